@@ -151,11 +151,11 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	e.mu.Lock()
 	e.ending = ending
 	e.mu.Unlock()
-	patience := context.Background()
+	deadline := context.Background()
 	if hangs {
-		short, cancel := context.WithTimeout(patience, 2*time.Second)
+		short, cancel := context.WithTimeout(deadline, 2*time.Second)
 		defer cancel()
-		patience = short
+		deadline = short
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -164,10 +164,10 @@ func (e *Engine) stop(cl *kgo.Client, hangs bool) {
 	tails.Go(e.stopTails)
 	beside.Go(func() { e.commitOffsets(ctx, cl, last) })
 	beside.Go(func() { leave = e.readyToLeave(ctx, cl) })
-	e.await(ending, (*ownership).untilTurnsEnded, patience.Done())
+	e.await(ending, (*ownership).untilTurnsEnded, deadline.Done())
 	beside.Wait()
 	leave()
-	e.await(ending, (*ownership).untilClosed, patience.Done())
+	e.await(ending, (*ownership).untilClosed, deadline.Done())
 	tails.Wait()
 	e.process.Close()
 }

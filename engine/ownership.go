@@ -25,13 +25,13 @@ type ownership struct {
 	closed     chan struct{} // closed when the store is closed, too
 	kept       *pipeline.Kept
 
-	mu          sync.Mutex
-	current     *pipeline.View  // nil while it opens
-	lastStatus  pipeline.Status // status of the view before current
-	lastUnfired trigger.Instant // due time of its next timer
-	failure     error
-	refused     string            // why the partition must not be opened; "": nothing is known against it
-	warm        *statestore.Store // store that our standby left open
+	mu           sync.Mutex
+	current      *pipeline.View  // nil while it opens
+	lastStatus   pipeline.Status // status of the view before current
+	lastUnfired  trigger.Instant // due time of its next timer
+	failure      error
+	refused      string            // why the partition must not be opened; "": nothing is known against it
+	standbyStore *statestore.Store // store that our standby left open
 }
 
 // onAssigned begins to open and run partitions that the group has assigned to this process.
@@ -52,10 +52,10 @@ func (e *Engine) onAssigned(partitions []int32) {
 		go func() {
 			defer close(own.closed)
 			defer e.opening.Add(-1)
-			own.warm = e.stopTail(id) // no other goroutine uses own yet
+			own.standbyStore = e.stopTail(id) // no other goroutine uses own yet
 			e.run(ctx, own, id)
 			own.markTurnsEnded()
-			own.closeWarm()
+			own.closeStandbyStore()
 		}()
 	}
 }
@@ -64,17 +64,17 @@ func (e *Engine) onAssigned(partitions []int32) {
 // go on before. It does not wait for stores to close: a slow disk could outlast the
 // rebalance timeout and end our membership.
 func (e *Engine) onRevoked(partitions []int32) {
-	var patience <-chan struct{}
+	var deadline <-chan struct{}
 	if e.Disk().Full { // a turn may wait for room; a member with room fences us
-		ctx, cancel := context.WithTimeout(context.Background(), fullPatience)
+		ctx, cancel := context.WithTimeout(context.Background(), fullDiskTimeout)
 		defer cancel()
-		patience = ctx.Done()
+		deadline = ctx.Done()
 	}
-	e.await(e.stopOwning(partitions), (*ownership).untilTurnsEnded, patience)
+	e.await(e.stopOwning(partitions), (*ownership).untilTurnsEnded, deadline)
 }
 
-// fullPatience is less than the rebalance timeout.
-const fullPatience = 3 * time.Second
+// fullDiskTimeout is less than the rebalance timeout.
+const fullDiskTimeout = 3 * time.Second
 
 // onLost handles partitions that the group took from us without notice. Usually the brokers
 // are away, and nobody else owns these partitions either. So this process still reports
@@ -114,9 +114,9 @@ func (e *Engine) stopOwning(partitions []int32) map[int32]*ownership {
 	return ending
 }
 
-// await waits until the event of every ownership has come, or until patience ends. It logs
+// await waits until the event of every ownership has come, or until deadline is closed. It logs
 // which partitions take long, and at which step.
-func (e *Engine) await(ending map[int32]*ownership, event func(*ownership) <-chan struct{}, patience <-chan struct{}) {
+func (e *Engine) await(ending map[int32]*ownership, event func(*ownership) <-chan struct{}, deadline <-chan struct{}) {
 	tick := time.NewTicker(closeWarn)
 	defer tick.Stop()
 	for id, own := range ending {
@@ -124,7 +124,7 @@ func (e *Engine) await(ending map[int32]*ownership, event func(*ownership) <-cha
 			select {
 			case <-event(own):
 				happened = true
-			case <-patience:
+			case <-deadline:
 				return
 			case <-tick.C:
 				e.process.Logger.Warn("a partition takes long to close", "partition", id, "step", own.kept.Doing())
@@ -232,7 +232,7 @@ func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.
 		return nil, ctx.Err()
 	}
 	defer func() { <-e.opener }()
-	return e.process.Open(ctx, id, own.kept, own.takeWarm())
+	return e.process.Open(ctx, id, own.kept, own.takeStandbyStore())
 }
 
 func (o *ownership) set(v *pipeline.View, err error) {
@@ -290,17 +290,17 @@ func (o *ownership) refusal() (reason, detail string) {
 	return o.refused, detail
 }
 
-// takeWarm returns the store that our standby left open, once; nil if there is none.
-func (o *ownership) takeWarm() *statestore.Store {
+// takeStandbyStore returns the store that our standby left open, once; nil if there is none.
+func (o *ownership) takeStandbyStore() *statestore.Store {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	st := o.warm
-	o.warm = nil
+	st := o.standbyStore
+	o.standbyStore = nil
 	return st
 }
 
-func (o *ownership) closeWarm() {
-	if st := o.takeWarm(); st != nil {
+func (o *ownership) closeStandbyStore() {
+	if st := o.takeStandbyStore(); st != nil {
 		_ = st.Close()
 	}
 }

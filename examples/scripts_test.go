@@ -79,6 +79,38 @@ func TestWorker(t *testing.T) {
 	t.Run("guide", func(t *testing.T) { prints(t, d, "hello-2", page) })
 }
 
+// TestWorkerOptionsOfTheGuide: each list of options compiles in the call that takes it.
+func TestWorkerOptionsOfTheGuide(t *testing.T) {
+	lists := blocksOf(read(t, "../docs/api/worker.md"), "go options")
+	if len(lists) < 2 {
+		t.Fatalf("the guide has %d lists of options", len(lists))
+	}
+	program := `package main
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+)
+
+func main() {
+	_ = worker.Run(context.Background(), "print", nil,
+` + strings.Join(lists, "") + `	)
+}
+`
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build(t, filepath.Join(t.TempDir(), "options"), file)
+}
+
 // prints runs a worker until it has handled a trigger of this name, and ends
 // it as an init system would.
 func prints(t *testing.T, d *dev, name, bin string, args ...string) {

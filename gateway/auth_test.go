@@ -54,6 +54,7 @@ func TestRoles(t *testing.T) {
 		{"reader does not cancel", keyR, "DELETE", "/v1/triggers/r", "", 403},
 		{"reader sends no batch", keyR, "POST", "/v1/triggers:batch", "", 403},
 		{"writer sees no partitions", keyA, "GET", "/v1/partitions", "", 403},
+		{"writer does not reconcile", keyA, "POST", "/v1/reconcile", "", 403},
 		{"writer puts no calendar of all tenants", keyA, "PUT", "/v1/calendars/c?scope=cluster", `{"dates":[]}`, 403},
 		{"writer deletes no calendar of all tenants", keyA, "DELETE", "/v1/calendars/c?scope=cluster", "", 403},
 		{"writer tests no endpoint", keyA, "POST", "/v1/endpoints:test", `{"url":"https://a.example"}`, 403},

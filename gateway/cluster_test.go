@@ -58,6 +58,13 @@ func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after
 	return s.engine.ScanUser(ctx, p, tenant, user, after, f)
 }
 
+func (s share) Reconcile(ctx context.Context, p int32, dry bool) (peer.Reconciled, error) {
+	if !s.owns(p) {
+		return peer.Reconciled{}, peer.ErrNoOwner
+	}
+	return s.engine.Reconcile(ctx, p, dry)
+}
+
 func (s share) Partitions() []peer.PartitionStatus {
 	return slices.DeleteFunc(s.engine.Partitions(), func(p peer.PartitionStatus) bool { return !s.owns(p.Partition) })
 }
@@ -211,7 +218,7 @@ func TestPartitionsMove(t *testing.T) {
 		a.get(t, "code") != "not_owner" {
 		t.Errorf("without an owner: %d %s", a.status, a.body)
 	}
-	if waited := time.Since(began); waited < peer.Patience {
+	if waited := time.Since(began); waited < peer.SearchTimeout {
 		t.Errorf("gave up after %s", waited)
 	}
 	answered := make(chan answer, 1)

@@ -265,14 +265,22 @@ func (j *redrive) find(id, ceID string) error {
 	}
 	seen := map[string]bool{}
 	for _, l := range found {
-		if seen[l.DueID] || ceID != "" && l.DueID != ceID || ceID == "" && l.Status == topics.LetterResolved {
+		if seen[l.DueID] || ceID != "" && l.DueID != ceID {
 			continue
 		}
 		seen[l.DueID] = true
+		if ceID == "" && l.Status == topics.LetterResolved {
+			continue
+		}
 		j.list = append(j.list, l)
 	}
-	if len(j.list) == 0 {
+	switch {
+	case len(seen) == 0:
 		return missing
+	case len(j.list) == 0: // all were delivered after all: there is nothing to send
+		j.list = []topics.Letter{}
+		n := int64(len(seen))
+		j.totals.Visited, j.totals.Matched, j.totals.Duplicate = n, n, n
 	}
 	return nil
 }
@@ -281,7 +289,7 @@ func (j *redrive) find(id, ceID string) error {
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
 		list := j.list
-		j.totals.Visited = int64(len(list))
+		j.totals.Visited += int64(len(list))
 		for len(list) > 0 {
 			n := min(j.chunk, len(list))
 			if err := j.take(ctx, list[:n]); err != nil {

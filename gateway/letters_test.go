@@ -323,6 +323,39 @@ func TestRedrive(t *testing.T) {
 	}
 }
 
+// What was delivered after all is not sent again by its trigger's name: it counts as
+// a duplicate, as it did while it was under way.
+func TestRedriveOfDelivered(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	w.dead(idKey("k"), "http_500")
+	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Redriven != 1 {
+		t.Fatalf("the first time: %+v", got)
+	}
+	live := w.state(idKey("k")).Live[0]
+	w.mu.Lock()
+	w.eventUS++
+	step := live.Step
+	err := w.store.Apply(context.Background(), []sinks.EventRecord{{Offset: w.eventUS, Event: topics.Event{
+		Type: string(trigger.DeliveryDelivered), Trigger: string(idKey("k")), Tenant: idKey("k").Tenant(),
+		State: "FIRED", EventUS: time.Now().UnixMicro() + w.eventUS, Seq: 2, Occurrence: live.Occurrence, Step: &step,
+		Attempt: live.Attempt,
+	}}})
+	w.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.ids("&status=resolved"); len(got) != 1 {
+		t.Fatalf("resolved are %v", got)
+	}
+	got, _ := w.redrive(`{"trigger_id":"k"}`)
+	if got.Duplicate != 1 || got.Redriven != 0 || got.Matched != 1 || got.Visited != 1 {
+		t.Errorf("after it was delivered: %+v", got)
+	}
+	if n := w.redrives(); n != 1 {
+		t.Errorf("%d occurrences went out, want 1", n)
+	}
+}
+
 func TestRedriveRefuses(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	w.dead(idKey("k"), "http_500")

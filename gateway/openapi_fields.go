@@ -116,7 +116,8 @@ func fieldSchemas() (map[string]map[string]any, error) {
 	return known, nil
 }
 
-// resolved inlines the references of a schema.
+// resolved inlines the references of a schema. A field's own description stands before that
+// of its type.
 func resolved(v any, defs map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -124,10 +125,14 @@ func resolved(v any, defs map[string]any) any {
 		if ref, ok := v["$ref"].(string); ok {
 			maps.Copy(out, resolved(defs[strings.TrimPrefix(ref, "#/$defs/")], defs).(map[string]any))
 		}
+		typeText, _ := out["description"].(string)
 		for name, member := range v {
 			if name != "$ref" {
 				out[name] = resolved(member, defs)
 			}
+		}
+		if own, _ := v["description"].(string); own != "" && typeText != "" {
+			out["description"] = own + ". " + typeText
 		}
 		return out
 	case []any:

@@ -182,6 +182,16 @@ func viewRoutes() []route {
 			},
 		},
 		{
+			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: (*Server).postReconcile,
+			doc: operation{
+				id: "reconcile",
+				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
+					"answers a line for each partition",
+				body: of[ReconcileBody](), bodyOptional: true,
+				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
+			},
+		},
+		{
 			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: (*Server).listChannels,
 			costly: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},

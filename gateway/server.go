@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/peer"
@@ -43,11 +44,13 @@ type Server struct {
 	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
 
-	batches   *slots.Slots // one for each batch under way
-	undecided *undecided   // lines of batches; nil without log-in
-	followers *slots.Slots // one for each open event stream
-	tests     *slots.Slots // one for each endpoint that is being tested
-	reads     *reads       // lists, forecasts, previews
+	batches *slots.Slots // one for each batch under way
+
+	reconciling sync.Mutex   // at most one at a time
+	undecided   *undecided   // lines of batches; nil without log-in
+	followers   *slots.Slots // one for each open event stream
+	tests       *slots.Slots // one for each endpoint that is being tested
+	reads       *reads       // lists, forecasts, previews
 }
 
 // New checks the options and makes a server. It connects to Kafka when the

@@ -72,7 +72,7 @@ var reaches = map[string]reach{
 	"GET /v1/partitions": {},
 	"GET /v1/endpoints":  {},
 	"GET /v1/channels":   {}, "DELETE /v1/channels/{name}": {},
-	"POST /v1/endpoints:test": {},
+	"POST /v1/endpoints:test": {}, "POST /v1/reconcile": {},
 }
 
 // What another tenant has is not there: by no route, in no list, and by no

@@ -238,6 +238,15 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 	return err
 }
 
+// Reconcile finds a leak in partition 1.
+func (e *engine) Reconcile(_ context.Context, partition int32, dry bool) (peer.Reconciled, error) {
+	r := peer.Reconciled{Triggers: 10, Timers: 12}
+	if partition == 1 {
+		r.Found, r.Leaks = 1, []peer.Leak{{Kind: "timer_missing", TriggerID: "k", Tenant: "default", Mended: !dry}}
+	}
+	return r, nil
+}
+
 func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user string, after peer.UserCursor,
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {

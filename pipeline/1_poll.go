@@ -35,7 +35,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.barrier.Clock(now)
 	p.timers.wheel.Prepare(int64(now) + herdAhead.Milliseconds())
 	var in input
-	if err := p.read(ctx, &in, p.patience()); err != nil {
+	if err := p.read(ctx, &in, p.maxPollWait()); err != nil {
 		return input{}, err
 	}
 	now = p.now()
@@ -53,9 +53,9 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	return in, nil
 }
 
-// read polls Kafka for at most patience.
-func (p *Partition) read(ctx context.Context, in *input, patience time.Duration) error {
-	records, err := p.kafka.poll(ctx, patience, max(p.mostRecords()-len(in.records), 1))
+// read polls Kafka for at most maxWait.
+func (p *Partition) read(ctx context.Context, in *input, maxWait time.Duration) error {
+	records, err := p.kafka.poll(ctx, maxWait, max(p.mostRecords()-len(in.records), 1))
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 		if len(in.records) >= p.mostRecords() || time.Since(start) >= readOnFor {
 			return nil
 		}
-		if err := p.read(ctx, in, p.barrier.Patience()); err != nil {
+		if err := p.read(ctx, in, p.barrier.MaxPollWait()); err != nil {
 			return err
 		}
 	}
@@ -131,14 +131,14 @@ func (ts *timers) anyReady(now trigger.Instant) bool {
 	return ok && at <= now
 }
 
-// patience is how long poll may wait: until the next timer, the next scan of the due index,
+// maxPollWait is how long poll may wait: until the next timer, the next scan of the due index,
 // the next done record to forget, or the heartbeat.
-func (p *Partition) patience() time.Duration {
+func (p *Partition) maxPollWait() time.Duration {
 	now := p.now()
-	wait := p.forwardPatience(time.Until(p.committed.Add(p.opts.Heartbeat)))
+	wait := p.maxForwardWait(time.Until(p.committed.Add(p.opts.Heartbeat)))
 	if p.mustBeat(now) {
 		if p.dueBy(now) { // the turn runs when the barrier has answered
-			return p.barrier.Patience()
+			return p.barrier.MaxPollWait()
 		}
 		return 0
 	}
@@ -147,10 +147,10 @@ func (p *Partition) patience() time.Duration {
 		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
 	if next <= now {
-		return p.barrier.Patience()
+		return p.barrier.MaxPollWait()
 	}
 	if p.timers.ready.Held() > 0 {
-		wait = min(wait, p.barrier.Patience())
+		wait = min(wait, p.barrier.MaxPollWait())
 	}
 	wait = min(wait, next.Sub(now))
 	if forget := p.forgetDue(); forget != 0 {
@@ -167,7 +167,7 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() {
+	if !p.forwardNoted() || p.view.mends.some() {
 		return true
 	}
 	forget := p.forgetDue()

@@ -20,6 +20,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	if err := p.writeState(ctx, t); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
+	if err := p.mend(t); err != nil {
+		return fmt.Errorf("mend: %w", err)
+	}
 	last, err := p.writeProgress(ctx, t)
 	if err != nil {
 		return fmt.Errorf("write progress: %w", err)
@@ -47,6 +50,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.step(StepStored)
+	p.rearm(t)
 	p.progress, p.guard, p.announced = t.progress, t.guard, true
 	if t.encodedGuard != nil {
 		p.guarded = last.Offset
@@ -148,6 +152,6 @@ func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 		p.changes.SetMeta(recovery.MetaGuard, t.encodedGuard)
 	}
 	p.changes.SetMeta(recovery.MetaPosition, recovery.Number(last.Offset+1))
-	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.timers.cursor())))
+	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.cursor(t))))
 	return p.changes.Commit()
 }

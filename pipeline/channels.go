@@ -127,7 +127,7 @@ func (c *channelRegister) refresh() {
 	defer cancel()
 	all, err := c.o.due.Fresh(ctx)
 	if err != nil {
-		c.o.Logger.Warn("which channels exist is not known; those known count", "error", err)
+		c.o.Logger.Warn("the list of channels could not be read; the last one stays in use", "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,6 +25,7 @@
 //	read_barrier.go   asks Kafka the questions of package barrier
 //	forward*.go       forward records on the wrong partition; outbox.go, claims.go
 //	guard.go          logs that lost their end, second writers, other groups
+//	reconcile.go      compares timers with states; mend.go writes what differs anew
 //	unreadable.go     skips batches that nobody can read
 //	process.go        what the partitions of a process share
 //	kept.go           what is kept from one opening to the next

@@ -119,7 +119,7 @@ func (f *forwarder) run(ctx context.Context) {
 // sendRoute sends what a route has in memory, one batch after another.
 func (f *forwarder) sendRoute(ctx context.Context, key route) {
 	for batch := f.head(key); len(batch) > 0 && ctx.Err() == nil; batch = f.head(key) {
-		n, err := f.sendPatiently(ctx, key, batch)
+		n, err := f.sendAndWarn(ctx, key, batch)
 		f.done(key, n)
 		if errors.Is(err, kerr.MessageTooLarge) {
 			f.refuse(key)
@@ -175,9 +175,9 @@ func (f *forwarder) refuse(key route) {
 // forwardWarn is the time between two log lines about a target that accepts nothing.
 const forwardWarn = 30 * time.Second
 
-// sendPatiently is send with a log line while it takes long. The producer retries without
+// sendAndWarn is send with a log line while it takes long. The producer retries without
 // an error while a partition has no leader.
-func (f *forwarder) sendPatiently(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
+func (f *forwarder) sendAndWarn(ctx context.Context, key route, batch []*kgo.Record) (int, error) {
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
 	go wait.Every(sent, forwardWarn, func() {

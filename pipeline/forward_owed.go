@@ -99,8 +99,8 @@ func (f *forwarder) hasStuck() bool {
 	return f.out.hasStuck()
 }
 
-// forwardPatience bounds how long poll may wait before it asks forwardNoted.
-func (p *Partition) forwardPatience(wait time.Duration) time.Duration {
+// maxForwardWait bounds how long poll may wait before it asks forwardNoted.
+func (p *Partition) maxForwardWait(wait time.Duration) time.Duration {
 	if len(p.progress.Forwarded) == 0 { // the turn that reads a misplaced record notes it
 		return wait
 	}

@@ -174,6 +174,7 @@ func TestForwardResumes(t *testing.T) {
 			for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 				if slow && (rt.Topic == name || rt.TopicID == id) && rt.Partitions[0].Partition == 1 {
 					w.Cluster.SleepControl(func() { time.Sleep(500 * time.Millisecond) })
+					w.Stamp(req.(*kmsg.ProduceRequest))
 				}
 			}
 			return nil, nil, false

@@ -30,6 +30,8 @@ type Listener interface {
 	// QuotaRejected names the limit that refused a tenant's register, after the refusal has
 	// committed.
 	QuotaRejected(limit string)
+	// Leaked reports how many timers an audit found that do not agree with their states.
+	Leaked(n int)
 	// Step is called at every named step of a turn, for failpoints in tests.
 	Step(partition int32, step Step)
 }
@@ -50,4 +52,5 @@ func (NoListener) Delivered(string, trigger.ReceiptOutcome)      {}
 func (NoListener) DeadLettered(string, string)                   {}
 func (NoListener) ReceiptTimedOut(string)                        {}
 func (NoListener) QuotaRejected(string)                          {}
+func (NoListener) Leaked(int)                                    {}
 func (NoListener) Step(int32, Step)                              {}

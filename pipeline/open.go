@@ -31,11 +31,11 @@ import (
 //  7. read topic state from the stored position up to the nonce
 //  8. fill the wheel; read commands from the offset in progress
 //
-// warm is the store that a standby of this process left open; nil if there is none.
-func (o *Process) Open(ctx context.Context, id int32, kept *Kept, warm *statestore.Store) (*Partition, error) {
+// standbyStore is the store that a standby of this process left open; nil if there is none.
+func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *statestore.Store) (*Partition, error) {
 	p := &Partition{
 		opts: o, id: id, names: ownNames{o.Names.State(), o.Names.Events()}, log: o.Logger.With("partition", id),
-		machine: o.Machine, dueTopics: o.due, store: warm, kept: kept,
+		machine: o.Machine, dueTopics: o.due, store: standbyStore, kept: kept,
 		timers: timers{
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),

@@ -122,6 +122,8 @@ type Options struct {
 	// Heartbeat is how often an idle partition commits, so that its
 	// transactional id does not expire. 0 means 1 h.
 	Heartbeat time.Duration
+	// OverdueBound is how late a timer may be before Reconcile counts it. 0 means 10 min.
+	OverdueBound time.Duration
 	// FetchMaxWait is how long a broker holds an empty fetch. A partition that is added
 	// while a fetch of kgo is under way may wait that long. 0 means 500 ms, as in Kafka.
 	FetchMaxWait time.Duration
@@ -179,6 +181,7 @@ func (o Options) withDefaults() Options {
 	def(&o.GroupHeartbeat, 100*time.Millisecond)
 	def(&o.TransactionTimeout, 10*time.Second)
 	def(&o.Heartbeat, time.Hour)
+	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
 	def(&o.wheelEntries, wheelEntries)
 	def(&o.pacedEntries, pacedEntries)

@@ -55,7 +55,7 @@ type Partition struct {
 	pace      pace
 	replan    *replan // nil: everything is planned by the timetable in force
 	quotas    *quotas // nil: nobody is bounded
-	retries   *retries
+	retries   *retryCounts
 
 	takenOver bool // another member ran it before
 
@@ -94,6 +94,9 @@ type turn struct {
 	timedOut  []string // the channel of each due event that got no receipt
 	dead      []deadLetter
 	traced    traced
+
+	mended  []mending // leaks of an audit, mended by this turn
+	rearmed []rearmed
 }
 
 // turns runs turns until ctx ends or something fails; the caller opens again.

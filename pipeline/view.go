@@ -57,8 +57,10 @@ type View struct {
 	next    trigger.Instant   // everything due before it has fired
 	ending  bool              // a transaction is ending: readers of topics may see it before the store has it
 	status  Status
-	retries *retries
+	retries *retryCounts
 	decided decided
+	mends   mends
+	rouse   func() // ends the wait for records
 }
 
 // start shows a partition that is open.
@@ -66,7 +68,7 @@ func (v *View) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
-	v.retries = p.retries
+	v.retries, v.rouse = p.retries, p.kafka.watcher.Rouse
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]Decided{}
 	v.decided.most = p.opts.OutcomeMemory
 	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())

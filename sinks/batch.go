@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fetched is what one poll gave, in offset order per partition.
+// fetched has the records of one poll, in the order of offsets within a partition.
 type fetched struct {
 	events  []EventRecord
 	records []*kgo.Record
@@ -22,15 +22,15 @@ func (f *fetched) add(e EventRecord, r *kgo.Record) {
 	f.records = append(f.records, r)
 }
 
-// batch is what is applied and committed together: heads are the last record
-// of every partition in it.
+// batch has the records that are applied and committed together. heads has the last record of
+// each partition.
 type batch struct {
 	events []EventRecord
 	heads  map[int32]*kgo.Record
 }
 
-// split cuts what was fetched into batches within both bounds; each has at
-// least one record.
+// split divides the records into batches within both bounds. Each batch has at least one
+// record.
 func (f *fetched) split(maxRecords, maxBytes int) []batch {
 	var out []batch
 	from, size := 0, 0
@@ -46,7 +46,7 @@ func (f *fetched) split(maxRecords, maxBytes int) []batch {
 	return out
 }
 
-// batch is what was fetched from one record up to another.
+// batch is the batch of the records in [from, to).
 func (f *fetched) batch(from, to int) batch {
 	b := batch{events: f.events[from:to:to], heads: map[int32]*kgo.Record{}}
 	for _, r := range f.records[from:to] {

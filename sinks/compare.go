@@ -11,22 +11,22 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Window is the part of history that two sinks must agree on: what the log
-// still has, up to where the rebuild has read.
+// Window is the part of the history in which two sinks must agree: from the start of the log
+// to where the rebuild has read.
 type Window struct {
 	From, To   map[int32]int64 // event_us of the first and the last event, by partition
-	Partitions int32           // of the topic: where a trigger is, if a table does not say
-	Ends       int64           // rows that end before it (seconds) are left out: one sink may be read before, one after
+	Partitions int32           // partitions of the topic, for tables without a partition
+	Ends       int64           // rows that expire before it (seconds) are left out: they may go between the two reads
 }
 
-// side is where a row lies.
+// side is a row's position relative to the window.
 type side int8
 
 const (
 	within side = iota
 	before      // the window
 	behind      // it
-	ending      // within it, and of what ends while the sinks are compared
+	ending      // within it, but it expires while the sinks are compared
 )
 
 func (w Window) side(r Row) side {
@@ -37,7 +37,7 @@ func (w Window) side(r Row) side {
 	from, ok := w.From[p]
 	switch {
 	case !ok || r.EventUS < from:
-		return before // of a partition without events nothing is in the log any more
+		return before // the log has no events of this partition any more
 	case r.EventUS > w.To[p]:
 		return behind
 	case r.Until < w.Ends:
@@ -46,18 +46,18 @@ func (w Window) side(r Row) side {
 	return within
 }
 
-// TableReport is what Compare found in one table.
+// TableReport has the result of Compare for one table.
 type TableReport struct {
 	Table    Table
 	Old, New int64 // rows within the window
-	Before   int64 // rows of the old sink from before the log begins
+	Before   int64 // rows of the old sink from before the start of the log
 	Ahead    int64 // rows of the old sink that later events have changed since
-	Ending   int64 // rows of the old sink that end while the sinks are compared
+	Ending   int64 // rows of the old sink that expire while the sinks are compared
 	Differ   []Difference
-	More     int64 // triggers that differ beyond those listed
+	More     int64 // triggers that differ and are not listed
 }
 
-// Difference is a trigger whose rows are not the same in both sinks.
+// Difference is a trigger whose rows differ between the sinks.
 type Difference struct {
 	Tenant, Trigger string
 	Old, New        int64 // rows within the window
@@ -66,12 +66,12 @@ type Difference struct {
 // maxDifferences bounds the triggers a report lists by name.
 const maxDifferences = 100
 
-// buckets bounds what Compare holds in memory: a count and a sum of digests for
-// each. Triggers fall into them by hash.
+// buckets bounds the memory of Compare, which keeps a count and a sum of digests for each
+// bucket. A trigger's hash gives its bucket.
 const buckets = 1 << 16
 
-// tally is an unordered digest of a set of rows: equal sets have equal tallies,
-// and unequal ones differ but for a chance of 2^-128.
+// tally is an unordered digest of a set of rows. Equal sets have equal tallies. Unequal sets
+// have equal ones with a probability of 2^-128.
 type tally struct {
 	rows   int64
 	lo, hi uint64
@@ -84,8 +84,8 @@ func (t *tally) add(r Row) {
 	t.hi += binary.BigEndian.Uint64(sum[8:16])
 }
 
-// Compare reads both sinks and says where they differ within the window. It
-// reads each table once, and those triggers again whose bucket differs.
+// Compare reads both sinks and reports where they differ within the window. It reads each
+// table once, and the triggers of buckets that differ a second time.
 func Compare(ctx context.Context, old, fresh Scanner, w Window) (all []TableReport, err error) {
 	return compareTables(ctx, old, fresh, w, Tables)
 }
@@ -139,8 +139,8 @@ func compareTable(ctx context.Context, old, fresh Scanner, w Window, t Table) (r
 	return r, r.name(ctx, c, old, fresh, suspect)
 }
 
-// comparison knows which rows cannot be compared: the old sink's projector goes
-// on, and has changed them since the rebuild read its last event.
+// comparison knows which rows cannot be compared. The old sink's projector goes on, and has
+// changed them since the rebuild read its last event.
 type comparison struct {
 	w     Window
 	t     Table
@@ -154,7 +154,7 @@ func (c *comparison) scanOld(ctx context.Context, s Scanner, visit func(at side,
 	return s.Scan(ctx, c.t, func(r Row) error {
 		at := c.w.side(r)
 		if at == behind && c.t != TableEvents && c.t != TableLetters && c.t != TableLetterEnds {
-			// a row of these is its record's own; others are changed by later events
+			// later events do not change a row of these tables
 			c.ahead[rowKey(r)] = struct{}{}
 		}
 		if len(c.ahead) > maxAheadRows {
@@ -175,8 +175,7 @@ func (c *comparison) scanNew(ctx context.Context, s Scanner, visit func(r Row)) 
 	})
 }
 
-// rowKey tells the rows of trigger_state and triggers_by_minute apart, whatever
-// they say.
+// rowKey is a hash of a row's key in trigger_state or triggers_by_minute.
 func rowKey(r Row) uint64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", r.Due, r.Tenant, r.Trigger))
 	return binary.BigEndian.Uint64(sum[:])
@@ -189,7 +188,7 @@ func bucketOf(r Row) uint32 {
 
 // name finds which triggers of the suspect buckets differ.
 func (r *TableReport) name(ctx context.Context, c *comparison, old, fresh Scanner, suspect map[uint32]bool) error {
-	r.More = trim(suspect, maxDifferences) // hold no more triggers than can be listed
+	r.More = trim(suspect, maxDifferences) // keep no more triggers than the report lists
 	a, b := map[[2]string]tally{}, map[[2]string]tally{}
 	into := func(all map[[2]string]tally, row Row) {
 		if suspect[bucketOf(row)] {
@@ -214,7 +213,7 @@ func (r *TableReport) name(ctx context.Context, c *comparison, old, fresh Scanne
 	return nil
 }
 
-// trim leaves at most n elements and says how many it took.
+// trim leaves at most n elements and returns how many it removed.
 func trim(set map[uint32]bool, n int) (taken int64) {
 	for k := range set {
 		if len(set) <= n {

@@ -12,7 +12,7 @@ import (
 // EventCursor is a position among one trigger's events.
 type EventCursor struct{ EventUS, Seq int64 }
 
-// IsZero says that the cursor points nowhere.
+// IsZero reports whether the cursor is the zero cursor.
 func (c EventCursor) IsZero() bool { return c == EventCursor{} }
 
 // CursorOf is the position of an event.

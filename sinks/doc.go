@@ -1,5 +1,5 @@
-// Package sinks turns the event log into tables that people can ask: what
-// happened to a trigger, where it stands, what was due in a minute.
+// Package sinks turns the event log into tables for queries: what happened to a trigger, its
+// present state, what was due in a minute.
 //
 // # Who is right
 //
@@ -14,12 +14,11 @@
 //	                                              triggers_by_minute  what is planned when, and what became of it
 //	                                              progress            how far each partition is
 //
-// A table is a set of fields, and each field keeps what the event with the
-// greatest event_us said about it. event_us is strictly increasing per
-// partition and all events of a trigger are on one partition, so the result
-// does not depend on the order, the grouping or the number of times in which
-// events are applied. That is the whole of the delivery guarantee: the
-// projector delivers at least once, and the second time changes nothing.
+// A table is a set of fields, and each field keeps what the event with the greatest event_us
+// said about it. event_us is strictly increasing per partition and all events of a trigger
+// are on one partition, so the result does not depend on the order, the grouping or the
+// number of times in which events are applied. So it is enough that the projector delivers at
+// least once: the second time changes nothing.
 //
 // # Promises
 //

@@ -9,16 +9,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Cell is one field of a row: what the event at US said, kept until Until
-// (seconds since 1970; a row's expiry is that of its events). The zero cell is
-// a field nobody spoke of.
+// Cell is one field of a row: the value from the event at US, which expires at Until (seconds
+// since 1970). A row expires with its events. The zero cell is a field that no event has set.
 type Cell[T any] struct {
 	US    int64 `json:"u"`
 	Until int64 `json:"e"`
 	V     T     `json:"v"`
 }
 
-// Newer is the cell the later event wrote.
+// Newer is the cell of the later event.
 func (c Cell[T]) Newer(o Cell[T]) Cell[T] {
 	if o.US > c.US {
 		return o
@@ -26,10 +25,10 @@ func (c Cell[T]) Newer(o Cell[T]) Cell[T] {
 	return c
 }
 
-// Live says whether the cell was written and has not expired at now (seconds).
+// Live reports whether the cell is set and has not expired at now (seconds).
 func (c Cell[T]) Live(now int64) bool { return c.US > 0 && c.Until > now }
 
-// StateRow is a row of trigger_state: per field the newest word.
+// StateRow is a row of trigger_state. Each field has the newest value.
 type StateRow struct {
 	State         Cell[string]            `json:",omitzero"`
 	PreviousState Cell[string]            `json:",omitzero"`
@@ -50,8 +49,8 @@ type StateRow struct {
 	Eras          map[int]Cell[bool]      `json:",omitempty"` // in which months the trigger has events
 }
 
-// Merge adds what another row knows. It is associative, commutative and
-// idempotent; that is why replay is harmless.
+// Merge takes the newer cells of another row. It is associative, commutative and idempotent,
+// so replay is harmless.
 func (r *StateRow) Merge(o *StateRow) {
 	r.State, r.PreviousState = r.State.Newer(o.State), r.PreviousState.Newer(o.PreviousState)
 	r.Type, r.Reason = r.Type.Newer(o.Type), r.Reason.Newer(o.Reason)
@@ -69,7 +68,7 @@ func (r *StateRow) Merge(o *StateRow) {
 	}
 }
 
-// At is the row as a reader sees it at now; ok is false once its state is gone.
+// At is the row as a reader sees it at now; ok is false once its state has expired.
 func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok bool) {
 	sec := now.Unix()
 	if !r.State.Live(sec) {
@@ -85,7 +84,7 @@ func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok boo
 		ErasedUS: r.ErasedUS.at(sec),
 	}
 	if len(s.Tags) == 0 {
-		s.Tags = nil // an erasure's word
+		s.Tags = nil // set by an erase
 	}
 	return s, true
 }
@@ -102,7 +101,7 @@ func StateOf(e *topics.Event, retention time.Duration) StateRow {
 	at := stamp{e.EventUS, StateUntil(e, retention).Unix()}
 	r := StateRow{Eras: map[int]Cell[bool]{EraOf(e.EventUS): cell(at, true)}}
 	if e.State == "" || e.Seq == 0 && e.State == trigger.Unknown.String() {
-		return r // a fact about a trigger nobody knows
+		return r // an event about an unknown trigger
 	}
 	r.State, r.PreviousState, r.Type, r.Reason = cell(at, e.State), cell(at, e.PreviousState), cell(at, e.Type),
 		cell(at, e.Reason)
@@ -130,7 +129,7 @@ type stamp struct{ us, until int64 }
 
 func cell[T any](s stamp, v T) Cell[T] { return Cell[T]{s.us, s.until, v} }
 
-// said is the cell of a field that events leave out when it is empty.
+// said is the cell of a field that events omit if it is empty.
 func said[T comparable](s stamp, v T) Cell[T] {
 	var zero T
 	if v == zero {
@@ -139,15 +138,15 @@ func said[T comparable](s stamp, v T) Cell[T] {
 	return cell(s, v)
 }
 
-// ofEarlierContent says that an event is about what went out before, and perhaps
-// before its trigger was replaced: its channel and user may not be the trigger's.
+// ofEarlierContent reports whether an event is about an occurrence that may have been emitted
+// before its trigger was replaced. Its channel and user may not be the trigger's.
 func ofEarlierContent(e *topics.Event) bool {
 	return strings.HasPrefix(e.Type, "delivery.") || e.Type == string(trigger.OccurrenceExpired) ||
 		e.Type == string(trigger.OccurrenceFired) && e.Attempt > 1
 }
 
-// namesPlan says that scheduled_at is the time of an occurrence of the plan,
-// not that of a retry or of what a late cancel has missed.
+// namesPlan reports whether scheduled_at is the time of a planned occurrence, not of a retry
+// or of one for which a cancel came too late.
 func namesPlan(e *topics.Event) bool {
 	switch trigger.FactType(e.Type) {
 	case trigger.Registered, trigger.Replaced, trigger.Rescheduled, trigger.PausedFact, trigger.Resumed,
@@ -163,7 +162,7 @@ type MinuteKey struct {
 	Tenant, Trigger string
 }
 
-// MinuteRow is an entry's fields: per field the newest word.
+// MinuteRow has an entry's fields, each with the newest value.
 type MinuteRow struct {
 	State      Cell[string] `json:",omitzero"`
 	Occurrence Cell[string] `json:",omitzero"`
@@ -172,14 +171,14 @@ type MinuteRow struct {
 	FiredUS    Cell[int64]  `json:",omitzero"`
 }
 
-// Merge adds what another row knows; see StateRow.Merge.
+// Merge takes the newer cells of another row; see StateRow.Merge.
 func (r *MinuteRow) Merge(o *MinuteRow) {
 	r.State, r.Occurrence = r.State.Newer(o.State), r.Occurrence.Newer(o.Occurrence)
 	r.Channel, r.UserID = r.Channel.Newer(o.Channel), r.UserID.Newer(o.UserID)
 	r.FiredUS = r.FiredUS.Newer(o.FiredUS)
 }
 
-// At is the entry as a reader sees it at now; ok is false once it is gone.
+// At is the entry as a reader sees it at now; ok is false once it has expired.
 func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
 	sec := now.Unix()
 	if !r.State.Live(sec) {
@@ -192,7 +191,7 @@ func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
 	}, true
 }
 
-// minuteStates says what an event makes of the entry at its scheduled_at.
+// minuteStates maps an event to the state of the entry at its scheduled_at.
 var minuteStates = map[trigger.FactType]string{
 	trigger.Registered: "PENDING", trigger.Replaced: "PENDING", trigger.Rescheduled: "PENDING",
 	trigger.Snoozed: "PENDING", trigger.Resumed: "PENDING", trigger.PausedFact: "PAUSED",
@@ -201,15 +200,15 @@ var minuteStates = map[trigger.FactType]string{
 	trigger.Skipped: "SKIPPED", trigger.OccurrenceFired: "FIRED", trigger.OccurrenceExpired: "EXPIRED",
 }
 
-// minuteMissed is the state of the entry that a missed run began with: what of the
-// run still fires says so afterwards.
+// minuteMissed is the state of the first entry of a missed run. Occurrences of the run that
+// still fire change it later.
 const minuteMissed = "MISSED"
 
-// minuteMoved is the state of an entry whose occurrence now stands elsewhere.
+// minuteMoved is the state of an entry whose occurrence has moved to another time.
 const minuteMoved = "MOVED"
 
-// MinutesOf gives an event's words on triggers_by_minute to put: at most one
-// on the entry it plans or ends, and one on the entry that it moved away from.
+// MinutesOf calls put with an event's changes to triggers_by_minute. There are at most two:
+// of the entry that it plans or ends, and of the entry that it moved away from.
 func MinutesOf(e *topics.Event, retention time.Duration, put func(MinuteKey, MinuteRow)) {
 	state, ok := minuteStates[trigger.FactType(e.Type)]
 	if !ok {
@@ -244,9 +243,9 @@ func MinuteErased(erasedUS int64, retention time.Duration) MinuteRow {
 	return MinuteRow{UserID: cell(contentStamp(erasedUS, retention), "")}
 }
 
-// contentStamp is the life of an entry's content: it ends with its event, also
-// where the entry waits for a due far ahead. An erase finds entries by their
-// events, and what outlived its event would be found by none.
+// contentStamp is the stamp of an entry's content. It expires with the event, even if the
+// entry itself stays for a due time far ahead. An erase finds entries by their events, so it
+// could not find content that outlives its event.
 func contentStamp(us int64, retention time.Duration) stamp {
 	return stamp{us, EventUntil(us, retention).Unix()}
 }
@@ -254,9 +253,9 @@ func contentStamp(us int64, retention time.Duration) stamp {
 // afterDue is how long an entry planned far ahead is kept past its due_at.
 const afterDue = 7 * 24 * time.Hour
 
-// minuteUntil is when an event's word on an entry ends. A later event's word
-// never ends before an earlier one's, so that one that has ended leaves no other
-// standing. Nearly all words of an event end together: one statement writes them.
+// minuteUntil is when an event's value in an entry expires. A later event's value never
+// expires before an earlier one's, so an old value never shows up after a newer one has
+// expired. Nearly all values of an event expire together, so that one statement writes them.
 func minuteUntil(us int64, due trigger.Instant, retention time.Duration) int64 {
 	return max(EventUntil(us, retention).Unix(), int64(due)/1000+int64(min(retention, afterDue)/time.Second))
 }
@@ -283,16 +282,16 @@ func EraOf(eventUS int64) int {
 	return y*100 + int(m)
 }
 
-// EventUntil is when an event's row ends: its age reaches the retention.
+// EventUntil is when an event's row expires: its age reaches the retention.
 func EventUntil(eventUS int64, retention time.Duration) time.Time {
 	return time.UnixMicro(eventUS).Add(retention)
 }
 
-// minLiveState is how long the state of a trigger that still lives is kept
-// after its last event: a yearly reminder is silent for a year.
+// minLiveState is how long the state of a living trigger is kept after its last event. A
+// yearly reminder has no event for a year.
 const minLiveState = 400 * 24 * time.Hour
 
-// StateUntil is when an event's word on its trigger's state ends. A living
+// StateUntil is when an event's value in its trigger's state expires. The state of a living
 // trigger is kept past its plan, for at least 400 days.
 func StateUntil(e *topics.Event, retention time.Duration) time.Time {
 	until := EventUntil(e.EventUS, retention)
@@ -306,7 +305,7 @@ func StateUntil(e *topics.Event, retention time.Duration) time.Time {
 	return from.Add(max(retention, minLiveState))
 }
 
-// Blank removes an event's content: what trigger.erased forgets.
+// Blank removes the content of an event, as trigger.erased demands.
 func Blank(e *topics.Event) {
 	e.UserID, e.Detail, e.CorrelationID, e.PayloadBase64 = "", "", "", ""
 	e.Tags, e.Payload = nil, nil

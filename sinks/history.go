@@ -9,9 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// History is where the projection lives. sinks/cassandra and sinks/embedded
-// implement it; sinks/sinktest is what both must do. All methods may be called
-// concurrently.
+// History is a store of the projection. sinks/cassandra and sinks/embedded implement it, and
+// sinks/sinktest tests both. All methods may be called concurrently.
 type History interface {
 	Writer
 	Reader
@@ -21,47 +20,45 @@ type History interface {
 
 // Writer is the projector's side.
 type Writer interface {
-	// Apply makes the rows of a batch durable. It may be given the same records
-	// again, in other batches and in another order, and the result is the same.
-	// After an error some of the rows may be there: apply the batch again.
+	// Apply makes the rows of a batch durable. It may get the same records more than once, in
+	// other batches and in another order, with the same result. After an error some of the
+	// rows may be there. Then apply the batch once more.
 	Apply(ctx context.Context, batch []EventRecord) error
 
-	// Progress is how far every partition of the topic is.
+	// Progress is the position of every partition of the topic.
 	Progress(ctx context.Context) (map[int32]Progress, error)
 
-	// OwnsOffsets says that Progress is written in one step with the rows, so it,
-	// and not the consumer group, says where to go on.
+	// OwnsOffsets reports whether Progress is written in one step with the rows. Then the
+	// projector goes on from Progress, not from the consumer group's offsets.
 	OwnsOffsets() bool
 }
 
-// Reader is the side of gateways and consoles. Names are the events' own:
-// tenant and trigger as they stand in the event, the trigger with its tenant's
-// prefix.
+// Reader is for gateways and consoles. Tenant and trigger are as in the event: the trigger
+// has its tenant's prefix.
 type Reader interface {
 	// Events lists what happened to one trigger, in the order it happened.
 	Events(ctx context.Context, q EventQuery) (EventPage, error)
 
-	// Trigger is the latest known state; ok is false for a trigger never heard
-	// of, or whose row has outlived the retention.
+	// Trigger is the latest known state; ok is false for an unknown trigger, and for one
+	// whose row has expired.
 	Trigger(ctx context.Context, tenant, key string) (s TriggerState, ok bool, err error)
 
 	// ByMinute lists what was planned for one minute, by due time, tenant, trigger.
 	ByMinute(ctx context.Context, q MinuteQuery) (MinutePage, error)
 }
 
-// ErrUnavailable is wrapped by every error that another try may cure: the
-// projector waits and applies the batch again.
+// ErrUnavailable is wrapped by every error that may pass. The projector waits and applies the
+// batch once more.
 var ErrUnavailable = errors.New("history store unavailable")
 
-// ErrRefused is wrapped by errors that time alone does not cure: the store has
-// understood what it was told and says no. Its schema, its rights or its limits
-// are not what the rows need, and somebody has to mend that. The projector stops
-// the partitions it concerns, tells, and tries again until then.
+// ErrRefused is wrapped by errors that do not pass by themselves: the store refuses the rows
+// because of its schema, its rights or its limits, and an operator has to mend that. The
+// projector stops the partitions concerned, reports it, and keeps trying.
 var ErrRefused = errors.New("history store refuses")
 
-// EventRecord is one record of the events topic. Poison marks a record that is
-// no event: it has a position and nothing else. Raw, if it is there, is the JSON
-// that Event was read from and still says: whoever changes Event drops it.
+// EventRecord is one record of the events topic. Poison marks a record that is no event: it
+// has a position and nothing else. Raw, if set, is the JSON of Event. Code that changes Event
+// must clear Raw.
 type EventRecord struct {
 	topics.Event
 	Partition int32
@@ -71,8 +68,8 @@ type EventRecord struct {
 	Letter    *topics.Letter // of a record of topic dead-letter, which has no Event
 }
 
-// Progress is where a partition's projection stands: Next is the offset of the
-// first record not yet applied, EventUS the event_us of the newest event that is.
+// Progress is the position of a partition's projection. Next is the offset of the first
+// record that is not applied, EventUS the event_us of the newest event that is.
 type Progress struct {
 	Next    int64
 	EventUS int64
@@ -84,6 +81,9 @@ type EventQuery struct {
 	After           EventCursor // exclusive; the zero cursor is before the first (with Newest: after the last)
 	Limit           int         // 1 to 1000; 0 means 100
 	Newest          bool        // newest first
+	// Since reads all months from then on, also those that the trigger's row does not name,
+	// because the row is lost; 0 believes the row.
+	Since trigger.Instant
 }
 
 // EventPage is a page and where the next begins; Next is zero on the last.
@@ -92,8 +92,8 @@ type EventPage struct {
 	Next   EventCursor
 }
 
-// TriggerState is the newest word on a trigger. A field is what the newest
-// event that had it said.
+// TriggerState is the latest state of a trigger. Each field is from the newest event that has
+// it.
 type TriggerState struct {
 	Tenant, Trigger      string
 	State, PreviousState string
@@ -101,14 +101,14 @@ type TriggerState struct {
 	Reason               string // of that event
 	Revision, Seq        int64
 	EventUS              int64           // of that event
-	ScheduledAt          trigger.Instant // the last plan or firing told; 0 none
+	ScheduledAt          trigger.Instant // of the last plan or firing; 0 none
 	Occurrence           string
 	LocalTime, Timezone  string
 	Channel, UserID      string
 	CorrelationID        string
 	Attempt              int
 	Tags                 map[string]string
-	ErasedUS             int64 // events at or before it have no content any more; 0 never erased
+	ErasedUS             int64 // events at or before it have lost their content; 0 never erased
 }
 
 // MinuteQuery asks for a page of one minute.

@@ -108,11 +108,14 @@ const (
 )
 
 // LetterPage puts a page together. The stores have only to read in order and to
-// look up ends; what is asked for is decided here.
+// look up ends; what is asked for is decided here. A page ends early when half of
+// the time until ctx's deadline is over: on a slow store a short page with a cursor
+// is better than none.
 func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends LetterEnds) (
 	page topics.LetterPage, err error,
 ) {
 	limit := PageSize(q.Limit)
+	slow := halfTime(ctx)
 	for n := limit; ; n = lettersOnce {
 		list, more, err := rows(ctx, q, n)
 		if err != nil {
@@ -144,11 +147,18 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 		if !more {
 			return page, nil
 		}
-		if page.Visited >= maxVisited {
+		if page.Visited >= maxVisited || slow() {
 			page.Next = q.After
 			return page, nil
 		}
 	}
+}
+
+// halfTime says when half of the time until ctx's deadline is over; never without one.
+func halfTime(ctx context.Context) func() bool {
+	begun := time.Now()
+	deadline, ok := ctx.Deadline()
+	return func() bool { return ok && time.Since(begun) > deadline.Sub(begun)/2 }
 }
 
 // LetterDigest is the row of a letter; what became of it is an event's.

@@ -11,13 +11,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Batch is everything one turn changes. It is applied at once, after Kafka has
-// committed the turn. What Put was given must not change before Commit.
+// Batch is everything that one turn changes. It is applied at once, after Kafka has committed
+// the turn. The caller must not change what it passed to Put before Commit.
 type Batch struct {
 	store   *Store
 	ops     [len(tables)][]op
-	keys    []byte // of all ops, and the small values
-	counts  counts // change of
+	keys    []byte // keys of all ops, and small values
+	counts  counts // change of the counts
 	dueFrom trigger.Instant
 	forFrom trigger.Instant
 	gone    []uint64 // hashes of the deleted keys
@@ -27,8 +27,8 @@ type Batch struct {
 	sorted  []slot
 }
 
-// op is one entry set or deleted. Its key, and its value unless that is the
-// caller's, are in Batch.keys.
+// op sets or deletes one entry. Its key is in Batch.keys, and so is its value, unless the
+// caller owns that.
 type op struct {
 	key      span
 	small    span   // value
@@ -45,8 +45,8 @@ func (s *Store) NewBatch() *Batch {
 	return b
 }
 
-// Reset empties a batch without applying it. Commit does too, so that one
-// batch serves all turns and its memory is allocated once.
+// Reset empties a batch without applying it. Commit empties it, too. So one batch serves all
+// turns, and its memory is allocated once.
 func (b *Batch) Reset() {
 	for i := range b.ops {
 		clear(b.ops[i])
@@ -58,8 +58,8 @@ func (b *Batch) Reset() {
 	b.err = nil
 }
 
-// Put stores a state. old is the row as it is in the store and in this batch;
-// nil when the key is unknown. Of old, Value is not looked at.
+// Put stores a state. old is the row as it is in the store and in this batch; nil if the key
+// is unknown. old.Value is not used.
 func (b *Batch) Put(old *Row, row Row) {
 	if err := errors.Join(row.check(), b.checkOld(old, row.Key)); err != nil {
 		b.fail(err)
@@ -103,8 +103,8 @@ func (b *Batch) Delete(old Row) {
 	b.putZone(&old, &none)
 }
 
-// checkOld finds out a caller whose idea of the store is wrong, where that is
-// cheap: counts and filter would be wrong for ever.
+// checkOld checks the caller's old row, as far as that is cheap. A wrong one would leave
+// counts and filter wrong for ever.
 func (b *Batch) checkOld(old *Row, key trigger.Key) error {
 	switch {
 	case old == nil:
@@ -137,7 +137,7 @@ func (b *Batch) setPointer(key trigger.Key, to pointer) {
 	b.add(tableKey, op{key: k, small: v})
 }
 
-// putTimers turns b.was into b.is in table d. The first timer carries the
+// putTimers replaces the timers b.was by b.is in table d. The first timer's entry has the
 // state.
 func (b *Batch) putTimers(row *Row) {
 	was, is := b.was, b.is
@@ -159,7 +159,7 @@ func (b *Batch) putTimers(row *Row) {
 	}
 }
 
-// compareAt is compareTimers of was[i] and is[j]; a used-up slice is last.
+// compareAt is compareTimers of was[i] and is[j]. The end of a slice sorts last.
 func compareAt(was []trigger.Timer, i int, is []trigger.Timer, j int) int {
 	switch {
 	case i == len(was):
@@ -184,8 +184,8 @@ func (b *Batch) deleteTimer(t trigger.Timer, key trigger.Key) {
 	b.delete(tableDue, func(k []byte) []byte { return appendTimerKey(k, t, key) })
 }
 
-// putDone keeps table y: an entry as long as ForgetAt is set, with the state
-// unless a timer has it.
+// putDone maintains table y. It has an entry while ForgetAt is set, with the state unless a
+// timer's entry has that.
 func (b *Batch) putDone(old, row *Row) {
 	was, is := max(old.ForgetAt, 0), max(row.ForgetAt, 0)
 	if old.ForgetAt != 0 && (row.ForgetAt == 0 || was != is) {
@@ -202,7 +202,7 @@ func (b *Batch) putDone(old, row *Row) {
 	b.add(tableDone, o)
 }
 
-// putUser keeps the list by user; b.was and b.is are the timers.
+// putUser maintains the list by user; b.was and b.is are the timers.
 func (b *Batch) putUser(old, row *Row) {
 	was, is := nextDue(b.was), nextDue(b.is)
 	if old.User == row.User && old.Tenant == row.Tenant && was == is {
@@ -216,7 +216,7 @@ func (b *Batch) putUser(old, row *Row) {
 	}
 }
 
-// putZone keeps the list by zone.
+// putZone maintains the list by zone.
 func (b *Batch) putZone(old, row *Row) {
 	if old.Zone == row.Zone {
 		return
@@ -229,8 +229,8 @@ func (b *Batch) putZone(old, row *Row) {
 	}
 }
 
-// SetMeta stores bytes under a name of the caller's. "format" and "counts" are
-// the store's own.
+// SetMeta stores bytes under a name of the caller's. The store itself uses "format" and
+// "counts".
 func (b *Batch) SetMeta(name string, value []byte) {
 	if name == metaFormat || name == metaCounts || name == "" {
 		b.fail(fmt.Errorf("meta name %q is not the caller's", name))
@@ -274,9 +274,8 @@ func (b *Batch) add(t table, o op) {
 
 func (b *Batch) bytes(s span) []byte { return b.keys[s.from:s.to:s.to] }
 
-// Commit applies the batch, all or nothing, and empties it. It is in the order
-// of keys, which costs Pebble a third less than the order of events. It is
-// not synced: Kafka is the log.
+// Commit applies the batch, all or nothing, and empties it. It sorts the batch by key, which
+// saves Pebble a third of the CPU. It does not sync, because Kafka is the log.
 func (b *Batch) Commit() error {
 	defer b.Reset()
 	err := b.err
@@ -321,7 +320,7 @@ func (b *Batch) commit() error {
 	return nil
 }
 
-// keptBatch is up to what size Pebble keeps the memory of a batch for another.
+// keptBatch is the size up to which Pebble reuses a batch's memory.
 const keptBatch = 4 << 20
 
 // size is about what Pebble's batch will need.
@@ -336,8 +335,8 @@ func (b *Batch) size() int {
 	return n
 }
 
-// write gives the ops of one table to Pebble in the order of their keys, of
-// each key the last.
+// write passes the ops of one table to Pebble in the order of their keys. Of several ops on
+// one key it passes the last.
 func (b *Batch) write(pb *pebble.Batch, ops []op) error {
 	sorted, shared := b.sort(ops)
 	for i, p := range sorted {

@@ -8,15 +8,15 @@ import (
 	"github.com/waterclock/waterclock/internal/prefix"
 )
 
-// slot is where an op stands in the order of keys: by the 8 bytes behind what
-// all keys of its table share, which nearly always says enough.
+// slot is an op with its sort key: the 8 bytes after the prefix that all keys of the table
+// share. These nearly always suffice.
 type slot struct {
 	order uint64
-	op    uint32 // later ones on the same key hold
+	op    uint32 // of several on the same key, the last counts
 }
 
-// sort orders the ops of one table by key, and by age where the key is the
-// same. shared is how many bytes all their keys begin with.
+// sort orders the ops of one table by key, and ops on the same key by age. shared is the
+// length of the prefix that all keys share.
 func (b *Batch) sort(ops []op) (sorted []slot, shared int) {
 	shared = b.shared(ops)
 	sorted = b.sorted[:0]

@@ -11,9 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkFiles finds, before Pebble reads them, the two damages that Pebble v2.1.7
-// does not: each would leave a hole with newer batches behind it, and nobody
-// would know. Both were found by TestFlippedBits.
+// checkFiles looks for two kinds of damage that Pebble v2.1.7 does not notice. Either would
+// silently lose batches on which newer ones depend. TestFlippedBits found both.
 func checkFiles(fsys vfs.FS, dir string) error {
 	desc, err := pebble.Peek(dir, fsys)
 	if err != nil || !desc.Exists || desc.ManifestFilename == "" {
@@ -78,11 +77,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// damagedChunk is where in the manifest the first chunk lies that is neither
-// right nor the torn end; -1: none. Pebble takes the first record with a wrong
-// checksum for the torn end, wherever it is (version_set.go, load), and
-// ignores the sorted files named after it. Here only an end that is cut short or
-// zero is torn.
+// damagedChunk is the offset of the first damaged chunk in the manifest, -1 if there is none.
+// A torn end is no damage. Pebble takes the first record with a wrong checksum for the torn
+// end, wherever it is (version_set.go, load), and ignores the sorted files named after it.
+// Here only an end that is cut short, or zero, counts as torn.
 func damagedChunk(b []byte) int {
 	for at := 0; at < len(b); {
 		blockEnd := min((at/chunkBlock+1)*chunkBlock, len(b))
@@ -105,9 +103,9 @@ func damagedChunk(b []byte) int {
 	return -1
 }
 
-// torn says that c, which claims to be longer than the file, is so: nothing
-// right follows it, and its checksum, which does not cover the length, does
-// not say that the length alone is wrong.
+// torn reports whether c, whose length field reaches beyond the file, was really cut short.
+// It was not if a valid chunk follows. It was not either if the checksum fits the bytes that
+// are there: then only the length is wrong, which the checksum does not cover.
 func torn(c []byte) bool {
 	if c[6] < 1 || c[6] > lastType || rightChunk(c) {
 		return false
@@ -121,7 +119,7 @@ func torn(c []byte) bool {
 	return true
 }
 
-// rightChunk checks a chunk that ends where its data does.
+// rightChunk checks the checksum of a chunk that ends with its data.
 func rightChunk(c []byte) bool {
 	sum := crc32.Checksum(c[6:], castagnoli)
 	masked := (sum>>15 | sum<<17) + 0xa282ead8
@@ -137,10 +135,10 @@ func zero(b []byte) bool {
 	return true
 }
 
-// falseTrailer is where in a log of a given number a chunk with data pretends to
-// be the trailer of a log that was closed; -1: nowhere. A trailer is known by
-// its log number, one too high, which Pebble trusts before any checksum
-// (record.go, nextChunk): one flipped bit ends an even log cleanly.
+// falseTrailer is the offset of a data chunk that looks like the trailer of a closed log, -1
+// if there is none. number is the log's. A trailer is known by its log number, one too high,
+// which Pebble trusts before any checksum (record.go, nextChunk): one flipped bit ends an
+// even log cleanly.
 //
 //	┌────────────────┬────────────┬────────┬──────────────┬─────────────────────┬──────┐
 //	│ checksum 4, LE │ length, 2  │ type 1 │ log number 4 │ synced 8, types 9-12 │ data │
@@ -150,7 +148,7 @@ func falseTrailer(b []byte, number uint32) int {
 		blockEnd := min((at/chunkBlock+1)*chunkBlock, len(b))
 		header := logHeader(b[at:blockEnd])
 		if header == 0 {
-			at = blockEnd // too short a rest, or Pebble's to judge
+			at = blockEnd // the rest is too short, or Pebble judges it
 			continue
 		}
 		length := int(binary.LittleEndian.Uint16(b[at+4:]))
@@ -162,7 +160,7 @@ func falseTrailer(b []byte, number uint32) int {
 				return at
 			}
 			return -1
-		default: // left by the file's earlier life
+		default: // left from an earlier use of the file
 			return -1
 		}
 	}

@@ -1,13 +1,13 @@
-// Package statestore is what one partition remembers: the encoded state of
-// every trigger, and the indexes by which the engine and its readers find it.
-// It is one Pebble database per partition, with a cache shared by all.
+// Package statestore keeps what one partition knows: the encoded state of every trigger, and
+// indexes for the engine and its readers. It is one Pebble database per partition, with a
+// cache shared by all.
 //
 // # Who is right
 //
-// Topic state is. The store is a copy of it, written after Kafka has committed
-// a turn and never synced; Meta keeps how far it has come. After a crash it
-// opens at an earlier batch, all of it, and topic state is read from there. A
-// store that is damaged, or of another format, is put aside and rebuilt.
+// Topic state is. The store is a copy of it, written after Kafka has committed a turn, and
+// never synced. Meta has the offset up to which it is written. After a crash the store opens
+// as of an earlier batch, and the rest is read from topic state. A store that is damaged, or
+// of another format, is put aside and rebuilt.
 //
 // # Layout
 //

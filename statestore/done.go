@@ -4,9 +4,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// ScanForget calls f for each finished trigger whose record ends at or before
-// now, oldest first, until f returns false. value is valid during the call;
-// key is f's to keep. It costs nothing when there is none.
+// ScanForget calls f for each finished trigger whose record ends at or before now, oldest
+// first, until f returns false. value is valid during the call; f may keep key. Without such
+// a trigger it costs nothing.
 func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant, key trigger.Key,
 	value []byte) bool,
 ) error {
@@ -17,13 +17,13 @@ func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant,
 	if err != nil {
 		return failed("scan forget", err)
 	}
-	s.firstFor = forever // unless there is one
+	s.firstFor = forever // if there is none
 	for first := it.First(); it.Valid(); it.Next() {
 		forgetAt, key, ok := splitDoneKey(it.Key())
 		if !ok {
 			return failed("scan forget", joinClose(corrupt("done key %x", it.Key()), it))
 		}
-		if first { // all before it is gone: never walk its tombstones again
+		if first { // everything before is deleted: do not walk its tombstones once more
 			s.firstFor, first = forgetAt, false
 		}
 		if forgetAt > now || !f(forgetAt, key, it.Value()) {
@@ -37,13 +37,13 @@ func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant,
 	return nil
 }
 
-// ScanDone calls f for finished triggers in the order in which their records end, from
-// a place on, until f returns false. What was said of ScanForget's arguments holds.
+// ScanDone calls f for finished triggers from a position on, in the order in which their
+// records end, until f returns false. f's arguments are those of ScanForget.
 func (s *Store) ScanDone(from trigger.Instant, key trigger.Key, f func(forgetAt trigger.Instant, key trigger.Key,
 	value []byte) bool,
 ) error {
 	if from < s.firstFor {
-		from, key = s.firstFor, "" // all before it is gone
+		from, key = s.firstFor, "" // everything before is deleted
 	}
 	it, err := s.iter(tableDone, appendDoneKey(nil, from, key))
 	if err != nil {

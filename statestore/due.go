@@ -9,14 +9,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// DueKey is a place in the due index.
+// DueKey is a position in the due index.
 type DueKey struct {
 	Due trigger.Instant
 	Ref string
 }
 
-// ScanDue calls f for each timer after a place, in order, until f returns
-// false. ref is f's to keep. The zero DueKey is before everything.
+// ScanDue calls f for each timer after a position, in order, until f returns false. f may
+// keep ref. The zero DueKey is before everything.
 func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bool) error {
 	fromStart := after.Due <= s.firstDue
 	it, err := s.iter(tableDue, s.dueBound(after))
@@ -28,7 +28,7 @@ func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bo
 		if !ok {
 			return failed("scan due", joinClose(corrupt("due key %x", it.Key()), it))
 		}
-		if fromStart && after.Ref == "" { // all before it is gone: never walk its tombstones again
+		if fromStart && after.Ref == "" { // everything before is deleted: do not walk its tombstones once more
 			s.firstDue, fromStart = due, false
 		}
 		if !f(due, string(ref)) {
@@ -38,7 +38,7 @@ func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bo
 	return failed("scan due", it.Close())
 }
 
-// dueBound is the first key a scan after a place may meet.
+// dueBound is the lower bound of a scan after a position.
 func (s *Store) dueBound(after DueKey) []byte {
 	if after.Due < s.firstDue {
 		after = DueKey{Due: s.firstDue}
@@ -80,10 +80,10 @@ func (s *Store) NewDueReader() *DueReader {
 	return &DueReader{it: it, err: err}
 }
 
-// Get returns the state that is stored with a timer, valid until the next call.
-// It is cheapest in ascending order: neighbours cost one step of an iterator.
-// ok is false when there is no such timer any more. A value that is empty
-// but not nil says that the state is stored elsewhere: ask Store.Get.
+// Get returns the state that is stored with a timer, valid until the next call. It is
+// cheapest in ascending order: neighbours cost one step of an iterator. ok is false when
+// there is no such timer any more. If the value is empty but not nil, the state is stored
+// elsewhere: use Store.Get.
 func (r *DueReader) Get(due trigger.Instant, ref string) (value []byte, ok bool, err error) {
 	if r.err != nil {
 		return nil, false, failed("read due", r.err)

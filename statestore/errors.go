@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The errors a caller can tell apart. Everything else is the disk's or the
-// operating system's, and may pass.
+// The errors that a caller can tell apart. Others come from the disk or the operating system,
+// and may pass.
 var (
 	// ErrCorrupt: the store is damaged. Close it, Quarantine its directory and
 	// rebuild it from topic state.
@@ -25,8 +25,7 @@ var (
 	ErrClosed = errors.New("the store is closed")
 )
 
-// failed wraps an error of Pebble's with the verb that failed, and marks
-// damage as ErrCorrupt.
+// failed wraps an error of Pebble with the verb that failed, and marks damage as ErrCorrupt.
 func failed(verb string, err error) error {
 	switch {
 	case err == nil:
@@ -39,11 +38,11 @@ func failed(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
-// isDamage says that a checksum is wrong, or that the disk does not give back what
-// it was given: a sector that cannot be read does not heal.
+// isDamage reports whether a checksum is wrong or a sector cannot be read. Neither passes by
+// itself.
 func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) }
 
-// corrupt is an ErrCorrupt found by us rather than by a checksum.
+// corrupt is an ErrCorrupt that this package found, not a checksum.
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }

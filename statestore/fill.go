@@ -1,10 +1,9 @@
 package statestore
 
-// Fill readies the store for much being written in a short time, as when topic
-// state is read from far behind: sorted runs are left lying over each other, up
-// to fillRuns of them, rather than merged again and again while more come. It
-// changes no promise. A store that has just been opened is being filled: merging
-// what a killed process left took both cores while partitions opened.
+// Fill prepares the store for many writes in a short time, as in a restore: Pebble keeps up
+// to fillRuns sorted runs, and does not merge them again and again while more come. It
+// changes no promise. A store that was just opened is in Fill, because merging what a killed
+// process had left took both cores while partitions opened.
 func (s *Store) Fill() { s.filling.Store(true) }
 
 // Filled ends Fill: the runs are merged in the background. Without a Fill
@@ -17,8 +16,8 @@ func (s *Store) Filled() error {
 	return failed("filled", err)
 }
 
-// fillRuns is how many sorted runs a store that is being filled collects before
-// they are merged. Each makes a search slower.
+// fillRuns is how many sorted runs a store in Fill collects before they are merged. Each
+// makes a search slower.
 const fillRuns = 16
 
 // compactions is how many may run at once: at least, and with fillRuns at most.

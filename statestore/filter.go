@@ -7,11 +7,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// filter answers "known already?" from memory: false is certain, true means
-// look. It is a cuckoo filter and not a Bloom filter because one-shot triggers
-// come and go for ever: what cannot be taken out again is full within the hour.
-// It grows by generations, each twice the one before, and is built anew,
-// as one, when the store is opened.
+// filter answers from memory whether a key is known. No is certain; yes means that the store
+// must be read. It is a cuckoo filter and not a Bloom filter, because one-shot triggers come
+// and go: without deletion it would be full within the hour. It grows by generations, each
+// twice as large as the one before. Opening the store builds it anew as one generation.
 type filter struct {
 	seed maphash.Seed
 	gens []*cuckoo // newest last; only that one is added to
@@ -43,8 +42,8 @@ func (f *filter) add(h uint64) {
 	last.add(h)
 }
 
-// remove forgets one add. When two generations could mean the key, taking out
-// the wrong one would make another key unknown, so it stays: a false positive.
+// remove undoes one add. If two generations may have the key, it removes nothing, because the
+// wrong one would make another key unknown. The key then stays as a false positive.
 func (f *filter) remove(h uint64) {
 	var in *cuckoo
 	for _, g := range f.gens {
@@ -72,15 +71,15 @@ func (f *filter) bytes() (n int64) {
 	return n
 }
 
-// cuckoo is a filter of fixed size: buckets of four 16-bit fingerprints, each
-// in one of two places that know each other through the fingerprint (Fan et
-// al., CoNEXT 2014). One look in 8,000 is a false positive.
+// cuckoo is a filter of fixed size with buckets of four 16-bit fingerprints. Each fingerprint
+// is in one of two buckets, and gives the way from one to the other (Fan et al., CoNEXT
+// 2014). One lookup in 8,000 is a false positive.
 type cuckoo struct {
 	mask    uint64
 	buckets []uint64
 	n, room int
 	rng     uint64
-	stash   []homeless // what found no place; nearly always empty
+	stash   []homeless // fingerprints without a bucket; nearly always empty
 }
 
 // homeless is a fingerprint that was pushed out too often.
@@ -112,7 +111,7 @@ func (c *cuckoo) slot(h uint64) (fp, at uint64) {
 	return fp, h & c.mask
 }
 
-// other is the second place of a fingerprint, and of that one the first.
+// other is a fingerprint's other bucket.
 func (c *cuckoo) other(fp, at uint64) uint64 {
 	return (at ^ (fp*0x9e3779b97f4a7c15)>>32) & c.mask
 }

@@ -6,16 +6,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Home is where a state lies, for who walks all of them in the order of the
-// disk. The zero Home is before everything; those without a timer come last.
+// Home is the position of a state in a scan of all states in the order of the disk. The zero
+// Home is before everything. States without a timer come last.
 type Home struct {
 	Due  DueKey      // earliest timer
-	Here trigger.Key // if not "", it is of a trigger without timers: paused
+	Here trigger.Key // if not "", a trigger without timers: paused
 }
 
-// ScanHomes calls f for each trigger that is not finished, after a home, until
-// f returns false: each state is read where it lies, in one sequential pass. A
-// scan by key has to search for each. value is valid during the call.
+// ScanHomes calls f for each trigger after a home that is not finished, until f returns
+// false. It reads the states in one sequential pass, while a scan by key has to search for
+// each. value is valid during the call.
 func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value []byte) bool) error {
 	return sn.use("snapshot: scan homes", func(db *pebble.Snapshot) error {
 		if after.Here == "" {
@@ -27,7 +27,7 @@ func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value
 	})
 }
 
-// scanDueHomes walks table d. more is false when f has had enough.
+// scanDueHomes walks table d. more is false if f has returned false.
 func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home, trigger.Key, []byte) bool) (more bool,
 	err error,
 ) {
@@ -37,7 +37,7 @@ func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home,
 	}
 	return sn.walk(db, from, tableDue.upper(), func(k, value []byte) (bool, error) {
 		if len(value) == 0 {
-			return true, nil // a further timer of a trigger whose home was before
+			return true, nil // a further timer of a trigger that was met before
 		}
 		due, ref, ok := splitDueKey(k)
 		if !ok {
@@ -68,7 +68,7 @@ func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home
 	return err
 }
 
-// walk calls f for each entry in [from, to) until it returns false.
+// walk calls f for each entry in [from, to) until f returns false. more is false if it did.
 func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value []byte) (bool, error)) (more bool,
 	err error,
 ) {
@@ -76,8 +76,7 @@ func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value [
 	if err != nil {
 		return false, err
 	}
-	more = true
-	for it.First(); it.Valid() && more; it.Next() {
+	for it.First(); it.Valid(); it.Next() {
 		if sn.store.closing.Load() {
 			return false, joinClose(ErrClosed, it)
 		}
@@ -85,9 +84,13 @@ func (sn *Snapshot) walk(db *pebble.Snapshot, from, to []byte, f func(k, value [
 		if err != nil {
 			return false, joinClose(err, it)
 		}
-		if more, err = f(it.Key(), value); err != nil {
+		more, err := f(it.Key(), value)
+		if err != nil {
 			return false, joinClose(err, it)
 		}
+		if !more {
+			return false, it.Close()
+		}
 	}
-	return more, it.Close()
+	return true, it.Close()
 }

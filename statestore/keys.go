@@ -31,12 +31,12 @@ func (t table) upper() []byte { return []byte{byte(t) + 1} }
 // (trigger.ParseKey refuses control characters; appendName escapes them).
 const keyEnd = 0x00
 
-// NoDue is the next due time, in the list by user, of what has none: paused
-// and finished triggers. They come after all others.
+// NoDue stands for the next due time of paused and finished triggers in the list by user.
+// They come after all others.
 const NoDue trigger.Instant = math.MaxInt64
 
-// appendInstant spells an instant so that bytes order as time does. Everything
-// before 1970 is long due and counts as 1970; NoDue is above every instant.
+// appendInstant encodes an instant so that the order of bytes is that of time. Everything
+// before 1970 counts as 1970. NoDue is after every instant.
 func appendInstant(b []byte, i trigger.Instant) []byte {
 	if i == NoDue {
 		return binary.BigEndian.AppendUint64(b, math.MaxUint64)
@@ -49,8 +49,8 @@ func instant(b []byte) trigger.Instant {
 	return trigger.Instant(min(binary.BigEndian.Uint64(b), math.MaxInt64))
 }
 
-// appendName spells a tenant, user or zone so that keyEnd can end it: a byte 0
-// becomes 01 02 and a byte 1 becomes 01 01. Names are hardly ever touched.
+// appendName encodes a tenant, user or zone without keyEnd: a byte 0 becomes 01 02 and a byte
+// 1 becomes 01 01. Hardly any name needs that.
 func appendName(b []byte, s string) []byte {
 	if strings.IndexByte(s, 0) < 0 && strings.IndexByte(s, 1) < 0 {
 		return append(append(b, s...), keyEnd)
@@ -96,16 +96,15 @@ func splitDueKey(k []byte) (due trigger.Instant, ref []byte, ok bool) {
 	return instant(k[1:]), k[1+8:], true
 }
 
-// Ref is what follows the due time in the due index: bytes whose order is the
-// order in which timers of one millisecond fire (priority, key, kind,
-// occurrence). The wheel carries them without looking inside.
+// Ref is what follows the due time in the due index: bytes whose order is the order in which
+// timers of one millisecond fire (priority, key, kind, occurrence). The wheel keeps them as
+// opaque bytes.
 func Ref(t trigger.Timer, key trigger.Key) string {
 	var space [keySpace]byte
 	return string(appendRef(space[:0], t, key))
 }
 
-// ParseRef splits a ref without allocating. ok is false for bytes Ref does not
-// write.
+// ParseRef splits a ref without allocating. ok is false for bytes that Ref does not write.
 func ParseRef(ref string) (prio trigger.Priority, key trigger.Key, kind trigger.TimerKind, occurrence string, ok bool) {
 	if len(ref) < 4 || ref[0] > byte(trigger.Low) {
 		return 0, "", 0, "", false

@@ -9,12 +9,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// format is the number of the layout in doc.go. Another number, or none in a
-// store that has entries, is ErrFormat: there is nothing to migrate that
-// topic state does not have.
+// format is the number of the layout in doc.go. Another number, or none in a store with
+// entries, is ErrFormat. Nothing is migrated, because topic state has everything.
 const format = "1"
 
-// names of table m that are the store's own.
+// Names in table m that the store itself uses.
 const (
 	metaFormat = "format"
 	metaCounts = "counts"

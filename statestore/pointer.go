@@ -43,7 +43,8 @@ func pointTo(row *Row, timers []trigger.Timer) pointer {
 	return pointer{home: homeHere, state: row.Value}
 }
 
-// sameAs says that both are the same bytes; what is kept here may differ.
+// sameAs reports whether both encode to the same bytes. It is false for homeHere, where the
+// state may differ.
 func (p pointer) sameAs(q pointer) bool {
 	return p.home == q.home && p.home != homeHere && p.timer == q.timer && p.forgetAt == q.forgetAt
 }
@@ -94,8 +95,7 @@ func parsePointer(b []byte) (p pointer, ok bool) {
 	return pointer{}, false
 }
 
-// uvarintLen is the length of the shortest spelling of v, the only one we
-// write.
+// uvarintLen is the length of the shortest encoding of v, which is the only valid one.
 func uvarintLen(v uint64) int {
 	n := 1
 	for ; v >= 0x80; v >>= 7 {

@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Get returns the encoded state of a key, appended to buf[:0]; nil when the
-// key is unknown, which is nearly always decided in memory.
+// Get returns the encoded state of a key, appended to buf[:0], or nil if the key is unknown.
+// The filter in memory answers nearly all unknown keys.
 func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
 	if s.db == nil {
 		return nil, fmt.Errorf("get: %w", ErrClosed)
@@ -21,8 +21,8 @@ func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
 	return get(s.db, key, buf)
 }
 
-// get follows a key's pointer. r must not change between the two reads: it is
-// a snapshot, or the owner is the one who asks.
+// get follows a key's pointer. r must not change between the two reads. So it is a snapshot,
+// or the caller is the owner's goroutine.
 func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
 	var space [keySpace]byte
 	v, c, err := r.Get(appendStateKey(space[:0], key))

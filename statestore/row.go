@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Row is what the store needs to know of one trigger's state.
+// Row is what the store needs to know about one trigger's state.
 type Row struct {
 	Key    trigger.Key
 	Value  []byte          // the encoded state; never empty
@@ -32,8 +32,8 @@ func nextDue(timers []trigger.Timer) trigger.Instant {
 	return timers[0].Due
 }
 
-// check finds what would make keys ambiguous or the state unreadable. All of
-// it is a mistake of the caller: topics refuses such keys and states.
+// check refuses rows that would make keys ambiguous or the state unreadable. Package topics
+// refuses such keys and states, so an error is a bug of the caller.
 func (r *Row) check() error {
 	var errs []error
 	if r.Key == "" || len(r.Key) > trigger.MaxKeyBytes {

@@ -11,17 +11,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Snapshot is the store as it was when Store.Snapshot was called. It belongs
-// to one goroutine, any one. Close it soon: what it sees is kept on disk. The
-// functions its scans call must not call the store or a snapshot: a Close that
-// waits between the two would wait for ever.
+// Snapshot is the store as it was when Store.Snapshot was called. One goroutine uses it, any
+// one. Close it soon, because the disk keeps all that it sees. The functions that its scans
+// call must not call the store or a snapshot: with a Close waiting in between, that would be
+// a deadlock.
 type Snapshot struct {
 	store *Store
 	db    *pebble.Snapshot // nil: closed; guarded by store.mu
 }
 
-// Snapshot may be called from any goroutine, while the owner writes or closes.
-// On a closed store every method of the snapshot says ErrClosed.
+// Snapshot may be called from any goroutine, while the owner writes or closes. On a closed
+// store every method of the snapshot returns ErrClosed.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -33,7 +33,7 @@ func (s *Store) Snapshot() *Snapshot {
 	return sn
 }
 
-// Close gives the snapshot back. A second Close does nothing.
+// Close releases the snapshot. A second Close does nothing.
 func (sn *Snapshot) Close() error {
 	sn.store.mu.RLock()
 	defer sn.store.mu.RUnlock()
@@ -92,16 +92,15 @@ func (sn *Snapshot) Scan(after trigger.Key, f func(key trigger.Key, value []byte
 	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
 }
 
-// UserCursor is a place in a user's list: the one before everything, or that
-// of the trigger f was last called with.
+// UserCursor is a position in a user's list. The zero value is before everything.
 type UserCursor struct {
 	Due trigger.Instant // NoDue: paused or finished
 	Key trigger.Key
 }
 
-// ScanUser calls f for each trigger of a user after a place, in the order of
-// their next due time and then key, those without one last, until f returns
-// false. value is valid during the call.
+// ScanUser calls f for each trigger of a user after a position, by next due time and then by
+// key, until f returns false. Triggers without a due time come last. value is valid during
+// the call.
 func (sn *Snapshot) ScanUser(tenant, user string, after UserCursor, f func(at UserCursor, value []byte) bool) error {
 	prefix := appendUser(nil, tenant, user)
 	from := prefix
@@ -151,10 +150,9 @@ func (sn *Snapshot) ScanZone(zone string, after trigger.Key, f func(key trigger.
 	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
 }
 
-// ScanLive calls f for the timers of live occurrences after a place, in the order of
-// the due index, with the state of their trigger, until f returns false or most
-// timers of any kind were looked at; more says that there are more behind next. value
-// is valid during the call.
+// ScanLive calls f for each timer of a live occurrence after a position, with the trigger's
+// state, in the order of the due index. It ends when f returns false, or after most timers of
+// any kind. more reports whether there are timers after next. value is valid during the call.
 func (sn *Snapshot) ScanLive(after DueKey, most int,
 	f func(due trigger.Instant, occurrence string, key trigger.Key, value []byte) bool,
 ) (next DueKey, more bool, err error) {
@@ -163,84 +161,67 @@ func (sn *Snapshot) ScanLive(after DueKey, most int,
 		from = append(from, 0)
 	}
 	err = sn.use("snapshot: scan live", func(db *pebble.Snapshot) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: tableDue.upper()})
-		if err != nil {
-			return err
-		}
 		var buf []byte
-		for it.First(); it.Valid(); it.Next() {
-			if sn.store.closing.Load() {
-				return joinClose(ErrClosed, it)
-			}
-			due, text, ok := splitDueKey(it.Key())
+		_, err := sn.walk(db, from, tableDue.upper(), func(k, _ []byte) (_ bool, err error) {
+			due, text, ok := splitDueKey(k)
 			ref := string(text)
 			_, key, kind, occurrence, parsed := ParseRef(ref)
 			if !ok || !parsed {
-				return joinClose(corrupt("due key %x", it.Key()), it)
+				return false, corrupt("due key %x", k)
 			}
 			if kind == trigger.TimerLive {
-				if buf, err = get(db, key, buf); err != nil {
-					return joinClose(err, it)
-				}
-				if buf == nil {
-					return joinClose(corrupt("due key %x is of no trigger", it.Key()), it)
-				}
-				if !f(due, occurrence, key, buf) {
-					break
+				if buf, err = indexed(db, k, key, buf); err != nil || !f(due, occurrence, key, buf) {
+					return false, err
 				}
 			}
 			if most--; most <= 0 {
 				next, more = DueKey{due, ref}, true
-				break
 			}
-		}
-		return it.Close()
+			return !more, nil
+		})
+		return err
 	})
 	return next, more, err
 }
 
-// behind is the first key behind all that begin with prefix, which ends in
-// keyEnd.
+// behind is the first key after all that begin with prefix. prefix ends in keyEnd.
 func behind(prefix []byte) []byte {
 	b := bytes.Clone(prefix)
 	b[len(b)-1] = keyEnd + 1
 	return b
 }
 
-// scan walks keys of one index in [from, to), takes the trigger key out of
-// each, and calls f with its state.
+// scan walks the keys of one index in [from, to), gets the trigger key from each, and calls f
+// with the trigger's state.
 func (sn *Snapshot) scan(verb string, from, to []byte, keyOf func(k []byte) (trigger.Key, bool),
 	f func(k []byte, key trigger.Key, value []byte) bool,
 ) error {
 	return sn.use(verb, func(db *pebble.Snapshot) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-		if err != nil {
-			return err
-		}
 		var buf []byte
-		for it.First(); it.Valid(); it.Next() {
-			if sn.store.closing.Load() {
-				return joinClose(ErrClosed, it)
-			}
-			key, ok := keyOf(it.Key())
+		_, err := sn.walk(db, from, to, func(k, _ []byte) (_ bool, err error) {
+			key, ok := keyOf(k)
 			if !ok {
-				return joinClose(corrupt("index key %x", it.Key()), it)
+				return false, corrupt("index key %x", k)
 			}
-			if buf, err = get(db, key, buf); err != nil {
-				return joinClose(err, it)
+			if buf, err = indexed(db, k, key, buf); err != nil {
+				return false, err
 			}
-			if buf == nil {
-				return joinClose(corrupt("index key %x is of no trigger", it.Key()), it)
-			}
-			if !f(it.Key(), key, buf) {
-				break
-			}
-		}
-		return it.Close()
+			return f(k, key, buf), nil
+		})
+		return err
 	})
 }
 
-// snapshots are those that are open.
+// indexed is get for a trigger that an index names under k: it must exist.
+func indexed(db *pebble.Snapshot, k []byte, key trigger.Key, buf []byte) ([]byte, error) {
+	value, err := get(db, key, buf)
+	if err == nil && value == nil {
+		err = corrupt("index key %x is of no trigger", k)
+	}
+	return value, err
+}
+
+// snapshots are the open snapshots of a store.
 type snapshots struct {
 	mu   sync.Mutex
 	open map[*Snapshot]struct{}
@@ -255,7 +236,7 @@ func (ss *snapshots) add(sn *Snapshot) {
 	ss.open[sn] = struct{}{}
 }
 
-// close closes one; the store stays open meanwhile.
+// close closes one. The store stays open.
 func (ss *snapshots) close(sn *Snapshot) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -268,7 +249,7 @@ func (ss *snapshots) close(sn *Snapshot) error {
 	return failed("close snapshot", err)
 }
 
-// closeAll closes all; nobody else uses the store meanwhile.
+// closeAll closes all. The caller has the store for itself.
 func (ss *snapshots) closeAll() (errs []error) {
 	for sn := range ss.open {
 		errs = append(errs, ss.close(sn))

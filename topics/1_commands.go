@@ -10,11 +10,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Limits bound what a command may ask for beyond the contract's fixed bounds.
-// The zero value is the defaults.
+// Limits are the bounds that settings can change. The zero value means the defaults.
 type Limits struct {
-	// Payload bounds the payload in bytes, un-spelled; setting
-	// limits.payload. 0 means 4 KiB; at most 512 KiB.
+	// Payload bounds the payload in bytes, after decoding. The setting is limits.payload. 0
+	// means 4 KiB; at most 512 KiB.
 	Payload int
 
 	// Headers bounds the user's headers in number; 0 means 64, at most 1,000.
@@ -24,9 +23,8 @@ type Limits struct {
 	// at most 64 KiB.
 	HeaderBytes int
 
-	// Depth bounds how deep a field, such as the payload, may nest in the JSON
-	// spelling; 0 means 128, at most 1,000. What nests deeper breaks readers in
-	// languages that parse by recursion.
+	// Depth bounds how deep a field, such as the payload, may nest in the JSON spelling; 0
+	// means 128, at most 1,000. Deeper values break readers that parse by recursion.
 	Depth int
 }
 
@@ -49,7 +47,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Validate says what is out of bounds, all of it.
+// Validate names every limit that is out of bounds.
 func (l Limits) Validate() error {
 	var errs []error
 	check := func(name string, v, most int) {
@@ -64,13 +62,13 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// DecodeCommand reads a record of topic commands in either spelling and checks
-// everything that can be checked without the trigger's state, the channel's
-// settings and the tz database; the error is always a *trigger.Error.
+// DecodeCommand reads a record of topic commands in either spelling. It checks all that needs
+// neither the trigger's state, nor the channel's settings, nor the tz database. The error is
+// always a *trigger.Error.
 //
-// origin is where and when the command was first appended, for a forwarded
-// record whose claim (Forwarded) the caller has found genuine; nil means here
-// and now. The command's payload and header values alias rec.
+// origin is where and when a forwarded command was first appended. The caller has checked
+// that claim (Forwarded). nil means that the command was not forwarded. The command's payload
+// and header values alias rec.
 func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Command, error) {
 	key, err := trigger.ParseKey(rec.Key)
 	if err != nil {
@@ -90,23 +88,21 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 	return c, nil
 }
 
-// OpOf is the op of a record that DecodeCommand has refused; 0 where it cannot
-// be told.
+// OpOf is the op of a record that DecodeCommand has refused, 0 if it is not known.
 func OpOf(rec *Record, l Limits) trigger.Op {
 	d := newDraft(l, trigger.Origin{})
-	defer func() { _ = d.release() }() // its fault is what is asked about
+	defer func() { _ = d.release() }() // the caller knows that there is an error
 	return d.read(rec)
 }
 
-// draft is a command as it was written: the fields that were given, as text.
-// Both spellings fill it, one builder reads it. The first fault found stands;
-// what comes after it is harmless.
+// draft is a command as it was written: the fields that were given, as text. Both spellings
+// fill it, and build reads it. It keeps the first error; later ones are ignored.
 type draft struct {
 	limits Limits
 	from   trigger.Origin
 	err    *trigger.Error
 
-	unknown *string             // the field at the top that err is about, if it is of this kind
+	unknown *string             // name of the unknown field at the top, if err is about one
 	patch   bool                // HeaderPatch is there
 	seen    fieldSet            // given, and not null
 	text    [scalarCount]string // of the scalar fields seen
@@ -123,7 +119,7 @@ type draft struct {
 	headers          []trigger.Header
 }
 
-// drafts are reused: the functions of the table keep them from the stack.
+// drafts are reused, because a draft escapes to the heap: the table's functions take it.
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
 func newDraft(l Limits, from trigger.Origin) *draft {
@@ -132,7 +128,7 @@ func newDraft(l Limits, from trigger.Origin) *draft {
 	return d
 }
 
-// release gives the draft back, and returns its fault. What was built of it stays.
+// release returns the draft to the pool, and its error. What was built from it stays valid.
 func (d *draft) release() *trigger.Error {
 	fault := d.err
 	*d = draft{}
@@ -146,8 +142,8 @@ func (d *draft) refuse(code trigger.Code, field, msg string) {
 	}
 }
 
-// read finds out the spelling, fills the draft and returns the op. A null
-// value can say only "cancel": a compacted log may keep nothing else of it.
+// read detects the spelling, fills the draft and returns the op. A null value can only be a
+// cancel: it is a tombstone, with which compaction drops the key.
 func (d *draft) read(rec *Record) trigger.Op {
 	spelled, cancelOnly := spelling(rec.Headers)
 	switch {
@@ -167,8 +163,8 @@ func (d *draft) read(rec *Record) trigger.Op {
 	return d.opByObject()
 }
 
-// spelling says whether the headers spell a command, and whether all they say
-// is wc-op=cancel.
+// spelling reports whether the headers spell a command, and whether they are wc-op=cancel
+// alone.
 func spelling(headers []trigger.Header) (spelled, cancelOnly bool) {
 	cancelOnly = true
 	for i := range headers {
@@ -184,8 +180,8 @@ func spelling(headers []trigger.Header) (spelled, cancelOnly bool) {
 	return spelled, spelled && cancelOnly
 }
 
-// hasPrefixFold is for prefixes that begin with a lower-case letter. Most names differ
-// in the first, or are spelled as the prefix is.
+// hasPrefixFold is strings.HasPrefix without regard to case. The prefix begins with a
+// lower-case letter. It is fast, since most names differ in the first letter.
 func hasPrefixFold(s, prefix string) bool {
 	if len(s) < len(prefix) || s[0]|0x20 != prefix[0] {
 		return false
@@ -193,8 +189,8 @@ func hasPrefixFold(s, prefix string) bool {
 	return s[:len(prefix)] == prefix || strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// opByHeaders takes the record's value for the payload where the op has one;
-// elsewhere it says nothing (echo cancel | kcat … -H wc-op=cancel).
+// opByHeaders returns the op. The record's value is the payload if the op has one, and is
+// ignored otherwise (echo cancel | kcat … -H wc-op=cancel).
 func (d *draft) opByHeaders(value []byte) trigger.Op {
 	if !d.seen.has(fOp) {
 		d.text[fOp] = trigger.OpRegister.String()
@@ -215,11 +211,11 @@ func (d *draft) opByObject() trigger.Op {
 	return d.op()
 }
 
-// notACommand overrules any other fault: what is no command has no fields.
+// notACommand replaces any other error: what is no command has no fields.
 func (d *draft) notACommand(msg string) { d.err = fail(trigger.CodeNotACommand, "", msg) }
 
-// op reads the op and refuses fields that mean nothing beside it. An unknown
-// op overrules a fault in a field: which fields there are depends on it.
+// op reads the op and refuses fields that the op does not have. An unknown op replaces an
+// error in a field, because the op decides which fields there are.
 func (d *draft) op() trigger.Op {
 	op, ok := trigger.ParseOp(d.text[fOp])
 	if !ok && (d.err == nil || d.seen.has(fOp)) {

@@ -25,7 +25,7 @@ func (d *draft) build(c *trigger.Command) {
 	}
 	c.IfRevision = d.number(fIfRevision, 1<<53)
 	c.Actor = d.string(fActor, maxText)
-	correlation := d.string(fCorrelationID, maxText) // of a register and a reschedule alone it is kept
+	correlation := d.string(fCorrelationID, maxText) // only a register and a reschedule keep it
 	switch c.Op {
 	case trigger.OpRegister:
 		d.buildRegister(c)
@@ -37,7 +37,7 @@ func (d *draft) build(c *trigger.Command) {
 	case trigger.OpSkip:
 		c.Occurrence = d.occurrence()
 	case trigger.OpAck:
-		c.Occurrence = d.string(fOccurrence, maxText) // of a snooze or a run too
+		c.Occurrence = d.string(fOccurrence, maxText) // may also name a snooze or a run_now
 	case trigger.OpPause, trigger.OpResume:
 		c.Note = d.string(fNote, maxNote)
 	case trigger.OpRezone:
@@ -97,14 +97,15 @@ func (d *draft) checkCallback(given bool) {
 	d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
 }
 
-// channelWebhook is the channel a callback goes to, and the default beside
-// one; DefaultChannel is the default without.
+// channelWebhook is the only channel for callbacks, and the default if there is a callback.
+// Otherwise the default is DefaultChannel.
 const (
 	channelWebhook = trigger.CallbackChannel
 	DefaultChannel = "default"
 )
 
-// readUnseen are fields that have a default, or whose values stand elsewhere too.
+// readUnseen are the fields to read even if they were not given: they have a default, or a
+// value from elsewhere in the record.
 const readUnseen fieldSet = 1<<fChannel | 1<<fPriority | 1<<fPayload | 1<<fHeaders
 
 // content is the fields a register and a redrive share.
@@ -118,7 +119,7 @@ func (d *draft) content() *trigger.Spec {
 	return s
 }
 
-// payloadBytes is the payload, and what it is taken for.
+// payloadBytes is the payload and its content type.
 func (d *draft) payloadBytes() (payload []byte, contentType string) {
 	if d.seen.has(fPayloadBase64) {
 		d.unwrapPayload()
@@ -155,7 +156,7 @@ func (d *draft) unwrapPayload() {
 
 const typeJSON = "application/json"
 
-// contentTypeOf is what a payload is taken for if no content-type header says.
+// contentTypeOf is a payload's content type if no header gives one.
 func contentTypeOf(payload []byte) string {
 	switch {
 	case len(payload) == 0:
@@ -169,7 +170,7 @@ func contentTypeOf(payload []byte) string {
 func (d *draft) channel() string {
 	name := d.text[fChannel]
 	switch {
-	case !d.seen.has(fChannel) && len(d.steps) > 0: // what is wrong with it, escalation says
+	case !d.seen.has(fChannel) && len(d.steps) > 0: // escalation reports what is wrong with it
 		return d.steps[0].channel
 	case !d.seen.has(fChannel) && d.seen.has(fCallback):
 		return channelWebhook
@@ -184,13 +185,13 @@ func (d *draft) channel() string {
 
 const whatChannelsAre = "a channel is 1 to 49 of a-z 0-9 . _ -, the first a letter or digit, and does not end in .high"
 
-// ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}. A
-// name that ends as a high lane's would be another channel's lane.
+// ValidChannel says whether s may name a channel: [a-z0-9][a-z0-9._-]{0,48}. A name that ends
+// in .high would be another channel's high lane.
 func ValidChannel(s string) bool {
 	return len(s) <= 49 && ValidName(s) && !strings.HasSuffix(s, HighLane(""))
 }
 
-// priority maps the order the choices are named in to the domain's numbers.
+// priority maps the names' order to the numbers of trigger.Priority.
 func (d *draft) priority() trigger.Priority {
 	return [...]trigger.Priority{
 		trigger.Normal, trigger.High,
@@ -239,7 +240,7 @@ func (d *draft) string(f field, limit int) string {
 	return s
 }
 
-// choice is the place of the field's value among names, 0 if it was not given.
+// choice is the index of the field's value in names, 0 if it was not given.
 func (d *draft) choice(f field, names ...string) int {
 	if !d.seen.has(f) {
 		return 0

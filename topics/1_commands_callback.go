@@ -56,8 +56,8 @@ func (d *draft) wait(text string) time.Duration {
 	return w
 }
 
-// callbackURL checks the form of a URL. Whether its origin is allowed is the
-// webhook worker's and the gateway's to say.
+// callbackURL checks the form of a URL. The gateway and the webhook worker check whether its
+// origin is allowed.
 func (d *draft) callbackURL() string {
 	text := d.string(fURL, maxURL)
 	u, err := url.Parse(text)

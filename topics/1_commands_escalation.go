@@ -158,8 +158,8 @@ func spellEscalation(b []byte, s *trigger.Spec) []byte {
 	return append(b, ']')
 }
 
-// ParseEscalation reads what a person writes: push,5m:sms,10m:email. The JSON of
-// field escalation comes of it.
+// ParseEscalation reads the form of the command line, push,5m:sms,10m:email. Its result is
+// the JSON of the field escalation.
 func ParseEscalation(text string) ([]StepJSON, error) {
 	var steps []StepJSON
 	for i, one := range strings.Split(text, ",") {

@@ -10,8 +10,8 @@ import (
 
 // To add a field, begin at 1_commands_table.go.
 
-// field is a field of a command, by its place in fieldTable. Scalars come
-// first, so that their texts are an array.
+// field is a field of a command, as an index into fieldTable. Scalars come first, so that an
+// array can hold their texts.
 type field uint8
 
 const (
@@ -82,7 +82,8 @@ const (
 	kindPart // an object, a list, or the payload
 )
 
-// path names a field for an error: callback.timeout is the callback's fault.
+// path names a field in an error. For a field of an object it is the object's name: callback
+// for callback.timeout.
 func (f field) path() string {
 	if owner := fieldTable[f].owner; owner != 0 {
 		return fieldTable[owner].name
@@ -109,7 +110,7 @@ func (s *fieldSet) set(f field, to bool) {
 	}
 }
 
-// indexFields finds fields by name: of the objects they stand in (the top is fOp).
+// indexFields makes an index of fields by their object (fOp for the top) and name.
 func indexFields() map[field]map[string]field {
 	index := make(map[field]map[string]field)
 	for f, def := range fieldTable {
@@ -121,8 +122,8 @@ func indexFields() map[field]map[string]field {
 	return index
 }
 
-// indexHeaders gives every scalar of the top a header; the callback's URL has
-// one too. The payload is the record's value.
+// indexHeaders makes an index of fields by header. Each scalar at the top has a header, and
+// so has the callback's URL. The payload is the record's value.
 func indexHeaders() map[string]field {
 	index := map[string]field{"wc-callback-url": fURL}
 	for f, def := range fieldTable {
@@ -149,16 +150,15 @@ var otherNames = map[string]string{
 	"exdate": "exclude", "rdate": "include", "ttl": "expires_after", "user": "user_id", "labels": "tags",
 }
 
-// unknown says that a name is not known and which known one is near it. Names
-// come from outside: only their beginning is compared and repeated.
+// unknown is the message about an unknown name, with the nearest known one. Names come from
+// outside, so only their beginning is compared and repeated.
 func unknown(what, name string, known []string) string {
 	name = clip(name, 48)
 	msg := quoteForPerson(name) + " is no " + what
 	return msg + near.Hint(name, known)
 }
 
-// unknownOp names all ops, the nearest first: a producer that has the wrong one
-// is at the wrong page of the documentation, too.
+// unknownOp is the message about an unknown op. It lists all ops, the nearest first.
 func unknownOp(name string) string {
 	name = clip(name, 48)
 	known := near.Sorted(name, trigger.OpNames())
@@ -171,8 +171,8 @@ func unknownOp(name string) string {
 
 func quoteForPerson(s string) string { return string(appendString(nil, s)) }
 
-// unknownField refuses a field of an object: owner is fOp for the top, where
-// the advice waits until the op is known.
+// unknownField refuses a field of an object. For the top (owner fOp) the advice is added
+// later, when the op is known.
 func (d *draft) unknownField(owner field, name string) {
 	if owner == fOp {
 		if d.err == nil {
@@ -190,8 +190,8 @@ func (d *draft) unknownField(owner field, name string) {
 	d.refuse(trigger.CodeUnknownField, fieldTable[owner].name+"."+clip(name, 64), unknown("field", name, known))
 }
 
-// describeUnknown says of a field that the op has none of this name, and which
-// of the op's fields is near it.
+// describeUnknown is the message about a field that the op does not have, with the op's
+// nearest field.
 func describeUnknown(name string, op trigger.Op) string {
 	if other := otherNames[strings.ToLower(name)]; other != "" && fieldsOf[op].has(fieldsByName[fOp][other]) {
 		return quoteForPerson(name) + " is no field; did you mean " + other + "?"

@@ -11,10 +11,9 @@ import (
 )
 
 // contentHash is the first 16 bytes of SHA-256 over the content of a register
-// (docs/formats/commands.md): what two registers must share to be duplicates.
-// Tracing, correlation and conditions are not in it; a delay is in it by its
-// text. Values are taken after un-spelling, so a default that was written out
-// is the same as one that was left out.
+// (docs/formats/commands.md). Two registers with the same hash are duplicates. Tracing,
+// correlation and conditions are not hashed. Of a delay the text is. Values are hashed after
+// decoding, so a default that was written out counts like one that was left out.
 func contentHash(s *trigger.Spec) trigger.Hash {
 	h := contentBuffers.Get().(*content)
 	h.b = append(h.b[:0], contentVersion...)
@@ -27,14 +26,14 @@ func contentHash(s *trigger.Spec) trigger.Hash {
 	return trigger.Hash(sum[:16])
 }
 
-// contentVersion begins what is hashed. Changing it, or anything below, makes
-// every register look changed once: it needs a note to whoever upgrades.
+// contentVersion is hashed first. If it or anything below changes, every register looks
+// changed once. So such a change needs a note in the CHANGELOG.
 const contentVersion = "waterclock content 1\n"
 
 var contentBuffers = sync.Pool{New: func() any { return new(content) }}
 
-// content writes (number, length, bytes) for every value that is not the
-// default; nothing in it can be read in two ways.
+// content hashes number, length and bytes of each value that is not the default. The encoding
+// is unambiguous.
 type content struct {
 	b     []byte
 	order []trigger.Header

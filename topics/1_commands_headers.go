@@ -9,10 +9,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// readHeaders takes the fields from a record's headers, where they spell the
-// command, and in either spelling the user's own headers, which travel to the
-// due event. ce_ headers are dropped: the due event has its own. So are wcx-
-// ones, which are ours.
+// readHeaders reads a record's headers. In the header spelling they hold the fields. In both
+// spellings the user's own headers travel to the due event. ce_ headers are dropped, because
+// the due event has its own, and so are the engine's wcx- headers.
 func (d *draft) readHeaders(headers []trigger.Header, spelled bool) {
 	fromFields := len(d.headers)
 	for i := range headers {
@@ -64,7 +63,8 @@ func (d *draft) unknownHeader(key string) {
 	}
 }
 
-// addHeader keeps a header for the due event. Two have places of their own.
+// addHeader keeps a header for the due event. content-type and traceparent are fields of the
+// Spec.
 func (d *draft) addHeader(key string, value []byte) {
 	switch {
 	case strings.HasPrefix(key, eventPrefix), hasPrefixFold(key, enginePrefix):
@@ -79,8 +79,8 @@ func (d *draft) addHeader(key string, value []byte) {
 	}
 }
 
-// hasControl says that a value has a control character, a tab apart: whoever
-// passes it on, in HTTP or to a log, would take what follows for something else.
+// hasControl reports whether a value has a control character other than a tab. In HTTP or in
+// a log such a character could begin another header or line.
 func hasControl(value []byte) bool {
 	return slices.ContainsFunc(value, func(c byte) bool { return c < 0x20 && c != '\t' || c == 0x7f })
 }
@@ -88,8 +88,8 @@ func hasControl(value []byte) bool {
 // maxNamedHeader bounds content-type and traceparent.
 const maxNamedHeader = 255
 
-// once takes the first of two headers with a meaning; a garbled one is none,
-// because tracing must never refuse a command.
+// once keeps the first of several headers of one name. A malformed one is ignored, because
+// tracing must never refuse a command.
 func (d *draft) once(to *string, key string, value []byte) {
 	if *to == "" && len(value) <= maxNamedHeader && utf8.Valid(value) && printable(string(value)) {
 		*to = string(value)
@@ -132,8 +132,8 @@ func (d *draft) checkHeaders() {
 	}
 }
 
-// plainHeaders refuses what would travel to due events and break who passes it
-// on. Other ops than register keep no headers: a cancel counts whatever beside it.
+// plainHeaders refuses headers that would break readers of the due event. Only a register
+// keeps headers, so a cancel is never refused for them.
 func (d *draft) plainHeaders() {
 	for i := range d.headers {
 		if h := &d.headers[i]; !printable(h.Key) || hasControl(h.Value) {
@@ -165,7 +165,7 @@ func (d *draft) addTag(key, value string) {
 	}
 }
 
-// printable says that s has no control characters, C1 ones included.
+// printable reports whether s has no control characters, C1 included.
 func printable(s string) bool {
 	for i := range len(s) {
 		c := s[i]

@@ -13,9 +13,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// objectReader reads JSON objects straight from a record's value. Names given
-// twice are found by the caller: inside the payload they are the user's
-// affair.
+// objectReader reads JSON objects from a record's value. It allows names given twice: the
+// caller checks the fields, and the payload is not ours to check.
 type objectReader struct {
 	dec jsontext.Decoder
 	buf bytes.Buffer
@@ -23,8 +22,8 @@ type objectReader struct {
 
 var objectReaders = sync.Pool{New: func() any { return new(objectReader) }}
 
-// readObject fills the draft from the JSON spelling. It returns false, with
-// the fault noted, where the value is not one JSON object.
+// readObject fills the draft from the JSON spelling. If the value is not one JSON object, it
+// notes the error and returns false.
 func (d *draft) readObject(value []byte) bool {
 	trimmed := bytes.TrimLeft(value, " \t\r\n")
 	if len(trimmed) == 0 || trimmed[0] != '{' {
@@ -59,7 +58,7 @@ func expectEnd(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// syntaxFault says where the JSON breaks, without repeating any of it.
+// syntaxFault is the message with the offset of a syntax error. It repeats none of the JSON.
 func syntaxFault(err error) string {
 	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return fmt.Sprintf("at byte %d", fault.ByteOffset)
@@ -67,9 +66,8 @@ func syntaxFault(err error) string {
 	return err.Error()
 }
 
-// maxObject bounds a command in JSON: twice what the largest one can need,
-// everything escaped. A compressed batch may hold far more, and to parse it
-// takes memory of its size again.
+// maxObject bounds a command in JSON: twice the largest valid one with everything escaped. A
+// compressed batch may hold far more, and parsing takes as much memory again.
 const maxObject = 4 << 20
 
 func (d *draft) tooLong(value []byte) bool {
@@ -81,9 +79,9 @@ func (d *draft) tooLong(value []byte) bool {
 	return true
 }
 
-// tooDeep refuses a command whose fields, the payload above all, are nested
-// deeper than the limit: the object that is the command does not count. Most
-// values have fewer brackets than that in all, which a fast count shows.
+// tooDeep refuses a command with a field, usually the payload, that is nested deeper than the
+// limit. The command's own object does not count. A fast count of brackets clears most
+// values.
 func (d *draft) tooDeep(value []byte) bool {
 	limit := d.limits.Depth + 1
 	if bytes.Count(value, []byte("{"))+bytes.Count(value, []byte("[")) <= limit || depth(value) <= limit {
@@ -113,8 +111,8 @@ func depth(value []byte) (deepest int) {
 	return deepest
 }
 
-// readFields reads one object whose fields are those of owner. Only syntax
-// stops it; any other fault is noted and the value skipped.
+// readFields reads one object with the fields of owner. It stops at a syntax error only. Any
+// other error is noted, and the value is skipped.
 func (d *draft) readFields(dec *jsontext.Decoder, owner field) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
@@ -146,19 +144,18 @@ func (d *draft) readFields(dec *jsontext.Decoder, owner field) error {
 	return err
 }
 
-// unquoted is the text of a JSON string; it aliases raw if there is nothing to
-// unescape.
+// unquoted is the text of a JSON string. Without escapes it aliases raw.
 func unquoted(raw jsontext.Value) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
-	b, _ := jsontext.AppendUnquote(nil, raw) // the decoder has found it valid
+	b, _ := jsontext.AppendUnquote(nil, raw) // valid, since the decoder has read it
 	return b
 }
 
 func (d *draft) readValue(dec *jsontext.Decoder, f field) error {
 	kind := dec.PeekKind()
-	if kind == 'n' { // null is absent, as serializers write it
+	if kind == 'n' { // null counts as absent: serializers write it
 		return dec.SkipValue()
 	}
 	if f >= scalarCount {
@@ -177,7 +174,7 @@ func (d *draft) readValue(dec *jsontext.Decoder, f field) error {
 	return nil
 }
 
-// scalar is a value as text: a string's, or a number without an exponent.
+// scalar is a value as text, whether a string or a number. A number has no exponent.
 func (d *draft) scalar(f field, kind jsontext.Kind, raw jsontext.Value) string {
 	switch kind {
 	case '"':
@@ -250,8 +247,7 @@ func (d *draft) readPayload(dec *jsontext.Decoder) error {
 	return err
 }
 
-// maxListItems bounds a list before it is read whole; each field has a bound
-// of its own below it.
+// maxListItems stops the reading of a long list. Each field has a lower bound of its own.
 const maxListItems = 513
 
 func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to *[]string) error {
@@ -277,7 +273,7 @@ func (d *draft) readList(dec *jsontext.Decoder, f field, kind jsontext.Kind, to 
 	return err
 }
 
-// What a field of several strings must be.
+// The messages about a list or an object of strings.
 const (
 	listOfTexts   = "a list of strings"
 	objectOfTexts = "an object of strings"

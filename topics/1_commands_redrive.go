@@ -9,7 +9,7 @@ import (
 // maxAttempts bounds attempts, far above what any retry profile makes.
 const maxAttempts = 1 << 30
 
-// deadLetter is the due event that a redrive asks for again, as it last went out.
+// deadLetter is the due event to send again, as it was last sent.
 func (d *draft) deadLetter(spec *trigger.Spec) *trigger.Fire {
 	f := &trigger.Fire{Spec: spec, Channel: spec.Channel, Local: d.string(fLocalTime, maxText)}
 	var err error
@@ -32,7 +32,7 @@ func (d *draft) deadLetter(spec *trigger.Spec) *trigger.Fire {
 	return f
 }
 
-// instant is an instant, 0 if it was not given.
+// instant reads an instant; 0 if the field was not given.
 func (d *draft) instant(f field) trigger.Instant {
 	if !d.seen.has(f) {
 		return 0
@@ -44,10 +44,9 @@ func (d *draft) instant(f field) trigger.Instant {
 	return m.instant
 }
 
-// RedriveCommand is the redrive of a dead letter, which expires when that would have,
-// unless its Expires is 0: the value of a record under the
-// trigger's key. The table spells the content as it spells a trigger's, but for the
-// payload, which is base64 whatever it is.
+// RedriveCommand is the value of the command that redrives a dead letter. Its record key is
+// the trigger's key. It keeps the dead letter's time of expiry, if there is one. The content
+// is spelled by the table of fields, except that the payload is always base64.
 func RedriveCommand(l *trigger.DeadLetter) ([]byte, error) {
 	f := &l.Fire
 	if _, err := trigger.ParseKey([]byte(f.Key)); err != nil {
@@ -89,8 +88,8 @@ func spellInstant(at trigger.Instant) []byte {
 	return spellText(nil, at.String())
 }
 
-// redriveContent is what a due event was made of. Its content type and trace are
-// among the headers.
+// redriveContent is the Spec of a due event. Content type and traceparent are sent as
+// headers.
 func redriveContent(f *trigger.Fire) *trigger.Spec {
 	s := *f.Spec
 	s.Channel, s.Headers = f.Channel, slices.Clone(s.Headers)

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// How the values of a Spec are spelled in JSON, so that DecodeCommand reads the same
-// of them. What is not there, or the default, appends nothing.
+// These functions append the values of a Spec as JSON that DecodeCommand reads back. A
+// missing value and a default append nothing.
 
 func spellText(b []byte, s string) []byte {
 	if s == "" {
@@ -58,7 +58,7 @@ func spellDuration(b []byte, d time.Duration) []byte {
 	return appendString(b, DurationText(d))
 }
 
-// DurationText is a duration as a command may have it.
+// DurationText is a duration in a form that a command accepts.
 func DurationText(d time.Duration) string {
 	if d%time.Second == 0 {
 		return d.String()
@@ -106,7 +106,7 @@ func spellCalendars(b []byte, s *trigger.Spec) []byte {
 	return appendObject(b, member{"names", spellList(nil, c.Names)}, member{"on", spellText(nil, c.On)})
 }
 
-// spellPayload spells a payload that is JSON as it is, byte for byte.
+// spellPayload appends a JSON payload byte for byte.
 func spellPayload(b []byte, s *trigger.Spec) []byte {
 	if !payloadIsJSON(s.Payload) {
 		return b
@@ -132,8 +132,8 @@ func payloadIsJSON(payload []byte) bool {
 	return beginsJSON(payload) && jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true))
 }
 
-// spellHeaders spells the user's headers: of one name the last. Values that are not
-// text lose what is not.
+// spellHeaders appends the user's headers. Of several with one name it appends the last.
+// Bytes that are not UTF-8 are lost.
 func spellHeaders(b []byte, s *trigger.Spec) []byte {
 	var list []member
 	for i, h := range s.Headers {
@@ -176,7 +176,7 @@ func spellCallback(b []byte, s *trigger.Spec) []byte {
 		member{"retry", retry}, member{"body", body}, member{"recheck", spellBool(nil, c.Recheck)})
 }
 
-// member is a member of a JSON object; one without a value is left out.
+// member is a member of a JSON object. Without a value it is left out.
 type member struct {
 	name  string
 	value []byte

@@ -6,40 +6,41 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// This is the one table of a command's fields. Whoever needs to know them asks it:
-// the decoder of both spellings, the hash of a register's content, those who spell
-// what a trigger has (PATCH, GET, apply), /openapi.json, /docs and the flags of the
-// command line.
+// This is the one table of a command's fields. These are built from it: the decoder of both
+// spellings, the hash of a register's content, the JSON of a trigger (PATCH, GET, apply),
+// /openapi.json, /docs, the flags of the command line, and the JSON Schema of a command.
 //
 // A new field of a register needs
 //
 //   - a constant in 1_commands_fields.go, and a row here
 //   - a field of trigger.Spec (trigger/spec.go)
 //   - a field of the state message: schemas/waterclock/v1/state.proto, 2_state.go and
-//     2_spec_decode.go; then `make generate`
-//   - a property in schemas/command.schema.json, with its pattern and bounds
+//     2_spec_decode.go; then `make generate`, which writes schemas/command.schema.json, too
 //   - if it goes out with due events: 3_due.go, 3_due_decode.go, 6_rejected.go
 //
 // Tests fail until all of it is there.
 
-// fieldDef is a row: a field as the contract has it. A field with an owner stands in
-// that object instead of at the top.
+// fieldDef is a row: one field. A field with an owner is a member of that object, not of the
+// command itself.
 type fieldDef struct {
 	f     field
 	name  string
 	kind  fieldKind
 	owner field // 0 (fOp): the top
-	ops   opSet // beside which it means something
+	ops   opSet // the ops that have it
 
-	doc  string // for people; "" where the name says it
-	flag string // of `waterclock schedule`; "" has none of this kind
+	doc    string // for people; "" where the name says it
+	schema string // JSON Schema of its value; "" is the kind's (property), or is made of the fields it owns
+	needed bool   // its owner is refused without it
+
+	flag string // of `waterclock schedule`; "" if it has none, or a flag of its own
 	help string // of the flag
 
-	// Of what a trigger's Spec keeps. The when fields are read together (when).
+	// For fields that a trigger's Spec keeps. The when fields are read together, by when.
 	read   func(d *draft, s *trigger.Spec)
 	spell  func(b []byte, s *trigger.Spec) []byte // appends its value as JSON; a default appends nothing
 	hash   func(h *content, s *trigger.Spec)
-	hashAt byte // its place in what is hashed: the least number it writes
+	hashAt byte // its place in the hash: the lowest number that it writes
 }
 
 // opSet is a set of ops.
@@ -61,11 +62,11 @@ var (
 	ofRedrive  = beside(trigger.OpRedrive)
 )
 
-// The table, and what is derived of it. They are filled in init, because reading a
-// field may refuse it, and a refusal names the field by this table.
+// The table and what is derived from it. init fills them, because the table's functions use
+// the table: they name the field that they refuse.
 var (
 	fieldTable     [fieldCount]fieldDef
-	fieldsOf       [trigger.OpErase + 1]fieldSet // that mean something beside each op
+	fieldsOf       [trigger.OpErase + 1]fieldSet // of each op
 	contentFields  []fieldReader                 // that a register and a redrive share, in the order they are read
 	registerOnly   []fieldReader                 // read behind the when fields
 	hashed         []fieldHasher                 // in the order they are hashed
@@ -73,17 +74,17 @@ var (
 	fieldsByHeader map[string]field
 )
 
-// commandFields are the rows. Those of a register stand in the order of the
-// documentation.
+// commandFields are the rows. A register's fields are in the order of the documentation.
 func commandFields() []fieldDef {
 	return []fieldDef{
 		{f: fOp, name: "op", ops: allOps},
 
-		// What and for whom; more of it stands behind when.
+		// What and for whom. More of these follow the when fields.
 		{
 			f: fChannel, name: "channel", ops: ofContent,
-			doc:  "Where due events go; default: default, or webhook beside a callback",
-			flag: "channel", help: "where the due event goes (default \"default\")",
+			schema: `{"$ref": "#/$defs/channel", "default": "default"}`,
+			doc:    "Where due events go; default: default, or webhook beside a callback",
+			flag:   "channel", help: "where the due event goes (default \"default\")",
 			read:  func(d *draft, s *trigger.Spec) { s.Channel = d.channel() },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.Channel) },
 			hash:  func(h *content, s *trigger.Spec) { h.text(20, s.Channel) }, hashAt: 20,
@@ -96,15 +97,17 @@ func commandFields() []fieldDef {
 			hash:  func(h *content, s *trigger.Spec) { h.text(21, s.UserID) }, hashAt: 21,
 		},
 
-		// When: read together.
+		// When. These are read together.
 		{
 			f: fDelay, name: "delay", kind: kindTime, ops: ofWhen,
-			doc:   "7m, 1h30m, PT7M or seconds, from the command's append; one of delay, fire_at, recurrence",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2,
+			schema: ref("duration"),
+			doc:    "From the command's append; one of delay, fire_at, recurrence",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.DelayText) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(2, s.When.DelayText) }, hashAt: 2,
 		},
 		{
 			f: fFireAt, name: "fire_at", kind: kindTime, ops: ofWhen,
+			schema: ref("time"),
 			doc: "An instant, or a local date-time beside timezone, or 10 or 13 digits since 1970; beside recurrence " +
 				"its start",
 			spell: spellFireAt,
@@ -115,42 +118,48 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fTimezone, name: "timezone", ops: ofWhen | beside(trigger.OpRezone),
-			doc:   "An IANA name",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5,
+			schema: ref("timezone"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Zone) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(5, s.When.Zone) }, hashAt: 5,
 		},
 		{
 			f: fRecurrence, name: "recurrence", ops: ofWhen,
-			doc:   "RRULE:…, cron:… or every:15m",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6,
+			schema: textUpTo(maxRule),
+			doc:    "RRULE:… or FREQ=…, cron:…, every:15m",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Recurrence) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(6, s.When.Recurrence) }, hashAt: 6,
 		},
 		{
 			f: fStart, name: "start", kind: kindTime, ops: ofWhen,
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7,
+			schema: ref("time"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Start) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(7, s.When.Start) }, hashAt: 7,
 		},
 		{
 			f: fUntil, name: "until", kind: kindTime, ops: ofWhen | beside(trigger.OpSnooze),
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
-			hash:  func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10,
+			schema: ref("time"),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.When.Until) },
+			hash:   func(h *content, s *trigger.Spec) { h.text(10, s.When.Until) }, hashAt: 10,
 		},
 		{
 			f: fCount, name: "count", kind: kindNumber, ops: ofWhen,
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
-			hash:  func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11,
+			schema: integerUpTo(maxCount),
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellNumber(b, int64(s.When.Count)) },
+			hash:   func(h *content, s *trigger.Spec) { h.number(11, int64(s.When.Count)) }, hashAt: 11,
 		},
 		{
 			f: fInclude, name: "include", kind: kindPart, ops: ofWhen,
-			doc:   "More dates; alone they are a recurrence",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8,
+			schema: ref("dates"),
+			doc:    "More dates; alone they are a recurrence",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Include) },
+			hash:   func(h *content, s *trigger.Spec) { h.items(8, s.When.Include) }, hashAt: 8,
 		},
 		{
 			f: fExclude, name: "exclude", kind: kindPart, ops: ofWhen,
-			doc:   "Dates left out; a bare date leaves out all of that day",
-			spell: func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
-			hash:  func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9,
+			schema: ref("dates"),
+			doc:    "Dates left out; a bare date leaves out all of that day",
+			spell:  func(b []byte, s *trigger.Spec) []byte { return spellList(b, s.When.Exclude) },
+			hash:   func(h *content, s *trigger.Spec) { h.items(9, s.When.Exclude) }, hashAt: 9,
 		},
 		{
 			f: fDST, name: "dst", kind: kindPart, ops: ofWhen, spell: spellDST,
@@ -159,26 +168,38 @@ func commandFields() []fieldDef {
 				h.text(13, s.When.DST.Overlap)
 			}, hashAt: 12,
 		},
-		{f: fGap, name: "gap", owner: fDST, ops: ofWhen},
-		{f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen},
+		{f: fGap, name: "gap", owner: fDST, ops: ofWhen, schema: choice("shift", "skip")},
+		{
+			f: fOverlap, name: "overlap", owner: fDST, ops: ofWhen,
+			schema: choice("first", "second", "both"),
+		},
 		{
 			f: fCalendars, name: "calendars", kind: kindPart, ops: ofWhen, spell: spellCalendars,
 			hash: func(h *content, s *trigger.Spec) { h.calendars(s.When.Calendars) }, hashAt: 14,
 		},
-		{f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen},
-		{f: fOn, name: "on", owner: fCalendars, ops: ofWhen},
+		{
+			f: fNames, name: "names", kind: kindPart, owner: fCalendars, ops: ofWhen,
+			schema: schemaCalendarNames,
+			needed: true,
+		},
+		{
+			f: fOn, name: "on", owner: fCalendars, ops: ofWhen,
+			schema: choice("skip", "next_business_day", "previous_business_day"),
+		},
 
 		// Content.
 		{
 			f: fPayload, name: "payload", kind: kindPart, ops: ofContent,
-			doc:   "Any JSON; null is none",
-			read:  func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
-			spell: spellPayload,
-			hash:  func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22,
+			schema: `{}`,
+			doc:    "Any JSON; null is none. It becomes the due event's value byte for byte",
+			read:   func(d *draft, s *trigger.Spec) { s.Payload, s.ContentType = d.payloadBytes() },
+			spell:  spellPayload,
+			hash:   func(h *content, s *trigger.Spec) { h.data(22, s.Payload); h.text(23, s.ContentType) }, hashAt: 22,
 		},
 		{
 			f: fPayloadBase64, name: "payload_base64", ops: ofContent,
-			doc: "A payload that is not JSON", spell: spellPayloadBase64,
+			schema: `{"type": "string", "contentEncoding": "base64"}`,
+			doc:    "A payload that is not JSON", spell: spellPayloadBase64,
 		},
 		{
 			f: fTargetKey, name: "target_key", ops: ofContent,
@@ -190,46 +211,52 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fHeaders, name: "headers", kind: kindPart, ops: ofContent,
-			doc:   "Travel to the due event",
-			read:  func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
-			spell: spellHeaders,
-			hash:  func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42,
+			schema: schemaHeaders,
+			doc:    "Travel to the due event",
+			read:   func(d *draft, s *trigger.Spec) { s.Headers = d.headers },
+			spell:  spellHeaders,
+			hash:   func(h *content, s *trigger.Spec) { h.headers(s.Headers) }, hashAt: 42,
 		},
 		{
 			f: fTags, name: "tags", kind: kindPart, ops: ofContent,
-			doc:   "For lists",
-			read:  func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
-			spell: spellTags,
-			hash:  func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40,
+			schema: schemaTags,
+			doc:    "For lists",
+			read:   func(d *draft, s *trigger.Spec) { s.Tags = d.tags; sortTags(s.Tags) },
+			spell:  spellTags,
+			hash:   func(h *content, s *trigger.Spec) { h.tags(s.Tags) }, hashAt: 40,
 		},
 		{
 			f: fPriority, name: "priority", ops: ofContent,
-			flag: "priority", help: "high, normal or low",
+			schema: `{"enum": ["high", "normal", "low"], "default": "normal"}`,
+			flag:   "priority", help: "high, normal or low",
 			read:  func(d *draft, s *trigger.Spec) { s.Priority = d.priority() },
 			spell: spellPriority,
 			hash:  func(h *content, s *trigger.Spec) { h.number(25, int64(wirePriority[s.Priority])) }, hashAt: 25,
 		},
 
-		// How, of a register alone.
+		// How. Only a register has these.
 		{
 			f: fJitter, name: "jitter", kind: kindTime, ops: ofRegister,
-			doc:  "Spreads firing over this time",
-			flag: "jitter", help: "spread over a `duration`",
+			schema: ref("duration"),
+			doc:    "Spreads firing over this time",
+			flag:   "jitter", help: "spread over a `duration`",
 			read:  func(d *draft, s *trigger.Spec) { s.Jitter = d.duration(fJitter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Jitter) },
 			hash:  func(h *content, s *trigger.Spec) { h.number(26, int64(s.Jitter)) }, hashAt: 26,
 		},
 		{
 			f: fExpiresAfter, name: "expires_after", kind: kindTime, ops: ofRegister,
-			doc:  "An occurrence that is later than this expires and does not fire",
-			flag: "expires-after", help: "`duration` after which it is too late to fire",
+			schema: ref("duration"),
+			doc:    "An occurrence that is later than this expires and does not fire",
+			flag:   "expires-after", help: "`duration` after which it is too late to fire",
 			read:  func(d *draft, s *trigger.Spec) { s.Expires = d.duration(fExpiresAfter) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellDuration(b, s.Expires) },
 			hash:  func(h *content, s *trigger.Spec) { h.number(27, int64(s.Expires)) }, hashAt: 27,
 		},
 		{
 			f: fMisfire, name: "misfire", ops: ofRegister,
-			flag: "misfire", help: "what to do with missed occurrences: fire_all, fire_once or skip",
+			schema: `{"enum": ["fire_all", "fire_once", "skip"], "default": "fire_once"}`,
+			flag:   "misfire", help: "what to do with missed occurrences: fire_all, fire_once or skip",
 			read:  func(d *draft, s *trigger.Spec) { s.Misfire = d.misfire() },
 			spell: spellMisfire,
 			hash:  func(h *content, s *trigger.Spec) { h.number(28, int64(s.Misfire)) }, hashAt: 28,
@@ -248,13 +275,27 @@ func commandFields() []fieldDef {
 			spell: spellCallback,
 			hash:  func(h *content, s *trigger.Spec) { h.callback(s.Callback) }, hashAt: 30,
 		},
-		{f: fURL, name: "url", owner: fCallback, ops: ofContent},
-		{f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent},
-		{f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent},
-		{f: fBody, name: "body", owner: fCallback, ops: ofContent},
-		{f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent},
+		{f: fURL, name: "url", owner: fCallback, ops: ofContent, schema: schemaURL, needed: true},
+		{
+			f: fTimeout, name: "timeout", kind: kindTime, owner: fCallback, ops: ofContent,
+			schema: ref("duration"),
+		},
+		{
+			f: fRetry, name: "retry", kind: kindPart, owner: fCallback, ops: ofContent,
+			schema: schemaRetry,
+		},
+		{
+			f: fBody, name: "body", owner: fCallback, ops: ofContent,
+			doc:    `What is sent: {"triggerId","payload"}, or the payload itself`,
+			schema: choice("envelope", "raw"),
+		},
+		{
+			f: fRecheck, name: "recheck", kind: kindBool, owner: fCallback, ops: ofContent,
+			doc: "Ask before each request whether it still stands",
+		},
 		{
 			f: fEscalation, name: "escalation", kind: kindPart, ops: ofRegister,
+			schema: schemaEscalation,
 			doc: "Steps: the first is the channel, each further one has a channel and after, from 1s to 7d since the " +
 				"step before; 1 to 8",
 			read:  func(d *draft, s *trigger.Spec) { s.Escalation = d.escalation(s.Channel) },
@@ -268,10 +309,10 @@ func commandFields() []fieldDef {
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) },
 		},
 
-		// Conditions: of the command, and not kept.
+		// Conditions of the command. The trigger does not keep them.
 		{
 			f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
-			doc: "Only if the trigger is at this revision",
+			doc: "Only if the trigger is at this revision; else conflict",
 		},
 		{
 			f: fIfAbsent, name: "if_absent", kind: kindBool, ops: ofRegister,
@@ -283,22 +324,32 @@ func commandFields() []fieldDef {
 			doc:  "As the header Idempotency-Key",
 			flag: "idempotency-key", help: "`key` under which a repeat changes nothing",
 		},
-		{f: fActor, name: "actor", ops: allOps},
+		{f: fActor, name: "actor", ops: allOps, doc: "Who asked, for the event log"},
 
-		// Of other ops.
-		{f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze)},
+		// Fields of other ops.
+		{
+			f: fFor, name: "for", kind: kindTime, ops: beside(trigger.OpSnooze),
+			schema: ref("duration"),
+		},
 		{f: fOccurrence, name: "occurrence", ops: beside(trigger.OpSkip, trigger.OpAck)},
-		{f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume)},
-		{f: fDueID, name: "due_id", ops: ofRedrive},
-		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive},
+		{
+			f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume),
+			schema: textUpTo(maxNote),
+		},
+		{f: fDueID, name: "due_id", ops: ofRedrive, schema: `{"type": "string"}`},
+		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive, doc: "Of the dead letter"},
 		{f: fRevision, name: "revision", kind: kindNumber, ops: ofRedrive},
-		{f: fScheduledAt, name: "scheduled_at", kind: kindTime, ops: ofRedrive},
+		{
+			f: fScheduledAt, name: "scheduled_at", kind: kindTime, ops: ofRedrive,
+			schema: ref("time"),
+		},
 		{f: fLocalTime, name: "local_time", ops: ofRedrive},
-		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive},
+		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive, schema: ref("time")},
 	}
 }
 
-// fieldReader and fieldHasher are what the decoder needs of a row, close together.
+// fieldReader and fieldHasher are the parts of a row that the decoder needs, packed for
+// speed.
 type fieldReader struct {
 	f    field
 	read func(d *draft, s *trigger.Spec)
@@ -340,22 +391,22 @@ func deriveFields() {
 	fieldsByName, fieldsByHeader = indexFields(), indexHeaders()
 }
 
-// Field is a field of a register, for those who write registers and describe them.
+// Field is a field of a register, for code that writes or describes registers.
 type Field struct {
 	Name string
 	Doc  string // "" where the name says it
 	When bool   // it says when
-	Kept bool   // the trigger keeps it; else it is a condition of the register
-	Type string // how the trigger's is shown, as JSON Schema says; "" is an object, a list or a payload
+	Kept bool   // the trigger keeps it; otherwise it is a condition of the command
+	Type string // type of JSON Schema in answers; "" is an object, a list or the payload
 
-	Flag, Help string // of `waterclock schedule`; "" where it has none, or one of another kind
+	Flag, Help string // of `waterclock schedule`; "" if it has none, or a flag of its own
 	Bool       bool   // the flag has no value
 
 	f field
 }
 
-// Append appends the field's value as a Spec has it, as JSON; nothing where that is
-// the default, or where only another field can say it.
+// Append appends the Spec's value of the field as JSON. It appends nothing if the value is
+// the default, or is spelled by another field.
 func (f *Field) Append(b []byte, s *trigger.Spec) []byte {
 	if spell := fieldTable[f.f].spell; spell != nil {
 		return spell(b, s)
@@ -366,7 +417,7 @@ func (f *Field) Append(b []byte, s *trigger.Spec) []byte {
 // RegisterFields are the fields of a register, in the order of the table.
 func RegisterFields() []Field { return slices.Clone(registerFields) }
 
-// RegisterField is the field of a name.
+// RegisterField returns the field with this name.
 func RegisterField(name string) (Field, bool) {
 	i := slices.IndexFunc(registerFields, func(f Field) bool { return f.Name == name })
 	if i < 0 {
@@ -375,8 +426,7 @@ func RegisterField(name string) (Field, bool) {
 	return registerFields[i], true
 }
 
-// registerFields are the rows of the table that a register has at the top and that
-// its sender writes, in their order.
+// registerFields are the table's rows for a register's own fields, without op and actor.
 var registerFields []Field
 
 func (def *fieldDef) addRegisterField() {

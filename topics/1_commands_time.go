@@ -12,18 +12,18 @@ import (
 
 // Bounds on time fields.
 const (
-	maxPast    = 366 * day       // fire_at: over a year ago is a mistake
+	maxPast    = 366 * day       // fire_at: more than a year ago is refused as a mistake
 	maxAhead   = 100 * 366 * day // fire_at: the horizon
 	maxRule    = 512             // bytes of rule text
 	maxDates   = 512             // include and exclude together
 	maxCount   = 100_000
 	maxZone    = 64
-	zoneSlack  = 26 * time.Hour // a wall time's instant is not known here: no offset is larger
+	zoneSlack  = 26 * time.Hour // no zone's offset is larger; the zone is not resolved here
 	maxCalName = 16             // calendars a trigger may name
 )
 
-// when reads the time fields: exactly one of delay, fire_at and recurrence,
-// where fire_at beside recurrence is its start and include alone is one too.
+// when reads the time fields. Exactly one of delay, fire_at and recurrence must be given.
+// fire_at beside recurrence is its start, and include alone counts as a recurrence.
 func (d *draft) when() (w trigger.When) {
 	recurring := d.seen.has(fRecurrence) || d.seen.has(fInclude)
 	d.checkOneTime(recurring)
@@ -77,7 +77,7 @@ func (d *draft) fireAt(w *trigger.When, zone string) {
 	}
 }
 
-// checkRange holds an instant against the command's append time.
+// checkRange compares an instant with the command's append time.
 func (d *draft) checkRange(f field, at trigger.Instant) {
 	switch ahead := at.Sub(d.from.Append); {
 	case d.err != nil:
@@ -88,8 +88,8 @@ func (d *draft) checkRange(f field, at trigger.Instant) {
 	}
 }
 
-// checkLocalRange refuses wall times that are out of range in any zone; the
-// rest is for who resolves them.
+// checkLocalRange refuses wall times that are out of range in every zone. The rest is checked
+// once the zone is resolved.
 func (d *draft) checkLocalRange(wall calendar.Wall) {
 	if ahead := trigger.Instant(wall).Sub(d.from.Append); ahead > 0 {
 		d.checkRange(fFireAt, trigger.Instant(wall).Add(-zoneSlack))
@@ -119,7 +119,7 @@ func (d *draft) recurrence(w *trigger.When, zone string) {
 	w.Count = int(d.number(fCount, maxCount))
 }
 
-// rule is the rule's text; the calendar says what it means.
+// rule is the rule's text. Package calendar parses it.
 func (d *draft) rule() string {
 	s := d.text[fRecurrence]
 	switch {
@@ -150,8 +150,8 @@ func (d *draft) dates(f field, list []string) []string {
 	return list
 }
 
-// occurrence names one of a series: by its local date, date-time or instant, or
-// as the engine does.
+// occurrence names one occurrence: by its local date, its local date-time, its instant, or
+// its id in the engine.
 func (d *draft) occurrence() string {
 	s := d.string(fOccurrence, maxText)
 	id, _, _ := strings.Cut(s, "~")
@@ -181,8 +181,8 @@ func (d *draft) zone() string {
 	return s
 }
 
-// idleZone is a timezone that says nothing about when. It must exist all the
-// same: who misspells it is wrong about more than this trigger.
+// idleZone is a timezone beside an instant or a delay, where it has no effect. It must exist
+// all the same, because a misspelt zone is a mistake that would matter elsewhere.
 func (d *draft) idleZone(w *trigger.When) string {
 	if w.Zone != "" {
 		return ""
@@ -204,7 +204,7 @@ func zoneName(s string) bool {
 	return true
 }
 
-// dst maps the defaults to "", which is how the domain writes them.
+// dst maps the defaults to "", as trigger.DST has them.
 func (d *draft) dst() trigger.DST {
 	gaps, overlaps := [...]string{"", "skip"}, [...]string{"", "second", "both"}
 	return trigger.DST{
@@ -233,8 +233,8 @@ func (d *draft) calendars() *trigger.Calendars {
 	return c
 }
 
-// moment is a point in time as it was written: an instant, or a wall time
-// whose zone stands elsewhere.
+// moment is a point in time as it was written: an instant, or a wall time whose zone is the
+// field timezone.
 type moment struct {
 	instant trigger.Instant
 	wall    calendar.Wall
@@ -264,8 +264,8 @@ func (d *draft) momentText(f field) string {
 	return d.moment(f).String()
 }
 
-// parseMoment reads a local date-time, or what calendar.ParseInstant reads.
-// Which of them it is shows in its shape; a wrong one is told what it lacks.
+// parseMoment reads a local date-time, or an instant as calendar.ParseInstant does. The
+// text's shape tells which it is, so the error can name what is missing.
 func parseMoment(s string) (moment, error) {
 	if isDate(s) || wallShaped(s) {
 		wall, err := calendar.ParseWall(s)
@@ -275,8 +275,7 @@ func parseMoment(s string) (moment, error) {
 	return moment{instant: trigger.Instant(at)}, err
 }
 
-// isDate asks by length first: an error takes longer to word than a date to
-// read.
+// isDate checks the length first, because making an error costs more than parsing.
 func isDate(s string) bool {
 	if len(s) != len(time.DateOnly) {
 		return false
@@ -285,14 +284,13 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// wallShaped says that s is long enough for a date-time and ends without an
-// offset.
+// wallShaped reports whether s is long enough for a date-time and has no offset at its end.
 func wallShaped(s string) bool {
 	const minutes = len("2026-11-20T09:00")
 	return len(s) >= minutes && s[10] == 'T' && !strings.ContainsAny(s[minutes:], "Zz+-")
 }
 
-// refuseError refuses with what another parser found, under our field's name.
+// refuseError refuses with another parser's error, under the name of this field.
 func (d *draft) refuseError(f string, err error) {
 	if d.err == nil {
 		d.err = fieldError(f, err)

@@ -2,10 +2,10 @@
 
 package topics
 
-// Newest is that of the version after this one, for the tests of rolling
-// upgrades (test/e2e): this version must refuse what a binary built with this
-// tag writes once every member reads it.
+// Newest is the format of the next version, for the tests of rolling upgrades (test/e2e). A
+// binary with this build tag writes it once every member reads it, and this version must then
+// refuse it.
 const (
-	Newest       Format = 3
+	Newest       Format = 4
 	alwaysNewest        = true
 )

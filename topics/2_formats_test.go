@@ -20,11 +20,12 @@ func TestFormatOf(t *testing.T) {
 		"nothing new":       {trigger.State{Live: []trigger.Live{{Attempt: 3}}}, Oldest},
 		"plain callback":    {trigger.State{Spec: trigger.Spec{Callback: &trigger.Callback{URL: "u"}}}, Oldest},
 		"postponed":         {trigger.State{Live: []trigger.Live{{}, {Postponed: 1}}}, Deliveries},
-		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBefore: 1}}}, Deliveries},
+		"redriven, live":    {trigger.State{Live: []trigger.Live{{AttemptsBeforeRedrive: 1}}}, Deliveries},
 		"redriven":          {trigger.State{Redriven: []trigger.Redrive{{Attempt: 1}}}, Deliveries},
 		"raw":               {trigger.State{Spec: *raw}, Deliveries},
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
 		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
+		"erased before":     {trigger.State{Erasure: trigger.Erasure{Revision: 1}}, Erasures},
 		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {
 		if got := FormatOf(&c.state); got != c.want {
@@ -35,7 +36,8 @@ func TestFormatOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		back, err := DecodeState("k", b)
-		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) {
+		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) ||
+			back.Erasure != c.state.Erasure {
 			t.Errorf("%s: came back as %+v, %v", name, back, err)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 // KeyGuard is the key of the guard record.
 var KeyGuard = []byte("\x00guard")
 
-// Guard tells that the logs are those that the owner has read, and whose the
-// partition is. It stands on topic state before the progress of a turn,
-// whenever something in it has changed.
+// Guard is a record on topic state. From it the next owner learns whether the logs are still
+// those that this owner has read, and who owned the partition. It is written before the
+// progress record of a turn, if something in it has changed.
 //
-// It only adds checks: a version that does not know it, or a field of it, reads
-// past it. So it can be written before every member of the group knows it.
+// It only adds checks. A version that does not know the record, or a field of it, ignores
+// that. So it can be written before every member of the group knows it.
 type Guard struct {
 	Seq   int64  // the turn it was written in
 	Group string // consumer group of the owner
@@ -30,26 +30,26 @@ type Guard struct {
 	ReceiptsID [16]byte // topic ids
 	ControlID  [16]byte
 
-	Applied map[int32]AppliedOrigin // what Progress.Applied names, by the same keys
+	Applied map[int32]AppliedOrigin // for each entry of Progress.Applied, with the same keys
 }
 
-// AppliedOrigin is where and when the last command or receipt that was applied
-// of another partition was first appended.
+// AppliedOrigin says where and when a record was first appended: the last command or receipt
+// applied here that another partition forwarded.
 type AppliedOrigin struct {
 	Offset int64
 	Append trigger.Instant
 }
 
-// LastRead is the last record that was read of an input; the zero value is none.
+// LastRead is the last record read from an input. The zero value means none.
 type LastRead struct {
 	Offset int64
 	Epoch  int32  // leader epoch of its batch; -1 if the broker has none
 	Sum    uint64 // of key, value and append time
 
-	Behind Marker // read behind it; the zero value is none
+	Behind Marker // the last one read after it; the zero value means none
 }
 
-// Marker is where a transaction of some producer ended.
+// Marker is the place of a transaction marker.
 type Marker struct {
 	Offset int64
 	Epoch  int32 // as LastRead.Epoch
@@ -100,7 +100,7 @@ func (w *wire) lastRead(n protowire.Number, r LastRead) {
 	w.close(mark)
 }
 
-// DecodeGuard reads what AppendGuard wrote. Fields it does not know are let pass.
+// DecodeGuard reads what AppendGuard wrote. It ignores unknown fields.
 func DecodeGuard(b []byte) (*Guard, error) {
 	g := new(Guard)
 	err := fields(bytes.Clone(b), func(fv fieldValue) error {

@@ -17,18 +17,17 @@ var (
 	KeyNonce    = []byte("\x00nonce")
 )
 
-// IsReserved tells the partition's own records on topic state from triggers.
+// IsReserved reports whether a key on topic state is the partition's own, not a trigger's.
 func IsReserved(key []byte) bool { return len(key) > 0 && key[0] == 0 }
 
-// Progress is the last record of every turn: what the turn's transaction had
-// consumed and what it had written. All offsets are the next to read, except
-// in Applied and Forwarded.
+// Progress is the last record of every turn: what the turn's transaction has consumed and
+// written. All offsets are the next to read, except in Applied and Forwarded.
 type Progress struct {
 	NextCommand int64
 	NextReceipt int64
 	NextControl int64
 
-	EventUS int64 // the last event_us given out
+	EventUS int64 // the last event_us assigned
 	Seq     int64 // turns, counted over all owners
 	Term    int64 // owners, counted
 
@@ -49,8 +48,8 @@ type Progress struct {
 	Channels []string // channels the partition has met
 }
 
-// TopicCount says how many records a turn wrote to a topic, and a digest of
-// them whose meaning is the pipeline's.
+// TopicCount has the number of records that a turn wrote to a topic, and a digest of them,
+// which package pipeline computes.
 type TopicCount struct {
 	Topic   string
 	Records int
@@ -210,8 +209,8 @@ func decodeTopicCount(b []byte, c *TopicCount) error {
 	})
 }
 
-// Nonce is the record an opening owner commits to topic state and then reads
-// up to: when it has met its own id, it has read everything there is.
+// Nonce is the record that a new owner commits to topic state. It then reads the topic up to
+// this record, so it knows that it has read everything before it.
 type Nonce struct {
 	ID     [16]byte // random
 	Member string

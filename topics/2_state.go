@@ -13,9 +13,8 @@ import (
 const lastLiveKind = trigger.LiveEscalating
 
 // AppendState appends the value of a trigger's record on topic state
-// (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on
-// a State that Step cannot have made: an unknown status or enum, or a string
-// that is not UTF-8.
+// (schemas/waterclock/v1/state.proto). The key is not in it. It fails only on a State that a
+// Machine cannot have made: an unknown status or enum, or a string that is not UTF-8.
 func AppendState(b []byte, s *trigger.State) ([]byte, error) { return AppendStateAs(b, s, Oldest) }
 
 // AppendStateAs is AppendState in another format.
@@ -96,6 +95,9 @@ func (w *wire) state(s *trigger.State) {
 			w.redrive(18, &s.Redriven[i])
 		}
 	}
+	if w.format >= Erasures {
+		w.erasure(19, &s.Erasure)
+	}
 }
 
 func (w *wire) life(n protowire.Number, l *trigger.Life) {
@@ -146,16 +148,16 @@ func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
 	if w.format >= Deliveries {
 		w.int(13, int64(l.Postponed))
 		w.int(14, int64(l.FirstSent))
-		w.int(15, int64(l.AttemptsBefore))
+		w.int(15, int64(l.AttemptsBeforeRedrive))
 		w.int(16, int64(l.NextStep))
 		w.int(17, int64(l.FirstFired))
 	}
 	w.close(mark)
 }
 
-// firstWas is the first occurrence that shares the ith one's Was, or i: all
-// that were in flight when a trigger was replaced share one Spec, and 128
-// copies of it would not fit into a record.
+// firstWas is the index of the first occurrence with the same Was as the ith one, or i. All
+// occurrences that were in flight when a trigger was replaced share one Spec, and 128 copies
+// of it would not fit into a record.
 func firstWas(all []trigger.Live, i int) int {
 	was := all[i].Was
 	if was == nil {
@@ -182,6 +184,14 @@ func (w *wire) redrive(n protowire.Number, r *trigger.Redrive) {
 	w.int(2, int64(r.Step))
 	w.int(3, int64(r.Attempt))
 	w.close(mark)
+}
+
+func (w *wire) erasure(n protowire.Number, e *trigger.Erasure) {
+	start, mark := len(w.b), w.open(n)
+	w.int(1, e.Revision)
+	w.int(2, int64(e.Partition))
+	w.int(3, e.Offset)
+	w.closeUnlessEmpty(start, mark)
 }
 
 func (w *wire) firing(n protowire.Number, f *trigger.Firing) {
@@ -233,8 +243,8 @@ func (w *wire) spec(s *trigger.Spec) {
 	}
 }
 
-// wirePriority maps the domain's numbers (lower fires first) to the schema's,
-// where the default is 0; it is its own inverse.
+// wirePriority maps trigger.Priority (lower fires first) to the schema's numbers, where 0 is
+// the default. The same map is its inverse.
 var wirePriority = [...]trigger.Priority{trigger.High: 1, trigger.Normal: 0, trigger.Low: 2}
 
 func (w *wire) when(n protowire.Number, t *trigger.When) {

@@ -9,10 +9,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// DecodeState reads what AppendState wrote under key, into a State that
-// shares nothing with b. Bytes of a newer version give an error that wraps
-// ErrNewer; nothing is skipped, because what we skip we would forget when we
-// write the trigger again.
+// DecodeState reads what AppendState wrote under key, into a State that shares no memory with
+// b. Bytes of a newer version give an error that wraps ErrNewer. Unknown fields are not
+// skipped, because the next write of the trigger would lose them.
 func DecodeState(key trigger.Key, b []byte) (*trigger.State, error) {
 	s := new(trigger.State)
 	if err := DecodeStateInto(s, key, bytes.Clone(b)); err != nil {
@@ -21,8 +20,8 @@ func DecodeState(key trigger.Key, b []byte) (*trigger.State, error) {
 	return s, nil
 }
 
-// DecodeStateInto is DecodeState into a State of the caller's, which is
-// overwritten and shares b: for who looks at many and keeps none.
+// DecodeStateInto is DecodeState into the caller's State, which shares memory with b. It is
+// for callers that read many states and keep none.
 func DecodeStateInto(s *trigger.State, key trigger.Key, b []byte) error {
 	*s = trigger.State{Key: key}
 	s.Spec.Priority = trigger.Normal // 0 on the wire
@@ -114,6 +113,8 @@ func decodeStatePart(fv fieldValue, s *trigger.State) error {
 	case 18:
 		s.Redriven = append(s.Redriven, trigger.Redrive{})
 		return decodeRedrive(fv.p, &s.Redriven[len(s.Redriven)-1])
+	case 19:
+		return decodeErasure(fv.p, &s.Erasure)
 	}
 	return fv.unknown("state")
 }
@@ -166,7 +167,7 @@ func decodeSeries(b []byte, s *trigger.Series) error {
 	})
 }
 
-// decodeLive reads the last of all; those before it are whole.
+// decodeLive reads the last occurrence of all. Those before it are complete.
 func decodeLive(b []byte, all []trigger.Live) error {
 	before, l := all[:len(all)-1], &all[len(all)-1]
 	return fields(b, func(fv fieldValue) (err error) {
@@ -208,7 +209,7 @@ func decodeLive(b []byte, all []trigger.Live) error {
 		case number | 14:
 			l.FirstSent = trigger.Instant(fv.v)
 		case number | 15:
-			l.AttemptsBefore = int(fv.v)
+			l.AttemptsBeforeRedrive = int(fv.v)
 		case number | 16:
 			l.NextStep = trigger.Instant(fv.v)
 		case number | 17:
@@ -243,6 +244,22 @@ func decodeRedrive(b []byte, r *trigger.Redrive) error {
 			r.Attempt = int(fv.v)
 		default:
 			return fv.unknown("redrive")
+		}
+		return nil
+	})
+}
+
+func decodeErasure(b []byte, e *trigger.Erasure) error {
+	return fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case number | 1:
+			e.Revision = int64(fv.v)
+		case number | 2:
+			e.Partition = int32(fv.v)
+		case number | 3:
+			e.Offset = int64(fv.v)
+		default:
+			return fv.unknown("erasure")
 		}
 		return nil
 	})

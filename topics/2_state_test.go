@@ -318,7 +318,8 @@ func pbState(s *trigger.State) *statepb.State {
 			Local: l.Local, Due: int64(l.Due),
 			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
 			EmitRetry: int64(l.EmitRetry), Postponed: int64(l.Postponed), FirstSent: int64(l.FirstSent),
-			AttemptsBefore: int64(l.AttemptsBefore), NextStep: int64(l.NextStep), FirstFired: int64(l.FirstFired),
+			AttemptsBefore: int64(l.AttemptsBeforeRedrive), NextStep: int64(l.NextStep),
+			FirstFired: int64(l.FirstFired),
 		}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)
@@ -339,6 +340,9 @@ func pbState(s *trigger.State) *statepb.State {
 			Occurrence: r.Occurrence, Step: int64(r.Step), Attempt: int64(r.Attempt),
 		})
 	}
+	m.Erasure = absentIfEmpty(&statepb.Erasure{
+		Revision: s.Erasure.Revision, Partition: s.Erasure.Partition, Offset: s.Erasure.Offset,
+	})
 	return m
 }
 

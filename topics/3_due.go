@@ -14,7 +14,7 @@ import (
 const DueType = "waterclock.due.v1"
 
 // The headers of a due event, in the order in which they are written. The two wcx- headers
-// are for our own channel workers, which need more than the payload. The user's headers come
+// are for Waterclock's own workers, which need more than the payload. The user's headers come
 // last.
 const (
 	ceSpecVersion = "ce_specversion"
@@ -94,10 +94,10 @@ func AppendDue(b []byte, to []trigger.Header, f *trigger.Fire, env DueEnv) (all,
 	w.optional(ceBasis, env.Basis)
 	w.optional(contentType, f.Spec.ContentType)
 	w.optional(traceParent, f.Spec.TraceParent)
-	w.workers(f.Spec)
+	w.workerHeaders(f.Spec)
 	key = w.key(f)
-	w.cut(w.headers[len(to):], len(b))
-	w.own(f.Spec.Headers)
+	w.sliceValues(w.headers[len(to):], len(b))
+	w.userHeaders(f.Spec.Headers)
 	return w.b, key, w.headers
 }
 
@@ -107,7 +107,7 @@ type dueWriter struct {
 	headers []trigger.Header
 }
 
-// room is enough for nearly every event.
+// room allocates enough for nearly every event.
 func (w *dueWriter) room(f *trigger.Fire, env DueEnv) {
 	s := f.Spec
 	w.b = slices.Grow(w.b, 230+3*len(f.Key)+len(f.Occurrence)+len(env.Cluster)+len(env.Basis)+len(f.Local)+
@@ -115,9 +115,9 @@ func (w *dueWriter) room(f *trigger.Fire, env DueEnv) {
 	w.headers = slices.Grow(w.headers, 22+len(s.Headers))
 }
 
-// cut takes the headers' values out of the buffer, where they stand one behind
-// the other from start on: it may have moved while it was written.
-func (w *dueWriter) cut(headers []trigger.Header, start int) {
+// sliceValues points the headers at their values, which follow one another in the buffer from
+// start. It runs last, because the buffer may be reallocated while it is written.
+func (w *dueWriter) sliceValues(headers []trigger.Header, start int) {
 	for i := range headers {
 		end := start + len(headers[i].Value)
 		headers[i].Value = w.b[start:end:end]
@@ -170,7 +170,7 @@ func (w *dueWriter) id(f *trigger.Fire) {
 	w.end(ceID, start)
 }
 
-func (w *dueWriter) workers(s *trigger.Spec) {
+func (w *dueWriter) workerHeaders(s *trigger.Spec) {
 	if s.Callback != nil {
 		start := len(w.b)
 		w.b = appendCallback(w.b, s.Callback)
@@ -193,9 +193,9 @@ func (w *dueWriter) key(f *trigger.Fire) []byte {
 	return w.b[start:len(w.b):len(w.b)]
 }
 
-// own adds the user's headers. One without a value has an empty one: topic
-// state does not tell it from null, and a restart must not change an event.
-func (w *dueWriter) own(headers []trigger.Header) {
+// userHeaders adds the user's headers. A null value becomes an empty one: topic state does
+// not tell them apart, and a restart must not change an event.
+func (w *dueWriter) userHeaders(headers []trigger.Header) {
 	for _, h := range headers {
 		w.headers = append(w.headers, trigger.Header{Key: h.Key, Value: notNull(h.Value)})
 	}

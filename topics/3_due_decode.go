@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// ParseDueID splits a ce_id. The occurrence has neither '@' nor '#', the key
-// may have both, so it is read from its end.
+// ParseDueID splits a ce_id. It reads from the end, because the key may have '@' and '#', and
+// the occurrence has neither.
 func ParseDueID(id string) (key trigger.Key, occurrence string, step int, err error) {
 	hash := strings.LastIndexByte(id, '#')
 	if hash < 0 {
@@ -35,17 +35,17 @@ func dueIDError(what string) error {
 	return fail(trigger.CodeInvalid, "due_id", "due_id is <trigger key>@<occurrence>#<step>; this one "+what)
 }
 
-// Due is a due event as a channel worker reads it. Text it cannot parse is
-// left zero: workers need the id, the payload and where to send it.
+// Due is a due event as a channel worker reads it. Header values that cannot be parsed are
+// left zero, because workers need only the id, the payload and where to send it.
 type Due struct {
-	Fire  trigger.Fire // Spec has what a due event carries
+	Fire  trigger.Fire // of Spec, only what a due event carries
 	Basis string
 	Tags  map[string]string
 }
 
-// DecodeDue reads a due event, or a dead letter, which has the same headers.
-// The channel is the caller's to know: it is in the topic's name, and in a
-// dead letter's wc-error-channel. Payload and header values alias rec.
+// DecodeDue reads a due event, or a dead letter, which has the same headers. The caller sets
+// the channel, from the topic's name or a dead letter's wc-error-channel. Payload and header
+// values alias rec.
 func DecodeDue(rec *Record) (*Due, error) {
 	spec := &trigger.Spec{Priority: trigger.Normal, Payload: rec.Value}
 	d := &Due{Fire: trigger.Fire{Spec: spec}}
@@ -116,7 +116,7 @@ func (d *Due) read(h *trigger.Header) {
 	}
 }
 
-// reservedHeader tells our own headers on due events and dead letters from
+// reservedHeader reports whether a header of a due event or dead letter is the engine's, not
 // the user's.
 func reservedHeader(key string) bool {
 	return strings.HasPrefix(key, eventPrefix) || strings.HasPrefix(key, enginePrefix) ||

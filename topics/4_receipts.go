@@ -38,12 +38,12 @@ type Receipt struct {
 	Detail     string
 	RetryAfter time.Duration   // 0: the channel's profile
 	At         trigger.Instant // what the team's clock said; 0 if it did not say
-	Appended   trigger.Instant // when the record was appended: what waiting counts from
+	Appended   trigger.Instant // when the record was appended: waits count from it
 }
 
 // Input is the receipt as trigger.Step takes it.
 func (r *Receipt) Input() *trigger.Receipt {
-	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt lets no other pass
+	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt has checked it
 	return &trigger.Receipt{
 		Occurrence: r.Occurrence, Step: r.Step, Channel: r.Channel, Outcome: outcome,
 		Attempt: r.Attempt, Postponed: r.Postponed, Code: r.Code, Detail: r.Detail,
@@ -54,8 +54,8 @@ func (r *Receipt) Input() *trigger.Receipt {
 // DueID is the ce_id the receipt is about.
 func (r *Receipt) DueID() string { return trigger.DueID(r.Key, r.Occurrence, r.Step) }
 
-// Bounds on a receipt. What goes into events is cut rather than refused: a
-// long error text is no reason to lose the outcome.
+// Bounds on a receipt. Texts for events are cut, not refused: a long error text is no reason
+// to lose the outcome.
 const (
 	maxReceiptBytes = 64 << 10
 	maxReceiptCode  = 128
@@ -63,8 +63,7 @@ const (
 	maxRetryAfter   = 30 * 24 * time.Hour
 )
 
-// receiptJSON is the wire form; fields it does not name are let pass, so that
-// a team may add its own.
+// receiptJSON is the wire form. Other fields are ignored, so a team may add its own.
 type receiptJSON struct {
 	DueID      string          `json:"due_id"`
 	Channel    string          `json:"channel,omitempty"`
@@ -77,8 +76,8 @@ type receiptJSON struct {
 	At         string          `json:"at,omitempty"`
 }
 
-// DecodeReceipt reads a receipt. An error says why it is garbled; the caller
-// tells it as an event and goes on.
+// DecodeReceipt reads a receipt. An error says what is malformed. The caller writes it as an
+// event and goes on.
 func DecodeReceipt(rec *Record) (*Receipt, error) {
 	key, err := trigger.ParseKey(rec.Key)
 	if err != nil {

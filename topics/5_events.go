@@ -2,9 +2,9 @@ package topics
 
 import "encoding/json"
 
-// Event is one fact on waterclock.events, as docs/formats/events.md spells it:
-// one flat JSON object, absent fields left out. Sinks, gateways and analysts
-// read it; the engine writes it with AppendEvent.
+// Event is one fact on waterclock.events: a flat JSON object without the fields that are
+// empty (docs/formats/events.md). Sinks, gateways and analysts read it. The engine writes it
+// with AppendEvent.
 type Event struct {
 	EventID  string `json:"event_id"` // "<partition>-<event_us>"
 	Type     string `json:"type"`

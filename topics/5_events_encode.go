@@ -16,7 +16,7 @@ import (
 // EventVersion is the version of the event format.
 const EventVersion = 1
 
-// EventEnv is what an event says of the turn that tells it.
+// EventEnv is the part of an event that comes from the turn that emits it.
 type EventEnv struct {
 	Partition   int32
 	EventUS     int64           // strictly increasing in the partition
@@ -24,7 +24,7 @@ type EventEnv struct {
 	Source      string          // Source of the command or receipt; "" for timers
 	WithPayload bool            // setting events.payload
 
-	Truncated []string // fields that AppendEventWithin has cut; its alone
+	Truncated []string // fields that AppendEventWithin has cut; only it sets this
 }
 
 // AppendEvent appends the JSON of one fact, as DecodeEvent and any JSON
@@ -131,9 +131,9 @@ func EventID(partition int32, eventUS int64) string {
 	return string(strconv.AppendInt(b, eventUS, 10))
 }
 
-// DecodeEvent reads one event. Fields a later version added are let pass;
-// what is missing its id, type or trigger is no event. A rejected command
-// alone may have no trigger: its key may have been empty.
+// DecodeEvent reads one event. It ignores fields of later versions, and refuses an event
+// without id, type or trigger. Only command.rejected may lack the trigger, because the
+// command's key may have been empty.
 func DecodeEvent(b []byte) (Event, error) {
 	var e Event
 	d := json.NewDecoder(bytes.NewReader(b))

@@ -13,8 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Letter is a dead letter without its content: why it is one, and where the
-// content stands.
+// Letter is a dead letter without its content: why it failed, and where its record is.
 type Letter struct {
 	Tenant, Trigger string
 	DueID           string
@@ -27,7 +26,7 @@ type Letter struct {
 	Endpoint        string          // the origin of the callback; "" without one
 	ScheduledAt     trigger.Instant // the nominal instant of the occurrence
 	ExpiresAt       trigger.Instant // 0: it does not expire
-	Cut             bool            // it is not the whole due event, and must not be redriven
+	Cut             bool            // parts of the due event are missing, so it must not be redriven
 	Status          LetterStatus
 	EndedUS         int64 // event_us of what ended it; 0 while it is open
 }
@@ -66,8 +65,7 @@ func (l *Letter) Cursor() LetterCursor {
 	return LetterCursor{l.Tenant, l.FailedAt, l.Partition, l.Offset}
 }
 
-// LetterQuery asks for dead letters: by tenant, and within one by the time they
-// failed.
+// LetterQuery asks for dead letters, ordered by tenant and then by the time they failed.
 type LetterQuery struct {
 	Tenant                  string          // "" means all
 	Trigger                 string          // "" means all; else Tenant is its tenant
@@ -79,20 +77,20 @@ type LetterQuery struct {
 	Newest                  bool         // newest first within a tenant
 }
 
-// Matches says that a letter is asked for, whatever became of it.
+// Matches reports whether the query asks for a letter, apart from its status.
 func (q *LetterQuery) Matches(l *Letter) bool {
 	return (q.Channel == "" || q.Channel == l.Channel) && (q.Code == "" || q.Code == l.Code) &&
 		(q.Endpoint == "" || q.Endpoint == l.Endpoint) && (q.Trigger == "" || q.Trigger == l.Trigger) &&
 		(q.From == 0 || l.FailedAt >= q.From) && (q.To == 0 || l.FailedAt < q.To)
 }
 
-// Wants says that what became of a letter is asked for.
+// Wants reports whether the query asks for letters of this status.
 func (q *LetterQuery) Wants(s LetterStatus) bool {
 	return s == q.Status || q.Status == LetterAny && s != LetterErased
 }
 
-// LetterPage is a page and where the next begins; Next is zero on the last. A
-// page may be short, or empty, and have a next: so many letters were looked at.
+// LetterPage is a page and where the next begins; Next is zero on the last. A page may be
+// short or empty and still have a Next, because a query reads a bounded number of letters.
 type LetterPage struct {
 	Items   []Letter
 	Next    LetterCursor
@@ -107,7 +105,7 @@ type LetterCursor struct {
 	Offset    int64
 }
 
-// IsZero says that the cursor points nowhere.
+// IsZero reports whether the cursor is before the first letter.
 func (c LetterCursor) IsZero() bool { return c == LetterCursor{} }
 
 // Compare orders cursors within a tenant, the oldest first.
@@ -127,10 +125,10 @@ func (c LetterCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(append(b, c.Tenant...))
 }
 
-// ErrLetterCursor says that a cursor's text was not made by String.
+// ErrLetterCursor is the error of a text that String did not make.
 var ErrLetterCursor = errors.New("not a cursor of dead letters")
 
-// No letter is older or newer than these, of the years 1970 and 2286.
+// All letters lie between these: the years 1970 and 2286.
 const (
 	firstLetterMS = 0
 	lastLetterMS  = 10_000_000_000_000
@@ -155,13 +153,13 @@ func ParseLetterCursor(s string) (c LetterCursor, err error) {
 	}
 	c = LetterCursor{string(b), trigger.Instant(numbers[0]), int32(numbers[1]), numbers[2]}
 	if numbers[0] < firstLetterMS || numbers[0] > lastLetterMS || numbers[1] < 0 || numbers[2] < 0 || c.String() != s {
-		return LetterCursor{}, ErrLetterCursor // many a text decodes to some numbers
+		return LetterCursor{}, ErrLetterCursor // other texts decode to numbers, too
 	}
 	return c, nil
 }
 
-// LetterOf is what stands in a record of topic dead-letter. Bytes that are none
-// are an error; a channel or code that is missing is not.
+// LetterOf reads a record of topic dead-letter. Malformed bytes are an error. A missing
+// channel or code is not.
 func LetterOf(rec *Record) (Letter, error) {
 	d, err := DecodeDeadLetter(rec)
 	if err != nil {
@@ -189,8 +187,8 @@ func LetterOf(rec *Record) (Letter, error) {
 	return l, nil
 }
 
-// OriginOf is scheme, host and port of a URL, in lower case and without the port
-// that the scheme implies; "" of what is none.
+// OriginOf is scheme, host and port of a URL, in lower case and without the scheme's default
+// port. It is "" if the text is no URL.
 func OriginOf(callback string) string {
 	u, err := url.Parse(callback)
 	if err != nil || u.Host == "" {
@@ -206,18 +204,18 @@ func OriginOf(callback string) string {
 	return scheme + "://" + host
 }
 
-// LetterEnd is what an event says about dead letters: those of one ce_id and
-// attempt, of a ce_id, or of a trigger.
+// LetterEnd is what an event says about dead letters. They are those of one ce_id and
+// attempt, of one ce_id, or of one trigger.
 type LetterEnd struct {
-	DueID   string // "" is all of the trigger
-	Attempt int    // 0 is any
+	DueID   string // "" means all of the trigger
+	Attempt int    // 0 means any
 	US      int64  // event_us
 	Status  LetterStatus
 }
 
-// LetterEndOf is what an event says about dead letters; ok is false if nothing.
-// Good news of a first attempt says nothing unless it is late: its occurrence has
-// no dead letter.
+// LetterEndOf is what an event says about dead letters; ok is false if it says nothing. The
+// success of a first attempt says nothing, unless it came late, because its occurrence has no
+// dead letter.
 func LetterEndOf(e *Event) (end LetterEnd, ok bool) {
 	end = LetterEnd{US: e.EventUS}
 	if e.Occurrence != "" && e.Step != nil {
@@ -238,11 +236,11 @@ func LetterEndOf(e *Event) (end LetterEnd, ok bool) {
 	return end, false
 }
 
-// eraseLeeway is how far the brokers' clocks, which say when a letter failed, may
-// be ahead of the one that says when its trigger was erased.
+// eraseLeeway is how far the brokers' clocks may be ahead of the engine's. The brokers stamp
+// a letter's failure, the engine its trigger's erase.
 const eraseLeeway = 1_000_000 // microseconds
 
-// Ends says that an event ended a letter.
+// Ends reports whether the event ended a letter.
 func (end *LetterEnd) Ends(l *Letter) bool {
 	if end.Status == LetterErased {
 		return int64(l.FailedAt)*1000 <= end.US+eraseLeeway
@@ -250,8 +248,8 @@ func (end *LetterEnd) Ends(l *Letter) bool {
 	return end.DueID == l.DueID && (end.Attempt == 0 || end.Attempt == l.Attempt)
 }
 
-// EndedBy notes what became of a letter, by all that events have said of it in any
-// order: erased tells more than resolved, and that more than redriven.
+// EndedBy sets a letter's status from all events about it, in any order. Erased wins over
+// resolved, and resolved over redriven.
 func (l *Letter) EndedBy(ends []LetterEnd) {
 	rank := [...]int{LetterOpen: 0, LetterRedriven: 1, LetterResolved: 2, LetterErased: 3}
 	for i := range ends {

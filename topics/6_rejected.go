@@ -18,11 +18,11 @@ const (
 	headerErrorDetail  = errorPrefix + "detail"
 	headerErrorField   = errorPrefix + "field"
 	headerErrorChannel = errorPrefix + "channel"   // dead letters: where it was to go
-	headerErrorCut     = errorPrefix + "truncated" // bytes of the whole, where not all of it fitted
+	headerErrorCut     = errorPrefix + "truncated" // size of the whole in bytes, if parts were cut
 	headerSource       = commandPrefix + "source"
 	deadTargetKey      = enginePrefix + "target-key" // dead letters: the due record's key, if not the trigger's
 
-	headerErrorKeyLength = errorPrefix + "key-length" // rejected: of a key longer than a trigger's may be
+	headerErrorKeyLength = errorPrefix + "key-length" // rejected: length of a key that is too long
 	headerErrorKeyHash   = errorPrefix + "key-hash"   // "sha256:" and hexadecimal digits
 )
 
@@ -33,16 +33,15 @@ func RejectedRecord(rec *Record, e *trigger.Error) (key, value []byte, headers [
 	return RejectedWithin(rec, e, MaxRecordBytes)
 }
 
-// RejectedWithin is what goes to topic rejected for a command that cannot be
-// obeyed: its bytes and headers as they were, and what was wrong. Headers of
-// an earlier rejection, and the engine's own, are not repeated. wc-source is
-// where rec says it stands: give a forwarded record its first append's.
+// RejectedWithin is the record on topic rejected for a refused command: its bytes and headers
+// as they were, and the error. Headers of an earlier rejection and the engine's own are left
+// out. wc-source is rec's topic, partition and offset. For a forwarded record the caller sets
+// those of the first append.
 //
-// A compressed batch may hold a record far larger than we may write, and a key
-// may be as large as a value. Of each the beginning is kept, so that the record
-// takes at most most bytes (RecordBytes), and wc-error-truncated says how large
-// it was: a refusal that cannot be written would stop the partition for ever.
-// most is at least MinRecordBytes.
+// A compressed batch may hold a record far larger than the topic takes, and a key may be as
+// large as a value. So key and value are cut until the record takes at most most bytes
+// (RecordBytes), and wc-error-truncated has the size before. Else a refusal that cannot be
+// written would stop the partition for ever. most is at least MinRecordBytes.
 func RejectedWithin(rec *Record, e *trigger.Error, most int) (key, value []byte, headers []trigger.Header) {
 	room := most - errorRoom
 	key = clipBytes(rec.Key, min(maxRejectedKey, room/4))
@@ -78,9 +77,8 @@ func RejectedWithin(rec *Record, e *trigger.Error, most int) (key, value []byte,
 	return key, value, append(headers, header(headerSource, Source(rec.Topic, rec.Partition, rec.Offset)))
 }
 
-// RefusedKey is the name under which a refused record is reported in topic events:
-// its key, of which only the beginning if it is no trigger's for its length. The
-// error then says how long the key is, and its hash.
+// RefusedKey is the trigger named in the event about a refused record: the record's key. A
+// key that is too long is cut, and the error then has its length and hash.
 func RefusedKey(key []byte, e *trigger.Error) (about trigger.Key, reported *trigger.Error) {
 	if len(key) <= trigger.MaxKeyBytes {
 		return trigger.Key(key), e
@@ -100,19 +98,19 @@ func ofRejection(key string) bool {
 	return strings.HasPrefix(key, errorPrefix) || key == headerSource || strings.HasPrefix(key, enginePrefix)
 }
 
-// DeadLetterRecord is the due event nobody could deliver, under the trigger's
-// key, and why.
+// DeadLetterRecord is the record of a dead letter: the due event that nobody could deliver,
+// and the error. Its key is the trigger's.
 func DeadLetterRecord(d *trigger.DeadLetter, env DueEnv) (key, value []byte, headers []trigger.Header) {
 	return DeadLetterWithin(d, env, MaxRecordBytes)
 }
 
-// DeadLetterWithin is DeadLetterRecord in at most most bytes (RecordBytes), at
-// least MinRecordBytes. The payload is cut first, then the user's headers go;
-// wc-error-truncated says how large the whole was.
+// DeadLetterWithin is DeadLetterRecord in at most most bytes (RecordBytes), at least
+// MinRecordBytes. It cuts the payload first, then leaves out the user's headers.
+// wc-error-truncated has the size before.
 func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value []byte, headers []trigger.Header) {
 	_, value, headers = DueRecord(&d.Fire, env)
 	carryRetries(headers, d.Fire.Spec)
-	own := len(headers) - len(d.Fire.Spec.Headers) // those of ours come first
+	own := len(headers) - len(d.Fire.Spec.Headers) // the engine's come first
 	headers = append(headers, header(headerErrorCode, d.Code),
 		header(headerErrorDetail, clip(d.Detail, maxErrorDetail)))
 	if d.Fire.Channel != "" {
@@ -136,8 +134,8 @@ func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value [
 	return key, value[:max(0, min(len(value), most-RecordBytes(key, nil, headers)))], headers
 }
 
-// carryRetries puts the retry list beside a dead letter's callback: a redrive begins
-// it anew. A due event is without: retries are the engine's.
+// carryRetries adds the retry list to a dead letter's callback, for a redrive, which begins
+// the list anew. Due events lack it, because the engine does the retries.
 func carryRetries(headers []trigger.Header, s *trigger.Spec) {
 	for i := range headers {
 		if headers[i].Key == dueCallback {
@@ -146,8 +144,8 @@ func carryRetries(headers []trigger.Header, s *trigger.Spec) {
 	}
 }
 
-// DeadLetterCut says that a dead letter is not the whole due event: it did not
-// fit, and must not be redriven.
+// DeadLetterCut reports whether parts of a dead letter were cut, so that it must not be
+// redriven.
 func DeadLetterCut(rec *Record) bool {
 	return slices.ContainsFunc(rec.Headers, func(h trigger.Header) bool { return h.Key == headerErrorCut })
 }

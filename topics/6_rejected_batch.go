@@ -7,23 +7,23 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// headerErrorLast is on a record of rejected that stands for a whole batch.
+// headerErrorLast marks a record on topic rejected that is about a whole batch.
 const headerErrorLast = errorPrefix + "last-offset"
 
-// UnreadableBatch is a batch of records that no reader of ours can or may
-// decode. Its records are not known: it is refused as one.
+// UnreadableBatch is a batch that the engine cannot decode, or may not for its size. Its
+// records are not known, so it is refused as a whole.
 type UnreadableBatch struct {
 	Topic     string
 	Partition int32
 	First     int64 // offsets that are refused
 	Last      int64
 	Records   int    // as the batch's header says
-	Bytes     int    // as it lies in the topic
+	Bytes     int    // compressed, as in the log
 	Codec     string // "none", "gzip", …
 }
 
-// Record is the batch as a record that is refused: without a key, where the
-// batch begins.
+// Record is the record that stands for the batch: it has no key, and the batch's first
+// offset.
 func (u *UnreadableBatch) Record() *Record {
 	return &Record{Topic: u.Topic, Partition: u.Partition, Offset: u.First}
 }
@@ -37,7 +37,7 @@ func (u *UnreadableBatch) Refusal(code trigger.Code, why string) *trigger.Error 
 	}
 }
 
-// RejectedBatch is what goes to topic rejected for the batch.
+// RejectedBatch is the headers of the record on topic rejected for the batch.
 func RejectedBatch(u *UnreadableBatch, e *trigger.Error) []trigger.Header {
 	_, _, headers := RejectedWithin(u.Record(), e, MinRecordBytes)
 	return append(headers, header(headerErrorLast, strconv.FormatInt(u.Last, 10)))

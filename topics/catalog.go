@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Names spells the topics' names.
+// Names makes the topics' names.
 type Names struct {
 	Prefix string // setting topics.prefix; "" means "waterclock."
 }
@@ -18,40 +18,41 @@ func (n Names) join(name string) string {
 	return n.Prefix + name
 }
 
-// Commands is the topic of what producers ask for.
+// Commands is the topic of commands.
 func (n Names) Commands() string { return n.join("commands") }
 
-// Receipts is the topic of what workers answer.
+// Receipts is the topic of the workers' receipts.
 func (n Names) Receipts() string { return n.join("receipts") }
 
-// State is the topic of the changelog of all stores.
+// State is the changelog topic of all stores.
 func (n Names) State() string { return n.join("state") }
 
-// Events is the topic of every fact.
+// Events is the topic of events.
 func (n Names) Events() string { return n.join("events") }
 
-// Rejected is the topic of what was refused.
+// Rejected is the topic of refused commands.
 func (n Names) Rejected() string { return n.join("rejected") }
 
-// DeadLetter is the topic of what nobody could deliver.
+// DeadLetter is the topic of dead letters.
 func (n Names) DeadLetter() string { return n.join("dead-letter") }
 
 // Control is the topic of settings that every partition applies.
 func (n Names) Control() string { return n.join("control") }
 
-// Endpoints is the topic of what webhook workers know of the origins they call.
+// Endpoints is the topic where webhook workers publish the state of the origins that they
+// call.
 func (n Names) Endpoints() string { return n.join("endpoints") }
 
-// Due is the topic of a channel without a topic of its own.
+// Due is the default due topic of a channel.
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
-// HighLane is where priority high goes for a channel that has the lane.
+// HighLane is the topic for priority high, if the channel has one.
 func HighLane(topic string) string { return topic + highLane }
 
 const highLane = ".high"
 
-// Channel is the channel a due topic is of: the inverse of Due, "" if it is
-// none. For a high lane it is "<channel>.high".
+// Channel is the channel of a due topic: the inverse of Due. It is "" for other topics. For a
+// high lane it is "<channel>.high".
 func (n Names) Channel(topic string) string {
 	channel, ok := strings.CutPrefix(topic, n.join("due."))
 	if !ok {
@@ -60,8 +61,8 @@ func (n Names) Channel(topic string) string {
 	return channel
 }
 
-// Topic is one topic as it must be. Configs has every setting that matters to
-// a promise, by Kafka's name.
+// Topic is one topic as it must be. Configs has every setting that a promise depends on, by
+// Kafka's name.
 type Topic struct {
 	Name        string
 	Partitions  int32
@@ -69,12 +70,11 @@ type Topic struct {
 	Configs     map[string]string
 	Why         string // who writes and reads it, for people
 
-	// keep is what losing records here would lose; "" where Kafka may drop
-	// what it likes.
+	// keep says what is lost if Kafka drops records of the topic; "" if that does no harm.
 	keep string
 }
 
-// Kafka's names of the settings the catalogue speaks of.
+// Kafka's names of the settings in the catalogue.
 const (
 	cfgCleanup       = "cleanup.policy"
 	cfgRetention     = "retention.ms"
@@ -91,16 +91,15 @@ const (
 const (
 	day = 24 * time.Hour
 
-	// A record of rejected or dead-letter is a command's with headers
-	// added, so it must be allowed more than a command's broker default.
+	// A record on rejected or dead-letter is a command's record with more headers. So its
+	// topic must take larger records than the brokers' default.
 	maxCommandBytes  = 1 << 20
 	maxRejectedBytes = 2 << 20
 	maxControlBytes  = 4 << 20 // a tz database
 )
 
-// Catalogue is every topic, channels' due topics last in the order given.
-// Settings are the contract's; a caller with other wishes (events kept for
-// longer) changes Configs before Plan.
+// Catalogue is every topic, channels' due topics last in the order given. A caller that wants
+// other settings, such as a longer retention of events, changes Configs before Plan.
 func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
 	ts := []Topic{
 		{

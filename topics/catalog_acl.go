@@ -2,9 +2,8 @@ package topics
 
 import "strings"
 
-// ACL is what one role needs on the brokers: operations on a resource, by
-// Kafka's names. Nobody else needs them, and some must not have them
-// (docs/operations/kafka.md).
+// ACL is what one role needs on the brokers: operations on a resource, by Kafka's names.
+// Other roles do not need it, and some must not have it (docs/operations/kafka.md).
 type ACL struct {
 	Role       string // engine, api, history, webhook, operator, producer, analyst, or channel:<name>
 	Principal  string // User:…
@@ -27,19 +26,19 @@ const (
 	RoleChannel  = "channel:" // + its name
 )
 
-// ACLOptions are what the ACLs of a cluster depend on.
+// ACLOptions has what the ACLs of a cluster depend on.
 type ACLOptions struct {
 	Names    Names
 	Group    string // setting group
 	Manage   bool   // setting topics.manage
 	Channels []ChannelACL
-	// Who are the principals of the roles that are no channel; without one it is
-	// User:<group>, User:<group>-api, User:<group>-history, User:<group>-webhook,
-	// User:operator, User:producer, User:analyst.
+	// Who has the principals of the roles other than channels. The defaults are User:<group>,
+	// User:<group>-api, User:<group>-history, User:<group>-webhook, User:operator,
+	// User:producer, User:analyst.
 	Who map[string]string
 }
 
-// ChannelACL is a channel as its team meets it.
+// ChannelACL is a channel and the team that reads it.
 type ChannelACL struct {
 	Name     string
 	Topics   []string // its own and, where it has one, the high lane
@@ -65,7 +64,7 @@ func ACLs(o ACLOptions) []ACL {
 	return e.all
 }
 
-// prefixOf is what all topics of ours begin with.
+// prefixOf is the prefix of all topics.
 func prefixOf(n Names) string { return strings.TrimSuffix(n.Commands(), "commands") }
 
 func (w *aclWriter) engine(o *ACLOptions) {
@@ -81,8 +80,8 @@ func (w *aclWriter) engine(o *ACLOptions) {
 	w.add("only for doctor, which reads the brokers' settings", "cluster", "", false, "DescribeConfigs")
 }
 
-// api may write commands and settings and nothing else: who takes it over can do
-// what its callers can, and cannot forge what the engine says.
+// api may write commands and settings and nothing else. An attacker who takes over an API can
+// do what its callers can, but cannot forge the engine's records.
 func (w *aclWriter) api(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleAPI, principal(o.Who[RoleAPI], o.Group+"-api"))
@@ -131,8 +130,8 @@ func (w *aclWriter) webhook(o *ACLOptions) {
 	w.add("with its consumer group", "group", o.Group+".webhook", false, "Read", "Describe")
 }
 
-// operator sees what was refused. Those topics hold the bytes of all tenants, and
-// Kafka has no rights on records: whoever may read one of them reads them all.
+// operator may read refused commands and dead letters. Those topics hold bytes of all
+// tenants, and Kafka has no rights on single records.
 func (w *aclWriter) operator(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleOperator, principal(o.Who[RoleOperator], RoleOperator))
@@ -159,7 +158,7 @@ func (w *aclWriter) team(o *ACLOptions, c *ChannelACL) {
 	}
 }
 
-// elsewhere are the topics of channels that are not under the prefix.
+// elsewhere adds the due topics that do not begin with the prefix.
 func (w *aclWriter) elsewhere(o *ACLOptions, operations ...string) {
 	for _, c := range o.Channels {
 		for _, topic := range c.Topics {

@@ -22,8 +22,8 @@ type ChangeKind uint8
 // What a Change asks for.
 const (
 	Create ChangeKind = iota + 1 // the topic is missing
-	Alter                        // a setting differs and can be set without losing anything
-	Refuse                       // the engine must not run like this; a person has to decide
+	Alter                        // a setting differs, and setting it loses nothing
+	Refuse                       // the engine must not run like this; an operator has to decide
 )
 
 func (k ChangeKind) String() string {
@@ -57,8 +57,8 @@ func (c Change) String() string {
 	return s
 }
 
-// Plan compares the catalogue with the cluster. The order is the catalogue's,
-// settings by name.
+// Plan compares the catalogue with the cluster. Changes are in the catalogue's order, and by
+// the setting's name within a topic.
 func Plan(want []Topic, existing []Existing) []Change {
 	have := make(map[string]*Existing, len(existing))
 	for i := range existing {
@@ -75,8 +75,8 @@ func Plan(want []Topic, existing []Existing) []Change {
 	return plan
 }
 
-// Replicable turns what a plan would create into one refusal where the cluster has
-// too few brokers for it: Kafka puts each replica on a broker of its own.
+// Replicable replaces the topics that a plan would create by one refusal, if the cluster has
+// fewer brokers than replicas.
 func Replicable(plan []Change, want []Topic, brokers int) []Change {
 	replicas := map[string]int16{}
 	for i := range want {
@@ -132,7 +132,7 @@ func (t *Topic) compareConfig(name, have string) (c Change, differs bool) {
 	case cfgCleanup:
 		return t.comparePolicy(c)
 	case cfgRetention, cfgMinCompaction, cfgMaxMessage, cfgDeleteAfter:
-		return c, belowWanted(have, c.Want) // longer and larger is the operator's right
+		return c, belowWanted(have, c.Want) // an operator may keep records for longer
 	}
 	return c, have != c.Want
 }
@@ -161,7 +161,7 @@ func policies(s string) []string {
 	return list
 }
 
-// belowWanted compares numbers of which -1 is without bound.
+// belowWanted compares numbers; -1 means no bound.
 func belowWanted(have, want string) bool {
 	h, errH := strconv.ParseInt(have, 10, 64)
 	w, errW := strconv.ParseInt(want, 10, 64)
@@ -171,8 +171,7 @@ func belowWanted(have, want string) bool {
 	return h >= 0 && (w < 0 || h < w)
 }
 
-// compareUnset refuses what a person may have set beyond the catalogue and
-// what loses data all the same.
+// compareUnset refuses settings outside of the catalogue that would lose data.
 func (t *Topic) compareUnset(e *Existing) []Change {
 	size := e.Configs[cfgRetentionSize]
 	if size == "" || size == "-1" || t.Configs[cfgCleanup] == "compact" {

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Keys of topic control: one setting each, compacted, read by every
-// partition and applied at a definite offset.
+// Keys of topic control, which is compacted. Each is one setting. Every partition reads it
+// and applies it at a definite offset.
 const (
 	ControlTZData    = "tzdata"    // the tz database: value is the zip itself, label and sum in headers
 	ControlCalendars = "calendar/" // + name: JSON {"dates":["2026-12-25",…]}
@@ -46,7 +46,7 @@ type TZData struct {
 	Label   string   // as IANA names it
 	Sum     [32]byte // SHA-256 of Zip
 	Zip     []byte   // zoneinfo.zip as Go reads it
-	Carried []string // zones in Zip that the release lacks: their rules are those of the one before
+	Carried []string // zones in Zip that the release lacks, with the rules of the release before
 }
 
 // Calendar is a named set of local dates.
@@ -110,7 +110,7 @@ func (c *Calendar) check() error {
 	return nil
 }
 
-// calendarName is a calendar's name without the tenant whose own it is.
+// calendarName is a calendar's name without its tenant.
 func calendarName(full string) (name string, ok bool) {
 	tenant, name, own := strings.Cut(full, "/")
 	if !own {
@@ -136,7 +136,7 @@ func ValidName(s string) bool {
 	return true
 }
 
-// nameByte is the alphabet of channel and calendar names.
+// nameByte reports whether c may be in the name of a channel or calendar.
 func nameByte(c byte, at int) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
@@ -145,8 +145,8 @@ func nameByte(c byte, at int) bool {
 	return at > 0 && (c == '.' || c == '_' || c == '-')
 }
 
-// DecodeSetting reads a record of topic control. A setting of a later version
-// is an error of code unsupported: the caller goes on without it.
+// DecodeSetting reads a record of topic control. For a setting of a later version the error
+// has the code unsupported, and the caller goes on without it.
 func DecodeSetting(rec *Record) (*Setting, error) {
 	s := &Setting{Key: string(rec.Key), Deleted: rec.Value == nil}
 	name, isCalendar := strings.CutPrefix(s.Key, ControlCalendars)

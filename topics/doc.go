@@ -4,10 +4,9 @@
 //
 // # Who is right
 //
-// docs/formats fixes what stands on topics people write and read (commands,
-// due, receipts, events, rejected, dead-letter); schemas/waterclock/v1 fixes
-// topic state; testdata holds bytes of every format and release, which must
-// decode for ever.
+// docs/formats defines the topics that users write and read (commands, due, receipts, events,
+// rejected, dead-letter). schemas/waterclock/v1 defines topic state. testdata has bytes of
+// every format and release, which must decode for ever.
 //
 // # Promises
 //

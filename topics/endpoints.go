@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// EndpointState is a record on topic endpoints: what one webhook worker knows of
-// an origin as one tenant calls it. The record key is
-// <instance>/<tenant>/<origin>; a null value says that the worker has forgotten
-// it, or has ended. A worker writes each at least once a minute, so one that is
-// older (by the broker's clock, which stamps them) is of a worker that was killed.
+// EndpointState is a record on topic endpoints: what one webhook worker knows about an origin
+// that one tenant calls. The record key is <instance>/<tenant>/<origin>. A null value means
+// that the worker has forgotten it, or has ended. A worker writes each at least once a
+// minute. So an older record, by the broker's timestamp, is from a worker that was killed.
 type EndpointState struct {
 	Instance string    `json:"instance"`
 	Tenant   string    `json:"tenant"`
@@ -27,7 +26,7 @@ type EndpointState struct {
 // EndpointEvery is how often a worker writes each endpoint at least.
 const EndpointEvery = time.Minute
 
-// Key is the record key. No part has a '/' but the origin, which comes last.
+// Key is the record key. Only the origin may have a '/', and it comes last.
 func (s *EndpointState) Key() string {
 	return strings.ReplaceAll(s.Instance, "/", "_") + "/" + s.Tenant + "/" + s.Origin
 }
@@ -44,7 +43,7 @@ func (s *EndpointState) Value() []byte {
 // maxEndpointRecord bounds a record that is read: a key of 255 bytes, an origin.
 const maxEndpointRecord = 8 << 10
 
-// DecodeEndpoint reads a record; nil is that the worker has forgotten it.
+// DecodeEndpoint reads a record. It returns nil if the worker has forgotten the endpoint.
 func DecodeEndpoint(key, value []byte) (*EndpointState, error) {
 	if value == nil {
 		return nil, nil

@@ -81,7 +81,7 @@ func goldenState() *trigger.State {
 func goldenStateV2() *trigger.State {
 	s := goldenState()
 	s.Spec.Callback.Raw, s.Spec.Callback.Recheck = true, true
-	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBefore = 3, 1_795_010_400_007, 6
+	s.Live[0].Postponed, s.Live[0].FirstSent, s.Live[0].AttemptsBeforeRedrive = 3, 1_795_010_400_007, 6
 	s.Redriven = []trigger.Redrive{{Occurrence: "2026-11-18T09:00:00", Step: 1, Attempt: 6}}
 	s.Spec.Escalation = []trigger.Step{{Channel: "webhook"}, {Channel: "sms", After: 5 * time.Minute}}
 	s.Live[0].FirstFired, s.Live[0].NextStep = 1_795_010_400_002, 1_795_010_700_007
@@ -89,6 +89,13 @@ func goldenStateV2() *trigger.State {
 		Kind: trigger.LiveEscalating, Occurrence: "2026-11-17T09:00:00", Nominal: 1_794_924_000_000,
 		Due: 1_794_924_300_000, NextStep: 1_794_924_300_000, Attempt: 1, Revision: 3, Accepted: true,
 	})
+	return s
+}
+
+// goldenStateV3 has what format 3 added.
+func goldenStateV3() *trigger.State {
+	s := goldenStateV2()
+	s.Erasure = trigger.Erasure{Revision: 2, Partition: 3, Offset: 4_000_000_000}
 	return s
 }
 
@@ -153,6 +160,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stateV3, err := AppendStateAs(nil, goldenStateV3(), Erasures)
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := AppendProgress(nil, goldenProgress())
 	if err != nil {
 		t.Fatal(err)
@@ -182,6 +193,7 @@ func goldens(t *testing.T) []golden {
 	return append(goldenEvents(),
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
+		golden{"state-v3", []byte(hex.EncodeToString(stateV3))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
 		golden{"guard", []byte(hex.EncodeToString(guard))},
@@ -256,6 +268,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v2")); err != nil ||
 		!reflect.DeepEqual(s, goldenStateV2()) {
 		t.Errorf("state of format 2: %+v, %v", s, err)
+	}
+	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v3")); err != nil ||
+		!reflect.DeepEqual(s, goldenStateV3()) {
+		t.Errorf("state of format 3: %+v, %v", s, err)
 	}
 	if p, err := DecodeProgress(readGoldenHex(t, "progress")); err != nil || !reflect.DeepEqual(p, goldenProgress()) {
 		t.Errorf("progress: %+v, %v", p, err)

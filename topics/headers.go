@@ -22,7 +22,7 @@ type Record struct {
 
 // Header prefixes with a meaning.
 const (
-	commandPrefix = "wc-"  // the header spelling of a command; what was wrong with one
+	commandPrefix = "wc-"  // the header spelling of a command, and errors
 	enginePrefix  = "wcx-" // the engine's own
 	eventPrefix   = "ce_"  // CloudEvents attributes
 )
@@ -34,12 +34,12 @@ const (
 	headerAppend  = enginePrefix + "append"   // milliseconds of the first append
 )
 
-// HeaderAsk marks a command whose producer will ask the owner for its outcome:
-// only those are remembered.
+// HeaderAsk marks a command whose producer will ask the owner for its outcome. The owner
+// keeps only those outcomes.
 const HeaderAsk = enginePrefix + "ask"
 
-// HeaderPatch marks a register that a gateway has made of the trigger as it is
-// (HTTP's PATCH): what it does not change goes on, a pause among it.
+// HeaderPatch marks a register that a gateway made from the present trigger (HTTP's PATCH).
+// What it does not change goes on, a pause included.
 const HeaderPatch = enginePrefix + "patch"
 
 // Forward is what a record says of where it first stood. It is a claim:
@@ -58,9 +58,8 @@ func (f Forward) Origin() *trigger.Origin {
 	return &trigger.Origin{Partition: f.Partition, Offset: f.Offset, Append: f.Append, Forwarded: true}
 }
 
-// Forwarded reads the claim; ok is false where the record makes none. With an
-// error (a header missing, twice or garbled) no claim is to be believed and
-// the record is taken as direct.
+// Forwarded reads the claim; ok is false if the record makes none. After an error (a header
+// is missing, given twice or malformed) the record counts as not forwarded.
 func Forwarded(rec *Record) (f Forward, ok bool, err error) {
 	var seen [3]int
 	for i := range rec.Headers {
@@ -117,15 +116,15 @@ func limitID(v []byte) []byte {
 	return v
 }
 
-// parseNumber reads a number as strconv.AppendInt spells it and in no other
-// way, so that a claim has one spelling.
+// parseNumber reads a number in the form of strconv.AppendInt only, so that a claim has one
+// spelling.
 func parseNumber(s string, bits int) (int64, bool) {
 	n, err := strconv.ParseUint(s, 10, bits)
 	return int64(n), err == nil && (s[0] != '0' || s == "0")
 }
 
-// ForwardHeaders is the headers a record is forwarded with: its own without
-// any wcx- ones, then the claim.
+// ForwardHeaders returns the headers of a forwarded record: its own without wcx- headers,
+// then the claim.
 func ForwardHeaders(own []trigger.Header, f Forward) []trigger.Header {
 	hs := make([]trigger.Header, 0, len(own)+3)
 	for _, h := range own {
@@ -141,7 +140,7 @@ func ForwardHeaders(own []trigger.Header, f Forward) []trigger.Header {
 		trigger.Header{Key: headerAppend, Value: strconv.AppendInt(nil, int64(f.Append), 10)})
 }
 
-// Source spells where a record stood: topic/partition/offset.
+// Source is the text topic/partition/offset.
 func Source(topic string, partition int32, offset int64) string {
 	var space [128]byte
 	b := append(append(space[:0], topic...), '/')

@@ -8,9 +8,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Notes say in an answer what may surprise the sender of a command that was
-// obeyed: next is the instant that it planned, 0 if none. A repeat is told what
-// its content means, not what its first sending did.
+// Notes are sentences in the answer to an accepted command that may surprise its sender. next
+// is the instant that the command planned, 0 if none. The notes for a repeat are about its
+// content, not about what the first one did.
 func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (notes []string) {
 	if next == 0 {
 		return nil
@@ -32,15 +32,14 @@ func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (not
 // NoteNewChannel is the note of a channel on which nothing has fired yet.
 func NoteNewChannel(channel string) string { return "channel " + channel + " is new" }
 
-// NoteNobody is the note of a channel that waits for receipts and that no consumer
-// group reads.
+// NoteNobody is the note about a channel with receipts that no consumer group reads.
 func NoteNobody(channel string) string {
 	return "nobody serves channel " + channel + " now: no consumer group reads its due topic; without a receipt its " +
 		"occurrences end as dead letters"
 }
 
-// zoneMatters says that a recurrence names times of day or days, which differ
-// from zone to zone, and that its start does not tell which is meant.
+// zoneMatters reports whether a recurrence depends on the zone, because it names days or
+// times of day, and its start has no zone either.
 func zoneMatters(w *trigger.When) bool {
 	if strings.HasSuffix(w.Start, "Z") || len(w.Start) > len("2006-01-02T15") &&
 		strings.ContainsAny(w.Start[len("2006-01-02T15"):], "+-") {

@@ -1,9 +1,9 @@
 package topics
 
-// Partition is where Kafka's Java client puts a record with this key:
-// toPositive(murmur2(key)) % partitions (Utils.murmur2, BuiltInPartitioner).
-// librdkafka does the same only with partitioner=murmur2_random; what it puts
-// elsewhere is forwarded. partitions must be positive.
+// Partition is the partition to which Kafka's Java client sends a record with this key:
+// toPositive(murmur2(key)) % partitions (Utils.murmur2, BuiltInPartitioner). librdkafka does
+// the same only with partitioner=murmur2_random. The engine forwards records on other
+// partitions. partitions must be positive.
 func Partition(key []byte, partitions int32) int32 {
 	return int32(murmur2(key)&0x7fffffff) % partitions
 }

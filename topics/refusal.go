@@ -8,8 +8,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Refusal is what a gateway refused, written to topic commands so that the
-// engine, which alone writes events, tells it as command.rejected.
+// Refusal is a request that a gateway refused. The gateway writes it to topic commands, and
+// the engine, which alone writes events, emits command.rejected.
 type Refusal struct {
 	Code   trigger.Code `json:"-"`
 	Actor  string       `json:"actor,omitempty"`
@@ -19,7 +19,7 @@ type Refusal struct {
 // headerRefused marks the record; its value is the code.
 const headerRefused = enginePrefix + "refused"
 
-// Record spells a refusal under a key.
+// Record is the refusal's record with this key.
 func (r Refusal) Record(key string) Record {
 	value, err := json.Marshal(r)
 	if err != nil {
@@ -28,13 +28,13 @@ func (r Refusal) Record(key string) Record {
 	return Record{Key: []byte(key), Value: value, Headers: []trigger.Header{header(headerRefused, string(r.Code))}}
 }
 
-// Err is the refusal as the engine tells it.
+// Err is the refusal as the engine's error.
 func (r Refusal) Err() *trigger.Error { return &trigger.Error{Code: r.Code, Msg: r.Detail} }
 
 var refusalCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// Refused reads a refusal; ok is false for any other record. Whoever may write
-// commands can write one: it says only that this record is refused.
+// Refused reads a refusal; ok is false for any other record. Anyone who may write commands
+// can write one. It has no effect but the event.
 func Refused(rec *Record) (r Refusal, ok bool) {
 	code := trigger.Code("")
 	for i := range rec.Headers {
@@ -51,9 +51,9 @@ func Refused(rec *Record) (r Refusal, ok bool) {
 func readRefusal(code trigger.Code, value []byte) Refusal {
 	r := Refusal{Code: code}
 	if utf8.Valid(value) && len(value) <= 4*maxErrorDetail {
-		_ = json.Unmarshal(value, &r) // a garbled one is refused without a reason
+		_ = json.Unmarshal(value, &r) // a malformed one has no reason
 	}
-	if !code.Known() { // metrics count by it, and whoever may write commands would make as many as they like
+	if !code.Known() { // metrics have it as a label, so its values must be bounded
 		r.Code, r.Detail = trigger.CodeInvalid, "refused as "+string(code)+": "+r.Detail
 	}
 	r.Actor, r.Detail = clip(r.Actor, maxText), clip(r.Detail, maxErrorDetail)

@@ -83,6 +83,17 @@ func (n node) ops(t *testing.T) (out []string) {
 
 func sorted(list []string) []string { slices.Sort(list); return list }
 
+// TestCommandSchemaIsGenerated: the file is what the table says.
+func TestCommandSchemaIsGenerated(t *testing.T) {
+	want, err := CommandSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if schemaText(t, "command.schema.json") != string(want) {
+		t.Error("run go generate ./topics: schemas/command.schema.json is not what the table of fields says")
+	}
+}
+
 // Each op has in the schema the fields it has in the decoder, and none more;
 // so have the objects inside.
 func TestCommandSchemaHasTheFieldsOfEachOp(t *testing.T) {

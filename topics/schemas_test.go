@@ -3,18 +3,23 @@ package topics
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/waterclock/waterclock/schemas"
 	"github.com/waterclock/waterclock/schemas/statepb"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func schema(t *testing.T, name string) *jsonschema.Schema {
@@ -136,6 +141,50 @@ func TestCommandSchema(t *testing.T) {
 		})
 	}
 }
+
+// TestSchemaOfDocumentedCommands: every command that a document shows, and that the decoder
+// takes, fits the schema. A field that the decoder does not know, the schema does not know.
+func TestSchemaOfDocumentedCommands(t *testing.T) {
+	s, seen := schema(t, "command.schema.json"), 0
+	check := func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for rest := text; err == nil; {
+			at := bytes.Index(rest, []byte(`{"op":"`))
+			if at < 0 {
+				break
+			}
+			rest = rest[at:]
+			var value json.RawMessage
+			if json.NewDecoder(bytes.NewReader(rest)).Decode(&value) != nil {
+				rest = rest[1:] // part of an object, or with dots in it
+				continue
+			}
+			rest, seen = rest[len(value):], seen+1
+			_, refused := DecodeCommand(&Record{Key: []byte("k"), Value: value, Timestamp: documented}, Limits{}, nil)
+			var why *trigger.Error
+			fits := validate(s, value)
+			switch {
+			case refused == nil && fits != nil:
+				t.Errorf("%s: %s: the decoder takes it, the schema says %v", path, value, fits)
+			case errors.As(refused, &why) && why.Code == trigger.CodeUnknownField && fits == nil:
+				t.Errorf("%s: %s: the decoder says %v, the schema takes it", path, value, refused)
+			}
+		}
+		return err
+	}
+	if err := filepath.WalkDir("../docs", check); err != nil {
+		t.Fatal(err)
+	}
+	if seen < 40 {
+		t.Errorf("%d commands found in the documents; there were more", seen)
+	}
+}
+
+// documented is before the instants that the documents name.
+var documented = trigger.Instant(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).UnixMilli())
 
 // The generated code is of the .proto that lies beside it: every field and
 // enum value has the same number in both, and neither has more.

@@ -6,24 +6,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// MaxRecordBytes bounds what we write in one record, before compression: a
-// producer's batch, by default in Kafka and in its clients, holds about a
-// million bytes. A trigger whose State grows past it must be refused.
+// MaxRecordBytes bounds a record that the engine writes, before compression. By default a
+// producer's batch holds about a million bytes. A command is refused if it would make a
+// trigger's State larger than that.
 const MaxRecordBytes = 1_000_000
 
-// MinRecordBytes is the least that max.message.bytes of our own topics may be:
-// below it there is no room to say what does not fit.
+// MinRecordBytes is the least value for max.message.bytes of our topics. Below it there is no
+// room for a refusal.
 const MinRecordBytes = 16 << 10
 
-// What a refusal keeps of a record, in bytes.
+// How many bytes of a record a refusal keeps.
 const (
 	maxRejectedKey = 64 << 10
 	maxRejectedHdr = 256_000 // the key and the headers of its own
-	errorRoom      = 4 << 10 // left for what was wrong
+	errorRoom      = 4 << 10 // left for the error
 )
 
-// RecordBytes is what a record takes at most as the only one of its batch: what
-// brokers hold against max.message.bytes, and clients against their own bounds.
+// RecordBytes is the most that a record takes as the only one of its batch. Brokers compare
+// that with max.message.bytes, and clients with their own bounds.
 func RecordBytes(key, value []byte, headers []trigger.Header) int {
 	size := recordOverhead + len(key) + len(value)
 	for i := range headers {
@@ -51,8 +51,8 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// clipBytes is clip for what may not be UTF-8: it goes back no further than a
-// rune is long. Null stays null.
+// clipBytes is clip for bytes that may not be UTF-8: it goes back by at most one rune. Null
+// stays null.
 func clipBytes(b []byte, n int) []byte {
 	if len(b) <= n {
 		return b
@@ -63,10 +63,10 @@ func clipBytes(b []byte, n int) []byte {
 	return b[:n:n]
 }
 
-// AppendEventWithin is AppendEvent for a topic that takes records of at most
-// most bytes (RecordBytes), at least MinRecordBytes. What does not fit goes: the
-// payload, then all but the beginning of the detail, then the tags. The event's
-// field truncated names what has gone.
+// AppendEventWithin is AppendEvent for a topic that takes records of at most most bytes
+// (RecordBytes), at least MinRecordBytes. If the event does not fit, it leaves out the
+// payload, then cuts the detail, then leaves out the tags. The event's field truncated names
+// them.
 func AppendEventWithin(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv, most int) []byte {
 	start, room := len(b), most-recordOverhead-len(key)
 	if b = AppendEvent(b, key, f, env); len(b)-start <= room {
@@ -97,7 +97,7 @@ func AppendEventWithin(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv,
 // cutDetail is how much of a detail stays, in bytes.
 const cutDetail = 256
 
-// appendTruncated appends the names of fields that have gone.
+// appendTruncated appends the names of the fields that were cut or left out.
 func appendTruncated(b []byte, names []string) []byte {
 	if len(names) == 0 {
 		return b

@@ -9,9 +9,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// appendInstant is RFC 3339 with milliseconds in UTC, what Instant.String
-// writes, computed without package time: a due event has two to four of them.
-// Outside of the years 0 to 9999 it leaves the spelling to package time.
+// appendInstant appends RFC 3339 with milliseconds in UTC, as Instant.String does. It
+// computes it without package time, for speed: a due event has two to four instants. Outside
+// of the years 0 to 9999 it uses package time.
 func appendInstant(b []byte, i trigger.Instant) []byte {
 	const year0, year10000 = -62_167_219_200_000, 253_402_300_800_000
 	if i < year0 || i >= year10000 {
@@ -59,8 +59,8 @@ func parseWritten(s string) trigger.Instant {
 	return trigger.At(t)
 }
 
-// beginsJSON says whether b begins as JSON does. The parser would say the same,
-// by an error that costs more than all the rest of an event.
+// beginsJSON reports whether b begins as JSON does. It saves calling the parser, whose error
+// costs more than the rest of an event.
 func beginsJSON(b []byte) bool {
 	b = bytes.TrimLeft(b, " \t\r\n")
 	return len(b) > 0 && strings.IndexByte(`{["-0123456789tfn`, b[0]) >= 0

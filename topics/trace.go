@@ -5,8 +5,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// TraceParent is the traceparent of a command: of a register as it goes to the
-// due event, of others that of the record; "" if there is none.
+// TraceParent is the traceparent of a command, "" if there is none. A register's goes to the
+// due event, and for other ops it is the record's.
 func TraceParent(rec *Record, c *trigger.Command) string {
 	if c.Spec != nil && c.Spec.TraceParent != "" {
 		return c.Spec.TraceParent
@@ -19,8 +19,8 @@ func TraceParent(rec *Record, c *trigger.Command) string {
 	return ""
 }
 
-// isTraceParent says whether a traceparent is one. Another is left out: tracing
-// must never refuse a command, and whoever gets the due event has no use for it.
+// isTraceParent reports whether a traceparent is well-formed. Others are left out, because
+// tracing must never refuse a command.
 func isTraceParent(value []byte) bool {
 	_, ok := traceparent.Parse(string(value))
 	return ok

@@ -9,16 +9,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// ErrNewer says that a record of topic state was written by a newer version:
-// it has a format, a field or an enum value unknown to this one. Start that
-// version again; this one must not guess.
+// ErrNewer says that a record of topic state was written by a newer version: it has a format,
+// a field or an enum value that this one does not know. Start that version again.
 var ErrNewer = errors.New("written by a newer version")
 
-// errUTF8 is what the generated code would say of such a string.
+// errUTF8 is the error that the generated code would give, too.
 var errUTF8 = errors.New("a string is not UTF-8")
 
-// wire appends protobuf fields in the order of their numbers, leaving zero
-// values out, which is byte for byte what the generated code writes.
+// wire appends protobuf fields in the order of their numbers and leaves out zero values. The
+// bytes are those of the generated code.
 type wire struct {
 	b      []byte
 	err    error // first string that is not UTF-8
@@ -88,8 +87,8 @@ func (w *wire) close(mark int) {
 	protowire.AppendVarint(w.b[:mark-1], uint64(n))
 }
 
-// closeUnlessEmpty closes a message field, or takes it back if nothing was
-// written since start, where its tag begins.
+// closeUnlessEmpty closes a message field. If the message is empty, it removes the field,
+// whose tag begins at start.
 func (w *wire) closeUnlessEmpty(start, mark int) {
 	if len(w.b) == mark {
 		w.b = w.b[:start]

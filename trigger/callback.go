@@ -1,8 +1,8 @@
 package trigger
 
-// allowed refuses content whose callback the settings do not allow. It comes behind
-// the duplicates: what was accepted once stays accepted, whatever an allow-list
-// has lost since.
+// allowed refuses content whose callback the settings do not allow. Duplicates are answered
+// before this check: what was accepted once stays accepted, even if an allow-list is shorter
+// now.
 func (d *decision) allowed(key Key, s *Spec) *Error {
 	if s.Callback == nil || d.m.CallbackURL == nil {
 		return nil

@@ -16,15 +16,15 @@ func (d *decision) cancel(c *Command) *Error {
 		d.tooLate(s.Status, "")
 		d.out.Changed = true
 	case InFlight:
-		flying, stopped := s.flying(), d.escalating()
-		d.endBy(c)
+		occurrence, stopped := s.openOccurrence(), d.escalating()
+		d.endWithCancel(c)
 		s.Revision++
-		d.tooLate(InFlight, flying)
+		d.tooLate(InFlight, occurrence)
 		d.addStoppedFacts(stopped)
 	default:
 		next, others := s.planned()
 		stopped := d.escalating()
-		d.endBy(c)
+		d.endWithCancel(c)
 		s.Revision++
 		d.addFact(Fact{
 			Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
@@ -36,8 +36,8 @@ func (d *decision) cancel(c *Command) *Error {
 	return nil
 }
 
-// planned is what will go out next of the plan, or else the first that was
-// snoozed, and the others that were.
+// planned is the next occurrence of the plan, or, without one, the first snoozed occurrence.
+// others are the other snoozed ones.
 func (s *State) planned() (next Live, others []Live) {
 	if s.Series.At != 0 {
 		next = Live{Occurrence: s.Series.Occurrence, Nominal: s.Series.At, Local: s.Series.Local}
@@ -54,15 +54,16 @@ func (s *State) planned() (next Live, others []Live) {
 	return next, others
 }
 
-// addDroppedFacts tells of snoozes that will not come.
+// addDroppedFacts adds a fact for each snoozed occurrence that will not fire.
 func (d *decision) addDroppedFacts(dropped []Live, reason string) {
 	for i := range dropped {
 		d.addFact(Fact{Type: Skipped, Reason: reason, Scheduled: dropped[i].Nominal, Occurrence: dropped[i].Occurrence})
 	}
 }
 
-// flying is the occurrence of a one-shot that went out last and is still open.
-func (s *State) flying() (occurrence string) {
+// openOccurrence is the last occurrence of a one-shot that was emitted and still waits for a
+// receipt or a retry; "" if there is none.
+func (s *State) openOccurrence() (occurrence string) {
 	for i := range s.Live {
 		if l := &s.Live[i]; l.open() {
 			occurrence = l.Occurrence
@@ -71,16 +72,16 @@ func (s *State) flying() (occurrence string) {
 	return occurrence
 }
 
-// endBy ends a life by a cancel. It stores the cancel's partition and offset over those
-// of the life's start, which nobody needs any more. Later commands from that partition
-// are then ordered by offset, not by clock.
-func (d *decision) endBy(c *Command) {
+// endWithCancel ends a life by a cancel. It replaces the partition and offset of the life's
+// start, which nobody needs any more, by the cancel's. Later commands from that partition are
+// then ordered by offset, not by clock.
+func (d *decision) endWithCancel(c *Command) {
 	d.end(Cancelled)
 	d.s.Life.Partition, d.s.Life.Offset = c.From.Partition, c.From.Offset
 }
 
-// keepCancel keeps the cancel of a key we do not know for the horizon, so
-// that a register on its way from another partition stays cancelled.
+// keepCancel keeps the cancel of an unknown key for the horizon. A register that was appended
+// before it, and is still being forwarded from another partition, stays cancelled.
 func (d *decision) keepCancel(c *Command) {
 	if d.s == nil {
 		d.s = &State{Key: c.Key, Status: Unknown, CreatedAt: c.From.Append}
@@ -93,13 +94,14 @@ func (d *decision) keepCancel(c *Command) {
 	d.addFact(Fact{Type: CancelTooLate, Reason: "unknown"})
 }
 
-// endedAfter reports whether a cancel or an erase was applied that was appended after c.
-// A command at a later offset of c's log may still have an earlier append time than it.
+// endedAfter reports whether the last command was a cancel or an erase that was appended
+// after c. It compares append times, because the two may come from different partitions.
 func (s *State) endedAfter(c *Command) bool {
 	return s != nil && s.cancelled() && s.LastAppend > c.From.Append
 }
 
-// tooLate tells where an occurrence went, or else the last one.
+// tooLate adds the fact that a cancel came too late, with the due record of the occurrence,
+// or of the last one that fired.
 func (d *decision) tooLate(was Status, occurrence string) {
 	f := Fact{Type: CancelTooLate, Reason: tooLateReasons[was]}
 	if n := len(d.s.Done); n > 0 {

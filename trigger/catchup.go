@@ -11,7 +11,7 @@ import (
 // rule. It returns the occurrence to fire now, or false.
 func (d *decision) catchUp() (Live, bool) {
 	s := d.s
-	if s.Series.At <= s.Series.MissedUntil { // a run already told, under fire_all
+	if s.Series.At <= s.Series.MissedUntil { // a run whose fact was added before, under fire_all
 		return d.seriesOccurrence(), true
 	}
 	first := d.seriesOccurrence()
@@ -30,11 +30,11 @@ func (d *decision) catchUp() (Live, bool) {
 	return d.seriesOccurrence(), true
 }
 
-// maxMissed bounds the walk over a run of missed occurrences.
+// maxMissed bounds how many missed occurrences are counted.
 const maxMissed = 1_000_000
 
-// missedRun counts the missed occurrences from the planned one on, and finds
-// the last of them. What a skip left out is not missed.
+// missedRun counts the missed occurrences from the planned one on, and finds the last of
+// them. Skipped occurrences do not count.
 func (d *decision) missedRun() (count int, last occurrence) {
 	s := d.s
 	last = s.seriesNow()
@@ -52,15 +52,15 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	return n + 1 - d.leftOut(r, last), r.notLeftOut(last, s.Series.Skip)
 }
 
-// late says whether o is missed, its own jitter included.
+// late reports whether o is missed, with its jitter taken into account.
 func (d *decision) late(o occurrence) bool {
 	p := d.m.series(&d.s.Spec, d.s.Life, d.s.Key, o)
 	return d.now.Sub(p.Due()) > d.m.MisfireAfter
 }
 
-// leftOut counts the occurrences of the rule between the planned one and last
-// that are not to fire. The list has others, too: what fired in this life
-// before the rule was registered.
+// leftOut counts the rule's occurrences from the planned one to last that must not fire. The
+// list of skips has others, too: those that fired in this life before the rule was
+// registered.
 func (d *decision) leftOut(r rule, last occurrence) (n int) {
 	for _, id := range d.s.Series.Skip {
 		at, err := calendar.ParseInstant(id)
@@ -74,8 +74,8 @@ func (d *decision) leftOut(r rule, last occurrence) (n int) {
 	return n
 }
 
-// yields says whether the rule has an occurrence of this name at an instant. Of
-// the second pass of an overlap at is the first, and it is taken on trust.
+// yields reports whether the rule has an occurrence with this id at an instant. For the
+// second pass of an overlap, at is the first pass, and the answer is not checked.
 func (r rule) yields(id string, at Instant) bool {
 	if strings.HasSuffix(id, "+f1") {
 		return true
@@ -84,7 +84,7 @@ func (r rule) yields(id string, at Instant) bool {
 	return err == nil && ok && o.ID == id
 }
 
-// notLeftOut is o, or the last occurrence before it that is not in skip.
+// notLeftOut is o, or else the last occurrence before it that is not in skip.
 func (r rule) notLeftOut(o occurrence, skip []string) occurrence {
 	for indexSkip(skip, o.ID) >= 0 {
 		before, ok, err := r.Prev(int64(o.At) - 1)
@@ -105,9 +105,8 @@ func (d *decision) moveTo(o occurrence) {
 		old.After
 }
 
-// keepLatest leaves out all but the latest n of a run of count occurrences. It
-// looks for the nth from the end in the last part of the run, guessing from
-// its density how far back that is.
+// keepLatest drops all but the latest n of a run of count occurrences. To find the nth from
+// the end, it estimates from the run's density how far back to search.
 func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 	r, err := d.rule()
 	if count <= n || err != nil {
@@ -134,9 +133,9 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 	}
 }
 
-// CatchingUp says whether a timer that goes at now belongs to a run of missed
-// occurrences all of which are to fire: the caller spaces those. One that its due
-// topic has put off does not go yet.
+// CatchingUp reports whether a timer that is due at now belongs to a run of missed
+// occurrences that all fire (fire_all). The caller spaces these. It is false for a timer that
+// was put off because its due topic refuses records.
 func (m *Machine) CatchingUp(s *State, t Timer, now Instant) bool {
 	return t.Kind == TimerSeries && s.Spec.Misfire == FireAll && s.Recurring() && s.Status == Pending &&
 		s.Series.Occurrence == t.Occurrence && t.Due <= now &&

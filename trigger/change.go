@@ -14,13 +14,13 @@ func (d *decision) erase(c *Command) *Error {
 	}
 	if old != nil {
 		next.Revision, next.Seq, next.Life, next.LastAppend = old.Revision, old.Seq, old.Life, old.LastAppend
-		next.Redriven = old.Redriven // by name alone: a later life must not send the same attempt once more
-		if old.Status != Unknown {   // of what was never created there is no such time
+		next.Redriven = old.Redriven // ids only, so that a later life does not send the same attempt once more
+		if old.Status != Unknown {   // an unknown key was never created
 			next.CreatedAt = old.CreatedAt
 		}
 	}
 	if !old.endedAfter(c) {
-		// as endBy: a register appended before it stays erased
+		// as endWithCancel: a register appended before it stays erased
 		next.Life.Partition, next.Life.Offset = c.From.Partition, c.From.Offset
 	}
 	next.Revision++
@@ -34,14 +34,14 @@ func (d *decision) erase(c *Command) *Error {
 	d.addFact(Fact{Type: ErasedFact, Scheduled: planned.Nominal, Occurrence: planned.Occurrence})
 	d.addDroppedFacts(others, "erased")
 	for i := range stopped {
-		stopped[i].Was = &Spec{} // nothing of its content is told
+		stopped[i].Was = &Spec{} // so that no fact has its content
 	}
 	d.addStoppedFacts(stopped)
 	return nil
 }
 
-// ack says that the user reacted: nothing further happens to what is in
-// flight. Without anything in flight it has no effect.
+// ack ends the occurrences in flight, because the user has reacted. If none is in flight, it
+// has no effect.
 func (d *decision) ack(c *Command) *Error {
 	if d.s == nil {
 		return nil
@@ -59,7 +59,7 @@ func (d *decision) ack(c *Command) *Error {
 	return nil
 }
 
-// addAckedFacts tells of each occurrence that the user has reacted to it.
+// addAckedFacts adds a fact for each occurrence that the ack ended.
 func (d *decision) addAckedFacts(acked []Live) {
 	for i := range acked {
 		d.addFactOf(&acked[i], Fact{Type: EscalationStopped, Reason: "ack"})
@@ -82,7 +82,7 @@ func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
 	return dropped
 }
 
-// change is every op that needs a living trigger.
+// change applies the ops that need a trigger that has not ended.
 func (d *decision) change(c *Command) *Error {
 	s := d.s
 	if s == nil || s.Status.Finished() {
@@ -105,8 +105,8 @@ func (d *decision) change(c *Command) *Error {
 	return &Error{Code: CodeUnknownOp, Field: "op", Msg: "unknown op " + c.Op.String()}
 }
 
-// reschedule changes only when. The content a register is compared by stays,
-// so a producer's late retry does not undo it.
+// reschedule changes the time only. The content hash stays, so a producer's late retry of the
+// register is still a duplicate and does not undo the reschedule.
 func (d *decision) reschedule(c *Command) *Error {
 	s := d.s
 	if s.Status == InFlight {
@@ -124,16 +124,16 @@ func (d *decision) reschedule(c *Command) *Error {
 	if spec.When.Kind != WhenRecurrence && s.mayHaveFired(&series) {
 		return &Error{Code: CodeAlreadyFired, Msg: "this occurrence has already fired: " + series.Occurrence}
 	}
-	if !s.Recurring() { // what waits of a one-shot is moved, be it a snooze
+	if !s.Recurring() { // a one-shot's occurrence is moved, even if it was snoozed
 		if due := d.dropSnoozes(); s.Series.At == 0 {
-			s.Series.At = due // what it was planned for, as the event tells
+			s.Series.At = due // for the event: the instant planned so far
 		}
 	}
 	d.replan(spec, series, "")
 	return nil
 }
 
-// replan puts a new plan in place of the old one and tells it.
+// replan replaces the plan and adds the fact.
 func (d *decision) replan(spec Spec, series Series, reason string) {
 	s := d.s
 	before := s.Series
@@ -159,15 +159,15 @@ func (d *decision) pause(c *Command) *Error {
 	return nil
 }
 
-// pausable says whether a pause would hold anything back: a series, or what is
-// planned or snoozed of a one-shot. A run_now is never held back.
+// pausable reports whether a pause would hold anything back: a series, or a one-shot's
+// planned or snoozed occurrence. A run_now is never held back.
 func (s *State) pausable() bool {
 	return s.Recurring() || s.Series.At != 0 || slices.ContainsFunc(s.Live,
 		func(l Live) bool { return l.Kind == LiveSnoozed })
 }
 
-// resume lets the series go on; what was missed meanwhile meets the misfire
-// policy when its timer goes, as after an outage.
+// resume ends a pause. The misfire policy decides about the occurrences missed meanwhile when
+// the timer goes off, as after an outage.
 func (d *decision) resume(c *Command) *Error {
 	s := d.s
 	if s.Status != Paused {
@@ -191,8 +191,8 @@ func (d *decision) goOn(reason, note string) {
 	d.deriveStatus()
 }
 
-// What an occurrence off the plan is named by: these, and the place of the
-// command that asked for it.
+// The prefixes of ids of occurrences that no plan has. The partition and offset of the
+// command follow.
 const (
 	snoozePrefix = "snz-"
 	runPrefix    = "run-"
@@ -206,8 +206,8 @@ func offPlan(prefix string, c *Command, l Life) string {
 	return prefix + position(c.From.Partition, c.From.Offset) + l.suffix()
 }
 
-// runNow adds an occurrence that fires at once; the series is untouched, so
-// the revision stays.
+// runNow adds an occurrence that fires at once. It does not change the series, so the
+// revision stays.
 func (d *decision) runNow(c *Command) *Error {
 	d.addLive(Live{
 		Kind:       LiveRunNow,
@@ -220,7 +220,7 @@ func (d *decision) runNow(c *Command) *Error {
 	return nil
 }
 
-// addLive adds a live occurrence; one over the bound fails the oldest.
+// addLive adds a live occurrence. If there are too many, the oldest fails.
 func (d *decision) addLive(l Live) {
 	s := d.s
 	s.Live = slices.Clone(s.Live)
@@ -237,8 +237,8 @@ func (d *decision) addLive(l Live) {
 	s.Live = append(s.Live, l)
 }
 
-// oldest is the live occurrence that was due first. Live is in the order of
-// the last attempts.
+// oldest is the index of the live occurrence that was due first. Live itself is in the order
+// of the last attempts.
 func (s *State) oldest() (i int) {
 	for j := range s.Live {
 		if s.Live[j].Nominal < s.Live[i].Nominal {

@@ -2,7 +2,7 @@ package trigger
 
 import "time"
 
-// Op is what a command wishes.
+// Op is the kind of change that a command asks for.
 type Op uint8
 
 // Every op there is (docs/formats/commands.md).
@@ -47,17 +47,17 @@ func ParseOp(s string) (Op, bool) {
 // OpNames lists the ops by name, for suggestions and shell completion.
 func OpNames() []string { return opNames[OpRegister:] }
 
-// Command is one wish about one trigger, decoded and checked by topics.
+// Command asks for one change of one trigger. Package topics has decoded and checked it.
 type Command struct {
 	Op   Op
 	Key  Key
 	From Origin
 
-	Spec *Spec // register: all of it; reschedule: When alone
+	Spec *Spec // register: all of it; reschedule: only When
 	Dead *Fire // redrive: the due event that could not be delivered
 	Hash Hash  // content of a register (docs/SEMANTICS.md)
 
-	Patch bool // register: made of the trigger as it is; what it does not change goes on
+	Patch bool // register: made from the present trigger (PATCH); what it does not change goes on
 
 	IdempotencyKey string
 	IfRevision     int64 // 0: no condition
@@ -68,15 +68,15 @@ type Command struct {
 	UntilLocal string        // snooze until a wall time; resolved in the trigger's zone
 	Occurrence string        // skip, ack
 	Note       string        // pause, resume
-	Zone       string        // rezone; beside an instant or a delay: named, and of no use
+	Zone       string        // rezone; beside an instant or a delay it has no effect
 	Actor      string        // who asked, if the gateway said so
 }
 
-// Hash is the content of a register, compared after un-spelling.
+// Hash is the hash of a register's content, after decoding (topics.contentHash).
 type Hash [16]byte
 
-// Origin is where a command first stood in the log, and when. For a forwarded
-// command it is the place and time of its first append, not of the copy.
+// Origin says where and when a command was first appended. For a forwarded command that is
+// the original, not the copy.
 type Origin struct {
 	Partition int32
 	Offset    int64

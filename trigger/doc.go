@@ -1,9 +1,8 @@
-// Package trigger is what a trigger is and how it changes: a pure state
-// machine. A Machine takes a State and one input (a command, a receipt, a timer
-// that went) and the time, and returns the next State, the facts to tell, the
-// due events to emit and the dead letters. It does no I/O, reads no clock and
-// draws no random numbers; package pipeline does what it decides, in one
-// transaction or not at all.
+// Package trigger is what a trigger is and how it changes: a pure state machine. A Machine
+// takes a State, one input (a command, a receipt, a timer that went off) and the time. It
+// returns the next State, the facts (events), the due events and the dead letters. It does no
+// I/O, reads no clock and uses no random numbers. Package pipeline writes the result in one
+// transaction, or none of it.
 //
 // # States
 //
@@ -57,11 +56,10 @@
 //
 // # Who is right
 //
-// The State is, and alone: it is the value in topic state and in the store.
-// Timers are a function of it (Timers); whatever the due index or the wheel
-// still hold beside that is stale, and Due lets it do nothing. The State knows
-// by name the last 16 firings and the last 16 idempotency keys; what may have
-// fired before those counts as fired.
+// The State alone is. It is the value on topic state and in the store. Timers are a function
+// of it (Timers). Other entries in the due index or the wheel are stale, and Due ignores
+// them. The State has the ids of the last 16 firings and the last 16 idempotency keys. What
+// may have fired before those counts as fired.
 //
 // # Promises
 //

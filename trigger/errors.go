@@ -1,6 +1,6 @@
 package trigger
 
-// Code says what is wrong in a way that never changes meaning; it is API
+// Code names an error. Codes are API and never change their meaning
 // (docs/formats/rejected.md).
 type Code string
 
@@ -37,8 +37,7 @@ const (
 	CodeUnsupported         Code = "unsupported"          // known to the contract, not to this release
 )
 
-// Known says that c is one of the above: what names a code in a record may say
-// anything.
+// Known reports whether c is one of the above. A code read from a record may be any text.
 func (c Code) Known() bool { return codes[c] }
 
 var codes = map[Code]bool{
@@ -98,5 +97,5 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf-like helpers used all over the package.
+// Short constructors of errors.
 func invalid(field, msg string) *Error { return &Error{Code: CodeInvalid, Field: field, Msg: msg} }

@@ -26,8 +26,8 @@ type Step struct {
 // CallbackChannel is the channel that callbacks go to.
 const CallbackChannel = "webhook"
 
-// ChannelOfStep is where a step goes. What was redriven has no further steps, and
-// its content names the channel of its own.
+// ChannelOfStep is the channel of a step. A redriven occurrence has no further steps, and its
+// content has the channel of its own step.
 func (s *Spec) ChannelOfStep(step int) string {
 	if step >= 0 && step < len(s.Escalation) {
 		return s.Escalation[step].Channel
@@ -35,7 +35,7 @@ func (s *Spec) ChannelOfStep(step int) string {
 	return s.Channel
 }
 
-// Channels are all that a trigger's due events may go to, each once.
+// Channels are all channels of a trigger's due events, each once.
 func (s *Spec) Channels() []string {
 	all := []string{s.Channel}
 	for i := range s.Escalation {
@@ -46,7 +46,7 @@ func (s *Spec) Channels() []string {
 	return all
 }
 
-// GoesTo says whether a channel is among Channels.
+// GoesTo reports whether a channel is among Channels.
 func (s *Spec) GoesTo(channel string) bool {
 	return s.Channel == channel ||
 		slices.ContainsFunc(s.Escalation, func(step Step) bool { return step.Channel == channel })
@@ -54,33 +54,33 @@ func (s *Spec) GoesTo(channel string) bool {
 
 func (d *decision) channel(l *Live) Channel { return d.m.Channel(d.content(l).ChannelOfStep(l.Step)) }
 
-// hasNext says that a step follows the one at hand.
+// hasNext reports whether a step follows the current one.
 func (d *decision) hasNext(l *Live) bool { return l.Step+1 < len(d.content(l).Escalation) }
 
-// open says that an occurrence has gone out, and that receipts may still decide it.
+// open reports whether an occurrence was emitted and a receipt may still decide it.
 func (l *Live) open() bool {
 	return l.Kind == LiveInFlight || l.Kind == LiveRetry || l.Kind == LiveEscalating
 }
 
-// nextStepName is the name of the timer of the step after the one at hand.
+// nextStepName is the name of the next step's timer.
 func (l *Live) nextStepName() string { return l.Occurrence + "#" + strconv.Itoa(l.Step+1) }
 
-// planNextStep counts the time until the next step from this emission, unless it
-// is counted from an earlier one of the same step.
+// planNextStep sets the time of the next step, counted from this emission. If an earlier
+// emission of the same step has set it, it stays.
 func (d *decision) planNextStep(l *Live) {
 	if d.hasNext(l) && l.NextStep == 0 {
 		l.NextStep = d.now.Add(d.content(l).Escalation[l.Step+1].After)
 	}
 }
 
-// waitForStep keeps an occurrence of which nothing is in flight until its next step.
+// waitForStep keeps an occurrence until its next step. Nothing of it is in flight meanwhile.
 func (d *decision) waitForStep(l *Live, at Instant) {
 	l.Kind, l.NextStep, l.Due = LiveEscalating, at, at
 	d.addLive(*l)
 }
 
-// stepDue sends the next step of an occurrence. What is in flight of the step before
-// is not waited for any more, and not tried again.
+// stepDue emits the next step of an occurrence. It stops waiting for the step before, which
+// is not tried again.
 func (d *decision) stepDue(i int) {
 	s := d.s
 	l := s.Live[i]
@@ -89,21 +89,21 @@ func (d *decision) stepDue(i int) {
 		d.expireStep(&l)
 		return
 	}
-	l.Due, l.Kind = l.NextStep, LiveRetry // so lateness is counted from when the step was to go
+	l.Due, l.Kind = l.NextStep, LiveRetry // so that lateness counts from the step's due time
 	l.nextStep()
 	d.addFactOf(&l, Fact{Type: EscalationAdvanced, Scheduled: l.Nominal, Local: l.Local})
 	d.emit(&l)
 	d.deriveStatus()
 }
 
-// nextStep moves on: attempts and postponements are counted per step.
+// nextStep begins the next step. Attempts and postponements are counted per step.
 func (l *Live) nextStep() {
 	l.Step++
-	l.Attempt, l.Postponed, l.FirstSent, l.AttemptsBefore, l.NextStep = 1, 0, 0, 0, 0
+	l.Attempt, l.Postponed, l.FirstSent, l.AttemptsBeforeRedrive, l.NextStep = 1, 0, 0, 0, 0
 }
 
-// expireStep ends an escalation whose next step would be too late to be of use.
-// What is in flight is still waited for.
+// expireStep ends an escalation whose next step would be later than expires_after. The engine
+// still waits for what is in flight.
 func (d *decision) expireStep(l *Live) {
 	if l.NextStep = 0; l.Kind != LiveEscalating {
 		d.addLive(*l)
@@ -114,8 +114,8 @@ func (d *decision) expireStep(l *Live) {
 	d.expire(l, "expires_after")
 }
 
-// fail tells of a failure, and goes on with the next step at once. Without one the
-// occurrence has failed with code, unless a step of it was accepted.
+// fail adds the failure's fact and emits the next step at once. After the last step the
+// occurrence has failed with code, unless one of its steps was accepted.
 func (d *decision) fail(l *Live, failure Fact, code, detail string) {
 	switch {
 	case d.hasNext(l):
@@ -135,12 +135,12 @@ func (d *decision) fail(l *Live, failure Fact, code, detail string) {
 	}
 }
 
-// accept takes that a channel has taken a step. It ends the waiting for this step;
-// only the last one's ends the escalation.
+// accept applies the receipt accepted. It ends the wait for this step. Only for the last step
+// it ends the escalation, too.
 func (d *decision) accept(l *Live, r *Receipt) {
 	l.Accepted = true
 	switch {
-	case r.Step < l.Step: // a step before the one at hand
+	case r.Step < l.Step: // an earlier step
 		d.addLive(*l)
 		d.out.Changed = true
 	case d.hasNext(l):
@@ -154,8 +154,8 @@ func (d *decision) accept(l *Live, r *Receipt) {
 	d.addReceiptFact(l, r)
 }
 
-// suppress takes that a step was not sent, as the user wishes: the next one goes
-// at its time.
+// suppress applies the receipt suppressed: the worker did not send this step, as the user
+// wishes. The next step goes at its time.
 func (d *decision) suppress(l *Live, r *Receipt) {
 	if !d.hasNext(l) {
 		d.close(l, r)
@@ -167,7 +167,7 @@ func (d *decision) suppress(l *Live, r *Receipt) {
 	d.addReceiptFact(l, r)
 }
 
-// deliver takes that the user has it: no further step goes.
+// deliver applies the receipt delivered: no further step goes.
 func (d *decision) deliver(l *Live, r *Receipt) {
 	d.close(l, r)
 	if d.hasNext(l) || r.Step < l.Step {
@@ -184,7 +184,7 @@ func (d *decision) close(l *Live, r *Receipt) {
 	d.deriveStatusUnlessEnded()
 }
 
-// escalating are the occurrences of which further steps would go.
+// escalating are the occurrences with further steps to come.
 func (d *decision) escalating() (all []Live) {
 	if d.s == nil {
 		return nil
@@ -197,7 +197,7 @@ func (d *decision) escalating() (all []Live) {
 	return all
 }
 
-// addStoppedFacts tells of escalations that a cancel or an erase has stopped.
+// addStoppedFacts adds a fact for each escalation that a cancel or an erase has stopped.
 func (d *decision) addStoppedFacts(stopped []Live) {
 	for i := range stopped {
 		d.addFactOf(&stopped[i], Fact{Type: EscalationStopped, Reason: "cancelled"})

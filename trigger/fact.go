@@ -5,7 +5,7 @@ import "strconv"
 // FactType is the type of an event (docs/formats/events.md).
 type FactType string
 
-// Every fact that is told.
+// The types of facts.
 const (
 	Registered         FactType = "trigger.registered"
 	Replaced           FactType = "trigger.replaced"
@@ -50,7 +50,7 @@ type Fact struct {
 	Occurrence string
 	Step       int
 	Attempt    int
-	HasStep    bool // Step and Attempt mean something: the fact is about an occurrence
+	HasStep    bool // the fact is about an occurrence, so Step and Attempt count
 	State      Status
 	Previous   Status
 	Lateness   int64 // ms; only in occurrence.fired
@@ -73,11 +73,11 @@ type Fact struct {
 	PreviousTZData    string
 }
 
-// Fire is a due event to emit: everything of it that the state machine
-// decides. topics makes a record of it.
+// Fire is a due event to emit, as far as the state machine decides it. Package topics makes
+// the record.
 type Fire struct {
 	Key        Key
-	Spec       *Spec // as it was fired with
+	Spec       *Spec // the content it is fired with
 	Occurrence string
 	Step       int
 	Attempt    int
@@ -91,7 +91,7 @@ type Fire struct {
 	Postponed  int     // how often it was postponed before
 }
 
-// ID is the ce_id: the same for every copy, attempt and retry.
+// ID is the ce_id. It is the same for every attempt.
 func (f *Fire) ID() string { return DueID(f.Key, f.Occurrence, f.Step) }
 
 // DeadLetter is an occurrence nobody could deliver, or emit.

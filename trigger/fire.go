@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Due lets one timer of s go at now. A timer that s no longer has is stale
-// and does nothing: the wheel may still hold what was cancelled or moved.
+// Due applies one timer of s that goes off at now. A timer that s no longer has is stale and
+// does nothing. The wheel may still hold timers that were cancelled or moved.
 func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 	d := m.begin(s, now)
 	switch t.Kind {
@@ -26,8 +26,8 @@ func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 	return d.finish()
 }
 
-// liveAt finds the occurrence that a timer is of, and whether it is that of its
-// next step; -1 if the timer is stale.
+// liveAt is the index of a timer's occurrence, -1 if the timer is stale. step reports whether
+// it is the timer of the next step.
 func (s *State) liveAt(t Timer) (i int, step bool) {
 	for i := range s.Live {
 		l := &s.Live[i]
@@ -42,8 +42,8 @@ func (s *State) liveAt(t Timer) (i int, step bool) {
 	return -1, false
 }
 
-// WaitsForReceipt says that a receipt read before t goes may decide otherwise: it
-// is a time-out, a retry or a step.
+// WaitsForReceipt reports whether a receipt may make t stale: t is a time-out, a retry or a
+// step. So receipts are read before it goes off.
 func (s *State) WaitsForReceipt(t Timer) bool {
 	if t.Kind != TimerLive {
 		return false
@@ -52,8 +52,7 @@ func (s *State) WaitsForReceipt(t Timer) bool {
 	return i >= 0 && s.Live[i].open()
 }
 
-// seriesDue fires the next occurrence of the plan, unless it is too late for
-// it, and plans the one after.
+// seriesDue fires the planned occurrence, unless it is too late, and plans the next one.
 func (d *decision) seriesDue() {
 	s := d.s
 	occ := d.seriesOccurrence()
@@ -91,8 +90,8 @@ func (d *decision) seriesOccurrence() Live {
 	}
 }
 
-// expire ends an occurrence that is too late to be of use, and nothing else:
-// what is in flight, snoozed or tried again goes on.
+// expire ends one occurrence that is later than expires_after. Other occurrences of the
+// trigger go on.
 func (d *decision) expire(l *Live, reason string) {
 	s := d.s
 	switch {
@@ -101,7 +100,7 @@ func (d *decision) expire(l *Live, reason string) {
 		d.deriveStatus()
 		return
 	case s.Series.At == 0 && len(s.Live) == 0 && l.Accepted:
-		d.end(Fired) // a step before was taken
+		d.end(Fired) // an earlier step was accepted
 	case s.Series.At == 0 && len(s.Live) == 0:
 		d.end(Expired)
 	default:
@@ -125,13 +124,13 @@ func (d *decision) misfired(count int, first, last Instant) {
 	d.addFact(Fact{Type: Misfired, Reason: d.s.Spec.Misfire.String(), Count: count, First: first, Last: last})
 }
 
-// expired says whether an occurrence due at due is of no use any more.
+// expired reports whether an occurrence due at due is later than expires_after.
 func expired(spec *Spec, due, now Instant) bool {
 	return spec.Expires > 0 && now.Sub(due) > spec.Expires
 }
 
-// liveDue lets the timer of one live occurrence go: a snooze or run_now fires,
-// a retry is emitted again, an occurrence in flight has waited long enough.
+// liveDue applies the timer of one live occurrence: a snooze or run_now fires, a retry is
+// emitted, an occurrence in flight has timed out.
 func (d *decision) liveDue(i int) {
 	s := d.s
 	l := s.Live[i]
@@ -154,8 +153,8 @@ func (d *decision) liveDue(i int) {
 	d.deriveStatus()
 }
 
-// wanted is when an occurrence should have gone first: nominal time + jitter.
-// Only what the plan yields is spread.
+// wanted is when an occurrence should first fire: nominal time plus jitter. Only planned
+// occurrences have jitter.
 func (d *decision) wanted(l *Live) Instant {
 	if offThePlan(l.Occurrence) {
 		return l.Nominal
@@ -163,7 +162,7 @@ func (d *decision) wanted(l *Live) Instant {
 	return l.Nominal + Instant(d.m.jitter(d.content(l), d.s.Key, l.Occurrence))
 }
 
-// content is what an occurrence fires with.
+// content is the Spec that an occurrence fires with.
 func (d *decision) content(l *Live) *Spec {
 	if l.Was != nil {
 		return l.Was
@@ -171,8 +170,8 @@ func (d *decision) content(l *Live) *Spec {
 	return &d.s.Spec
 }
 
-// emit sends one due event and says so. With receipts the occurrence is then
-// in flight until one comes or the time-out passes.
+// emit adds one due event and its fact. On a channel with receipts the occurrence is then in
+// flight, until a receipt comes or the time-out passes.
 func (d *decision) emit(l *Live) *Fact {
 	f := d.dueEvent(l)
 	f.Fired = d.now
@@ -182,7 +181,7 @@ func (d *decision) emit(l *Live) *Fact {
 	}
 	d.out.Fires = append(d.out.Fires, f)
 	wanted := l.Due
-	if l.Kind != LiveRetry { // Due has moved where its topic did not take it
+	if l.Kind != LiveRetry { // Postpone has moved Due if its topic did not take it
 		wanted = d.wanted(l)
 	}
 	late := max(0, int64(d.now-wanted))
@@ -194,7 +193,7 @@ func (d *decision) emit(l *Live) *Fact {
 	case ch.Receipts:
 		l.Kind, l.Due = LiveInFlight, d.now.Add(ch.ReceiptTimeout)
 		d.addLive(*l)
-	case l.NextStep != 0: // a channel without receipts has taken it
+	case l.NextStep != 0: // a channel without receipts counts as accepted
 		l.Accepted = true
 		d.waitForStep(l, l.NextStep)
 	}
@@ -205,7 +204,7 @@ func (d *decision) emit(l *Live) *Fact {
 	})
 }
 
-// dueEvent is what an occurrence fires as; when, is the caller's to say.
+// dueEvent is an occurrence's due event. The caller sets its times.
 func (d *decision) dueEvent(l *Live) Fire {
 	spec := *d.content(l)
 	f := Fire{
@@ -219,8 +218,8 @@ func (d *decision) dueEvent(l *Live) Fire {
 	return f
 }
 
-// statusOfFired is the status an occurrence.fired fact shows: a channel without
-// receipts goes straight to FIRED.
+// statusOfFired sets the status for an occurrence.fired fact. On a channel without receipts a
+// one-shot is FIRED at once.
 func (d *decision) statusOfFired(ch Channel) {
 	s := d.s
 	switch {
@@ -248,8 +247,8 @@ func (d *decision) keepFiring(f Firing) {
 	}
 }
 
-// keepFirstFired notes when an occurrence in flight went out first, before Done
-// forgets it: events about it say so.
+// keepFirstFired keeps the first emission time of an occurrence in flight before Done drops
+// it, because events about it have that time.
 func (d *decision) keepFirstFired(f *Firing) {
 	i := slices.IndexFunc(d.s.Live, func(l Live) bool { return l.Occurrence == f.Occurrence })
 	if i >= 0 {
@@ -258,23 +257,23 @@ func (d *decision) keepFirstFired(f *Firing) {
 	}
 }
 
-// How long an occurrence whose due topic refuses it is tried again: 2 s, 4 s …
-// 5 min, about 20 minutes in all. A topic that does not answer is tried for
-// ever, at last every four minutes: who waits costs a state at each.
+// The waits between attempts to emit an occurrence that its due topic refuses: 2 s, 4 s … 5
+// min, about 20 minutes in all. For a topic that does not answer there is no end, and the
+// longest wait is four minutes.
 const (
 	maxEmitRetries   = 10
-	maxAnswerRetries = 7      // counted of those: what is left is for refusals
+	maxAnswerRetries = 7      // the most that no answer adds to EmitRetry; the rest is for refusals
 	firstEmitRetry   = 2000   // ms
 	maxEmitRetry     = 300000 // ms
 )
 
-// Postpone puts a timer off because its due topic refuses records, and gives
-// the occurrence up when that has lasted too long. Nothing of it was emitted.
+// Postpone puts a timer off because its due topic refuses records. If that has lasted too
+// long, the occurrence fails. Nothing of it was emitted.
 func (m *Machine) Postpone(s *State, t Timer, now Instant, reason string) Outcome {
 	return m.putOff(s, t, now, reason, false)
 }
 
-// Outlast puts a timer off because its due topic does not answer, however long.
+// Outlast puts a timer off because its due topic does not answer. It never gives up.
 func (m *Machine) Outlast(s *State, t Timer, now Instant) Outcome {
 	return m.putOff(s, t, now, "", true)
 }
@@ -321,15 +320,15 @@ func (d *decision) putOffLive(i int, step bool, reason string, outlast bool) {
 	s.Live = slices.Delete(s.Live, i, i+1)
 	if step {
 		given.nextStep()
-		given.Kind = LiveRetry // the step before may be in flight; this one never went out
+		given.Kind = LiveRetry // the step before may be in flight; this one was not emitted
 	}
 	given.EmitRetry = 0
 	d.giveUp(&given, reason)
 }
 
-// giveUp ends an occurrence, or its step, whose due topic has refused it for too long.
+// giveUp fails an occurrence, or its step, that its due topic has refused for too long.
 func (d *decision) giveUp(l *Live, reason string) {
-	if !d.hasNext(l) && !l.Accepted { // that it never went out is all there is to tell
+	if !d.hasNext(l) && !l.Accepted { // the only fact is that it was never emitted
 		d.deadLetter(l, reasonDueTopic, reason)
 		d.endOrDeriveStatus()
 		return
@@ -337,7 +336,7 @@ func (d *decision) giveUp(l *Live, reason string) {
 	d.fail(l, Fact{Type: DeliveryFailed, Reason: reasonDueTopic, Detail: reason}, reasonDueTopic, reason)
 }
 
-// reasonDueTopic is the reason of what its due topic refuses.
+// reasonDueTopic is the reason in facts about occurrences that their due topic refuses.
 const reasonDueTopic = "due_topic"
 
 func oneMoreTry(tries int, outlast bool) int {

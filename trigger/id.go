@@ -14,12 +14,12 @@ type Key string
 // MaxKeyBytes bounds a trigger key.
 const MaxKeyBytes = 255
 
-// DefaultTenant owns every key without a tenant of its own.
+// DefaultTenant is the tenant of every key without a slash.
 const DefaultTenant = "default"
 
-// ParseKey checks a record key: UTF-8, 1 to 255 bytes, no control characters,
-// no empty tenant or id. "default/x" is refused because "x" already means it,
-// and one trigger must not have two names.
+// ParseKey checks a record key: UTF-8, 1 to 255 bytes, no control characters, no empty tenant
+// or id. "default/x" is refused, because "x" means the same, and one trigger must not have
+// two keys.
 func ParseKey(b []byte) (Key, error) {
 	switch {
 	case len(b) == 0:
@@ -94,7 +94,7 @@ func (i Instant) Sub(j Instant) time.Duration {
 // instantLayout is RFC 3339 with exactly three decimals, in UTC.
 const instantLayout = "2006-01-02T15:04:05.000Z"
 
-// String is RFC 3339 with milliseconds in UTC, the one spelling we write.
+// String is RFC 3339 with milliseconds in UTC. All output has this form.
 func (i Instant) String() string { return i.Time().Format(instantLayout) }
 
 // AppendTo appends String without allocating.

@@ -7,21 +7,21 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// past is what a new plan keeps of the one it replaces: what was decided stays
-// decided, and the same rule keeps its phase and what was left out of it.
+// past is what a new plan keeps from the one it replaces. What was decided stays decided. The
+// same rule keeps its phase and its skips.
 type past struct {
-	start string   // start of the same rule; "" begins a phase
+	start string   // start of the same rule; "": a new phase begins
 	after Instant  // everything at or before it is decided
 	done  []Firing // what has fired in this life
 	zone  string
-	skip  []string // left out of the same rule
+	skip  []string // skips of the same rule
 
-	moved      bool    // the same rule goes to another zone, from the wall times decided there
-	begun, was Instant // moved: all of the series is decided there from begun to was
+	moved      bool    // the same rule moves to another zone, after the wall times decided in the old one
+	begun, was Instant // moved: in the old zone, all from begun to was is decided
 
 	sameRule bool
-	goesOn   bool    // the same series: from after on, not from the append on
-	beyond   Instant // what is planned next lies beyond it, though it was not decided up to there
+	goesOn   bool    // the same series: it goes on from after, not from the append
+	beyond   Instant // the next planned occurrence must be later, although not all before it was decided
 }
 
 func (d *decision) past(w *When) past {
@@ -29,7 +29,7 @@ func (d *decision) past(w *When) past {
 	old := &s.Spec.When
 	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone}
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
-		keep.after = min(keep.after, d.now) // what a skip or a rezone decided ahead was about the old rule
+		keep.after = min(keep.after, d.now) // what a skip or a rezone decided ahead of now was of the old rule
 		return keep
 	}
 	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
@@ -40,8 +40,8 @@ func (d *decision) past(w *When) past {
 	return keep
 }
 
-// decidedSome says that after is the instant of an occurrence that fired or was
-// skipped, not that of the command from which the series counts.
+// decidedSome reports whether after is the instant of an occurrence that fired or was
+// skipped. Else it is the append time of the command from which the series counts.
 func (d *decision) decidedSome() bool {
 	s := d.s
 	if len(s.Done) > 0 || len(s.Series.Skip) > 0 {
@@ -55,9 +55,9 @@ func (d *decision) decidedSome() bool {
 	return err == nil && ok && o.At == s.Series.After
 }
 
-// decided says whether an occurrence has fired in this life or was left out.
-// Of the same rule everything up to after is; of another one, whatever might
-// have fired is not risked, be it for its wall time.
+// decided reports whether an occurrence has fired in this life or was skipped. Under the same
+// rule, everything up to after is decided. Under another rule, an occurrence counts as
+// decided if it may have fired, at this instant or for this wall time.
 func (p *past) decided(o occurrence, life Life) bool {
 	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
 		return true
@@ -71,9 +71,9 @@ func (p *past) decided(o occurrence, life Life) bool {
 	return !p.sameRule && forgotten(p.done, at)
 }
 
-// decidedThere says whether an occurrence's wall time was decided in the zone
-// that the series comes from. In the second pass of an overlap that is so of
-// wall times ahead of the clock: the first pass had them, under the same names.
+// decidedThere reports whether an occurrence's wall time was decided in the series' old zone.
+// In the second pass of an overlap that includes wall times ahead of the clock, because the
+// first pass had them under the same ids.
 func (p *past) decidedThere(t *Timetable, o occurrence) bool {
 	if !p.moved || strings.HasSuffix(bare(o.ID), "+f1") {
 		return false
@@ -82,8 +82,8 @@ func (p *past) decidedThere(t *Timetable, o occurrence) bool {
 	return ok && p.begun <= at && at <= p.was
 }
 
-// ahead is how far clocks were ahead of UTC, in ms, where the firings took
-// place: the most of them. local is false if none has a wall time for a name.
+// ahead is the largest offset from UTC, in ms, among the zones of the firings. local is false
+// if no firing is named by a wall time.
 func ahead(done []Firing) (most Instant, local bool) {
 	for i := range done {
 		wall, err := calendar.ParseWall(wallOfID(done[i].Occurrence))
@@ -94,9 +94,9 @@ func ahead(done []Firing) (most Instant, local bool) {
 	return most, local
 }
 
-// leaveOut is what a new plan must not fire: what was skipped, and what fired
-// under another rule or in another zone and is yet to come here. Named now, it
-// outlasts the list of firings.
+// leaveOut lists what a new plan must not fire: what was skipped, and what fired under
+// another rule or in another zone and would come once more here. The ids are kept in the
+// plan, because the list of firings is short.
 func (p *past) leaveOut(zone string) []string {
 	if p.goesOn || (p.sameRule && p.zone == zone) {
 		return p.skip
@@ -110,12 +110,12 @@ func (p *past) leaveOut(zone string) []string {
 	return out
 }
 
-// wallOfID is the wall time an occurrence is named by.
+// wallOfID is the wall time in an occurrence's id.
 func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurrence), "+f1") }
 
-// forgotten says whether an occurrence at an instant may be one of those that
-// fired before the last 16, which alone are known by name. Nothing fires
-// before its instant, so what lies after the oldest known firing is new.
+// forgotten reports whether an occurrence at an instant may have fired before the last 16
+// firings, which are all that the State keeps. Nothing fires before its instant, so an
+// instant after the oldest known firing is new.
 func forgotten(done []Firing, at Instant) bool {
 	return len(done) >= keepFirings && at <= done[0].At
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// plan computes what a time wish means for the command appended at from. The
-// errors name the contract's field. A one-shot carries along how far the
-// recurrence before it was decided, for a recurrence after it.
+// plan computes the plan of a spec whose command was appended at from. Its errors name the
+// field. A one-shot keeps how far an earlier recurrence was decided, for a recurrence that
+// may replace it.
 func (m *Machine) plan(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	if spec.When.Kind == WhenRecurrence {
 		return m.planRule(spec, life, key, from, before)
@@ -39,7 +39,7 @@ func (m *Machine) planOnce(spec *Spec, life Life, key Key, from Instant) (Series
 	return Series{}, &Error{Code: CodeConflictingTime, Msg: "give exactly one of delay, fire_at, recurrence"}
 }
 
-// instant plans an occurrence whose identity is its instant.
+// instant plans an occurrence that is named by its instant.
 func (m *Machine) instant(spec *Spec, life Life, key Key, at Instant) Series {
 	return m.series(spec, life, key, occurrence{At: at, ID: at.String()})
 }
@@ -54,13 +54,12 @@ func (m *Machine) series(spec *Spec, life Life, key Key, o occurrence) Series {
 	return p
 }
 
-// jitter is a function of key and occurrence alone, so that it never moves
-// when a plan is made again.
+// jitter depends on key and occurrence only, so it stays the same when the plan is made anew.
 func (m *Machine) jitter(spec *Spec, key Key, occurrence string) int64 {
 	return calendar.Jitter(string(key), occurrence, m.window(spec)).Milliseconds()
 }
 
-// window is what occurrences are spread over.
+// window is the time over which occurrences are spread.
 func (m *Machine) window(spec *Spec) time.Duration {
 	if spec.Jitter == 0 && spec.Priority == Low {
 		return m.Channel(spec.Channel).JitterLow
@@ -68,7 +67,7 @@ func (m *Machine) window(spec *Spec) time.Duration {
 	return spec.Jitter
 }
 
-// maxAhead and maxBehind bound instants that a caller names.
+// maxAhead and maxBehind bound the instants in a command.
 const (
 	maxAhead  = 100 * 366 * 24 * time.Hour
 	maxBehind = 366 * 24 * time.Hour
@@ -84,8 +83,8 @@ func within(at, from Instant) *Error {
 	return nil
 }
 
-// planRule plans a recurrence: its start, and its first occurrence that has
-// not fired in this life. before is what stays of the plan it replaces.
+// planRule plans a recurrence: its start, and its first occurrence that has not fired in this
+// life. before is what stays from the plan that it replaces.
 func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	if name := m.Timetable.missing(spec.When.Calendars, key.Tenant()); name != "" {
 		return Series{}, invalid("calendars",
@@ -104,9 +103,9 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	after := from
 	switch {
 	case before.goesOn:
-		after = minInstant // the plan stands: what it was late with, it is still to decide
+		after = minInstant // the plan goes on: what was late is still to be decided
 	case spec.When.Start != "":
-		after = from - 1 // a start in the past is an anchor: what lies before the append is neither fired nor missed
+		after = from - 1 // a start in the past only sets the phase: nothing before the append fires or is missed
 	}
 	o, ok, err := r.next(max(after, before.after, before.beyond))
 	for ok && err == nil {
@@ -135,7 +134,8 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	return p, nil
 }
 
-// spread holds jitter against the period, so that occurrences keep their order.
+// spread refuses a jitter that is longer than the period, so that occurrences keep their
+// order.
 func spread(spec *Spec, r rule) *Error {
 	if spec.Jitter == 0 {
 		return nil
@@ -146,12 +146,11 @@ func spread(spec *Spec, r rule) *Error {
 	return nil
 }
 
-// minInstant is before every occurrence that a series may plan: At 0 means
-// none, and what lies before 1970 was missed anyway.
+// minInstant is before every occurrence that a series may plan. At 0 means none, and
+// occurrences before 1970 were missed anyway.
 const minInstant = Instant(0)
 
-// advance plans the occurrence after the one that goes out now; At is 0 when
-// there is none.
+// advance plans the occurrence after the one that fires now. Without one, At is 0.
 func (d *decision) advance() {
 	s := d.s
 	if !s.Recurring() {
@@ -161,8 +160,7 @@ func (d *decision) advance() {
 	d.planAfter(s.Series.At)
 }
 
-// planAfter moves a rule's plan to the first occurrence after t that is not
-// left out.
+// planAfter moves a rule's plan to the first occurrence after t that is not skipped.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
 	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil}
@@ -190,12 +188,12 @@ func (d *decision) planAfter(t Instant) {
 	s.Series = end
 }
 
-// stranded says that a series has not ended, but what follows cannot be told:
-// the release in force lacks its zone.
+// stranded reports whether a series cannot be planned, although it has not ended: the tz
+// release in force lacks its zone.
 func (p *Series) stranded() bool { return p.At == 0 && p.Retry > 0 }
 
-// strand pauses a series that cannot be planned. A release that has its zone
-// lets it go on (Replan), as does a resume after a rezone.
+// strand pauses a series that cannot be planned. It goes on with a tz release that has its
+// zone (Replan), or with a resume after a rezone.
 func (d *decision) strand() {
 	s := d.s
 	if s.Status == Paused {
@@ -219,8 +217,8 @@ func (d *decision) unstrand() *Error {
 	return d.unplanned
 }
 
-// rule is the trigger's recurrence, compiled. It was accepted once, so an
-// error means that its zone is not in the release in force.
+// rule is the trigger's recurrence, compiled. The rule was accepted before, so an error means
+// that the tz release in force lacks its zone.
 func (d *decision) rule() (rule, *Error) {
 	s := d.s
 	return d.m.Timetable.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)

@@ -7,19 +7,19 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// maxPostponed is how long an occurrence may be postponed since it first went
-// out. Later it has failed.
+// maxPostponed is how long an occurrence may be postponed, counted from its first emission.
+// After that it fails.
 const maxPostponed = 7 * 24 * time.Hour
 
-// The codes that a postponement may have, or ends with.
+// Codes of postponements and of their end.
 const (
-	CodeQuietHours       = "quiet_hours" // a postponement until a given minute: not spread
+	CodeQuietHours       = "quiet_hours" // until a given time, so it is not spread
 	CodePreferencesAway  = "preferences_away"
 	CodePostponedTooLong = "postponed_too_long"
 )
 
-// Postponements are spread: over 5 to 10 s at first, which doubles each time, up to
-// 5 to 10 min. Else a million that one open breaker holds back would come at once.
+// Postponements are spread: over 5 to 10 s at first, which doubles each time, up to 5 to 10
+// min. Otherwise a million occurrences that one open breaker holds back would come at once.
 const (
 	firstSpread = 10 * time.Second
 	maxSpread   = 10 * time.Minute
@@ -40,7 +40,7 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 		wait += postponeSpread(DueID(d.s.Key, l.Occurrence, l.Step), l.Postponed)
 	}
 	if r.Code == CodeQuietHours || r.Code == CodePreferencesAway {
-		l.NextStep = 0 // counted anew from the emission that goes out
+		l.NextStep = 0 // planned anew at the next emission
 	}
 	l.Postponed++
 	l.Kind, l.Due = LiveRetry, r.At.Add(wait)
@@ -49,10 +49,10 @@ func (d *decision) postpone(l *Live, r *Receipt) {
 	d.addReceiptFact(l, r).Scheduled = l.Due
 }
 
-// firstSent is when an occurrence first went out, or first since it was redriven;
-// 0 if that is not known.
+// firstSent is when an occurrence was first emitted, counted anew after a redrive; 0 if
+// unknown.
 func (d *decision) firstSent(l *Live) Instant {
-	if l.AttemptsBefore == 0 && l.Step == 0 {
+	if l.AttemptsBeforeRedrive == 0 && l.Step == 0 {
 		for i := range d.s.Done {
 			if d.s.Done[i].Occurrence == l.Occurrence {
 				return d.s.Done[i].At
@@ -62,8 +62,8 @@ func (d *decision) firstSent(l *Live) Instant {
 	return d.sentAt(l)
 }
 
-// postponeSpread is what an occurrence that was postponed n times before waits longer, by
-// the hash of its ce_id.
+// postponeSpread is the extra wait of an occurrence that was postponed n times before. It
+// depends on the hash of its ce_id.
 func postponeSpread(id string, n int) time.Duration {
 	window := min(firstSpread<<min(n, 10), maxSpread)
 	return window/2 + calendar.Jitter(id, "", window/2)

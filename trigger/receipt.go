@@ -9,14 +9,14 @@ type Receipt struct {
 	Channel    string
 	Outcome    ReceiptOutcome
 	Attempt    int // 0: the attempt in flight
-	Postponed  int // of the emission it is about; -1: the one in flight
+	Postponed  int // how often the emission it is about was postponed; -1: the one in flight
 	Code       string
 	Detail     string
 	RetryAfter time.Duration // 0: the channel's profile decides
-	At         Instant       // append time of the receipt: what waiting counts from
+	At         Instant       // append time of the receipt; waits count from it
 }
 
-// ReceiptOutcome is what happened to a due event outside.
+// ReceiptOutcome is what became of a due event at the worker.
 type ReceiptOutcome uint8
 
 // The outcomes (docs/formats/receipts.md).

@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// ReasonNoReceipts is the reason of a receipt on a channel without receipts:
-// nothing waits for it.
+// ReasonNoReceipts is the reason in the fact about a receipt on a channel without receipts.
 const ReasonNoReceipts = "no_receipts"
 
-// Receive takes what a channel says became of a due event. A receipt that
-// fits nothing in flight is a fact and changes nothing else.
+// Receive applies a receipt. A receipt that fits nothing in flight only adds a fact.
 func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if s == nil {
 		f := receiptFact(r)
@@ -27,7 +25,7 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 			f.Reason = ReasonNoReceipts
 		}
 		if s.Status == Erased {
-			f.Detail = "" // what a channel says may name the user that was to be forgotten
+			f.Detail = "" // the detail may name the user whose data was erased
 		}
 		late := d.addFact(f)
 		late.Channel, late.FirstFired = channel, s.firstFired(r.Occurrence)
@@ -37,10 +35,10 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	return d.finish()
 }
 
-// receivable finds the occurrence a receipt decides, -1 if it is too late to.
-// Good news of any attempt of any step counts as long as the occurrence is open,
-// be it between two attempts; other news only of the emission in flight, which
-// step, attempt and the count of postponements tell apart.
+// receivable is the index of the occurrence that a receipt decides, -1 if there is none.
+// Delivered and accepted count for any attempt of any step while the occurrence is open, also
+// between two attempts. Other outcomes count only for the emission in flight, which step,
+// attempt and the number of postponements identify.
 func (s *State) receivable(r *Receipt) int {
 	return slices.IndexFunc(s.Live, func(l Live) bool {
 		switch {
@@ -69,8 +67,8 @@ func receiptFact(r *Receipt) Fact {
 	}
 }
 
-// addReceiptFact tells what was said of l, or of a step before the one at hand;
-// without an attempt it is the one in flight.
+// addReceiptFact adds a receipt's fact, about l's current step or an earlier one. A receipt
+// without an attempt is about the one in flight.
 func (d *decision) addReceiptFact(l *Live, r *Receipt) *Fact {
 	f, of := receiptFact(r), *l
 	if f.Attempt = cmp.Or(r.Attempt, l.Attempt); r.Step != l.Step {
@@ -102,15 +100,15 @@ func (d *decision) receive(i int, r *Receipt) {
 	}
 }
 
-// showWaiting shows a one-shot as PENDING of which an occurrence is yet to fire,
-// as deriveStatus will: a run_now adds no fact itself.
+// showWaiting sets PENDING for a one-shot with an occurrence that is still to fire, as
+// deriveStatus will later. So the fact shows the right status.
 func (d *decision) showWaiting() {
 	if d.s.Status == InFlight && d.s.waiting() {
 		d.s.Status = Pending
 	}
 }
 
-// endsNow says that nothing is left to wait for.
+// endsNow reports whether there is nothing left to wait for.
 func (d *decision) endsNow() bool { return d.s.Series.At == 0 && len(d.s.Live) == 0 }
 
 func (d *decision) deriveStatusUnlessEnded() {
@@ -119,8 +117,8 @@ func (d *decision) deriveStatusUnlessEnded() {
 	}
 }
 
-// endOrDeriveStatus fails a one-shot with nothing else to wait for; a failed
-// occurrence never fails a series.
+// endOrDeriveStatus fails a one-shot that has nothing else to wait for. A failed occurrence
+// never fails a series.
 func (d *decision) endOrDeriveStatus() {
 	if d.endsNow() && !d.s.Recurring() {
 		d.end(Failed)

@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// redrive tries a dead-lettered occurrence again, under the same ce_id and with
-// the attempt after its last. The command carries the dead letter, and so the
-// content: of a finished trigger nothing of it is left. What is live, or has
-// been redriven from this attempt or a later one, is a duplicate.
+// redrive sends a dead-lettered occurrence once more, with the same ce_id and the next
+// attempt. The command carries the dead letter with its content, because a finished trigger
+// has dropped it. If the occurrence is live, or was redriven from this attempt or a later
+// one, the command is a duplicate.
 func (d *decision) redrive(c *Command) *Error {
-	if d.s != nil && d.s.Status == Erased {
+	if d.s != nil && (d.s.Status == Erased || d.s.erased(c.Dead)) {
 		return &Error{Code: CodeNotFound, Msg: "the trigger was erased, and its dead letters with it"}
 	}
 	dead := c.Dead
@@ -25,14 +26,14 @@ func (d *decision) redrive(c *Command) *Error {
 		return d.duplicate("pending")
 	}
 	if err := d.allowed(c.Key, dead.Spec); err != nil {
-		return err // its worker would refuse it once more
+		return err // its worker would refuse it, too
 	}
 	if d.s == nil || d.s.Status.Finished() {
 		d.beginRedriven(c)
 	}
 	l := Live{
 		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local, Due: d.now,
-		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBefore: dead.Attempt, Revision: dead.Revision,
+		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBeforeRedrive: dead.Attempt, Revision: dead.Revision,
 	}
 	l.Was = d.s.sharedContent(dead.Spec)
 	d.keepRedrive(dead)
@@ -42,14 +43,55 @@ func (d *decision) redrive(c *Command) *Error {
 	return nil
 }
 
-// knowsRedrive says that a dead letter's occurrence is live, or was redriven
-// from this attempt or a later one.
+// knowsRedrive reports whether a dead letter's occurrence is live, or was redriven from this
+// attempt or a later one.
 func (s *State) knowsRedrive(dead *Fire) bool {
 	return slices.ContainsFunc(s.Live, func(l Live) bool {
 		return l.Occurrence == dead.Occurrence && l.Step == dead.Step
 	}) || slices.ContainsFunc(s.Redriven, func(r Redrive) bool {
 		return r.Occurrence == dead.Occurrence && r.Step == dead.Step && r.Attempt >= dead.Attempt
 	})
+}
+
+// erased reports whether a dead letter is of a life that an erase ended. Every life after
+// an erase has its place in the names of its occurrences. On the log of the erase, the
+// offset tells which came first, also of a life that was forgotten before the erase. On
+// another log the revision tells.
+func (s *State) erased(dead *Fire) bool {
+	e := &s.Erasure
+	if e.Revision == 0 {
+		return false
+	}
+	partition, offset, later := lifeOf(dead.Occurrence)
+	switch {
+	case !later:
+		return true
+	case partition == e.Partition:
+		return offset < e.Offset
+	}
+	return dead.Revision <= e.Revision
+}
+
+// lifeOf returns where the life of an occurrence began. later is false for a first life,
+// whose place its names do not have.
+func lifeOf(occurrence string) (partition int32, offset int64, later bool) {
+	_, mark, _ := strings.Cut(occurrence, "~")
+	p, o, _ := strings.Cut(mark, "-")
+	n, err := strconv.ParseInt(p, 10, 32)
+	if err != nil {
+		return 0, 0, false
+	}
+	offset, err = strconv.ParseInt(o, 10, 64)
+	return int32(n), offset, err == nil
+}
+
+// erasure is what the next life must know of an erase. What was erased last has the place
+// and the revision of its erase.
+func (s *State) erasure() Erasure {
+	if s.Status != Erased {
+		return s.Erasure
+	}
+	return Erasure{Revision: s.Revision, Partition: s.Life.Partition, Offset: s.Life.Offset}
 }
 
 // yetToFire says that an occurrence is still before the series. No dead letter is of
@@ -59,9 +101,9 @@ func (s *State) yetToFire(dead *Fire) bool {
 		strings.HasSuffix(dead.Occurrence, s.Life.suffix())
 }
 
-// beginRedriven makes a trigger that is over, or of which nothing is known, one
-// that waits for the redriven occurrence alone. The dead letter's content is in force
-// from now on, unless the trigger's own was kept for a late snooze.
+// beginRedriven revives a finished or unknown trigger for the redriven occurrence alone. Its
+// content is from now on the dead letter's, unless the trigger has kept its own for a late
+// snooze.
 func (d *decision) beginRedriven(c *Command) {
 	s := d.s
 	if s == nil {
@@ -71,7 +113,7 @@ func (d *decision) beginRedriven(c *Command) {
 		}
 		d.s = s
 	}
-	if s.Status == Cancelled { // its life is over, and where it began is not known any more
+	if s.Status == Cancelled { // its life is over, and the start of that life is no longer known
 		s.Life = Life{Partition: c.From.Partition, Offset: c.From.Offset, Later: true}
 	}
 	if !s.keepsContent() {
@@ -82,13 +124,12 @@ func (d *decision) beginRedriven(c *Command) {
 	s.Trimmed, s.ForgetAt = false, 0
 }
 
-// keepsContent says that what is over has all of its content, for a late snooze.
+// keepsContent reports whether a finished trigger still has its content, for a late snooze.
 func (s *State) keepsContent() bool {
 	return (s.Status == Fired || s.Status == Expired) && !s.Trimmed
 }
 
-// keepRedrive remembers what was redriven, so that the same dead letter is not
-// redriven twice.
+// keepRedrive stores the redrive, so that the same dead letter is not redriven twice.
 func (d *decision) keepRedrive(dead *Fire) {
 	s := d.s
 	keep := make([]Redrive, 0, len(s.Redriven)+1)
@@ -101,8 +142,8 @@ func (d *decision) keepRedrive(dead *Fire) {
 	s.Redriven = keep[max(0, len(keep)-keepRedrives):]
 }
 
-// sharedContent is content, or what s has of the same: 128 copies of a payload
-// would not fit into one record.
+// sharedContent is content, or an equal Spec that s already has. Occurrences share it,
+// because 128 copies of a payload would not fit into one record.
 func (s *State) sharedContent(content *Spec) *Spec {
 	if sameDelivery(&s.Spec, content) {
 		return nil
@@ -115,8 +156,8 @@ func (s *State) sharedContent(content *Spec) *Spec {
 	return content
 }
 
-// sameDelivery says that two contents make the same due event: all of a Spec but
-// when it fires, and what happens if it could not.
+// sameDelivery reports whether two Specs make the same due event. It ignores the time fields
+// and the misfire policy.
 func sameDelivery(a, b *Spec) bool {
 	return a.Channel == b.Channel && a.UserID == b.UserID && bytes.Equal(a.Payload, b.Payload) &&
 		a.ContentType == b.ContentType && a.TargetKey == b.TargetKey && a.Priority == b.Priority &&

@@ -2,8 +2,8 @@ package trigger
 
 import "slices"
 
-// register creates a trigger or replaces all of it. The order of the rules is
-// the contract's ("Duplicates").
+// register creates a trigger or replaces the whole of it. The order of the checks is
+// documented (docs/SEMANTICS.md).
 func (d *decision) register(c *Command) *Error {
 	if err, known := d.knownKey(c); known {
 		return err
@@ -31,13 +31,13 @@ func (d *decision) register(c *Command) *Error {
 	return d.beginLife(c)
 }
 
-// movesBack says that a patch asks for another time than s has now, though the
-// content is the one it was registered with: a reschedule stands between.
+// movesBack reports whether a patch restores the time of the register after a reschedule. The
+// content hash is the register's, but the time is not the present one.
 func (c *Command) movesBack(s *State) bool {
 	return c.Patch && !s.Spec.When.same(&c.Spec.When)
 }
 
-// reborn says that a register of s is a new life rather than a replacement.
+// reborn reports whether a register begins a new life, rather than replacing s.
 func (s *State) reborn() bool {
 	switch s.Status {
 	case Cancelled, Failed, Unknown, Erased:
@@ -53,7 +53,7 @@ func revisionOf(s *State) int64 {
 	return s.Revision
 }
 
-// knownKey answers a register whose idempotency key was seen before.
+// knownKey answers a register with an idempotency key that the trigger knows.
 func (d *decision) knownKey(c *Command) (*Error, bool) {
 	if c.IdempotencyKey == "" || d.s == nil {
 		return nil, false
@@ -73,8 +73,8 @@ func (d *decision) knownKey(c *Command) (*Error, bool) {
 	return nil, false
 }
 
-// beginLife registers a key that is unknown, or whose last life ended by a
-// cancel or a failure.
+// beginLife registers a key that is unknown, or whose last life has ended with a cancel, a
+// failure or an erase.
 func (d *decision) beginLife(c *Command) *Error {
 	next := &State{
 		Key:       c.Key,
@@ -87,6 +87,7 @@ func (d *decision) beginLife(c *Command) *Error {
 	if old := d.s; old != nil {
 		next.Revision, next.Seq, next.Keys, next.LastAppend = old.Revision, old.Seq, old.Keys, old.LastAppend
 		next.Redriven = old.Redriven // an earlier life's occurrences have other ids
+		next.Erasure = old.erasure()
 		next.Life.Later = old.Status != Unknown
 	}
 	series, err := d.m.plan(&next.Spec, next.Life, c.Key, c.From.Append, past{})
@@ -99,8 +100,8 @@ func (d *decision) beginLife(c *Command) *Error {
 	return nil
 }
 
-// replace puts a new content in the place of a living, fired or completed
-// trigger's. What has fired in this life never fires again.
+// replace replaces the content of a living, fired or completed trigger. What has fired in
+// this life never fires again.
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
 	kept := d.past(&c.Spec.When)
@@ -144,9 +145,9 @@ func (d *decision) applySpec(c *Command, series Series) {
 	}
 }
 
-// detach lets occurrences in flight keep the content they were fired with.
-// Those still waiting belong to the series: they stay only when a rule is
-// edited, and will fire with the new content; else they are dropped.
+// detach lets occurrences in flight keep the content that they were fired with. Snoozed
+// occurrences stay only if a rule is edited, and then fire with the new content. Otherwise
+// they are dropped.
 func (d *decision) detach(keepWaiting bool) (dropped []Live) {
 	s := d.s
 	old := s.Spec
@@ -167,12 +168,12 @@ func (d *decision) detach(keepWaiting bool) (dropped []Live) {
 
 func (s *State) hasFired(occurrence string) bool {
 	return fired(s.Done, occurrence) || slices.ContainsFunc(s.Redriven, func(r Redrive) bool {
-		return r.Occurrence == occurrence // a dead letter has fired before, if only in a life that is forgotten
+		return r.Occurrence == occurrence // what was redriven has fired before, perhaps in a life that is forgotten
 	})
 }
 
-// mayHaveFired says whether a one-shot's plan went out before in this life.
-// Where that is not known any more, it counts as fired.
+// mayHaveFired reports whether a one-shot's plan has fired in this life. If that is no longer
+// known, it counts as fired.
 func (s *State) mayHaveFired(p *Series) bool {
 	return s.hasFired(p.Occurrence) || forgotten(s.Done, p.At)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Replan resolves the planned occurrence again by the timetable now in force:
-// after a tz database update, or an edit of a calendar the trigger names. What
-// has fired for its wall time stays fired; a plan that moves is told, with the
-// old instant and both releases. Elapsed rules and instants never move.
+// Replan resolves the planned occurrence once more, after an update of the tz database or of
+// a calendar that the trigger names. What has fired for its wall time stays fired. If the
+// plan moves, a fact has the old instant and both releases. Rules of elapsed time (every:)
+// and instants never move.
 func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	d := m.begin(s, now)
 	if s.Series.stranded() && !s.Status.Finished() {
@@ -24,7 +24,7 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	before := s.Series
 	series, ok := d.replannedSeries()
 	if !ok || (series.At == before.At && series.Occurrence == before.Occurrence) {
-		return Outcome{State: s} // also when nothing is left: the timer that goes last ends the series
+		return Outcome{State: s} // also if nothing is left: the last timer ends the series
 	}
 	d.s.Series = series
 	d.s.UpdatedAt = now
@@ -33,12 +33,12 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	return d.finish()
 }
 
-// movable says whether the plan depends on zone rules or calendars.
+// movable reports whether the plan depends on zone rules or calendars.
 func (s *State) movable() bool {
 	w := &s.Spec.When
 	switch w.Kind {
 	case WhenLocal:
-		return s.Series.Local != "" // else a snooze made an instant of it
+		return s.Series.Local != "" // a snooze turns it into an instant
 	case WhenRecurrence:
 		return w.Zone != "" || w.Calendars != nil
 	}
@@ -70,9 +70,8 @@ func (d *decision) replannedSeries() (Series, bool) {
 	return replanned.s.Series, replanned.s.Series.At != 0
 }
 
-// decidedUntil is After by the clocks now in force: it moves as far as the
-// planned occurrence does, so that a wall time left out or missed before is
-// not met again.
+// decidedUntil is After by the zone rules now in force. It moves as far as the planned
+// occurrence does, so that no wall time that was skipped or missed is planned a second time.
 func (d *decision) decidedUntil() Instant {
 	p := &d.s.Series
 	if p.After == 0 {
@@ -82,11 +81,11 @@ func (d *decision) decidedUntil() Instant {
 	if at, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); ok && id == wallOfID(id) {
 		return p.After + at - p.At
 	}
-	return p.After // named by its instant, or the second pass of an overlap
+	return p.After // the planned one is named by its instant, or is the second pass of an overlap
 }
 
-// Uses says whether the trigger's plan may depend on this calendar; "" means on
-// any zone or calendar. A tenant's own (OwnCalendar) is used by its triggers alone.
+// Uses reports whether the trigger's plan may depend on this calendar; "" means any zone or
+// calendar. Only a tenant's own triggers use its calendars (OwnCalendar).
 func (s *State) Uses(calendar string) bool {
 	w := &s.Spec.When
 	if calendar == "" {

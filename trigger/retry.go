@@ -6,18 +6,24 @@ import "time"
 // channel's retry profile. If the profile has no attempt left, the occurrence has failed.
 func (d *decision) retry(l *Live, after time.Duration, from Instant, reason, detail string) {
 	profile := d.profile(l)
-	if l.Attempt-l.AttemptsBefore > len(profile) {
-		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, "no attempt is left")
+	if l.Attempt-l.AttemptsBeforeRedrive > len(profile) {
+		over := noAttemptLeft
+		if detail != "" { // whoever reads the dead letter wants the last answer
+			over += ": " + detail
+		}
+		d.fail(l, Fact{Type: DeliveryFailed, Reason: reason, Detail: detail}, reason, over)
 		return
 	}
 	if after <= 0 {
-		after = profile[l.Attempt-l.AttemptsBefore-1]
+		after = profile[l.Attempt-l.AttemptsBeforeRedrive-1]
 	}
 	l.Attempt++
 	l.Kind, l.Due = LiveRetry, from.Add(after)
 	d.addLive(*l)
 	d.addFactOf(l, Fact{Type: DeliveryRetried, Scheduled: l.Due, Reason: reason, Detail: detail})
 }
+
+const noAttemptLeft = "no attempt is left"
 
 func (d *decision) profile(l *Live) []time.Duration {
 	spec := d.content(l)

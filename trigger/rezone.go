@@ -1,8 +1,8 @@
 package trigger
 
-// rezone keeps the wall times and moves them to another zone. The planned
-// occurrence is the first that is undecided, there as here, so nothing fires
-// twice and nothing is lost, whichever way the clocks go.
+// rezone keeps the wall times and moves them to another zone. The next occurrence is the
+// first wall time that is not yet decided. So nothing fires twice and nothing is lost,
+// whichever zone is ahead.
 func (d *decision) rezone(c *Command) *Error {
 	s := d.s
 	w := &s.Spec.When
@@ -27,7 +27,7 @@ func (d *decision) rezone(c *Command) *Error {
 	return nil
 }
 
-// zoneExists refuses a zone that the tz database in force does not have.
+// zoneExists refuses a zone that the tz release in force lacks.
 func (d *decision) zoneExists(name string) *Error {
 	if name == "" {
 		return nil
@@ -38,8 +38,8 @@ func (d *decision) zoneExists(name string) *Error {
 	return nil
 }
 
-// inZone is the plan by the clocks of spec's zone. What was snoozed to an
-// instant, or has nothing planned any more, stays as it is.
+// inZone is the plan in spec's zone. A plan that was snoozed to an instant, or that has
+// ended, stays as it is.
 func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	s := d.s
 	switch {
@@ -52,7 +52,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
 	before := d.past(&spec.When)
-	before.goesOn, before.beyond = true, from-1 // what is over by the new zone's clocks is not made due by the move
+	before.goesOn, before.beyond = true, from-1 // the move makes nothing due that is already past in the new zone
 	if at, ok := d.m.Timetable.reach(s.Series.Occurrence, spec.When.Zone); ok {
 		before.beyond = max(before.beyond, at-1)
 	}

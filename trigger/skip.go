@@ -43,8 +43,8 @@ func (s *State) seriesNow() occurrence {
 	return occurrence{At: s.Series.At, ID: bare(s.Series.Occurrence), Local: s.Series.Local}
 }
 
-// find looks an occurrence up that a skip names: a local date, a local
-// date-time, or an instant, among the next thousand.
+// find returns the occurrence that a skip names by a local date, a local date-time or an
+// instant. It searches the next thousand.
 func (d *decision) find(name string) (occurrence, *Error) {
 	r, err := d.rule()
 	t := d.s.Series.At
@@ -74,17 +74,17 @@ func indexSkip(skip []string, occurrence string) int {
 	return -1
 }
 
-// skipsFrom copies skip without what lies before the day of an instant, in
-// whatever zone. What was skipped stays known until the series is past it: a new
-// plan from what was decided last would meet it again.
+// skipsFrom copies skip without the entries that are before the day of an instant in every
+// zone. A skip is kept until the series has passed it, because a new plan may begin before
+// it.
 func skipsFrom(skip []string, decided Instant) []string {
 	const day = len("2006-01-02")
 	first := decided.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
 	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < first })
 }
 
-// matches says whether a user's name for an occurrence means p's: a date
-// matches the whole local day.
+// matches reports whether a user's name for an occurrence means p's. A date matches the whole
+// local day.
 func matches(name string, p *Series) bool {
 	id := bare(p.Occurrence)
 	if name == id || name == p.At.String() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// snooze moves what is pending, or adds one occurrence to what goes on or has
+// snooze moves a pending one-shot, or adds an occurrence to a series or to a trigger that has
 // fired (docs/formats/commands.md).
 func (d *decision) snooze(c *Command) *Error {
 	s := d.s
@@ -27,8 +27,8 @@ func (d *decision) snooze(c *Command) *Error {
 	return nil
 }
 
-// snoozeUntil is when a snooze fires again. Without until it is for after the
-// append, which may be 0.
+// snoozeUntil is when a snoozed occurrence fires: at until, or else for after the command's
+// append. for may be 0.
 func (d *decision) snoozeUntil(c *Command) (Instant, *Error) {
 	switch {
 	case c.UntilLocal != "":
@@ -51,8 +51,8 @@ func (d *decision) snoozeUntilLocal(c *Command) (Instant, *Error) {
 	return p.At, nil
 }
 
-// moveOneShot plans a one-shot for another instant. MissedUntil says that it cannot
-// be missed: a snooze never misfires.
+// moveOneShot moves a one-shot to another instant. It sets MissedUntil to that instant,
+// because a snooze never misfires.
 func (d *decision) moveOneShot(c *Command, at Instant) {
 	s := d.s
 	moved := d.m.instant(&s.Spec, s.Life, s.Key, at)
@@ -67,8 +67,8 @@ func (d *decision) moveOneShot(c *Command, at Instant) {
 	d.addFact(Fact{Type: Snoozed, Scheduled: at, Occurrence: moved.Occurrence, PreviousScheduled: before})
 }
 
-// snoozeExtra adds an occurrence. It is an ack of what is in flight, and an
-// earlier snooze of a one-shot moves.
+// snoozeExtra adds an occurrence. What is in flight counts as acknowledged, and an earlier
+// snooze of a one-shot is replaced.
 func (d *decision) snoozeExtra(c *Command, at Instant) {
 	s := d.s
 	acked := d.dropInFlight("")
@@ -93,7 +93,7 @@ func (d *decision) snoozeExtra(c *Command, at Instant) {
 	d.addAckedFacts(acked)
 }
 
-// dropSnoozes ends the snoozes that wait and says when the last was due.
+// dropSnoozes drops all snoozed occurrences and returns when the last was due.
 func (d *decision) dropSnoozes() (due Instant) {
 	d.s.Live = slices.DeleteFunc(slices.Clone(d.s.Live), func(l Live) bool {
 		if l.Kind != LiveSnoozed {

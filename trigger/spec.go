@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Spec is what a caller asked for: when, what, for whom, and what to do when
-// things go wrong. It has no tags and no wire types; topics turns bytes into
-// it and back. A Spec is immutable once it is in a State.
+// Spec is what a caller asked for: when, what, for whom, and what to do when things go wrong.
+// It has no struct tags and no wire types: package topics encodes and decodes it. A Spec is
+// immutable once it is in a State.
 type Spec struct {
 	When When
 
@@ -30,19 +30,19 @@ type Spec struct {
 	TraceParent   string // W3C traceparent of the command, passed on to due events
 }
 
-// When is the time part of a Spec: exactly one of Delay, FireAt, Local and
-// Recurrence (with Include) is asked for; Kind says which.
+// When is the time part of a Spec. Kind says which one of Delay, FireAt, Local and Recurrence
+// (with Include) is set.
 type When struct {
 	Kind WhenKind
 
-	DelayText string // as written: it is what content is compared by
+	DelayText string // as written, for the content hash
 	Delay     time.Duration
 	FireAt    Instant // WhenInstant
 	Local     string  // WhenLocal: 2026-11-20T09:00:00, without a zone
 
 	Zone       string // IANA name; "" for instants and delays
 	Recurrence string
-	Start      string   // as asked; the State keeps the one that was fixed
+	Start      string   // as written; Series.Start has the resolved one
 	Include    []string // RDATE
 	Exclude    []string // EXDATE
 	Until      string
@@ -51,7 +51,7 @@ type When struct {
 	Calendars  *Calendars
 }
 
-// same says whether both ask for the same in the same words.
+// same reports whether both have the same values, spelled the same.
 func (w *When) same(o *When) bool {
 	return w.Kind == o.Kind && w.DelayText == o.DelayText && w.FireAt == o.FireAt && w.Local == o.Local &&
 		w.Zone == o.Zone &&
@@ -122,7 +122,7 @@ func (p Priority) String() string {
 	return "normal"
 }
 
-// Misfire is what becomes of occurrences missed by more than misfire_after.
+// Misfire is the policy for occurrences that are later than misfire_after.
 type Misfire uint8
 
 // The misfire policies.

@@ -3,7 +3,7 @@ package trigger
 // Status is the state of a trigger's series (docs/formats/events.md).
 type Status uint8
 
-// The states. From Fired on a trigger is over.
+// The states. A trigger has ended from Fired on.
 const (
 	Pending Status = iota + 1
 	Paused
@@ -12,7 +12,7 @@ const (
 	Failed
 	Cancelled
 	Expired
-	Unknown // remembered cancel of a key we never knew
+	Unknown // done record of a cancel for an unknown key
 	Erased
 )
 
@@ -38,18 +38,17 @@ func ParseStatus(s string) (Status, bool) {
 	return 0, false
 }
 
-// Finished says that nothing is pending or in flight: a done record, kept
-// until ForgetAt.
+// Finished reports whether nothing is pending or in flight. The state is then a done record,
+// kept until ForgetAt.
 func (s Status) Finished() bool { return s >= Fired }
 
-// State is everything known of one trigger. It is a value in the state topic
-// and in the store; Step alone changes it. Which fields are set in which
-// status is drawn in doc.go.
+// State is all that is known about one trigger. It is the value on topic state and in the
+// store, and only a Machine changes it. doc.go shows which fields are set in which status.
 type State struct {
 	Key      Key
 	Status   Status
 	Revision int64 // accepted changes, from 1, without gaps, over lives within the horizon
-	Seq      int64 // facts told so far
+	Seq      int64 // number of facts so far
 
 	Life Life
 	Spec Spec
@@ -61,6 +60,7 @@ type State struct {
 	Keys     []IdempotencyKey // the last 16
 	Done     []Firing         // what has fired in this life, the last 16
 	Redriven []Redrive        // dead letters that were redriven, the last 128
+	Erasure  Erasure          // of a life after an erase
 
 	LastAppend Instant // first append of the last applied command
 	CreatedAt  Instant
@@ -70,8 +70,8 @@ type State struct {
 	Trimmed    bool    // finished without user_id: Spec's content was dropped
 }
 
-// Life is the span from a register of an unknown, cancelled or failed key to
-// its end. Its first append is part of the identity of later lives.
+// Life is the span from a register of an unknown, cancelled, failed or erased key to its end.
+// The register's partition and offset are part of the occurrence ids of later lives.
 type Life struct {
 	Partition int32
 	Offset    int64
@@ -88,13 +88,13 @@ type Series struct {
 	TZData      string  // release the instant was resolved with
 	Skip        []string
 	Jitter      int64   // ms added to At, by hash of key and occurrence
-	MissedUntil Instant // misfires up to here were told; a snoozed one-shot's own instant: it cannot misfire
+	MissedUntil Instant // misfires up to here have their fact; a snoozed one-shot's own instant
 	Retry       int     // failed attempts to emit the due record; with At 0, to plan (stranded)
 	RetryAt     Instant // after a failed attempt: when to try again
 }
 
-// Due is when the timer of the next occurrence goes: its nominal instant with
-// jitter, or later after a failed attempt to emit it.
+// Due is when the next occurrence's timer goes off: its nominal instant plus jitter, or later
+// after a failed attempt to emit it.
 func (p *Series) Due() Instant { return max(p.At+Instant(p.Jitter), p.RetryAt) }
 
 // Live is an occurrence that has a timer of its own beside the series.
@@ -103,20 +103,20 @@ type Live struct {
 	Occurrence string
 	Nominal    Instant // ce_time
 	Local      string
-	Due        Instant // when its timer goes
+	Due        Instant // when its timer goes off
 	Step       int
 	Attempt    int
-	Revision   int64 // fired with
+	Revision   int64 // revision of the trigger that it was fired with
 	Accepted   bool
 	Was        *Spec // content it was fired with, when the trigger was replaced since
 	EmitRetry  int   // failed attempts to emit the due record
 
-	NextStep Instant // when the next step of its escalation goes; 0: none does, or it is held
+	NextStep Instant // when the next step of its escalation goes; 0: there is none, or it is not yet planned
 
-	Postponed      int     // how often it was postponed, over all attempts: ce_wcpostponed
-	FirstSent      Instant // postponed: when its step first went out, or first since it was redriven
-	AttemptsBefore int     // made before it was redriven: the retry list begins anew behind them
-	FirstFired     Instant // when it first went out, if Done has forgotten that
+	Postponed             int     // how often it was postponed, over all attempts: ce_wcpostponed
+	FirstSent             Instant // if postponed: first emission of its step, counted anew after a redrive
+	AttemptsBeforeRedrive int     // the retry list begins anew after these
+	FirstFired            Instant // its first emission, if Done no longer has it
 }
 
 // LiveKind says what a live occurrence waits for.
@@ -124,23 +124,23 @@ type LiveKind uint8
 
 // The kinds of live occurrences.
 const (
-	LiveSnoozed    LiveKind = iota + 1 // to fire at Due for the first time, after a snooze
-	LiveInFlight                       // for a receipt; Due is its time-out
-	LiveRetry                          // to be emitted again at Due
-	LiveRunNow                         // to fire at once, even while paused
-	LiveEscalating                     // for its next step, at Due: nothing of it is in flight
+	LiveSnoozed    LiveKind = iota + 1 // snoozed: fires at Due for the first time
+	LiveInFlight                       // waits for a receipt; Due is its time-out
+	LiveRetry                          // emitted once more at Due
+	LiveRunNow                         // fires at once, even while paused
+	LiveEscalating                     // waits for its next step at Due; nothing of it is in flight
 )
 
 // MaxLive bounds the live occurrences of one trigger (docs/SEMANTICS.md).
 const MaxLive = 128
 
-// IdempotencyKey remembers a register's key and what it said.
+// IdempotencyKey is the idempotency key of a register with its content hash.
 type IdempotencyKey struct {
 	Key  string
 	Hash Hash
 }
 
-// keepKeys and keepFirings bound what a State remembers of its past.
+// keepKeys and keepFirings bound the history inside a State.
 const (
 	keepKeys    = 16
 	keepFirings = 16
@@ -148,7 +148,7 @@ const (
 	keepRedrives = MaxLive
 )
 
-// Firing is one occurrence that went out.
+// Firing is one occurrence that has fired.
 type Firing struct {
 	Occurrence string
 	At         Instant // emission
@@ -157,11 +157,19 @@ type Firing struct {
 	Partition  int32
 }
 
-// Redrive is a dead letter that was tried again.
+// Redrive is a dead letter that was redriven.
 type Redrive struct {
 	Occurrence string
 	Step       int
-	Attempt    int // the last one before
+	Attempt    int // the last attempt before the redrive
+}
+
+// Erasure is where an erase stood, for the lives after it: the dead letters of what it
+// erased stay closed.
+type Erasure struct {
+	Revision  int64 // that the erase made; 0: there was none
+	Partition int32 // of its first append, or of a later cancel's
+	Offset    int64
 }
 
 // Timer is one entry of the due index. A State's timers are a function of the
@@ -173,7 +181,7 @@ type Timer struct {
 	Occurrence string
 }
 
-// TimerKind says what a timer means when it goes.
+// TimerKind says what a timer is for.
 type TimerKind uint8
 
 // The kinds of timers.

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Machine decides. It holds the settings a decision depends on and nothing
-// else: no clock, no state, no randomness. The same state, input and now give
-// the same outcome on every node, after every restart.
+// Machine makes all decisions. It has the settings that a decision depends on, and no clock,
+// state or randomness. The same state, input and now give the same outcome on every node and
+// after every restart.
 type Machine struct {
-	Horizon      time.Duration // how long a finished trigger is remembered; dedup.horizon
-	MisfireAfter time.Duration // later than this is missed; misfire_after
+	Horizon      time.Duration // how long a finished trigger is kept; setting dedup.horizon
+	MisfireAfter time.Duration // an occurrence later than this is missed; setting misfire_after
 	MaxCatchUp   int           // fire_all: occurrences of one missed run that still fire
 	Timetable    *Timetable
 	Channel      func(name string) Channel
-	DuePartition int32 // where this engine's due events go
+	DuePartition int32 // partition of the due topics
 
-	// CallbackURL refuses a callback that a tenant's triggers may not call. It
-	// decides by URL and settings alone: no DNS, no clock. nil refuses none.
+	// CallbackURL refuses a URL that a tenant's triggers may not call. It depends on the URL
+	// and settings only, not on DNS or the time. nil refuses none.
 	CallbackURL func(tenant, url string) *Error
 
-	// DuePlace says where a due event goes, if that depends on more than its
-	// channel. nil: to the channel's topic, on DuePartition.
+	// DueTopicOf is the topic and partition of a due event, if they depend on more than its
+	// channel. nil means the channel's topic and DuePartition.
 	DueTopicOf func(f *Fire) (topic string, partition int32)
 }
 
@@ -35,17 +35,17 @@ func (m *Machine) dueTopic(f *Fire) (topic string, partition int32) {
 	return m.Channel(f.Channel).Topic, m.DuePartition
 }
 
-// Channel is what a decision needs to know of a channel's settings.
+// Channel has a channel's settings as far as decisions depend on them.
 type Channel struct {
 	Topic          string
-	Receipts       bool // in flight until a receipt comes
+	Receipts       bool // an occurrence is in flight until a receipt comes
 	ReceiptTimeout time.Duration
 	Retry          []time.Duration // n entries: n + 1 attempts
 	JitterLow      time.Duration   // default jitter of priority low
 }
 
-// Outcome is what must happen now: the next state, what to tell, what to
-// emit. The pipeline does all of it in one transaction, or none.
+// Outcome is a decision: the next state, the facts and the due events. The pipeline writes
+// all of it in one transaction, or none.
 type Outcome struct {
 	State    *State // the state from now on; the input itself when nothing changed
 	Changed  bool   // State must be written
@@ -58,9 +58,8 @@ type Outcome struct {
 	TimedOut  string // the channel of the occurrence that no receipt came for in time; "" otherwise
 }
 
-// Apply applies one command, or says why it is refused. s is nil for a key we do not
-// know. A rejected command leaves the state as it was, but for the count of
-// facts told.
+// Apply applies one command, or refuses it. s is nil for an unknown key. A refused command
+// changes nothing in the state but Seq.
 func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 	d := m.begin(s, now)
 	d.actor = c.Actor
@@ -70,8 +69,8 @@ func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 	return d.finish()
 }
 
-// Reject tells that a command about s was refused. It also serves commands
-// that could not even be decoded.
+// Reject adds the fact that a command about s was refused. It is also for commands that could
+// not be decoded.
 func (m *Machine) Reject(s *State, err *Error, actor string) Outcome {
 	f := Fact{Type: Rejected, Reason: string(err.Code), Detail: err.Msg, Actor: actor}
 	if s == nil {
@@ -85,8 +84,7 @@ func (m *Machine) Reject(s *State, err *Error, actor string) Outcome {
 	return Outcome{State: &next, Changed: true, Facts: []Fact{f}, Rejected: err}
 }
 
-// decision is one step under way: a private copy of the state, and what was
-// decided so far.
+// decision is a decision in progress: a private copy of the state, and the outcome so far.
 type decision struct {
 	m     *Machine
 	now   Instant
@@ -112,7 +110,7 @@ func (d *decision) finish() Outcome {
 	return d.out
 }
 
-// apply branches on the op, after the races of forwarded commands are decided.
+// apply branches on the op, after it has checked whether a forwarded command is superseded.
 func (d *decision) apply(c *Command) *Error {
 	if d.superseded(c) {
 		return &Error{Code: CodeSuperseded, Msg: "a later command of this key was applied first"}
@@ -146,9 +144,9 @@ func (d *decision) apply(c *Command) *Error {
 // skew is how far two brokers' clocks may be apart.
 const skew = 1000 // ms
 
-// superseded says whether a forwarded command lost its race against one that
-// was appended later and applied first. Within the brokers' clock skew a
-// cancel wins (docs/operations/kafka.md).
+// superseded reports whether a command that was appended later has been applied before this
+// one, which was forwarded. Within the brokers' clock skew a cancel wins
+// (docs/operations/kafka.md).
 func (d *decision) superseded(c *Command) bool {
 	if !c.From.Forwarded || d.s == nil {
 		return false
@@ -161,14 +159,14 @@ func (d *decision) superseded(c *Command) bool {
 	case c.Op == OpCancel || c.Op == OpErase:
 		return false
 	case cancelled && c.From.Partition == d.s.Life.Partition:
-		return false // of one log: in its order
+		return false // from the same log, whose order counts
 	case cancelled:
 		return age >= -skew
 	}
 	return age > 0
 }
 
-// cancelled says that a cancel or an erase came last.
+// cancelled reports whether the last command was a cancel or an erase.
 func (s *State) cancelled() bool {
 	return s.Status == Cancelled || s.Status == Unknown || s.Status == Erased
 }
@@ -199,14 +197,14 @@ func (d *decision) addFact(f Fact) *Fact {
 	return &d.out.Facts[len(d.out.Facts)-1]
 }
 
-// addFactOf appends a fact about an occurrence: it is of what the occurrence was
-// fired with, whatever the trigger has become since.
+// addFactOf appends a fact about an occurrence. The fact has the content that the occurrence
+// was fired with, even if the trigger was replaced since.
 func (d *decision) addFactOf(l *Live, f Fact) *Fact {
 	f.Occurrence, f.Step, f.Attempt, f.HasStep = l.Occurrence, l.Step, l.Attempt, true
 	return d.ofContent(l, d.addFact(f))
 }
 
-// ofContent makes a fact one of an occurrence's content.
+// ofContent sets a fact's fields from the occurrence's content.
 func (d *decision) ofContent(l *Live, f *Fact) *Fact {
 	spec := d.content(l)
 	f.Channel, f.UserID, f.Corr = spec.ChannelOfStep(l.Step), spec.UserID, spec.CorrelationID
@@ -230,13 +228,13 @@ func (d *decision) addPlanFact(t FactType) *Fact {
 	})
 }
 
-// duplicate tells that a command changed nothing.
+// duplicate adds the fact that a command changed nothing.
 func (d *decision) duplicate(reason string) *Error {
 	d.addFact(Fact{Type: Duplicate, Reason: reason})
 	return nil
 }
 
-// end makes the state a done record, remembered until the horizon.
+// end makes the state a done record, kept for the horizon.
 func (d *decision) end(status Status) {
 	s := d.s
 	s.Status, s.Note = status, ""
@@ -249,15 +247,15 @@ func (d *decision) end(status Status) {
 	}
 }
 
-// trim drops what only a firing needs; what is left answers duplicates, late
-// cancels and reads.
+// trim drops what only a firing needs. The rest is enough for duplicates, late cancels and
+// reads.
 func (s *State) trim() {
 	s.Spec.Payload, s.Spec.Headers, s.Spec.Callback = nil, nil, nil
 	s.Trimmed = true
 }
 
-// deriveStatus derives the status of a living trigger after its series or its live
-// occurrences changed, and ends it when nothing is left to wait for.
+// deriveStatus derives the status of a living trigger from its series and live occurrences.
+// It ends a trigger that has nothing left to wait for.
 func (d *decision) deriveStatus() {
 	s := d.s
 	switch {
@@ -286,10 +284,10 @@ func (d *decision) complete() {
 	}
 }
 
-// Recurring says whether the trigger follows a rule or a list of dates.
+// Recurring reports whether the trigger has a rule or a list of dates.
 func (s *State) Recurring() bool { return s.Spec.When.Kind == WhenRecurrence }
 
-// waiting says whether an occurrence beside the series is yet to fire.
+// waiting reports whether a snoozed or run_now occurrence is still to fire.
 func (s *State) waiting() bool {
 	for i := range s.Live {
 		if s.Live[i].Kind == LiveSnoozed || s.Live[i].Kind == LiveRunNow {
@@ -323,7 +321,7 @@ func (s *State) Timers(buf []Timer) []Timer {
 	return buf
 }
 
-// timerName tells apart the timers of steps of one occurrence.
+// timerName is the timer's name. It differs for the steps of one occurrence.
 func (l *Live) timerName() string {
 	if l.Step == 0 {
 		return l.Occurrence
@@ -352,8 +350,8 @@ func (s *State) Next() Instant {
 	return next
 }
 
-// suffix is what a later life adds to its occurrence ids, so that they differ
-// from those of an earlier life within the horizon.
+// suffix is added to the occurrence ids of a later life, so that they differ from those of an
+// earlier life within the horizon.
 func (l Life) suffix() string {
 	if !l.Later {
 		return ""
@@ -375,7 +373,7 @@ func (s *State) firstFired(occurrence string) Instant {
 	return 0
 }
 
-// bare is an occurrence id without its life.
+// bare is an occurrence id without the life's suffix.
 func bare(occurrence string) string {
 	id, _, _ := strings.Cut(occurrence, "~")
 	return id

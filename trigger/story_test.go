@@ -23,6 +23,7 @@ import (
 //	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
+//	restart format=2          what that format of topic state does not hold is forgotten
 //	show                      the state, its keys and firings
 //
 // All take key=K (default k), brief (leave the states out) and sum (only how
@@ -66,6 +67,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.receipt(a)
 	case "repeat":
 		s.repeat(a)
+	case "restart":
+		st := *s.w.states[a.key()]
+		st.Erasure = Erasure{}
+		s.w.states[a.key()] = &st
 	case "show":
 		s.show(a.key())
 	default:
@@ -128,8 +133,8 @@ func (s *story) receipt(a args) {
 		a.t.Fatalf("%s: outcome %q", a.d.Pos, a.d.CmdArgs[0].Key)
 	}
 	r := &Receipt{
-		Postponed: -1, Outcome: outcome, Code: a.text("code"), RetryAfter: a.duration("retry_after"),
-		At: a.instant("at", s.w.now),
+		Postponed: -1, Outcome: outcome, Code: a.text("code"), Detail: a.text("detail"),
+		RetryAfter: a.duration("retry_after"), At: a.instant("at", s.w.now),
 	}
 	if f := s.receivable[k]; f != nil {
 		r.Occurrence, r.Step, r.Attempt, r.Channel = f.Occurrence, f.Step, f.Attempt, f.Channel
@@ -155,10 +160,13 @@ func (s *story) deadLetter(a args) *Fire {
 	if f := s.dead[a.key()]; f != nil && !a.has("occ") {
 		return f
 	}
-	spec := a.spec()
+	spec, revision := a.spec(), int64(1)
+	if a.has("revision") {
+		revision = a.number("revision")
+	}
 	return &Fire{
 		Key: a.key(), Spec: spec, Channel: spec.Channel, Occurrence: a.text("occ"), Attempt: int(a.number("attempt")),
-		Revision: 1, Nominal: a.instant("nominal", s.w.now),
+		Revision: revision, Nominal: a.instant("nominal", s.w.now),
 	}
 }
 

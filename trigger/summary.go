@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Summary is what the answer to a command tells of a trigger: its status and
-// revision, what is planned next, and what fired last. It has no content, and
-// shares no memory with s, so it can be kept when a record of 512 KiB has gone.
+// Summary has what the answer to a command shows: status and revision, the next planned
+// occurrence, and the last one that fired. It has no content and shares no memory with s, so
+// keeping it keeps no large record.
 func (s *State) Summary() *State {
 	out := &State{
 		Key: Key(strings.Clone(string(s.Key))), Status: s.Status, Revision: s.Revision, Seq: s.Seq, Hash: s.Hash,

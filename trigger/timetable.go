@@ -9,9 +9,9 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// Timetable turns local times and recurrences into instants with one release
-// of the tz database and the named calendars known at this offset. Another
-// release is another Timetable.
+// Timetable resolves local times and recurrences into instants. It has one release of the tz
+// database, and the named calendars as of an offset of topic control. Each release has a
+// Timetable of its own.
 type Timetable struct {
 	Zones     *calendar.Zones
 	Calendars map[string]calendar.DateSet // holiday sets by name
@@ -23,14 +23,14 @@ type Timetable struct {
 // maxRules bounds the compiled rules a partition keeps: about 2 KB each.
 const maxRules = 4096
 
-// ruleKey is what a compiled rule is a function of, in the common case.
+// ruleKey has what a compiled rule depends on, in the common case.
 type ruleKey struct {
 	recurrence, start, zone, until, gap, overlap string
 	count                                        int
 }
 
-// local resolves a wall time in a zone. Its identity is the wall time asked
-// for; Local is what clocks show then, which in a gap is later.
+// local resolves a wall time in a zone. The occurrence's id is the wall time asked for. Local
+// is what clocks show then, which is later if the time lies in a gap.
 func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	d, err := calendar.ParseDST(dst.Gap, dst.Overlap)
 	if err != nil {
@@ -47,8 +47,8 @@ func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	return occurrence{At: Instant(o.At), ID: o.ID(), Local: z.Wall(o.At).String() + "[" + zone + "]"}, nil
 }
 
-// sameWall is when clocks in zone to show what those in zone from show at; if
-// they skip that, the millisecond before they do.
+// sameWall is when clocks in zone to show the wall time that zone from has at the instant at.
+// If zone to skips that wall time, it is the millisecond before the gap.
 func (t *Timetable) sameWall(at Instant, from, to string) Instant {
 	a, err := t.Zones.Lookup(cmp.Or(from, "UTC"))
 	if err != nil {
@@ -66,9 +66,9 @@ func (t *Timetable) sameWall(at Instant, from, to string) Instant {
 	return Instant(there)
 }
 
-// instantOf is when clocks in a zone show the wall time an occurrence is named
-// by; in an overlap, for the first time; in a gap, moved by it. ok is false if
-// it is named otherwise.
+// instantOf is when clocks in a zone show the wall time in an occurrence's id. In an overlap
+// that is the first time; in a gap it is later by the gap. ok is false if the id is no wall
+// time.
 func (t *Timetable) instantOf(occurrence, zone string) (at Instant, ok bool) {
 	return t.named(occurrence, zone, (*calendar.Zone).ResolveFirst)
 }
@@ -90,7 +90,7 @@ func (t *Timetable) named(occurrence, zone string, resolve func(*calendar.Zone, 
 	return Instant(resolve(z, w)), true
 }
 
-// wallOf spells a start that is an instant as the wall time it is in a zone.
+// wallOf converts a start that is an instant into the wall time in a zone.
 func (t *Timetable) wallOf(start, zone string) string {
 	at, err := calendar.ParseInstant(start)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *Timetable) wallOf(start, zone string) string {
 // occurrence is one resolved occurrence.
 type occurrence struct {
 	At    Instant
-	ID    string // wall time, or instant for elapsed time
+	ID    string // wall time, or the instant for rules of elapsed time
 	Local string // 2026-11-20T09:00:00[America/New_York], local-time triggers only
 }
 
@@ -116,9 +116,8 @@ type rule struct {
 	zone string
 }
 
-// compile checks and compiles the recurrence of w, of a tenant's trigger. start,
-// the fixed start of a plan whose phase is to be kept, stands in for the caller's
-// own.
+// compile checks and compiles the recurrence of w for a tenant. start replaces the start in
+// w: it is the resolved start of a plan, so that the phase stays.
 func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, *Error) {
 	if w.Start != "" {
 		start = w.Start
@@ -138,8 +137,8 @@ func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, 
 	return rule{r, w.Zone}, nil
 }
 
-// allowed holds a rule that somebody asks for against the tenant's shortest
-// period. One that was accepted goes on whatever the limit is by now.
+// allowed refuses a new rule with a shorter period than the tenant may have. Rules that were
+// accepted before go on, whatever the limit is now.
 func (t *Timetable) allowed(r rule, tenant string) *Error {
 	least := defaultMinPeriod
 	if t.MinPeriod != nil {
@@ -155,7 +154,7 @@ func (t *Timetable) allowed(r rule, tenant string) *Error {
 const defaultMinPeriod = time.Minute
 
 func (t *Timetable) spec(w *When, tenant, start string, from Instant) calendar.Spec {
-	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the words
+	d, _ := calendar.ParseDST(w.DST.Gap, w.DST.Overlap) // topics has checked the values
 	s := calendar.Spec{
 		Recurrence: w.Recurrence, Start: start, Zone: w.Zone, Include: w.Include, Exclude: w.Exclude,
 		Until: w.Until, Count: w.Count, DST: d, Append: int64(from), Limits: calendar.Limits{MinPeriod: -1},
@@ -170,7 +169,7 @@ func (t *Timetable) spec(w *When, tenant, start string, from Instant) calendar.S
 	return s
 }
 
-// keep remembers a compiled rule; a full table begins anew.
+// keep caches a compiled rule. A full cache is emptied first.
 func (t *Timetable) keep(key ruleKey, r *calendar.Rule) {
 	if t.rules == nil || len(t.rules) >= maxRules {
 		t.rules = make(map[ruleKey]*calendar.Rule)
@@ -182,8 +181,8 @@ func (t *Timetable) keep(key ruleKey, r *calendar.Rule) {
 // can name it: names in triggers have no '/'.
 func OwnCalendar(tenant, name string) string { return tenant + "/" + name }
 
-// Calendar is what a trigger of a tenant means by a name: the tenant's own
-// calendar, else the one for all tenants.
+// Calendar resolves a calendar's name for a tenant: its own calendar, else the one for all
+// tenants.
 func (t *Timetable) Calendar(tenant, name string) (calendar.DateSet, bool) {
 	if set, own := t.Calendars[OwnCalendar(tenant, name)]; own {
 		return set, true
@@ -195,7 +194,7 @@ func (t *Timetable) Calendar(tenant, name string) (calendar.DateSet, bool) {
 	return set, ok
 }
 
-// missing says which of a trigger's calendars are not there.
+// missing lists those of a trigger's calendars that do not exist.
 func (t *Timetable) missing(c *Calendars, tenant string) string {
 	if c != nil {
 		for _, name := range c.Names {
@@ -233,7 +232,7 @@ func (r rule) missed(after, until Instant) (count int, last occurrence) {
 	return n, r.spell(l)
 }
 
-// fromCalendar carries calendar's errors over: their codes are the contract's.
+// fromCalendar converts an error of package calendar. The codes are the same.
 func fromCalendar(err error) *Error {
 	var e *calendar.Error
 	if errors.As(err, &e) {
@@ -242,8 +241,7 @@ func fromCalendar(err error) *Error {
 	return &Error{Code: CodeInvalid, Msg: err.Error()}
 }
 
-// Fork is a Timetable of the same release with compiled rules of its own: one
-// for each goroutine that decides.
+// Fork is a Timetable of the same release with a cache of its own. Each goroutine needs one.
 func (t *Timetable) Fork() *Timetable {
 	return &Timetable{Zones: t.Zones, Calendars: t.Calendars, MinPeriod: t.MinPeriod}
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // Planned is an occurrence that will fire if nothing changes.
 type Planned struct {
-	At         Instant // when it goes, jitter of the next one included
+	At         Instant // when it fires; for the next one with its jitter
 	Nominal    Instant
 	Occurrence string
 	Local      string // local-time triggers only
@@ -31,9 +31,9 @@ func (t *Timetable) Upcoming(s *State, n int, until Instant) []Planned {
 	return out[:min(n, len(out))]
 }
 
-// Walk calls f for what s will fire until f returns false: first what waits and the
-// planned occurrence, then those that follow it, none of which is after until (0: no
-// such bound). It computes each when it is asked for.
+// Walk calls f for each occurrence that s will fire, until f returns false: first the snoozed
+// and planned ones, then those that follow, up to until (0: no bound). It computes them one
+// by one.
 func (t *Timetable) Walk(s *State, until Instant, f func(p Planned, followed bool) bool) {
 	if s.Status.Finished() {
 		return
@@ -79,8 +79,8 @@ func (t *Timetable) follow(s *State, until Instant, f func(Planned) bool) {
 	}
 }
 
-// Nominal is the instant of the planned occurrence; where nothing is planned
-// any more, that of the last one that fired. 0: nothing ever was.
+// Nominal is the instant of the planned occurrence, or, without one, of the last that fired.
+// It is 0 if there never was one.
 func (s *State) Nominal() Instant {
 	if s.Series.At != 0 {
 		return s.Series.At
@@ -91,7 +91,7 @@ func (s *State) Nominal() Instant {
 	return 0
 }
 
-// NextFire is Next as callers are told it: 0 while the trigger is paused.
+// NextFire is Next as answers show it: 0 while the trigger is paused.
 func (s *State) NextFire() Instant {
 	if s.Status == Paused {
 		return 0

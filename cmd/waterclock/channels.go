@@ -23,7 +23,7 @@ func newChannelsList(a *app) *cobra.Command {
 has a due topic. It asks the API at --url, as an operator.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			from, err := a.channelsAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ anew. It asks the API at --url, as an operator.`,
 		Example: "  waterclock channels remove typo",
 		Args:    argsBetween(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := a.channelsAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -69,8 +69,8 @@ anew. It asks the API at --url, as an operator.`,
 	}
 }
 
-// channelsAPI is the API, which alone knows which triggers name a channel.
-func (a *app) channelsAPI() (*api, error) {
+// httpAPI is the API, for what owners or the history have to be asked.
+func (a *app) httpAPI() (*api, error) {
 	c, err := a.config(false)
 	if err != nil {
 		return nil, err

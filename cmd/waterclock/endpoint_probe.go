@@ -31,7 +31,7 @@ if there was no connection or no 2xx answer.`,
 			"  waterclock endpoints test https://hooks.example.com/in --send --tenant acme -o json",
 		Args: argsBetween(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := a.channelsAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}

@@ -25,7 +25,7 @@ uses the API at --url and needs an operator's key.`,
 			"  waterclock endpoints list -o json --jq '.[] | select(.state==\"open\")'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			from, err := a.channelsAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}

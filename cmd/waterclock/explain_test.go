@@ -191,6 +191,7 @@ func TestEventsInWords(t *testing.T) {
 		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
 		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
 		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},
+		{`{"type":"trigger.failed"}`, "failed: its only occurrence could not be delivered"},
 	} {
 		var e topics.Event
 		if err := json.Unmarshal([]byte(row.event), &e); err != nil {
@@ -199,6 +200,14 @@ func TestEventsInWords(t *testing.T) {
 		if got := inWords(&e); got != row.want {
 			t.Errorf("%s\n got %q\nwant %q", row.event, got, row.want)
 		}
+	}
+}
+
+// What a breaker holds back has not failed: it waits, as what is retried does.
+func TestExplainWaiting(t *testing.T) {
+	got := liveWords(map[string]any{"kind": "retry", "occurrence": "o", "at": "2026-11-20T14:00:00.000Z"})
+	if want := "o waits to be sent again at 2026-11-20T14:00:00.000Z"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -37,7 +37,7 @@ func liveWords(o map[string]any) string {
 	words := map[string]string{
 		"snoozed":    "%s was snoozed and fires at %s",
 		"in_flight":  "%s is in flight: the engine waits for a receipt until %s",
-		"retry":      "%s failed and is tried once more at %s",
+		"retry":      "%s waits to be sent again at %s",
 		"run_now":    "%s was asked for by run and fires at %s",
 		"escalating": "%s goes to the next step of its escalation at %s",
 	}[cell(o["kind"])]
@@ -129,6 +129,8 @@ func inWords(e *topics.Event) string {
 	case trigger.Registered, trigger.Replaced:
 		return fmt.Sprintf("%s for %s by %s", strings.TrimPrefix(e.Type, "trigger."), or(e.LocalTime, e.ScheduledAt),
 			or(e.Source, "somebody"))
+	case trigger.FailedFact:
+		return "failed: its only occurrence could not be delivered"
 	}
 	if words := deliveryWords(e); words != "" {
 		return words

@@ -43,7 +43,7 @@ var jsonArgs = []string{
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
-	"config show", "config validate", "version",
+	"reconcile", "config show", "config validate", "version",
 }
 
 // TestEveryVerbSpeaksJSON runs each verb there is with -o json and with --jq

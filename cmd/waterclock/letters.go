@@ -78,7 +78,7 @@ history.`,
 				return err
 			}
 			given["status"] = status
-			from, err := a.lettersAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func newLettersShow(a *app) *cobra.Command {
 		Example: "  waterclock dead-letters show hold-8c4",
 		Args:    oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := a.lettersAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -177,7 +177,7 @@ API at --url. The exit code is 1 if some were refused.`,
 			if err != nil {
 				return err
 			}
-			from, err := a.lettersAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -240,17 +240,6 @@ func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[stri
 		list = append(list, one)
 	}
 	return list, nil
-}
-
-func (a *app) lettersAPI() (*api, error) {
-	c, err := a.config(false)
-	if err != nil {
-		return nil, err
-	}
-	if err := needAPI(c); err != nil {
-		return nil, err
-	}
-	return newAPI(c), nil
 }
 
 // fetchLetters reads pages until there are enough; 0 is all.

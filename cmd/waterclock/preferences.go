@@ -30,7 +30,7 @@ at --url.`,
 		Example: "  waterclock preferences get u_81 -o json > u_81.json",
 		Args:    argsBetween(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from, err := a.channelsAPI()
+			from, err := a.httpAPI()
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ follow_user: their wall times stay. It asks the API at --url.`,
 			if !json.Valid(content) {
 				return usagef("%s: this is not JSON; write one object, such as {\"locale\":\"de\"}", file)
 			}
-			to, err := a.channelsAPI()
+			to, err := a.httpAPI()
 			if err != nil {
 				return err
 			}

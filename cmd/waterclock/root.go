@@ -57,6 +57,7 @@ var verbs = []struct {
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},
+	{groupOperate, newReconcile},
 	{groupOperate, newTZData},
 	{groupOperate, newHistory},
 	{groupOperate, newBench},

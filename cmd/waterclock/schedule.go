@@ -59,7 +59,7 @@ func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
 	fs.StringVar(&f.data, "data", "", "payload: `JSON`, @file, or - for standard input")
 	fs.StringVar(&f.callback, "callback-url", "", "`URL` to post to, on channel webhook")
 	fs.StringVar(&f.escalation, "escalation", "",
-		"`STEPS` until somebody reacts: push,5m:sms,10m:email, each so long after the one before")
+		"`STEPS` until somebody reacts: push,5m:sms,10m:email, each this long after the step before")
 	fs.StringArrayVar(&f.tags, "tag", nil, "label, `name=value`; may be repeated")
 	fs.StringArrayVar(&f.headers, "header", nil, "header of the due event, `name=value`; may be repeated")
 	fs.BoolVar(&f.waitForTheFiring, "wait", false, "wait until it fires and print that event")

@@ -20,6 +20,10 @@ type shelves struct {
 	visited atomic.Int64
 }
 
+func (s *shelves) Reconcile(context.Context, int32, bool) (Reconciled, error) {
+	return Reconciled{}, nil
+}
+
 func (s *shelves) ScanUser(_ context.Context, p int32, tenant, user string, after UserCursor,
 	f func(UserCursor, *trigger.State) bool,
 ) error {

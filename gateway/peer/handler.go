@@ -22,6 +22,7 @@ import (
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
 //	partitions             PartitionStatus of every partition of the instance
+//	reconcile?partition&dry  Reconciled; the only one that may write
 //	calendar-use?partition&tenant&calendar&channel   Use
 const internalPath = "/internal/v1/"
 
@@ -89,6 +90,7 @@ var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) er
 	"partitions": (*handler).partitions,
 
 	"calendar-use": (*handler).calendarUse,
+	"reconcile":    (*handler).reconcile,
 }
 
 // lateWriter knows whether an answer has begun: then an error can only break

@@ -50,7 +50,7 @@ func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (Own
 }
 
 func (t *ownerTable) read(partition int32) (OwnerRecord, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), SearchTimeout)
 	defer cancel()
 	who, err := t.lookup(ctx, partition)
 	if err != nil {

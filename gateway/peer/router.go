@@ -7,6 +7,7 @@
 //	owner.go      Owner: what an engine answers, and what a partition says of itself
 //	find.go       lists: the share of each partition, pages joined
 //	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
+//	reconcile.go  what does not agree in a partition
 //	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question
 //	client.go     asks another instance      handler.go  answers one
@@ -53,11 +54,11 @@ type Router struct {
 	peer       *client
 }
 
-// Patience is how long a partition that has moved is searched for. Its owner is
+// SearchTimeout is how long a partition that has moved is searched for. Its owner is
 // read from topic state every searchEvery.
 const (
-	Patience    = time.Second
-	searchEvery = 25 * time.Millisecond
+	SearchTimeout = time.Second
+	searchEvery   = 25 * time.Millisecond
 )
 
 // Config is what a Router needs to know.
@@ -82,7 +83,7 @@ func NewRouter(c Config) *Router {
 
 // Get is Owner.Get for any trigger.
 func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
-	err = r.ask(ctx, r.PartitionOf(key), Patience,
+	err = r.ask(ctx, r.PartitionOf(key), SearchTimeout,
 		func() error { s, err = r.own.Get(ctx, key); return err },
 		func(addr string) error { s, err = r.peer.get(ctx, addr, key); return err })
 	return s, err
@@ -124,7 +125,7 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 		if !wants(p) {
 			return nil
 		}
-		return r.ask(ctx, p, Patience,
+		return r.ask(ctx, p, SearchTimeout,
 			func() error { pages[p], err = find(ctx, r.own, p, q); return err },
 			func(addr string) error {
 				pages[p], err = r.peer.find(ctx, addr, p, q)
@@ -149,7 +150,7 @@ func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func()
 	g.SetLimit(forecastAtOnce)
 	for p := range r.partitions {
 		g.Go(func() (err error) {
-			err = r.ask(ctx, p, Patience,
+			err = r.ask(ctx, p, SearchTimeout,
 				func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
 				func(addr string) error {
 					all[p], err = r.peer.forecast(ctx, addr, p, &q)
@@ -185,7 +186,7 @@ func (r *Router) Partitions(ctx context.Context) []PartitionStatus {
 
 // askOwners folds in what other instances say of themselves.
 func (r *Router) askOwners(ctx context.Context, all []PartitionStatus) {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, SearchTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	asked := map[string]bool{r.self: true}
@@ -253,11 +254,11 @@ func (r *Router) each(ctx context.Context, f func(context.Context, int32) error)
 }
 
 // ask tries this process, then the owner that topic state names. While all say
-// that they are not the owner it asks again, for at most patience.
+// that they are not the owner it asks again, for at most timeout.
 func (r *Router) ask(
-	ctx context.Context, partition int32, patience time.Duration, local func() error, remote func(addr string) error,
+	ctx context.Context, partition int32, timeout time.Duration, local func() error, remote func(addr string) error,
 ) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	fresh := false
 	for {
 		err := error(ErrNoOwner)

@@ -47,7 +47,7 @@ func (r *Router) ChannelUse(ctx context.Context, tenant, name string) (Use, erro
 func (r *Router) use(ctx context.Context, tenant string, name named) (sum Use, err error) {
 	all := make([]Use, r.partitions)
 	err = r.each(ctx, func(ctx context.Context, p int32) (err error) {
-		return r.ask(ctx, p, Patience,
+		return r.ask(ctx, p, SearchTimeout,
 			func() error { all[p], err = use(ctx, r.own, p, tenant, name); return err },
 			func(addr string) error { all[p], err = r.peer.use(ctx, addr, p, tenant, name); return err })
 	})

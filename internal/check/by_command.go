@@ -176,6 +176,7 @@ func (t *life) effect(c *command, e *event) {
 		t.dropLive()
 		if e.kind == evErased {
 			t.reg, t.body, t.idem = nil, nil, nil
+			t.erasure = &erasure{at: c.first, lives: map[location]bool{}}
 		}
 	case evTooLate:
 		if e.reason == "in_flight" {
@@ -228,6 +229,7 @@ func (t *life) redrive(c *command, e *event) {
 	}
 	if t.status == cancelled {
 		t.begun, t.later = c.first, true
+		t.erasure.begin(c.first)
 		t.done, t.went = map[string]bool{}, map[string]bool{}
 	}
 }
@@ -246,16 +248,24 @@ func (t *life) expectRedrive(c *command) []string {
 	}
 	name := strings.TrimPrefix(c.dueID, t.key+"@")
 	name = name[:max(0, strings.LastIndexByte(name, '#'))]
+	closed, sure := t.erasure.closes(name)
+	if closed && sure {
+		return []string{refused("not_found")}
+	}
 	if l := t.liveOf(name); l != nil && l.attempt > 0 && !l.gone && !finished(t.status) {
 		return []string{evDuplicate}
 	}
 	if r := t.redriven[name]; r != nil && r.from >= c.attempt {
 		return []string{evDuplicate, evRedriven} // which, the horizon decides
 	}
+	expected := []string{evRedriven}
 	if t.plan.has {
-		return []string{evRedriven, evDuplicate}
+		expected = append(expected, evDuplicate)
 	}
-	return []string{evRedriven}
+	if closed {
+		expected = append(expected, refused("not_found"))
+	}
+	return expected
 }
 
 func (t *life) register(c *command) {
@@ -264,8 +274,9 @@ func (t *life) register(c *command) {
 	t.reset()
 	t.seq, t.revision, t.status, t.changed = was.seq, was.revision, was.status, was.changed
 	t.idem, t.newest, t.heard = was.idem, was.newest, was.heard
-	t.redriven = was.redriven
+	t.redriven, t.erasure = was.redriven, was.erasure
 	t.begun, t.later = c.first, later
+	t.erasure.begin(c.first)
 	t.reg, t.body, t.when, t.appended = c, c, c.when, c.appended
 	t.setPlan(c.appended)
 }

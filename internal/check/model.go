@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,7 @@ type model struct {
 	plan     plan
 	live     map[string]*live     // occurrences off the plan, and in flight
 	redriven map[string]*redriven // by whole name: of whatever life
+	erasure  *erasure             // the last erase; nil: none is remembered
 	done     map[string]bool      // names that were decided in this life
 	went     map[string]bool      // and of these, what fired
 	lastWent []int64              // when the last 16 firings of this life went out, oldest first
@@ -88,6 +90,38 @@ type redriven struct {
 	live
 	from int   // the attempt that died
 	at   int64 // when
+}
+
+// erasure is an erase, and the lives after it. Dead letters of no other life can be
+// redriven.
+type erasure struct {
+	at    location
+	lives map[location]bool
+}
+
+// begin notes that a life begins.
+func (e *erasure) begin(at location) {
+	if e != nil {
+		e.lives[at] = true
+	}
+}
+
+// closes reports whether the erase ended the life of an occurrence. sure is false if the
+// life began on another log than that of the erase and is not known: it may have been
+// forgotten before the erase, and nothing tells which came first.
+func (e *erasure) closes(occurrence string) (closed, sure bool) {
+	if e == nil {
+		return false, true
+	}
+	_, mark := base(occurrence)
+	if mark == "" {
+		return true, true
+	}
+	var at location
+	if n, err := fmt.Sscanf(mark, "%d-%d", &at.partition, &at.offset); n != 2 || err != nil {
+		return true, true
+	}
+	return !e.lives[at], at.partition == e.at.partition
 }
 
 type idemKey struct {

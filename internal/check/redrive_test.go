@@ -124,3 +124,38 @@ func TestRedriven(t *testing.T) {
 		})
 	}
 }
+
+// TestErasedStaysClosed: a dead letter from before an erase is not redriven in the next
+// life, whether or not it was before; one from after it is. A restart forgets nothing of it.
+func TestErasedStaysClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &redriving{t, sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-push"}})}
+		r.w.Start("a")
+		r.w.AwaitOwners()
+		r.dead("k", "")
+		r.send("k", `{"op":"erase"}`)
+		r.redrive("k")
+		r.send("k", `{"op":"register","delay":"1h","channel":"r-push","payload":"new"}`)
+		r.redrive("k")
+		r.w.Kill("a")
+		r.w.SetDisk("a", nil)
+		r.w.Start("a")
+		r.w.AwaitOwners()
+		r.redrive("k")
+		r.send("k", `{"op":"cancel"}`)
+		r.redrive("k")
+		if due := r.w.Dump(r.w.Names.Due("r-push")); len(due) != 1 {
+			t.Errorf("%d due events, want that from before the erase alone", len(due))
+		}
+		r.dead("k", "")
+		r.redrive("k")
+		due := r.w.Dump(r.w.Names.Due("r-push"))
+		if last := due[len(due)-1]; len(due) != 3 || pipelinetest.Header(last, "ce_wcattempt") != "2" {
+			t.Errorf("%d due events, the last is attempt %s; want what died after the erase to go out again",
+				len(due), pipelinetest.Header(last, "ce_wcattempt"))
+		}
+		for _, v := range r.w.Verify().Violations {
+			t.Error(v.String())
+		}
+	})
+}

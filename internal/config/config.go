@@ -71,6 +71,7 @@ type Config struct {
 	Log       Log
 	Tracing   Tracing
 	Reload    Reload
+	Reconcile Reconcile
 
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel
@@ -106,6 +107,9 @@ type SASL struct {
 	User      string
 	Password  string
 }
+
+// Reconcile is how often timers, states and rows are compared; 0 is never.
+type Reconcile struct{ Interval time.Duration }
 
 // Admin is the listener of /healthz, /readyz and /metrics beyond loopback.
 type Admin struct{ Listen string }

@@ -427,6 +427,13 @@ var sections = []section{
 				"only a write that fails counts.",
 		},
 		{
+			Key: "reconcile.interval", Default: "1h", Max: "168h",
+			into: func(c *Config, _ string) any { return &c.Reconcile.Interval },
+			Doc: "How often an engine compares the timers of its partitions with the triggers' states, and the rows " +
+				"of the history with both, where it has one. It mends what differs and counts it in " +
+				"`waterclock_reconcile_leaks_total`. `0s`: only `waterclock reconcile` does.",
+		},
+		{
 			Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
 			into: func(c *Config, _ string) any { return &c.Memory.Limit },
 			Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +

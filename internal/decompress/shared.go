@@ -17,13 +17,13 @@ type Shared struct {
 	bound   *Bound
 	most    int64
 	held    atomic.Int64
-	patient time.Duration
+	maxWait time.Duration
 	pause   time.Duration
 }
 
-// sharedPatience is how long a batch waits for room before the client hears
+// sharedMaxWait is how long a batch waits for room before the client hears
 // ErrLater: batches of the same fetch are given back only with it.
-const sharedPatience = time.Second
+const sharedMaxWait = time.Second
 
 // leastShared is what is too small to be counted: a client has at most some
 // hundred batches of a fetch.
@@ -32,7 +32,7 @@ const leastShared = 16 << 10
 // Shared makes one; it holds as much as the process may hold of large batches.
 func (b *Bound) Shared() *Shared {
 	return &Shared{
-		bound: b, most: int64(shares * b.batch), patient: sharedPatience, pause: 100 * time.Millisecond,
+		bound: b, most: int64(shares * b.batch), maxWait: sharedMaxWait, pause: 100 * time.Millisecond,
 	}
 }
 
@@ -42,7 +42,7 @@ func (s *Shared) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 		return src, nil
 	}
 	for begun := time.Now(); s.held.Load() > s.most-int64(s.bound.batch); time.Sleep(s.pause) {
-		if time.Since(begun) > s.patient {
+		if time.Since(begun) > s.maxWait {
 			return nil, ErrLater
 		}
 		runtime.GC() // what was held may be garbage, and nobody else knows that we wait for it

@@ -166,19 +166,5 @@ func (b *httpRun) usage() (cpu time.Duration, rss int64) {
 	if b.child == nil {
 		return 0, 0
 	}
-	dir := fmt.Sprintf("/proc/%d/", b.child.Process.Pid)
-	stat, err := os.ReadFile(dir + "stat")
-	if err != nil {
-		return 0, 0
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
-	f := strings.Fields(rest)
-	if len(f) < 22 {
-		return 0, 0
-	}
-	number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
-	return time.Duration(number(11)+number(12)) * (time.Second / clockTicks), number(21) * int64(os.Getpagesize())
+	return usageOf(b.child.Process.Pid)
 }
-
-// clockTicks is USER_HZ, 100 on every Linux Go runs on.
-const clockTicks = 100

@@ -11,6 +11,9 @@
 //	http_server.go  the server under test, and the bare handler that it is compared with
 //	http_client.go an HTTP client that costs next to nothing
 //	webhook.go    the webhook worker in another process: callbacks/s and what they cost
+//	breaker.go    others' calls while very many due events wait behind an open breaker
+//	redrive.go    very many dead letters tried again
+//	child.go      a process of this program, and what it uses
 //	tools.go      payloads, clients, quantiles, CPU and memory
 package loadtest
 

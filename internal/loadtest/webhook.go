@@ -273,14 +273,10 @@ func (b *webhookRun) launch() error {
 	if err != nil {
 		return err
 	}
-	c := b.Config
-	args := []string{
-		"serve", "--roles", "webhook", "--listen", listen,
-		"--data-dir", filepath.Join(b.dir, "worker"), "--log-level", "error", "--brokers", strings.Join(c.Brokers, ","),
-		"--set", "topics.prefix=" + c.Topics.Prefix, "--set", "group=" + c.Group,
-		"--set", "topics.partitions=" + strconv.Itoa(c.Topics.Partitions),
-		"--set", "webhook.allow=" + strings.Join(b.urls, ","),
-	}
+	args := append([]string{
+		"serve", "--roles", "webhook", "--listen", listen, "--data-dir", filepath.Join(b.dir, "worker"),
+		"--log-level", "error",
+	}, b.settings()...)
 	if b.o.Rate == 0 { // no engine sends again what a full endpoint postpones
 		args = append(args, "--set", "webhook.endpoint_waiting=10000")
 	}
@@ -288,6 +284,17 @@ func (b *webhookRun) launch() error {
 	b.worker.Env = append(os.Environ(), "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	b.worker.Stderr = os.Stderr
 	return b.worker.Start()
+}
+
+// settings are those of our processes.
+func (b *webhookRun) settings() []string {
+	c := b.Config
+	return []string{
+		"--brokers", strings.Join(c.Brokers, ","),
+		"--set", "topics.prefix=" + c.Topics.Prefix, "--set", "group=" + c.Group,
+		"--set", "topics.partitions=" + strconv.Itoa(c.Topics.Partitions),
+		"--set", "webhook.allow=" + strings.Join(b.urls, ","),
+	}
 }
 
 // await waits until every event was called back, or nothing comes any more.

@@ -37,6 +37,7 @@ type Metrics struct {
 	hold        prometheus.Histogram
 	restore     *prometheus.GaugeVec
 	evicted     prometheus.Counter
+	leaks       prometheus.Counter
 	historyLag  *prometheus.GaugeVec
 	historyStop *prometheus.GaugeVec
 	letterLag   *prometheus.GaugeVec
@@ -108,11 +109,13 @@ func New() *Metrics {
 		"code")
 	m.timeouts = counterVec("receipt_timeouts_total",
 		"Due events that got no receipt within receipt_timeout, by channel.", "channel")
+	m.leaks = counter("reconcile_leaks_total",
+		"Timers that did not agree with the state of their trigger; expected: 0.")
 	m.limit = prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
 	})
-	m.Registry.MustRegister(m.build, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop)
+	m.Registry.MustRegister(m.build, m.leaks, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -231,6 +234,9 @@ func (m *Metrics) PendingLimit(triggers int) {
 	}
 	m.limit.Set(float64(triggers))
 }
+
+// Leaked counts timers that did not agree with their states.
+func (m *Metrics) Leaked(n int) { m.leaks.Add(float64(n)) }
 
 // QuotaRejected counts a tenant's request over a limit.
 func (m *Metrics) QuotaRejected(limit string) { m.quota.WithLabelValues(limit).Inc() }

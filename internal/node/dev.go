@@ -112,6 +112,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("history", n.runHistory)
 	life.start("letters", n.runLetters)
 	life.start("engine", n.engine.Run)
+	n.startReconcile(life)
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)
 	}

@@ -48,7 +48,7 @@ func (n *node) openGateway() (err error) {
 	}
 	n.boundReads(&o)
 	if n.engine != nil {
-		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress}, n.engine.Timetable
+		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress, n.reconcile}, n.engine.Timetable
 	}
 	if n.ownBroker {
 		o.NoRoom = n.noRoom

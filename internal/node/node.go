@@ -14,6 +14,7 @@
 //	webhook.go          the webhook role
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
+//	reconcile.go        compares timers, states and rows of the history, once an hour
 //	settings.go         converts settings for package pipeline
 //	reload.go           keys, certificates and secrets that change while the process runs
 //	datadir.go          the data directory, and the identity that it keeps

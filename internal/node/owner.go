@@ -16,6 +16,8 @@ import (
 type engineOwner struct {
 	e       *engine.Engine
 	address string // of the internal listener
+
+	reconcile func(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error)
 }
 
 func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
@@ -41,6 +43,11 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 		func(at statestore.UserCursor, s *trigger.State) bool {
 			return f(peer.UserCursor(at), s)
 		}))
+}
+
+func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {
+	r, err := o.reconcile(ctx, partition, dry)
+	return r, left(err)
 }
 
 // left converts the error of a read during which the partition moved: another instance has

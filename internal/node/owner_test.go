@@ -20,7 +20,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	w.SendAll(200, func(i int) (string, string) {
 		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
 	})
-	own := engineOwner{n.Engine, ""}
+	own := engineOwner{e: n.Engine}
 	seen := 0
 	leave := func() bool {
 		if seen++; seen == 1 {

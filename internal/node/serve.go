@@ -71,6 +71,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	}
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)
+		n.startReconcile(life)
 	}
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)

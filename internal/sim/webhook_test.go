@@ -300,3 +300,116 @@ func TestRetriesRaced(t *testing.T) {
 		w.CheckInvariants()
 	})
 }
+
+// killer kills a node at the next step of a name, once it is armed and a time has come.
+type killer struct {
+	pipeline.NoListener
+	kill func()
+
+	mu   sync.Mutex
+	step pipeline.Step // "": not armed
+	from time.Time
+}
+
+func (k *killer) arm(step pipeline.Step, from time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.step, k.from = step, from
+}
+
+func (k *killer) armed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.step != ""
+}
+
+func (k *killer) Step(_ int32, step pipeline.Step) {
+	k.mu.Lock()
+	hit := k.step == step && !time.Now().Before(k.from)
+	if hit {
+		k.step = ""
+	}
+	k.mu.Unlock()
+	if hit {
+		k.kill()
+	}
+}
+
+// TestEngineKilledAtEveryStep: the engine is killed at each step of the turn that takes
+// the receipt of an attempt, and at each step of the turn that sends the next one.
+// Each attempt is called once, numbered, under one webhook-id, and not before its time.
+func TestEngineKilledAtEveryStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait, takes = 40 * time.Second, time.Second
+		steps := []pipeline.Step{
+			pipeline.StepPoll, pipeline.StepBegin, pipeline.StepApply, pipeline.StepAdvance, pipeline.StepEmit,
+			pipeline.StepFlush, pipeline.StepEnd, pipeline.StepCommitted, pipeline.StepStored,
+		}
+		last := 2*len(steps) + 1
+		h := &hooks{answer: func(_, _ string, attempt int) (int, time.Duration) {
+			if attempt >= last {
+				return 200, takes
+			}
+			return 500, takes
+		}}
+		w := sim.New(t, sim.Options{Seed: 1, Partitions: 1, Channels: []string{webhook.Channel}})
+		k := &killer{kill: func() { w.Kill("a") }}
+		launch := func() {
+			w.Start("a", func(o *pipeline.Options) {
+				o.Listener = k
+				o.Channels = hooked{pipelinetest.Channels{Names: w.Names}}
+				o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
+			})
+			w.AwaitOwners()
+		}
+		launch()
+		startHooks(t, w, h)
+		retry := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%q,", wait), last), ",")
+		w.SendFree(0, "k", `{"op":"register","delay":"1m","channel":"webhook","callback":{"url":"https://a.example/",`+
+			`"retry":[`+retry+`]}}`)
+		called := func(n int) time.Time {
+			t.Helper()
+			for deadline := time.Now().Add(10 * time.Minute); len(h.of("k")) < n; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("attempt %d did not come: %v", n, h.of("k"))
+				}
+			}
+			return h.of("k")[n-1].at
+		}
+		killed := func(step pipeline.Step) {
+			t.Helper()
+			for deadline := time.Now().Add(5 * time.Minute); k.armed(); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("no turn came to step %s", step)
+				}
+			}
+			launch()
+		}
+		attempt := 1
+		for _, step := range steps {
+			at := called(attempt)
+			k.arm(step, at.Add(takes)) // the receipt comes
+			killed(step)
+			at = called(attempt + 1)
+			k.arm(step, at.Add(takes+wait-time.Millisecond)) // the attempt after that goes out
+			killed(step)
+			attempt += 2
+		}
+		called(last)
+		time.Sleep(time.Hour)
+		before := hook{}
+		for i, c := range h.of("k") {
+			if c.attempt != i+1 || i > 0 && c.id != before.id {
+				t.Errorf("call %d is attempt %d of %s, after %+v", i+1, c.attempt, c.id, before)
+			}
+			if gap := c.at.Sub(before.at); i > 0 && gap < wait {
+				t.Errorf("attempt %d came %v after the one before, want %v", c.attempt, gap, wait)
+			}
+			before = c
+		}
+		if before.attempt != last {
+			t.Errorf("the last attempt was %d, want %d", before.attempt, last)
+		}
+		w.CheckInvariants()
+	})
+}

@@ -22,6 +22,36 @@
 // The leader of commands is. Its answer counts for what is due up to the moment before the
 // question, and no later.
 //
+// # How a cancel could be missed
+//
+// A cancel that stands on its right partition before the due time, forwarded or not, could
+// be missed in these ways. What excludes each:
+//
+//   - It is appended after the question. The answer counts only for what was due when the
+//     clock was read, before the question (clock_set_back.txt; mutant: the clock read after).
+//   - The clock was ahead then, and was set back. The answer is forgotten, also if nothing
+//     is due when it is set back (clock_set_back_unnoticed.txt). By itself the clock is at
+//     most a second ahead of the brokers' (pipeline/clock.go), also while a partition opens
+//     (TestOpensWithoutTheBrokersTime).
+//   - It is behind an open transaction, its own or another's. The high watermark counts, and
+//     each stable offset is waited for (open_transaction.txt, another_transaction.txt).
+//   - A leader that was deposed answers. It is not believed, as far as can be known
+//     (kafkapart.ListOffsets; GUARANTEES, deposed leaders).
+//   - The partition has just opened. It begins at the first offset that is not applied, and
+//     nothing counts as asked for.
+//   - It is skipped. Only what no reader is ever given is skipped, up to the first batch that
+//     is visible (hidden_tail.txt, kafkapart.HiddenThrough).
+//   - It was read, and is not applied. What a turn has read, it applies before it fires; a
+//     turn that fails is opened anew, from the offset in progress.
+//   - It is taken for a copy of what was applied. Copies from one source come in the order
+//     of its log, so below the highest origin offset that was applied there is nothing new
+//     (pipeline/forwarded.go, outbox.go).
+//   - Its timer is not in the wheel. Such timers ask, too (Demand.Ready).
+//
+// A copy of a forwarded cancel counts from its append on the right partition, not from the
+// moment at which the forwarder took it. A test's broker must stamp appends for that
+// (pipelinetest/stamp.go, TestCancelForwardedLate).
+//
 // # Promises
 //
 //   - An end, once given, is lowered only if the barrier gives it up behind an open
@@ -76,8 +106,8 @@ func (b *Barrier) Clock(now trigger.Instant) {
 	b.Receipts.forget(now)
 }
 
-// Patience is how long a poll may wait while something is due.
-func (b *Barrier) Patience() time.Duration {
+// MaxPollWait is how long a poll may wait while something is due.
+func (b *Barrier) MaxPollWait() time.Duration {
 	if b.Commands.Reached() && b.Receipts.Reached() {
 		return 0
 	}

@@ -17,7 +17,9 @@ type Input struct {
 
 	moved     time.Time // when it last brought records
 	checked   time.Time // when it was last checked why it brings nothing
-	held      time.Time // since when an open transaction holds it; zero: none
+	held      time.Time // since when open transactions hold it; zero: none
+	stable    int64     // stable offset that holds it, or held it last
+	since     time.Time // since when that one does
 	tolerated int64     // stable offset that was waited for long enough
 }
 
@@ -74,9 +76,12 @@ func (i *Input) hold(stable int64, now time.Time, most time.Duration) bool {
 		return false
 	}
 	if i.held.IsZero() {
-		i.held = now
+		i.held, i.since = now, now
 	}
-	if stable > i.tolerated && now.Sub(i.held) < most {
+	if stable != i.stable { // another transaction: it may take as long as any
+		i.stable, i.since = stable, now
+	}
+	if stable > i.tolerated && now.Sub(i.since) < most {
 		return false
 	}
 	i.tolerated, i.end = stable, i.at

@@ -124,7 +124,7 @@ func (r *Round) Skipped(next int64, now time.Time) *GaveUp {
 func (r *Round) hold(in *Input, now time.Time) (gaveUp *GaveUp) {
 	end := in.end
 	if in.hold(r.stable, now, r.b.maxHold) {
-		gaveUp = &GaveUp{Topic: in.Topic, Stable: r.stable, End: end, Held: now.Sub(in.held)}
+		gaveUp = &GaveUp{Topic: in.Topic, Stable: r.stable, End: end, Held: now.Sub(in.since)}
 	}
 	r.phase++
 	return gaveUp

@@ -52,12 +52,12 @@ func leftOpen(
 	ends, unknown := kafkapart.Ends(ctx, cl, all, kafkapart.ReadUncommitted)
 	<-beside
 	open := slices.DeleteFunc(slices.Clone(all), func(at TopicPartition) bool { return unknown[at] != nil })
-	for pause, patience := openPause, time.Now().Add(within); ; pause = min(2*pause, maxOpenPause) {
+	for pause, deadline := openPause, time.Now().Add(within); ; pause = min(2*pause, maxOpenPause) {
 		open = slices.DeleteFunc(open, func(at TopicPartition) bool {
 			end, ok := stable[at]
 			return ok && end >= ends[at]
 		})
-		if len(open) == 0 || !time.Now().Before(patience) {
+		if len(open) == 0 || !time.Now().Before(deadline) {
 			break
 		}
 		if wait.For(ctx, pause); ctx.Err() != nil {

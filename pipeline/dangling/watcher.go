@@ -67,7 +67,7 @@ func NewWatcher() *Watcher {
 // OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
 func (w *Watcher) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	w.lost.Store(true)
-	w.rouse()
+	w.Rouse()
 }
 
 // Poll sets the present poll, so that the watcher may end it; nil: there is none.
@@ -78,7 +78,8 @@ func (w *Watcher) Due() bool {
 	return w.open.Load() != nil || len(w.resolved) > 0 || w.lost.Load() && !w.going.Load()
 }
 
-func (w *Watcher) rouse() {
+// Rouse ends the present poll.
+func (w *Watcher) Rouse() {
 	if wake := w.wake.Load(); wake != nil {
 		(*wake)()
 	}
@@ -107,7 +108,7 @@ func (w *Watcher) Check(k *Kept, committed time.Time, written func() []TopicPart
 	w.going.Store(true)
 	w.jobs <- job{at: written(), within: openWithinTurn, pause: lostPause, max: maxPause, end: func() {
 		if w.going.Store(false); w.Due() {
-			w.rouse()
+			w.Rouse()
 		}
 	}}
 	return nil
@@ -143,7 +144,7 @@ func (w *Watcher) nothingOpen(ctx context.Context, at []TopicPartition) {
 	case w.resolved <- at:
 	case <-ctx.Done():
 	}
-	w.rouse()
+	w.Rouse()
 }
 
 // Run does the inspections that Check orders, until ctx ends.
@@ -209,7 +210,7 @@ func (w *Watcher) find(
 		left = unknownAll(all, err)
 	case len(left.Ours) > 0:
 		w.open.Store(&left.Ours)
-		w.rouse()
+		w.Rouse()
 		return nil, true
 	}
 	return left.Unknown, false

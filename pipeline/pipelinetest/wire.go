@@ -137,29 +137,29 @@ func (c *conn) answered(id int32) asked {
 	return a
 }
 
-// wait lets an answer be late, and ends with the reader's patience.
+// wait lets an answer be late, and ends with the read deadline.
 func (c *conn) wait(late time.Duration) error {
 	if late <= 0 {
 		return nil
 	}
 	c.mu.Lock()
-	patience := time.Until(c.deadline)
+	left := time.Until(c.deadline)
 	if c.deadline.IsZero() {
-		patience = late
+		left = late
 	}
 	c.mu.Unlock()
 	select {
-	case <-time.After(min(late, max(patience, 0))):
+	case <-time.After(min(late, max(left, 0))):
 	case <-c.closed:
 		return errGone
 	}
-	if patience < late {
+	if left < late {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
 
-// SetReadDeadline keeps the reader's patience, which counts for late answers, too.
+// SetReadDeadline keeps the read deadline, which counts for late answers, too.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	c.deadline = t

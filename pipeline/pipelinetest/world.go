@@ -60,8 +60,11 @@ type World struct {
 	network *kfake.VirtualNetwork // nil: TCP
 	direct  *gate                 // the world's own way, beyond all faults
 	cut     atomic.Pointer[cutLog]
-	step    func(node string, partition int32, step string)
-	heed    func(*kgo.Record)
+
+	unstamped map[string]bool // topics whose records have their producer's time, by name and by id
+
+	step func(node string, partition int32, step string)
+	heed func(*kgo.Record)
 
 	copying sync.Mutex // disk.Lock
 
@@ -137,7 +140,8 @@ func (w *World) listen() {
 func (w *World) createTopics() {
 	w.T.Helper()
 	adm := kadm.NewClient(w.client)
-	for _, topic := range topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...)) {
+	all := topics.Catalogue(w.Names, w.P, 1, append([]string{"default"}, w.opts.Channels...))
+	for _, topic := range all {
 		if w.opts.Tombstones > 0 && topic.Name == w.Names.State() {
 			topic.Configs["delete.retention.ms"] = strconv.FormatInt(w.opts.Tombstones.Milliseconds(), 10)
 		}
@@ -154,6 +158,7 @@ func (w *World) createTopics() {
 			}
 		}
 	}
+	w.stamped(all)
 }
 
 func (w *World) close() {
@@ -176,17 +181,17 @@ func (w *World) close() {
 	}
 }
 
-// patience is how long the world waits for anything: longer than any time-out.
-func (w *World) patience() time.Duration {
+// timeout is how long the world waits for anything: longer than any time-out.
+func (w *World) timeout() time.Duration {
 	if w.opts.Simulated {
 		return 10 * time.Minute
 	}
 	return 2 * time.Minute
 }
 
-// Context ends with the world's patience, and with the test.
+// Context ends with the world's timeout, and with the test.
 func (w *World) Context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), w.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), w.timeout())
 	w.T.Cleanup(cancel)
 	return ctx
 }
@@ -291,7 +296,7 @@ func (w *World) await(holds func() bool) bool {
 	if w.opts.Simulated {
 		pause = 100 * time.Millisecond
 	}
-	for deadline := time.Now().Add(w.patience()); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(w.timeout()); time.Now().Before(deadline); time.Sleep(pause) {
 		if holds() {
 			return true
 		}

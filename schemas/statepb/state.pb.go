@@ -324,7 +324,7 @@ func (LiveKind) EnumDescriptor() ([]byte, []int) {
 // State is the value under a trigger key. The key is not repeated in it.
 type State struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"` // 1, or 2 where every member of the group reads it
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"` // 1, or 2 or 3 where every member of the group reads it
 	Status        Status                 `protobuf:"varint,2,opt,name=status,proto3,enum=waterclock.v1.Status" json:"status,omitempty"`
 	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	Seq           int64                  `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -342,6 +342,7 @@ type State struct {
 	Note          string                 `protobuf:"bytes,16,opt,name=note,proto3" json:"note,omitempty"`
 	Trimmed       bool                   `protobuf:"varint,17,opt,name=trimmed,proto3" json:"trimmed,omitempty"`
 	Redriven      []*Redrive             `protobuf:"bytes,18,rep,name=redriven,proto3" json:"redriven,omitempty"` // format 2
+	Erasure       *Erasure               `protobuf:"bytes,19,opt,name=erasure,proto3" json:"erasure,omitempty"`   // format 3
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +499,13 @@ func (x *State) GetTrimmed() bool {
 func (x *State) GetRedriven() []*Redrive {
 	if x != nil {
 		return x.Redriven
+	}
+	return nil
+}
+
+func (x *State) GetErasure() *Erasure {
+	if x != nil {
+		return x.Erasure
 	}
 	return nil
 }
@@ -1613,6 +1621,67 @@ func (x *Firing) GetPartition() int32 {
 	return 0
 }
 
+// Erasure is the erase before this life. The dead letters of what it erased stay closed.
+type Erasure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Revision      int64                  `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`   // that the erase made
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"` // of its first append, or of a later cancel's
+	Offset        int64                  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erasure) Reset() {
+	*x = Erasure{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erasure) ProtoMessage() {}
+
+func (x *Erasure) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
+func (*Erasure) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Erasure) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Erasure) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Erasure) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
 // Redrive is a dead letter that was tried again.
 type Redrive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1625,7 +1694,7 @@ type Redrive struct {
 
 func (x *Redrive) Reset() {
 	*x = Redrive{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1706,7 @@ func (x *Redrive) String() string {
 func (*Redrive) ProtoMessage() {}
 
 func (x *Redrive) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1719,7 @@ func (x *Redrive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redrive.ProtoReflect.Descriptor instead.
 func (*Redrive) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Redrive) GetOccurrence() string {
@@ -1700,7 +1769,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1781,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1794,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Progress) GetFormat() uint32 {
@@ -1850,7 +1919,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1931,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1944,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PartitionOffset) GetPartition() int32 {
@@ -1903,7 +1972,7 @@ type TopicCount struct {
 
 func (x *TopicCount) Reset() {
 	*x = TopicCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1915,7 +1984,7 @@ func (x *TopicCount) String() string {
 func (*TopicCount) ProtoMessage() {}
 
 func (x *TopicCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1928,7 +1997,7 @@ func (x *TopicCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicCount.ProtoReflect.Descriptor instead.
 func (*TopicCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TopicCount) GetTopic() string {
@@ -1968,7 +2037,7 @@ type Nonce struct {
 
 func (x *Nonce) Reset() {
 	*x = Nonce{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1980,7 +2049,7 @@ func (x *Nonce) String() string {
 func (*Nonce) ProtoMessage() {}
 
 func (x *Nonce) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1993,7 +2062,7 @@ func (x *Nonce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nonce.ProtoReflect.Descriptor instead.
 func (*Nonce) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Nonce) GetFormat() uint32 {
@@ -2060,7 +2129,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2141,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2154,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Guard) GetSeq() int64 {
@@ -2149,7 +2218,7 @@ type AppliedOrigin struct {
 
 func (x *AppliedOrigin) Reset() {
 	*x = AppliedOrigin{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2230,7 @@ func (x *AppliedOrigin) String() string {
 func (*AppliedOrigin) ProtoMessage() {}
 
 func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2243,7 @@ func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
 func (*AppliedOrigin) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AppliedOrigin) GetPartition() int32 {
@@ -2213,7 +2282,7 @@ type LastRead struct {
 
 func (x *LastRead) Reset() {
 	*x = LastRead{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2225,7 +2294,7 @@ func (x *LastRead) String() string {
 func (*LastRead) ProtoMessage() {}
 
 func (x *LastRead) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2238,7 +2307,7 @@ func (x *LastRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
 func (*LastRead) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LastRead) GetOffset() int64 {
@@ -2280,7 +2349,7 @@ var File_waterclock_v1_state_proto protoreflect.FileDescriptor
 
 const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\n" +
-	"\x19waterclock/v1/state.proto\x12\rwaterclock.v1\"\xf6\x04\n" +
+	"\x19waterclock/v1/state.proto\x12\rwaterclock.v1\"\xa8\x05\n" +
 	"\x05State\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12-\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x15.waterclock.v1.StatusR\x06status\x12\x1a\n" +
@@ -2303,7 +2372,8 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\tforget_at\x18\x0f \x01(\x03R\bforgetAt\x12\x12\n" +
 	"\x04note\x18\x10 \x01(\tR\x04note\x12\x18\n" +
 	"\atrimmed\x18\x11 \x01(\bR\atrimmed\x122\n" +
-	"\bredriven\x18\x12 \x03(\v2\x16.waterclock.v1.RedriveR\bredriven\"R\n" +
+	"\bredriven\x18\x12 \x03(\v2\x16.waterclock.v1.RedriveR\bredriven\x120\n" +
+	"\aerasure\x18\x13 \x01(\v2\x16.waterclock.v1.ErasureR\aerasure\"R\n" +
 	"\x04Life\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
@@ -2420,7 +2490,11 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x18\n" +
 	"\anominal\x18\x03 \x01(\x03R\anominal\x12\x14\n" +
 	"\x05topic\x18\x04 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tpartition\x18\x05 \x01(\x05R\tpartition\"W\n" +
+	"\tpartition\x18\x05 \x01(\x05R\tpartition\"[\n" +
+	"\aErasure\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\"W\n" +
 	"\aRedrive\x12\x1e\n" +
 	"\n" +
 	"occurrence\x18\x01 \x01(\tR\n" +
@@ -2527,7 +2601,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2547,14 +2621,15 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*Live)(nil),            // 15: waterclock.v1.Live
 	(*IdempotencyKey)(nil),  // 16: waterclock.v1.IdempotencyKey
 	(*Firing)(nil),          // 17: waterclock.v1.Firing
-	(*Redrive)(nil),         // 18: waterclock.v1.Redrive
-	(*Progress)(nil),        // 19: waterclock.v1.Progress
-	(*PartitionOffset)(nil), // 20: waterclock.v1.PartitionOffset
-	(*TopicCount)(nil),      // 21: waterclock.v1.TopicCount
-	(*Nonce)(nil),           // 22: waterclock.v1.Nonce
-	(*Guard)(nil),           // 23: waterclock.v1.Guard
-	(*AppliedOrigin)(nil),   // 24: waterclock.v1.AppliedOrigin
-	(*LastRead)(nil),        // 25: waterclock.v1.LastRead
+	(*Erasure)(nil),         // 18: waterclock.v1.Erasure
+	(*Redrive)(nil),         // 19: waterclock.v1.Redrive
+	(*Progress)(nil),        // 20: waterclock.v1.Progress
+	(*PartitionOffset)(nil), // 21: waterclock.v1.PartitionOffset
+	(*TopicCount)(nil),      // 22: waterclock.v1.TopicCount
+	(*Nonce)(nil),           // 23: waterclock.v1.Nonce
+	(*Guard)(nil),           // 24: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 25: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 26: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
@@ -2564,29 +2639,30 @@ var file_waterclock_v1_state_proto_depIdxs = []int32{
 	15, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
 	16, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
 	17, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
-	18, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
-	9,  // 8: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
-	11, // 9: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
-	12, // 10: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
-	2,  // 11: waterclock.v1.Spec.priority:type_name -> waterclock.v1.Priority
-	3,  // 12: waterclock.v1.Spec.misfire:type_name -> waterclock.v1.Misfire
-	13, // 13: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
-	8,  // 14: waterclock.v1.Spec.escalation:type_name -> waterclock.v1.Step
-	1,  // 15: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
-	10, // 16: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
-	4,  // 17: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
-	7,  // 18: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
-	20, // 19: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
-	20, // 20: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
-	21, // 21: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	25, // 22: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
-	25, // 23: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
-	24, // 24: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	19, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
+	18, // 8: waterclock.v1.State.erasure:type_name -> waterclock.v1.Erasure
+	9,  // 9: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
+	11, // 10: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
+	12, // 11: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
+	2,  // 12: waterclock.v1.Spec.priority:type_name -> waterclock.v1.Priority
+	3,  // 13: waterclock.v1.Spec.misfire:type_name -> waterclock.v1.Misfire
+	13, // 14: waterclock.v1.Spec.callback:type_name -> waterclock.v1.Callback
+	8,  // 15: waterclock.v1.Spec.escalation:type_name -> waterclock.v1.Step
+	1,  // 16: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
+	10, // 17: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
+	4,  // 18: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
+	7,  // 19: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
+	21, // 20: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
+	21, // 21: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
+	22, // 22: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
+	26, // 23: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	26, // 24: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	25, // 25: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2600,7 +2676,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gocql/gocql"
 
@@ -42,15 +43,29 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 		if err != nil {
 			return err
 		}
+		if q.Since != 0 {
+			now := s.opts.Now()
+			eras = append(eras, erasSince(max(q.Since, trigger.At(now.Add(-s.opts.Retention))), now)...)
+		}
 		page = sinks.EventPage{}
 		return s.eventPage(ctx, session, q, erasFor(eras, q), erasedUS, &page)
 	})
 	return page, err
 }
 
+// erasSince are the months from an instant to now.
+func erasSince(from trigger.Instant, now time.Time) (eras []int) {
+	year, month, _ := from.Time().UTC().Date()
+	for at := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC); !at.After(now); at = at.AddDate(0, 1, 0) {
+		eras = append(eras, sinks.EraOf(at.UnixMicro()))
+	}
+	return eras
+}
+
 // erasFor leaves out the months before the cursor, in the order of the query.
 func erasFor(eras []int, q sinks.EventQuery) []int {
 	slices.Sort(eras)
+	eras = slices.Compact(eras)
 	if q.Newest {
 		slices.Reverse(eras)
 	}

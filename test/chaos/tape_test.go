@@ -26,7 +26,7 @@ func startTape(w *world) *tape {
 		dir = w.s.keep
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &tape{w: w, dir: filepath.Join(dir, "history"), cancel: cancel, done: make(chan struct{})}
+	p := &tape{w: w, dir: filepath.Join(dir, "recording"), cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		for ctx.Err() == nil {

@@ -163,6 +163,7 @@ var badReceipts = []struct{ key, value string }{
 	{"r4", `{"due_id":"r4@x#0","outcome":"perhaps"}`},
 	{"r5", `{"outcome":"delivered"}`},
 	{"r6", `{"due_id":"other@2026-01-01T00:00:00.000Z#0","outcome":"delivered"}`},
+	{"acme/r7", `{"due_id":"beta/r7@2026-01-01T00:00:00.000Z#0","outcome":"failed"}`}, // another tenant's trigger
 	{"r8", `{"due_id":"r8@2026-01-01T00:00:00.000Z#0","outcome":"retry","retry_after":"-3s"}`},
 	{"a\xffb", `{"due_id":"x@y#0","outcome":"failed"}`},
 	{"r9", strings.Repeat("[", 200_000)},

@@ -357,6 +357,29 @@ func TestTopicsApply(t *testing.T) {
 	}
 }
 
+// TestBenchRedrive: a small run finds each dead letter sent once more, as it is.
+func TestBenchRedrive(t *testing.T) {
+	t.Parallel()
+	out := run(t, "bench", "redrive", "--json", "--letters", "100", "--payload", "100")
+	var r struct {
+		PerS    float64 `json:"redriven_per_s"`
+		RSSPeak int64   `json:"rss_peak_bytes"`
+
+		Progress int `json:"progress_lines"`
+		Second   int `json:"redriven_by_a_second_run"`
+		Refused  int
+		Lost     int
+		Doubled  int
+		Wrong    int
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if r.Progress < 1 || r.PerS <= 0 || r.RSSPeak <= 0 || r.Lost+r.Doubled+r.Wrong+r.Second+r.Refused > 0 {
+		t.Errorf("bench redrive: %s", out)
+	}
+}
+
 // TestBenchJSON: a small run on both brokers prints the contract's figures.
 func TestBenchJSON(t *testing.T) {
 	t.Parallel()

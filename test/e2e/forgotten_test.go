@@ -85,12 +85,12 @@ func awaitEnding(t *testing.T, brokers []string, id string) string {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for patience := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		found, err := kadm.NewClient(cl).DescribeTransactions(t.Context(), id)
 		if state := found[id].State; err == nil && strings.HasPrefix(state, "Complete") {
 			return state
 		}
-		if time.Now().After(patience) {
+		if time.Now().After(deadline) {
 			t.Fatalf("transaction %s: %+v, %v", id, found[id], err)
 		}
 	}
@@ -123,9 +123,9 @@ func leftOpen(t *testing.T, brokers []string, topics ...string) (open bool) {
 // awaitEnded waits until no transaction is open in topics.
 func awaitEnded(t *testing.T, brokers []string, topics ...string) {
 	t.Helper()
-	for patience := time.Now().Add(20 * time.Second); leftOpen(t, brokers,
+	for deadline := time.Now().Add(20 * time.Second); leftOpen(t, brokers,
 		topics...); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(patience) {
+		if time.Now().After(deadline) {
 			t.Fatalf("a transaction is still open in %v", topics)
 		}
 	}
@@ -140,9 +140,9 @@ func keysOf(rs []*kgo.Record) (keys []string) {
 
 func awaitKey(t *testing.T, brokers []string, topic, key string) {
 	t.Helper()
-	for patience := time.Now().Add(30 * time.Second); !slices.Contains(keysOf(dump(t, brokers, topic)),
+	for deadline := time.Now().Add(30 * time.Second); !slices.Contains(keysOf(dump(t, brokers, topic)),
 		key); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(patience) {
+		if time.Now().After(deadline) {
 			t.Fatalf("%s did not fire", key)
 		}
 	}

@@ -394,6 +394,14 @@ func contractViews(w *world) []contractRow {
 			name: "a writer's key", path: "/v1/partitions", headers: as("blue"),
 			status: 403,
 		}),
+		{"POST /v1/reconcile", []contractCall{
+			{name: "a dry run", path: "/v1/reconcile", body: `{"dry_run":true}`, status: 200},
+			{
+				name: "no such field", path: "/v1/reconcile", body: `{"dry":true}`, status: 422,
+				wants: []string{"code=unknown_field", "field=dry"},
+			},
+			{name: "a writer's key", path: "/v1/reconcile", headers: as("blue"), status: 403},
+		}},
 		{"PUT /v1/calendars/{name}", []contractCall{
 			{
 				name: "put", path: "/v1/calendars/holidays", body: `{"dates":["2026-12-25"]}`, status: 200,

@@ -56,8 +56,8 @@ func TestDueTopicWithoutLeader(t *testing.T) {
 		register(fmt.Sprintf("good-%d", i), "default", time.Second)
 	}
 	for topic, name := range map[string]string{good: "good", alone: "alone"} {
-		patience := time.Now().Add(2 * time.Minute)
-		for len(dump(t, c.brokers, topic)) < n && time.Now().Before(patience) {
+		deadline := time.Now().Add(2 * time.Minute)
+		for len(dump(t, c.brokers, topic)) < n && time.Now().Before(deadline) {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Second) // for what is too much

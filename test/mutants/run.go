@@ -31,8 +31,8 @@ type runner struct {
 	normal   map[killer]time.Duration
 }
 
-// patience is how much longer than without a mutant a test may take.
-const patience = 8
+// slowdown is how much longer than without a mutant a test may take.
+const slowdown = 8
 
 // leastLimit is the shortest time-out; a run that shares the machine can be slow.
 const leastLimit = 20 * time.Second
@@ -64,7 +64,7 @@ func (r *runner) baseline(ctx context.Context, killers []killer, report func(don
 func (r *runner) try(ctx context.Context, m *mutant) (result, error) {
 	out := result{mutant: m}
 	for _, k := range m.killers {
-		o, err := r.run(ctx, k, m.id, max(leastLimit, patience*r.normal[k]))
+		o, err := r.run(ctx, k, m.id, max(leastLimit, slowdown*r.normal[k]))
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", m.id, err)
 		}

@@ -148,9 +148,9 @@ func (n *node) alive() bool {
 
 func (n *node) signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
 
-// stop sends s, and SIGKILL if the node still lives after patience. It returns
+// stop sends s, and SIGKILL if the node still lives after timeout. It returns
 // when the node is gone.
-func (n *node) stop(s syscall.Signal, patience time.Duration) error {
+func (n *node) stop(s syscall.Signal, timeout time.Duration) error {
 	_ = n.signal(syscall.SIGCONT) // a stopped process gets no other signal
 	if err := n.signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -158,19 +158,19 @@ func (n *node) stop(s syscall.Signal, patience time.Duration) error {
 	select {
 	case <-n.done:
 		return nil
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
 	if err := n.signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-n.done
-	return fmt.Errorf("process %d ignored %v for %v and was killed", n.cmd.Process.Pid, s, patience)
+	return fmt.Errorf("process %d ignored %v for %v and was killed", n.cmd.Process.Pid, s, timeout)
 }
 
-// await calls ready until it returns nil. It gives up after the patience, or when
+// await calls ready until it returns nil. It gives up after the timeout, or when
 // the node dies, with the end of its log.
-func (n *node) await(patience time.Duration, log string, ready func() error) error {
-	deadline := time.After(patience)
+func (n *node) await(timeout time.Duration, log string, ready func() error) error {
+	deadline := time.After(timeout)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -182,7 +182,7 @@ func (n *node) await(patience time.Duration, log string, ready func() error) err
 		case <-n.done:
 			return fmt.Errorf("died while starting:\n%s", tail(log))
 		case <-deadline:
-			return fmt.Errorf("not ready after %v: %w\n%s", patience, err, tail(log))
+			return fmt.Errorf("not ready after %v: %w\n%s", timeout, err, tail(log))
 		case <-tick.C:
 		}
 	}

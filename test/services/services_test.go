@@ -163,7 +163,7 @@ func roundTrip(t *testing.T, bootstrap string, replicas int16, opts ...kgo.Opt) 
 	topic = "services-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	cl := client(t, bootstrap, append(opts, kgo.TransactionalID(topic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	ctx := patience(t)
+	ctx := testContext(t)
 	if _, err := kadm.NewClient(cl).CreateTopic(ctx, 1, replicas, nil, topic); err != nil {
 		t.Fatalf("create topic: %v", err)
 	}
@@ -192,7 +192,7 @@ func roundTrip(t *testing.T, bootstrap string, replicas int16, opts ...kgo.Opt) 
 func committed(t *testing.T, bootstrap, topic string, n int, opts ...kgo.Opt) (values []string) {
 	t.Helper()
 	cl := client(t, bootstrap, append(opts, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
-	ctx := patience(t)
+	ctx := testContext(t)
 	for len(values) < n {
 		fetches := cl.PollFetches(ctx)
 		if err := fetches.Err0(); err != nil {
@@ -225,8 +225,8 @@ func session(t *testing.T, hosts []string) *gocql.Session {
 	return s
 }
 
-// patience ends what hangs, long after it should have been done.
-func patience(t *testing.T) context.Context {
+// testContext ends what hangs, long after it should have been done.
+func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx

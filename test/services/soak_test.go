@@ -36,7 +36,7 @@ func TestSecureListenerEnforcesACLs(t *testing.T) {
 	if err := all.ValidateCreate(); err != nil {
 		t.Fatal(err)
 	}
-	results, err := admin.CreateACLs(patience(t), all)
+	results, err := admin.CreateACLs(testContext(t), all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestSecureListenerEnforcesACLs(t *testing.T) {
 
 	topic := roundTrip(t, k.SASLSSL, 1, as(t, k, "engine")...)
 	intruder := client(t, k.SASLSSL, as(t, k, "intruder")...)
-	if err := intruder.ProduceSync(patience(t), &kgo.Record{Topic: topic}).FirstErr(); !denied(err) {
+	if err := intruder.ProduceSync(testContext(t), &kgo.Record{Topic: topic}).FirstErr(); !denied(err) {
 		t.Fatalf("the intruder's record: %v, want a refusal", err)
 	}
 }

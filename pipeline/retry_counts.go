@@ -11,11 +11,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// retries count, by channel, the occurrences that wait to be sent again: after a
+// retryCounts are, by channel, the occurrences that wait to be sent again: after a
 // retry, a postponement or a redrive. Nothing keeps the counts: when a partition
 // opens, what its store holds is counted beside the turns, and what turns change
 // meanwhile is added.
-type retries struct {
+type retryCounts struct {
 	mu    sync.Mutex
 	known bool // what was stored at the opening is counted
 	by    map[string]*int64
@@ -23,7 +23,7 @@ type retries struct {
 
 // countRetries begins to count.
 func (p *Partition) countRetries() {
-	r := &retries{by: map[string]*int64{}}
+	r := &retryCounts{by: map[string]*int64{}}
 	p.retries = r
 	sn := p.store.Snapshot()
 	go func() {
@@ -94,7 +94,7 @@ func eachRetry(s *trigger.State, f func(channel string)) {
 
 // moved notes what a decision has changed. A turn that fails takes it back: the
 // partition opens again.
-func (r *retries) moved(was, is *trigger.State) {
+func (r *retryCounts) moved(was, is *trigger.State) {
 	if (was == nil || len(was.Live) == 0) && (is == nil || len(is.Live) == 0) {
 		return
 	}
@@ -105,7 +105,7 @@ func (r *retries) moved(was, is *trigger.State) {
 }
 
 // of is the count of a channel; mu is held. The text may lie in a turn's memory.
-func (r *retries) of(channel string) *int64 {
+func (r *retryCounts) of(channel string) *int64 {
 	n := r.by[channel]
 	if n == nil {
 		n = new(int64)
@@ -114,7 +114,7 @@ func (r *retries) of(channel string) *int64 {
 	return n
 }
 
-func (r *retries) add(found map[string]int64) {
+func (r *retryCounts) add(found map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for channel, n := range found {
@@ -124,7 +124,7 @@ func (r *retries) add(found map[string]int64) {
 }
 
 // all are the counts; nil as long as they are not known.
-func (r *retries) all() map[string]int64 {
+func (r *retryCounts) all() map[string]int64 {
 	if r == nil {
 		return nil
 	}

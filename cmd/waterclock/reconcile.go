@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+)
+
+func newReconcile(a *app) *cobra.Command {
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Find and mend timers and history rows that do not agree with the triggers",
+		Long: `Compare, in every partition, the timers with the states of the triggers, and the rows
+of the history with both. What differs is a leak: a bug, or a disk that lost something.
+It is mended from topic state and from the events, unless --dry-run is given. Nothing is
+emitted twice. Every engine does the same once an hour (reconcile.interval), so this finds
+nothing as a rule. It uses the API at --url and needs role operator. The exit code is 1 if
+leaks are left, or a partition was not checked.`,
+		Example: "  waterclock reconcile --dry-run\n  waterclock reconcile -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			from, err := a.httpAPI()
+			if err != nil {
+				return err
+			}
+			return a.reconcile(cmd.Context(), from, dry)
+		},
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only report")
+	return cmd
+}
+
+// reconcile prints each partition's line as it comes, and the leaks below it.
+func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
+	resp, err := from.send(ctx, http.MethodPost, "/v1/reconcile", nil, map[string]any{"dry_run": dry})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		return problem(resp, text)
+	}
+	var all []peer.Reconciled
+	var left, failed int64
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r peer.Reconciled
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return fmt.Errorf("%s does not answer like Waterclock's API: %w", from.base, err)
+		}
+		all = append(all, r)
+		left += r.Found - r.Mended
+		if r.Error != "" {
+			failed++
+		}
+		a.note("partition %d: %d triggers, %d timers, %d rows, %d leaks", r.Partition, r.Triggers, r.Timers, r.Rows,
+			r.Found)
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reconcile at %s: %w", from.base, err)
+	}
+	if err := a.printReconciled(all); err != nil {
+		return err
+	}
+	switch {
+	case failed > 0:
+		return failf("%d partitions were not checked, or not to the end; try again", failed)
+	case left > 0:
+		return failf("%d leaks are left", left)
+	}
+	return nil
+}
+
+func (a *app) printReconciled(all []peer.Reconciled) error {
+	n := func(i int64) string { return strconv.FormatInt(i, 10) }
+	items := make([]any, len(all))
+	for i := range all {
+		items[i] = all[i]
+	}
+	header := []string{"partition", "triggers", "timers", "overdue", "rows", "leaks", "mended", "note"}
+	if err := a.out.list(items, header, func(i int) []string {
+		r := &all[i]
+		return []string{
+			n(int64(r.Partition)), n(r.Triggers), n(r.Timers), n(r.Overdue), n(r.Rows), n(r.Found), n(r.Mended),
+			or(r.Error, r.RowsWhy),
+		}
+	}); err != nil {
+		return err
+	}
+	for _, r := range all {
+		for _, l := range r.Leaks {
+			a.note("partition %d: %s of %s %s %s", r.Partition, l.Kind, or(l.TriggerID, "?"), l.Due, l.Detail)
+		}
+	}
+	return nil
+}

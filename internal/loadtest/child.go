@@ -1,0 +1,110 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is a process of this program, so that its CPU and memory are its own.
+type child struct {
+	cmd *exec.Cmd
+	url string // of its API
+}
+
+// startChild runs this program. env is added to this process's environment.
+func startChild(verb string, args []string, env ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	listen, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{url: "http://" + listen}
+	c.cmd = exec.Command(self, append([]string{verb, "--listen", listen, "--log-level", "error"}, args...)...)
+	c.cmd.Env = append(os.Environ(), env...)
+	c.cmd.Stderr = os.Stderr
+	return c, c.cmd.Start()
+}
+
+// awaitReady waits until the process is ready.
+func (c *child) awaitReady(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
+		if resp, err := http.Get(c.url + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		sleepUntil(ctx, time.Now().Add(20*time.Millisecond))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.New("the server is not ready within two minutes")
+}
+
+// stop ends the process. It is fine to stop it twice.
+func (c *child) stop() {
+	if c == nil || c.cmd.ProcessState != nil {
+		return
+	}
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	_ = c.cmd.Wait()
+}
+
+// usage is what the process has used.
+func (c *child) usage() (cpu time.Duration, rss int64) { return usageOf(c.cmd.Process.Pid) }
+
+// usageOf is what a process has used; zero of one that has ended.
+func usageOf(pid int) (cpu time.Duration, rss int64) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
+	f := strings.Fields(rest)
+	if len(f) < 22 {
+		return 0, 0
+	}
+	number := func(i int) int64 { n, _ := strconv.ParseInt(f[i], 10, 64); return n }
+	return time.Duration(number(11)+number(12)) * (time.Second / clockTicks), number(21) * int64(os.Getpagesize())
+}
+
+// clockTicks is USER_HZ, 100 on every Linux Go runs on.
+const clockTicks = 100
+
+// usageSamples is what a process uses over time.
+type usageSamples struct {
+	cpu []time.Duration // used up to each sample
+	rss []int64
+}
+
+// sample takes a sample every so often until ctx ends.
+func (c *child) sample(ctx context.Context, every time.Duration) (u usageSamples) {
+	for next := time.Now(); ; next = next.Add(every) {
+		cpu, rss := c.usage()
+		u.cpu, u.rss = append(u.cpu, cpu), append(u.rss, rss)
+		sleepUntil(ctx, next.Add(every))
+		if ctx.Err() != nil {
+			return u
+		}
+	}
+}
+
+// busiest is the most CPU time that was used within n samples.
+func (u usageSamples) busiest(n int) (most time.Duration) {
+	for i := range u.cpu {
+		most = max(most, u.cpu[i]-u.cpu[max(i-n, 0)])
+	}
+	return most
+}

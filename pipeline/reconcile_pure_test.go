@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/waterclock/waterclock/pipeline/recovery"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// TestAuditFindsWhatWasPassed: a timer before the place from where timers are read, and
+// others that are overdue.
+func TestAuditFindsWhatWasPassed(t *testing.T) {
+	cache := statestore.NewCache(1 << 20)
+	defer cache.Close()
+	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem(), Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	b := st.NewBatch()
+	for key, late := range map[trigger.Key]time.Duration{
+		"passed": 2 * time.Hour, "overdue": 30 * time.Minute, "late": 5 * time.Minute, "ahead": -time.Hour,
+	} {
+		s := &trigger.State{Key: key, Status: trigger.Pending, Revision: 1}
+		s.Series.At, s.Series.Occurrence = trigger.At(now.Add(-late)), "2026-11-25T10:00:00Z"
+		value, err := topics.AppendStateAs(nil, s, topics.FormatOf(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Put(nil, recovery.Row(s, s.Timers(nil), value))
+	}
+	b.SetMeta(recovery.MetaCursor, recovery.Number(int64(trigger.At(now.Add(-time.Hour)))))
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	v := &View{store: st, now: func() time.Time { return now }}
+	r, err := v.Audit(t.Context(), 10*time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Leaks) != 1 || r.Leaks[0].Kind != LeakTimerPassed || r.Leaks[0].Key != "passed" {
+		t.Errorf("leaks %+v", r.Leaks)
+	}
+	if r.Overdue != 1 || len(r.Late) != 1 || r.Late[0].Key != "overdue" || r.Triggers != 4 || r.Timers != 4 {
+		t.Errorf("%+v", r)
+	}
+}

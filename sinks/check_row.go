@@ -1,0 +1,117 @@
+package sinks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// RowFault is what is wrong with a trigger's row of trigger_state; "" is nothing.
+type RowFault string
+
+// The faults.
+const (
+	// RowDiffers is a row that is not what the trigger's events say together, or is missing.
+	// It can be written again from them.
+	RowDiffers RowFault = "row_differs"
+	// EventsMissing are events that the owner counted and the history does not have. Only a
+	// rebuild from topic events brings them back.
+	EventsMissing RowFault = "events_missing"
+)
+
+// Known is what the owner of a trigger says of it. It may be older than its row.
+type Known struct {
+	Key    trigger.Key
+	Status trigger.Status
+	Seq    int64           // of its last event
+	At     trigger.Instant // of its last change
+	Born   trigger.Instant // of its first event in this life
+}
+
+// until is when the retention takes its row at the earliest.
+func (k *Known) until(retention time.Duration) time.Time {
+	if !k.Status.Finished() {
+		retention = max(retention, minLiveState)
+	}
+	return k.At.Time().Add(retention)
+}
+
+// maxFolded bounds the events that are read for one row.
+const maxFolded = 100_000
+
+// CheckRow compares a trigger's row with what the owner says, and where they differ with
+// its events. mend writes the row again from the events. Call it when the history has read
+// all events of the partition that were there when the owner was asked.
+func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, now time.Time, mend bool,
+) (fault RowFault, mended bool, err error) {
+	row, ok, err := h.Trigger(ctx, k.Key.Tenant(), string(k.Key))
+	if err != nil {
+		return "", false, err
+	}
+	if ok && (row.Seq > k.Seq || row.Seq == k.Seq && row.State == k.Status.String()) {
+		return "", false, nil
+	}
+	if k.until(retention).Before(now) {
+		return "", false, nil
+	}
+	q := EventQuery{Tenant: k.Key.Tenant(), Trigger: string(k.Key), Limit: 1000}
+	if !ok {
+		q.Since = k.Born
+	}
+	events, err := eventsOf(ctx, h, q)
+	if err != nil {
+		return "", false, err
+	}
+	if !slices.ContainsFunc(events, func(e EventRecord) bool { return e.Seq >= k.Seq }) {
+		return EventsMissing, false, nil
+	}
+	if said, some := foldOf(events, retention, now); some && ok && sameRow(&said, &row) {
+		return "", false, nil // the state has changed since the owner was asked
+	}
+	if !mend {
+		return RowDiffers, false, nil
+	}
+	if err := h.Apply(ctx, events); err != nil {
+		return RowDiffers, false, fmt.Errorf("write the row of %s again: %w", k.Key, err)
+	}
+	row, ok, err = h.Trigger(ctx, k.Key.Tenant(), string(k.Key))
+	said, some := foldOf(events, retention, now)
+	return RowDiffers, some && ok && sameRow(&said, &row), err
+}
+
+func eventsOf(ctx context.Context, h History, q EventQuery) (all []EventRecord, err error) {
+	for {
+		page, err := h.Events(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Events...)
+		if page.Next == (EventCursor{}) {
+			return all, nil
+		}
+		if len(all) >= maxFolded {
+			return nil, fmt.Errorf("%s has more than %d events", q.Trigger, maxFolded)
+		}
+		q.After = page.Next
+	}
+}
+
+// foldOf is the row that events make together.
+func foldOf(events []EventRecord, retention time.Duration, now time.Time) (TriggerState, bool) {
+	var row StateRow
+	for i := range events {
+		said := StateOf(&events[i].Event, retention)
+		row.Merge(&said)
+	}
+	return row.At(now, "", "")
+}
+
+// sameRow compares what each event says anew. Other fields may be from events that the
+// retention has taken.
+func sameRow(said, row *TriggerState) bool {
+	return said.EventUS <= row.EventUS && (said.EventUS < row.EventUS ||
+		said.State == row.State && said.Type == row.Type && said.Revision == row.Revision && said.Seq == row.Seq)
+}

@@ -1,0 +1,45 @@
+package sinks_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// A slow store's page is short and says where to go on: it does not fail, however
+// many letters there are that nobody asked for.
+func TestLetterPageOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all, within, each = 20_000, 2 * time.Second, 300 * time.Millisecond
+		rows := func(ctx context.Context, q topics.LetterQuery, n int) (list []topics.Letter, more bool, err error) {
+			time.Sleep(each)
+			first := int64(q.After.FailedAt) + 1
+			for i := first; i < min(first+int64(n), all); i++ {
+				list = append(list, topics.Letter{FailedAt: trigger.Instant(i), Status: topics.LetterRedriven})
+			}
+			return list, first+int64(n) < all, ctx.Err()
+		}
+		ends := func(ctx context.Context, _ []*topics.Letter) error { return ctx.Err() }
+		q, visited := topics.LetterQuery{Limit: 1000}, 0
+		for pages := 0; ; pages++ {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			page, err := sinks.LetterPage(ctx, q, rows, ends)
+			cancel()
+			if err != nil {
+				t.Fatalf("page %d, after %d letters: %v", pages, visited, err)
+			}
+			visited += page.Visited
+			if q.After = page.Next; q.After.IsZero() {
+				break
+			}
+		}
+		if visited != all-1 { // the zero cursor stands before the letter of instant 1
+			t.Errorf("%d letters were looked at, want %d", visited, all-1)
+		}
+	})
+}
