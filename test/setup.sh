@@ -3,13 +3,14 @@
 # names what to type, and fails. What is there already is left as it is.
 #
 #   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl exim4-daemon-light
-#   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, pytest, mypy and hatchling, in
-#           $SVC_CACHE/venv
+#   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, prometheus-client, pytest, mypy
+#           and hatchling, in $SVC_CACHE/venv
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE; what clients/java is built with, in $SVC_CACHE/maven
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
 CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=9.2.0 MYPY=2.4.1 HATCHLING=1.33.0
+PROMETHEUS_CLIENT=0.26.0
 KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
 missing=()
 
@@ -79,8 +80,9 @@ get_promtool() {
 
 get_python_packages() {
   local venv="$SVC_CACHE/venv" wanted=("confluent-kafka==$CONFLUENT_KAFKA" "cloudevents==$CLOUDEVENTS"
-    "schemathesis==$SCHEMATHESIS" "httpx==$HTTPX" "pytest==$PYTEST" "mypy==$MYPY" "hatchling==$HATCHLING")
-  ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis, httpx, pytest, mypy, hatchling' \
+    "schemathesis==$SCHEMATHESIS" "httpx==$HTTPX" "pytest==$PYTEST" "mypy==$MYPY" "hatchling==$HATCHLING"
+    "prometheus-client==$PROMETHEUS_CLIENT")
+  ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis, httpx, pytest, mypy, hatchling, prometheus_client' \
     2>/dev/null || return 0
   say "installing ${wanted[*]} into $venv"
   rm -rf "$venv"

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 const within = 15 * time.Minute
 
 // TestClient runs every test of the Java client: the whole conformance file, the
-// worker, servers and workers that are killed, and the programs of the guide.
+// worker, servers and workers that are killed, real Kafka, and the programs of the
+// guide.
 // What Maven needs is there after test/setup.sh; nothing is asked of a network.
 func TestClient(t *testing.T) {
 	if testing.Short() {
@@ -48,9 +49,11 @@ func TestClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-o", "-Dbuild.dir="+t.TempDir(),
+	target := t.TempDir()
+	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-o", "-Dbuild.dir="+target,
 		"-Dmaven.repo.local="+filepath.Join(filepath.Dir(jars), "maven"), "test")
-	cmd.Dir, cmd.Env = project, append(os.Environ(), "WATERCLOCK_BIN="+binary)
+	cmd.Dir, cmd.Env = project, append(os.Environ(), "WATERCLOCK_BIN="+binary,
+		"WATERCLOCK_TEST_KAFKA="+services.Kafka(t).Bootstrap)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with its JVMs and dev
 	cmd.WaitDelay = 5 * time.Second
@@ -58,6 +61,25 @@ func TestClient(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("mvn test: %v (if an artifact is missing: test/setup.sh)\n%s", err, tail(out.String(), 200))
+	}
+	noneSkipped(t, filepath.Join(target, "surefire-reports"))
+}
+
+// noneSkipped reads Maven's reports, one for each class of tests.
+func noneSkipped(t *testing.T, dir string) {
+	t.Helper()
+	reports, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(reports) == 0 {
+		t.Fatalf("no reports of tests: %v", err)
+	}
+	for _, report := range reports {
+		b, err := os.ReadFile(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(b), "Skipped: 0") {
+			t.Errorf("not all tests ran: %s", b)
+		}
 	}
 }
 

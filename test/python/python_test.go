@@ -37,7 +37,10 @@ func TestPythonClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := install(t, wheel(t))
-	out := run(t, []string{"WATERCLOCK_BIN=" + bin, "PYTHONPATH=" + site}, "-m", "pytest", "-p", "no:cacheprovider",
+	env := []string{
+		"WATERCLOCK_BIN=" + bin, "PYTHONPATH=" + site, "WATERCLOCK_TEST_KAFKA=" + services.Kafka(t).Bootstrap,
+	}
+	out := run(t, env, "-m", "pytest", "-p", "no:cacheprovider",
 		"-o", "pythonpath=", "--basetemp", filepath.Join(t.TempDir(), "pytest"), "--durations", "5")
 	summary := regexp.MustCompile(`(?m)^.*\d+ passed.*$`).FindString(out)
 	if summary == "" || strings.Contains(summary, "skipped") || strings.Contains(summary, "deselected") {
@@ -74,7 +77,9 @@ func TestPythonWheel(t *testing.T) {
 			t.Errorf("%s is in the wheel", f.Name)
 		}
 	}
-	for _, want := range []string{"waterclock/py.typed", "waterclock/worker/run.py"} {
+	for _, want := range []string{
+		"waterclock/py.typed", "waterclock/worker/run.py", "waterclock/worker/prometheus.py",
+	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not in the wheel: %q", want, names)
 		}

@@ -4,10 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // acks counts acknowledged receipts.
@@ -34,16 +39,62 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// benchTopics is where a benchmark writes due events: kfake in this process, or the
+// Kafka that WATERCLOCK_TEST_KAFKA names, on topics of its own.
+type benchTopics struct {
+	b       *testing.B
+	brokers []string
+	due     string
+	cl      *kgo.Client
+	create  func(topic string)
+}
+
+func newBenchTopics(b *testing.B, parts int32) *benchTopics {
+	addrs := os.Getenv("WATERCLOCK_TEST_KAFKA")
+	if addrs == "" {
+		w := newWorld(b, parts)
+		return &benchTopics{b, w.cluster.ListenAddrs(), dueTopic, w.cl, w.create}
+	}
+	brokers := strings.Split(addrs, ",")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(cl.Close)
+	t := &benchTopics{b: b, brokers: brokers, due: fmt.Sprintf("bench%d.due.print", time.Now().UnixNano()), cl: cl}
+	stamped := "LogAppendTime"
+	t.create = func(topic string) {
+		_, err := kadm.NewClient(cl).CreateTopic(context.Background(), parts, 1,
+			map[string]*string{"message.timestamp.type": &stamped}, topic)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	t.create(t.due)
+	return t
+}
+
+func (t *benchTopics) write(dues []due) {
+	records := make([]*kgo.Record, len(dues))
+	for i, d := range dues {
+		d.topic = t.due
+		records[i] = d.record()
+	}
+	if err := t.cl.ProduceSync(context.Background(), records...).FirstErr(); err != nil {
+		t.b.Fatal(err)
+	}
+}
+
 // BenchmarkRun is a handler that does nothing, with receipts, from a filled
 // topic to the last acknowledged receipt. events/s counts from the first
 // handler's end, and cpu-ns/event too; joining the group takes join-ms before
 // that. The cluster (kfake) is in the same process and shares its cores and its
-// CPU time.
+// CPU time; with WATERCLOCK_TEST_KAFKA it is that Kafka.
 func BenchmarkRun(b *testing.B) {
 	const events, parts = 200_000, 4
 	for _, target := range []int{events, 100} { // record keys
 		b.Run(fmt.Sprintf("keys=%d", target), func(b *testing.B) {
-			w := newWorld(b, parts)
+			w := newBenchTopics(b, parts)
 			dues := make([]due, events)
 			for i := range dues {
 				dues[i] = due{
@@ -51,8 +102,8 @@ func BenchmarkRun(b *testing.B) {
 					partition: int32(i % parts), value: `{"title":"Take pills","body":"two of the white ones"}`,
 				}
 			}
-			w.write(dues...)
-			round := 0
+			w.write(dues)
+			round, run := 0, time.Now().UnixNano()
 			var join, work, cpu time.Duration
 			for b.Loop() {
 				round++
@@ -60,10 +111,11 @@ func BenchmarkRun(b *testing.B) {
 				a := &acks{}
 				done := make(chan error, 1)
 				go func() {
-					done <- Run(ctx, "print", delivered, Brokers(w.cluster.ListenAddrs()...), WithMetrics(a),
-						Group(fmt.Sprintf("round-%d", round)), Topic(dueTopic), Logger(slog.New(slog.DiscardHandler)),
-						// Each round handles all: the memory is as full as it gets, and knows none.
-						func(o *options) { o.prefix = fmt.Sprintf("round%d.", round); w.create(o.prefix + "receipts") })
+					// Each round handles all: the memory is as full as it gets, and knows none.
+					name := fmt.Sprintf("round%d-%d", run, round)
+					w.create(name + ".receipts")
+					done <- Run(ctx, "print", delivered, Brokers(w.brokers...), WithMetrics(a),
+						Group(name), Prefix(name+"."), Topic(w.due), Logger(slog.New(slog.DiscardHandler)))
 				}()
 				begin := time.Now()
 				for a.first.Load() == 0 {

@@ -42,11 +42,8 @@ class Dev:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        sets = [part for s in self.settings for part in ("--set", s)]
         with open(self.data.with_suffix(".log"), "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "dev", "--listen", self.http, "--kafka-listen", self.kafka, "--data-dir", str(self.data),
-                 *sets], stdout=log, stderr=log)
+            self.process = subprocess.Popen([self.binary, *self.command()], stdout=log, stderr=log)
         end = time.monotonic() + 60
         while time.monotonic() < end:
             try:
@@ -58,6 +55,12 @@ class Dev:
                 break
             time.sleep(0.05)
         raise AssertionError("dev is not ready: " + self.data.with_suffix(".log").read_text()[-3000:])
+
+    def command(self) -> list[str]:
+        return ["dev", "--listen", self.http, "--kafka-listen", self.kafka, "--data-dir", str(self.data), *self.sets()]
+
+    def sets(self) -> list[str]:
+        return [part for s in self.settings for part in ("--set", s)]
 
     def kill(self) -> None:
         assert self.process is not None
@@ -71,6 +74,26 @@ class Dev:
                 self.process.wait(30)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+class Serve(Dev):
+    """An engine on real brokers, on topics of its own."""
+
+    def __init__(self, data: Path, brokers: str, prefix: str, *settings: str) -> None:
+        super().__init__(data, f"topics.prefix={prefix}", f"group={prefix.rstrip('.')}", "topics.partitions=4", *settings)
+        self.kafka, self.admin = brokers, f"127.0.0.1:{free_port()}"
+
+    def start(self) -> None:
+        def applied() -> bool:  # brokers that have much else to do may answer too late for one run of it
+            return subprocess.run([self.binary, "topics", "apply", "--brokers", self.kafka, *self.sets()],
+                                  stdout=subprocess.DEVNULL, timeout=120).returncode == 0
+
+        await_("its topics are there", applied, 180)
+        super().start()
+
+    def command(self) -> list[str]:
+        return ["serve", "--roles", "engine,api", "--brokers", self.kafka, "--listen", self.http, "--admin-listen",
+                self.admin, "--data-dir", str(self.data), *self.sets()]
 
 
 @pytest.fixture(scope="session")

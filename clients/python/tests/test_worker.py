@@ -224,11 +224,11 @@ def test_killed_between_work_and_receipt(dev: Dev, client: Client, tmp_path: Pat
     calls = tmp_path / "calls"
     calls.touch()
     assert all(r.ok for r in client.batch({"id": f"kill-{i}", "delay": 0, "channel": "kill"} for i in range(n)))
-    first = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "kill", str(calls), "die"), env=ENV)
+    first = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls), "6000", "die"), env=ENV)
     assert first.wait(60) == -signal.SIGKILL
     before = calls.read_text().split("\n")[:-1]
     assert len(before) >= 10
-    second = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "kill", str(calls)), env=ENV)
+    second = subprocess.Popen(python(str(HERE / "worker_process.py"), dev.kafka, "waterclock.", "kill", str(calls), "6000"), env=ENV)
     try:
         await_("all are delivered", lambda: len(list(client.list(channel="kill", state="FIRED"))) == n, 90)
     finally:
@@ -334,6 +334,113 @@ def test_hook_of_a_batch(dev: Dev, client: Client) -> None:
     assert max(sizes) == 10 and len(sizes) < 120 and most <= 16, (sizes, most)
     await_("it has its events", lambda: outcomes(client, "hook-bad") == ["retried", "delivered"])
     assert hooked["hook-0@" + next(k for k in hooked if k.startswith("hook-0@")).split("@", 1)[1]] == 1
+
+
+def test_bulkheads(dev: Dev, client: Client) -> None:
+    """A slow group takes only its share, others go on; what finds no room has the answer of overflow."""
+    gate, lock = threading.Event(), threading.Lock()
+    done: list[str] = []
+    at_once, most = 0, 0
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        nonlocal at_once, most
+        if e.user == "slow" and not gate.is_set():
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            gate.wait(60)
+            with lock:
+                at_once -= 1
+        done.append(e.trigger_id)
+        return worker.Delivered()
+
+    bulkhead = worker.Bulkhead(lambda e: e.user or e.trigger_id, in_flight=2, waiting=3,
+                               overflow=lambda e: worker.Fail("busy"))
+    slow = [f"bulk-slow-{i}" for i in range(12)]
+    lines: list[dict[str, Any]] = [{"id": id, "user_id": "slow"} for id in slow]
+    lines += [{"id": f"bulk-fast-{i}"} for i in range(20)]
+    assert all(r.ok for r in client.batch({**line, "delay": 0, "channel": "work"} for line in lines))
+    with running(dev, "work", handle, concurrency=4, per_group=bulkhead) as w:
+        for i in range(20):
+            await_("the other groups go on", state_is(client, f"bulk-fast-{i}", "FIRED"))
+        await_("all but 2 and 3 find no room", lambda: w.stats().get("failed", 0) == 7)
+        assert not [id for id in done if id in slow]
+        gate.set()
+        await_("those with room are delivered", lambda: len([id for id in done if id in slow]) == 5)
+        await_("all are answered", lambda: [client.get(id).state for id in slow].count("FAILED") == 7)
+    assert most == 2
+
+
+class Seen(worker.Metrics):
+    """Keeps what it is told, and raises once."""
+
+    def __init__(self) -> None:
+        self.handles: Counter[tuple[str, str]] = Counter()
+        self.headers: list[str] = []
+        self.receipts = 0
+        self.loads: list[worker.Load] = []
+
+    def handled(self, outcome: str, code: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.handles[outcome, code] += 1
+        raise RuntimeError("metrics that are broken do no harm")
+
+    def garbled(self, header: str) -> None:
+        self.headers.append(header)
+
+    def receipt_written(self, seconds: float) -> None:
+        self.receipts += 1
+
+    def load(self, load: worker.Load) -> None:
+        self.loads.append(load)
+
+
+def test_metrics(dev: Dev, client: Client) -> None:
+    """The numbers of a worker, and their names in Prometheus."""
+    from confluent_kafka import Producer
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    from waterclock.worker.prometheus import PrometheusMetrics
+
+    prefix = f"numbers{time.time_ns()}."
+    make_topics(dev, prefix + "receipts", prefix + "due.n")
+    producer = Producer({"bootstrap.servers": dev.kafka, "partitioner": "murmur2_random"})
+    for key, attempt in (("a", 1), ("a", 2), ("b", 1), ("c", 1)):
+        producer.produce(prefix + "due.n", key=key, value=b"", headers=due_headers(key, attempt))
+    producer.produce(prefix + "due.n", key="d", value=b"hello")
+    producer.flush(10)
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        return worker.Fail("bad_number") if e.key == "b" else worker.Delivered()
+
+    seen, registry = Seen(), CollectorRegistry()
+    with running(dev, "n", handle, prefix=prefix, metrics=seen, commit_interval=0.05) as w:
+        await_("all receipts stand", lambda: seen.receipts == 3)
+        await_("one is skipped", lambda: w.stats().get("skipped_final", 0) == 1)
+        await_("the record is counted", lambda: seen.headers == ["ce_type"])
+        await_("the load is told", lambda: any(n.assigned == 4 and n.buffered == 0 for n in seen.loads))
+    assert seen.handles == {("delivered", ""): 2, ("failed", "bad_number"): 1}
+    # Another group has committed nothing: it reads all of them, and knows them by the receipts. That of b was no end.
+    metrics = [PrometheusMetrics(channel, registry) for channel in ("n", "another")]
+    with running(dev, "n", handle, prefix=prefix, metrics=metrics[0], group="another", commit_interval=0.05):
+        def value(name: str, **labels: str) -> float | None:
+            return registry.get_sample_value("waterclock_worker_" + name, {"channel": "n", **labels})
+
+        await_("three are skipped", lambda: value("skipped_total", reason="final") == 3)
+        await_("one is skipped", lambda: value("skipped_total", reason="answered") == 1)
+        await_("the record is counted", lambda: value("garbled_total", header="ce_type") == 1)
+        await_("the load is told", lambda: value("partitions", state="assigned") == 4)
+    metrics[1].handled("delivered", "", 0.002)
+    metrics[1].receipt_written(0.1)
+    text = generate_latest(registry).decode()
+    for want in ('waterclock_worker_handled_total{channel="another",outcome="delivered"} 1.0',
+                 'waterclock_worker_handle_seconds_bucket{channel="another",le="0.0025"} 1.0',
+                 'waterclock_worker_receipt_seconds_count{channel="another"} 1.0',
+                 'waterclock_worker_abandoned_total{channel="n"} 0.0',
+                 'waterclock_worker_commit_failures_total{channel="n"} 0.0',
+                 'waterclock_worker_receipt_failures_total{channel="n"} 0.0',
+                 'waterclock_worker_partitions{channel="n",state="held"} 0.0'):
+        assert want in text.split("\n"), f"{want} is not in {text}"
 
 
 def test_new_lane(dev: Dev) -> None:
@@ -499,7 +606,8 @@ def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(receipts, "Producer", Fake)
     monkeypatch.setattr(receipts, "BACKOFF", 0.01)
-    writer = receipts.ReceiptWriter("t", {}, receipts.Throttle(logging.getLogger("test")))
+    writer = receipts.ReceiptWriter("t", {}, receipts.Throttle(logging.getLogger("test")),
+                                    worker.Metrics())
     acked: list[str] = []
     for key in ("a", "b", "c"):
         writer.write(key, b"", functools.partial(acked.append, key))

@@ -1,8 +1,9 @@
 """A worker as a process, which can be killed.
 
-worker_process.py BROKERS CHANNEL FILE [die]
+worker_process.py BROKERS PREFIX CHANNEL FILE SESSION_MS [die]
 
-FILE gets a line for each call: ce_id, attempt. With die it kills itself in its tenth call, between work and receipt.
+FILE gets a line for each call: ce_id, attempt. FILE.ready is made once it has partitions. With die it kills itself in its
+tenth call, between work and receipt.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import time
 
 from waterclock import worker
 
-brokers, channel, path = sys.argv[1:4]
-die = len(sys.argv) > 4
+brokers, prefix, channel, path, session = sys.argv[1:6]
+die = len(sys.argv) > 6
 lock, calls = threading.Lock(), 0
 
 
@@ -34,5 +35,12 @@ def handle(event: worker.DueEvent) -> worker.Result:
     return worker.Delivered()
 
 
-this = worker.Worker(channel, handle, brokers=brokers, concurrency=4, consumer={"session.timeout.ms": 6000})
+class Ready(worker.Metrics):
+    def load(self, load: worker.Load) -> None:
+        if load.assigned and not load.held:
+            open(path + ".ready", "w").close()
+
+
+this = worker.Worker(channel, handle, brokers=brokers, prefix=prefix, group=prefix.rstrip("."), concurrency=4,
+                     commit_interval=0.2, metrics=Ready(), consumer={"session.timeout.ms": int(session)})
 this.run()

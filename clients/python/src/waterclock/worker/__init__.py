@@ -12,16 +12,20 @@ What it promises, and its options: docs/api/python.md.
 
     event.py     headers of a record to a DueEvent
     result.py    what a handler returns, and its receipt
-    state.py     memory, partitions, queue, clock: no I/O, no locks
+    state.py     memory, partitions, clock: no I/O, no locks
+    queue.py     which event is next: keys, lanes, bulkheads
+    metrics.py   numbers; prometheus.py for prometheus_client
     receipts.py  writes receipts until they stand; reads them into the memory
     run.py       the consumer, the handlers, rebalances, the end
 """
 
 from .event import DueEvent, Garbled, decode, example
+from .metrics import Load, Metrics
+from .queue import Bulkhead
 from .result import Accepted, Delivered, Fail, Outcome, Postpone, Result, Retry, Suppress
 from .run import Handler, Hook, Worker, call, run
 
 __all__ = [
-    "Accepted", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Hook", "Outcome", "Postpone", "Result", "Retry",
-    "Suppress", "Worker", "call", "decode", "example", "run",
+    "Accepted", "Bulkhead", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Hook", "Load", "Metrics", "Outcome",
+    "Postpone", "Result", "Retry", "Suppress", "Worker", "call", "decode", "example", "run",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from .metrics import Metrics
 from .state import read_receipt
 
 BACKOFF = 1.0  # seconds before a receipt that failed is written anew
@@ -40,12 +41,13 @@ class ReceiptWriter:
     A receipt is tried until it stands; Buffer bounds how many there are.
     """
 
-    def __init__(self, topic: str, config: Mapping[str, Any], throttle: Throttle) -> None:
+    def __init__(self, topic: str, config: Mapping[str, Any], throttle: Throttle, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._topic, self._config, self._throttle = topic, config, throttle
         self._lock = threading.Lock()
         self._producer = self._make()
         self._old: list[Producer] = []  # after a fatal error, until each of their records has failed
-        self._again: list[tuple[float, int, str, bytes, Callable[[], None]]] = []
+        self._again: list[tuple[float, int, str, bytes, Callable[[], None], float]] = []
         self._count = itertools.count()
         self._closed = False
         self.failures = 0
@@ -69,29 +71,33 @@ class ReceiptWriter:
         })
         return made
 
-    def write(self, key: str, value: bytes, acked: Callable[[], None]) -> None:
+    def write(self, key: str, value: bytes, acked: Callable[[], None], begin: float = 0.0) -> None:
         """acked is called, on another thread, once the brokers have it."""
 
+        begin = begin or time.monotonic()
         producer = self._producer
 
         def delivered(error: KafkaError | None, _: object) -> None:
             if error is None:
+                self._metrics.receipt_written(time.monotonic() - begin)
                 acked()
             else:
-                self._failed(producer, error, key, value, acked)
+                self._failed(producer, error, key, value, acked, begin)
 
         try:
             producer.produce(self._topic, key=key, value=value, on_delivery=delivered)
         except (BufferError, KafkaException) as error:
             cause = error.args[0] if isinstance(error, KafkaException) and error.args else error
-            self._failed(producer, cause, key, value, acked)
+            self._failed(producer, cause, key, value, acked, begin)
 
-    def _failed(self, producer: Producer, error: object, key: str, value: bytes, acked: Callable[[], None]) -> None:
+    def _failed(self, producer: Producer, error: object, key: str, value: bytes, acked: Callable[[], None],
+                begin: float) -> None:
         self.failures += 1
+        self._metrics.receipt_failed()
         self._throttle.warn("cannot write receipts to %s; trying on, and committing nothing meanwhile: %s", self._topic,
                             error)
         with self._lock:
-            heapq.heappush(self._again, (time.monotonic() + BACKOFF, next(self._count), key, value, acked))
+            heapq.heappush(self._again, (time.monotonic() + BACKOFF, next(self._count), key, value, acked, begin))
             self._replace(producer, error)
 
     def _replace(self, producer: Producer, error: object) -> None:
@@ -112,8 +118,8 @@ class ReceiptWriter:
                 with self._lock:
                     if not self._again or self._again[0][0] > time.monotonic():
                         break
-                    _, _, key, value, acked = heapq.heappop(self._again)
-                self.write(key, value, acked)
+                    _, _, key, value, acked, begin = heapq.heappop(self._again)
+                self.write(key, value, acked, begin)
 
     def close(self) -> None:
         """What is not written is lost; its offset was not committed."""

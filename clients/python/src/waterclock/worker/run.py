@@ -20,9 +20,12 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined,unused
 from .._murmur2 import partition as murmur2_partition
 from ..errors import Unfinished
 from .event import DueEvent, Garbled, decode
+from .metrics import Guarded, Load, Metrics
+from .queue import HIGH as HIGH_LANE
+from .queue import NORMAL, Bulkhead, Queue
 from .receipts import ReceiptWriter, Throttle, _bytes, read_last
 from .result import Result, Retry, Suppress, no_result, receipt, text_of
-from .state import Clock, Item, Memory, Partition, Queue, judge
+from .state import Clock, Item, Memory, Partition, judge, order_key
 
 Handler = Callable[[DueEvent], Result]
 Hook = Callable[[Sequence[DueEvent]], Any]
@@ -31,6 +34,7 @@ HIGH = ".high"
 MAX_POLL = 500
 MIN_RECORDS, MIN_BYTES = 16, 64 << 10  # the share of a partition is at least this
 ASK_INTERVAL = 15.0  # between two questions for the ends of the logs
+HANGS_AFTER = 1.0  # how long a handler runs before others of its key, in a full partition, are answered with overflow
 BATCH_LINGER = 0.005  # while nearly all handlers are busy: else each that ends would start a batch of one
 
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call,unused-ignore]
@@ -76,6 +80,8 @@ class Worker:
     on_batch          called right before handlers start, with the events that start now (at most batch_max), such as to
                       read what all of them need at once; event.batch is what it returned. If it raises, all of them are
                       retried
+    per_group         a Bulkhead: how many events of one group are handled at a time
+    metrics           where numbers go; waterclock.worker.prometheus has one
     consumer          options of librdkafka for the consumer of due events alone, such as session.timeout.ms
     """
 
@@ -85,6 +91,7 @@ class Worker:
                  fetch_bytes: int = 8 << 20, handler_timeout: float = 300.0, drain_timeout: float = 20.0,
                  revoke_timeout: float = 10.0, commit_interval: float = 1.0, memory: int = 100_000,
                  by_key: bool = False, on_batch: Hook | None = None, batch_max: int = 500,
+                 per_group: Bulkhead | None = None, metrics: Metrics | None = None,
                  consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None) -> None:
         for ok, text in (
             (_CHANNEL.match(channel), f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them"),
@@ -96,6 +103,8 @@ class Worker:
             (min(handler_timeout, drain_timeout, revoke_timeout, commit_interval) > 0, "timeouts: want more than 0"),
             (memory == -1 or 0 < memory <= 10_000_000, f"memory {memory}: want 1 to 10,000,000, or -1 for none"),
             (batch_max > 0, f"batch_max {batch_max}: want more than 0"),
+            (per_group is None or min(per_group.in_flight, per_group.waiting) > 0,
+             "per_group: want in_flight and waiting above 0"),
         ):
             if not ok:
                 raise ValueError(f"worker: {text}")
@@ -117,12 +126,15 @@ class Worker:
         self._log = logging.LoggerAdapter(logger or logging.getLogger("waterclock.worker"), {"channel": channel})
         self._garbled, self._failing = Throttle(self._log), Throttle(self._log)
         self._stop = threading.Event()
+        self._overflow = per_group.overflow if per_group else None
+        self._metrics: Metrics = Metrics() if metrics is None else Guarded(
+            metrics, lambda name, error: self._failing.warn("metrics.%s raised: %s", name, text_of(error)))
 
         # The rest is guarded by the lock, as far as handlers see it; nobody waits for Kafka or a handler with it held.
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._loads = threading.Condition(self._lock)
-        self._queue = Queue()
+        self._queue = Queue(per_group)
         self._begun: deque[tuple[Item, Result | None]] = deque()  # behind on_batch, and its answer if that raised
         self._parts: dict[tuple[str, int], Partition] = {}
         self._memories: dict[int, Memory] = {}
@@ -130,6 +142,7 @@ class Worker:
         self._numbers = 0  # partitions of the receipts topic, once known
         self._clock = Clock()
         self._running = self._pending = self._threads = self._idle = 0
+        self._waking = False  # a handler's thread is on its way: it wakes the next one
         self._ending = False
         self._counts: Counter[str] = Counter()
         self._consumer: Consumer | None = None
@@ -144,13 +157,19 @@ class Worker:
     def stats(self) -> dict[str, int]:
         """What is in memory now, and counts since the start."""
         with self._lock:
+            now = self._load_now()
             return {
-                "assigned": len(self._parts), "running": self._running, "ready": len(self._queue),
-                "pending": self._pending, "buffered": sum(p.records for p in self._parts.values()),
-                "paused": sum(p.paused for p in self._parts.values()),
-                "held": sum(not p.loaded for p in self._parts.values()),
+                "assigned": now.assigned, "running": now.running, "ready": now.ready, "pending": now.pending,
+                "buffered": now.buffered, "paused": now.paused, "held": now.held,
                 "receipt_failures": self._writer.failures if self._writer else 0, **self._counts,
             }
+
+    def _load_now(self) -> Load:
+        """The lock is held."""
+        parts = self._parts.values()
+        return Load(self._running, len(self._queue), sum(p.records for p in parts), sum(p.size for p in parts),
+                    self._pending, len(parts), sum(p.paused for p in parts), sum(not p.loaded for p in parts),
+                    self._clock.ahead(time.time()))
 
     def run(self, *, signals: bool = True) -> None:
         """Handle events until stop(). Raises Unfinished if drain_timeout was too short.
@@ -186,7 +205,7 @@ class Worker:
             "partition.assignment.strategy": "cooperative-sticky",
             "queued.max.messages.kbytes": self._fetch_bytes >> 10, "queued.min.messages": 10_000,
         })
-        self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing)
+        self._writer = ReceiptWriter(self._receipts_topic, self._config, self._failing, self._metrics)
         consumer.subscribe([self._topic, self._topic + HIGH], on_assign=self._assigned, on_revoke=self._revoked,
                            on_lost=self._lost)
         threading.Thread(target=self._load_loop, name="waterclock-load", daemon=True).start()
@@ -194,8 +213,12 @@ class Worker:
         while not self._stop.is_set():
             self._poll(consumer)
             self._flow(consumer)
+            self._answer_overflow()
             if time.monotonic() - committed >= self._commit_interval:
                 self._commit_soon(consumer)
+                with self._lock:
+                    now = self._load_now()
+                self._metrics.load(now)
                 committed = time.monotonic()
         self._drain(consumer)
 
@@ -234,7 +257,8 @@ class Worker:
                           _bytes(message.key()), _bytes(message.value()), headers,
                           topic == self._topic + HIGH)
         except Garbled as error:
-            self._counts["garbled"] += 1
+            self._count("garbled")
+            self._metrics.garbled(error.header)
             self._garbled.warn("stepped over a record that is no due event: %s/%s/%s: %s", topic, message.partition(),
                                message.offset(), error)
             return None
@@ -247,7 +271,7 @@ class Worker:
             self._observe(part, found[-1][0], polled)
             for message, event in found:
                 size = 512 + len(message) + sum(len(h[0]) + len(h[1] or b"") for h in event.headers) if event else 512
-                item = Item(message.offset() or 0, size, part, event)
+                item = Item(message.offset() or 0, size, part, event, order_key(event) if event else b"")
                 part.add(item)
                 if event is None:
                     part.finish(item)
@@ -266,28 +290,43 @@ class Worker:
     # --- handlers -------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Something is ready. The lock is held. Threads are made as they are needed, and stay."""
-        ready = len(self._queue) + len(self._begun)
-        if ready == 0:
+        """Something is ready. The lock is held.
+
+        Threads are made as they are needed, and stay. They are woken one after another, each by the one before it: with a
+        handler that is fast few are ever awake, and they do not fight for the interpreter.
+        """
+        if self._waking or not (self._begun or self._queue.can_start() and self._running < self._concurrency):
             return
         if self._idle:
-            self._ready.notify(min(ready, self._idle))
-        for _ in range(min(ready - self._idle, self._concurrency - self._threads)):
+            self._waking = True
+            self._ready.notify()
+        elif self._threads < self._concurrency:
+            try:
+                threading.Thread(target=self._serve, name=f"waterclock-handler-{self._threads + 1}", daemon=True).start()
+            except RuntimeError as error:  # the machine allows no more: those that are there go on
+                self._failing.warn("cannot start a thread for a handler; there are %d: %s", self._threads, error)
+                return
+            self._waking = True
             self._threads += 1
-            threading.Thread(target=self._serve, name=f"waterclock-handler-{self._threads}", daemon=True).start()
 
     def _serve(self) -> None:
+        with self._lock:
+            self._waking = False
         while True:
             with self._lock:
-                while not self._begun and (self._ending or not len(self._queue) or self._running >= self._concurrency):
+                while not self._begun and (self._ending or not self._queue.can_start()
+                                           or self._running >= self._concurrency):
                     if self._ending:
                         return
                     self._idle += 1
                     self._ready.wait()
                     self._idle -= 1
+                    self._waking = False
                 begun = self._begun.popleft() if self._begun else None
                 picked = self._pick() if begun is None and self._on_batch is None else None
                 busy = self._concurrency - self._running < max(self._concurrency // 4, 1)
+                if begun is not None or picked is not None:
+                    self._wake()
             if begun is not None:
                 self._execute(*begun)
             elif self._on_batch is not None:
@@ -339,11 +378,44 @@ class Worker:
             return
         event.deadline = time.monotonic() + self._handler_timeout
         event.abandoned = item.part.abandoned
+        begin = time.monotonic()
         result, error = _call(self._handle, event, self._log)
         if error is not None and item.part.abandoned.is_set():
+            self._metrics.abandoned()
             self._finish(item, "abandoned")  # no receipt, so its offset is not committed
             return
+        self._metrics.handled(result.outcome.value, result.code, time.monotonic() - begin)
         self._answer(item, event, result)
+
+    def _answer_overflow(self) -> None:
+        """Answer what finds no room in its bulkhead. One answer may bring the next event of its key, so it asks anew."""
+        if self._overflow is None:
+            return
+        with self._lock:
+            before = time.monotonic() - HANGS_AFTER
+            for p in self._parts.values():
+                if p.paused:
+                    self._queue.shed(p, before)
+        while True:
+            with self._lock:
+                found = self._queue.take_overflow()
+                live = []
+                for item in found:
+                    if item.part.gone:
+                        self._queue.finish(item)
+                    elif self._judge(item) != "skipped":
+                        self._start(item)
+                        item.started = 0.0  # no handler runs
+                        live.append(item)
+            if not found:
+                return
+            for item in live:
+                event = cast(DueEvent, item.event)
+                result, _ = _call(self._overflow, event, self._log)
+                self._metrics.handled(result.outcome.value, result.code, 0.0)
+                self._answer(item, event, result)
+            with self._lock:
+                self._wake()
 
     def _pick(self) -> tuple[Item, bool] | None:
         """The next event to handle, and whether it has expired. The lock is held."""
@@ -351,17 +423,28 @@ class Worker:
             item = self._queue.take()
             if item is None:
                 return None
-            event = cast(DueEvent, item.event)
-            reason = judge(self._memory_of(event), event, self._clock.now(time.time()))
-            if reason and reason != "expired":
-                self._counts["skipped_" + reason] += 1
-                self._queue.finish(item)
-                item.part.finish(item)
-                continue
-            self._running += 1
-            item.part.running.add(item)
-            return item, reason == "expired"
+            reason = self._judge(item)
+            if reason != "skipped":
+                self._start(item)
+                return item, reason == "expired"
         return None
+
+    def _start(self, item: Item) -> None:
+        self._running += 1
+        item.part.running.add(item)
+        item.started = time.monotonic()
+
+    def _judge(self, item: Item) -> str:
+        """Whether an event is to be handled: "" if so. What needs neither handler nor receipt is skipped."""
+        event = cast(DueEvent, item.event)
+        reason = judge(self._memory_of(event), event, self._clock.now(time.time()))
+        if reason and reason != "expired":
+            self._counts["skipped_" + reason] += 1
+            self._metrics.skipped(reason)
+            self._queue.finish(item)
+            item.part.finish(item)
+            return "skipped"
+        return reason
 
     def _memory_of(self, event: DueEvent) -> Memory | None:
         if not self._by_key:
@@ -395,8 +478,11 @@ class Worker:
             self._counts[count] += 1
             self._running -= 1
             item.part.running.discard(item)
-            if not item.part.gone and self._queue.finish(item) and self._idle:
-                self._ready.notify()
+            self._queue.finish(item)
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
 
     # --- back-pressure and commits ------------------------------------------------------
 
@@ -444,7 +530,8 @@ class Worker:
                         if part is not None:
                             part.committed = max(part.committed, tp.offset)
             except (KafkaException, RuntimeError) as error:
-                self._counts["commit_failures"] += 1
+                self._count("commit_failures")
+                self._metrics.commit_failed()
                 self._failing.warn("cannot commit offsets of group %s; trying on: %s", self._group, error)
 
         # librdkafka waits without a bound for a coordinator that is away.
@@ -456,7 +543,8 @@ class Worker:
 
     def _assigned(self, _: Consumer, assigned: list[TopicPartition]) -> None:
         """New partitions. Their events are held until the end of the receipts topic is read."""
-        parts = [Partition(tp.topic, tp.partition, 0 if tp.topic == self._topic + HIGH else 1) for tp in assigned]
+        parts = [Partition(tp.topic, tp.partition, HIGH_LANE if tp.topic == self._topic + HIGH else NORMAL)
+                 for tp in assigned]
         if not parts:
             return
         self._log.info("partitions assigned: %s", ", ".join(f"{p.topic}/{p.num}" for p in parts))
@@ -495,6 +583,7 @@ class Worker:
             parts = [p for p in found if p is not None]
             for p in parts:
                 p.gone = True
+            self._queue.purge()
             return parts
 
     def _abandon(self, parts: Iterable[Partition]) -> None:
@@ -628,6 +717,7 @@ class Worker:
             parts = list(self._parts.values())
             for p in parts:
                 p.gone = True
+            self._queue.purge()
             self._ready.notify_all()
             self._loads.notify_all()
         if not self._wait(lambda: self._running == 0, left(3 / 4)):

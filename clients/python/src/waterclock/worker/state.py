@@ -1,4 +1,4 @@
-"""What a worker knows, without I/O, threads and locks: memory, tracker, queue, clock."""
+"""What a worker knows, without I/O, threads and locks: memory, partitions, clock."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import json
 import threading
 from collections import deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .event import MAX_COUNT, DueEvent
 from .result import FINAL, Outcome
+
+if TYPE_CHECKING:
+    from .queue import Group
 
 
 # --- memory -----------------------------------------------------------------
@@ -99,6 +103,14 @@ def judge(memory: Memory | None, event: DueEvent, now: float) -> str:
 # --- partitions, and what is in memory of them --------------------------------
 
 
+def order_key(event: DueEvent) -> bytes:
+    """The record key, of the event's tenant.
+
+    A target_key may be any text, so else a tenant could make another's events wait for its own.
+    """
+    return event.tenant.encode() + b"\0" + (event.record_key or event.key.encode())
+
+
 @dataclass(slots=True, eq=False)
 class Item:
     """One due event, from the poll until its receipt is acknowledged."""
@@ -107,6 +119,10 @@ class Item:
     size: int
     part: Partition
     event: DueEvent | None  # None: the record is garbled
+    order_key: bytes = b""
+    next_same: Item | None = None  # the next event of the same order key
+    group: Group | None = None
+    started: float = 0.0  # when its handler was called, time.monotonic(); 0 if it was not
     done: bool = False
 
 
@@ -121,7 +137,7 @@ class Partition:
     gone: bool = False  # revoked, or the worker ends: nothing new starts
     paused: bool = False
     held: list[Item] = field(default_factory=list)  # polled before the memory was read
-    chains: dict[bytes, deque[Item]] = field(default_factory=dict)  # behind the event of that key that is not handled yet
+    tails: dict[bytes, Item] = field(default_factory=dict)  # the last event of each order key that is not handled yet
     running: set[Item] = field(default_factory=set)
     abandoned: threading.Event = field(default_factory=threading.Event)
     records: int = 0  # polled and not done
@@ -145,43 +161,6 @@ class Partition:
         self.size -= item.size
         while self.open and self.open[0].done:
             self.next = self.open.popleft().offset + 1
-
-
-class Queue:
-    """Which event is next: of one record key one after the other, the high lane first."""
-
-    def __init__(self) -> None:
-        self.ready: tuple[deque[Item], deque[Item]] = (deque(), deque())
-
-    def add(self, item: Item) -> None:
-        assert item.event is not None
-        chain = item.part.chains.get(item.event.record_key)
-        if chain is not None:
-            chain.append(item)
-            return
-        item.part.chains[item.event.record_key] = deque()
-        self.ready[item.part.lane].append(item)
-
-    def take(self) -> Item | None:
-        for lane in self.ready:
-            while lane:
-                item = lane.popleft()
-                if not item.part.gone:
-                    return item
-        return None
-
-    def finish(self, item: Item) -> bool:
-        """The handler has ended, or was not called. True if the next event of its key is ready."""
-        assert item.event is not None
-        chain = item.part.chains.get(item.event.record_key)
-        if chain:
-            self.ready[item.part.lane].append(chain.popleft())
-            return True
-        item.part.chains.pop(item.event.record_key, None)
-        return False
-
-    def __len__(self) -> int:
-        return len(self.ready[0]) + len(self.ready[1])
 
 
 # --- the brokers' clock -------------------------------------------------------
@@ -210,6 +189,9 @@ class Clock:
             old_low, old_high = -_UNBOUNDED, _UNBOUNDED
         self._low, self._high = max(low, old_low), min(high, old_high)
         self._low_at = self._high_at = polled
+
+    def ahead(self, now: float) -> float:
+        return self.now(now) - now
 
     def now(self, now: float) -> float:
         low, high = self._bounds(now)

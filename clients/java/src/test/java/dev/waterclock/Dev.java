@@ -19,18 +19,28 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
-/** A {@code waterclock dev}, which can be killed and started again. WATERCLOCK_BIN names the binary. */
+/**
+ * A {@code waterclock dev}, which can be killed and started again, or an engine on real brokers. WATERCLOCK_BIN names
+ * the binary.
+ */
 public final class Dev implements AutoCloseable {
     private static Dev shared;
 
     public final String http = "127.0.0.1:" + freePort();
-    public final String kafka = "127.0.0.1:" + freePort();
+    public final String kafka;
     private final Path data;
-    private final List<String> settings;
+    private final List<String> command = new ArrayList<>();
+    private final List<String> settings = new ArrayList<>();
     private Process process;
 
     public Dev(String... settings) {
-        this.settings = Arrays.asList(settings);
+        this("127.0.0.1:" + freePort(), settings);
+        command.addAll(List.of("dev", "--kafka-listen", kafka));
+    }
+
+    private Dev(String kafka, String... settings) {
+        this.kafka = kafka;
+        Arrays.asList(settings).forEach(s -> this.settings.addAll(List.of("--set", s)));
         try {
             data = Files.createTempDirectory("waterclock-java-");
         } catch (IOException e) {
@@ -38,11 +48,41 @@ public final class Dev implements AutoCloseable {
         }
     }
 
+    /** An engine on these brokers, on topics of its own. It is started. */
+    public static Dev serve(String brokers, String prefix, String... settings) throws Exception {
+        Dev dev = new Dev(brokers, settings);
+        dev.settings.addAll(List.of("--set", "topics.prefix=" + prefix, "--set", "topics.partitions=4", "--set",
+                "group=" + prefix.replace(".", "")));
+        List<String> apply = new ArrayList<>(List.of(binary(), "topics", "apply", "--brokers", brokers));
+        apply.addAll(dev.settings);
+        // Brokers that have much else to do may answer too late for one run of it.
+        for (int tries = 1; run(apply) != 0; tries++) {
+            if (tries == 10) {
+                throw new AssertionError("topics apply failed");
+            }
+        }
+        dev.command.addAll(List.of("serve", "--roles", "engine,api", "--brokers", brokers, "--admin-listen",
+                "127.0.0.1:" + freePort()));
+        dev.start();
+        return dev;
+    }
+
+    private static int run(List<String> command) throws Exception {
+        Process p = new ProcessBuilder(command).redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        return p.waitFor(2, TimeUnit.MINUTES) ? p.exitValue() : -1;
+    }
+
+    private static String binary() {
+        return System.getenv().getOrDefault("WATERCLOCK_BIN", "waterclock");
+    }
+
     /** The one that tests share. It ends with the JVM. */
     public static synchronized Dev shared() {
         if (shared == null) {
             List<String> settings = new ArrayList<>();
-            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full")) {
+            for (String channel : List.of("confirmed", "print", "work", "urgent", "kill", "two", "batch", "full",
+                    "bulk", "meter")) {
                 settings.add("channels." + channel + ".receipts=true");
             }
             settings.add("channels.urgent.high_lane=true");
@@ -67,12 +107,12 @@ public final class Dev implements AutoCloseable {
     }
 
     public void start() {
-        String bin = System.getenv().getOrDefault("WATERCLOCK_BIN", "waterclock");
-        List<String> command = new ArrayList<>(List.of(bin, "dev", "--listen", http, "--kafka-listen", kafka,
-                "--data-dir", data.resolve("data").toString()));
-        settings.forEach(s -> command.addAll(List.of("--set", s)));
+        List<String> all = new ArrayList<>(List.of(binary()));
+        all.addAll(command);
+        all.addAll(List.of("--listen", http, "--data-dir", data.resolve("data").toString()));
+        all.addAll(settings);
         File log = data.resolve("log").toFile();
-        ProcessBuilder b = new ProcessBuilder(command).redirectErrorStream(true)
+        ProcessBuilder b = new ProcessBuilder(all).redirectErrorStream(true)
                 .redirectOutput(ProcessBuilder.Redirect.appendTo(log));
         b.environment().keySet().removeIf(name -> name.startsWith("WATERCLOCK_"));
         try {

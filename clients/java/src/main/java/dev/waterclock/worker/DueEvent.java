@@ -92,6 +92,15 @@ public final class DueEvent {
         return slash < 0 ? "default" : key.substring(0, slash);
     }
 
+    /**
+     * The record key, of the event's tenant: a target_key may be any text, so else a tenant could make another's events
+     * wait for its own.
+     */
+    String orderKey() {
+        String key = recordKey.length == 0 ? this.key : new String(recordKey, StandardCharsets.ISO_8859_1);
+        return tenant() + '\0' + key;
+    }
+
     /** Its name within the id. */
     public String occurrence() {
         return occurrence;

@@ -26,6 +26,9 @@ final class Loader implements AutoCloseable {
     /** Takes a record that was read. */
     interface Sink {
         void take(int partition, byte[] key, byte[] value);
+
+        /** A partition ends before the offset from which it was to be read: the topic was made anew. */
+        void renew(int partition);
     }
 
     private final String topic;
@@ -75,7 +78,10 @@ final class Loader implements AutoCloseable {
         for (TopicPartition tp : all) {
             long end = ends.get(tp);
             long known = from.get(tp.partition());
-            long begin = Math.max(Math.max(starts.get(tp), end - limit), known <= end ? known : 0); // beyond: made anew
+            if (known > end) {
+                sink.renew(tp.partition());
+            }
+            long begin = Math.max(Math.max(starts.get(tp), end - limit), known <= end ? known : 0);
             result.put(tp.partition(), end);
             if (begin < end) {
                 first.put(tp, begin);

@@ -6,7 +6,6 @@ import java.util.Map;
 import java.util.concurrent.DelayQueue;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -29,13 +28,14 @@ final class ReceiptWriter {
     private final Throttle throttle;
     private final DelayQueue<Failed> failed = new DelayQueue<>();
     private final Thread thread;
-    final AtomicLong failures = new AtomicLong();
+    private final Meter meter;
     private volatile KafkaProducer<byte[], byte[]> producer;
     private volatile KafkaProducer<byte[], byte[]> broken; // it fails every record from now on
     private volatile boolean closed;
 
-    ReceiptWriter(String topic, Map<String, Object> kafka, Throttle throttle) {
+    ReceiptWriter(String topic, Map<String, Object> kafka, Meter meter, Throttle throttle) {
         this.topic = topic;
+        this.meter = meter;
         this.throttle = throttle;
         config.put(ProducerConfig.LINGER_MS_CONFIG, LINGER_MS);
         config.put(ProducerConfig.BATCH_SIZE_CONFIG, BATCH_BYTES);
@@ -54,7 +54,7 @@ final class ReceiptWriter {
     }
 
     /** A receipt that failed, to be written anew. */
-    private record Failed(byte[] key, byte[] value, Runnable acked, long at) implements Delayed {
+    private record Failed(byte[] key, byte[] value, Runnable acked, long begin, long at) implements Delayed {
         @Override
         public long getDelay(TimeUnit unit) {
             return unit.convert(at - System.nanoTime(), TimeUnit.NANOSECONDS);
@@ -68,30 +68,39 @@ final class ReceiptWriter {
 
     /** Acked runs, on another thread, once the brokers have it. */
     void write(byte[] key, byte[] value, Runnable acked) {
+        write(key, value, acked, System.nanoTime());
+    }
+
+    private void write(byte[] key, byte[] value, Runnable acked, long begin) {
         KafkaProducer<byte[], byte[]> with = producer;
         try {
             with.send(new ProducerRecord<>(topic, key, value), (at, e) -> {
                 if (e == null) {
+                    meter.receiptWritten(System.nanoTime() - begin);
                     acked.run();
                 } else {
-                    failed(with, e, key, value, acked);
+                    failed(with, e, new Failed(key, value, acked, begin, again()));
                 }
             });
         } catch (KafkaException | IllegalStateException e) {
-            failed(with, e, key, value, acked);
+            failed(with, e, new Failed(key, value, acked, begin, again()));
         }
     }
 
-    private void failed(KafkaProducer<byte[], byte[]> with, Exception e, byte[] key, byte[] value, Runnable acked) {
+    private static long again() {
+        return System.nanoTime() + BACKOFF.toNanos();
+    }
+
+    private void failed(KafkaProducer<byte[], byte[]> with, Exception e, Failed receipt) {
         if (closed) {
             return;
         }
-        failures.incrementAndGet();
+        meter.receiptFailed();
         throttle.warn("cannot write receipts to " + topic + "; trying on, and committing nothing meanwhile: " + e);
         if (!(e instanceof RetriableException)) {
             broken = with;
         }
-        failed.add(new Failed(key, value, acked, System.nanoTime() + BACKOFF.toNanos()));
+        failed.add(receipt);
     }
 
     private void serve() {
@@ -103,7 +112,7 @@ final class ReceiptWriter {
                     producer = make();
                     old.close(Duration.ZERO);
                 }
-                write(f.key, f.value, f.acked);
+                write(f.key, f.value, f.acked, f.begin);
             } catch (InterruptedException e) {
                 return;
             } catch (KafkaException e) {

@@ -42,9 +42,21 @@ final class Receipts {
             long ms = r.after().toMillis() + (r.after().toNanosPart() % 1_000_000 > 0 ? 1 : 0); // 0 is the profile
             b.append(",\"retry_after\":\"").append(ms).append("ms\"");
         }
-        b.append(",\"at\":\"");
-        MILLIS.formatTo(now, b);
-        return b.append("\"}").toString().getBytes(StandardCharsets.UTF_8);
+        return b.append(",\"at\":\"").append(stamp(now)).append("\"}").toString().getBytes(StandardCharsets.UTF_8);
+    }
+
+    /** The last instant that was written: most receipts of a busy worker are of the same millisecond. */
+    private record Stamp(long ms, String text) {}
+
+    private static volatile Stamp last = new Stamp(0, MILLIS.format(Instant.EPOCH));
+
+    private static String stamp(Instant at) {
+        Stamp s = last;
+        if (s.ms != at.toEpochMilli()) {
+            s = new Stamp(at.toEpochMilli(), MILLIS.format(at));
+            last = s;
+        }
+        return s.text;
     }
 
     private static void text(StringBuilder b, String v) {

@@ -9,6 +9,7 @@ import java.util.regex.Pattern;
 
 /** Options of a {@link Worker}. */
 public final class WorkerBuilder {
+    static final long MIN_BYTES = 64 << 10; // of a fetch, and of the share of a partition
     private static final Pattern CHANNEL = Pattern.compile("[a-z0-9][a-z0-9._-]{0,48}");
 
     final String channel;
@@ -30,6 +31,8 @@ public final class WorkerBuilder {
     boolean byKey;
     Function<List<DueEvent>, Object> onBatch;
     int batchMax = 500;
+    Bulkhead perGroup;
+    Metrics metrics;
 
     WorkerBuilder(String channel, Handler handler) {
         this.channel = channel;
@@ -145,6 +148,18 @@ public final class WorkerBuilder {
         return this;
     }
 
+    /** Sets bulkheads. The default is none. */
+    public WorkerBuilder perGroup(Bulkhead b) {
+        perGroup = b;
+        return this;
+    }
+
+    /** Where numbers go. The default is nowhere; {@link PrometheusText} is one. */
+    public WorkerBuilder metrics(Metrics m) {
+        metrics = m;
+        return this;
+    }
+
     private static void check(boolean ok, String text) {
         if (!ok) {
             throw new IllegalArgumentException("worker: " + text);
@@ -159,13 +174,15 @@ public final class WorkerBuilder {
         check(!group.isEmpty(), "group: want the engine's group");
         check(concurrency >= 1 && concurrency <= 10_000, "concurrency " + concurrency + ": want 1 to 10,000");
         check(bufferRecords > 0 && bufferBytes > 0, "buffer: want more than 0");
-        check(fetchBytes >= Worker.MIN_BYTES, "fetchBytes: want 64 KiB or more");
+        check(fetchBytes >= MIN_BYTES, "fetchBytes: want 64 KiB or more");
         for (Duration d : List.of(handlerTimeout, drainTimeout, revokeTimeout, commitInterval)) {
             check(!d.isNegative() && !d.isZero(), "timeouts: want more than 0");
         }
         check(memory == -1 || memory > 0 && memory <= 10_000_000,
                 "memory " + memory + ": want 1 to 10,000,000, or -1 for none");
         check(batchMax > 0, "batchMax: want more than 0");
+        check(perGroup == null || perGroup.group() != null && perGroup.inFlight() > 0 && perGroup.waiting() > 0,
+                "perGroup: want a group, and inFlight and waiting above 0");
         return new Worker(this);
     }
 }

@@ -19,12 +19,13 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * How fast a worker is with a handler that does nothing: {@code Bench BROKERS EVENTS}. It fills topics of its own, with
- * prefix {@code bench.}, and measures from the first receipt on until all offsets are committed. Without brokers it
+ * prefix {@code bench<ms>.}, and measures from the first receipt on until all offsets are committed. Without brokers it
  * starts a {@code waterclock dev}.
  */
 final class Bench {
     private static final int PARTITIONS = 4;
-    private static final String TOPIC = "bench.due.noop";
+    private static final String PREFIX = "bench" + System.currentTimeMillis() + ".";
+    private static final String TOPIC = PREFIX + "due.noop";
 
     private Bench() {}
 
@@ -32,7 +33,8 @@ final class Bench {
         String brokers = args.length > 0 ? args[0] : Dev.shared().kafka;
         int n = args.length > 1 ? Integer.parseInt(args[1]) : 300_000;
         fill(brokers, n);
-        Worker worker = Worker.builder("noop", e -> Result.delivered()).brokers(brokers).prefix("bench.").group("bench")
+        Worker worker = Worker.builder("noop", e -> Result.delivered()).brokers(brokers)
+                .prefix(PREFIX).group(PREFIX + "bench")
                 .build();
         Thread thread = new Thread(worker::run);
         thread.start();
@@ -70,7 +72,7 @@ final class Bench {
         Map<String, Object> config = Map.of("bootstrap.servers", brokers, "linger.ms", 20, "batch.size", 256 << 10);
         try (Admin admin = Admin.create(config)) {
             admin.createTopics(List.of(new NewTopic(TOPIC, PARTITIONS, (short) 1),
-                    new NewTopic("bench.receipts", PARTITIONS, (short) 1))).all().get(60, TimeUnit.SECONDS);
+                    new NewTopic(PREFIX + "receipts", PARTITIONS, (short) 1))).all().get(60, TimeUnit.SECONDS);
         } catch (ExecutionException e) {
             System.err.println("made all the same by embedded brokers: " + e.getCause());
         }
@@ -112,7 +114,7 @@ final class Bench {
     private static long committed(String brokers) throws Exception {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", brokers))) {
             Map<TopicPartition, OffsetAndMetadata> offsets =
-                    admin.listConsumerGroupOffsets("bench.noop").partitionsToOffsetAndMetadata().get();
+                    admin.listConsumerGroupOffsets(PREFIX + "bench.noop").partitionsToOffsetAndMetadata().get();
             return offsets.values().stream().mapToLong(OffsetAndMetadata::offset).sum();
         }
     }

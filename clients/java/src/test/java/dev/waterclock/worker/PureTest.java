@@ -4,6 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.junit.jupiter.api.Test;
@@ -61,14 +64,19 @@ class PureTest {
         assertTrue(c.now(200_000) <= 150_020, "it is " + c.now(200_000));
     }
 
+    private static Item item(Part p, long offset, DueEvent e) {
+        Item item = new Item(p, offset, 100, e);
+        p.add(item);
+        return item;
+    }
+
     /** Offsets may be committed up to the first record that is not done. */
     @Test
     void offsets() {
-        Part p = new Part(new TopicPartition("t", 0), false);
-        Part.Item[] items = new Part.Item[3];
+        Part p = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Item[] items = new Item[3];
         for (int i = 0; i < 3; i++) {
-            items[i] = new Part.Item(p, 10 + 2 * i, 100, event("k", 1));
-            p.add(items[i]);
+            items[i] = item(p, 10 + 2 * i, event("k", 1));
         }
         p.finish(items[1]);
         assertEquals(-1, p.next);
@@ -93,21 +101,152 @@ class PureTest {
     /** One key after the other; the high lane first. */
     @Test
     void queue() {
-        Part low = new Part(new TopicPartition("t", 0), false);
-        Part high = new Part(new TopicPartition("t.high", 0), true);
-        Part.Queue q = new Part.Queue();
-        Part.Item a = new Part.Item(low, 1, 1, event("a", 1));
-        Part.Item b = new Part.Item(low, 2, 1, event("b", 1)); // the same record key
-        Part.Item c = new Part.Item(high, 1, 1, event("c", 1));
-        q.add(a);
-        q.add(b);
-        q.add(c);
+        Part low = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Part high = new Part(new TopicPartition("t.high", 0), Queue.HIGH);
+        Queue q = new Queue(null);
+        Item a = item(low, 1, event("a", 1));
+        Item b = item(low, 2, event("b", 1)); // the same record key
+        Item c = item(high, 1, event("c", 1));
+        List.of(a, b, c).forEach(q::add);
         assertEquals(c, q.take());
         assertEquals(a, q.take());
         assertNull(q.take());
         q.finish(a);
         assertEquals(b, q.take());
         q.finish(b);
-        assertTrue(low.chains.isEmpty());
+        assertTrue(low.tails.isEmpty());
+    }
+
+    /** Two tenants with one target_key do not wait for each other. */
+    @Test
+    void orderOfOneTenant() {
+        Part p = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Queue q = new Queue(null);
+        Item acme = item(p, 1, event("acme/a", 1));
+        Item other = item(p, 2, event("other/a", 1));
+        Item second = item(p, 3, event("acme/b", 1));
+        List.of(acme, other, second).forEach(q::add);
+        assertEquals(acme, q.take());
+        assertEquals(other, q.take());
+        assertNull(q.take());
+        q.finish(acme);
+        assertEquals(second, q.take());
+    }
+
+    /** An event whose record key is its own, as it is without a target_key. */
+    private static DueEvent alone(String key) {
+        DueEvent e = event(key, 1);
+        e.recordKey = key.getBytes();
+        return e;
+    }
+
+    private static List<Item> many(Queue q, Part p, String tenant, int n) {
+        List<Item> all = IntStream.range(0, n).mapToObj(i -> item(p, i, alone(tenant + "/" + i))).toList();
+        all.forEach(q::add);
+        return all;
+    }
+
+    /** Groups take turns, and no more of one run than it may have. */
+    @Test
+    void groupsTakeTurns() {
+        Part p = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Queue q = new Queue(Bulkhead.by(DueEvent::tenant).inFlight(2));
+        List<Item> acme = many(q, p, "acme", 4);
+        List<Item> other = many(q, p, "other", 4);
+        for (int i = 0; i < 2; i++) {
+            assertEquals(acme.get(i), q.take());
+            assertEquals(other.get(i), q.take());
+        }
+        assertNull(q.take());
+        assertEquals(4, q.size());
+        q.finish(other.get(0));
+        assertEquals(other.get(2), q.take());
+        assertNull(q.take());
+        assertTrue(q.takeOverflow().isEmpty());
+    }
+
+    /** What finds no room is answered without the handler: the newest, those of the high lane last. */
+    @Test
+    void groupsOverflow() {
+        Part low = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Part high = new Part(new TopicPartition("t.high", 0), Queue.HIGH);
+        Queue q = new Queue(Bulkhead.by(DueEvent::tenant).inFlight(1).waiting(2).overflow(e -> Result.retry()));
+        List<Item> first = many(q, low, "acme", 3);
+        assertTrue(q.takeOverflow().isEmpty()); // nothing runs yet
+        assertEquals(first.get(0), q.take());
+        Item urgent = item(high, 0, alone("acme/urgent"));
+        q.add(urgent);
+        assertEquals(List.of(first.get(2)), q.takeOverflow());
+        q.finish(first.get(2));
+        assertEquals(2, q.size());
+        q.finish(first.get(0));
+        assertEquals(urgent, q.take());
+    }
+
+    /** What waits for an event of its key that hangs is answered; the one that hangs goes on. */
+    @Test
+    void groupsShed() {
+        Part p = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Queue q = new Queue(Bulkhead.by(DueEvent::tenant).overflow(e -> Result.retry()));
+        List<Item> same = IntStream.range(0, 3).mapToObj(i -> item(p, i, event("a" + i, 1))).toList();
+        same.forEach(q::add);
+        Item head = q.take();
+        p.running.add(head);
+        head.started = 1000;
+        q.shed(p, 1000);
+        assertTrue(q.takeOverflow().isEmpty()); // it has not run for so long
+        q.shed(p, 1001);
+        assertEquals(same.subList(1, 3), q.takeOverflow());
+        same.subList(1, 3).forEach(q::finish);
+        Item later = item(p, 3, event("a3", 1));
+        q.add(later);
+        assertNull(q.take()); // it waits for the one that hangs
+        p.running.remove(head);
+        q.finish(head);
+        assertEquals(later, q.take());
+    }
+
+    /** A group's function that throws or returns null makes the nameless group; what is gone is purged. */
+    @Test
+    void groupsWithoutName() {
+        Part p = new Part(new TopicPartition("t", 0), Queue.NORMAL);
+        Queue q = new Queue(Bulkhead.by(e -> {
+            if (e.key().equals("acme/0")) {
+                throw new IllegalStateException("no group");
+            }
+            return null;
+        }).inFlight(1));
+        List<Item> all = many(q, p, "acme", 3);
+        assertEquals(all.get(0), q.take());
+        assertNull(q.take());
+        p.gone = true;
+        q.purge();
+        assertEquals(0, q.size());
+        q.finish(all.get(0));
+        assertNull(q.take());
+    }
+
+    /** Each series once, with the names of the kit for Go. */
+    @Test
+    void prometheus() {
+        PrometheusText m = new PrometheusText("print");
+        m.handled(Result.Outcome.DELIVERED, "", Duration.ofMillis(2));
+        m.handled(Result.Outcome.DELIVERED, "", Duration.ofSeconds(400));
+        m.skipped("final");
+        m.garbled("ce_id");
+        m.receiptWritten(Duration.ofMillis(1));
+        m.load(new Metrics.Load(1, 2, 3, 4, 5, 6, 7, 8, Duration.ofMillis(1500)));
+        List<String> lines = m.text().lines().toList();
+        for (String want : List.of("handled_total{channel=\"print\",outcome=\"delivered\"} 2",
+                "skipped_total{channel=\"print\",reason=\"final\"} 1", "abandoned_total{channel=\"print\"} 0",
+                "handle_seconds_bucket{channel=\"print\",le=\"0.001\"} 0.0",
+                "handle_seconds_bucket{channel=\"print\",le=\"0.0025\"} 1.0",
+                "handle_seconds_bucket{channel=\"print\",le=\"+Inf\"} 2.0",
+                "receipt_seconds_bucket{channel=\"print\",le=\"0.001\"} 1.0",
+                "handle_seconds_sum{channel=\"print\"} 400.002", "handle_seconds_count{channel=\"print\"} 2.0",
+                "partitions{channel=\"print\",state=\"held\"} 8.0", "clock_ahead_seconds{channel=\"print\"} 1.5")) {
+            assertTrue(lines.contains("waterclock_worker_" + want), want + " is not in " + lines);
+        }
+        assertEquals(lines.size(), lines.stream().map(l -> l.substring(0, l.indexOf("} "))).distinct().count());
     }
 }

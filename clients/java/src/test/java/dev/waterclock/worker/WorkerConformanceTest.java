@@ -143,8 +143,8 @@ class WorkerConformanceTest {
             }
             DueEvent e = due(c);
             long now = Instant.parse((String) c.get("now")).toEpochMilli();
-            String reason = Worker.skip(memory, e, now);
-            String does = reason != null ? "skip" : Worker.expired(e, now) ? "expire" : "handle";
+            String reason = State.skipReason(memory, e, now);
+            String does = reason != null ? "skip" : State.expired(e, now) ? "expire" : "handle";
             assertEquals(c.get("do"), does);
             assertEquals(c.get("reason"), reason);
         });

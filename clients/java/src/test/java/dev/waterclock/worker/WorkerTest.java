@@ -30,6 +30,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
 import java.util.stream.IntStream;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -221,12 +223,14 @@ class WorkerTest {
         int n = 40;
         Path calls = Files.createFile(dir.resolve("calls"));
         many("java-kill-", 0, n, "kill");
-        Process first = Dev.java(WorkerProcess.class, DEV.kafka, "kill", calls.toString(), "die").start();
+        Process first = Dev.java(WorkerProcess.class, DEV.kafka, "waterclock.", "kill", calls.toString(), "6000", "die")
+                .start();
         assertTrue(first.waitFor(60, TimeUnit.SECONDS));
         assertEquals(137, first.exitValue());
         List<String> before = Files.readAllLines(calls);
         assertEquals(10, before.size());
-        Process second = Dev.java(WorkerProcess.class, DEV.kafka, "kill", calls.toString()).start();
+        Process second = Dev.java(WorkerProcess.class, DEV.kafka, "waterclock.", "kill", calls.toString(), "6000")
+                .start();
         try {
             for (int i = 0; i < n; i++) {
                 awaitState("java-kill-" + i, "FIRED");
@@ -397,6 +401,101 @@ class WorkerTest {
                 .anyMatch(x -> x.toString().startsWith(id + "@")), id));
     }
 
+    /** A slow group takes only its share, others go on; what finds no room has the answer of overflow. */
+    @Test
+    void bulkheads() {
+        CountDownLatch gate = new CountDownLatch(1);
+        AtomicInteger atOnce = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
+        AtomicInteger slow = new AtomicInteger();
+        Handler handler = e -> {
+            if (e.triggerId().startsWith("java-slow-")) {
+                most.accumulateAndGet(atOnce.incrementAndGet(), Math::max);
+                gate.await();
+                atOnce.decrementAndGet();
+                slow.incrementAndGet();
+            }
+            return Result.delivered();
+        };
+        Bulkhead bulkhead = Bulkhead.by(e -> e.triggerId().startsWith("java-slow-") ? "slow" : e.triggerId())
+                .inFlight(2).waiting(3).overflow(e -> Result.fail("busy", ""));
+        many("java-slow-", 0, 12, "bulk");
+        many("java-fast-", 0, 20, "bulk");
+        try (Running w = new Running(Worker.builder("bulk", handler).concurrency(4).perGroup(bulkhead))) {
+            for (int i = 0; i < 20; i++) {
+                awaitState("java-fast-" + i, "FIRED");
+            }
+            Dev.await("all but 2 and 3 find no room", () -> w.stat("failed") == 7);
+            assertEquals(0, slow.get());
+            gate.countDown();
+            Dev.await("those with room are delivered", () -> slow.get() == 5);
+            Dev.await("all are answered", () -> IntStream.range(0, 12)
+                    .filter(i -> CLIENT.get("java-slow-" + i).state().equals("FAILED")).count() == 7);
+        }
+        assertEquals(2, most.get());
+    }
+
+    /** What a worker tells its metrics; those that throw do no harm. */
+    @Test
+    void metrics() {
+        List<String> told = Collections.synchronizedList(new ArrayList<>());
+        List<Metrics.Load> loads = Collections.synchronizedList(new ArrayList<>());
+        Metrics metrics = new Metrics() {
+            @Override
+            public void handled(Result.Outcome outcome, String code, Duration took) {
+                told.add(outcome + " " + code);
+                throw new IllegalStateException("metrics that are broken do no harm");
+            }
+
+            @Override
+            public void receiptWritten(Duration took) {
+                told.add("receipt");
+            }
+
+            @Override
+            public void load(Load load) {
+                loads.add(load);
+            }
+        };
+        Handler handler = e -> e.triggerId().equals("java-meter-0") ? Result.fail("bad_number", "")
+                : Result.delivered();
+        many("java-meter-", 0, 2, "meter");
+        try (Running w = new Running(Worker.builder("meter", handler).metrics(metrics)
+                .commitInterval(Duration.ofMillis(50)))) {
+            awaitState("java-meter-0", "FAILED");
+            awaitState("java-meter-1", "FIRED");
+            Dev.await("all is told", () -> told.size() == 4);
+            Dev.await("the load is told", () -> loads.stream().anyMatch(l -> l.assigned() > 0 && l.buffered() == 0));
+        }
+        assertEquals(List.of("DELIVERED ", "FAILED bad_number", "receipt", "receipt"), told.stream().sorted().toList());
+    }
+
+    /** What was known of a receipts topic that was deleted is of no use for the one of the same name. */
+    @Test
+    void topicMadeAnew() throws Exception {
+        String topic = "anew" + System.nanoTime() + ".receipts";
+        Map<String, Object> kafka = Map.of("bootstrap.servers", DEV.kafka);
+        try (Admin admin = Admin.create(kafka)) {
+            admin.createTopics(List.of(new NewTopic(topic, 2, (short) 1))).all().get();
+        }
+        List<Integer> renewed = new ArrayList<>();
+        Loader.Sink sink = new Loader.Sink() {
+            @Override
+            public void take(int partition, byte[] key, byte[] value) {
+                throw new AssertionError("the topic is empty");
+            }
+
+            @Override
+            public void renew(int partition) {
+                renewed.add(partition);
+            }
+        };
+        try (Loader loader = new Loader(topic, kafka)) {
+            assertEquals(Map.of(0, 0L, 1, 0L), loader.read(Map.of(0, 50L, 1, 0L), 100, sink, () -> false));
+        }
+        assertEquals(List.of(0), renewed);
+    }
+
     @Test
     void optionsAreChecked() {
         Handler h = e -> Result.delivered();
@@ -404,7 +503,8 @@ class WorkerTest {
                 Worker.builder("a.high", h), Worker.builder("a", h).concurrency(0), Worker.builder("a", h).memory(0),
                 Worker.builder("a", h).buffer(0, 1), Worker.builder("a", h).drainTimeout(Duration.ZERO),
                 Worker.builder("a", h).brokers(""), Worker.builder("a", h).group(""),
-                Worker.builder("a", h).batchMax(0));
+                Worker.builder("a", h).batchMax(0), Worker.builder("a", h).perGroup(Bulkhead.by(null)),
+                Worker.builder("a", h).perGroup(Bulkhead.by(DueEvent::tenant).inFlight(0)));
         for (WorkerBuilder b : wrong) {
             assertTrue(assertThrows(IllegalArgumentException.class, b::build).getMessage().startsWith("worker: "));
         }
