@@ -26,6 +26,7 @@ func (l *loader) check() {
 	l.checkTenants()
 	l.checkWebhook()
 	l.checkPostgres()
+	l.checkLinks()
 	l.checkPushAndSMS()
 	l.checkFiles()
 }

@@ -103,6 +103,7 @@ type node struct {
 	egress          *egress.Policy // which callback URLs may be called
 	gateway         *gateway.Server
 	webhooks        *webhooks                // nil without the role
+	ackSecrets      atomic.Pointer[[]string] // nil where no links are made
 	twilioTokens    atomic.Pointer[[]string] // nil where nobody gave Twilio a URL
 	tracing         *tracing.Tracer          // nil: off
 
