@@ -38,7 +38,7 @@ var (
 	ackExpired  = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
 	ackForged   = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
 	ackNothing  = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
-	ackTryAgain = &ackPage{
+	ackUndecided = &ackPage{
 		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
 	}
 )
@@ -82,7 +82,7 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 		return ackForged.send(w)
 	}
 	if s.opts.NoRoom() != "" {
-		return ackTryAgain.send(w)
+		return ackUndecided.send(w)
 	}
 	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
 	own := *r
@@ -103,7 +103,7 @@ func ackOutcome(v verdict, err error) *ackPage {
 	case refused && p.Status == http.StatusNotFound:
 		return ackNothing
 	case err != nil:
-		return ackTryAgain
+		return ackUndecided
 	case v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
 		return ackNothing
 	}

@@ -81,7 +81,7 @@ func TestAckLink(t *testing.T) {
 		{"expired, the button", "POST", link(due, -time.Hour, ackSecret), 410, "has expired"},
 		{"forged", "POST", link("bank/otp@x#0", time.Hour, "another-secret-of-someone"), 404, "is not valid"},
 		{"garbage", "GET", w.url + "/a/%3Cscript%3E", 404, "is not valid"},
-		{"nobody's trigger", "POST", link("none@2060-01-01T09:00:00#0", time.Hour, ackSecret), 404, "nothing to confirm"},
+		{"nobody's", "POST", link("none@2060-01-01T09:00:00#0", time.Hour, ackSecret), 404, "nothing to confirm"},
 		{"no due event", "POST", link("none", time.Hour, ackSecret), 404, "is not valid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -67,12 +67,13 @@ func TestOpen(t *testing.T) {
 }
 
 func TestNoURL(t *testing.T) {
+	long := strings.Repeat("x", acklink.MaxDueID+1)
 	for name, url := range map[string]string{
 		"no public URL": acklink.URL("", secrets, link),
 		"no secret":     acklink.URL("https://x", nil, link),
 		"empty secret":  acklink.URL("https://x", []string{""}, link),
 		"no id":         acklink.URL("https://x", secrets, acklink.Link{Expires: link.Expires}),
-		"a long id":     acklink.URL("https://x", secrets, acklink.Link{DueID: strings.Repeat("x", acklink.MaxDueID+1)}),
+		"a long id":     acklink.URL("https://x", secrets, acklink.Link{DueID: long}),
 	} {
 		if url != "" {
 			t.Errorf("%s: %s", name, url)
