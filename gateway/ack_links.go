@@ -34,10 +34,10 @@ var (
 		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we do not send it again.",
 		"Yes, I have seen it",
 	}
-	ackDone     = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
-	ackExpired  = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
-	ackForged   = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
-	ackNothing  = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackDone      = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
+	ackExpired   = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
+	ackForged    = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
+	ackNothing   = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
 	ackUndecided = &ackPage{
 		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
 	}
