@@ -43,11 +43,14 @@ var (
 	}
 )
 
+var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+	"there are no links to acknowledge here: set ack.secret and public_url")
+
 func ackRoutes() []route {
 	page := func(id, summary string) operation {
 		return operation{
 			id: id, summary: summary, answerType: "text/html",
-			answers: answers{200: of[string](), 404: of[string](), 410: of[string]()},
+			answers: answers{200: of[string](), 410: of[string]()},
 		}
 	}
 	return []route{
@@ -63,6 +66,9 @@ func ackRoutes() []route {
 }
 
 func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
+	if s.opts.AckSecrets == nil {
+		return errNoAckLinks
+	}
 	_, refused := s.openAckLink(r)
 	if refused != nil {
 		return refused.send(w)
@@ -73,6 +79,9 @@ func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
 // postAckLink acknowledges as the trigger's tenant would. The second time is the same as the
 // first.
 func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
+	if s.opts.AckSecrets == nil {
+		return errNoAckLinks
+	}
 	dueID, refused := s.openAckLink(r)
 	if refused != nil {
 		return refused.send(w)
@@ -112,9 +121,6 @@ func ackOutcome(v verdict, err error) *ackPage {
 
 // openAckLink is the due event of a link, or the page that says why there is none.
 func (s *Server) openAckLink(r *request) (dueID string, refused *ackPage) {
-	if s.opts.AckSecrets == nil {
-		return "", ackForged
-	}
 	l, err := acklink.Open(s.opts.AckSecrets(), r.names["token"], s.opts.Now())
 	switch {
 	case errors.Is(err, acklink.ErrExpired):
