@@ -59,6 +59,10 @@ type Options struct {
 	// it, and the route says so.
 	Twilio *TwilioCallbacks
 
+	// AckSecrets are what links to acknowledge are sealed with, as they are now. nil means
+	// that there are no such links.
+	AckSecrets func() []string
+
 	// Limits are those of the engine's decoder, so that what it would refuse is refused
 	// before it is written.
 	Limits topics.Limits

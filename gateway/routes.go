@@ -21,6 +21,7 @@ func allRoutes() []route {
 	all = append(all, preferenceRoutes()...)
 	all = append(all, reminderRoutes()...)
 	all = append(all, providerRoutes()...)
+	all = append(all, ackRoutes()...)
 	return append(all, ownRoutes()...)
 }
 

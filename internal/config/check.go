@@ -29,6 +29,7 @@ func (l *loader) check() {
 	l.checkNotify()
 	l.checkTemplates()
 	l.checkPostgres()
+	l.checkLinks()
 	l.checkPushAndSMS()
 	l.checkFiles()
 }

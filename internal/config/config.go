@@ -68,6 +68,7 @@ type Config struct {
 	Cassandra Cassandra
 	Postgres  Postgres
 	Webhook   Webhook
+	Ack       Ack
 	FCM       FCM
 	APNs      APNs
 	Twilio    Twilio

@@ -38,13 +38,6 @@ var pushAndSMS = section{
 	"Push and SMS", "A provider is used if its credentials are set. They are `env:NAME` or `file:PATH`; a file is " +
 		"read again when it changes.", []Setting{
 		{
-			Key:  "public_url",
-			into: func(c *Config, _ string) any { return &c.Public },
-			Doc: "URL at which phones, mail readers and providers reach the API, such as `https://wc.example.com`. " +
-				"Twilio's status callbacks and links begin with it. Unset means that there are none. Requests for " +
-				"its host are allowed, as for those of `http.hosts`.",
-		},
-		{
 			Key: "providers.fcm.credentials", Secret: true,
 			into: func(c *Config, _ string) any { return &c.FCM.Credentials },
 			Doc:  "Key file of a Google service account with the right to send by Firebase Cloud Messaging.",
@@ -188,7 +181,7 @@ var (
 // there.
 func (l *loader) checkPushAndSMS() {
 	for key, text := range map[string]string{
-		"public_url": l.c.Public, "providers.fcm.url": l.c.FCM.URL, "providers.apns.url": l.c.APNs.URL,
+		"providers.fcm.url": l.c.FCM.URL, "providers.apns.url": l.c.APNs.URL,
 		"providers.twilio.url": l.c.Twilio.URL,
 	} {
 		if text == "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -52,6 +53,26 @@ providers:
 	}
 }
 
+func TestAckSettings(t *testing.T) {
+	t.Setenv("ACK_ONE", "marked-0123456789")
+	file := write(t, "ack", "marked-9876543210\n")
+	c, err := Load(Options{File: write(t, "w.yaml", `ack: {secret: "env:ACK_ONE,file:`+file+`"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.AckSecrets()
+	if !slices.Equal(list, []string{"marked-0123456789", "marked-9876543210"}) || err != nil ||
+		c.Ack.TTL != 7*24*time.Hour {
+		t.Error(list, err, c.Ack.TTL)
+	}
+	if files := c.AckFiles(); !slices.Equal(files, []string{file}) {
+		t.Error(files)
+	}
+	if shown := fmt.Sprint(c.Values()); strings.Contains(shown, "marked") {
+		t.Error(shown)
+	}
+}
+
 func TestPushAndSMSProblems(t *testing.T) {
 	t.Setenv("PUSH_SECRET", "marked-secret")
 	for _, c := range []struct{ name, yaml, want string }{
@@ -59,6 +80,9 @@ func TestPushAndSMSProblems(t *testing.T) {
 		{"FCM's file", "providers: {fcm: {credentials: 'file:/nowhere/fcm.json'}}", "/nowhere/fcm.json"},
 		{"plain http", strings.Replace(fcmYAML, "}}", ", url: 'http://a.example'}}", 1), "must begin with https://"},
 		{"public URL", "public_url: wc.example.com", "public_url"},
+		{"a short ack secret", "ack: {secret: marked}", "ack.secret"},
+		{"an ack secret that is not there", "ack: {secret: 'env:NO_SUCH_NAME'}", "NO_SUCH_NAME is unset"},
+		{"three ack secrets", "ack: {secret: 'marked,marked,marked'}", "has 3 secrets"},
 		{"APNs without a key", "providers: {apns: {topic: a.b}}", "providers.apns.key"},
 		{"APNs' key id", strings.Replace(apnsYAML, "ABC123DEFG", "abc", 1), "providers.apns.key_id"},
 		{"APNs' team", strings.Replace(apnsYAML, "team_id: DEF123GHIJ, ", "", 1), "providers.apns.team_id"},

@@ -653,6 +653,7 @@ var sections = []section{
 			},
 		},
 	},
+	links,
 	pushAndSMS,
 	{"History and preferences", "`waterclock dev` keeps both in the data directory where these are unset.", []Setting{
 		{

@@ -67,6 +67,9 @@ func (n *node) openGateway() (err error) {
 	if o.Twilio, err = n.twilioCallbacks(); err != nil {
 		return err
 	}
+	if o.AckSecrets, err = n.ackLinks(); err != nil {
+		return err
+	}
 	o.TLS, o.TLSElsewhere, o.OwnHost = n.cert.server(), c.HTTP.TLSElsewhere, n.ownHost
 	n.gateway, err = gateway.New(o)
 	return err

@@ -106,6 +106,7 @@ type node struct {
 	gateway         *gateway.Server
 	webhooks        *webhooks                // nil without the role
 	notifiers       *notifiers               // nil without one of the roles
+	ackSecrets      atomic.Pointer[[]string] // nil where no links are made
 	twilioTokens    atomic.Pointer[[]string] // nil where nobody gave Twilio a URL
 	tracing         *tracing.Tracer          // nil: off
 

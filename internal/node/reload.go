@@ -142,6 +142,9 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	if n.twilioTokens.Load() != nil {
 		subjects = append(subjects, subject{"providers.twilio.auth_token", n.cfg.ProviderFiles(), n.loadTwilioTokens})
 	}
+	if n.ackSecrets.Load() != nil {
+		subjects = append(subjects, subject{"ack.secret", n.cfg.AckFiles(), n.loadAckSecrets})
+	}
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
 	if onHangup {

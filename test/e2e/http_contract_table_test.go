@@ -585,6 +585,8 @@ func contractViews(w *world) []contractRow {
 			{name: "cancel", path: "/api/reminders/r1", status: 200, wants: []string{"state=CANCELLED"}},
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
+		{"GET /a/{token}", []contractCall{{name: "no secret", path: "/a/x", status: 404}}},
+		{"POST /a/{token}", []contractCall{{name: "no secret", path: "/a/x", status: 404}}},
 		{"POST /v1/providers/twilio/status", []contractCall{
 			{name: "no account", path: "/v1/providers/twilio/status", body: "MessageStatus=sent", status: 404},
 		}},

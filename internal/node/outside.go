@@ -24,3 +24,23 @@ func (n *node) loadTwilioTokens() error {
 	}
 	return err
 }
+
+// ackLinks are the secrets of links to acknowledge; nil without the setting.
+func (n *node) ackLinks() (func() []string, error) {
+	if n.cfg.Ack.Secret == "" {
+		return nil, nil
+	}
+	if err := n.loadAckSecrets(); err != nil {
+		return nil, err
+	}
+	return func() []string { return *n.ackSecrets.Load() }, nil
+}
+
+// loadAckSecrets reads them from their file.
+func (n *node) loadAckSecrets() error {
+	secrets, err := n.cfg.AckSecrets()
+	if err == nil {
+		n.ackSecrets.Store(&secrets)
+	}
+	return err
+}

@@ -1,0 +1,148 @@
+package gateway
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/waterclock/waterclock/gateway/acklink"
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// ackHTML is the page of a link, for people; it loads nothing from anywhere.
+//
+//go:embed ack_page.html
+var ackHTML string
+
+var ackTemplate = template.Must(template.New("ack").Parse(ackHTML))
+
+// ackPage is what somebody reads who followed a link. It has nothing of the trigger: whoever
+// scans mails follows links, too.
+type ackPage struct {
+	status              int
+	Title, Text, Button string
+}
+
+var (
+	ackAsk = &ackPage{
+		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we do not send it again.",
+		"Yes, I have seen it",
+	}
+	ackDone      = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
+	ackExpired   = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
+	ackForged    = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
+	ackNothing   = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackUndecided = &ackPage{
+		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
+	}
+)
+
+var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+	"there are no links to acknowledge here: set ack.secret and public_url")
+
+func ackRoutes() []route {
+	page := func(id, summary string) operation {
+		return operation{
+			id: id, summary: summary, answerType: "text/html",
+			answers: answers{200: of[string](), 410: of[string]()},
+		}
+	}
+	return []route{
+		{
+			method: http.MethodGet, pattern: acklink.Path + "{token}", handle: (*Server).getAckLink,
+			doc: page("ackPage", "The page of a link to acknowledge: it shows a button, and changes nothing"),
+		},
+		{
+			method: http.MethodPost, pattern: acklink.Path + "{token}", handle: (*Server).postAckLink,
+			doc: page("ackByLink", "Acknowledge the occurrence that the link names"),
+		},
+	}
+}
+
+func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
+	if s.opts.AckSecrets == nil {
+		return errNoAckLinks
+	}
+	_, refused := s.openAckLink(r)
+	if refused != nil {
+		return refused.send(w)
+	}
+	return ackAsk.send(w)
+}
+
+// postAckLink acknowledges as the trigger's tenant would. The second time is the same as the
+// first.
+func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
+	if s.opts.AckSecrets == nil {
+		return errNoAckLinks
+	}
+	dueID, refused := s.openAckLink(r)
+	if refused != nil {
+		return refused.send(w)
+	}
+	key, occurrence, _, err := topics.ParseDueID(dueID)
+	if err != nil {
+		return ackForged.send(w)
+	}
+	if s.opts.NoRoom() != "" {
+		return ackUndecided.send(w)
+	}
+	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
+	own := *r
+	own.Request = r.Clone(r.Context())
+	own.Header = http.Header{} // no condition of a browser's
+	own.who = auth.Caller{Tenant: key.Tenant(), Name: "ack link", Role: auth.Writer}
+	fs := fields{}
+	fs.set("occurrence", occurrence)
+	_, v, err := s.apply(&own, trigger.OpAck, key.ID(), fs)
+	return ackOutcome(v, err).send(w)
+}
+
+// ackOutcome is the page for what became of the command. One that is durable and not decided
+// yet counts as done.
+func ackOutcome(v verdict, err error) *ackPage {
+	p, refused := errors.AsType[*problem.Problem](err)
+	switch {
+	case refused && p.Status == http.StatusNotFound:
+		return ackNothing
+	case err != nil:
+		return ackUndecided
+	case v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
+		return ackNothing
+	}
+	return ackDone
+}
+
+// openAckLink is the due event of a link, or the page that says why there is none.
+func (s *Server) openAckLink(r *request) (dueID string, refused *ackPage) {
+	l, err := acklink.Open(s.opts.AckSecrets(), r.names["token"], s.opts.Now())
+	switch {
+	case errors.Is(err, acklink.ErrExpired):
+		return "", ackExpired
+	case err != nil:
+		return "", ackForged
+	}
+	return l.DueID, nil
+}
+
+// send answers with the page.
+func (p *ackPage) send(w http.ResponseWriter) error {
+	var b bytes.Buffer
+	if err := ackTemplate.Execute(&b, p); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "+
+		"frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Referrer-Policy", "no-referrer") // the address is the credential
+	w.WriteHeader(p.status)
+	_, _ = w.Write(b.Bytes())
+	return nil
+}
