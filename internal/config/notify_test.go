@@ -23,9 +23,14 @@ func TestNotifySettings(t *testing.T) {
 		{"a server", map[string]string{host: "mx.example.com", from: "Reminders <remind@example.com>"}, ""},
 		{"no sender", map[string]string{host: "mx.example.com"}, "providers.smtp.from"},
 		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is no mail address"},
-		{"a user without a password", map[string]string{host: "mx", from: "a@b.example",
-			"providers.smtp.username": "u"},
-			"providers.smtp.password: is unset"},
+		{
+			"a user without a password",
+			map[string]string{
+				host: "mx", from: "a@b.example",
+				"providers.smtp.username": "u",
+			},
+			"providers.smtp.password: is unset",
+		},
 		{"a password in a file", map[string]string{
 			host: "mx", from: "a@b.example", "providers.smtp.username": "u", "providers.smtp.password": "file:" +
 				password,
@@ -45,8 +50,11 @@ func TestNotifySettings(t *testing.T) {
 		{"TLS that is none", map[string]string{"providers.smtp.tls": "ssl"}, "is not one of starttls, implicit, none"},
 		{"a directory that is none", map[string]string{"templates.dir": password}, "is no directory"},
 		{"a role without a provider", map[string]string{"roles": "engine,push"}, "providers.fcm.credentials or"},
-		{"mails without a server", map[string]string{"roles": "email"},
-			"set providers.smtp.host or providers.outbox.dir"},
+		{
+			"mails without a server",
+			map[string]string{"roles": "email"},
+			"set providers.smtp.host or providers.outbox.dir",
+		},
 		{"a role with an outbox", map[string]string{"roles": "push,sms,email", "providers.outbox.dir": "x"}, ""},
 	} {
 		cfg, err := Load(Options{Flags: c.set})

@@ -148,8 +148,10 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	defer cancel()
 	c := o.Config
 	dir := filepath.Join(c.DataDir, brokerDir)
-	return broker.Start(ctx, broker.Options{Dir: dir, Listen: c.Kafka.Listen, Sync: true, AwaitRoom: true,
-		Logger: o.Logger})
+	return broker.Start(ctx, broker.Options{
+		Dir: dir, Listen: c.Kafka.Listen, Sync: true, AwaitRoom: true,
+		Logger: o.Logger,
+	})
 }
 
 // brokerFailed ends dev when the disk fails the embedded broker. What was acknowledged is

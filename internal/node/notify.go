@@ -67,8 +67,10 @@ func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provid
 	switch {
 	case c.Outbox.Dir != "":
 		if s.outbox == nil {
-			if s.outbox, err = providers.NewOutbox(providers.OutboxOptions{Dir: c.Outbox.Dir,
-				Logger: n.log}); err != nil {
+			if s.outbox, err = providers.NewOutbox(providers.OutboxOptions{
+				Dir:    c.Outbox.Dir,
+				Logger: n.log,
+			}); err != nil {
 				return nil, err
 			}
 			s.providers = append(s.providers, s.outbox)

@@ -18,8 +18,10 @@ func RunAddresses(t *testing.T, s preferences.Store) {
 	}
 	drop := func(u preferences.User, channel, provider, value string) bool {
 		t.Helper()
-		dropped, err := book.DropAddress(t.Context(), u, preferences.Address{Channel: channel, Provider: provider,
-			Value: value})
+		dropped, err := book.DropAddress(t.Context(), u, preferences.Address{
+			Channel: channel, Provider: provider,
+			Value: value,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -43,9 +45,16 @@ func RunAddresses(t *testing.T, s preferences.Store) {
 		t.Error("an address that is there was not dropped")
 	}
 	for _, a := range [][3]string{
-		{"push", "fcm", "a"}, {"push", "fcm", "b"}, {"push", "apns", "b"}, {"sms", "", "+4915112345678"}, {"sms", "",
-			""},
-		{"email", "", ""}, {"webhook", "", "a"},
+		{"push", "fcm", "a"},
+		{"push", "fcm", "b"},
+		{"push", "apns", "b"},
+		{"sms", "", "+4915112345678"},
+		{
+			"sms", "",
+			"",
+		},
+		{"email", "", ""},
+		{"webhook", "", "a"},
 	} {
 		if drop(ada, a[0], a[1], a[2]) {
 			t.Errorf("%v is not there, and was dropped", a)

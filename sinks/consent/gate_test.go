@@ -167,7 +167,8 @@ func TestVerdicts(t *testing.T) {
 			"another tenant's user", []workertest.EventOption{workertest.Key("acme/k"), workertest.User("out")}, "send",
 		},
 		{
-			"a type", []workertest.EventOption{workertest.User("picky"), ofType("marketing")},
+			"a type",
+			[]workertest.EventOption{workertest.User("picky"), ofType("marketing")},
 			"suppressed notification_type",
 		},
 		{"another type", []workertest.EventOption{workertest.User("picky"), ofType("news")}, "send"},

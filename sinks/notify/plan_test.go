@@ -14,15 +14,25 @@ import (
 
 func TestDecodePayload(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
-		{``, "has no payload"}, {`null`, "no JSON object"}, {`[]`, "no JSON object"}, {`"x"`, "no JSON object"},
-		{`{`, "no JSON object"}, {`{} {}`, "something follows"}, {`{}`, "none of title, body and template_id"},
-		{`{"title":1}`, "title of the payload is no text"}, {`{"body":{}}`, "body of the payload is no text"},
-		{`{"body":"x","to":1}`, "to of the payload is no text"}, {`{"body":"x","to":[1]}`,
-			"to of the payload is no list"},
+		{``, "has no payload"},
+		{`null`, "no JSON object"},
+		{`[]`, "no JSON object"},
+		{`"x"`, "no JSON object"},
+		{`{`, "no JSON object"},
+		{`{} {}`, "something follows"},
+		{`{}`, "none of title, body and template_id"},
+		{`{"title":1}`, "title of the payload is no text"},
+		{`{"body":{}}`, "body of the payload is no text"},
+		{`{"body":"x","to":1}`, "to of the payload is no text"},
+		{
+			`{"body":"x","to":[1]}`,
+			"to of the payload is no list",
+		},
 		{`{"body":"x","template_data":[]}`, "template_data of the payload is no object"},
 		{`{"body":"x","data":{"a":[]}}`, "data of the payload is no object of texts"},
 		{`{"body":"x","to":[` + strings.Repeat(`"a",`, 20) + `"a"]}`, "at most 20"},
-		{"\xff\xfe", "no JSON object"}, {strings.Repeat("[", 1e5), "no JSON object"},
+		{"\xff\xfe", "no JSON object"},
+		{strings.Repeat("[", 1e5), "no JSON object"},
 	} {
 		_, err := decodePayload(&worker.DueEvent{Payload: []byte(c.payload)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -82,21 +92,41 @@ func TestAddresses(t *testing.T) {
 		{"a provider that is not here", "push", nil, mine, []Provider{named("apns")}, "-:f1 apns:a1"},
 		{"outbox takes all", "push", nil, mine, []Provider{named("outbox")}, "outbox:f1 outbox:a1"},
 		{"to comes first", "push", []string{"t1"}, mine, []Provider{named("fcm")}, "fcm:t1"},
-		{"to names its provider", "push", []string{"apns:t1", "fcm:t2"}, nil, []Provider{named("fcm"), named("apns")},
-			"apns:t1 fcm:t2"},
+		{
+			"to names its provider", "push",
+			[]string{"apns:t1", "fcm:t2"},
+			nil,
+			[]Provider{named("fcm"), named("apns")},
+			"apns:t1 fcm:t2",
+		},
 		{"to by its shape", "push", []string{apple, "x:APA91"}, nil, []Provider{named("fcm"), named("apns")}, "apns:" +
 			apple + " fcm:x:APA91"},
 		{"none of push", "push", nil, &preferences.Preferences{}, []Provider{named("fcm")}, ""},
 		{"none without preferences", "sms", nil, nil, []Provider{named("twilio")}, ""},
 		{"mail", "email", nil, mine, []Provider{named("smtp")}, "smtp:ada@example.com"},
 		{"no number", "sms", nil, mine, []Provider{named("twilio")}, ""},
-		{"to is no number", "sms", []string{"0151"}, mine, []Provider{named("twilio")},
-			"to is no address of channel sms"},
-		{"to is no mail address", "email", []string{"a@b\r\nBcc: x@y.example"}, mine, []Provider{named("smtp")},
-			"to is no address of channel email"},
+		{
+			"to is no number", "sms",
+			[]string{"0151"},
+			mine,
+			[]Provider{named("twilio")},
+			"to is no address of channel sms",
+		},
+		{
+			"to is no mail address", "email",
+			[]string{"a@b\r\nBcc: x@y.example"},
+			mine,
+			[]Provider{named("smtp")},
+			"to is no address of channel email",
+		},
 		{"to is empty", "push", []string{""}, mine, []Provider{named("fcm")}, "to is no address of channel push"},
-		{"two mail addresses", "email", []string{"a@b.example", "c@d.example"}, nil, []Provider{named("smtp")},
-			"to of channel email is one address"},
+		{
+			"two mail addresses", "email",
+			[]string{"a@b.example", "c@d.example"},
+			nil,
+			[]Provider{named("smtp")},
+			"to of channel email is one address",
+		},
 	} {
 		all, err := addressesOf(c.channel, c.to, c.prefs)
 		got := []string{}
@@ -151,8 +181,10 @@ func TestCompose(t *testing.T) {
 		ID: "acme/p@2026-11-20T14:00:00.000Z#1", Key: "acme/p", Tenant: "acme", User: "u", Attempt: 2, Postponed: 3,
 		Expires: time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC), High: true,
 	}
-	p := payload{Title: "a\r\nBcc: x", Body: "b\r\nc\x00\x1b[0m\td", DeepLink: "app://x\r\ny",
-		Data: map[string]string{"k": "v"}}
+	p := payload{
+		Title: "a\r\nBcc: x", Body: "b\r\nc\x00\x1b[0m\td", DeepLink: "app://x\r\ny",
+		Data: map[string]string{"k": "v"},
+	}
 	m := compose("push", e, p, templates.Text{}, "de")
 	if m.Title != "a Bcc: x" || m.Body != "b\nc[0m\td" || m.DeepLink != "app://x y" || m.Locale != "de" || !m.High ||
 		m.Trigger != "p" || m.Attempt != 2 || m.Postponed != 3 {
@@ -186,7 +218,10 @@ func TestPauses(t *testing.T) {
 		after    time.Duration
 		want     time.Duration
 	}{
-		{"fcm", 0, time.Second}, {"fcm", time.Second, 0}, {"apns", time.Minute, 59 * time.Minute}, {"smtp", 0, 0},
+		{"fcm", 0, time.Second},
+		{"fcm", time.Second, 0},
+		{"apns", time.Minute, 59 * time.Minute},
+		{"smtp", 0, 0},
 		{"apns", 2 * time.Hour, 0},
 	} {
 		if got := p.left(c.provider, at.Add(c.after)); got != c.want {

@@ -202,7 +202,8 @@ func (w *Worker) whilePaused(left time.Duration) worker.Result {
 
 // message renders an event. failure is why that cannot be.
 func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
-	failure *worker.Result) {
+	failure *worker.Result,
+) {
 	zone, locale := "", p.Locale
 	if prefs != nil {
 		zone, locale = prefs.Zone, or(locale, prefs.Locale)

@@ -72,8 +72,10 @@ func TestMeasureOverload(t *testing.T) {
 	report(t, "kafka-overload", map[string]any{
 		"partitions": partitions, "memory_limit_bytes": 512 << 20, "for_s": seconds(d), "beside_per_s": rate,
 		"batches": o.statuses, "probes": len(o.probes), "probes_missed": o.missed,
-		"probe_ms": map[string]any{"p50": o.probes[len(o.probes)/2], "p99": o.probes[len(o.probes)*99/100],
-			"max": o.probes[len(o.probes)-1]},
+		"probe_ms": map[string]any{
+			"p50": o.probes[len(o.probes)/2], "p99": o.probes[len(o.probes)*99/100],
+			"max": o.probes[len(o.probes)-1],
+		},
 		"peak_rss_bytes": o.peak, "lateness_ms": lateOf(fired),
 	})
 }

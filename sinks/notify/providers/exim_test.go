@@ -232,10 +232,14 @@ func TestSMTPExim(t *testing.T) {
 		outcome worker.Outcome
 		code    string
 	}{
-		{"no such user", func() worker.Result { return p.Send(t.Context(), mailTo("nobody@example.org")).Result },
-			worker.OutcomeFailed, "5.1.1"},
-		{"busy", func() worker.Result { return p.Send(t.Context(), mailTo("later@example.org")).Result },
-			worker.OutcomeRetry, "4.2.1"},
+		{
+			"no such user", func() worker.Result { return p.Send(t.Context(), mailTo("nobody@example.org")).Result },
+			worker.OutcomeFailed, "5.1.1",
+		},
+		{
+			"busy", func() worker.Result { return p.Send(t.Context(), mailTo("later@example.org")).Result },
+			worker.OutcomeRetry, "4.2.1",
+		},
 		{"text", func() worker.Result { return p.Send(t.Context(), forbidden).Result }, worker.OutcomeFailed, "5.7.1"},
 		{"wrong password", func() worker.Result {
 			o.Password = func() (string, error) { return "other", nil }

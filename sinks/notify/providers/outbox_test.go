@@ -33,8 +33,10 @@ func TestOutboxSuite(t *testing.T) {
 			Set:     func(channeltest.Mode) {},
 			Seen: func() (seen []channeltest.Seen) {
 				for _, m := range outboxFiles(t, dir) {
-					seen = append(seen, channeltest.Seen{Key: m.ID, To: m.To, Title: templatesOneLine(m.Title),
-						Body: m.Body})
+					seen = append(seen, channeltest.Seen{
+						Key: m.ID, To: m.To, Title: templatesOneLine(m.Title),
+						Body: m.Body,
+					})
 				}
 				return seen
 			},
@@ -80,8 +82,10 @@ func TestOutboxBounded(t *testing.T) {
 	for range 2 {
 		b := newOutbox(t, o)
 		for i := range 20 {
-			b.Send(t.Context(), &notify.Message{ID: fmt.Sprint(i), Channel: "push", Address: "token",
-				Body: fmt.Sprint("body", i)})
+			b.Send(t.Context(), &notify.Message{
+				ID: fmt.Sprint(i), Channel: "push", Address: "token",
+				Body: fmt.Sprint("body", i),
+			})
 		}
 		got := ""
 		for _, m := range b.Messages() {

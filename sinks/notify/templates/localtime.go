@@ -42,8 +42,7 @@ func (t LocalTime) Clock() string { return t.wall.Format("15:04") }
 // Date is 2026-11-20.
 func (t LocalTime) Date() string { return t.wall.Format("2006-01-02") }
 
-// Hour, Minute, Day, Month and Year are its numbers, and Weekday is 1 for Monday to
-// 7 for Sunday, for languages that Go does not speak.
+// Hour is 0 to 23. The numbers are for languages that Go does not speak.
 func (t LocalTime) Hour() int { return t.wall.Hour() }
 
 // Minute is 0 to 59.

@@ -120,7 +120,9 @@ func (i *instance) render(f *file, in *Input) (t Text, err error) {
 		most int
 		into *string
 	}{
-		{blockTitle, maxTitle, &t.Title}, {blockBody, maxBody, &t.Body}, {blockHTML, maxHTML, &t.HTML},
+		{blockTitle, maxTitle, &t.Title},
+		{blockBody, maxBody, &t.Body},
+		{blockHTML, maxHTML, &t.HTML},
 		{blockDeepLink, maxLink, &t.DeepLink},
 	} {
 		if !f.has[block.name] || block.name == blockHTML && in.Channel != "email" {
