@@ -92,6 +92,9 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	if err := n.openEngine(); err != nil {
 		return err
 	}
+	if err := n.devLinks(urlOf(n.cfg, ln.Addr().String())); err != nil {
+		return err
+	}
 	if err := n.openGateway(); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (n *node) openNotifier(s *notifiers, channel string) error {
 	book, _ := n.preferences.(preferences.AddressBook)
 	s.workers[channel], err = notify.New(notify.Options{
 		Channel: channel, Kafka: n.clients, Kit: n.kitOptions(channel), Providers: open, Consent: n.consent(channel),
-		Book: book, Templates: s.texts.Load, Zones: n.zones, Concurrency: n.cfg.Worker.Concurrency,
+		Book: book, Templates: s.texts.Load, Zones: n.zones, Concurrency: n.cfg.Worker.Concurrency, AckURL: n.ackURL,
 		Logger: n.log.With("role", channel),
 	})
 	return err

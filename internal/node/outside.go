@@ -1,6 +1,13 @@
 package node
 
-import "github.com/waterclock/waterclock/gateway"
+import (
+	"fmt"
+	"time"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/gateway"
+	"github.com/waterclock/waterclock/gateway/acklink"
+)
 
 // twilioCallbacks is what the gateway checks Twilio's status callbacks against; nil where
 // nobody gave Twilio a URL.
@@ -23,6 +30,37 @@ func (n *node) loadTwilioTokens() error {
 		n.twilioTokens.Store(&tokens)
 	}
 	return err
+}
+
+// devAckSecretFile is where dev keeps the secret of links that it made.
+const devAckSecretFile = "ack.secret"
+
+// devLinks gives dev links to acknowledge that work in a browser on this machine, unless
+// the settings say where dev is reached. Twilio would refuse such a URL.
+func (n *node) devLinks(url string) error {
+	if n.cfg.Public != "" || n.cfg.Twilio.AuthToken != "" {
+		return nil
+	}
+	n.cfg.Public = url
+	if n.cfg.Ack.Secret != "" {
+		return nil
+	}
+	file, err := n.ownSecret(devAckSecretFile, "")
+	if err != nil {
+		return fmt.Errorf("keep the secret of links to acknowledge: %w", err)
+	}
+	n.cfg.Ack.Secret = "file:" + file
+	return nil
+}
+
+// ackURL is the link by which the receiver of a due event acknowledges it; "" without
+// public_url or ack.secret.
+func (n *node) ackURL(e *worker.DueEvent) string {
+	secrets := n.ackSecrets.Load()
+	if secrets == nil {
+		return ""
+	}
+	return acklink.URL(n.cfg.Public, *secrets, acklink.Link{DueID: e.ID, Expires: time.Now().Add(n.cfg.Ack.TTL)})
 }
 
 // ackLinks are the secrets of links to acknowledge; nil without the setting.

@@ -183,17 +183,24 @@ func (n *node) devSecret() error {
 	if n.cfg.Webhook.Secret != "" || n.cfg.SecretFile("webhook.secret") != "" {
 		return nil
 	}
-	file := filepath.Join(n.cfg.DataDir, devSecretFile)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		key := make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-		text := "whsec_" + base64.StdEncoding.EncodeToString(key) + "\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			return fmt.Errorf("keep the key of webhooks: %w", err)
-		}
+	file, err := n.ownSecret(devSecretFile, "whsec_")
+	if err != nil {
+		return fmt.Errorf("keep the key of webhooks: %w", err)
 	}
 	n.cfg.Webhook.Secret = "file:" + file
 	return nil
+}
+
+// ownSecret is a file of the data directory with a secret, made the first time.
+func (n *node) ownSecret(name, prefix string) (file string, err error) {
+	file = filepath.Join(n.cfg.DataDir, name)
+	if _, err = os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return file, err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	text := prefix + base64.StdEncoding.EncodeToString(key) + "\n"
+	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
 // stillLive asks the owner whether a due event is still in flight: not cancelled, erased,

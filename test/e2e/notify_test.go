@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,12 +19,21 @@ type outboxMessage struct {
 	Channel, To, Title, Body, Trigger, Locale string
 	Times                                     int
 	Data                                      map[string]string
+	AckURL                                    string `json:"ack_url"`
 }
 
 // outbox is what a folder has, by trigger.
 func outbox(t *testing.T, dir string) map[string]outboxMessage {
 	t.Helper()
 	all := map[string]outboxMessage{}
+	for _, m := range outboxFiles(t, dir) {
+		all[m.Trigger] = m
+	}
+	return all
+}
+
+func outboxFiles(t *testing.T, dir string) (all []outboxMessage) {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -37,9 +47,71 @@ func outbox(t *testing.T, dir string) map[string]outboxMessage {
 		if err := json.Unmarshal(b, &m); err != nil {
 			t.Fatalf("%s: %v", f, err) // a file is there whole or not at all
 		}
-		all[m.Trigger] = m
+		all = append(all, m)
 	}
 	return all
+}
+
+// Nobody reacts to a push and to an SMS, so a mail goes out. Its link asks before it does
+// anything, acknowledges, and no further step follows.
+func TestDevAckLink(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "outbox")
+	w := newDevWorld(t, "--outbox", dir)
+	wants(t, "preferences", w.call(t, http.MethodPut, "/v1/preferences/ada", `{"addresses":{`+
+		`"push":[{"provider":"fcm","token":"phone"}],"sms":"+4915112345678","email":"ada@example.com"}}`), 200)
+	wants(t, "register", w.call(t, http.MethodPut, "/v1/triggers/pills", `{"delay":"1s","user_id":"ada",`+
+		`"payload":{"title":"Pills","body":"Take two"},"escalation":[{"channel":"push"},`+
+		`{"after":"2s","channel":"sms"},{"after":"2s","channel":"email"},{"after":"1h","channel":"push"}]}`), 201)
+	links := map[string]string{}
+	await(t, "a push, an SMS and a mail", func() bool {
+		for _, m := range outboxFiles(t, dir) {
+			links[m.Channel] = m.AckURL
+		}
+		return len(links) == 3
+	})
+	link := links["email"]
+	if link == "" || link == links["sms"] || !strings.HasPrefix(link, "http://"+w.node.http+"/a/") {
+		t.Fatalf("links %v", links)
+	}
+	acked := func() bool {
+		for _, e := range w.events(t)["pills"] {
+			if e.Type == string(trigger.EscalationStopped) && e.Reason == "ack" {
+				return true
+			}
+		}
+		return false
+	}
+	follow := func(method, link string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, link, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	if code, page := follow(http.MethodGet, link); code != 200 || !strings.Contains(page, "<button") || acked() {
+		t.Fatalf("following the link: %d, acknowledged %v: %s", code, acked(), page)
+	}
+	if code, _ := follow(http.MethodPost, link[:len(link)-3]+"AAA"); code != 404 {
+		t.Errorf("a forged link: %d", code)
+	}
+	if code, page := follow(http.MethodPost, link); code != 200 {
+		t.Fatalf("acknowledging: %d: %s", code, page)
+	}
+	await(t, "the acknowledgement", acked)
+	a := w.call(t, http.MethodGet, "/v1/triggers/pills", "")
+	if wants(t, "get", a, 200); a.str("next_fire_at") != "" {
+		t.Errorf("a step is still planned: %s", a.text)
+	}
 }
 
 func writeFile(t *testing.T, name, text string) {
