@@ -3,7 +3,7 @@
 //
 // # Who is right
 //
-// The table in table.go is: it names every setting once, with its type,
+// The table in table.go and table_*.go is: it names every setting once, with its type,
 // default, bounds and meaning. Parsing, `waterclock config show`, `config
 // validate`, the flags of `dev` and `serve`, and docs/operations/settings.md
 // are all made from it. A setting that is not a row does not exist.

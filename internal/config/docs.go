@@ -27,7 +27,7 @@ func WriteMarkdown(w io.Writer) error {
 
 const docsIntro = `# Settings
 
-<!-- Made from the table in internal/config/table.go by go generate; do not edit. -->
+<!-- Made from the tables in internal/config/table*.go by go generate; do not edit. -->
 
 A value comes from the first of these that has it: **flag**, **environment**, **file**, **default**.
 

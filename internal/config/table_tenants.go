@@ -1,0 +1,47 @@
+package config
+
+// tenantSection has the settings under the heading "Tenants" of docs/operations/settings.md.
+var tenantSection = section{
+	"Tenants",
+	"`<name>` is a tenant: the text before the first `/` of a trigger key, or `default` if the key has no `/`.",
+	[]Setting{
+		{
+			Key:  "tenants.<name>.callback_allow",
+			into: func(c *Config, n string) any { return &c.tenant(n).CallbackAllow },
+			Doc:  "Origins that its webhooks may call, in addition to `webhook.allow` and public https.",
+		},
+		{
+			Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
+			into: func(c *Config, n string) any { return &c.tenant(n).Rate },
+			Doc:  "Most commands a second. More are refused with `quota_exceeded`, 429 over HTTP.",
+		},
+		{
+			Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
+			into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
+			Doc: "Most pending triggers. One more is refused with `quota_exceeded`. Each partition enforces " +
+				"1/P of it, so a tenant whose keys spread unevenly meets it early.",
+		},
+		{
+			Key:  "tenants.<name>.channels",
+			into: func(c *Config, n string) any { return &c.tenant(n).Channels },
+			Doc:  "Channels that it may use. Unset means all. Any other is refused with `forbidden_channel`.",
+		},
+		{
+			Key: "tenants.<name>.webhook_secret", Secret: true,
+			into: func(c *Config, n string) any { return &c.tenant(n).WebhookSecret },
+			Doc:  "Signs its webhooks in place of `webhook.secret`, and is written as that is.",
+		},
+		{
+			Key: "tenants.<name>.min_period", Default: "inherit", Word: "inherit", Min: "1s", Max: "30d",
+			into: func(c *Config, n string) any { return &c.tenant(n).MinPeriod },
+			Doc:  "Shortest period of its recurrences. `inherit` means `limits.min_period`.",
+		},
+		{
+			Key: "tenants.<name>.reads", Default: "100000", Word: "unlimited", Min: "1",
+			into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
+			Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one " +
+				"instance, in bursts of ten seconds' worth; each such read costs at least 100. Then they are " +
+				"refused with `quota_exceeded`, 429. It holds only with `auth`.",
+		},
+	},
+}
