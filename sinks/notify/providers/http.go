@@ -163,6 +163,9 @@ func (c *caller) do(ctx context.Context, method, target string, header http.Head
 	r.Header.Set("User-Agent", c.agent)
 	answer, err := c.via(r.URL).RoundTrip(r) // no client: its errors have the URL, and with it tokens of devices
 	if err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = errors.Join(ctx.Err(), err) // net/http may name what the time-out has cut off, and not the time-out
+		}
 		return reply{err: err, sent: wrote.Load()}
 	}
 	defer answer.Body.Close()
