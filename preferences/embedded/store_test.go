@@ -78,4 +78,5 @@ func TestAddresses(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	preferencestest.RunAddresses(t, s)
+	preferencestest.RunOptOuts(t, s)
 }

@@ -2,14 +2,15 @@ package postgres
 
 import (
 	"context"
-	"errors"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waterclock/waterclock/preferences"
 )
 
-var _ preferences.AddressBook = (*Store)(nil)
+var (
+	_ preferences.AddressBook = (*Store)(nil)
+	_ preferences.OptOuts     = (*Store)(nil)
+)
 
 // The row is locked while its document is changed: a PUT comes before or after it.
 const (
@@ -20,33 +21,54 @@ UPDATE waterclock_preferences SET document = $3, updated_at = now() WHERE tenant
 )
 
 // DropAddress takes an address out of a user's preferences, if it is there now.
-func (s *Store) DropAddress(ctx context.Context, u preferences.User, a preferences.Address) (dropped bool, err error) {
+func (s *Store) DropAddress(ctx context.Context, u preferences.User, a preferences.Address) (bool, error) {
+	return s.edit(ctx, u, func(p *preferences.Preferences) (*preferences.Preferences, bool) { return p.Without(a) })
+}
+
+// OptOut adds an opt-out to a user's preferences.
+func (s *Store) OptOut(ctx context.Context, u preferences.User, channel, typ string) (bool, error) {
+	return s.edit(ctx, u, func(p *preferences.Preferences) (*preferences.Preferences, bool) {
+		return p.OptedOutOf(channel, typ)
+	})
+}
+
+// edit replaces a user's preferences by what f makes of them, in one transaction.
+func (s *Store) edit(ctx context.Context, u preferences.User,
+	f func(*preferences.Preferences) (*preferences.Preferences, bool),
+) (changed bool, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-			dropped, err = dropAddress(ctx, tx, u, a)
+			changed, err = edit(ctx, tx, u, f)
 			return err
 		})
 	})
-	return dropped && err == nil, err
+	return changed && err == nil, err
 }
 
-func dropAddress(ctx context.Context, tx pgx.Tx, u preferences.User, a preferences.Address) (bool, error) {
+func edit(ctx context.Context, tx pgx.Tx, u preferences.User,
+	f func(*preferences.Preferences) (*preferences.Preferences, bool),
+) (bool, error) {
+	p := &preferences.Preferences{}
 	var document []byte
 	err := tx.QueryRow(ctx, lockDocument, u.Tenant, u.ID).Scan(&document)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil
+		if _, changed := f(p); !changed {
+			return false, nil
+		}
+		if _, err = tx.Exec(ctx, putRow, u.Tenant, u.ID); err == nil {
+			err = tx.QueryRow(ctx, lockDocument, u.Tenant, u.ID).Scan(&document)
+		}
 	}
-	if err != nil || len(document) == 0 {
-		return false, err
+	if err == nil && len(document) > 0 {
+		p, err = preferences.Parse(document)
 	}
-	p, err := preferences.Parse(document)
 	if err != nil {
 		return false, err
 	}
-	without, had := p.Without(a)
-	if !had {
+	p, changed := f(p)
+	if !changed {
 		return false, nil
 	}
-	_, err = tx.Exec(ctx, changeDocument, u.Tenant, u.ID, without.Encode())
+	_, err = tx.Exec(ctx, changeDocument, u.Tenant, u.ID, p.Encode())
 	return err == nil, err
 }

@@ -126,4 +126,5 @@ func TestAddresses(t *testing.T) {
 	s := open(t, services.PostgresDatabase(t))
 	defer s.Close()
 	preferencestest.RunAddresses(t, s)
+	preferencestest.RunOptOuts(t, s)
 }

@@ -3,7 +3,9 @@ package preferencestest
 import (
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/preferences"
 )
 
