@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,7 +44,8 @@ var jsonArgs = []string{
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
-	"reconcile", "config show", "config validate", "version",
+	"reconcile", "templates preview hello --templates-dir DIR/texts",
+	"config show", "config validate", "version",
 }
 
 // TestEveryVerbSpeaksJSON runs each verb there is with -o json and with --jq
@@ -59,6 +61,11 @@ func TestEveryVerbSpeaksJSON(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	texts := filepath.Join(dir, "texts")
+	if err := errors.Join(os.Mkdir(texts, 0o700), os.WriteFile(filepath.Join(texts, "hello.tmpl"),
+		[]byte(`{{ define "title" }}Hello{{ end }}`), 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	global := []string{"--brokers", kafka, "--data-dir", filepath.Join(dir, "data"), "-o", "json"}
 	cli(t, nil, "", append(global, "schedule", "z", "--at", "2030-01-01T09:00", "--tz", "Europe/Berlin")...).want(t,

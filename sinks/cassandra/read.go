@@ -55,9 +55,12 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 
 // erasSince are the months from an instant to now.
 func erasSince(from trigger.Instant, now time.Time) (eras []int) {
-	year, month, _ := from.Time().UTC().Date()
-	for at := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC); !at.After(now); at = at.AddDate(0, 1, 0) {
-		eras = append(eras, sinks.EraOf(at.UnixMicro()))
+	last := sinks.EraOf(now.UnixMicro())
+	for era := sinks.EraOf(from.Time().UnixMicro()); era <= last; era++ {
+		if era%100 > 12 {
+			era += 100 - 12 // from the thirteenth month to the first of the next year
+		}
+		eras = append(eras, era)
 	}
 	return eras
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func TestParseReplication(t *testing.T) {
@@ -200,6 +202,29 @@ func TestTTL(t *testing.T) {
 	} {
 		if ttl, ok := w.ttl(c.until); ttl != c.ttl || ok != c.ok {
 			t.Errorf("%s: %d %v, want %d %v", c.name, ttl, ok, c.ttl, c.ok)
+		}
+	}
+}
+
+func TestErasSince(t *testing.T) {
+	at := func(s string) time.Time {
+		v, err := time.Parse(time.DateOnly, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	for _, c := range []struct {
+		from, to string
+		want     []int
+	}{
+		{"2026-11-30", "2026-11-30", []int{202611}},
+		{"2025-11-30", "2026-02-01", []int{202511, 202512, 202601, 202602}},
+		{"2026-12-31", "2027-01-01", []int{202612, 202701}},
+		{"2026-12-31", "2026-11-01", nil},
+	} {
+		if got := erasSince(trigger.At(at(c.from)), at(c.to)); !slices.Equal(got, c.want) {
+			t.Errorf("%s to %s: %v", c.from, c.to, got)
 		}
 	}
 }
