@@ -22,6 +22,7 @@ func allRoutes() []route {
 	all = append(all, reminderRoutes()...)
 	all = append(all, providerRoutes()...)
 	all = append(all, ackRoutes()...)
+	all = append(all, unsubscribeRoutes()...)
 	return append(all, ownRoutes()...)
 }
 

@@ -7,15 +7,14 @@
 package acklink
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/waterclock/waterclock/internal/sealed"
 )
 
 // Path is where the gateway shows links.
@@ -36,13 +35,11 @@ var (
 
 // The bytes of a token before they are spelled in base64url.
 const (
-	version  = 1
-	head     = 1 + 8 // version, and expiry in seconds since 1970
-	macBytes = 16
+	version = 1
+	head    = 1 + 8 // version, and expiry in seconds since 1970
 	// MaxDueID is the longest ce_id of a link: a key of 255 bytes, an occurrence, a life and
 	// a step are shorter.
 	MaxDueID = 512
-	maxToken = (head + MaxDueID + macBytes) * 4 / 3
 )
 
 // URL is the link for a due event; "" if there can be none: no public URL or secret is set, or
@@ -55,33 +52,20 @@ func URL(public string, secrets []string, l Link) string {
 }
 
 func seal(secret string, l Link) string {
-	b := make([]byte, 0, head+len(l.DueID)+macBytes)
+	b := make([]byte, 0, head+len(l.DueID)+sealed.MACBytes)
 	b = append(b, version)
 	b = binary.BigEndian.AppendUint64(b, uint64(max(l.Expires.Unix(), 0)))
 	b = append(b, l.DueID...)
-	return base64.RawURLEncoding.EncodeToString(append(b, mac(secret, b)...))
+	return sealed.Seal(secret, purpose, b)
 }
 
-// mac is the first 16 bytes of HMAC-SHA256. Its text begins with its purpose, so that a
-// secret that is used elsewhere, too, makes no token by accident.
-func mac(secret string, b []byte) []byte {
-	m := hmac.New(sha256.New, []byte(secret))
-	m.Write([]byte("waterclock ack link\x00"))
-	m.Write(b)
-	return m.Sum(nil)[:macBytes]
-}
+// purpose tells these tokens from others that the same secret seals.
+const purpose = "waterclock ack link"
 
 // Open reads a token that one of the secrets has made.
 func Open(secrets []string, token string, now time.Time) (Link, error) {
-	if len(token) > maxToken {
-		return Link{}, ErrForged
-	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) <= head+macBytes || b[0] != version {
-		return Link{}, ErrForged
-	}
-	text, sum := b[:len(b)-macBytes], b[len(b)-macBytes:]
-	if !sealed(secrets, text, sum) {
+	text, ok := sealed.Open(secrets, purpose, token, head+MaxDueID)
+	if !ok || len(text) <= head || text[0] != version {
 		return Link{}, ErrForged
 	}
 	seconds := binary.BigEndian.Uint64(text[1:head])
@@ -93,14 +77,4 @@ func Open(secrets []string, token string, now time.Time) (Link, error) {
 		return l, ErrExpired
 	}
 	return l, nil
-}
-
-func sealed(secrets []string, text, sum []byte) bool {
-	ok := false
-	for _, secret := range secrets {
-		if secret != "" && hmac.Equal(mac(secret, text), sum) {
-			ok = true
-		}
-	}
-	return ok
 }

@@ -25,9 +25,9 @@ var links = section{"Links in messages", "", []Setting{
 	{
 		Key: "ack.secret", Secret: true,
 		into: func(c *Config, _ string) any { return &c.Ack.Secret },
-		Doc: "Seals the links by which somebody acknowledges without a log-in: 16 bytes or more, `env:NAME` or " +
-			"`file:PATH`. Two, separated by a comma, while one is rotated: the first seals, both are read. Set it " +
-			"for workers and APIs alike. Unset means that there are no such links.",
+		Doc: "Seals the links by which somebody acknowledges or unsubscribes without a log-in: 16 bytes or more, " +
+			"`env:NAME` or `file:PATH`. Two, separated by a comma, while one is rotated: the first seals, both are " +
+			"read. Set it for workers and APIs alike. Unset means that there are no such links.",
 	},
 	{
 		Key: "ack.ttl", Default: "7d", Min: "1m", Max: "365d",

@@ -56,7 +56,8 @@ func (n *node) openNotifier(s *notifiers, channel string) error {
 	s.workers[channel], err = notify.New(notify.Options{
 		Channel: channel, Kafka: n.clients, Kit: n.kitOptions(channel), Providers: open, Consent: n.consent(channel),
 		Book: book, Templates: s.texts.Load, Zones: n.zones, Concurrency: n.cfg.Worker.Concurrency, AckURL: n.ackURL,
-		Logger: n.log.With("role", channel),
+		UnsubscribeURL: n.unsubscribeURL,
+		Logger:         n.log.With("role", channel),
 	})
 	return err
 }

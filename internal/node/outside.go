@@ -7,6 +7,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/gateway/acklink"
+	"github.com/waterclock/waterclock/gateway/unsubscribe"
 )
 
 // twilioCallbacks is what the gateway checks Twilio's status callbacks against; nil where
@@ -61,6 +62,18 @@ func (n *node) ackURL(e *worker.DueEvent) string {
 		return ""
 	}
 	return acklink.URL(n.cfg.Public, *secrets, acklink.Link{DueID: e.ID, Expires: time.Now().Add(n.cfg.Ack.TTL)})
+}
+
+// unsubscribeURL is the link of a mail by which its user opts out; "" without public_url,
+// ack.secret or a store of preferences.
+func (n *node) unsubscribeURL(e *worker.DueEvent) string {
+	secrets := n.ackSecrets.Load()
+	if secrets == nil || n.preferences == nil {
+		return ""
+	}
+	return unsubscribe.URL(n.cfg.Public, *secrets, unsubscribe.Link{
+		Tenant: e.Tenant, User: e.User, Channel: "email", Type: e.Tags()["type"],
+	})
 }
 
 // ackLinks are the secrets of links to acknowledge; nil without the setting.

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/waterclock/waterclock/preferences"

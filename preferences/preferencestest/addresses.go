@@ -107,3 +107,61 @@ func dropAgainstPut(t *testing.T, s preferences.Store, book preferences.AddressB
 		}
 	}
 }
+
+// RunOptOuts holds a store to preferences.OptOuts.
+func RunOptOuts(t *testing.T, s preferences.Store) {
+	outs := s.(preferences.OptOuts)
+	nobody := preferences.User{Tenant: "opt-outs", ID: "nobody"}
+	known := preferences.User{Tenant: "opt-outs", ID: "known"}
+	optOut := func(u preferences.User, channel, typ string, want bool) {
+		t.Helper()
+		if changed, err := outs.OptOut(t.Context(), u, channel, typ); err != nil || changed != want {
+			t.Errorf("%s, %q: changed %v, %v", channel, typ, changed, err)
+		}
+	}
+	sends := func(u preferences.User, channel, typ string) bool {
+		t.Helper()
+		all, err := s.Get(t.Context(), []preferences.User{u})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := preferences.Due{Channel: channel, Type: typ}
+		return all[0].Decide(d, time.Now(), calendar.Embedded()).Outcome == preferences.Send
+	}
+	optOut(nobody, "email", "", true)
+	optOut(nobody, "Email", "", false)
+	if sends(nobody, "email", "") || !sends(nobody, "sms", "") {
+		t.Error("an opt-out of a user without preferences")
+	}
+	if err := s.Put(t.Context(), known, &preferences.Preferences{
+		Locale: "de", Types: map[string]preferences.Type{"news": {Wanted: true}, "never": {}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	optOut(known, "email", "news", true)
+	optOut(known, "email", "news", false)
+	optOut(known, "email", "never", false)
+	optOut(known, "email", "offers", true)
+	if sends(known, "email", "news") || sends(known, "email", "offers") || !sends(known, "email", "bill") ||
+		!sends(known, "push", "news") || !sends(known, "email", "") {
+		t.Error("an opt-out of a type is one of that type, on that channel")
+	}
+	if all, err := s.Get(t.Context(), []preferences.User{known}); err != nil || all[0].Locale != "de" {
+		t.Errorf("the rest has changed: %+v, %v", all[0], err)
+	}
+	channels := []string{"push", "sms", "webhook", "other"}
+	var all sync.WaitGroup // none loses another's
+	for _, channel := range channels {
+		all.Go(func() {
+			if _, err := outs.OptOut(t.Context(), known, channel, ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, channel := range channels {
+		if sends(known, channel, "") {
+			t.Errorf("%s: the opt-out is lost", channel)
+		}
+	}
+}

@@ -586,6 +586,8 @@ func contractViews(w *world) []contractRow {
 			{name: "nobody", path: "/api/reminders/nobody", status: 404},
 		}},
 		{"GET /a/{token}", []contractCall{{name: "no secret", path: "/a/x", status: 404}}},
+		{"GET /u/{token}", []contractCall{{name: "no secret", path: "/u/x", status: 404}}},
+		{"POST /u/{token}", []contractCall{{name: "no secret", path: "/u/x", status: 404}}},
 		{"POST /a/{token}", []contractCall{{name: "no secret", path: "/a/x", status: 404}}},
 		{"POST /v1/providers/twilio/status", []contractCall{
 			{name: "no account", path: "/v1/providers/twilio/status", body: "MessageStatus=sent", status: 404},

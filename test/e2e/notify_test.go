@@ -20,6 +20,7 @@ type outboxMessage struct {
 	Times                                     int
 	Data                                      map[string]string
 	AckURL                                    string `json:"ack_url"`
+	UnsubscribeURL                            string `json:"unsubscribe_url"`
 }
 
 // outbox is what a folder has, by trigger.
@@ -112,6 +113,29 @@ func TestDevAckLink(t *testing.T) {
 	if wants(t, "get", a, 200); a.str("next_fire_at") != "" {
 		t.Errorf("a step is still planned: %s", a.text)
 	}
+
+	// One click on the mail's other link, and the next mail is not sent.
+	for _, m := range outboxFiles(t, dir) {
+		if (m.UnsubscribeURL != "") != (m.Channel == "email") {
+			t.Errorf("%s: the link to unsubscribe is %q", m.Channel, m.UnsubscribeURL)
+		}
+		if m.Channel == "email" {
+			link = m.UnsubscribeURL
+		}
+	}
+	if code, page := follow(http.MethodPost, link); code != 200 {
+		t.Fatalf("unsubscribing: %d: %s", code, page)
+	}
+	wants(t, "mail", w.call(t, http.MethodPut, "/v1/triggers/mail", `{"delay":"0","user_id":"ada","channel":"email",`+
+		`"payload":{"title":"Pills"}}`), 201)
+	await(t, "the mail is suppressed", func() bool {
+		for _, e := range w.events(t)["mail"] {
+			if e.Type == string(trigger.DeliverySuppressed) && e.Reason == "opted_out" {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 func writeFile(t *testing.T, name, text string) {

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/gateway/unsubscribe"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Pages of links to opt out. They name neither the user nor the type.
+var (
+	optOutAsk = &ackPage{
+		http.StatusOK, "Unsubscribe?", "You will get no more messages of this kind by this channel.", "Unsubscribe",
+	}
+	optOutDone = &ackPage{
+		http.StatusOK, "You are unsubscribed", "You will get no more messages of this kind by this channel.", "",
+	}
+)
+
+var errNoOptOuts = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+	"there are no links to unsubscribe here: set ack.secret and public_url, and keep preferences")
+
+func unsubscribeRoutes() []route {
+	page := func(id, summary string) operation {
+		return operation{id: id, summary: summary, answerType: "text/html", answers: answers{200: of[string]()}}
+	}
+	return []route{
+		{
+			method: http.MethodGet, pattern: unsubscribe.Path + "{token}", handle: (*Server).getUnsubscribe,
+			doc: page("unsubscribePage", "The page of a link to unsubscribe: it shows a button, and changes nothing"),
+		},
+		{
+			method: http.MethodPost, pattern: unsubscribe.Path + "{token}", handle: (*Server).postUnsubscribe,
+			doc: page("unsubscribe",
+				"Opt the user of the link out, as header List-Unsubscribe-Post asks for (RFC 8058)"),
+		},
+	}
+}
+
+func (s *Server) getUnsubscribe(w http.ResponseWriter, r *request) error {
+	if _, err := s.optOuts(); err != nil {
+		return err
+	}
+	if _, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"]); err != nil {
+		return ackForged.send(w)
+	}
+	return optOutAsk.send(w)
+}
+
+// postUnsubscribe writes the opt-out. The second time is the same as the first.
+func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
+	store, err := s.optOuts()
+	if err != nil {
+		return err
+	}
+	l, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"])
+	if err != nil {
+		return ackForged.send(w)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	if _, err := store.OptOut(ctx, preferences.User{Tenant: l.Tenant, ID: l.User}, l.Channel, l.Type); err != nil {
+		s.log.Warn("an opt-out by a link was not written", "error", err)
+		return ackUndecided.send(w)
+	}
+	return optOutDone.send(w)
+}
+
+// optOuts is where opt-outs are written.
+func (s *Server) optOuts() (preferences.OptOuts, error) {
+	store, ok := s.opts.Preferences.(preferences.OptOuts)
+	if !ok || s.opts.AckSecrets == nil {
+		return nil, errNoOptOuts
+	}
+	return store, nil
+}
