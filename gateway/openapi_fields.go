@@ -63,7 +63,7 @@ func withFields(api []byte) ([]byte, error) {
 			body["anyOf"] = needed
 		}
 	}
-	for _, name := range []string{"PreviewBody", "EndpointTest", "RedriveBody"} {
+	for _, name := range []string{"PreviewBody", "EndpointTest", "RedriveBody", "ReconcileBody"} {
 		if err := allowNulls(components, name); err != nil {
 			return nil, err
 		}

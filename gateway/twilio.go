@@ -23,6 +23,13 @@ type TwilioCallbacks struct {
 // smsChannel is the channel whose worker sends by Twilio.
 const smsChannel = "sms"
 
+// TwilioStatus is what is read of the form of a callback. Twilio sends more, and signs all of
+// it.
+type TwilioStatus struct {
+	MessageStatus string `json:"MessageStatus"       doc:"queued, sending, sent, delivered, undelivered, failed, …"`
+	ErrorCode     string `json:"ErrorCode,omitempty" doc:"Of undelivered and failed"`
+}
+
 func providerRoutes() []route {
 	return []route{{
 		method: http.MethodPost, pattern: twilio.Path, handle: (*Server).postTwilioStatus,
@@ -30,7 +37,7 @@ func providerRoutes() []route {
 			id: "twilioStatus",
 			summary: "What Twilio reports of an SMS becomes a receipt. Twilio calls it, and signs what it sends; the " +
 				"query names the due event",
-			body: of[string](), bodyType: "application/x-www-form-urlencoded", answers: answers{204: nil},
+			body: of[TwilioStatus](), bodyType: "application/x-www-form-urlencoded", answers: answers{204: nil},
 		},
 	}}
 }
