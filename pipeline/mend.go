@@ -125,8 +125,8 @@ func (p *Partition) mendOne(t *turn, l *Leak) error {
 			return fmt.Errorf("decode state of %q: %w", l.Key, err)
 		}
 		timers = s.Timers(nil)
+		p.changes.Rewrite(recovery.Row(s, timers, value)) // the stray one may be the home of the state
 		if hasTimer(timers, l.Timer) {
-			p.changes.Rewrite(recovery.Row(s, timers, value))
 			t.rearmed = append(t.rearmed, rearmed{l.Key, l.Timer, p.paces(s, l.Timer, t.now)})
 		}
 	}

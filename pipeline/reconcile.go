@@ -85,21 +85,14 @@ func (v *View) Audit(ctx context.Context, bound time.Duration) (AuditReport, err
 		return AuditReport{}, err
 	}
 	defer sn.Close()
-	raw, err := sn.Meta(recovery.MetaCursor)
-	if err != nil {
-		return AuditReport{}, err
-	}
-	a := audit{
-		sn: sn, cursor: trigger.Instant(recovery.ToNumber(raw)),
-		lateBy: trigger.At(v.now()) - trigger.Instant(bound.Milliseconds()),
-	}
-	err = a.states(ctx)
-	if err == nil {
-		err = a.timers(ctx)
-	}
-	if errors.Is(err, statestore.ErrCorrupt) {
+	a := audit{sn: sn, lateBy: trigger.At(v.now()) - trigger.Instant(bound.Milliseconds())}
+	err = a.run(ctx)
+	switch {
+	case errors.Is(err, statestore.ErrClosed): // the partition moves
+		return a.report, ErrNotOwner
+	case errors.Is(err, statestore.ErrCorrupt):
 		a.leak(Leak{Kind: LeakStateDamaged, Key: a.last, Error: err.Error()})
-		err = nil
+		return a.report, nil
 	}
 	return a.report, err
 }
@@ -113,6 +106,18 @@ type audit struct {
 	last   trigger.Key // read last without an error
 	state  trigger.State
 	own    []trigger.Timer
+}
+
+func (a *audit) run(ctx context.Context) error {
+	raw, err := a.sn.Meta(recovery.MetaCursor)
+	if err != nil {
+		return err
+	}
+	a.cursor = trigger.Instant(recovery.ToNumber(raw))
+	if err := a.states(ctx); err != nil {
+		return err
+	}
+	return a.timers(ctx)
 }
 
 func (a *audit) leak(l Leak) {

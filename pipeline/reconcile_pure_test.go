@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,5 +51,59 @@ func TestAuditFindsWhatWasPassed(t *testing.T) {
 	}
 	if r.Overdue != 1 || len(r.Late) != 1 || r.Late[0].Key != "overdue" || r.Triggers != 4 || r.Timers != 4 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestAuditOfAClosedStore: the partition moves while it is audited.
+func TestAuditOfAClosedStore(t *testing.T) {
+	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	v := &View{store: st, now: time.Now}
+	if _, err := v.Audit(t.Context(), time.Minute); !errors.Is(err, ErrNotOwner) {
+		t.Errorf("%v, want %v", err, ErrNotOwner)
+	}
+}
+
+// TestMendKeepsTheState: a state lies at a timer that it does not have. The timer goes, and
+// the state stays.
+func TestMendKeepsTheState(t *testing.T) {
+	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	s := &trigger.State{Key: "k", Status: trigger.Paused, Revision: 1}
+	s.Series.At, s.Series.Occurrence = 1000, "1970-01-01T00:00:01Z"
+	value, err := topics.AppendStateAs(nil, s, topics.FormatOf(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := st.NewBatch()
+	b.Put(nil, recovery.Row(s, []trigger.Timer{{Due: 1000, Kind: trigger.TimerSeries}}, value))
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	v := &View{store: st, now: time.Now}
+	r, err := v.Audit(t.Context(), time.Minute)
+	if err != nil || len(r.Leaks) != 1 || r.Leaks[0].Kind != LeakTimerStray {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	p := &Partition{store: st, changes: b, opts: &Process{}}
+	if err := p.mendOne(&turn{}, &r.Leaks[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := st.Get("k", nil); err != nil || !bytes.Equal(got, value) {
+		t.Errorf("%x, %v", got, err)
+	}
+	if r, err = v.Audit(t.Context(), time.Minute); err != nil || len(r.Leaks) != 0 || r.Timers != 0 {
+		t.Errorf("afterwards: %+v, %v", r, err)
 	}
 }

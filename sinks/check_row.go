@@ -2,8 +2,8 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -39,9 +39,6 @@ func (k *Known) until(retention time.Duration) time.Time {
 	return k.At.Time().Add(retention)
 }
 
-// maxFolded bounds the events that are read for one row.
-const maxFolded = 100_000
-
 // CheckRow compares a trigger's row with what the owner says, and where they differ with
 // its events. mend writes the row again from the events. Call it when the history has read
 // all events of the partition that were there when the owner was asked.
@@ -57,56 +54,66 @@ func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, 
 	if k.until(retention).Before(now) {
 		return "", false, nil
 	}
-	q := EventQuery{Tenant: k.Key.Tenant(), Trigger: string(k.Key), Limit: 1000}
+	q := EventQuery{Tenant: k.Key.Tenant(), Trigger: string(k.Key), Limit: MaxPage}
 	if !ok {
 		q.Since = k.Born
 	}
-	events, err := eventsOf(ctx, h, q)
-	if err != nil {
+	f := fold{until: k.Seq, retention: retention}
+	if err := eachPage(ctx, h, q, f.add); err != nil {
 		return "", false, err
 	}
-	if !slices.ContainsFunc(events, func(e EventRecord) bool { return e.Seq >= k.Seq }) {
+	if !f.complete {
 		return EventsMissing, false, nil
 	}
-	if said, some := foldOf(events, retention, now); some && ok && sameRow(&said, &row) {
+	if said, some := f.row.At(now, "", ""); some && ok && sameRow(&said, &row) {
 		return "", false, nil // the state has changed since the owner was asked
 	}
 	if !mend {
 		return RowDiffers, false, nil
 	}
-	if err := h.Apply(ctx, events); err != nil {
+	f = fold{until: k.Seq, retention: retention}
+	err = eachPage(ctx, h, q, func(events []EventRecord) error {
+		return errors.Join(f.add(events), h.Apply(ctx, events))
+	})
+	if err != nil {
 		return RowDiffers, false, fmt.Errorf("write the row of %s again: %w", k.Key, err)
 	}
 	row, ok, err = h.Trigger(ctx, k.Key.Tenant(), string(k.Key))
-	said, some := foldOf(events, retention, now)
+	said, some := f.row.At(now, "", "")
 	return RowDiffers, some && ok && sameRow(&said, &row), err
 }
 
-func eventsOf(ctx context.Context, h History, q EventQuery) (all []EventRecord, err error) {
+// eachPage reads the events of a trigger a page at a time. There may be hundreds of
+// thousands.
+func eachPage(ctx context.Context, h History, q EventQuery, f func([]EventRecord) error) error {
 	for {
 		page, err := h.Events(ctx, q)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, page.Events...)
-		if page.Next == (EventCursor{}) {
-			return all, nil
-		}
-		if len(all) >= maxFolded {
-			return nil, fmt.Errorf("%s has more than %d events", q.Trigger, maxFolded)
+		if err := f(page.Events); err != nil || page.Next == (EventCursor{}) {
+			return err
 		}
 		q.After = page.Next
 	}
 }
 
-// foldOf is the row that events make together.
-func foldOf(events []EventRecord, retention time.Duration, now time.Time) (TriggerState, bool) {
-	var row StateRow
+// fold is the row that events make together.
+type fold struct {
+	until     int64 // the event that the owner counted last
+	retention time.Duration
+
+	row      StateRow
+	complete bool // until, or a later one, is among them
+}
+
+func (f *fold) add(events []EventRecord) error {
 	for i := range events {
-		said := StateOf(&events[i].Event, retention)
-		row.Merge(&said)
+		f.complete = f.complete || events[i].Seq >= f.until
+		said := StateOf(&events[i].Event, f.retention)
+		f.row.Merge(&said)
 	}
-	return row.At(now, "", "")
+	return nil
 }
 
 // sameRow compares what each event says anew. Other fields may be from events that the

@@ -10,7 +10,8 @@ import (
 
 // AuditTimers calls f for the timers after a place, in the order of the due index, with
 // the state of their trigger, nil if there is none, until f returns false or most timers
-// were read; more says that there are others behind next. value is valid during the call.
+// were read; more says that there are others behind next. value is valid during the call. A
+// state that no trigger points to is ErrCorrupt: its timer would fire.
 func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value []byte) bool,
 ) (next DueKey, more bool, err error) {
 	from := appendDueKey(nil, after.Due, after.Ref)
@@ -27,6 +28,9 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 			return false, corrupt("due key %x", it.Key())
 		}
 		value, err := get(db, key, nil)
+		if err == nil && value == nil && len(it.Value()) > 0 {
+			err = corrupt("the state at due key %x is of no trigger", it.Key())
+		}
 		if err != nil {
 			return false, err
 		}

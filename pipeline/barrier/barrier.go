@@ -14,8 +14,8 @@
 //
 // The barrier asks for the high watermark, not for the last stable offset. An acknowledged
 // cancel behind a foreign producer's open transaction is not visible yet. Such a transaction
-// delays firing by at most MaxHold, once per stable offset. A mere backlog is read to its
-// end, however long it is.
+// delays firing by at most MaxHold, once per stable offset. A chain of them does not delay
+// it longer (Input.hold). A mere backlog is read to its end, however long it is.
 //
 // # Who is right
 //
@@ -33,8 +33,8 @@
 //     is due when it is set back (clock_set_back_unnoticed.txt). By itself the clock is at
 //     most a second ahead of the brokers' (pipeline/clock.go), also while a partition opens
 //     (TestOpensWithoutTheBrokersTime).
-//   - It is behind an open transaction, its own or another's. The high watermark counts, and
-//     each stable offset is waited for (open_transaction.txt, another_transaction.txt).
+//   - It is behind an open transaction, its own or another's. The high watermark counts. What
+//     was open when it was given is waited for (open_transaction.txt, another_transaction.txt).
 //   - A leader that was deposed answers. It is not believed, as far as can be known
 //     (kafkapart.ListOffsets; GUARANTEES, deposed leaders).
 //   - The partition has just opened. It begins at the first offset that is not applied, and
@@ -135,8 +135,8 @@ func (b *Barrier) mustAsk(now trigger.Instant, d Demand) bool {
 // of receipts does not move before the last one is reached: under a steady flow it never
 // would be.
 func (b *Barrier) answered(asked trigger.Instant, commands, receipts int64) {
-	b.Commands.asked, b.Commands.end = asked, commands
+	b.Commands.give(asked, commands)
 	if b.Receipts.Reached() {
-		b.Receipts.asked, b.Receipts.end = asked, receipts
+		b.Receipts.give(asked, receipts)
 	}
 }

@@ -18,8 +18,7 @@ type Input struct {
 	moved     time.Time // when it last brought records
 	checked   time.Time // when it was last checked why it brings nothing
 	held      time.Time // since when open transactions hold it; zero: none
-	stable    int64     // stable offset that holds it, or held it last
-	since     time.Time // since when that one does
+	since     time.Time // since when they hold it before this end; zero: they have not yet
 	tolerated int64     // stable offset that was waited for long enough
 }
 
@@ -31,6 +30,12 @@ func (i *Input) MoveTo(offset int64) { i.at = offset }
 
 // Through is the instant up to which everything acknowledged has been read.
 func (i *Input) Through() trigger.Instant { return i.through }
+
+// give takes an end that was asked for at asked. What holds the input from now on may have
+// begun since the last answer.
+func (i *Input) give(asked trigger.Instant, end int64) {
+	i.asked, i.end, i.since = asked, end, time.Time{}
+}
 
 // Reached reports whether everything that was there when asked has been read.
 func (i *Input) Reached() bool { return i.at >= i.end }
@@ -68,18 +73,22 @@ func (i *Input) stalled(now time.Time) bool {
 	return i.Stands(now, hiddenAfter) && now.Sub(i.checked) >= hiddenAfter
 }
 
-// hold waits at a stable offset for a foreign open transaction, but at most for most. Then
-// it gives this end up. The position stays, and what the transaction commits later is read.
-// It reports whether it gave up.
+// hold waits at a stable offset for a foreign open transaction. Then it gives this end up.
+// The position stays, and what the transaction commits later is read. It reports whether it
+// gave up.
+//
+// It waits at most for most before one end, over all transactions. Each of them was open
+// when the end was given, because it begins below it. So each has been open for as long as
+// the first one has held the input.
 func (i *Input) hold(stable int64, now time.Time, most time.Duration) bool {
 	if i.at < stable || i.Reached() {
 		return false
 	}
 	if i.held.IsZero() {
-		i.held, i.since = now, now
+		i.held = now
 	}
-	if stable != i.stable { // another transaction: it may take as long as any
-		i.stable, i.since = stable, now
+	if i.since.IsZero() {
+		i.since = now
 	}
 	if stable > i.tolerated && now.Sub(i.since) < most {
 		return false

@@ -194,10 +194,11 @@ func (c *change) putErased(r *sinks.EventRecord, us int64) error {
 }
 
 // putProgress never moves back, but for newer events at lower offsets: then the
-// topic was made anew.
+// topic was made anew. The newest event may be applied once more, when markers
+// behind it are read already.
 func (c *change) putProgress(partition int32, p sinks.Progress) error {
 	was := c.s.applied[partition]
-	if p.EventUS < was.EventUS && p.Next <= was.Next {
+	if p.EventUS <= was.EventUS && p.Next <= was.Next {
 		delete(c.progress, partition)
 		return nil
 	}

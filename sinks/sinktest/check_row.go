@@ -32,7 +32,8 @@ func CheckRow(t *testing.T, open Open, lose func(h sinks.History, tenant, key st
 		}
 	}
 	want("the last event is missing", known, true, sinks.EventsMissing, false)
-	if err := w.h.Apply(ctx, life[len(life)-1:]); err != nil {
+	marker := sinks.EventRecord{Partition: last.Partition, Offset: last.Offset + 1, Poison: true}
+	if err := w.h.Apply(ctx, []sinks.EventRecord{last, marker}); err != nil {
 		t.Fatal(err)
 	}
 	want("all is there", known, true, "", false)
@@ -50,6 +51,9 @@ func CheckRow(t *testing.T, open Open, lose func(h sinks.History, tenant, key st
 	}
 	want("a dry run", known, false, sinks.RowDiffers, false)
 	want("mended", known, true, sinks.RowDiffers, true)
+	if all, err := w.h.Progress(ctx); err != nil || all[last.Partition].Next != marker.Offset+1 {
+		t.Errorf("the mending moved the history's progress: %+v, %v; the marker is at %d", all, err, marker.Offset)
+	}
 	want("afterwards", known, false, "", false)
 	if after, ok, err := w.h.Trigger(ctx, w.tenant, key); err != nil || !ok || after.EventUS != before.EventUS ||
 		after.State != before.State || after.UserID != before.UserID || after.Seq != before.Seq {
