@@ -155,7 +155,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 		return worker.Fail(CodeNoAddress, w.whyNoAddress(e)), nil
 	}
 	targets := choose(addresses, w.opts.Providers)
-	if r, waits := w.paused(targets); waits {
+	if r, waits := w.paused(e.Tenant, targets); waits {
 		return r, nil
 	}
 	m, failure := w.message(e, p, v.Preferences)
@@ -177,14 +177,14 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 	return fmt.Sprintf(`the payload has no "to", and the user's preferences no address for %s`, w.opts.Channel)
 }
 
-// paused answers an event all of whose providers pause.
-func (w *Worker) paused(targets []target) (worker.Result, bool) {
+// paused answers an event all of whose providers pause for its tenant.
+func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
 	wait := time.Duration(0)
 	for _, t := range targets {
 		if t.provider == nil {
 			continue
 		}
-		left := w.pauses.left(t.provider.Name(), w.opts.Now())
+		left := w.pauses.left(t.provider.Name(), tenant, w.opts.Now())
 		if left == 0 {
 			return worker.Result{}, false
 		}
@@ -273,13 +273,13 @@ func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t ta
 				or(t.address.Provider, w.opts.Channel)))
 	}
 	name := t.provider.Name()
-	if left := w.pauses.left(name, w.opts.Now()); left > 0 {
+	if left := w.pauses.left(name, e.Tenant, w.opts.Now()); left > 0 {
 		return w.whilePaused(left)
 	}
 	m.Address = t.address.Value
 	a := t.provider.Send(ctx, &m)
 	if a.Throttled {
-		w.pauses.pause(name, w.opts.Now(), a.Result.RetryAfter)
+		w.pauses.pause(name, e.Tenant, w.opts.Now(), a.Result.RetryAfter)
 	}
 	if a.DeadAddress {
 		w.drop(ctx, e, name, t.address)

@@ -176,8 +176,20 @@ func TestDeadTokenAgainstPut(t *testing.T) {
 	}
 }
 
-// A provider that wants fewer messages gets none for as long as it says, whoever
-// they are for; others go on.
+// A device that gets too much, or a number that the sender may not reach, keeps no other
+// tenant's messages back.
+func TestThrottledByOneTenant(t *testing.T) {
+	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
+		"flooded": {Result: worker.Postpone(time.Hour, "QUOTA_EXCEEDED"), Throttled: true},
+	}}
+	x := newWorld(t, "push", []notify.Provider{fcm})
+	x.want(x.handle(`{"body":"x","to":"flooded"}`, workertest.Key("evil/x")), worker.OutcomePostponed, "QUOTA_EXCEEDED")
+	x.want(x.handle(`{"body":"x","to":"phone"}`, workertest.Key("evil/x")), worker.OutcomePostponed, notify.CodePaused)
+	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
+}
+
+// A provider that wants fewer messages gets none for as long as it says, whoever of the
+// tenant's users they are for; other providers go on.
 func TestThrottled(t *testing.T) {
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
 		"busy": {Result: worker.Postpone(time.Minute, "QUOTA_EXCEEDED"), Throttled: true},
