@@ -34,10 +34,14 @@ var (
 		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we do not send it again.",
 		"Yes, I have seen it",
 	}
-	ackDone      = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
-	ackExpired   = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
-	ackForged    = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
-	ackNothing   = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackDone    = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
+	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
+	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
+	ackNothing = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackOften   = &ackPage{
+		http.StatusTooManyRequests, "Just a moment", "This was sent often. Please try once more in a minute.",
+		"Try once more",
+	}
 	ackUndecided = &ackPage{
 		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
 	}
@@ -45,6 +49,17 @@ var (
 
 var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 	"there are no links to acknowledge here: set ack.secret and public_url")
+
+// How often one occurrence can be acknowledged by links: five times at once, then every 12 s. Each
+// is a command at the tenant's rate, and whoever has one link must not use that up.
+const (
+	ackRate  = 1.0 / 12 // a second
+	ackBurst = 60       // seconds' worth
+)
+
+func newAckRates(o *Options) *rateLimits {
+	return newRateLimits(func(string) float64 { return ackRate }, ackBurst, o.Now)
+}
 
 func ackRoutes() []route {
 	page := func(id, summary string) operation {
@@ -94,6 +109,9 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 		return ackUndecided.send(w)
 	}
 	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
+	if s.ackRates.take(string(key)+"@"+occurrence) != nil {
+		return ackOften.send(w)
+	}
 	own := *r
 	own.Request = r.Clone(r.Context())
 	own.Header = http.Header{} // no condition of a browser's
