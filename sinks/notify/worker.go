@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/shares"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks/consent"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
@@ -80,6 +81,7 @@ func (o Options) withDefaults() Options {
 type Worker struct {
 	opts   Options
 	pauses pauses
+	shares *shares.Shares // of Options.Concurrency
 }
 
 // New makes a worker; Run runs it.
@@ -94,7 +96,8 @@ func New(o Options) (*Worker, error) {
 	case len(o.Providers) == 0:
 		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
 	}
-	return &Worker{opts: o.withDefaults()}, nil
+	o = o.withDefaults()
+	return &Worker{opts: o, shares: shares.New(o.Concurrency, o.Now)}, nil
 }
 
 // When a worker is killed, others have its partitions after sessionTimeout. What a
@@ -117,8 +120,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	return worker.Run(ctx, o.Channel, w.Handle, opts...)
 }
 
-// Handle is the handler of one due event: what its user does not allow is not sent.
+// shareWait is how long an event waits whose tenant has its share under way.
+const shareWait = time.Second
+
+// Handle is the handler of one due event: what its user does not allow is not sent. A
+// tenant whose messages hang, as at a mail server that asks theirs first, leaves room for
+// others.
 func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
+	if !w.shares.Enter(ctx, e.Tenant) {
+		return worker.Postpone(shareWait, CodeShare).
+			WithDetail("not sent: the tenant has its share of worker.concurrency under way"), ctx.Err()
+	}
+	defer w.shares.Leave(e.Tenant)
 	gate := w.opts.Consent
 	if gate == nil {
 		return w.deliver(ctx, e, consent.Verdict{})

@@ -188,6 +188,38 @@ func TestThrottledByOneTenant(t *testing.T) {
 	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
 }
 
+// A tenant whose messages hang leaves room for others.
+func TestHangingTenant(t *testing.T) {
+	hang, held := make(chan struct{}), make(chan struct{}, 100)
+	smtp := &fake{name: "smtp", before: func(m *notify.Message) {
+		if m.Tenant == "evil" {
+			held <- struct{}{}
+			<-hang
+		}
+	}}
+	x := newWorld(t, "email", []notify.Provider{smtp}, func(o *notify.Options) { o.Concurrency = 6 })
+	const payload = `{"body":"x","to":"a@evil.example"}`
+	x.want(x.handle(payload), worker.OutcomeAccepted, "") // it is not alone
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(hang)
+	for range 4 { // 2 * (6-3) > 3, and 2 * (6-4) is not
+		all.Go(func() { x.handle(payload, workertest.Key("evil/x")) })
+	}
+	for range 4 {
+		<-held
+	}
+	fifth := make(chan worker.Result, 1)
+	all.Go(func() { fifth <- x.handle(payload, workertest.Key("evil/x")) })
+	select {
+	case r := <-fifth:
+		x.want(r, worker.OutcomePostponed, notify.CodeShare)
+	case <-held:
+		t.Error("a fifth one is under way")
+	}
+	x.want(x.handle(payload), worker.OutcomeAccepted, "")
+}
+
 // A provider that wants fewer messages gets none for as long as it says, whoever of the
 // tenant's users they are for; other providers go on.
 func TestThrottled(t *testing.T) {
