@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway/acklink"
 	"github.com/waterclock/waterclock/gateway/auth"
@@ -34,10 +35,14 @@ var (
 		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we do not send it again.",
 		"Yes, I have seen it",
 	}
-	ackDone      = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
-	ackExpired   = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
-	ackForged    = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
-	ackNothing   = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackDone    = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
+	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
+	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
+	ackNothing = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
+	ackOften   = &ackPage{
+		http.StatusTooManyRequests, "Just a moment", "This was sent often. Please try once more in a minute.",
+		"Try once more",
+	}
 	ackUndecided = &ackPage{
 		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
 	}
@@ -45,6 +50,17 @@ var (
 
 var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 	"there are no links to acknowledge here: set ack.secret and public_url")
+
+// How often one occurrence can be acknowledged by links: five times at once, then every 12 s. Each
+// is a command at the tenant's rate, and whoever has one link must not use that up.
+const (
+	ackRate  = 1.0 / 12 // a second
+	ackBurst = 60       // seconds' worth
+)
+
+func newAckRates(o *Options) *rateLimits {
+	return newRateLimits(func(string) float64 { return ackRate }, ackBurst, o.Now)
+}
 
 func ackRoutes() []route {
 	page := func(id, summary string) operation {
@@ -94,6 +110,9 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 		return ackUndecided.send(w, r)
 	}
 	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
+	if s.ackRates.take(string(key)+"@"+occurrence) != nil {
+		return ackOften.send(w, r)
+	}
 	own := *r
 	own.Request = r.Clone(r.Context())
 	own.Header = http.Header{} // no condition of a browser's
@@ -134,10 +153,14 @@ func (s *Server) openAckLink(r *request) (dueID string, refused *ackPage) {
 // send answers with the page. A refusal is a problem, as elsewhere, unless a browser asks.
 func (p *ackPage) send(w http.ResponseWriter, r *request) error {
 	if p.status != http.StatusOK && !strings.Contains(r.Header.Get("Accept"), "text/html") {
-		if p.status == http.StatusServiceUnavailable {
-			return problem.Unavailable(nil, p.Title+". "+p.Text)
+		text := p.Title + ". " + p.Text
+		switch p.status {
+		case http.StatusServiceUnavailable:
+			return problem.Unavailable(nil, text)
+		case http.StatusTooManyRequests:
+			return problem.New(p.status, trigger.CodeQuotaExceeded, "", text).Retry(time.Minute)
 		}
-		return problem.New(p.status, trigger.CodeNotFound, "", p.Title+". "+p.Text)
+		return problem.New(p.status, trigger.CodeNotFound, "", text)
 	}
 	var b bytes.Buffer
 	if err := ackTemplate.Execute(&b, p); err != nil {

@@ -107,6 +107,37 @@ func TestAckLink(t *testing.T) {
 	}
 }
 
+// Whoever has one link does not use up its tenant's rate: the tenant's own commands go on, and
+// so do links of other occurrences.
+func TestAckLinkOften(t *testing.T) {
+	now := time.Date(2059, 12, 31, 0, 0, 0, 0, time.UTC) // stands still
+	w := newWorld(t, func(o *Options) {
+		o.AckSecrets = func() []string { return []string{ackSecret} }
+		o.Rate = func(string) float64 { return 20 }
+		o.Now = func() time.Time { return now }
+	})
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/rent", `{"fire_at":"2060-01-01T09:00","timezone":"UTC"}`)
+	press := func(occurrence string) int {
+		status, _ := w.follow("POST", acklink.URL(w.url, []string{ackSecret}, acklink.Link{
+			DueID: "rent@" + occurrence + "~3-17#1", Expires: now.Add(time.Hour),
+		}))
+		return status
+	}
+	refused := 0
+	for range 30 {
+		if press("2060-01-01T09:00:00") == http.StatusTooManyRequests {
+			refused++
+		}
+	}
+	if refused != 25 {
+		t.Errorf("%d of 30 were refused, want 25", refused)
+	}
+	if status := press("2060-01-02T09:00:00"); status != http.StatusOK {
+		t.Errorf("another occurrence: %d", status)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/water", `{"fire_at":"2060-01-01T09:00","timezone":"UTC"}`)
+}
+
 func TestAckLinkWithoutSecret(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, method := range []string{"GET", "POST"} {

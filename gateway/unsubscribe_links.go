@@ -60,6 +60,9 @@ func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return ackForged.send(w, r)
 	}
+	if s.ackRates.take("unsubscribe "+l.Tenant+"/"+l.User) != nil {
+		return ackOften.send(w, r)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
 	if _, err := store.OptOut(ctx, preferences.User{Tenant: l.Tenant, ID: l.User}, l.Channel, l.Type); err != nil {

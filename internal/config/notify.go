@@ -78,7 +78,8 @@ var notifySection = section{
 		{
 			Key: "providers.smtp.connections", Default: "8", Min: "1", Max: "1000",
 			into: func(c *Config, _ string) any { return &c.SMTP.Connections },
-			Doc:  "Most connections to the mail server of one process. Each carries up to 100 mails.",
+			Doc: "Most connections to the mail server of one process. Each carries up to 100 mails. " +
+				"Where callers log in, one tenant may have half of them.",
 		},
 	},
 }

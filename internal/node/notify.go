@@ -90,7 +90,7 @@ func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provid
 	case channel == "email" && c.SMTP.Host != "":
 		mails, err := providers.NewSMTP(providers.SMTPOptions{
 			Host: c.SMTP.Host, Port: c.SMTP.Port, TLS: c.SMTP.TLS, From: c.SMTP.From, Username: c.SMTP.Username,
-			Password: c.SMTPPassword, Connections: c.SMTP.Connections,
+			Password: c.SMTPPassword, Connections: c.SMTP.Connections, Shared: c.HasAuth(),
 		})
 		if err != nil {
 			return nil, err

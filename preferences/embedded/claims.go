@@ -36,6 +36,15 @@ func sentKey(m preferences.Message, v *claimValue) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte(recipientKey('n', m)), uint64(v.At)), m.ID...)
 }
 
+// typeKey is sentKey for those of one type.
+func typeKey(m preferences.Message, v *claimValue) []byte {
+	return append(binary.BigEndian.AppendUint64([]byte(typeTable(m, v.Type)), uint64(v.At)), m.ID...)
+}
+
+func typeTable(m preferences.Message, kind string) string {
+	return recipientKey('t', m) + kind + "\x00"
+}
+
 func overKey(claim string, v *claimValue) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte("e"), uint64(v.Until)), claim...)
 }
@@ -101,6 +110,9 @@ func writeClaim(b *pebble.Batch, m preferences.Message, v *claimValue) error {
 	_ = b.Set(overKey(claimKey(m), v), nil, nil)
 	if v.Refused == "" {
 		_ = b.Set(sentKey(m, v), value, nil)
+		if v.Type != "" {
+			_ = b.Set(typeKey(m, v), value, nil)
+		}
 	}
 	return nil
 }
@@ -126,32 +138,55 @@ func decodeClaim(text []byte) (*claimValue, error) {
 	return v, nil
 }
 
-// sent are the claims that decide about a message: the newest first.
+// sent are the claims that decide about a message: the newest, and the newest of its type. How
+// many others its user has had does not matter to how long that takes.
 func sent(r pebble.Reader, at time.Time, l preferences.Limits, m preferences.Message) ([]preferences.Claim, error) {
-	table := recipientKey('n', m)
-	since := binary.BigEndian.AppendUint64([]byte(table), uint64(l.Since(at).UnixMicro()+1))
+	var list []preferences.Claim
+	since := l.Since(at)
+	err := newest(r, recipientKey('n', m), since, func(c preferences.Claim) bool {
+		if len(list) < l.Newest() {
+			list = append(list, c)
+		}
+		return len(list) < l.Newest()
+	})
+	if err != nil || l.Window == 0 || m.Type == "" {
+		return list, err
+	}
+	err = newest(r, typeTable(m, m.Type), since, func(c preferences.Claim) bool {
+		other := c.Occurrence != m.Occurrence
+		if other {
+			list = append(list, c)
+		}
+		return !other
+	})
+	return list, err
+}
+
+// newest hands out the claims in a table that are younger than an instant, the newest first,
+// until more says no.
+func newest(r pebble.Reader, table string, since time.Time, more func(preferences.Claim) bool) error {
+	lower := binary.BigEndian.AppendUint64([]byte(table), uint64(since.UnixMicro()+1))
 	end := append([]byte(table[:len(table)-1]), 1)
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: since, UpperBound: end})
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: end})
 	if err != nil {
-		return nil, fmt.Errorf("list claims: %w", err)
+		return fmt.Errorf("list claims: %w", err)
 	}
 	defer it.Close()
-	var list []preferences.Claim
-	found := l.Window == 0 || m.Type == ""
-	for valid := it.Last(); valid && (len(list) < l.Newest() || !found); valid = it.Prev() {
+	for valid := it.Last(); valid; valid = it.Prev() {
 		v, err := decodeClaim(it.Value())
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, preferences.Claim{
+		if !more(preferences.Claim{
 			Message: preferences.Message{
 				ID: string(it.Key()[len(table)+8:]), Occurrence: v.Occurrence, Type: v.Type,
 			},
 			At: time.UnixMicro(v.At),
-		})
-		found = found || v.Type == m.Type && v.Occurrence != m.Occurrence
+		}) {
+			break
+		}
 	}
-	return list, it.Error()
+	return it.Error()
 }
 
 // Release drops the claim of a message.
@@ -168,6 +203,7 @@ func (s *Store) Release(ctx context.Context, m preferences.Message) error {
 func dropMessage(b *pebble.Batch, m preferences.Message, v *claimValue) {
 	_ = b.Delete([]byte(claimKey(m)), nil)
 	_ = b.Delete(sentKey(m, v), nil)
+	_ = b.Delete(typeKey(m, v), nil)
 	dropOver(b, m, v)
 }
 

@@ -9,6 +9,7 @@
 //	s                     the last seq that was given
 //	c <recipient> <ce_id> what was decided about a message; JSON
 //	n <recipient> <at> <ce_id>   the same of one that was sent, by time: 8 bytes of µs
+//	t <recipient> <type> 0 <at> <ce_id>   the same of one that has a type
 //	e <until> <key in c>  which claim is over when: 8 bytes of µs
 //	format                "1"
 //

@@ -1,10 +1,12 @@
 package embedded
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/preferences/preferencestest"
@@ -79,4 +81,32 @@ func TestAddresses(t *testing.T) {
 	defer s.Close()
 	preferencestest.RunAddresses(t, s)
 	preferencestest.RunOptOuts(t, s)
+}
+
+// What a user has had decides nothing about how long the next message takes: whoever sends one
+// user very many messages holds nobody up.
+func TestManyClaims(t *testing.T) {
+	s := open(t, t.TempDir())
+	defer s.Close()
+	const many = 3000
+	l := preferences.Limits{Window: time.Hour, Caps: []preferences.Cap{{Most: 3, Within: time.Hour}}}
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	ada := preferences.User{Tenant: "evil", ID: "ada"}
+	note := func(i int, kind string) preferences.Message {
+		id := fmt.Sprint("evil/", i)
+		return preferences.Message{User: ada, Channel: "push", ID: id + "#0", Occurrence: id, Type: kind, High: true}
+	}
+	list := make([]preferences.Message, many)
+	for i := range list {
+		list[i] = note(i, "")
+	}
+	if _, err := s.Admit(t.Context(), at, l, list); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"", "news"} {
+		read, err := sent(s.db, at.Add(time.Second), l, note(many, kind))
+		if err != nil || len(read) > 4 {
+			t.Errorf("type %q: %d claims are read, %v", kind, len(read), err)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,4 +129,57 @@ func TestAddresses(t *testing.T) {
 	defer s.Close()
 	preferencestest.RunAddresses(t, s)
 	preferencestest.RunOptOuts(t, s)
+}
+
+// What a user has had decides nothing about how long the next message takes: whoever sends one
+// user very many messages holds up no batch, in which others' messages are too.
+func TestManyClaims(t *testing.T) {
+	s := open(t, services.PostgresDatabase(t))
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const many = `
+INSERT INTO waterclock_message_claims
+SELECT 'evil', 'ada', 'push', 'evil/' || i || '#0', 'evil/' || i, '', '', now(), now() + interval '1 day'
+FROM generate_series(1, 20000) AS i`
+	for _, statement := range []string{many, "ANALYZE waterclock_message_claims"} {
+		if _, err := s.pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := columnsOf([]preferences.Message{
+		{User: preferences.User{Tenant: "evil", ID: "ada"}, Channel: "push", Occurrence: "evil/x", Type: "news"},
+	})
+	rows, err := s.pool.Query(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF) "+readSent, one.tenants, one.users,
+		one.channels, one.occurrences, one.types, time.Now().Add(-time.Hour), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(plan, "\n")
+	if most := mostRows(t, text); most > 100 {
+		t.Errorf("%d rows are read for one message:\n%s", most, text)
+	}
+}
+
+var rowsRead = regexp.MustCompile(`actual rows=(\d+)|Rows Removed by [A-Za-z ]+: (\d+)`)
+
+// mostRows is the most rows that a step of a plan has read.
+func mostRows(t *testing.T, plan string) (most int) {
+	t.Helper()
+	all := rowsRead.FindAllStringSubmatch(plan, -1)
+	if len(all) == 0 {
+		t.Fatalf("no plan:\n%s", plan)
+	}
+	for _, m := range all {
+		n, err := strconv.Atoi(m[1] + m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	return most
 }

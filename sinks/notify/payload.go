@@ -21,6 +21,7 @@ const (
 	CodeNoTemplate     = "template_not_found" // template_id names none
 	CodeTemplate       = "template_failed"    // the template does not fit the data
 	CodePaused         = "provider_paused"    // the provider has asked for fewer messages
+	CodeShare          = "tenant_busy"        // not sent: the tenant has its share, and others wait
 )
 
 // payload is what a notification's payload says. Other fields are the user's own.

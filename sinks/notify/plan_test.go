@@ -210,9 +210,9 @@ func TestCompose(t *testing.T) {
 func TestPauses(t *testing.T) {
 	var p pauses
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	p.pause("fcm", at, 0)
-	p.pause("apns", at, 100*time.Hour)
-	p.pause("apns", at, time.Minute) // a shorter one does not end it
+	p.pause("fcm", "acme", at, 0)
+	p.pause("apns", "acme", at, 100*time.Hour)
+	p.pause("apns", "acme", at, time.Minute) // a shorter one does not end it
 	for _, c := range []struct {
 		provider string
 		after    time.Duration
@@ -224,8 +224,15 @@ func TestPauses(t *testing.T) {
 		{"smtp", 0, 0},
 		{"apns", 2 * time.Hour, 0},
 	} {
-		if got := p.left(c.provider, at.Add(c.after)); got != c.want {
+		if got := p.left(c.provider, "acme", at.Add(c.after)); got != c.want {
 			t.Errorf("%s after %v: %v, want %v", c.provider, c.after, got, c.want)
 		}
+	}
+	if got := p.left("apns", "globex", at); got != 0 {
+		t.Errorf("another tenant waits for %v", got)
+	}
+	p.pause("smtp", "globex", at.Add(3*time.Hour), time.Second)
+	if len(p.until) != 1 {
+		t.Errorf("what is over is kept: %v", p.until)
 	}
 }

@@ -54,7 +54,7 @@ type Answer struct {
 	// of an app that was removed. It is deleted from the user's addresses.
 	DeadAddress bool
 	// Throttled says that the provider wants fewer messages, whoever they are for.
-	// Result is then worker.Postpone.
+	// Result is then worker.Postpone. The tenant's other messages wait, too.
 	Throttled bool
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/shares"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks/consent"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
@@ -80,6 +81,7 @@ func (o Options) withDefaults() Options {
 type Worker struct {
 	opts   Options
 	pauses pauses
+	shares *shares.Shares // of Options.Concurrency
 }
 
 // New makes a worker; Run runs it.
@@ -94,7 +96,8 @@ func New(o Options) (*Worker, error) {
 	case len(o.Providers) == 0:
 		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
 	}
-	return &Worker{opts: o.withDefaults()}, nil
+	o = o.withDefaults()
+	return &Worker{opts: o, shares: shares.New(o.Concurrency, o.Now)}, nil
 }
 
 // When a worker is killed, others have its partitions after sessionTimeout. What a
@@ -117,8 +120,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	return worker.Run(ctx, o.Channel, w.Handle, opts...)
 }
 
-// Handle is the handler of one due event: what its user does not allow is not sent.
+// shareWait is how long an event waits whose tenant has its share under way.
+const shareWait = time.Second
+
+// Handle is the handler of one due event: what its user does not allow is not sent. A
+// tenant whose messages hang, as at a mail server that asks theirs first, leaves room for
+// others.
 func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
+	if !w.shares.Enter(ctx, e.Tenant) {
+		return worker.Postpone(shareWait, CodeShare).
+			WithDetail("not sent: the tenant has its share of worker.concurrency under way"), ctx.Err()
+	}
+	defer w.shares.Leave(e.Tenant)
 	gate := w.opts.Consent
 	if gate == nil {
 		return w.deliver(ctx, e, consent.Verdict{})
@@ -155,7 +168,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 		return worker.Fail(CodeNoAddress, w.whyNoAddress(e)), nil
 	}
 	targets := choose(addresses, w.opts.Providers)
-	if r, waits := w.paused(targets); waits {
+	if r, waits := w.paused(e.Tenant, targets); waits {
 		return r, nil
 	}
 	m, failure := w.message(e, p, v.Preferences)
@@ -177,14 +190,14 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 	return fmt.Sprintf(`the payload has no "to", and the user's preferences no address for %s`, w.opts.Channel)
 }
 
-// paused answers an event all of whose providers pause.
-func (w *Worker) paused(targets []target) (worker.Result, bool) {
+// paused answers an event all of whose providers pause for its tenant.
+func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
 	wait := time.Duration(0)
 	for _, t := range targets {
 		if t.provider == nil {
 			continue
 		}
-		left := w.pauses.left(t.provider.Name(), w.opts.Now())
+		left := w.pauses.left(t.provider.Name(), tenant, w.opts.Now())
 		if left == 0 {
 			return worker.Result{}, false
 		}
@@ -273,13 +286,13 @@ func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t ta
 				or(t.address.Provider, w.opts.Channel)))
 	}
 	name := t.provider.Name()
-	if left := w.pauses.left(name, w.opts.Now()); left > 0 {
+	if left := w.pauses.left(name, e.Tenant, w.opts.Now()); left > 0 {
 		return w.whilePaused(left)
 	}
 	m.Address = t.address.Value
 	a := t.provider.Send(ctx, &m)
 	if a.Throttled {
-		w.pauses.pause(name, w.opts.Now(), a.Result.RetryAfter)
+		w.pauses.pause(name, e.Tenant, w.opts.Now(), a.Result.RetryAfter)
 	}
 	if a.DeadAddress {
 		w.drop(ctx, e, name, t.address)

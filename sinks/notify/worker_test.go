@@ -176,8 +176,52 @@ func TestDeadTokenAgainstPut(t *testing.T) {
 	}
 }
 
-// A provider that wants fewer messages gets none for as long as it says, whoever
-// they are for; others go on.
+// A device that gets too much, or a number that the sender may not reach, keeps no other
+// tenant's messages back.
+func TestThrottledByOneTenant(t *testing.T) {
+	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
+		"flooded": {Result: worker.Postpone(time.Hour, "QUOTA_EXCEEDED"), Throttled: true},
+	}}
+	x := newWorld(t, "push", []notify.Provider{fcm})
+	x.want(x.handle(`{"body":"x","to":"flooded"}`, workertest.Key("evil/x")), worker.OutcomePostponed, "QUOTA_EXCEEDED")
+	x.want(x.handle(`{"body":"x","to":"phone"}`, workertest.Key("evil/x")), worker.OutcomePostponed, notify.CodePaused)
+	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
+}
+
+// A tenant whose messages hang leaves room for others.
+func TestHangingTenant(t *testing.T) {
+	hang, held := make(chan struct{}), make(chan struct{}, 100)
+	smtp := &fake{name: "smtp", before: func(m *notify.Message) {
+		if m.Tenant == "evil" {
+			held <- struct{}{}
+			<-hang
+		}
+	}}
+	x := newWorld(t, "email", []notify.Provider{smtp}, func(o *notify.Options) { o.Concurrency = 6 })
+	const payload = `{"body":"x","to":"a@evil.example"}`
+	x.want(x.handle(payload), worker.OutcomeAccepted, "") // it is not alone
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(hang)
+	for range 4 { // 2 * (6-3) > 3, and 2 * (6-4) is not
+		all.Go(func() { x.handle(payload, workertest.Key("evil/x")) })
+	}
+	for range 4 {
+		<-held
+	}
+	fifth := make(chan worker.Result, 1)
+	all.Go(func() { fifth <- x.handle(payload, workertest.Key("evil/x")) })
+	select {
+	case r := <-fifth:
+		x.want(r, worker.OutcomePostponed, notify.CodeShare)
+	case <-held:
+		t.Error("a fifth one is under way")
+	}
+	x.want(x.handle(payload), worker.OutcomeAccepted, "")
+}
+
+// A provider that wants fewer messages gets none for as long as it says, whoever of the
+// tenant's users they are for; other providers go on.
 func TestThrottled(t *testing.T) {
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
 		"busy": {Result: worker.Postpone(time.Minute, "QUOTA_EXCEEDED"), Throttled: true},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/internal/shares"
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
@@ -98,7 +99,7 @@ func (o Options) withDefaults() Options {
 type Worker struct {
 	opts      Options
 	endpoints *endpoints
-	shares    *shares
+	shares    *shares.Shares
 
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by origin; only of those with a rate in the settings
@@ -115,7 +116,7 @@ func New(o Options) (*Worker, error) {
 	o = o.withDefaults()
 	return &Worker{
 		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now),
-		shares: newShares(o.Concurrency, o.Now),
+		shares: shares.New(o.Concurrency, o.Now),
 		limits: map[string]*rate.Limiter{},
 	}, nil
 }
@@ -212,11 +213,11 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 		return worker.Postpone(pausedBy, CodePaused).
 			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
 	}
-	if !w.shares.enter(ctx, e.Tenant) {
+	if !w.shares.Enter(ctx, e.Tenant) {
 		return worker.Postpone(soon, CodeShare).
 			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), ctx.Err()
 	}
-	defer w.shares.leave(e.Tenant)
+	defer w.shares.Leave(e.Tenant)
 	if wait, ok := w.turn(ctx, origin, about.Rate); !ok {
 		return worker.Postpone(wait, CodeRate).
 			WithDetail(fmt.Sprintf("not sent: endpoints.%s.rate is %g a second", origin, about.Rate)), ctx.Err()

@@ -142,8 +142,8 @@ func TestGivenUp(t *testing.T) {
 	if _, err := w.Handle(ctx, due("k", to("https://a.example/"))); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if s := w.Status()[0]; s.InFlight != 0 || s.Failed != 0 || w.shares.running != 0 {
-		t.Errorf("%+v, %d running", s, w.shares.running)
+	if s := w.Status()[0]; s.InFlight != 0 || s.Failed != 0 || w.shares.Running() != 0 {
+		t.Errorf("%+v, %d running", s, w.shares.Running())
 	}
 }
 

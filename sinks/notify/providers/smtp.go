@@ -22,6 +22,7 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
@@ -46,6 +47,7 @@ type SMTPOptions struct {
 	Roots    *x509.CertPool // that certificates must come from; nil: the system's
 
 	Connections   int           // at a time. 0 means 8
+	Shared        bool          // among tenants: none may take all connections
 	PerConnection int           // messages, and then it is closed. 0 means 100
 	Idle          time.Duration // how long one is kept that nobody uses. 0 means 30 s
 	Timeout       time.Duration // of one message, if its context has none. 0 means 1 minute
@@ -59,7 +61,7 @@ type SMTP struct {
 	opts SMTPOptions
 	from *mail.Address
 
-	free chan struct{} // a token for each connection that may be open
+	free *slots.Slots // one for each connection that may be open
 
 	mu     sync.Mutex
 	idle   []*session // the one used last is the last
@@ -95,11 +97,7 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 		return nil, errors.New("smtp: a password is not sent without TLS: set tls to starttls or implicit, or unset " +
 			"the user name")
 	}
-	s := &SMTP{opts: o, from: from, free: make(chan struct{}, o.Connections)}
-	for range o.Connections {
-		s.free <- struct{}{}
-	}
-	return s, nil
+	return &SMTP{opts: o, from: from, free: slots.New(o.Connections, o.Shared)}, nil
 }
 
 func loopback(host string) bool {
@@ -122,12 +120,10 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	if err != nil {
 		return smtpSaid(worker.Fail(CodeInvalid, err.Error()))
 	}
-	select {
-	case <-s.free:
-		defer func() { s.free <- struct{}{} }()
-	case <-ctx.Done():
-		return smtpAnswer(atConnect, fmt.Errorf("wait for a connection: %w", ctx.Err()))
+	if err := s.free.Wait(ctx, m.Tenant); err != nil {
+		return smtpAnswer(atConnect, fmt.Errorf("wait for a connection: %w", err))
 	}
+	defer s.free.Release(m.Tenant)
 	at, reply, err := s.deliver(ctx, to.Address, msg)
 	if err != nil {
 		return smtpHides(smtpAnswer(at, err), to.Address)

@@ -12,6 +12,7 @@ import (
 	"net/mail"
 	"net/textproto"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -387,3 +388,41 @@ func BenchmarkSMTP(b *testing.B) {
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "mails/s")
 }
+
+// A tenant whose mails hang leaves connections for others.
+func TestSMTPShared(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s := newSMTPServer(t, TLSNone, "")
+	o := s.options()
+	o.Connections, o.Shared = 4, true
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if ctx.Value(hangs{}) != nil {
+			address = silent.Addr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	p := newSMTP(t, o)
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), hangs{}, true))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for range 20 {
+		all.Go(func() { p.Send(ctx, &notify.Message{ID: "evil/x@y#0", Tenant: "evil", Address: "a@evil.example"}) })
+	}
+	for !p.free.Waiting() { // it has all that it may have
+		time.Sleep(time.Millisecond)
+	}
+	bounded, done := context.WithTimeout(t.Context(), 30*time.Second)
+	defer done()
+	m := &notify.Message{ID: "acme/x@y#0", Tenant: "acme", Address: "ada@example.com", Body: "x"}
+	if a := p.Send(bounded, m); a.Result.Outcome != worker.OutcomeAccepted {
+		t.Errorf("another tenant's mail: %+v", a)
+	}
+}
+
+// hangs marks contexts of mails that hang.
+type hangs struct{}

@@ -1,4 +1,6 @@
-package webhook
+// Package shares keeps room for every tenant among things that go on at once and may
+// hang: calls of webhooks, sends of notifications.
+package shares
 
 import (
 	"context"
@@ -6,14 +8,14 @@ import (
 	"time"
 )
 
-// shares keeps room for every tenant among the requests that may be under way.
+// Shares keeps room for every tenant among the requests that may be under way.
 // A tenant may have up to twice as many as there are places free: two thirds of
 // all by itself, and two of them two fifths each. So there are always places
 // free for a tenant that comes, however many endpoints of others hang, and
 // nobody has to be told how many tenants there are (Choudhury and Hahne,
 // Dynamic Queue Length Thresholds, 1998). Where one tenant alone has called
 // anybody for long, it may have all.
-type shares struct {
+type Shares struct {
 	room int
 	now  func() time.Time
 
@@ -37,13 +39,14 @@ const (
 	shareRest = 5 * time.Second
 )
 
-func newShares(room int, now func() time.Time) *shares {
-	return &shares{room: room, now: now, by: map[string]int{}, vain: map[string]time.Time{}}
+// New makes as many places as room.
+func New(room int, now func() time.Time) *Shares {
+	return &Shares{room: room, now: now, by: map[string]int{}, vain: map[string]time.Time{}}
 }
 
-// enter takes a place, and waits a moment for it; false is that the tenant has
+// Enter takes a place, and waits a moment for it; false is that the tenant has
 // its share.
-func (s *shares) enter(ctx context.Context, tenant string) bool {
+func (s *Shares) Enter(ctx context.Context, tenant string) bool {
 	for waited := time.Duration(0); ; waited += shareEvery {
 		if s.try(tenant) {
 			return true
@@ -63,7 +66,7 @@ func (s *shares) enter(ctx context.Context, tenant string) bool {
 	}
 }
 
-func (s *shares) try(tenant string) bool {
+func (s *Shares) try(tenant string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -84,7 +87,7 @@ func (s *shares) try(tenant string) bool {
 
 // noteVain notes that a tenant has waited in vain, and forgets who has rested: as many
 // are known as have waited in vain within that time.
-func (s *shares) noteVain(tenant string) {
+func (s *Shares) noteVain(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -97,18 +100,26 @@ func (s *shares) noteVain(tenant string) {
 }
 
 // rests says that a tenant has waited in vain a moment ago.
-func (s *shares) rests(tenant string) bool {
+func (s *Shares) rests(tenant string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.vain[tenant]
 	return ok && s.now().Sub(at) < shareRest
 }
 
-func (s *shares) leave(tenant string) {
+// Leave gives a place back.
+func (s *Shares) Leave(tenant string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
 	if s.by[tenant]--; s.by[tenant] == 0 {
 		delete(s.by, tenant)
 	}
+}
+
+// Running is how many places are taken.
+func (s *Shares) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
 }

@@ -1,0 +1,94 @@
+package shares
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// However much others want, a tenant that comes finds places. Who is alone has
+// all.
+func TestShares(t *testing.T) {
+	now := time.Now()
+	s := New(1000, func() time.Time { return now })
+	take := func(tenant string) (n int) {
+		for s.running < s.room && s.try(tenant) {
+			n++
+		}
+		return n
+	}
+	free := func(tenant string, n int) {
+		for range n {
+			s.Leave(tenant)
+		}
+	}
+	if n := take("a"); n != 1000 {
+		t.Errorf("alone: %d of 1,000", n)
+	}
+	free("a", 1000)
+	free("b", take("b"))
+	if n := take("a"); n != 667 {
+		t.Errorf("where another one may come: %d of 1,000", n)
+	}
+	b, c := take("b"), take("c")
+	if b < 200 || c < 70 {
+		t.Errorf("those that come get %d and %d", b, c)
+	}
+	free("a", 667)
+	held := map[string]int{"b": b, "c": c}
+	for range 5000 { // all want: each has its share, and places are free
+		for _, tenant := range []string{"a", "b", "c"} {
+			if s.try(tenant) {
+				held[tenant]++
+			}
+		}
+	}
+	if left := s.room - s.running; left < 100 || held["a"] < 200 {
+		t.Errorf("free %d, held %v", left, held)
+	}
+	for tenant, n := range held {
+		free(tenant, n)
+	}
+	if s.running != 0 || len(s.by) != 0 {
+		t.Errorf("left over: %d, %v", s.running, s.by)
+	}
+	free("a", take("a"))
+	now = now.Add(othersCount + time.Minute)
+	if n := take("a"); n != 1000 {
+		t.Errorf("alone for long: %d of 1,000", n)
+	}
+}
+
+// Who has its share and waits in vain for more does not wait again for a while: those
+// that wait take the places of handlers from all others.
+func TestSharesAreNotWaitedForInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(100, time.Now)
+		ctx := t.Context()
+		if !s.Enter(ctx, "good") {
+			t.Fatal("no place in an empty house")
+		}
+		s.Leave("good")
+		for s.Enter(ctx, "bad") { // until it has its share; the last one waits
+		}
+		begun := time.Now()
+		for range 1000 {
+			if s.Enter(ctx, "bad") {
+				t.Fatal("over its share")
+			}
+		}
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("1,000 events of a tenant whose calls hang waited %v", waited)
+		}
+		if !s.Enter(ctx, "good") || time.Since(begun) != 0 {
+			t.Error("another tenant waits")
+		}
+		s.Leave("good")
+		time.Sleep(shareRest)
+		begun = time.Now()
+		time.AfterFunc(100*time.Millisecond, func() { s.Leave("bad") })
+		if !s.Enter(ctx, "bad") || time.Since(begun) > 120*time.Millisecond {
+			t.Errorf("a place that came free was not taken; waited %v", time.Since(begun))
+		}
+	})
+}
