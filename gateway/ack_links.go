@@ -50,7 +50,7 @@ func ackRoutes() []route {
 	page := func(id, summary string) operation {
 		return operation{
 			id: id, summary: summary, answerType: "text/html",
-			answers: answers{200: of[string](), 410: of[string]()},
+			answers: answers{200: of[string]()},
 		}
 	}
 	return []route{
@@ -71,9 +71,9 @@ func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
 	}
 	_, refused := s.openAckLink(r)
 	if refused != nil {
-		return refused.send(w)
+		return refused.send(w, r)
 	}
-	return ackAsk.send(w)
+	return ackAsk.send(w, r)
 }
 
 // postAckLink acknowledges as the trigger's tenant would. The second time is the same as the
@@ -84,14 +84,14 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 	}
 	dueID, refused := s.openAckLink(r)
 	if refused != nil {
-		return refused.send(w)
+		return refused.send(w, r)
 	}
 	key, occurrence, _, err := topics.ParseDueID(dueID)
 	if err != nil {
-		return ackForged.send(w)
+		return ackForged.send(w, r)
 	}
 	if s.opts.NoRoom() != "" {
-		return ackUndecided.send(w)
+		return ackUndecided.send(w, r)
 	}
 	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
 	own := *r
@@ -101,7 +101,7 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 	fs := fields{}
 	fs.set("occurrence", occurrence)
 	_, v, err := s.apply(&own, trigger.OpAck, key.ID(), fs)
-	return ackOutcome(v, err).send(w)
+	return ackOutcome(v, err).send(w, r)
 }
 
 // ackOutcome is the page for what became of the command. One that is durable and not decided
@@ -131,8 +131,14 @@ func (s *Server) openAckLink(r *request) (dueID string, refused *ackPage) {
 	return l.DueID, nil
 }
 
-// send answers with the page.
-func (p *ackPage) send(w http.ResponseWriter) error {
+// send answers with the page. A refusal is a problem, as elsewhere, unless a browser asks.
+func (p *ackPage) send(w http.ResponseWriter, r *request) error {
+	if p.status != http.StatusOK && !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		if p.status == http.StatusServiceUnavailable {
+			return problem.Unavailable(nil, p.Title+". "+p.Text)
+		}
+		return problem.New(p.status, trigger.CodeNotFound, "", p.Title+". "+p.Text)
+	}
 	var b bytes.Buffer
 	if err := ackTemplate.Execute(&b, p); err != nil {
 		return err

@@ -45,9 +45,9 @@ func (s *Server) getUnsubscribe(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if _, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"]); err != nil {
-		return ackForged.send(w)
+		return ackForged.send(w, r)
 	}
-	return optOutAsk.send(w)
+	return optOutAsk.send(w, r)
 }
 
 // postUnsubscribe writes the opt-out. The second time is the same as the first.
@@ -58,15 +58,15 @@ func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	}
 	l, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"])
 	if err != nil {
-		return ackForged.send(w)
+		return ackForged.send(w, r)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
 	if _, err := store.OptOut(ctx, preferences.User{Tenant: l.Tenant, ID: l.User}, l.Channel, l.Type); err != nil {
 		s.log.Warn("an opt-out by a link was not written", "error", err)
-		return ackUndecided.send(w)
+		return ackUndecided.send(w, r)
 	}
-	return optOutDone.send(w)
+	return optOutDone.send(w, r)
 }
 
 // optOuts is where opt-outs are written.
