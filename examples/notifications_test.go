@@ -20,7 +20,7 @@ func TestNotifications(t *testing.T) {
 	d := startDev(t, "--outbox", filepath.Join(dir, "outbox"))
 	page := read(t, "../docs/api/notifications.md")
 	blocks := blocksOf(page, "sh run")
-	if len(blocks) != 2 {
+	if len(blocks) != 3 {
 		t.Fatalf("%d blocks", len(blocks))
 	}
 	program := strings.ReplaceAll(strings.Join(blocks, "\n"), "http://127.0.0.1:8080", d.url)

@@ -32,10 +32,10 @@ type ackPage struct {
 
 var (
 	ackAsk = &ackPage{
-		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we do not send it again.",
+		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we need not follow it up.",
 		"Yes, I have seen it",
 	}
-	ackDone    = &ackPage{http.StatusOK, "Thank you", "We will not remind you of this again.", ""}
+	ackDone    = &ackPage{http.StatusOK, "Thank you", "We have noted that you have seen this message.", ""}
 	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
 	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
 	ackNothing = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}

@@ -297,7 +297,8 @@ func minutes(field, text string, most int) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, invalid(field, "%s is no local time; write 22:00", quoted(text))
+	return 0, invalid(field, "%s is no local time; write hours and minutes with two digits each, such as 07:00",
+		quoted(text))
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }

@@ -97,6 +97,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// The hint is the field's own shape, not another time.
+func TestHintForATime(t *testing.T) {
+	_, err := Decode([]byte(`{"timezone":"UTC","quiet_hours":{"from":"22:00","to":"7:00"}}`), calendar.Embedded())
+	if err == nil || !strings.Contains(err.Error(), `"7:00" is no local time; write hours and minutes with two digits`) {
+		t.Error(err)
+	}
+}
+
 func TestHint(t *testing.T) {
 	_, err := Decode([]byte(`{"quiet_hour":{}}`), calendar.Embedded())
 	if err == nil || !strings.Contains(err.Error(), "did you mean quiet_hours?") {

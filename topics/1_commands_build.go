@@ -108,7 +108,8 @@ func (d *draft) checkCallback(given bool) {
 		d.refuse(trigger.CodeInvalid, "callback", "a callback goes to channel webhook")
 		return
 	}
-	d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback")
+	d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback: name its url in callback "+
+		"(header wc-callback-url, flag --callback-url)")
 }
 
 // channelWebhook is the only channel for callbacks, and the default if there is a callback.

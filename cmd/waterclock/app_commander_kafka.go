@@ -95,7 +95,7 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 // due topic is yet to be made.
 func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 	channel, _ := w.Fields["channel"].(string)
-	if _, known := k.c.Channels[channel]; known || channel == "" || channel == topics.DefaultChannel ||
+	if _, known := k.c.Channels[channel]; known || channel == "" || config.BuiltIn(channel) ||
 		w.Op != trigger.OpRegister {
 		return false
 	}

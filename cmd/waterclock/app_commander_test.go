@@ -12,10 +12,32 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 func ptr[T any](v T) *T { return &v }
+
+// Channels that always exist are never new: nobody asks the brokers, and here are none.
+func TestBuiltInChannelsAreNotNew(t *testing.T) {
+	k := &kafkaCommander{c: &config.Config{}}
+	for _, channel := range config.BuiltInChannels() {
+		if k.opens(t.Context(), wish{Op: trigger.OpRegister, Fields: map[string]any{"channel": channel}}) {
+			t.Errorf("channel %s is new", channel)
+		}
+	}
+}
+
+// A tail that leaves something out says so.
+func TestTailSaysWhereItBegins(t *testing.T) {
+	if words := (&tailFlags{}).since(); !strings.Contains(words, "--from-beginning") {
+		t.Errorf("from the end: %q", words)
+	}
+	if words := (&tailFlags{fromBeginning: true}).since(); words != "" {
+		t.Errorf("from the beginning: %q", words)
+	}
+}
 
 // decideByKey answers by the trigger's key, as the contract's events would.
 func decideByKey(key string, _ map[string]any) []topics.Event {

@@ -29,6 +29,14 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	fs.IntVarP(&f.n, "number", "n", 0, "stop after this many; 0 for no end")
 }
 
+// since says that a tail leaves out what is there already, and how to see it.
+func (f *tailFlags) since() string {
+	if f.fromBeginning {
+		return ""
+	}
+	return ", from now on; --from-beginning includes what is there already"
+}
+
 // tail reads committed records of topics and gives each to show, which says
 // whether it counted. It ends after n that did, at the end with noFollow, or
 // when the user interrupts, which is no failure.
@@ -46,7 +54,7 @@ func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *ta
 		return err
 	}
 	cl.AddConsumePartitions(span.start)
-	a.note("reading %s", span)
+	a.note("reading %s%s", span, f.since())
 	seen := 0
 	for !f.noFollow || !span.done() {
 		fetches := cl.PollFetches(ctx)

@@ -89,7 +89,7 @@ Schedule something, in another terminal:
 
 Watch what fires:
 
-  waterclock due tail default%[4]s
+  waterclock due tail default --from-beginning%[4]s
 `, c.DataDir, kafka, url, at, c.Topic("commands"))
 	if c.Outbox.Dir != "" {
 		fmt.Fprintf(a.io.out, "\nPush, SMS and mail are written to %s, and not sent.\n",

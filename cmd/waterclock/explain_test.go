@@ -223,6 +223,19 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+func TestExplainEscalation(t *testing.T) {
+	const events = `{"type":"occurrence.fired","occurrence":"o1","attempt":1,"step":0,"channel":"push"},
+		{"type":"delivery.accepted","occurrence":"o1","attempt":1,"step":0,"channel":"push"},
+		{"type":"escalation.advanced","occurrence":"o1","attempt":1,"step":1,"channel":"sms"},
+		{"type":"escalation.stopped","occurrence":"o1","attempt":1,"step":1,"channel":"sms","reason":"ack"}`
+	url := oneTrigger(t, `{"trigger_id":"k","state":"FIRED","delay":"1s","fire_at":"2026-11-20T14:00:00.000Z","escalation":[
+		{"channel":"push"},{"after":"10m0s","channel":"sms"},{"after":"1h0m0s","channel":"email"}]}`, events)
+	cli(t, nil, "", "explain", "k", "--url", url).want(t, exitOK,
+		"escalation push, then sms after 10m, then email after 1h, until one is delivered or somebody reacts",
+		"o1: escalated to step 1, channel sms",
+		"o1: no further step of its escalation: somebody has acknowledged it (ack)")
+}
+
 // What is under way is explained by attempt, answer and next try.
 func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 	const fired = `{"type":"occurrence.fired","trigger":"k","occurrence":"o1","attempt":1,"occurred_at":"2026-11-20T14:00:00.000Z"}`

@@ -21,6 +21,9 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 	if words := misfireWords[cell(t["misfire"])]; words != "" {
 		add("misfire", "after an outage or a pause %s (%s)", words, cell(t["misfire"]))
 	}
+	if words := escalationWords(t); words != "" {
+		add("escalation", "%s", words)
+	}
 	if expires := cell(t["expires_after"]); expires != "" {
 		add("expires", "an occurrence that is over %s late does not fire", expires)
 	}
@@ -30,6 +33,58 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 			add("also", "%s", liveWords(o))
 		}
 	}
+}
+
+// escalationWords names the steps, and when each goes out unless something stops them.
+func escalationWords(t map[string]any) string {
+	steps, _ := t["escalation"].([]any)
+	var words []string
+	for _, step := range steps {
+		s, _ := step.(map[string]any)
+		if after := cell(s["after"]); after == "" {
+			words = append(words, cell(s["channel"]))
+		} else {
+			words = append(words, fmt.Sprintf("%s after %s", cell(s["channel"]), shortDuration(after)))
+		}
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return strings.Join(words, ", then ") + ", until one is delivered or somebody reacts"
+}
+
+// shortDuration leaves the zeros out of 10m0s and 1h0m0s.
+func shortDuration(text string) string {
+	for _, end := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, end) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// escalationEvent says where an escalation goes, or why it ends; "" of other events.
+func escalationEvent(e *topics.Event) string {
+	switch trigger.FactType(e.Type) {
+	case trigger.EscalationAdvanced:
+		step := 0
+		if e.Step != nil {
+			step = *e.Step
+		}
+		return fmt.Sprintf("%s: escalated to step %d, channel %s", e.Occurrence, step, e.Channel)
+	case trigger.EscalationStopped:
+		why := or(escalationEnds[e.Reason], or(e.Reason, "no reason given")) // a newer engine may know others
+		return fmt.Sprintf("%s: no further step of its escalation: %s", e.Occurrence, why)
+	}
+	return ""
+}
+
+// escalationEnds say why, by the reason of the event.
+var escalationEnds = map[string]string{
+	"ack":       "somebody has acknowledged it (ack)",
+	"delivered": "a step was delivered (delivered)",
+	"cancelled": "the trigger was cancelled (cancelled)",
+	"overrun":   "the trigger had too many occurrences under way (overrun)",
 }
 
 // liveWords says what a live occurrence waits for.
@@ -132,7 +187,7 @@ func inWords(e *topics.Event) string {
 	case trigger.FailedFact:
 		return "failed: its only occurrence could not be delivered"
 	}
-	if words := deliveryWords(e); words != "" {
+	if words := or(deliveryWords(e), escalationEvent(e)); words != "" {
 		return words
 	}
 	words := e.Type

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -111,7 +112,11 @@ func preferenceRows(user string, p *preferences.Preferences) [][2]string {
 		}
 	}
 	sort.Strings(types)
-	return append(rows, [2]string{"types", strings.Join(types, ", ")})
+	rows = append(rows, [2]string{"types", strings.Join(types, ", ")})
+	if !slices.ContainsFunc(rows[1:], func(row [2]string) bool { return row[1] != "" }) {
+		rows = append(rows, [2]string{"note", "the defaults: everything is wanted, at every hour"})
+	}
+	return rows
 }
 
 func quietWords(q *preferences.QuietDocument) string {

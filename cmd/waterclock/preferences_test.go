@@ -27,6 +27,7 @@ func TestPreferences(t *testing.T) {
 		}
 	}
 	same(ok(run("", "get", "ada", "-o", "ndjson")), defaults)
+	ok(run("", "get", "ada"), "the defaults: everything is wanted, at every hour")
 	r := ok(run(`{"opted_out_channels":["SMS"],"timezone":"Europe/Berlin","quiet_hours":{"from":"22:00","to":"07:00"},
 		"notification_types":{"news":{"push":false}},"locale":"de"}`, "set", "ada"), "sms", "22:00 to 07:00",
 		"Europe/Berlin", "news on push: false")

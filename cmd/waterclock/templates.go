@@ -97,7 +97,11 @@ func previewTime(at, zone string) (templates.LocalTime, error) {
 func (a *app) printTemplate(set *templates.Set, id string, in templates.Input) error {
 	text, err := set.Render(id, in)
 	if none, ok := errors.AsType[*templates.NotFoundError](err); ok {
-		return &failure{Exit: exitNotFound, Msg: none.Error() + "; there are: " + strings.Join(set.IDs(), ", ")}
+		words := none.Error()
+		if !none.None {
+			words += "; there are: " + strings.Join(set.IDs(), ", ")
+		}
+		return &failure{Exit: exitNotFound, Msg: words}
 	}
 	if err != nil {
 		return failf("%v", err)

@@ -32,7 +32,7 @@ var links = section{"Links in messages", "", []Setting{
 	{
 		Key: "ack.ttl", Default: "7d", Min: "1m", Max: "365d",
 		into: func(c *Config, _ string) any { return &c.Ack.TTL },
-		Doc:  "How long such a link is good.",
+		Doc:  "How long a link to acknowledge (`ack.secret`) is good.",
 	},
 }}
 

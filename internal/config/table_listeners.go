@@ -5,7 +5,7 @@ var listenerSection = section{"Listeners", "", []Setting{
 	{
 		Key: "listen", Default: "127.0.0.1:8080",
 		into: func(c *Config, _ string) any { return &c.Listen },
-		Doc:  "Address of the HTTP API and console. Beyond loopback it needs `auth` and TLS.",
+		Doc:  "Address of the HTTP API. Beyond loopback it needs `auth` and TLS.",
 	},
 	{
 		Key: "kafka.listen", Default: "127.0.0.1:9092",

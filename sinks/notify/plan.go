@@ -20,6 +20,12 @@ type target struct {
 	address  preferences.Address
 }
 
+// goodAddress is what to write in "to" of a channel.
+var goodAddress = map[string]string{
+	"push": "a token, fcm:TOKEN or apns:TOKEN", "sms": "a number such as +4915112345678",
+	"email": "one address such as ada@example.com",
+}
+
 // addressesOf are where a message goes: to of the payload, else what the user's
 // preferences have. An error is about to.
 func addressesOf(channel string, to []string, p *preferences.Preferences) ([]preferences.Address, error) {
@@ -39,7 +45,7 @@ func addressesOf(channel string, to []string, p *preferences.Preferences) ([]pre
 			a.Provider, a.Value = pushAddress(text)
 		}
 		if err := a.Check(); err != nil {
-			return nil, fmt.Errorf("to is no address of channel %s", channel)
+			return nil, fmt.Errorf("to is no address of channel %s: write %s", channel, goodAddress[channel])
 		}
 		all = append(all, a)
 	}

@@ -284,7 +284,7 @@ func link(text string) string {
 // page shows texts as they are. The HTML of mails is in a frame that runs nothing.
 var page = template.Must(template.New(outboxPage).Funcs(template.FuncMap{"link": link}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
-<title>Outbox: {{ len . }} messages</title>
+<title>Outbox: {{ len . }} message{{ if ne (len .) 1 }}s{{ end }}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem }
 article { border: 1px solid #8886; border-radius: 8px; padding: .7rem 1rem; margin: 1rem 0 }

@@ -133,7 +133,8 @@ func TestOutboxPageEscapes(t *testing.T) {
 	}
 	page := string(text)
 	if strings.Contains(page, "<script") || strings.Contains(page, `href="javascript`) ||
-		!strings.Contains(page, "&lt;script&gt;") || !strings.Contains(page, "sandbox") {
+		!strings.Contains(page, "&lt;script&gt;") || !strings.Contains(page, "sandbox") ||
+		!strings.Contains(page, "<title>Outbox: 1 message</title>") {
 		t.Error(page)
 	}
 }

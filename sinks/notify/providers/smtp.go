@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"net/mail"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -154,8 +155,12 @@ func (s *SMTP) over(ctx context.Context, one *session, to string, msg *gomail.Ms
 	at, reply, err := one.send(ctx, s.from.Address, to, msg)
 	if err != nil {
 		// What a server says in a transaction leaves the connection as it is, but it
-		// costs a RSET, and refusals are few.
-		one.close()
+		// costs a RSET, and refusals are few. It is owed a QUIT (RFC 5321, 4.1.1.10).
+		if _, answers := errors.AsType[*textproto.Error](err); answers {
+			one.quit()
+		} else {
+			one.close()
+		}
 		return at, reply, err
 	}
 	s.keep(one)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/mail"
 	"net/textproto"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -175,6 +176,27 @@ func TestSMTPConnections(t *testing.T) {
 	s.mu.Unlock()
 	if n != 4 {
 		t.Errorf("%d connections for 35 mails, want 4", n)
+	}
+}
+
+// A server that refuses a message is left that the connection ends.
+func TestSMTPQuitsAfterARefusal(t *testing.T) {
+	s := newSMTPServer(t, TLSStart, "")
+	s.says(map[string]string{"RCPT": "550 5.1.1 nobody"})
+	p := newSMTP(t, s.options())
+	for begin := time.Now(); ; { // a machine under load may not get to it within quitWithin
+		if a := p.Send(t.Context(), mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomeFailed {
+			t.Fatalf("%+v", a)
+		}
+		s.mu.Lock()
+		left := slices.Contains(s.dialogue, "QUIT")
+		s.mu.Unlock()
+		if left {
+			return
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatal("the server has read no QUIT")
+		}
 	}
 }
 

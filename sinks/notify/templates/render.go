@@ -35,12 +35,18 @@ type Text struct {
 }
 
 // NotFoundError says that there is no template of a name.
-type NotFoundError struct{ ID string }
+type NotFoundError struct {
+	ID   string
+	None bool // there is no template at all
+}
 
 func (e *NotFoundError) Error() string {
 	id := e.ID
 	if len(id) > 64 {
 		id = strings.ToValidUTF8(id[:64], "") + "…"
+	}
+	if e.None {
+		return fmt.Sprintf("there is no template %q: templates.dir is unset, or has none", id)
 	}
 	return fmt.Sprintf("there is no template %q", id)
 }
@@ -50,7 +56,7 @@ func (e *NotFoundError) Error() string {
 func (s *Set) Render(id string, in Input) (Text, error) {
 	f := s.find(id, in.Locale)
 	if f == nil {
-		return Text{}, &NotFoundError{id}
+		return Text{}, &NotFoundError{ID: id, None: s == nil || len(s.byID) == 0}
 	}
 	in.Data = withoutNulls(in.Data)
 	one := f.pool.Get().(*instance)

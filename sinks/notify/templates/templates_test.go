@@ -82,10 +82,11 @@ func TestLocales(t *testing.T) {
 		}
 	}
 	var none *templates.NotFoundError
-	if _, err := s.Render("b", templates.Input{}); !errors.As(err, &none) {
+	if _, err := s.Render("b", templates.Input{}); !errors.As(err, &none) || none.None {
 		t.Errorf("unknown template: %v", err)
 	}
-	if _, err := (*templates.Set)(nil).Render("b", templates.Input{}); !errors.As(err, &none) {
+	if _, err := (*templates.Set)(nil).Render("b", templates.Input{}); !errors.As(err, &none) ||
+		none.Error() != `there is no template "b": templates.dir is unset, or has none` {
 		t.Errorf("no templates at all: %v", err)
 	}
 }
