@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/preferences"
 )
 
@@ -47,6 +50,32 @@ func (s *Server) preferencesThere() error {
 	return nil
 }
 
+// preferencesAtOnce bounds the requests that hold a connection to the preference store: one is
+// left for the workers of this process, and no tenant has all others. nil is for a store
+// without connections.
+func preferencesAtOnce(o *Options) *slots.Slots {
+	store, ok := o.Preferences.(interface{ Conns() int })
+	if !ok {
+		return nil
+	}
+	return slots.New(max(store.Conns()-1, 1), o.Auth != nil)
+}
+
+// withPreferences calls the preference store when it is the tenant's turn.
+func (s *Server) withPreferences(ctx context.Context, tenant string, call func() error) error {
+	if s.prefers == nil {
+		return call()
+	}
+	if err := s.prefers.Wait(ctx, tenant); err != nil {
+		return err
+	}
+	defer s.prefers.Release(tenant)
+	return call()
+}
+
+// preferencesWithin bounds how long a request waits for its turn and for the store.
+const preferencesWithin = 5 * time.Second
+
 func preferencesAway(err error) error {
 	return problem.Unavailable(err, "the preference store does not answer; repeating it is safe")
 }
@@ -59,7 +88,13 @@ func (s *Server) getPreferences(w http.ResponseWriter, r *request) error {
 	if err := s.preferencesThere(); err != nil {
 		return err
 	}
-	all, err := s.opts.Preferences.Get(r.Context(), []preferences.User{u})
+	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
+	defer cancel()
+	var all []*preferences.Preferences
+	err = s.withPreferences(ctx, u.Tenant, func() (err error) {
+		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
+		return err
+	})
 	if err != nil {
 		return preferencesAway(err)
 	}
@@ -86,7 +121,9 @@ func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
 		s.opts.Listener.QuotaRejected("rate")
 		return p
 	}
-	if err := s.opts.Preferences.Put(r.Context(), u, p); err != nil {
+	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
+	defer cancel()
+	if err := s.withPreferences(ctx, u.Tenant, func() error { return s.opts.Preferences.Put(ctx, u, p) }); err != nil {
 		return preferencesAway(err)
 	}
 	s.moves.wake()

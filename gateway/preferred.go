@@ -54,7 +54,11 @@ func (s *Server) firstPreferred(r *request, u preferences.User) (string, error) 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), preferredWithin)
 	defer cancel()
-	all, err := s.opts.Preferences.Get(ctx, []preferences.User{u})
+	var all []*preferences.Preferences
+	err := s.withPreferences(ctx, u.Tenant, func() (err error) {
+		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
+		return err
+	})
 	if err != nil {
 		r.prefersAway = err
 		return "", err

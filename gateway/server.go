@@ -41,7 +41,8 @@ type Server struct {
 
 	calendarChanges *changeRate // of tenants' own
 
-	ackRates *rateLimits // of links to acknowledge, by occurrence
+	prefers  *slots.Slots // one for each call of the preference store; nil: no bound
+	ackRates *rateLimits  // of links to acknowledge, by occurrence
 
 	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
 	stop     context.CancelFunc
@@ -92,7 +93,7 @@ func New(o Options) (*Server, error) {
 	s.readers = &readers{kafka: kafka}
 	s.auditor = newAuditor(&o, s.commands)
 	s.moves = newMover(s)
-	s.ackRates = newAckRates(&o)
+	s.ackRates, s.prefers = newAckRates(&o), preferencesAtOnce(&o)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}

@@ -67,6 +67,9 @@ func redacted(err error) error {
 	return err
 }
 
+// Conns is how many connections there may be; every call holds one.
+func (s *Store) Conns() int { return int(s.pool.Config().MaxConns) }
+
 // Close waits for running calls. Calling it again does nothing.
 func (s *Store) Close() error {
 	s.pool.Close()

@@ -338,7 +338,11 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("links: %+v", m)
 		}
 	}
-	x.want(x.handle(`{"template_id":"pills"}`), worker.OutcomeFailed, notify.CodeTemplate)
+	r := x.handle(`{"template_id":"pills"}`)
+	x.want(r, worker.OutcomeFailed, notify.CodeTemplate)
+	if !strings.HasPrefix(r.Detail, "pills.de.tmpl:1:") {
+		t.Errorf("%s: a tenant sees where templates are on this machine", r.Detail)
+	}
 	x.want(x.handle(`{"template_id":"endless"}`), worker.OutcomeFailed, notify.CodeTemplate)
 	x.want(x.handle(`{"template_id":"nobody"}`), worker.OutcomeFailed, notify.CodeNoTemplate)
 	if len(smtp.got) != len(want) {

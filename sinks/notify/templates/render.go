@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	htmltemplate "html/template"
+	"path/filepath"
 	"strings"
 	"text/template"
 	"unicode"
@@ -147,23 +148,26 @@ func (i *instance) render(f *file, in *Input) (t Text, err error) {
 	}
 	t.Title, t.DeepLink = OneLine(t.Title), OneLine(t.DeepLink)
 	if t.Title == "" && t.Body == "" {
-		return Text{}, fmt.Errorf("%s: title and body are empty", f.text.Name())
+		return Text{}, fmt.Errorf("%s: title and body are empty", f.name())
 	}
 	return t, nil
 }
 
-// worded is an error without Go's words: file, line and what is wrong.
+// worded is an error without Go's words: file, line and what is wrong. Receipts show it to
+// tenants, so the file is without its directory.
 func (f *file) worded(block string, err error) error {
 	text := cleaned(err).Error()
 	if _, ok := errors.AsType[template.ExecError](err); !ok { // of output
-		return fmt.Errorf("%s: block %s: %w", f.text.Name(), block, err)
+		return fmt.Errorf("%s: block %s: %w", f.name(), block, err)
 	}
 	if _, what, ok := strings.Cut(text, ">: "); ok {
 		location, _, _ := strings.Cut(text, ": executing ")
 		text = location + ": " + what
 	}
-	return errors.New(text)
+	return errors.New(strings.ReplaceAll(text, f.text.Name(), f.name()))
 }
+
+func (f *file) name() string { return filepath.Base(f.text.Name()) }
 
 // OneLine is a text as a header may hold it: blanks for line ends and tabs, and no
 // other control characters.

@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// pooled is a store of few connections, which hang for one tenant.
+type pooled struct {
+	away
+
+	hang chan struct{}
+	held chan struct{}
+}
+
+func (pooled) Conns() int { return 4 }
+
+func (p pooled) Put(_ context.Context, u preferences.User, _ *preferences.Preferences) error {
+	if u.Tenant == "acme" {
+		p.held <- struct{}{}
+		<-p.hang
+	}
+	return nil
+}
+
+// A tenant whose writes of preferences wait for each other leaves connections to the store for
+// other tenants, and one for the workers of this process, which send nothing unread.
+func TestPreferencesShared(t *testing.T) {
+	store := pooled{hang: make(chan struct{}), held: make(chan struct{}, 100)}
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	var all sync.WaitGroup
+	const writes = 10
+	for range writes {
+		all.Go(func() {
+			w.call("PUT", "/v1/preferences/ada", `{}`, "Authorization", "Bearer "+keyA)
+		})
+	}
+	<-store.held
+	<-store.held // all that it may have of three
+	for range 3 {
+		w.must(http.StatusOK, "PUT", "/v1/preferences/bob", `{}`, "Authorization", "Bearer "+keyB)
+	}
+	if n := len(store.held); n > 0 {
+		t.Errorf("%d more are under way", n)
+	}
+	close(store.hang)
+	all.Wait()
+	if n := len(store.held); n != writes-2 {
+		t.Errorf("%d of the others were written, want %d", n, writes-2)
+	}
+}
