@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waterclock/waterclock/internal/near"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // flagError names the flag that was probably meant, and where flags are
@@ -48,10 +50,17 @@ func (a *api) keys(ctx context.Context) (keys []string, err error) {
 	return keys, nil
 }
 
-// unknownKey words a key that is not there, with the nearest one that is.
+// unknownKey words a key that is not there: with the refusal of its command, where the
+// history knows of one, else with the nearest key that is there.
 func (a *app) unknownKey(ctx context.Context, from *api, key string, err error) error {
 	if exitOf(err) != exitNotFound {
 		return err
+	}
+	if events, err := lastEvents(ctx, from, key); err == nil && len(events) > 0 {
+		if e := events[len(events)-1]; e.Type == string(trigger.Rejected) {
+			why := clean(fmt.Sprintf("; its command was refused at %s, %s: %s", e.OccurredAt, e.Reason, e.Detail))
+			return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + why}
+		}
 	}
 	known, _ := from.keys(ctx) // without them there is no hint
 	return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + clean(near.Hint(key, known))}

@@ -61,6 +61,11 @@ func TestExplain(t *testing.T) {
 		`.why[0].about, .occurrences[0].occurrence, .events[0].count`).
 		want(t, exitOK, "rule\n2026-11-20T09:00:00\n3")
 	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
+	// Who wrote the command by Kafka has had no answer.
+	refused := oneTrigger(t, "{}", `{"type":"command.rejected","occurred_at":"2026-11-20T14:00:00.000Z","reason":"invalid",
+		"detail":"\"soon\" is not a duration"}`)
+	cli(t, nil, "", "explain", "missing", "--url", refused).want(t, exitNotFound,
+		`no such trigger; its command was refused at 2026-11-20T14:00:00.000Z, invalid: "soon" is not a duration`)
 }
 
 // The delay of a one-shot that was snoozed is why it exists, not why it fires
