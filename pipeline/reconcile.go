@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/wait"
@@ -122,6 +123,7 @@ func (a *audit) run(ctx context.Context) error {
 
 func (a *audit) leak(l Leak) {
 	if len(a.report.Leaks) < MaxLeaks {
+		l.Timer.Occurrence = strings.Clone(l.Timer.Occurrence) // it may lie in the memory of a state
 		a.report.Leaks = append(a.report.Leaks, l)
 	} else {
 		a.report.More++
@@ -209,6 +211,7 @@ func (a *audit) late(key trigger.Key, t trigger.Timer) {
 		a.report.InFlight++
 	}
 	if len(a.report.Late) < maxLate {
+		o.Timer.Occurrence = strings.Clone(o.Timer.Occurrence)
 		a.report.Late = append(a.report.Late, o)
 	}
 }

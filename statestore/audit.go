@@ -14,29 +14,29 @@ import (
 // state that no trigger points to is ErrCorrupt: its timer would fire.
 func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value []byte) bool,
 ) (next DueKey, more bool, err error) {
-	from := appendDueKey(nil, after.Due, after.Ref)
-	if after.Ref != "" {
-		from = append(from, 0)
-	}
-	err = sn.auditEach("audit timers", from, tableDue.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (
-		bool, error,
-	) {
-		due, text, ok := splitDueKey(it.Key())
-		at := DueKey{Due: due, Ref: string(text)}
-		_, key, _, _, parsed := ParseRef(at.Ref)
-		if !ok || !parsed {
-			return false, corrupt("due key %x", it.Key())
-		}
-		value, err := get(db, key, nil)
-		if err == nil && value == nil && len(it.Value()) > 0 {
-			err = corrupt("the state at due key %x is of no trigger", it.Key())
-		}
-		if err != nil {
-			return false, err
-		}
-		next, most = at, most-1
-		more = most <= 0
-		return f(at, value) && !more, nil
+	err = sn.use("audit timers", func(db *pebble.Snapshot) error {
+		var buf []byte
+		_, err := sn.walk(db, after.behind(), tableDue.upper(), func(k, home []byte) (bool, error) {
+			due, text, ok := splitDueKey(k)
+			at := DueKey{Due: due, Ref: string(text)}
+			_, key, _, _, parsed := ParseRef(at.Ref)
+			if !ok || !parsed {
+				return false, corrupt("due key %x", k)
+			}
+			value, err := get(db, key, buf)
+			switch {
+			case err != nil:
+				return false, err
+			case value != nil:
+				buf = value
+			case len(home) > 0:
+				return false, corrupt("the state at due key %x is of no trigger", k)
+			}
+			next, most = at, most-1
+			more = most <= 0
+			return f(at, value) && !more, nil
+		})
+		return err
 	})
 	return next, more, err
 }
@@ -47,49 +47,21 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 func (sn *Snapshot) AuditStates(after trigger.Key, most int,
 	f func(key trigger.Key, value []byte, has func(trigger.Timer) (bool, error)) (bool, error),
 ) (next trigger.Key, more bool, err error) {
-	from := appendStateKey(nil, after)
-	if after != "" {
-		from = append(from, 0)
-	}
-	err = sn.auditEach("audit states", from, tableKey.upper(), func(db *pebble.Snapshot, it *pebble.Iterator) (
-		bool, error,
-	) {
-		key := trigger.Key(it.Key()[1:])
-		value, err := get(db, key, nil)
-		if err != nil {
-			return false, err
-		}
-		goOn, err := f(key, value, func(t trigger.Timer) (bool, error) { return hasTimer(db, t, key) })
-		next, most = key, most-1
-		more = most <= 0
-		return goOn && !more, err
+	err = sn.use("audit states", func(db *pebble.Snapshot) error {
+		var buf []byte
+		_, err := sn.walk(db, behindState(after), tableKey.upper(), func(k, _ []byte) (_ bool, err error) {
+			key := trigger.Key(k[1:])
+			if buf, err = get(db, key, buf); err != nil {
+				return false, err
+			}
+			goOn, err := f(key, buf, func(t trigger.Timer) (bool, error) { return hasTimer(db, t, key) })
+			next, most = key, most-1
+			more = most <= 0
+			return goOn && !more, err
+		})
+		return err
 	})
 	return next, more, err
-}
-
-// auditEach calls f at each entry in [from, to) until it returns false.
-func (sn *Snapshot) auditEach(verb string, from, to []byte,
-	f func(db *pebble.Snapshot, it *pebble.Iterator) (bool, error),
-) error {
-	return sn.use(verb, func(db *pebble.Snapshot) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-		if err != nil {
-			return err
-		}
-		for it.First(); it.Valid(); it.Next() {
-			if sn.store.closing.Load() {
-				return joinClose(ErrClosed, it)
-			}
-			goOn, err := f(db, it)
-			if err != nil {
-				return joinClose(err, it)
-			}
-			if !goOn {
-				break
-			}
-		}
-		return it.Close()
-	})
 }
 
 func hasTimer(db *pebble.Snapshot, t trigger.Timer, key trigger.Key) (bool, error) {
@@ -107,15 +79,8 @@ func hasTimer(db *pebble.Snapshot, t trigger.Timer, key trigger.Key) (bool, erro
 // Meta is what SetMeta kept when the snapshot was made; nil if nothing.
 func (sn *Snapshot) Meta(name string) (value []byte, err error) {
 	err = sn.use("snapshot: meta", func(db *pebble.Snapshot) error {
-		v, c, err := db.Get(metaKey(name))
-		if errors.Is(err, pebble.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		value = append(value, v...)
-		return c.Close()
+		value, err = meta(db, name)
+		return err
 	})
 	return value, err
 }

@@ -15,6 +15,15 @@ type DueKey struct {
 	Ref string
 }
 
+// behind is the first key that a scan after a position may meet.
+func (k DueKey) behind() []byte {
+	b := appendDueKey(nil, k.Due, k.Ref)
+	if k.Ref != "" {
+		b = append(b, 0) // the next possible key
+	}
+	return b
+}
+
 // ScanDue calls f for each timer after a position, in order, until f returns false. f may
 // keep ref. The zero DueKey is before everything.
 func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bool) error {
@@ -43,11 +52,7 @@ func (s *Store) dueBound(after DueKey) []byte {
 	if after.Due < s.firstDue {
 		after = DueKey{Due: s.firstDue}
 	}
-	b := appendDueKey(nil, after.Due, after.Ref)
-	if after.Ref != "" {
-		b = append(b, 0) // the next possible key
-	}
-	return b
+	return after.behind()
 }
 
 // iter opens an iterator over a table from a key.

@@ -54,11 +54,7 @@ func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home,
 
 // scanHere walks the states in table t.
 func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home, trigger.Key, []byte) bool) error {
-	from := appendStateKey(nil, after)
-	if after != "" {
-		from = append(from, 0)
-	}
-	_, err := sn.walk(db, from, tableKey.upper(), func(k, value []byte) (bool, error) {
+	_, err := sn.walk(db, behindState(after), tableKey.upper(), func(k, value []byte) (bool, error) {
 		if len(value) < 2 || home(value[0]) != homeHere {
 			return true, nil
 		}

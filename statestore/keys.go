@@ -124,6 +124,16 @@ func appendStateKey(b []byte, key trigger.Key) []byte {
 	return append(append(b, byte(tableKey)), key...)
 }
 
+// behindState is the first key of table t that a scan after a trigger may meet; "" is before
+// all.
+func behindState(after trigger.Key) []byte {
+	b := appendStateKey(nil, after)
+	if after != "" {
+		b = append(b, 0)
+	}
+	return b
+}
+
 func appendDoneKey(b []byte, forgetAt trigger.Instant, key trigger.Key) []byte {
 	b = appendInstant(append(b, byte(tableDone)), forgetAt)
 	return append(b, key...)

@@ -55,15 +55,19 @@ func (s *Store) Meta(name string) ([]byte, error) {
 	if s.db == nil {
 		return nil, fmt.Errorf("read meta %s: %w", name, ErrClosed)
 	}
-	v, c, err := s.db.Get(metaKey(name))
+	v, err := meta(s.db, name)
+	return v, failed("read meta "+name, err)
+}
+
+func meta(r pebble.Reader, name string) ([]byte, error) {
+	v, c, err := r.Get(metaKey(name))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, failed("read meta "+name, err)
+		return nil, err
 	}
-	v = append([]byte{}, v...)
-	return v, failed("read meta "+name, c.Close())
+	return append([]byte{}, v...), c.Close()
 }
 
 // counts are kept in m with every batch that changes them.

@@ -2,7 +2,6 @@ package statestore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -63,19 +62,16 @@ func (sn *Snapshot) Get(key trigger.Key, buf []byte) (value []byte, err error) {
 // Counts are the numbers of pending and finished triggers in the snapshot.
 func (sn *Snapshot) Counts() (pending, done int64, err error) {
 	err = sn.use("snapshot: count", func(db *pebble.Snapshot) error {
-		v, c, err := db.Get(metaKey(metaCounts))
-		if errors.Is(err, pebble.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
+		v, err := meta(db, metaCounts)
+		if err != nil || v == nil {
 			return err
 		}
 		n, ok := parseCounts(v)
 		if !ok {
-			return errors.Join(corrupt("counts are %x", v), c.Close())
+			return corrupt("counts are %x", v)
 		}
 		pending, done = n.pending, n.done
-		return c.Close()
+		return nil
 	})
 	return pending, done, err
 }
@@ -83,11 +79,7 @@ func (sn *Snapshot) Counts() (pending, done int64, err error) {
 // Scan calls f for each trigger after a key, in the order of keys, until f
 // returns false. value is valid during the call.
 func (sn *Snapshot) Scan(after trigger.Key, f func(key trigger.Key, value []byte) bool) error {
-	from := appendStateKey(nil, after)
-	if after != "" {
-		from = append(from, 0)
-	}
-	return sn.scan("snapshot: scan", from, tableKey.upper(), func(k []byte) (trigger.Key, bool) {
+	return sn.scan("snapshot: scan", behindState(after), tableKey.upper(), func(k []byte) (trigger.Key, bool) {
 		return trigger.Key(k[1:]), len(k) > 1
 	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
 }
@@ -156,13 +148,9 @@ func (sn *Snapshot) ScanZone(zone string, after trigger.Key, f func(key trigger.
 func (sn *Snapshot) ScanLive(after DueKey, most int,
 	f func(due trigger.Instant, occurrence string, key trigger.Key, value []byte) bool,
 ) (next DueKey, more bool, err error) {
-	from := appendDueKey(nil, after.Due, after.Ref)
-	if after.Ref != "" {
-		from = append(from, 0)
-	}
 	err = sn.use("snapshot: scan live", func(db *pebble.Snapshot) error {
 		var buf []byte
-		_, err := sn.walk(db, from, tableDue.upper(), func(k, _ []byte) (_ bool, err error) {
+		_, err := sn.walk(db, after.behind(), tableDue.upper(), func(k, _ []byte) (_ bool, err error) {
 			due, text, ok := splitDueKey(k)
 			ref := string(text)
 			_, key, kind, occurrence, parsed := ParseRef(ref)
