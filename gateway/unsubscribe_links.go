@@ -41,7 +41,7 @@ func unsubscribeRoutes() []route {
 }
 
 func (s *Server) getUnsubscribe(w http.ResponseWriter, r *request) error {
-	if _, err := s.optOuts(); err != nil {
+	if err := s.noOptOuts(); err != nil {
 		return err
 	}
 	if _, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"]); err != nil {
@@ -52,8 +52,7 @@ func (s *Server) getUnsubscribe(w http.ResponseWriter, r *request) error {
 
 // postUnsubscribe writes the opt-out. The second time is the same as the first.
 func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
-	store, err := s.optOuts()
-	if err != nil {
+	if err := s.noOptOuts(); err != nil {
 		return err
 	}
 	l, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"])
@@ -65,18 +64,18 @@ func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
-	if _, err := store.OptOut(ctx, preferences.User{Tenant: l.Tenant, ID: l.User}, l.Channel, l.Type); err != nil {
+	user := preferences.User{Tenant: l.Tenant, ID: l.User}
+	if _, err := preferences.OptOut(ctx, s.opts.Preferences, user, l.Channel, l.Type); err != nil {
 		s.log.Warn("an opt-out by a link was not written", "error", err)
 		return ackUndecided.send(w, r)
 	}
 	return optOutDone.send(w, r)
 }
 
-// optOuts is where opt-outs are written.
-func (s *Server) optOuts() (preferences.OptOuts, error) {
-	store, ok := s.opts.Preferences.(preferences.OptOuts)
-	if !ok || s.opts.AckSecrets == nil {
-		return nil, errNoOptOuts
+// noOptOuts says why there are no links here; nil if there are.
+func (s *Server) noOptOuts() error {
+	if s.opts.Preferences == nil || s.opts.AckSecrets == nil {
+		return errNoOptOuts
 	}
-	return store, nil
+	return nil
 }

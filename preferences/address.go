@@ -67,9 +67,8 @@ func (p *Preferences) Without(a Address) (*Preferences, bool) {
 	return p, false
 }
 
-// AddressBook is a store that forgets addresses which will never work again.
-type AddressBook interface {
-	// DropAddress takes an address out of a user's preferences, if it is there now:
-	// what a PUT has meanwhile put in its place stays. dropped says whether it was.
-	DropAddress(ctx context.Context, u User, a Address) (dropped bool, err error)
+// DropAddress takes an address out of a user's preferences, if it is there now: what a PUT
+// has meanwhile put in its place stays. dropped says whether it was.
+func DropAddress(ctx context.Context, s Editor, u User, a Address) (dropped bool, err error) {
+	return s.Edit(ctx, u, func(p *Preferences) (*Preferences, bool) { return p.Without(a) })
 }

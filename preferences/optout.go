@@ -35,9 +35,8 @@ func (p *Preferences) OptedOutOf(channel, typ string) (out *Preferences, changed
 	return &copied, true
 }
 
-// OptOuts is a store that takes an opt-out from a link in a message.
-type OptOuts interface {
-	// OptOut adds one to a user's preferences as they are now, whether or not the user has
-	// any. changed is false if it was there.
-	OptOut(ctx context.Context, u User, channel, typ string) (changed bool, err error)
+// OptOut adds an opt-out to a user's preferences as they are now, whether or not the user has
+// any. changed is false if it was there.
+func OptOut(ctx context.Context, s Editor, u User, channel, typ string) (changed bool, err error) {
+	return s.Edit(ctx, u, func(p *Preferences) (*Preferences, bool) { return p.OptedOutOf(channel, typ) })
 }

@@ -34,6 +34,8 @@ type Move struct {
 // Store keeps preferences. It is safe for concurrent use, by many processes where
 // they share it. preferencestest holds every implementation to this.
 type Store interface {
+	Editor
+
 	// Get reads the preferences of users, in their order and in one request. That of
 	// a user who is not known is the zero value; none is nil. They may be shared:
 	// nobody changes them.
@@ -66,6 +68,14 @@ type Store interface {
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
 
 	Close() error
+}
+
+// Editor changes what a user wants, as it is now.
+type Editor interface {
+	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
+	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
+	// be called more than once. A user without preferences has the zero value.
+	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
 }
 
 // ErrAway says that a store does not answer. Errors of stores wrap it unless the

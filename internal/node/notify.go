@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync/atomic"
 
-	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
@@ -52,12 +51,10 @@ func (n *node) openNotifier(s *notifiers, channel string) error {
 	if err != nil {
 		return &SettingError{err.Error()}
 	}
-	book, _ := n.preferences.(preferences.AddressBook)
 	s.workers[channel], err = notify.New(notify.Options{
 		Channel: channel, Kafka: n.clients, Kit: n.kitOptions(channel), Providers: open, Consent: n.consent(channel),
-		Book: book, Templates: s.texts.Load, Zones: n.zones, Concurrency: n.cfg.Worker.Concurrency, AckURL: n.ackURL,
-		UnsubscribeURL: n.unsubscribeURL,
-		Logger:         n.log.With("role", channel),
+		Book: n.preferences, Templates: s.texts.Load, Zones: n.zones, Concurrency: n.cfg.Worker.Concurrency,
+		AckURL: n.ackURL, UnsubscribeURL: n.unsubscribeURL, Logger: n.log.With("role", channel),
 	})
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/preferences/embedded"
 	"github.com/waterclock/waterclock/preferences/postgres"
@@ -102,23 +103,19 @@ func (n *node) startClaims(life *roles) {
 }
 
 func sweepClaims(ctx context.Context, s preferences.Store, log *slog.Logger) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for pause := time.Duration(0); ; {
+		if wait.For(ctx, pause); ctx.Err() != nil {
 			return
-		case <-timer.C:
 		}
 		dropped, err := s.Sweep(ctx, time.Now(), sweepMost)
 		switch {
 		case err != nil:
 			log.Debug("claims of messages could not be swept; they will be", "error", err)
-			timer.Reset(sweepRetry)
+			pause = sweepRetry
 		case dropped == sweepMost:
-			timer.Reset(0)
+			pause = 0
 		default:
-			timer.Reset(sweepEvery)
+			pause = sweepEvery
 		}
 	}
 }

@@ -53,23 +53,17 @@ func overKey(claim string, v *claimValue) []byte {
 func (s *Store) Admit(
 	ctx context.Context, at time.Time, l preferences.Limits, list []preferences.Message,
 ) ([]string, error) {
-	leave, err := s.enter(ctx)
+	codes := make([]string, len(list))
+	err := s.change(ctx, "claim messages", func(b *pebble.Batch) (err error) {
+		for i, m := range list {
+			if codes[i], err = admit(b, at, l, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
-	b := s.db.NewIndexedBatch() // so that a message finds those before it
-	defer b.Close()
-	codes := make([]string, len(list))
-	for i, m := range list {
-		if codes[i], err = admit(b, at, l, m); err != nil {
-			return nil, err
-		}
-	}
-	if err := b.Commit(pebble.Sync); err != nil {
-		return nil, fmt.Errorf("claim messages: %w", err)
 	}
 	return codes, nil
 }
@@ -207,15 +201,13 @@ func dropMessage(b *pebble.Batch, m preferences.Message, v *claimValue) {
 	dropOver(b, m, v)
 }
 
-// change writes what f puts into a batch.
+// change writes what f puts into a batch, in which f finds it as well.
 func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch) error) error {
-	leave, err := s.enter(ctx)
+	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
 	b := s.db.NewIndexedBatch()
 	defer b.Close()
 	if err := f(b); err != nil {

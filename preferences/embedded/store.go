@@ -140,6 +140,16 @@ func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	return s.open.RUnlock, nil
 }
 
+// enterToWrite is enter for who is to be the only writer.
+func (s *Store) enterToWrite(ctx context.Context) (leave func(), err error) {
+	out, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.write.Lock()
+	return func() { s.write.Unlock(); out() }, nil
+}
+
 func userKey(table byte, u preferences.User) string { return string(table) + u.Tenant + "\x00" + u.ID }
 
 func orderKey(seq int64) []byte { return binary.BigEndian.AppendUint64([]byte("o"), uint64(seq)) }
@@ -153,35 +163,37 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 	defer leave()
 	out := make([]*preferences.Preferences, len(users))
 	for i, u := range users {
-		v, err := s.get(userKey('p', u))
-		if err != nil {
+		if out[i], err = s.preferences(u); err != nil {
 			return nil, err
-		}
-		out[i] = &preferences.Preferences{}
-		if v == nil {
-			continue
-		}
-		if out[i], err = preferences.Parse(v); err != nil {
-			return nil, fmt.Errorf("user %s: %w", strconv.Quote(u.ID), err)
 		}
 	}
 	return out, nil
 }
 
+// preferences are a user's; the zero value of one who has none.
+func (s *Store) preferences(u preferences.User) (*preferences.Preferences, error) {
+	v, err := s.get(userKey('p', u))
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return &preferences.Preferences{}, nil
+	}
+	p, err := preferences.Parse(v)
+	if err != nil {
+		return nil, fmt.Errorf("user %s: %w", strconv.Quote(u.ID), err)
+	}
+	return p, nil
+}
+
 // Put replaces a user's preferences, and writes a move where the zone is new.
 func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Preferences) error {
-	leave, err := s.enter(ctx)
+	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
-	old := &preferences.Preferences{}
-	v, err := s.get(userKey('p', u))
-	if err == nil && v != nil {
-		old, err = preferences.Parse(v)
-	}
+	old, err := s.preferences(u)
 	if err != nil {
 		return err
 	}
@@ -237,13 +249,11 @@ func (s *Store) move(u preferences.User) (preferences.Move, error) {
 
 // Claim takes the oldest move that nobody works on.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
-	leave, err := s.enter(ctx)
+	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return m, false, err
 	}
 	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
 	if err != nil {
 		return m, false, fmt.Errorf("list moves: %w", err)
@@ -296,13 +306,11 @@ func (s *Store) holds(m preferences.Move) (claimed, newest bool, err error) {
 
 // Renew prolongs a claim.
 func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (bool, error) {
-	leave, err := s.enter(ctx)
+	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
 	claimed, newest, err := s.holds(m)
 	if !claimed || !newest || err != nil {
 		return false, err
@@ -313,13 +321,11 @@ func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Durati
 
 // Done ends a move, and the claim.
 func (s *Store) Done(ctx context.Context, m preferences.Move) error {
-	leave, err := s.enter(ctx)
+	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s.write.Lock()
-	defer s.write.Unlock()
 	claimed, newest, err := s.holds(m)
 	if !claimed || err != nil {
 		return err

@@ -167,8 +167,6 @@ func (s *Store) get(ctx context.Context, users []preferences.User) ([]*preferenc
 const (
 	putRow = `
 INSERT INTO waterclock_preferences (tenant, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
-	lockRow = `
-SELECT FROM waterclock_preferences WHERE tenant = $1 AND user_id = $2 FOR UPDATE`
 	putMove = `
 INSERT INTO waterclock_zone_moves (tenant, user_id, timezone)
 SELECT p.tenant, p.user_id, $3::text
@@ -189,7 +187,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			var b pgx.Batch
 			b.Queue(putRow, u.Tenant, u.ID)
-			b.Queue(lockRow, u.Tenant, u.ID)
+			b.Queue(lockDocument, u.Tenant, u.ID)
 			b.Queue(putMove, u.Tenant, u.ID, p.Zone)
 			b.Queue(endMove, u.Tenant, u.ID, p.Zone)
 			b.Queue(putDocument, u.Tenant, u.ID, p.Zone, p.Encode())

@@ -9,9 +9,8 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// RunAddresses holds a store to preferences.AddressBook.
+// RunAddresses holds a store to what DropAddress says.
 func RunAddresses(t *testing.T, s preferences.Store) {
-	book := s.(preferences.AddressBook)
 	full := func() *preferences.Preferences {
 		return &preferences.Preferences{Locale: "de", Zone: "Asia/Tokyo", Addresses: preferences.Addresses{
 			Push: []preferences.PushAddress{{Provider: "fcm", Token: "a"}, {Provider: "apns", Token: "a"}},
@@ -20,7 +19,7 @@ func RunAddresses(t *testing.T, s preferences.Store) {
 	}
 	drop := func(u preferences.User, channel, provider, value string) bool {
 		t.Helper()
-		dropped, err := book.DropAddress(t.Context(), u, preferences.Address{
+		dropped, err := preferences.DropAddress(t.Context(), s, u, preferences.Address{
 			Channel: channel, Provider: provider,
 			Value: value,
 		})
@@ -73,12 +72,12 @@ func RunAddresses(t *testing.T, s preferences.Store) {
 	if got := get(bob); string(got.Encode()) != string(full().Encode()) {
 		t.Errorf("another user has %s", got.Encode())
 	}
-	dropAgainstPut(t, s, book)
+	dropAgainstPut(t, s)
 }
 
 // dropAgainstPut races drops of old tokens with PUTs of new ones: the newest PUT is what
 // stays.
-func dropAgainstPut(t *testing.T, s preferences.Store, book preferences.AddressBook) {
+func dropAgainstPut(t *testing.T, s preferences.Store) {
 	with := func(token string) *preferences.Preferences {
 		return &preferences.Preferences{Addresses: preferences.Addresses{
 			Push: []preferences.PushAddress{{Provider: "fcm", Token: token}}, Email: "ada@example.com",
@@ -96,7 +95,7 @@ func dropAgainstPut(t *testing.T, s preferences.Store, book preferences.AddressB
 		})
 		all.Go(func() {
 			old := preferences.Address{Channel: "push", Provider: "fcm", Value: "old"}
-			if _, err := book.DropAddress(t.Context(), ada, old); err != nil {
+			if _, err := preferences.DropAddress(t.Context(), s, ada, old); err != nil {
 				t.Error(err)
 			}
 		})
@@ -108,14 +107,13 @@ func dropAgainstPut(t *testing.T, s preferences.Store, book preferences.AddressB
 	}
 }
 
-// RunOptOuts holds a store to preferences.OptOuts.
+// RunOptOuts holds a store to what OptOut says.
 func RunOptOuts(t *testing.T, s preferences.Store) {
-	outs := s.(preferences.OptOuts)
 	nobody := preferences.User{Tenant: "opt-outs", ID: "nobody"}
 	known := preferences.User{Tenant: "opt-outs", ID: "known"}
 	optOut := func(u preferences.User, channel, typ string, want bool) {
 		t.Helper()
-		if changed, err := outs.OptOut(t.Context(), u, channel, typ); err != nil || changed != want {
+		if changed, err := preferences.OptOut(t.Context(), s, u, channel, typ); err != nil || changed != want {
 			t.Errorf("%s, %q: changed %v, %v", channel, typ, changed, err)
 		}
 	}
@@ -153,7 +151,7 @@ func RunOptOuts(t *testing.T, s preferences.Store) {
 	var all sync.WaitGroup // none loses another's
 	for _, channel := range channels {
 		all.Go(func() {
-			if _, err := outs.OptOut(t.Context(), known, channel, ""); err != nil {
+			if _, err := preferences.OptOut(t.Context(), s, known, channel, ""); err != nil {
 				t.Error(err)
 			}
 		})

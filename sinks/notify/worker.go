@@ -36,7 +36,7 @@ type Options struct {
 	// only to addresses of payloads.
 	Consent *consent.Gate
 	// Book is where dead addresses are deleted; nil keeps them.
-	Book preferences.AddressBook
+	Book preferences.Editor
 	// Templates are those in force; nil has none.
 	Templates func() *templates.Set
 	// Zones are the tz database in force, for local times of triggers without a zone.
@@ -314,7 +314,7 @@ func (w *Worker) drop(ctx context.Context, e *worker.DueEvent, provider string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, dropWithin)
 	defer cancel()
-	dropped, err := w.opts.Book.DropAddress(ctx, preferences.User{Tenant: e.Tenant, ID: e.User}, a)
+	dropped, err := preferences.DropAddress(ctx, w.opts.Book, preferences.User{Tenant: e.Tenant, ID: e.User}, a)
 	switch {
 	case err != nil:
 		w.opts.Logger.Warn("a dead address stays in the preferences", "provider", provider, "error", err)

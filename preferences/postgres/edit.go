@@ -9,11 +9,6 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-var (
-	_ preferences.AddressBook = (*Store)(nil)
-	_ preferences.OptOuts     = (*Store)(nil)
-)
-
 // The row is locked while its document is changed: a PUT comes before or after it.
 const (
 	lockDocument = `
@@ -22,20 +17,8 @@ SELECT document FROM waterclock_preferences WHERE tenant = $1 AND user_id = $2 F
 UPDATE waterclock_preferences SET document = $3, updated_at = now() WHERE tenant = $1 AND user_id = $2`
 )
 
-// DropAddress takes an address out of a user's preferences, if it is there now.
-func (s *Store) DropAddress(ctx context.Context, u preferences.User, a preferences.Address) (bool, error) {
-	return s.edit(ctx, u, func(p *preferences.Preferences) (*preferences.Preferences, bool) { return p.Without(a) })
-}
-
-// OptOut adds an opt-out to a user's preferences.
-func (s *Store) OptOut(ctx context.Context, u preferences.User, channel, typ string) (bool, error) {
-	return s.edit(ctx, u, func(p *preferences.Preferences) (*preferences.Preferences, bool) {
-		return p.OptedOutOf(channel, typ)
-	})
-}
-
-// edit replaces a user's preferences by what f makes of them, in one transaction.
-func (s *Store) edit(ctx context.Context, u preferences.User,
+// Edit replaces a user's preferences by what f makes of them, in one transaction.
+func (s *Store) Edit(ctx context.Context, u preferences.User,
 	f func(*preferences.Preferences) (*preferences.Preferences, bool),
 ) (changed bool, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {

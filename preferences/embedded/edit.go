@@ -1,0 +1,33 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// Edit replaces a user's preferences by what f makes of them. No PUT comes in between.
+func (s *Store) Edit(ctx context.Context, u preferences.User,
+	f func(*preferences.Preferences) (*preferences.Preferences, bool),
+) (bool, error) {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	p, err := s.preferences(u)
+	if err != nil {
+		return false, err
+	}
+	p, changed := f(p)
+	if !changed {
+		return false, nil
+	}
+	if err := s.db.Set([]byte(userKey('p', u)), p.Encode(), pebble.Sync); err != nil {
+		return false, fmt.Errorf("write preferences: %w", err)
+	}
+	return true, nil
+}
