@@ -1,18 +1,13 @@
 package webhook
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -24,19 +19,19 @@ import (
 // The codes that receipts of this worker have. There are no others, so they
 // may be labels of metrics.
 const (
-	CodeRedirect    = "http_3xx"                  // never followed
-	CodeTimedOut    = "http_408"                  // the receiver gave up waiting
-	CodeGone        = "http_410"                  // the receiver wants no more
-	CodeTooMany     = "http_429"                  // the receiver has a rate
-	CodeClientError = "http_4xx"                  // any other
-	CodeUnavailable = "http_503"                  // the receiver is away
-	CodeServerError = "http_5xx"                  // any other
-	CodeBadStatus   = "http_other"                // no status that a final answer has
-	CodeTimeout     = worker.CodeTimeout          // no whole answer within callback.timeout
-	CodeDNS         = "dns"                       // the name has no address
-	CodeRefused     = "connection_refused"        // nobody listens
-	CodeReset       = "connection_reset"          // it ended before the answer was whole
-	CodeTLS         = "tls"                       // handshake or certificate
+	CodeRedirect    = "http_3xx"         // never followed
+	CodeTimedOut    = "http_408"         // the receiver gave up waiting
+	CodeGone        = "http_410"         // the receiver wants no more
+	CodeTooMany     = "http_429"         // the receiver has a rate
+	CodeClientError = "http_4xx"         // any other
+	CodeUnavailable = "http_503"         // the receiver is away
+	CodeServerError = "http_5xx"         // any other
+	CodeBadStatus   = "http_other"       // no status that a final answer has
+	CodeTimeout     = worker.CodeTimeout // no whole answer within callback.timeout
+	CodeDNS         = egress.CodeDNS
+	CodeRefused     = egress.CodeRefused
+	CodeReset       = egress.CodeReset
+	CodeTLS         = egress.CodeTLS
 	CodeConnection  = "connection"                // any other fault of the network
 	CodeProtocol    = "bad_answer"                // what came back is not HTTP
 	CodeTooLarge    = "answer_too_large"          // over webhook.answer_limit
@@ -159,49 +154,16 @@ func allDigits(text string) bool {
 
 // codeOf names what went wrong with a request.
 func codeOf(err error) string {
-	var dns *net.DNSError
-	if e, ok := errors.AsType[*egress.Error](err); ok {
-		return e.Code
-	}
-	switch {
-	case errors.Is(err, errTooLarge), errors.Is(err, egress.ErrBodyTooLarge):
+	if errors.Is(err, errTooLarge) || errors.Is(err, egress.ErrBodyTooLarge) {
 		return CodeTooLarge
-	case isTimeout(err):
-		return CodeTimeout
-	case errors.As(err, &dns):
-		return CodeDNS
-	case isTLS(err):
-		return CodeTLS
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return CodeRefused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, egress.ErrConnections):
-		return CodeReset
+	}
+	if code := egress.Fault(err); code != "" {
+		return code
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return CodeConnection
 	}
 	return CodeProtocol
-}
-
-func isTimeout(err error) bool {
-	var n net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
-}
-
-func isTLS(err error) bool {
-	var (
-		record    tls.RecordHeaderError
-		verify    *tls.CertificateVerificationError
-		alert     tls.AlertError
-		unknown   x509.UnknownAuthorityError
-		hostname  x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		echRefuse *tls.ECHRejectionError
-	)
-	return errors.As(err, &record) || errors.As(err, &verify) || errors.As(err, &alert) ||
-		errors.As(err, &unknown) || errors.As(err, &hostname) || errors.As(err, &invalid) ||
-		errors.As(err, &echRefuse) || strings.Contains(err.Error(), "tls: ")
 }
 
 // maxHead is how much of an answer a receipt shows.

@@ -17,19 +17,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -183,10 +180,10 @@ const (
 	CodeThrottled   = "provider_throttled"   // the provider wants fewer messages
 	CodeStatus      = "bad_answer"           // an answer that its documentation does not have
 	CodeInvalid     = "invalid_message"      // not sent: the provider could not take it
-	CodeDNS         = "dns"
-	CodeRefused     = "connection_refused"
-	CodeReset       = "connection_reset"
-	CodeTLS         = "tls"
+	CodeDNS         = egress.CodeDNS
+	CodeRefused     = egress.CodeRefused
+	CodeReset       = egress.CodeReset
+	CodeTLS         = egress.CodeTLS
 	CodeConnection  = "connection"
 	CodeTooLarge    = "answer_too_large"
 )
@@ -238,39 +235,14 @@ func unanswered(r reply) notify.Answer {
 
 // codeOf names what went wrong with a request.
 func codeOf(err error) string {
-	if e, ok := errors.AsType[*egress.Error](err); ok {
-		return e.Code
-	}
-	var n net.Error
-	var dns *net.DNSError
+	code := egress.Fault(err)
 	switch {
 	case errors.Is(err, egress.ErrBodyTooLarge):
 		return CodeTooLarge
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &n) && n.Timeout():
-		return worker.CodeTimeout
-	case isStreamReset(err):
-		return CodeReset
-	case errors.As(err, &dns):
-		return CodeDNS
-	case isTLS(err):
-		return CodeTLS
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return CodeRefused
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, egress.ErrConnections):
+	case code == "" && isStreamReset(err):
 		return CodeReset
 	}
-	return CodeConnection
-}
-
-func isTLS(err error) bool {
-	var (
-		record  tls.RecordHeaderError
-		verify  *tls.CertificateVerificationError
-		alert   tls.AlertError
-		unknown x509.UnknownAuthorityError
-	)
-	return errors.As(err, &record) || errors.As(err, &verify) || errors.As(err, &alert) || errors.As(err, &unknown)
+	return cmp.Or(code, CodeConnection)
 }
 
 // retryAfter is what header Retry-After asks for, seconds or a date, at most 24 h. A date
