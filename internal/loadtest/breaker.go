@@ -123,7 +123,7 @@ func (b *breakerRun) open(ctx context.Context) (err error) {
 		"--limits-payload", c.Limits.Payload.String())); err != nil {
 		return err
 	}
-	if err := b.engine.awaitReady(ctx); err != nil {
+	if err := b.engine.awaitReady(ctx, 2*time.Minute); err != nil {
 		return err
 	}
 	if err := b.launch(); err != nil {
@@ -162,7 +162,7 @@ func (b *breakerRun) measure(ctx context.Context) error {
 	defer stop()
 	var engine, worker usageSamples
 	var sampled sync.WaitGroup
-	process := &child{cmd: b.worker}
+	process := b.worker
 	sampled.Go(func() {
 		sleepUntil(sampling, due)
 		engine = b.engine.sample(sampling, time.Second)

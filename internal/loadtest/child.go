@@ -2,7 +2,6 @@ package loadtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -37,8 +36,8 @@ func startChild(verb string, args []string, env ...string) (*child, error) {
 }
 
 // awaitReady waits until the process is ready.
-func (c *child) awaitReady(ctx context.Context) error {
-	for begun := time.Now(); time.Since(begun) < 2*time.Minute; {
+func (c *child) awaitReady(ctx context.Context, within time.Duration) error {
+	for begun := time.Now(); time.Since(begun) < within; {
 		if resp, err := http.Get(c.url + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -50,12 +49,12 @@ func (c *child) awaitReady(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	return errors.New("the server is not ready within two minutes")
+	return fmt.Errorf("the server is not ready within %s", within)
 }
 
 // stop ends the process. It is fine to stop it twice.
 func (c *child) stop() {
-	if c == nil || c.cmd.ProcessState != nil {
+	if c == nil || c.cmd.Process == nil || c.cmd.ProcessState != nil {
 		return
 	}
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,7 +28,7 @@ type httpRun struct {
 	id         string
 	dir        string
 	host       string
-	child      *exec.Cmd
+	child      *child
 	bareHost   string
 	bareServer *http.Server
 	bareKafka  *kgo.Client

@@ -2,17 +2,14 @@ package loadtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -32,7 +29,7 @@ func (b *httpRun) start(ctx context.Context) (err error) {
 		if err := b.launch(); err != nil {
 			return err
 		}
-		if err := b.awaitReady(ctx); err != nil {
+		if err := b.child.awaitReady(ctx, time.Minute); err != nil {
 			b.stop()
 			return err
 		}
@@ -47,53 +44,25 @@ func (b *httpRun) launch() (err error) {
 	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	listen, err := freePort()
-	if err != nil {
-		return err
-	}
-	b.cfg.URL = "http://" + listen
-	args := []string{
-		"--listen", listen, "--data-dir", b.dir, "--log-level", "error",
-		"--limits-payload", b.cfg.Limits.Payload.String(),
-	}
+	verb := "serve"
+	args := []string{"--data-dir", b.dir, "--limits-payload", b.cfg.Limits.Payload.String()}
 	if b.ownBroker {
 		kafka, err := freePort()
 		if err != nil {
 			return err
 		}
 		b.result.Broker, b.cfg.Brokers = "embedded", []string{kafka}
-		args = append([]string{"dev", "--kafka-listen", kafka}, args...)
+		verb, args = "dev", append(args, "--kafka-listen", kafka)
 	} else {
 		b.cfg.Topics.Prefix = "waterclock-bench-" + b.id + "."
-		args = append([]string{
-			"serve", "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","),
-			"--topics-prefix", b.cfg.Topics.Prefix,
-			"--group", b.cfg.Topics.Prefix + "engine", "--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions),
-		}, args...)
+		args = append(args, "--roles", "engine,api", "--brokers", strings.Join(b.cfg.Brokers, ","),
+			"--topics-prefix", b.cfg.Topics.Prefix, "--group", b.cfg.Topics.Prefix+"engine",
+			"--topics-partitions", strconv.Itoa(b.cfg.Topics.Partitions))
 	}
-	b.child = exec.Command(self, args...)
-	b.child.Stderr = os.Stderr
-	return b.child.Start()
-}
-
-func (b *httpRun) awaitReady(ctx context.Context) error {
-	for begun := time.Now(); time.Since(begun) < time.Minute; {
-		if resp, err := http.Get(b.cfg.URL + "/readyz"); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		sleepUntil(ctx, time.Now().Add(20*time.Millisecond))
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	if b.child, err = startChild(verb, args); err == nil {
+		b.cfg.URL = b.child.url
 	}
-	return errors.New("the server is not ready within a minute")
+	return err
 }
 
 func (b *httpRun) stop() {
@@ -101,10 +70,7 @@ func (b *httpRun) stop() {
 		b.bareServer.Close()
 		b.bareKafka.Close()
 	}
-	if b.child != nil {
-		_ = b.child.Process.Signal(syscall.SIGTERM)
-		_ = b.child.Wait()
-	}
+	b.child.stop()
 	if b.dir != "" {
 		os.RemoveAll(b.dir)
 	}
@@ -166,5 +132,5 @@ func (b *httpRun) usage() (cpu time.Duration, rss int64) {
 	if b.child == nil {
 		return 0, 0
 	}
-	return usageOf(b.child.Process.Pid)
+	return b.child.usage()
 }

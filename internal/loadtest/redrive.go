@@ -119,7 +119,7 @@ func (b *redriveRun) open(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if err := b.server.awaitReady(ctx); err != nil {
+	if err := b.server.awaitReady(ctx, 2*time.Minute); err != nil {
 		return err
 	}
 	c.Brokers = []string{listen}

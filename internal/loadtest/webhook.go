@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -103,7 +102,7 @@ type webhookRun struct {
 	kafka   []kgo.Opt
 	servers []*http.Server
 	urls    []string
-	worker  *exec.Cmd
+	worker  *child
 
 	firstDue    time.Time // with a rate
 	closing     chan struct{}
@@ -264,26 +263,13 @@ func (b *webhookRun) event(i int, payload []byte) *kgo.Record {
 }
 
 // launch starts the worker as a process of its own, so that its CPU is its own.
-func (b *webhookRun) launch() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	listen, err := freePort()
-	if err != nil {
-		return err
-	}
-	args := append([]string{
-		"serve", "--roles", "webhook", "--listen", listen, "--data-dir", filepath.Join(b.dir, "worker"),
-		"--log-level", "error",
-	}, b.settings()...)
+func (b *webhookRun) launch() (err error) {
+	args := append([]string{"--roles", "webhook", "--data-dir", filepath.Join(b.dir, "worker")}, b.settings()...)
 	if b.o.Rate == 0 { // no engine sends again what a full endpoint postpones
 		args = append(args, "--set", "webhook.endpoint_waiting=10000")
 	}
-	b.worker = exec.Command(self, args...)
-	b.worker.Env = append(os.Environ(), "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	b.worker.Stderr = os.Stderr
-	return b.worker.Start()
+	b.worker, err = startChild("serve", args, "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	return err
 }
 
 // settings are those of our processes.
@@ -320,11 +306,11 @@ func (b *webhookRun) await(ctx context.Context) error {
 }
 
 func (b *webhookRun) result() (*WebhookResult, error) {
-	_ = b.worker.Process.Signal(syscall.SIGTERM)
-	if err := b.worker.Wait(); err != nil {
+	_ = b.worker.cmd.Process.Signal(syscall.SIGTERM)
+	if err := b.worker.cmd.Wait(); err != nil {
 		return nil, fmt.Errorf("the worker: %w", err)
 	}
-	state := b.worker.ProcessState
+	state := b.worker.cmd.ProcessState
 	b.worker = nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -445,9 +431,9 @@ func (b *webhookRun) command(event, url string, due time.Time, payload []byte) *
 }
 
 func (b *webhookRun) close() {
-	if b.worker != nil && b.worker.Process != nil {
-		_ = b.worker.Process.Kill()
-		_ = b.worker.Wait()
+	if b.worker != nil && b.worker.cmd.Process != nil {
+		_ = b.worker.cmd.Process.Kill()
+		_ = b.worker.cmd.Wait()
 	}
 	close(b.closing)
 	for _, s := range b.servers {
