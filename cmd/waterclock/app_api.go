@@ -67,6 +67,20 @@ func (a *api) call(ctx context.Context, method, path string, header http.Header,
 	return resp.StatusCode, answer, nil
 }
 
+// open is call for an answer that comes line by line, without a bound on its time.
+func (a *api) open(ctx context.Context, method, path string, header http.Header, body any) (io.ReadCloser, error) {
+	resp, err := a.send(ctx, method, path, header, body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		return nil, problem(resp, text)
+	}
+	return resp.Body, nil
+}
+
 // get is call for a JSON value.
 func (a *api) get(ctx context.Context, path string, into any) error {
 	return a.ask(ctx, http.MethodGet, path, into)
@@ -193,16 +207,12 @@ const pollEvery = 500 * time.Millisecond
 
 func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
-	resp, err := a.send(ctx, http.MethodGet, path, header, nil)
+	answer, err := a.open(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		return problem(resp, body)
-	}
-	lines := bufio.NewScanner(resp.Body)
+	defer answer.Close()
+	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20) // an event holds a payload of up to 512 KiB
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")

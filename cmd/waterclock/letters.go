@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -365,16 +364,12 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
 	last gateway.RedriveProgress, err error,
 ) {
-	resp, err := from.send(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
+	answer, err := from.open(ctx, http.MethodPost, "/v1/dead-letters:redrive", nil, body)
 	if err != nil {
 		return last, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		return last, problem(resp, text)
-	}
-	lines := bufio.NewScanner(resp.Body)
+	defer answer.Close()
+	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 1<<20)
 	for began := time.Now(); lines.Scan(); {
 		var line struct {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -41,18 +40,14 @@ leaks are left, or a partition was not checked.`,
 
 // reconcile prints each partition's line as it comes, and the leaks below it.
 func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
-	resp, err := from.send(ctx, http.MethodPost, "/v1/reconcile", nil, map[string]any{"dry_run": dry})
+	answer, err := from.open(ctx, http.MethodPost, "/v1/reconcile", nil, map[string]any{"dry_run": dry})
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		return problem(resp, text)
-	}
+	defer answer.Close()
 	var all []peer.Reconciled
 	var left, failed int64
-	lines := bufio.NewScanner(resp.Body)
+	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var r peer.Reconciled

@@ -37,7 +37,7 @@ type node struct {
 	log    *slog.Logger
 	data   string // kfake's directory; empty in memory
 	fatal  *fatal
-	noRoom *lacking
+	noRoom *first
 	listen string
 
 	topics   topics
@@ -63,7 +63,7 @@ func Start(ctx context.Context, o Options) (*Broker, error) {
 		return nil, fmt.Errorf("broker options: %w", err)
 	}
 	o = o.withDefaults()
-	b := &Broker{opts: o, fatal: &fatal{done: make(chan struct{}), onFail: o.OnFatal, log: o.Logger}}
+	b := &Broker{opts: o, fatal: &fatal{first: newFirst(), onFail: o.OnFatal, log: o.Logger}}
 	if err := b.start(ctx); err != nil {
 		if b.lock != nil {
 			b.lock.Close()
@@ -99,7 +99,7 @@ func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, 
 		log:     o.Logger,
 		listen:  listen,
 		fatal:   f,
-		noRoom:  newLacking(),
+		noRoom:  newFirst(),
 		tickets: tickets{open: map[int32]*produceCall{}},
 		conns:   conns{max: o.MaxConns, set: map[*conn]struct{}{}},
 		members: newMembers(),

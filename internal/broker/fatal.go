@@ -12,34 +12,49 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// fatal is the first error that stopped the broker.
-type fatal struct {
-	onFail func(error) // Options.OnFatal
-	log    *slog.Logger
-
+// first is the first error of its kind.
+type first struct {
 	mu   sync.Mutex
 	err  error
-	done chan struct{}
+	done chan struct{} // closed when there is one
 }
 
-func (f *fatal) get() error {
+func newFirst() *first { return &first{done: make(chan struct{})} }
+
+func (f *first) get() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
 }
 
-// set keeps the first error, and tells of it.
-func (f *fatal) set(err error) (first bool) {
+// set keeps the first error.
+func (f *first) set(err error) (isFirst bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return false
 	}
-	f.err = fmt.Errorf("broker stopped, its disk failed: %w", err)
+	f.err = err
 	close(f.done)
+	return true
+}
+
+// fatal is the first error that stopped the broker.
+type fatal struct {
+	*first
+	onFail func(error) // Options.OnFatal
+	log    *slog.Logger
+}
+
+// set keeps the first error, and tells of it.
+func (f *fatal) set(err error) (isFirst bool) {
+	stopped := fmt.Errorf("broker stopped, its disk failed: %w", err)
+	if !f.first.set(stopped) {
+		return false
+	}
 	f.log.Error("broker stopped: its disk failed, restart it when that is repaired", "error", err)
 	if f.onFail != nil {
-		go f.onFail(f.err)
+		go f.onFail(stopped)
 	}
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -20,32 +19,6 @@ import (
 // closes its connections, waits until there is room, and starts again in place, as it does
 // to compact. Nothing that was acknowledged is lost: the answer that could not be kept was
 // not sent, and the start repairs what was written in part.
-
-// lacking is the first error for which a node found no room.
-type lacking struct {
-	mu   sync.Mutex
-	err  error
-	done chan struct{}
-}
-
-func newLacking() *lacking { return &lacking{done: make(chan struct{})} }
-
-func (l *lacking) get() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.err
-}
-
-func (l *lacking) set(err error) (first bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return false
-	}
-	l.err = err
-	close(l.done)
-	return true
-}
 
 // stopped notes why the node serves no more; first is false if it had stopped before.
 func (b *node) stopped(err error) (first bool) {
