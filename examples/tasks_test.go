@@ -85,6 +85,24 @@ func requirePromised(t *testing.T, program, out string) {
 	}
 }
 
+// runGuide runs the blocks "sh run" of a page as one program, in a directory and against a
+// server. n is how many blocks there are.
+func runGuide(t *testing.T, d *dev, dir, page string, n int) {
+	t.Helper()
+	blocks := blocksOf(read(t, page), "sh run")
+	if len(blocks) != n {
+		t.Fatalf("%d blocks", len(blocks))
+	}
+	program := strings.ReplaceAll(strings.Join(blocks, "\n"), "http://127.0.0.1:8080", d.url)
+	cmd := shell(t, d, program)
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	requirePromised(t, program, string(text))
+}
+
 func shell(t *testing.T, d *dev, program string) *exec.Cmd {
 	return d.command(t, "sh", "-ec", program)
 }

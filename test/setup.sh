@@ -2,7 +2,7 @@
 # setup.sh : what `make test` needs beyond Go. As root on Debian it installs what is missing; else it
 # names what to type, and fails. What is there already is left as it is.
 #
-#   Debian  openjdk-17-jdk-headless maven postgresql kcat nodejs npm python3-venv openssl exim4-daemon-light
+#   Debian  openjdk-17-jdk-headless maven postgresql kcat curl nodejs npm python3-venv openssl exim4-daemon-light
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, prometheus-client, pytest, mypy
 #           and hatchling, in $SVC_CACHE/venv
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
@@ -41,6 +41,7 @@ wanted() {
   command -v "$JAVA" >/dev/null && command -v "${JAVA%java}javac" >/dev/null || echo openjdk-17-jdk-headless
   command -v mvn >/dev/null || echo maven
   command -v kcat >/dev/null || echo kcat
+  command -v curl >/dev/null || echo curl
   command -v node >/dev/null || echo nodejs
   command -v npm >/dev/null || echo npm
   command -v openssl >/dev/null || echo openssl
