@@ -102,7 +102,7 @@ func (c *CassandraNode) launch() (err error) {
 		return err
 	}
 	log := filepath.Join(c.h.dir, "cassandra", "logs", "stdout.log")
-	return c.n.await(3*time.Minute, log, func() error { return answersCQL(c.Hosts[0]) })
+	return c.n.await(3*time.Minute, func() error { return answersCQL(c.Hosts[0]) }, log)
 }
 
 func answersCQL(host string) error {

@@ -36,7 +36,7 @@ prepare() {
   need_java 17 11
   "$HERE/fetch.sh" cassandra > /dev/null
   mkdir -p "$ROOT"/{conf/triggers,data,commitlog,saved_caches,hints,cdc_raw,logs,tmp}
-  [ -n "$CASSANDRA_PORTS" ] || CASSANDRA_PORTS="$(free_port) $(free_port)"
+  [ -n "$CASSANDRA_PORTS" ] || CASSANDRA_PORTS=$(free_ports 2)
   for v in CASSANDRA_PORTS CASSANDRA_HEAP; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
   configure
 }

@@ -32,15 +32,24 @@ more_files() { ulimit -n 20000 2>/dev/null || [ "$(ulimit -n)" -ge 4096 ] || say
 # port_taken HOST PORT [NETNS] : something accepts connections there.
 port_taken() { in_ns "${3:-}" timeout 2 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$1" "$2" 2>/dev/null; }
 
-# free_port : one that nothing listens on, below the kernel's ephemeral range,
-# so that no outgoing connection can take it while a node is down.
-free_port() {
-  local p
-  for _ in $(seq 50); do
-    p=$((20000 + RANDOM % 10000))
-    port_taken 127.0.0.1 "$p" || { echo "$p"; return 0; }
+# free_ports N : N different ports where nothing listens, nor on the two above each, outside the
+# kernel's ephemeral range, so that no outgoing connection can take one while a node is down.
+# Each begins a block of ten: whoever else chooses like this takes the same block or none of it.
+free_ports() {
+  local want=$1 p i found=" " low=20000 high=30000 from to
+  read -r from to < /proc/sys/net/ipv4/ip_local_port_range 2>/dev/null || { from=32768; to=60999; }
+  if [ "$from" -lt $high ] && [ "$to" -ge $low ]; then
+    if [ "$from" -gt 11000 ]; then low=10000 high=$from; else low=$((to + 1)) high=65530; fi
+  fi
+  [ $((high - low)) -ge 500 ] || { low=20000; high=30000; } # no room beside it: anywhere will do
+  for _ in $(seq 100); do
+    [ "$want" -gt 0 ] || { echo $found; return 0; }
+    p=$((low + RANDOM % ((high - low) / 10) * 10))
+    case $found in *" $p "*) continue ;; esac
+    for i in $(seq "$p" $((p + 2))); do ! port_taken 127.0.0.1 "$i" || continue 2; done
+    found="$found$p " want=$((want - 1))
   done
-  die "no free port between 20000 and 30000"
+  die "no free ports between $low and $high"
 }
 
 in_ns() { local ns=$1; shift; if [ -n "$ns" ]; then ip netns exec "$ns" "$@"; else "$@"; fi; }

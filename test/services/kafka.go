@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -109,7 +110,19 @@ func ownKafka(t testing.TB, opts []KafkaOption) *KafkaCluster {
 	return c
 }
 
-func startKafka(opts []KafkaOption) (*KafkaCluster, error) {
+// startKafka starts a cluster. Its ports were free when they were chosen; a process that took
+// one since is the one reason to choose others.
+func startKafka(opts []KafkaOption) (c *KafkaCluster, err error) {
+	for range 3 {
+		c, err = startKafkaOnce(opts)
+		if !errors.Is(err, errDied) || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	return c, err
+}
+
+func startKafkaOnce(opts []KafkaOption) (*KafkaCluster, error) {
 	// Set, so that nothing comes from the environment of this process.
 	s := kafkaSettings{nodes: 1, env: []string{"KAFKA_PORTS=", "SECURE=0", "NETNS=0", "NET=", "KAFKA_DISK="}}
 	for _, o := range opts {
@@ -165,13 +178,13 @@ func (c *KafkaCluster) launch(n int) (err error) {
 func (c *KafkaCluster) awaitNode(n int) error {
 	dir := filepath.Join(c.h.dir, "kafka", fmt.Sprint("node-", n), "logs")
 	addr := strings.Split(c.Bootstrap, ",")[n-1]
-	err := c.n[n-1].await(90*time.Second, filepath.Join(dir, "stdout.log"), func() error {
+	err := c.n[n-1].await(90*time.Second, func() error {
 		log, err := os.ReadFile(filepath.Join(dir, "server.log"))
 		if err != nil || !strings.Contains(string(log), "Kafka Server started") {
 			return fmt.Errorf("it has not said that it started (%v)", err) //nolint:errorlint // it may be nil
 		}
 		return listed(addr, n)
-	})
+	}, filepath.Join(dir, "stdout.log"), filepath.Join(dir, "server.log"))
 	if err != nil {
 		return fmt.Errorf("node %d: %w", n, err)
 	}

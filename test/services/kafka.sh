@@ -61,7 +61,7 @@ prepare() {
   need_java 17 up
   "$HERE/fetch.sh" kafka > /dev/null
   mkdir -p "$ROOT"
-  [ -n "$KAFKA_PORTS" ] || KAFKA_PORTS=$(for i in $(nodes); do free_port; done | tr '\n' ' ')
+  [ -n "$KAFKA_PORTS" ] || KAFKA_PORTS=$(free_ports "$NODES")
   [ "$NETNS" = 0 ] || [ -n "$NET" ] || net_number
   for v in NODES KAFKA_PORTS KAFKA_HEAP NETNS SECURE KAFKA_EXTRA KAFKA_DISK NET; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
   net_up

@@ -168,8 +168,8 @@ func (n *node) stop(s syscall.Signal, timeout time.Duration) error {
 }
 
 // await calls ready until it returns nil. It gives up after the timeout, or when
-// the node dies, with the end of its log.
-func (n *node) await(timeout time.Duration, log string, ready func() error) error {
+// the node dies, with the end of its logs.
+func (n *node) await(timeout time.Duration, ready func() error, logs ...string) error {
 	deadline := time.After(timeout)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -180,21 +180,27 @@ func (n *node) await(timeout time.Duration, log string, ready func() error) erro
 		}
 		select {
 		case <-n.done:
-			return fmt.Errorf("died while starting:\n%s", tail(log))
+			return fmt.Errorf("%w, %v:\n%s", errDied, n.cmd.ProcessState, tails(logs))
 		case <-deadline:
-			return fmt.Errorf("not ready after %v: %w\n%s", timeout, err, tail(log))
+			return fmt.Errorf("not ready after %v: %w\n%s", timeout, err, tails(logs))
 		case <-tick.C:
 		}
 	}
 }
 
-// tail is the last 4 KB of a file, for an error.
-func tail(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
+var errDied = errors.New("died while starting")
+
+// tails is the last 4 KB of each file, for an error.
+func tails(paths []string) string {
+	var b strings.Builder
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			data = []byte(err.Error())
+		}
+		fmt.Fprintf(&b, "%s:\n%s\n", filepath.Base(path), data[max(0, len(data)-4096):])
 	}
-	return string(data[max(0, len(data)-4096):])
+	return b.String()
 }
 
 // onThatThread runs f on a thread that lives as long as this process:

@@ -59,8 +59,8 @@ func startPostgres() (string, error) {
 		return "", err
 	}
 	at := vars["WATERCLOCK_TEST_POSTGRES"]
-	if err := n.await(30*time.Second, filepath.Join(h.dir, "postgres", "log"),
-		func() error { return answersPostgres(at) }); err != nil {
+	if err := n.await(30*time.Second, func() error { return answersPostgres(at) },
+		filepath.Join(h.dir, "postgres", "log")); err != nil {
 		_ = n.stop(syscall.SIGQUIT, 10*time.Second)
 		h.remove()
 		return "", err

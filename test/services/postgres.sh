@@ -33,7 +33,7 @@ as_server() { if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"
 
 prepare() {
   mkdir -p "$ROOT"
-  [ -n "$PG_PORT" ] || PG_PORT=$(free_port)
+  [ -n "$PG_PORT" ] || PG_PORT=$(free_ports 1)
   echo "PG_PORT=$PG_PORT" > "$SETTINGS"
   if [ "$(id -u)" = 0 ]; then chown postgres "$ROOT"; chmod a+rx "$SVC_HOME"; fi
   [ -f "$ROOT/data/PG_VERSION" ] \
