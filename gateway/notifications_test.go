@@ -82,7 +82,9 @@ func TestNotifications(t *testing.T) {
 		if page.NextCursor == "" {
 			break
 		}
-		for _, other := range []string{"/v1/users/v/notifications?limit=2&cursor=", path + "?limit=2&to=2026-12-01T00:00:00Z&cursor="} {
+		for _, other := range []string{
+			"/v1/users/v/notifications?limit=2&cursor=", path + "?limit=2&to=2026-12-01T00:00:00Z&cursor=",
+		} {
 			w.must(http.StatusBadRequest, "GET", other+page.NextCursor, "", as(keyA)...)
 		}
 		w.must(http.StatusBadRequest, "GET", path+"?cursor="+page.NextCursor, "", as(keyB)...)
@@ -91,7 +93,8 @@ func TestNotifications(t *testing.T) {
 	if len(ids) != 5 || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("%v", ids)
 	}
-	a := w.must(http.StatusOK, "GET", path+"?content=1&from=2026-11-18T11:46:40Z&to=2026-11-18T11:46:41Z", "", as(keyA)...)
+	const bounds = "?content=1&from=2026-11-18T11:46:40Z&to=2026-11-18T11:46:41Z"
+	a := w.must(http.StatusOK, "GET", path+bounds, "", as(keyA)...)
 	if strings.Count(a.body, `"notification_id"`) != strings.Count(a.body, `"title"`) {
 		t.Error(a.body)
 	}

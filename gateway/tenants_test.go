@@ -184,7 +184,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 				strings.Contains(a.body, `"count":1`) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)
 			}
-			named := strings.Contains(r.pattern, "{id}") || strings.Contains(r.pattern, "{notification}")
+			named := strings.Contains(r.pattern, "{id}") ||
+				strings.Contains(r.pattern, "{notification}")
 			if named && !how.own && a.status < 400 || a.status >= 500 {
 				t.Errorf("%s %s %s: %d %s", r.method, path, body, a.status, a.body)
 			}

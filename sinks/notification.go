@@ -159,7 +159,9 @@ func NotificationUntil(created trigger.Instant, retention time.Duration) time.Ti
 }
 
 // NotificationBounds narrow a query to what has not ended at now.
-func NotificationBounds(q *topics.NotificationQuery, now time.Time, retention time.Duration) (from, to trigger.Instant) {
+func NotificationBounds(
+	q *topics.NotificationQuery, now time.Time, retention time.Duration,
+) (from, to trigger.Instant) {
 	from, to = max(q.From, trigger.At(now.Add(-retention))+1), q.To
 	if to == 0 {
 		to = trigger.At(now.Add(maxAhead)) // brokers' clocks may be ahead of ours

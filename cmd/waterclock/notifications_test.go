@@ -50,7 +50,9 @@ func TestNotificationsOfEscalation(t *testing.T) {
 		}
 	}
 	produce("waterclock.commands", command)
-	n := notified(t, url, "u 81", "pending", func(n *gateway.Notification) bool { return n.ChannelStatus["pager"] != "" })
+	n := notified(t, url, "u 81", "pending", func(n *gateway.Notification) bool {
+		return n.ChannelStatus["pager"] != ""
+	})
 	due := func(step string) string { return n.NotificationID + "#" + step }
 	produce("waterclock.receipts", `{"due_id":"`+due("0")+`","outcome":"accepted","attempt":1}`)
 	n = notified(t, url, "u 81", "sent, and the next step", func(n *gateway.Notification) bool {

@@ -267,7 +267,9 @@ const selectByUser = `SELECT created_at, notification_id, type, acked_at, channe
  WHERE tenant = ? AND user_id = ? AND month = ? AND created_at >= ? AND created_at < ?`
 
 // Notifications walks the months of a query, the newest first.
-func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (page topics.NotificationPage, err error) {
+func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
+	page topics.NotificationPage, err error,
+) {
 	err = s.do(ctx, "read notifications", func(session *gocql.Session) error {
 		page = topics.NotificationPage{}
 		from, to := sinks.NotificationBounds(&q, s.opts.Now(), s.opts.Retention)
@@ -318,7 +320,9 @@ func notNil(m map[string]string) map[string]string {
 	return m
 }
 
-func (s *Store) addContents(ctx context.Context, session *gocql.Session, wanted bool, items []topics.Notification) error {
+func (s *Store) addContents(
+	ctx context.Context, session *gocql.Session, wanted bool, items []topics.Notification,
+) error {
 	if !wanted {
 		return nil
 	}

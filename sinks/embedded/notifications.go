@@ -71,7 +71,9 @@ func (c *change) eraseNotifications(tenant, key string, us int64) error {
 }
 
 // notificationsOf visits the rows of a trigger's notifications.
-func (c *change) notificationsOf(table byte, tenant, key string, visit func(k []byte, id string, v []byte) error) error {
+func (c *change) notificationsOf(
+	table byte, tenant, key string, visit func(k []byte, id string, v []byte) error,
+) error {
 	prefix := appendBeginning(appendText([]byte{table}, tenant), key+"@")
 	return c.s.scan(prefix, after(prefix), func(k, v []byte) error {
 		_, id, err := parseNotificationKey(k)
@@ -159,7 +161,9 @@ func (s *Store) ContentProgress(context.Context) (map[sinks.TopicPartition]int64
 }
 
 // Notifications reads a user's list in key order, which is the newest first.
-func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (page topics.NotificationPage, err error) {
+func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
+	page topics.NotificationPage, err error,
+) {
 	if err := s.enter(); err != nil {
 		return page, err
 	}

@@ -3,6 +3,7 @@ package sinktest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -39,7 +40,8 @@ func because(reason string) func(*sinks.EventRecord) {
 func (w *world) content(key, occurred string, fired time.Time, title string) sinks.ContentRecord {
 	w.offset++
 	return sinks.ContentRecord{
-		TopicPartition: sinks.TopicPartition{Topic: "due." + w.tenant, Partition: partition}, Offset: w.offset, Has: true,
+		TopicPartition: sinks.TopicPartition{Topic: "due." + w.tenant, Partition: partition},
+		Offset:         w.offset, Has: true,
 		Tenant: w.tenant, Trigger: key, ID: topics.NotificationID(key, occurred),
 		ContentRow: sinks.ContentRow{
 			US: fired.UnixMicro(), Created: trigger.At(fired), Content: topics.NotificationContent{
@@ -205,8 +207,8 @@ func testNotificationMonths(t *testing.T, w *world) {
 	slices.SortStableFunc(times, func(a, b time.Time) int { return b.Compare(a) })
 	var batch []sinks.EventRecord
 	for i, at := range times {
-		e := w.about(fmt.Sprintf("%s/k%d", w.tenant, i), "u", "2026-11-20T09:00:00", at, trigger.OccurrenceFired, "push")
-		batch = append(batch, e)
+		key := fmt.Sprintf("%s/k%d", w.tenant, i)
+		batch = append(batch, w.about(key, "u", "2026-11-20T09:00:00", at, trigger.OccurrenceFired, "push"))
 	}
 	w.apply(batch...)
 	w.apply(batch[2:5]...) // again
@@ -261,6 +263,21 @@ func testNotificationTenants(t *testing.T, w *world) {
 	}
 }
 
+// applyUntilTaken is apply as the projector does it, for a store that is slow under load.
+func (w *world) applyUntilTaken(batch []sinks.EventRecord) {
+	w.t.Helper()
+	var err error
+	for range 20 {
+		if err = w.h.Apply(context.Background(), batch); !errors.Is(err, sinks.ErrUnavailable) {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if err != nil {
+		w.t.Fatalf("apply %d events: %v", len(batch), err)
+	}
+}
+
 // testManyNotifications pages through those of a user who has ten thousand.
 func testManyNotifications(t *testing.T, w *world) {
 	const n = 10_000
@@ -270,8 +287,8 @@ func testManyNotifications(t *testing.T, w *world) {
 		at := w.start.Add(-time.Duration(i) * 3 * time.Minute)
 		batch[i] = w.about(key, "u", "o", at, trigger.OccurrenceFired, "push")
 	}
-	for part := range slices.Chunk(batch, 2000) {
-		w.apply(part...)
+	for part := range slices.Chunk(batch, 500) {
+		w.applyUntilTaken(part)
 	}
 	all := w.notifications(topics.NotificationQuery{User: "u", Limit: 700})
 	if len(all) != n {
@@ -364,7 +381,8 @@ func (m *notificationModel) apply(e *sinks.EventRecord) {
 	n := m.all[id]
 	if n == nil {
 		n = &topics.Notification{
-			Tenant: e.Tenant, Trigger: e.Trigger, ID: id, CreatedAt: sinks.InstantOf(e.FirstFired), Channels: map[string]string{},
+			Tenant: e.Tenant, Trigger: e.Trigger, ID: id, CreatedAt: sinks.InstantOf(e.FirstFired),
+			Channels: map[string]string{},
 		}
 		m.all[id] = n
 	}
@@ -481,11 +499,11 @@ func testNotificationErase(t *testing.T, w *world) {
 	check("after a replay")
 
 	// A life after it has its own.
-	again := fmt.Sprintf("%s~7-%d", o, w.offset)
+	anew := fmt.Sprintf("%s~7-%d", o, w.offset)
 	at := time.UnixMicro(erase.EventUS).Add(time.Second)
-	w.apply(w.about(key, "ann", again, at, trigger.OccurrenceFired, "push"))
-	w.applyContent(w.content(key, again, at, "new"))
-	if n, ok := w.notification(key + "@" + again); !ok || n.User != "ann" || n.Content == nil {
+	w.apply(w.about(key, "ann", anew, at, trigger.OccurrenceFired, "push"))
+	w.applyContent(w.content(key, anew, at, "new"))
+	if n, ok := w.notification(key + "@" + anew); !ok || n.User != "ann" || n.Content == nil {
 		t.Errorf("of the life after it: %v %+v", ok, n)
 	}
 }
