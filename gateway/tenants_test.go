@@ -66,7 +66,7 @@ var reaches = map[string]reach{
 		`{"timezone":"Asia/Tokyo"}`,
 	}},
 
-	"GET /v1/users/{user}/notifications": {query: "?content=1", empty: `"items":[]`},
+	"GET /v1/users/{user}/notifications":   {query: "?content=1", empty: `"items":[]`},
 	"GET /v1/notifications/{notification}": {},
 
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
@@ -176,7 +176,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 		bodies = []string{""}
 	}
 	for _, id := range ids {
-		path := strings.NewReplacer("{id}", id, "{user}", id, "{notification}", id, "{name}", "shared").Replace(r.pattern) + how.query
+		named := strings.NewReplacer("{id}", id, "{user}", id, "{notification}", id, "{name}", "shared")
+		path := named.Replace(r.pattern) + how.query
 		for _, body := range bodies {
 			a := w.call(r.method, path, body, header...)
 			if strings.Contains(strings.ReplaceAll(a.body, "-", " "), "only acme knows") ||

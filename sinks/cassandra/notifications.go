@@ -57,8 +57,11 @@ func (w *writes) putNotification(k sinks.NotificationKey, row *sinks.Notificatio
 		if at.us == last { // always one of them: every event has created_at
 			eventUS = last
 		}
-		w.add(updateStatus, append([]any{at.us, ttl, of(row.User, at, native), of(row.CreatedAt, at, native),
-			of(row.Type, at, native), of(row.AckedAt, at, native), eventUS}, byID...)...)
+		cells := []any{
+			at.us, ttl, of(row.User, at, native), of(row.CreatedAt, at, native), of(row.Type, at, native),
+			of(row.AckedAt, at, native), eventUS,
+		}
+		w.add(updateStatus, append(cells, byID...)...)
 		if at == stampOf(row.Type) || at == stampOf(row.AckedAt) {
 			w.add(updateByUser, append([]any{at.us, ttl, of(row.Type, at, native), of(row.AckedAt, at, native)},
 				byUser...)...)

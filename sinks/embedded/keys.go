@@ -25,7 +25,7 @@ const (
 	tableNotifications   = 'n' // tenant, notification id
 	tableContent         = 'c' // tenant, notification id
 	tableContentProgress = 'r' // topic, partition
-	keyFormat           = "v"
+	keyFormat            = "v"
 )
 
 var errKey = errors.New("key does not parse")
