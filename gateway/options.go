@@ -45,6 +45,9 @@ type Options struct {
 	// Letters lists dead letters. nil means that there is no list, and the routes of dead
 	// letters say so.
 	Letters Letters
+	// Notifications lists what became of users' notifications. nil means that there is no
+	// history, and the routes of notifications say so.
+	Notifications Notifications
 	// Preferences are what users want. nil means that there is no store, and the routes of
 	// preferences say so.
 	Preferences preferences.Store

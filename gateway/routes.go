@@ -18,6 +18,7 @@ func allRoutes() []route {
 	all = append(all, verbRoutes()...)
 	all = append(all, viewRoutes()...)
 	all = append(all, letterRoutes()...)
+	all = append(all, notificationRoutes()...)
 	all = append(all, preferenceRoutes()...)
 	all = append(all, reminderRoutes()...)
 	all = append(all, providerRoutes()...)

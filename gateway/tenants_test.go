@@ -66,6 +66,9 @@ var reaches = map[string]reach{
 		`{"timezone":"Asia/Tokyo"}`,
 	}},
 
+	"GET /v1/users/{user}/notifications":   {query: "?content=1", empty: `"items":[]`},
+	"GET /v1/notifications/{notification}": {},
+
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
@@ -82,6 +85,10 @@ func TestTenantsCannotMeet(t *testing.T) {
 	store := testStore(t)
 	w := newWorld(t, func(o *Options) {
 		o.Auth, o.History, o.Letters, o.Preferences = testKeys(t), log, acmeLetters{}, store
+		o.Notifications = keptNotifications{{
+			Tenant: "acme", Trigger: "acme/t", ID: "acme/t@o", User: "u", CreatedAt: 1_795_000_000_000,
+			Content: &topics.NotificationContent{Title: "only acme knows"},
+		}}
 	})
 	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":"only acme knows"`),
@@ -158,6 +165,9 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 	if strings.Contains(r.pattern, "{id}") {
 		ids = []string{"t", "acme%2Ft", "%2Ft", "..%2Facme%2Ft", "acme/t"}
 	}
+	if strings.Contains(r.pattern, "{notification}") {
+		ids = []string{"t@o", "acme%2Ft@o", "%2Ft@o", "..%2Facme%2Ft@o", "acme/t@o"}
+	}
 	if strings.Contains(r.pattern, "{user}") {
 		ids = []string{"u", "acme%2Fu", "%2Fu", "..%2Facme%2Fu"}
 	}
@@ -166,7 +176,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 		bodies = []string{""}
 	}
 	for _, id := range ids {
-		path := strings.NewReplacer("{id}", id, "{user}", id, "{name}", "shared").Replace(r.pattern) + how.query
+		named := strings.NewReplacer("{id}", id, "{user}", id, "{notification}", id, "{name}", "shared")
+		path := named.Replace(r.pattern) + how.query
 		for _, body := range bodies {
 			a := w.call(r.method, path, body, header...)
 			if strings.Contains(strings.ReplaceAll(a.body, "-", " "), "only acme knows") ||
@@ -174,7 +185,8 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 				strings.Contains(a.body, `"count":1`) {
 				t.Errorf("%s %s %s tells %s", r.method, path, body, a.body)
 			}
-			named := strings.Contains(r.pattern, "{id}")
+			named := strings.Contains(r.pattern, "{id}") ||
+				strings.Contains(r.pattern, "{notification}")
 			if named && !how.own && a.status < 400 || a.status >= 500 {
 				t.Errorf("%s %s %s: %d %s", r.method, path, body, a.status, a.body)
 			}

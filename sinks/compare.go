@@ -36,7 +36,7 @@ func (w Window) side(r Row) side {
 	}
 	from, ok := w.From[p]
 	switch {
-	case !ok || r.EventUS < from:
+	case !ok || r.EventUS < from || r.BornUS != 0 && r.BornUS < from:
 		return before // the log has no events of this partition any more
 	case r.EventUS > w.To[p]:
 		return behind
@@ -175,9 +175,9 @@ func (c *comparison) scanNew(ctx context.Context, s Scanner, visit func(r Row)) 
 	})
 }
 
-// rowKey is a hash of a row's key in trigger_state or triggers_by_minute.
+// rowKey is a hash of a row's key in a table whose rows later events change.
 func rowKey(r Row) uint64 {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s", r.Due, r.Tenant, r.Trigger))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s", r.Due, r.Tenant, r.Trigger, r.ID))
 	return binary.BigEndian.Uint64(sum[:])
 }
 

@@ -121,6 +121,7 @@ func checkTimes(e *topics.Event) error {
 		{"first", e.First},
 		{"last", e.Last},
 		{"previous_scheduled_at", e.PreviousScheduled},
+		{"first_fired_at", e.FirstFired},
 	} {
 		if f.text == "" {
 			continue

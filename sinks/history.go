@@ -15,6 +15,7 @@ type History interface {
 	Writer
 	Reader
 	Letters
+	Notifications
 	Close() error
 }
 

@@ -23,18 +23,20 @@ const (
 	TableMinute
 	TableLetterEnds
 	TableLetters
+	TableNotifications
 )
 
 func (t Table) String() string {
 	return [...]string{
 		TableEvents: "events_by_trigger", TableState: "trigger_state",
 		TableMinute: "triggers_by_minute", TableLetterEnds: "dead_letter_ends", TableLetters: "dead_letters",
+		TableNotifications: "notification_status",
 	}[t]
 }
 
 // Tables are those that the event log makes. TableLetters is made from topic
 // dead-letter.
-var Tables = []Table{TableEvents, TableState, TableMinute, TableLetterEnds}
+var Tables = []Table{TableEvents, TableState, TableMinute, TableLetterEnds, TableNotifications}
 
 // Row is what a comparison wants to know of a row: whose it is, which event
 // wrote it last, and a digest of what that event said.
@@ -43,6 +45,8 @@ type Row struct {
 	EventUS         int64
 	Partition       int32           // of the event; -1 where the table does not say
 	Due             trigger.Instant // triggers_by_minute: part of the row's key
+	ID              string          // notification_status: part of the row's key
+	BornUS          int64           // before any event that wrote it; 0 where only the last matters
 	Until           int64           // when it ends, in seconds, or some time before it does
 	Digest          [16]byte
 }
@@ -58,7 +62,8 @@ func EventDigest(r *EventRecord, retention time.Duration) Row {
 	d := newDigest()
 	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
 		r.LocalTime, r.Timezone, r.TZData, r.Actor, r.Source, r.DueTopic, r.CorrelationID, r.PayloadBase64,
-		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData, r.EventID, r.OccurredAt, string(r.Payload))
+		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData, r.FirstFired, r.EventID, r.OccurredAt,
+		string(r.Payload))
 	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(r.Version), int64(len(r.Tags)))
 	for _, name := range slices.Sorted(maps.Keys(r.Tags)) {
 		d.text(name, r.Tags[name])
@@ -66,7 +71,10 @@ func EventDigest(r *EventRecord, retention time.Duration) Row {
 	optional(d, r.Step)
 	optional(d, r.LatenessMS)
 	optional(d, r.DuePartition)
-	return Row{r.Tenant, r.Trigger, r.EventUS, r.Partition, 0, EventUntil(r.EventUS, retention).Unix(), d.sum()}
+	return Row{
+		Tenant: r.Tenant, Trigger: r.Trigger, EventUS: r.EventUS, Partition: r.Partition,
+		Until: EventUntil(r.EventUS, retention).Unix(), Digest: d.sum(),
+	}
 }
 
 // StateDigest is the row of a trigger's state: what its newest event said.
@@ -76,7 +84,9 @@ func StateDigest(s *TriggerState, retention time.Duration) Row {
 	d.text(s.State, s.PreviousState, s.Type, s.Reason)
 	d.number(s.Revision, s.Seq, s.EventUS)
 	until := StateUntil(&topics.Event{EventUS: s.EventUS, State: s.State}, retention)
-	return Row{s.Tenant, s.Trigger, s.EventUS, -1, 0, until.Unix(), d.sum()}
+	return Row{
+		Tenant: s.Tenant, Trigger: s.Trigger, EventUS: s.EventUS, Partition: -1, Until: until.Unix(), Digest: d.sum(),
+	}
 }
 
 // MinuteDigest is the row of an entry: what the newest event said of it.
@@ -84,7 +94,25 @@ func MinuteDigest(e *MinuteEntry, retention time.Duration) Row {
 	d := newDigest()
 	d.text(e.State)
 	d.number(int64(e.Due), e.EventUS)
-	return Row{e.Tenant, e.Trigger, e.EventUS, -1, e.Due, minuteUntil(e.EventUS, e.Due, retention), d.sum()}
+	return Row{
+		Tenant: e.Tenant, Trigger: e.Trigger, EventUS: e.EventUS, Partition: -1, Due: e.Due,
+		Until: minuteUntil(e.EventUS, e.Due, retention), Digest: d.sum(),
+	}
+}
+
+// NotificationDigest is the row of a notification. All its events come after it was created,
+// so a log that has the first has all.
+func NotificationDigest(n *topics.Notification, eventUS int64, retention time.Duration) Row {
+	d := newDigest()
+	d.text(n.ID, n.User, n.Type)
+	d.number(int64(n.CreatedAt), int64(n.AckedAt), eventUS, int64(len(n.Channels)))
+	for _, channel := range slices.Sorted(maps.Keys(n.Channels)) {
+		d.text(channel, n.Channels[channel])
+	}
+	return Row{
+		Tenant: n.Tenant, Trigger: n.Trigger, ID: n.ID, EventUS: eventUS, BornUS: int64(n.CreatedAt) * 1000,
+		Partition: -1, Until: NotificationUntil(n.CreatedAt, retention).Unix(), Digest: d.sum(),
+	}
 }
 
 // digest hashes fields with their lengths, so that none runs into the next.

@@ -20,7 +20,7 @@ func TestEventDigestCoversEveryField(t *testing.T) {
 		State: "s", PreviousState: "p", LatenessMS: &late, Reason: "r", Detail: "d", Actor: "a", Source: "s",
 		DueTopic: "d", DuePartition: &part, CorrelationID: "c",
 		Tags: map[string]string{"a": "b"}, Payload: json.RawMessage(`{"a":1}`), PayloadBase64: "YQ==", Count: 2,
-		First: "f", Last: "l", PreviousScheduled: "p", PreviousTZData: "q",
+		First: "f", Last: "l", PreviousScheduled: "p", PreviousTZData: "q", FirstFired: "z",
 	}
 	digest := func(e topics.Event) Row { return EventDigest(&EventRecord{Event: e}, time.Hour) }
 	fields := reflect.TypeFor[topics.Event]()

@@ -43,6 +43,7 @@ type Event struct {
 	Last              string            `json:"last,omitempty"`
 	PreviousScheduled string            `json:"previous_scheduled_at,omitempty"`
 	PreviousTZData    string            `json:"previous_tzdata,omitempty"`
+	FirstFired        string            `json:"first_fired_at,omitempty"` // RFC 3339, ms, UTC: of the occurrence
 	// fields cut or left out, since the event did not fit its topic
 	Truncated []string `json:"truncated,omitempty"`
 }

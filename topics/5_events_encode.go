@@ -50,6 +50,7 @@ func AppendEvent(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv) []byt
 	b = appendTime(b, "last", f.Last)
 	b = appendTime(b, "previous_scheduled_at", f.PreviousScheduled)
 	b = appendField(b, "previous_tzdata", f.PreviousTZData)
+	b = appendTime(b, "first_fired_at", f.FirstFired)
 	b = appendTruncated(b, env.Truncated)
 	return append(b, '}')
 }

@@ -32,7 +32,7 @@ func event(key trigger.Key, f *trigger.Fact, env EventEnv) Event {
 		State: f.State.String(), PreviousState: f.Previous.String(), Reason: f.Reason, Detail: f.Detail, Actor: f.Actor,
 		Source:        env.Source,
 		CorrelationID: f.Corr, Count: f.Count, First: at(f.First), Last: at(f.Last),
-		PreviousScheduled: at(f.PreviousScheduled), PreviousTZData: f.PreviousTZData,
+		PreviousScheduled: at(f.PreviousScheduled), PreviousTZData: f.PreviousTZData, FirstFired: at(f.FirstFired),
 		Truncated: env.Truncated,
 	}
 	if f.HasStep {

@@ -107,6 +107,9 @@ func (w *aclWriter) history(o *ACLOptions) {
 	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")
 	w.add("lists dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("with a consumer group too", "group", o.Group+"-history-letters", false, "Read", "Describe")
+	w.add("reads due events, for what notifications said", "topic", n.Due(""), true, "Read")
+	w.elsewhere(o, "Read")
+	w.add("with its consumer group", "group", o.Group+"-history-content", false, "Read", "Describe")
 }
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.

@@ -136,6 +136,10 @@ func goldenEvents() []golden {
 		{"event-full", AppendEvent(nil, "acme/pills", full, env)},
 		{"event-bare", AppendEvent(nil, "k", &trigger.Fact{Type: trigger.Rejected, Reason: "unknown_field"},
 			EventEnv{At: 1_790_000_000_000, EventUS: 1})},
+		{"event-first-fired", AppendEvent(nil, "k", &trigger.Fact{
+			Type: trigger.DeliveryAccepted, Seq: 3, HasStep: true, Attempt: 1, State: trigger.Fired,
+			Occurrence: "2026-11-20T09:00:00", FirstFired: 1_795_183_200_001,
+		}, EventEnv{At: 1_795_183_200_900, EventUS: 3})},
 		{"event-base64", AppendEvent(nil, "k", &trigger.Fact{
 			Type: trigger.Registered, Seq: 1,
 			Spec: &trigger.Spec{Payload: []byte{0, 255}},

@@ -57,6 +57,7 @@ var verbs = []struct {
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},
+	{groupOperate, newNotifications},
 	{groupOperate, newReconcile},
 	{groupOperate, newTemplates},
 	{groupOperate, newTZData},

@@ -121,14 +121,14 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Write", "receipts", "engine webhook channel:sms"},
 		{"Write", "endpoints", "engine webhook"},
 		{"Read", "endpoints", "engine api"},
-		{"Read", "due.webhook", "engine webhook"},
+		{"Read", "due.webhook", "engine history webhook"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine operator"},
 		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
 		{"Read", "events", "engine api history analyst"},
-		{"Read", "due.sms", "engine channel:sms"},
+		{"Read", "due.sms", "engine history channel:sms"},
 		{"Create", "due.new", "engine"},
 	} {
 		if got := holders(row.operation, "waterclock."+row.topic); got != row.want {

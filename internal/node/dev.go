@@ -119,6 +119,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
 	life.start("history", n.runHistory)
 	life.start("letters", n.runLetters)
+	life.start("contents", n.runContents)
 	life.start("engine", n.engine.Run)
 	n.startReconcile(life)
 	if n.webhooks != nil {

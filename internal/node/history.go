@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"regexp"
+	"slices"
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
@@ -59,6 +61,27 @@ func (n *node) runLetters(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
+// runContents writes what notifications say to the history until ctx ends.
+func (n *node) runContents(ctx context.Context) error {
+	return sinks.RunContents(ctx, n.history, sinks.ContentOptions{
+		Kafka: n.clients, Topics: dueTopics(n.names, channelTopics(n.cfg)), Group: n.cfg.Group + "-history-content",
+		Logger: n.log.With("role", "history"),
+	})
+}
+
+// dueTopics are patterns of the topics of all channels: those that settings name, and those
+// that commands make.
+func dueTopics(names topics.Names, channels map[string]string) []string {
+	all := []string{"^" + regexp.QuoteMeta(names.Due("")) + ".+$"}
+	for _, topic := range channels {
+		if names.Channel(topic) == "" { // a topic of the user's own
+			all = append(all, "^"+regexp.QuoteMeta(topic)+"$", "^"+regexp.QuoteMeta(topics.HighLane(topic))+"$")
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // historyReader lets the gateway read the history.
 type historyReader struct{ h sinks.History }
 
@@ -94,6 +117,14 @@ func (r historyReader) LettersNext(ctx context.Context) (letters, events map[int
 	}
 	happened, err := r.h.Progress(ctx)
 	return nextOf(dead), nextOf(happened), err
+}
+
+func (r historyReader) Notifications(ctx context.Context, q topics.NotificationQuery) (topics.NotificationPage, error) {
+	return r.h.Notifications(ctx, q)
+}
+
+func (r historyReader) Notification(ctx context.Context, tenant, id string) (topics.Notification, bool, error) {
+	return r.h.Notification(ctx, tenant, id)
 }
 
 func nextOf(all map[int32]sinks.Progress) map[int32]int64 {

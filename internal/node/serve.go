@@ -72,6 +72,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	if n.cfg.HasRole("history") {
 		life.start("history", n.runHistory)
 		life.start("letters", n.runLetters)
+		life.start("contents", n.runContents)
 	}
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)

@@ -16,6 +16,9 @@ import (
 // Apply writes the batch's rows, many at a time and in no order: their write
 // timestamps are the order. Erasures come last, when what they blank is there.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
+	if err := s.knowNewest(ctx, batch); err != nil {
+		return err
+	}
 	return s.do(ctx, "apply", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
 		if err != nil {
@@ -34,6 +37,10 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 				return fmt.Errorf("erase: %w", err)
 			}
 		}
+		if err := s.eraseLate(ctx, session, batch, w); err != nil {
+			return fmt.Errorf("erase: %w", err)
+		}
+		s.newest.note(w.heads)
 		return s.runAll(ctx, session, w.progress(s.opts.Topic))
 	})
 }
@@ -85,8 +92,11 @@ func (s *Store) run(ctx context.Context, session *gocql.Session, st statement) e
 // row is which row a statement writes, for the log: no content.
 func (st statement) row() string {
 	words, key := strings.Fields(st.cql), st.args[len(st.args)-2:] // UPDATE table …, its key last
-	if words[0] == "INSERT" {                                      // INTO table (…), its key first
+	switch words[0] {
+	case "INSERT": // INTO table (…), its key first
 		words, key = words[1:], st.args[:2]
+	case "DELETE": // FROM table …, its key last
+		words = words[1:]
 	}
 	return fmt.Sprintf("write %s %v", words[1], key)
 }
@@ -97,6 +107,7 @@ type writes struct {
 	now        int64 // seconds: TTLs are counted from here
 	statements []statement
 	erased     []erasure
+	late       map[[2]string]bool // triggers whose events may be older than an erase that was applied before
 	heads      map[int32]sinks.Progress
 }
 
@@ -106,6 +117,7 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 	w := &writes{s: s, now: now, heads: map[int32]sinks.Progress{}}
 	states := map[[2]string]*sinks.StateRow{}
 	minutes := map[sinks.MinuteKey]*sinks.MinuteRow{}
+	notifications := map[sinks.NotificationKey]*sinks.NotificationRow{}
 	for i := range batch {
 		r := &batch[i]
 		w.advance(r)
@@ -119,12 +131,19 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 		sinks.MinutesOf(&r.Event, s.opts.Retention, func(k sinks.MinuteKey, said sinks.MinuteRow) {
 			merge(minutes, k, &said)
 		})
+		if k, said, ok := sinks.NotificationOf(&r.Event, s.opts.Retention); ok {
+			merge(notifications, k, &said)
+			w.noteLate(r)
+		}
 	}
 	for k, row := range states {
 		w.putState(k[0], k[1], row)
 	}
 	for k, row := range minutes {
 		w.putMinute(k, row)
+	}
+	for k, row := range notifications {
+		w.putNotification(k, row)
 	}
 	return w
 }
@@ -166,8 +185,8 @@ const insertEvent = `INSERT INTO events_by_trigger (tenant, trigger, era, event_
  type, version, event_id, occurred_at, revision, state, previous_state, channel, user_id,
  scheduled_at, local_time, timezone, tzdata, occurrence, step, attempt, lateness_ms,
  reason, detail, actor, source, due_topic, due_partition, correlation_id, tags, payload, payload_base64,
- count, first, last, previous_scheduled_at, previous_tzdata, partition, "offset")
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, partition, "offset")
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
  USING TIMESTAMP ? AND TTL ?`
 
 func (w *writes) putEvent(r *sinks.EventRecord) {
@@ -182,7 +201,8 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 		set(r.Attempt), ptr(r.LatenessMS),
 		set(r.Reason), set(r.Detail), set(r.Actor), set(r.Source), set(r.DueTopic), ptr(r.DuePartition),
 		set(r.CorrelationID), tags(r.Tags), set(string(r.Payload)), set(r.PayloadBase64),
-		set(r.Count), at(r.First), at(r.Last), at(r.PreviousScheduled), set(r.PreviousTZData), r.Partition, r.Offset,
+		set(r.Count), at(r.First), at(r.Last), at(r.PreviousScheduled), set(r.PreviousTZData),
+		at(r.FirstFired), r.Partition, r.Offset,
 		r.EventUS, ttl)
 }
 

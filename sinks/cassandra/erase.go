@@ -6,6 +6,7 @@ import (
 	"github.com/gocql/gocql"
 
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -16,7 +17,7 @@ type erasure struct {
 }
 
 const (
-	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at FROM events_by_trigger
+	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at, type, user_id, occurrence, first_fired_at FROM events_by_trigger
  WHERE tenant = ? AND trigger = ? AND era = ? AND event_us <= ?`
 
 	// Empty values rather than DELETE: they end with their rows and leave no
@@ -55,8 +56,11 @@ func (w *writes) blankEra(ctx context.Context, session *gocql.Session, e erasure
 	minutes map[sinks.MinuteKey]bool,
 ) error {
 	it := session.Query(selectForErase, e.tenant, e.key, era, e.us).WithContext(ctx).PageSize(1000).Iter()
-	var us, seq, due, before int64
-	for it.Scan(&us, &seq, &due, &before) {
+	var us, seq, due, before, fired int64
+	said := topics.Event{Tenant: e.tenant, Trigger: e.key}
+	for it.Scan(&us, &seq, &due, &before, &said.Type, &said.UserID, &said.Occurrence, &fired) {
+		said.EventUS, said.FirstFired = us, text(fired)
+		w.eraseNotification(&said, e.us)
 		if ttl, ok := w.ttl(sinks.EventUntil(us, w.s.opts.Retention).Unix()); ok {
 			w.add(blankEvent, e.us, ttl, e.tenant, e.key, era, us, seq)
 		}

@@ -101,13 +101,13 @@ func TestMigrateUpgrades(t *testing.T) {
 	}
 	newer := append(known(t), next(known(t), "ALTER TABLE progress ADD IF NOT EXISTS note text"))
 	done, err := migrate(context.Background(), o, newer)
-	if err != nil || len(done.Applied) != 1 || done.Applied[0] != "0003_next" {
+	if err != nil || len(done.Applied) != 1 || done.Applied[0] != "0004_next" {
 		t.Fatalf("upgrade: %+v, %v", done, err)
 	}
 	// And now this binary is the old one.
 	_, err = Migrate(context.Background(), o)
-	requireRefusal(t, err, "is at version 3 (next) and this binary knows up to 2", "newer waterclock")
-	requireRefusal(t, openTest(t, o).Ping(context.Background()), "is at version 3", "newer waterclock")
+	requireRefusal(t, err, "is at version 4 (next) and this binary knows up to 3", "newer waterclock")
+	requireRefusal(t, openTest(t, o).Ping(context.Background()), "is at version 4", "newer waterclock")
 }
 
 func TestSchemaRefusals(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSchemaBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openTest(t, o)
-	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 2",
+	requireRefusal(t, s.Ping(context.Background()), "is at version 0 and this binary needs 3",
 		"run its migrations first")
 	if _, err := Migrate(context.Background(), o); err != nil {
 		t.Fatal(err)

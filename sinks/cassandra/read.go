@@ -27,7 +27,7 @@ func native(v any) any {
 const eventColumns = `event_us, seq, type, version, event_id, occurred_at, revision, state, previous_state, channel, user_id,
  scheduled_at, local_time, timezone, tzdata, occurrence, step, attempt, lateness_ms,
  reason, detail, actor, source, due_topic, due_partition, correlation_id, tags, payload, payload_base64,
- count, first, last, previous_scheduled_at, previous_tzdata, partition, "offset"`
+ count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, partition, "offset"`
 
 const (
 	selectEvents = `SELECT ` + eventColumns + ` FROM events_by_trigger
@@ -129,6 +129,7 @@ type eventRow struct {
 	r                                      sinks.EventRecord
 	payload                                string
 	occurred, scheduled, first, last, prev int64
+	fired                                  int64
 }
 
 func newEventRow() *eventRow { return &eventRow{} }
@@ -141,7 +142,7 @@ func (w *eventRow) dest() []any {
 		&w.scheduled, &r.LocalTime, &r.Timezone, &r.TZData, &r.Occurrence, &r.Step, &r.Attempt, &r.LatenessMS,
 		&r.Reason, &r.Detail, &r.Actor, &r.Source, &r.DueTopic, &r.DuePartition, &r.CorrelationID, &r.Tags, &w.payload,
 		&r.PayloadBase64,
-		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &r.Partition, &r.Offset,
+		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &w.fired, &r.Partition, &r.Offset,
 	}
 }
 
@@ -150,6 +151,7 @@ func (w *eventRow) record(tenant, key string) sinks.EventRecord {
 	r.Tenant, r.Trigger = tenant, key
 	r.OccurredAt, r.ScheduledAt = text(w.occurred), text(w.scheduled)
 	r.First, r.Last, r.PreviousScheduled = text(w.first), text(w.last), text(w.prev)
+	r.FirstFired = text(w.fired)
 	if w.payload != "" {
 		r.Payload = json.RawMessage(w.payload)
 	}

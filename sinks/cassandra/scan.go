@@ -63,6 +63,8 @@ func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.T
 		cql, next = scanLetters, nextLetter
 	case sinks.TableLetterEnds:
 		cql, next = scanEnds, nextEnd
+	case sinks.TableNotifications:
+		cql, next = scanNotifications, nextNotification
 	}
 	it := session.Query(cql, from, to).WithContext(ctx).PageSize(1000).Iter()
 	for {

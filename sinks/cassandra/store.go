@@ -14,6 +14,8 @@ import (
 type Store struct {
 	opts Options
 	link link[*gocql.Session]
+
+	newest newest // event_us that this process has applied, by partition
 }
 
 var _ sinks.History = (*Store)(nil)

@@ -64,7 +64,9 @@ func (c *change) fill(batch []sinks.EventRecord) error {
 		}
 	}
 	for k, us := range c.erased {
-		if err := errors.Join(c.erase(k[0], k[1], us), c.eraseLetters(k[0], k[1], us)); err != nil {
+		err := errors.Join(c.erase(k[0], k[1], us), c.eraseLetters(k[0], k[1], us),
+			c.eraseNotifications(k[0], k[1], us))
+		if err != nil {
 			return fmt.Errorf("erase: %w", err)
 		}
 	}
@@ -106,17 +108,19 @@ func (s *Store) erasedUS(r *sinks.EventRecord) (int64, error) {
 	return row.ErasedUS.V, nil
 }
 
-// isErased says whether an event's content was erased since. Only of what was
+// erasedSince says when an event's content was erased, 0 if it was not. Only of what was
 // applied before, or comes late, can the store know that: event_us grows.
-func (c *change) isErased(r *sinks.EventRecord) (bool, error) {
-	if r.EventUS <= c.erased[[2]string{r.Tenant, r.Trigger}] {
-		return true, nil
+func (c *change) erasedSince(r *sinks.EventRecord) (us int64, err error) {
+	if us = c.erased[[2]string{r.Tenant, r.Trigger}]; r.EventUS <= us {
+		return us, nil
 	}
 	if r.EventUS > c.s.applied[r.Partition].EventUS {
-		return false, nil
+		return 0, nil
 	}
-	us, err := c.s.erasedUS(r)
-	return r.EventUS <= us, err
+	if us, err = c.s.erasedUS(r); r.EventUS <= us {
+		return us, err
+	}
+	return 0, err
 }
 
 // put writes an event's row and its words on state and minutes; without content
@@ -124,11 +128,14 @@ func (c *change) isErased(r *sinks.EventRecord) (bool, error) {
 func (c *change) put(r *sinks.EventRecord) error {
 	state := sinks.StateOf(&r.Event, c.s.retention())
 	err := c.mergeRow(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
-	erased, read := c.isErased(r)
+	erased, read := c.erasedSince(r)
 	if err = errors.Join(err, read); err != nil {
 		return err
 	}
-	if erased {
+	if err := c.putNotification(r, erased); err != nil {
+		return err
+	}
+	if erased != 0 {
 		r = blanked(r)
 	}
 	sinks.MinutesOf(&r.Event, c.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {

@@ -41,3 +41,11 @@ func BenchmarkBytes(b *testing.B) {
 		b.ReportMetric(float64(used)/float64(events), "B/event")
 	}
 }
+
+// BenchmarkNotifications is a page of a hundred of the 10,000 notifications of a user, among a
+// million.
+func BenchmarkNotifications(b *testing.B) {
+	sinktest.BenchNotifications(b, func(t testing.TB) sinks.History {
+		return openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1})
+	}, 10_000, 1_000_000)
+}

@@ -251,7 +251,7 @@ func TestNewerFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.db.Set([]byte(keyFormat), []byte("3"), nil); err != nil {
+	if err := s.db.Set([]byte(keyFormat), []byte("4"), nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()

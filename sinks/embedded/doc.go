@@ -16,11 +16,15 @@
 //	b tenant trigger failed_ms partition offset          where a trigger's dead letters are
 //	z tenant trigger ce_id event_us status attempt       what events said of dead letters
 //	q partition                             next_offset event_us, of topic dead-letter
-//	v                                       format, 2
+//	u tenant user -created_ms id            created_ms   a user's notifications, the newest first
+//	n tenant id                             NotificationRow, field by field (notifications.go)
+//	c tenant id                             ContentRow   what a notification said
+//	r topic partition                       next_offset  of the due topics
+//	v                                       format, 3
 //
-// An event's words on s and m are written without a look at what is there, and
+// An event's words on s, m and n are written without a look at what is there, and
 // folded by Pebble as it compacts or reads (merge.go). Format 1 had whole rows
-// as JSON there; a directory of it is taken over as it is.
+// as JSON there, and format 2 no u, n, c and r; a directory of them is taken over as it is.
 //
 // # Who is right
 //

@@ -20,18 +20,28 @@ const (
 	tableByLetter       = 'b' // tenant, trigger, failed at, partition, offset: where a trigger's letters are
 	tableEnds           = 'z' // tenant, trigger, ce_id, event_us, status, attempt
 	tableLetterProgress = 'q'
-	keyFormat           = "v"
+
+	tableByUser          = 'u' // tenant, user, created at (newest first), notification id
+	tableNotifications   = 'n' // tenant, notification id
+	tableContent         = 'c' // tenant, notification id
+	tableContentProgress = 'r' // topic, partition
+	keyFormat            = "v"
 )
 
 var errKey = errors.New("key does not parse")
 
 func appendText(b []byte, s string) []byte {
+	return append(appendBeginning(b, s), 0, 1)
+}
+
+// appendBeginning begins all texts that begin with s.
+func appendBeginning(b []byte, s string) []byte {
 	for i := range len(s) {
 		if b = append(b, s[i]); s[i] == 0 {
 			b = append(b, 0xff)
 		}
 	}
-	return append(b, 0, 1)
+	return b
 }
 
 func takeText(b []byte) (s string, rest []byte, err error) {

@@ -24,6 +24,10 @@ var merger = &pebble.Merger{
 			return &folded[sinks.StateRow, *sinks.StateRow]{value: bytes.Clone(value)}, nil
 		case len(key) > 0 && key[0] == tableMinute:
 			return &folded[sinks.MinuteRow, *sinks.MinuteRow]{value: bytes.Clone(value)}, nil
+		case len(key) > 0 && key[0] == tableNotifications:
+			return &folded[sinks.NotificationRow, *sinks.NotificationRow]{value: bytes.Clone(value)}, nil
+		case len(key) > 0 && key[0] == tableContent:
+			return &folded[sinks.ContentRow, *sinks.ContentRow]{value: bytes.Clone(value)}, nil
 		}
 		return nil, fmt.Errorf("key %x is of no table that is merged: %w", key, errKey)
 	},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
@@ -31,7 +32,7 @@ const (
 	rowJSON   = '{'
 )
 
-// row is a *sinks.StateRow or *sinks.MinuteRow.
+// row is a row that Pebble merges.
 type row[T any] interface {
 	*T
 	Merge(*T)
@@ -67,6 +68,10 @@ func columnsOf(r any) columns {
 func encodeRow(r any) []byte { return appendRow(make([]byte, 0, 160), r) }
 
 func appendRow(b []byte, r any) []byte {
+	switch r.(type) {
+	case *sinks.NotificationRow, *sinks.ContentRow:
+		return appendJSON(b, r)
+	}
 	c := columnsOf(r)
 	b = append(b, rowGroups)
 	for _, at := range c.stamps() {
@@ -78,7 +83,7 @@ func appendRow(b []byte, r any) []byte {
 // decodeRow reads what encodeRow wrote, or format 1, into an empty row.
 func decodeRow(b []byte, r any) error {
 	if len(b) > 0 && b[0] == rowJSON {
-		return json.Unmarshal(b, r)
+		return json.Unmarshal(b, r, lenient, jsontext.AllowInvalidUTF8(true))
 	}
 	if len(b) == 0 || b[0] != rowGroups {
 		return errValue
@@ -91,6 +96,15 @@ func decodeRow(b []byte, r any) error {
 		}
 	}
 	return nil
+}
+
+// appendJSON encodes a row of table n or c. Their fields are few events' words, and a user's.
+func appendJSON(b []byte, r any) []byte {
+	text, err := json.Marshal(r, json.Deterministic(true), lenient, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(fmt.Sprintf("history: encode %T: %v", r, err)) // of texts and numbers alone
+	}
+	return append(b, text...)
 }
 
 // stamp is which event wrote a cell, and when its word ends.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -39,7 +41,7 @@ var (
 	}
 )
 
-// TestGoldenRows holds the bytes of format 2.
+// TestGoldenRows holds the bytes of formats 2 and 3.
 func TestGoldenRows(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -47,6 +49,20 @@ func TestGoldenRows(t *testing.T) {
 	}{
 		{"state", goldenStateHex, &goldenState, new(sinks.StateRow)},
 		{"minute", goldenMinuteHex, &goldenMinute, new(sinks.MinuteRow)},
+		{"notification", hex.EncodeToString([]byte(goldenNotification)), &sinks.NotificationRow{
+			User:      sinks.Cell[string]{US: 1000, Until: 60, V: "ann"},
+			CreatedAt: sinks.Cell[trigger.Instant]{US: 2000, Until: 60, V: 1},
+			Type:      sinks.Cell[string]{US: 1000, Until: 60},
+			AckedAt:   sinks.Cell[trigger.Instant]{US: 2000, Until: 60, V: 2},
+			Channels: map[string]sinks.Cell[string]{
+				"sms": {US: 2000, Until: 60, V: "SENT"}, "push": {US: 1000, Until: 60, V: "FAILED"},
+			},
+		}, new(sinks.NotificationRow)},
+		{"content", hex.EncodeToString([]byte(goldenContent)), &sinks.ContentRow{
+			US: 1000, Created: 1, Content: topics.NotificationContent{
+				Title: "Take pills", TemplateData: jsontext.Value(`{"a":1,"a":2}`),
+			},
+		}, new(sinks.ContentRow)},
 		{"nothing said", "02", &sinks.MinuteRow{}, new(sinks.MinuteRow)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -65,6 +81,11 @@ func TestGoldenRows(t *testing.T) {
 }
 
 const (
+	goldenNotification = `{"u":{"u":1000,"e":60,"v":"ann"},"c":{"u":2000,"e":60,"v":1},` +
+		`"t":{"u":1000,"e":60,"v":""},"a":{"u":2000,"e":60,"v":2},` +
+		`"s":{"push":{"u":1000,"e":60,"v":"FAILED"},"sms":{"u":2000,"e":60,"v":"SENT"}}}`
+	goldenContent = `{"u":1000,"c":{"title":"Take pills","template_data":{"a":1,"a":2}},"t":1}`
+
 	goldenStateHex = "02" +
 		"a01f8c01bdc004" + "054649524544" + "106f6363757272656e63652e6669726564" + "00" + "06" + "12" + "01" +
 		"01f3ae0c" +

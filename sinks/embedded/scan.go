@@ -18,10 +18,12 @@ func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) e
 	decode := map[sinks.Table]func(k, v []byte) (sinks.Row, bool, error){
 		sinks.TableEvents: s.eventDigest, sinks.TableState: s.stateDigest, sinks.TableMinute: s.minuteDigest,
 		sinks.TableLetters: s.letterDigest, sinks.TableLetterEnds: s.letterEndDigest,
+		sinks.TableNotifications: s.notificationDigest,
 	}[t]
 	prefix := []byte{map[sinks.Table]byte{
 		sinks.TableEvents: tableEvents, sinks.TableState: tableState,
 		sinks.TableMinute: tableMinute, sinks.TableLetters: tableLetters, sinks.TableLetterEnds: tableEnds,
+		sinks.TableNotifications: tableNotifications,
 	}[t]}
 	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
 		row, ok, err := decode(k, v)

@@ -38,10 +38,11 @@ type Store struct {
 
 var _ sinks.History = (*Store)(nil)
 
-// formatVersion is the keyspace drawn in doc.go. In format 1 rows were JSON;
-// they are read as they are, and a binary that knows no other refuses format 2.
+// formatVersion is the keyspace drawn in doc.go. In format 1 rows were JSON, and format 2 had
+// no notifications. Both are read as they are; a binary that knows no other refuses format 3.
 const (
-	formatVersion = "2"
+	formatVersion = "3"
+	formatEvents  = "2"
 	formatJSON    = "1"
 )
 
@@ -141,7 +142,7 @@ func (s *Store) checkFormat() error {
 	switch string(v) {
 	case formatVersion:
 		return nil
-	case formatJSON:
+	case formatJSON, formatEvents:
 		return s.writeFormat()
 	}
 	return fmt.Errorf("history in %s has format %q, and this binary knows %s: run a newer waterclock, or remove "+

@@ -97,6 +97,7 @@ func (s *Store) dropExpiredRows() error {
 			return row.State.Live(now), err
 		}),
 		s.dropLetters(),
+		s.dropNotifications(),
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -117,4 +118,48 @@ func (s *Stream) payload() json.RawMessage {
 		body[i] = "abcdefghijklmnopqrstuvwxyz012345"[s.rand.IntN(32)]
 	}
 	return json.RawMessage(`{"holdId":"` + string(body) + `"}`)
+}
+
+// BenchNotifications measures a page of the user who has of of all notifications.
+func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, all int) {
+	h := open(b)
+	var batch []sinks.EventRecord
+	flush := func() {
+		if err := h.Apply(context.Background(), batch); err != nil {
+			b.Fatal(err)
+		}
+		batch = batch[:0]
+	}
+	start := time.Now().Add(-80 * 24 * time.Hour)
+	for i := range all {
+		user := fmt.Sprintf("u%d", i%5000)
+		if i%(all/of) == 0 {
+			user = "busy"
+		}
+		fired := trigger.At(start.Add(time.Duration(i) * (80 * 24 * time.Hour) / time.Duration(all)))
+		for k, t := range []trigger.FactType{trigger.OccurrenceFired, trigger.DeliveryAccepted} {
+			e := topics.Event{
+				Type: string(t), Trigger: fmt.Sprintf("bench/k%d", i), Tenant: "bench", UserID: user, Occurrence: "o",
+				State: "FIRED", Channel: "push", EventUS: int64(fired)*1000 + int64(k), FirstFired: fired.String(),
+				Tags: map[string]string{"type": "reminder"},
+			}
+			batch = append(batch, sinks.EventRecord{Offset: int64(2*i + k), Event: e})
+		}
+		if len(batch) >= BatchSize {
+			flush()
+		}
+	}
+	flush()
+	q := topics.NotificationQuery{Tenant: "bench", User: "busy", Content: true}
+	took := make([]time.Duration, 0, 1000)
+	for b.Loop() {
+		at := time.Now()
+		page, err := h.Notifications(context.Background(), q)
+		if err != nil || len(page.Items) != 100 && !page.Next.IsZero() {
+			b.Fatal(len(page.Items), err)
+		}
+		took, q.After = append(took, time.Since(at)), page.Next
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms/page")
 }

@@ -59,6 +59,16 @@ func Run(t *testing.T, open Open) {
 		{"LettersEnd", testLettersEnd},
 		{"LetterProgress", testLetterProgress},
 		{"ManyLetters", testManyLetters},
+		{"Notification", testNotification},
+		{"NotificationsOfNobody", testNotificationsOfNobody},
+		{"NotificationOfLateUser", testLateUser},
+		{"NotificationMonths", testNotificationMonths},
+		{"NotificationTenants", testNotificationTenants},
+		{"NotificationModel", testNotificationModel},
+		{"NotificationErase", testNotificationErase},
+		{"NotificationExpiry", testNotificationExpiry},
+		{"ManyNotifications", testManyNotifications},
+		{"ContentProgress", testContentProgress},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newWorld(t, open)) })
 	}

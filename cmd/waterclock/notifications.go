@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
+)
+
+func newNotifications(a *app) *cobra.Command {
+	return parent("notifications", "Show what became of what users were told, on each channel", newNotificationsList(a),
+		newNotificationsGet(a))
+}
+
+func newNotificationsList(a *app) *cobra.Command {
+	var user, from, to string
+	var content bool
+	limit := 100
+	cmd := &cobra.Command{
+		Use:   "list --user U",
+		Short: "Print a user's notifications, the newest first",
+		Long: `Print what became of a user's notifications on each channel, the newest first. It asks
+the API at --url, which needs a history. An answer may lack what has happened in the last
+second.`,
+		Example: "  waterclock notifications list --user u_81\n" +
+			"  waterclock notifications list --user u_81 --from 2026-11-01T00:00:00Z --content -o json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if user == "" {
+				return usagef("name the user with --user")
+			}
+			q := url.Values{}
+			for name, text := range map[string]string{"from": from, "to": to} {
+				if err := refuseEmpty(cmd.Flags(), name); err != nil {
+					return err
+				}
+				if text == "" {
+					continue
+				}
+				if _, err := calendar.ParseInstant(text); err != nil {
+					return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z", name, text)
+				}
+				q.Set(name, text)
+			}
+			if content {
+				q.Set("content", "1")
+			}
+			api, err := a.httpAPI()
+			if err != nil {
+				return err
+			}
+			all, err := fetchNotifications(cmd.Context(), api, user, q, limit)
+			if err != nil {
+				return err
+			}
+			return a.printNotifications(all)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&user, "user", "", "whose notifications")
+	fs.StringVar(&from, "from", "", "only what first went out at or after this `time`")
+	fs.StringVar(&to, "to", "", "only what first went out before this `time`")
+	fs.BoolVar(&content, "content", false, "with what they said")
+	fs.IntVarP(&limit, "limit", "n", limit, "at most this many; 0 for all")
+	return cmd
+}
+
+// fetchNotifications reads page after page, until there are limit; 0 is all.
+func fetchNotifications(ctx context.Context, from *api, user string, q url.Values, limit int) (
+	all []gateway.Notification, err error,
+) {
+	for limit <= 0 || len(all) < limit {
+		var page gateway.NotificationList
+		size := pageSize
+		if limit > 0 {
+			size = min(size, limit-len(all))
+		}
+		q.Set("limit", strconv.Itoa(size))
+		if err := from.get(ctx, "/v1/users/"+url.PathEscape(user)+"/notifications?"+q.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" {
+			break
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	return all, nil
+}
+
+func (a *app) printNotifications(all []gateway.Notification) error {
+	items := make([]any, len(all))
+	for i := range all {
+		items[i] = all[i]
+	}
+	header := []string{"created", "notification", "type", "channels", "acked"}
+	return a.out.list(items, header, func(i int) []string {
+		n := &all[i]
+		return []string{n.CreatedAt, n.NotificationID, n.Type, statusText(n), n.AckedAt}
+	})
+}
+
+// statusText is each channel with its status.
+func statusText(n *gateway.Notification) string {
+	var all []string
+	for _, channel := range slices.Sorted(maps.Keys(n.ChannelStatus)) {
+		all = append(all, channel+":"+n.ChannelStatus[channel])
+	}
+	return strings.Join(all, " ")
+}
+
+func newNotificationsGet(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "get ID",
+		Short: "Print what became of one occurrence on each channel, and what it said",
+		Long: `Print what became of one occurrence on each channel, and what it said. ID is the ce_id
+without #step. It asks the API at --url, which needs a history.`,
+		Example: "  waterclock notifications get pills@2026-11-20T09:00:00",
+		Args:    argsBetween(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := a.httpAPI()
+			if err != nil {
+				return err
+			}
+			var n gateway.Notification
+			if err := api.get(cmd.Context(), "/v1/notifications/"+url.PathEscape(args[0]), &n); err != nil {
+				return err
+			}
+			rows := [][2]string{
+				{"notification", n.NotificationID},
+				{"trigger", n.TriggerID},
+				{"user", n.UserID},
+				{"type", n.Type},
+				{"created", n.CreatedAt},
+				{"channels", statusText(&n)},
+				{"acked", n.AckedAt},
+			}
+			if c := n.Content; c != nil {
+				rows = append(rows, [][2]string{
+					{"title", c.Title}, {"body", c.Body}, {"link", c.DeepLink}, {"template", c.TemplateID},
+				}...)
+			}
+			return a.out.record(&n, rows)
+		},
+	}
+}

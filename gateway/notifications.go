@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Notifications is what a gateway asks of the history of notifications.
+type Notifications interface {
+	// Notifications lists those of one user, the newest first.
+	Notifications(ctx context.Context, q topics.NotificationQuery) (topics.NotificationPage, error)
+	// Notification is one of a tenant, with its content.
+	Notification(ctx context.Context, tenant, id string) (n topics.Notification, ok bool, err error)
+}
+
+// Notification is an item of a list, and the answer about one.
+type Notification struct {
+	NotificationID string            `json:"notification_id" doc:"The ce_id without the step"`
+	TriggerID      string            `json:"trigger_id"`
+	UserID         string            `json:"user_id,omitempty" doc:"Absent once the trigger was erased"`
+	Type           string            `json:"type,omitempty" doc:"Its tag type"`
+	CreatedAt      string            `json:"created_at" format:"date-time" doc:"When it first went out"`
+	ChannelStatus  map[string]string `json:"channel_status" doc:"By channel: PENDING, SENT, DELIVERED, FAILED, SUPPRESSED or POSTPONED"`
+	AckedAt        string            `json:"acked_at,omitempty" format:"date-time" doc:"When the user acknowledged it"`
+	Content        *Content          `json:"content,omitempty" doc:"What it said; in lists with content=1"`
+}
+
+// Content is what a notification said.
+type Content struct {
+	Title        string         `json:"title,omitempty"`
+	Body         string         `json:"body,omitempty"`
+	DeepLink     string         `json:"deep_link,omitempty"`
+	TemplateID   string         `json:"template_id,omitempty"`
+	TemplateData jsontext.Value `json:"template_data,omitempty" doc:"An object"`
+}
+
+// NotificationList is a page of notifications, the newest first.
+type NotificationList struct {
+	Items      []Notification `json:"items"`
+	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+}
+
+func notificationRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", role: auth.Reader,
+			handle: (*Server).listNotifications, costly: true, doc: operation{
+				id:      "listNotifications",
+				summary: "List what became of a user's notifications, the newest first",
+				query: []parameter{
+					{name: "from", doc: "Created at or after this instant", kind: of[string]()},
+					{name: "to", doc: "Created before this instant", kind: of[string]()},
+					{name: "content", doc: "1 adds what they said", kind: of[string](), oneOf: flags},
+					{name: "cursor", doc: "next_cursor of the page before, with the same bounds", kind: of[string]()},
+					limitParameter,
+				},
+				answers: answers{200: of[NotificationList]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/notifications/{notification}", role: auth.Reader,
+			handle: (*Server).getNotification, doc: operation{
+				id:      "getNotification",
+				summary: "Read what became of one occurrence on each channel, and what it said",
+				answers: answers{200: of[Notification]()},
+			},
+		},
+	}
+}
+
+func (s *Server) notificationsThere() error {
+	if s.opts.Notifications == nil {
+		return problem.Unavailable(errNoHistory,
+			"no history is kept here: run the role history, or set cassandra.hosts")
+	}
+	return nil
+}
+
+func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
+	q, sealed, err := s.notificationQuery(r)
+	if err != nil {
+		return err
+	}
+	if err := s.notificationsThere(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	page, err := s.opts.Notifications.Notifications(ctx, q)
+	if err != nil {
+		return problem.Unavailable(err, "the history does not answer")
+	}
+	r.read.charge(len(page.Items))
+	answer := NotificationList{Items: make([]Notification, 0, len(page.Items))}
+	for i := range page.Items {
+		answer.Items = append(answer.Items, notificationJSON(&page.Items[i]))
+	}
+	if next := page.Next; !next.IsZero() {
+		answer.NextCursor = s.cursors.seal(sealed, peer.UserCursor{Due: next.CreatedAt, Key: trigger.Key(next.ID)})
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// ofNotifications stands in the sealed question, so that no cursor of another list fits.
+const ofNotifications = "\x00notifications"
+
+// notificationQuery reads the parameters of a list, and to what its cursors are sealed.
+func (s *Server) notificationQuery(r *request) (q topics.NotificationQuery, sealed *peer.Query, err error) {
+	u := preferences.User{Tenant: r.who.Tenant, ID: r.names["user"]}
+	if err := u.Check(); err != nil {
+		return q, nil, err
+	}
+	v := r.query
+	if v.Has("cursor") && v.Get("cursor") == "" {
+		return q, nil, problem.BadParameter("cursor", "cursor is empty: leave it out, or give it a value")
+	}
+	q = topics.NotificationQuery{Tenant: u.Tenant, User: u.ID}
+	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+		return q, nil, err
+	}
+	if q.From, err = instantParam(v, "from"); err != nil {
+		return q, nil, err
+	}
+	if q.To, err = instantParam(v, "to"); err != nil {
+		return q, nil, err
+	}
+	q.Content = r.flag("content")
+	sealed = &peer.Query{Tenant: q.Tenant, User: q.User, Channel: ofNotifications, From: q.From, To: q.To}
+	if text := v.Get("cursor"); v.Has("cursor") {
+		at, err := s.cursors.open(sealed, text)
+		if err != nil {
+			return q, nil, err
+		}
+		q.After = topics.NotificationCursor{CreatedAt: at.Due, ID: string(at.Key)}
+	}
+	return q, sealed, nil
+}
+
+func (s *Server) getNotification(w http.ResponseWriter, r *request) error {
+	if err := s.notificationsThere(); err != nil {
+		return err
+	}
+	unknown := problem.New(http.StatusNotFound, "not_found", "",
+		"no notification has this id: it may be too new, or older than history.retention")
+	of, ok := topics.TriggerOfNotification(r.names["notification"])
+	if !ok {
+		return unknown
+	}
+	key, err := r.key(of)
+	if err != nil {
+		return unknown
+	}
+	id := topics.NotificationID(string(key), r.names["notification"][len(of)+1:])
+	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	defer cancel()
+	n, ok, err := s.opts.Notifications.Notification(ctx, r.who.Tenant, id)
+	switch {
+	case err != nil:
+		return problem.Unavailable(err, "the history does not answer")
+	case !ok:
+		return unknown
+	}
+	return sendJSON(w, http.StatusOK, notificationJSON(&n))
+}
+
+func notificationJSON(n *topics.Notification) Notification {
+	id := trigger.Key(n.Trigger).ID()
+	answer := Notification{
+		NotificationID: id + n.ID[len(n.Trigger):], TriggerID: id, UserID: n.User, Type: n.Type,
+		CreatedAt: n.CreatedAt.String(), ChannelStatus: n.Channels,
+	}
+	if n.AckedAt != 0 {
+		answer.AckedAt = n.AckedAt.String()
+	}
+	if c := n.Content; c != nil {
+		answer.Content = &Content{c.Title, c.Body, c.DeepLink, c.TemplateID, c.TemplateData}
+	}
+	return answer
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// keptNotifications are notifications in the order of lists.
+type keptNotifications []topics.Notification
+
+func (k keptNotifications) Notifications(_ context.Context, q topics.NotificationQuery) (
+	page topics.NotificationPage, err error,
+) {
+	for i := range k {
+		n := k[i]
+		if n.Tenant != q.Tenant || n.User != q.User || q.From != 0 && n.CreatedAt < q.From ||
+			q.To != 0 && n.CreatedAt >= q.To || !q.After.IsZero() && n.CreatedAt >= q.After.CreatedAt {
+			continue
+		}
+		if len(page.Items) == q.Limit {
+			page.Next = page.Items[q.Limit-1].Cursor()
+			return page, nil
+		}
+		if !q.Content {
+			n.Content = nil
+		}
+		page.Items = append(page.Items, n)
+	}
+	return page, nil
+}
+
+func (k keptNotifications) Notification(_ context.Context, tenant, id string) (topics.Notification, bool, error) {
+	i := slices.IndexFunc(k, func(n topics.Notification) bool { return n.Tenant == tenant && n.ID == id })
+	if i < 0 {
+		return topics.Notification{}, false, nil
+	}
+	return k[i], true, nil
+}
+
+func someNotifications() (all keptNotifications) {
+	for _, tenant := range []string{"acme", "blue"} {
+		for i := range 5 {
+			key := string(trigger.NewKey(tenant, "k"))
+			all = append(all, topics.Notification{
+				Tenant: tenant, Trigger: key, ID: key + "@2026-11-2" + string(rune('5'-i)) + "T09:00:00", User: "u",
+				CreatedAt: trigger.Instant(1_795_000_000_000 - 1000*i), Type: "reminder",
+				Channels: map[string]string{"push": "SENT"},
+				Content:  &topics.NotificationContent{Title: "of " + tenant},
+			})
+		}
+	}
+	return all
+}
+
+// A tenant sees its own notifications, page by page, and no cursor or id leads to another's.
+func TestNotifications(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.Notifications = testKeys(t), someNotifications() })
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	const path = "/v1/users/u/notifications"
+	var ids []string
+	query := "?limit=2"
+	for {
+		a := w.must(http.StatusOK, "GET", path+query, "", as(keyA)...)
+		var page NotificationList
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range page.Items {
+			ids = append(ids, n.NotificationID)
+			if n.Content != nil || n.ChannelStatus["push"] != "SENT" || n.TriggerID != "k" {
+				t.Errorf("%+v", n)
+			}
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		for _, other := range []string{
+			"/v1/users/v/notifications?limit=2&cursor=", path + "?limit=2&to=2026-12-01T00:00:00Z&cursor=",
+		} {
+			w.must(http.StatusBadRequest, "GET", other+page.NextCursor, "", as(keyA)...)
+		}
+		w.must(http.StatusBadRequest, "GET", path+"?cursor="+page.NextCursor, "", as(keyB)...)
+		query = "?limit=2&cursor=" + page.NextCursor
+	}
+	if len(ids) != 5 || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("%v", ids)
+	}
+	const bounds = "?content=1&from=2026-11-18T11:46:40Z&to=2026-11-18T11:46:41Z"
+	a := w.must(http.StatusOK, "GET", path+bounds, "", as(keyA)...)
+	if strings.Count(a.body, `"notification_id"`) != strings.Count(a.body, `"title"`) {
+		t.Error(a.body)
+	}
+	for _, bad := range []string{"?limit=0", "?from=then", "?cursor=", "?cursor=x", "?content=maybe", "?when=now"} {
+		w.must(http.StatusBadRequest, "GET", path+bad, "", as(keyA)...)
+	}
+	for _, spelled := range []string{ids[0], url.QueryEscape(ids[0])} {
+		one := w.must(http.StatusOK, "GET", "/v1/notifications/"+spelled, "", as(keyA)...)
+		if !strings.Contains(one.body, `"title":"of `) || !strings.Contains(one.body, `"notification_id":"k@`) {
+			t.Error(one.body)
+		}
+	}
+	for _, c := range []struct{ key, own, other string }{{keyA, "acme", "blue"}, {keyB, "blue", "acme"}} {
+		list := w.must(http.StatusOK, "GET", path+"?content=1", "", as(c.key)...).body
+		if !strings.Contains(list, "of "+c.own) || strings.Contains(list, "of "+c.other) {
+			t.Error(list)
+		}
+		for _, id := range []string{
+			c.other + "/k@2026-11-25T09:00:00", c.own + "/k@2026-11-25T09:00:00", "k@2020-01-01", "k", "@", "k@",
+		} {
+			w.must(http.StatusNotFound, "GET", "/v1/notifications/"+url.PathEscape(id), "", as(c.key)...)
+		}
+	}
+}
+
+// Without a history the routes say so.
+func TestNoNotifications(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/users/u/notifications", "")
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/notifications/k@o", "")
+}

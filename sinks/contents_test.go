@@ -1,0 +1,204 @@
+package sinks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// dues is a broker with due topics that a test writes as an engine does.
+type dues struct {
+	t       *testing.T
+	brokers []string
+	client  *kgo.Client
+	fired   trigger.Instant
+}
+
+func newDues(t *testing.T, names ...string) *dues {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, names...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	d := &dues{t: t, brokers: c.ListenAddrs(), fired: trigger.At(time.Now().Add(-time.Minute))}
+	d.client, err = kgo.NewClient(kgo.SeedBrokers(d.brokers...), kgo.TransactionalID("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.client.Close)
+	return d
+}
+
+// due is the record of a due event for user u.
+func (d *dues) due(topic, key, user, payload string) *kgo.Record {
+	f := &trigger.Fire{
+		Key: trigger.Key(key), Occurrence: "o", Attempt: 1, Fired: d.fired, Nominal: d.fired, Revision: 1,
+		Spec: &trigger.Spec{UserID: user, Payload: []byte(payload)},
+	}
+	k, v, headers := topics.DueRecord(f, topics.DueEnv{Cluster: "c"})
+	rec := &kgo.Record{Topic: topic, Key: k, Value: v}
+	for _, h := range headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	return rec
+}
+
+// write ends one transaction with records.
+func (d *dues) write(end kgo.TransactionEndTry, records ...*kgo.Record) {
+	d.t.Helper()
+	ctx := d.t.Context()
+	if err := d.client.BeginTransaction(); err != nil {
+		d.t.Fatal(err)
+	}
+	err := d.client.ProduceSync(ctx, records...).FirstErr()
+	if err = errors.Join(err, d.client.EndTransaction(ctx, end)); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// run reads contents into a store until something holds.
+func (d *dues) run(h sinks.History, o sinks.ContentOptions, until func() bool) {
+	d.t.Helper()
+	ctx, stop := context.WithCancel(d.t.Context())
+	done := make(chan error, 1)
+	o.Kafka = []kgo.Opt{kgo.SeedBrokers(d.brokers...)}
+	o.RetryMin, o.NewTopics = time.Millisecond, 100*time.Millisecond
+	go func() { done <- sinks.RunContents(ctx, h, o) }()
+	for deadline := time.Now().Add(2 * time.Minute); !until(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			stop()
+			d.t.Fatalf("not within two minutes; the reader returned %v", <-done)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// title is what the notification of a trigger says, which the events have to tell of, too.
+func title(t *testing.T, s *sink, key string) string {
+	t.Helper()
+	n, _, err := s.Notification(context.Background(), trigger.Key(key).Tenant(), key+"@o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Content == nil {
+		return ""
+	}
+	return n.Content.Title
+}
+
+// happened tells the store that occurrences went out.
+func happened(t *testing.T, s *sink, keys ...string) {
+	t.Helper()
+	var batch []sinks.EventRecord
+	for i, key := range keys {
+		at := time.Now().Add(-time.Minute)
+		batch = append(batch, sinks.EventRecord{Offset: int64(i), Event: topics.Event{
+			Type: "occurrence.fired", Trigger: key, Tenant: trigger.Key(key).Tenant(), UserID: "u", Occurrence: "o",
+			State: "FIRED", EventUS: at.UnixMicro() + int64(i), FirstFired: trigger.At(at).String(), Channel: "push",
+		}})
+	}
+	if err := s.Apply(context.Background(), batch); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What was committed on any due topic is there, also on one that is made later; what was
+// aborted, is no due event, or is for nobody, is not.
+func TestContents(t *testing.T) {
+	d, s := newDues(t, "w.due.push", "w.due.push.high", "own", "other"), newSink(t)
+	say := func(topic, key string) *kgo.Record { return d.due(topic, key, "u", `{"title":"`+key+`"}`) }
+	d.write(kgo.TryCommit, say("w.due.push", "a"), say("w.due.push.high", "b"), say("own", "c"), say("other", "no-1"),
+		&kgo.Record{Topic: "own", Key: []byte("x"), Value: []byte("{")},
+		d.due("own", "no-2", "", `{"title":"for nobody"}`), d.due("own", "no-3", "u", `[1]`))
+	d.write(kgo.TryAbort, say("w.due.push", "no-4"))
+	d.write(kgo.TryCommit, say("w.due.push", "d"))
+	all := []string{"a", "b", "c", "d", "e", "no-1", "no-2", "no-3", "no-4"}
+	happened(t, s, all...)
+	made := false
+	d.run(s, sinks.ContentOptions{Topics: []string{`^w\.due\..+$`, "^own$"}}, func() bool {
+		if !made && title(t, s, "d") != "" {
+			made = true
+			if _, err := kadm.NewClient(d.client).CreateTopic(t.Context(), 2, 1, nil, "w.due.new"); err != nil {
+				t.Fatal(err)
+			}
+			d.write(kgo.TryCommit, say("w.due.new", "e"))
+		}
+		return title(t, s, "a") != "" && title(t, s, "b") != "" && title(t, s, "c") != "" && title(t, s, "e") != ""
+	})
+	for _, key := range all {
+		want := key
+		if len(key) > 1 {
+			want = ""
+		}
+		if got := title(t, s, key); got != want {
+			t.Errorf("%s says %q", key, got)
+		}
+	}
+}
+
+// stubborn is a sink whose ApplyContent a test decides on.
+type stubborn struct {
+	*sink
+	content func(batch []sinks.ContentRecord, next func() error) error
+}
+
+func (s *stubborn) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) error {
+	return s.content(batch, func() error { return s.sink.ApplyContent(ctx, batch) })
+}
+
+// A reader that is stopped in the middle, and a store that fails, lose nothing, whoever keeps
+// the offsets.
+func TestContentsInterrupted(t *testing.T) {
+	for _, groupOffsets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("group=%v", groupOffsets), func(t *testing.T) {
+			const n = 60
+			d, s := newDues(t, "w.due.push"), newSink(t)
+			s.groupOffsets = groupOffsets
+			var keys []string
+			for i := range n {
+				keys = append(keys, fmt.Sprintf("k%d", i))
+				d.write(kgo.TryCommit, d.due("w.due.push", keys[i], "u", `{"title":"t"}`))
+			}
+			happened(t, s, keys...)
+			var tries, went atomic.Int64
+			h := &stubborn{sink: s, content: func(_ []sinks.ContentRecord, next func() error) error {
+				switch tries.Add(1) % 3 {
+				case 0:
+					return sinks.ErrUnavailable
+				case 1: // the rows are there, and nobody hears of it
+					return errors.Join(next(), sinks.ErrUnavailable)
+				}
+				went.Add(1)
+				return next()
+			}}
+			o := sinks.ContentOptions{Topics: []string{`^w\.due\..+$`}, MaxRecords: 7}
+			for i := range 3 {
+				goal := int64(i + 1)
+				d.run(h, o, func() bool { return went.Load() >= goal })
+			}
+			d.run(h, o, func() bool {
+				for _, key := range keys {
+					if title(t, s, key) == "" {
+						return false
+					}
+				}
+				return true
+			})
+		})
+	}
+}

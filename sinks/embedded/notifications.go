@@ -1,0 +1,295 @@
+package embedded
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Notifications (docs/formats/history.md). Table u has keys alone: where a user's
+// notifications stand. Readers look their rows of n and c up. The rows are JSON, as few words
+// come together in one.
+
+// putNotification writes what an event says about a notification, and finds it for its user
+// unless the trigger was erased since.
+func (c *change) putNotification(r *sinks.EventRecord, erasedUS int64) error {
+	k, said, ok := sinks.NotificationOf(&r.Event, c.s.retention())
+	if !ok || !sinks.NotificationUntil(k.CreatedAt, c.s.retention()).After(c.s.opts.Now()) {
+		return nil
+	}
+	key := notificationKey(tableNotifications, k.Tenant, k.ID)
+	if err := c.mergeRow(key, &said); err != nil {
+		return err
+	}
+	switch {
+	case erasedUS != 0:
+		blank := sinks.NotificationErased(erasedUS, k.CreatedAt, c.s.retention())
+		return c.mergeRow(key, &blank)
+	case said.Type.US != 0: // it went out, so user is the one it was for
+		return c.out.Set(userKey(k), beganAt(int64(k.CreatedAt)), nil)
+	}
+	return nil
+}
+
+// eraseNotifications takes the user and the content from a trigger's notifications, as far as
+// earlier batches wrote them, and takes them out of the user's list.
+func (c *change) eraseNotifications(tenant, key string, us int64) error {
+	err := c.notificationsOf(tableNotifications, tenant, key, func(k []byte, id string, v []byte) error {
+		var row sinks.NotificationRow
+		if err := decodeRow(v, &row); err != nil {
+			return err
+		}
+		if row.User.US > us {
+			return nil // of a later life
+		}
+		blank := sinks.NotificationErased(us, row.CreatedAt.V, c.s.retention())
+		err := c.mergeRow(k, &blank)
+		if row.User.V != "" {
+			at := sinks.NotificationKey{Tenant: tenant, User: row.User.V, ID: id, CreatedAt: row.CreatedAt.V}
+			err = errors.Join(err, c.out.Delete(userKey(at), nil))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.notificationsOf(tableContent, tenant, key, func(k []byte, _ string, v []byte) error {
+		var row sinks.ContentRow
+		if err := decodeRow(v, &row); err != nil || row.US > us {
+			return err
+		}
+		return c.out.Delete(k, nil)
+	})
+}
+
+// notificationsOf visits the rows of a trigger's notifications.
+func (c *change) notificationsOf(
+	table byte, tenant, key string, visit func(k []byte, id string, v []byte) error,
+) error {
+	prefix := appendBeginning(appendText([]byte{table}, tenant), key+"@")
+	return c.s.scan(prefix, after(prefix), func(k, v []byte) error {
+		_, id, err := parseNotificationKey(k)
+		if err != nil {
+			return err
+		}
+		if of, _ := topics.TriggerOfNotification(id); of != key { // a key may go on behind an @
+			return nil
+		}
+		return visit(slices.Clone(k), id, v)
+	})
+}
+
+// ApplyContent writes content and how far the topics are as one Pebble batch.
+func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	s.write.Lock()
+	defer s.write.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	out := s.db.NewBatch()
+	defer out.Close()
+	heads := map[sinks.TopicPartition]int64{}
+	for i := range batch {
+		r := &batch[i]
+		heads[r.TopicPartition] = max(heads[r.TopicPartition], r.Offset+1)
+		if err := s.putContent(out, r); err != nil {
+			return fmt.Errorf("apply content: %w", err)
+		}
+	}
+	for p, next := range heads {
+		k := appendInt(appendText([]byte{tableContentProgress}, p.Topic), int64(p.Partition))
+		if err := out.Set(k, binary.AppendVarint(nil, next), nil); err != nil {
+			return fmt.Errorf("apply content: %w", err)
+		}
+	}
+	if err := out.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("apply content: commit: %w", err)
+	}
+	s.pace.Committed(out.Len())
+	return nil
+}
+
+// putContent leaves out what has ended, and what was emitted before its trigger was erased.
+func (s *Store) putContent(out *pebble.Batch, r *sinks.ContentRecord) error {
+	if !r.Has || !r.Until(s.retention()).After(s.opts.Now()) {
+		return nil
+	}
+	var state sinks.StateRow
+	if err := s.get(triggerPrefix(tableState, r.Tenant, r.Trigger), &state); err != nil {
+		return err
+	}
+	if r.US <= state.ErasedUS.V {
+		return nil
+	}
+	return out.Merge(notificationKey(tableContent, r.Tenant, r.ID), encodeRow(&r.ContentRow), nil)
+}
+
+// ContentProgress reads how far the due topics are.
+func (s *Store) ContentProgress(context.Context) (map[sinks.TopicPartition]int64, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	all := map[sinks.TopicPartition]int64{}
+	prefix := []byte{tableContentProgress}
+	err := s.scan(prefix, after(prefix), func(k, v []byte) error {
+		topic, rest, err := takeText(k[1:])
+		if err != nil {
+			return err
+		}
+		partition, _, err := takeInt(rest)
+		next, n := binary.Varint(v)
+		if err == nil && n <= 0 {
+			err = errValue
+		}
+		all[sinks.TopicPartition{Topic: topic, Partition: int32(partition)}] = next
+		return err
+	})
+	return all, wrap("read progress of content", err)
+}
+
+// Notifications reads a user's list in key order, which is the newest first.
+func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
+	page topics.NotificationPage, err error,
+) {
+	if err := s.enter(); err != nil {
+		return page, err
+	}
+	defer s.leave()
+	limit := sinks.PageSize(q.Limit)
+	err = s.walk(s.userRange(&q), false, func(k, _ []byte) error {
+		_, id, err := parseUserKey(k)
+		if err != nil {
+			return err
+		}
+		n, ok, err := s.notification(q.Tenant, id, q.Content)
+		if err != nil || !ok || n.User != q.User {
+			return errors.Join(err, ctx.Err())
+		}
+		if len(page.Items) == limit {
+			page.Next = page.Items[limit-1].Cursor()
+			return errStop
+		}
+		page.Items = append(page.Items, n)
+		return ctx.Err()
+	})
+	return page, wrap("read notifications", err)
+}
+
+func (s *Store) userRange(q *topics.NotificationQuery) [2][]byte {
+	from, to := sinks.NotificationBounds(q, s.opts.Now(), s.retention())
+	prefix := appendText(appendText([]byte{tableByUser}, q.Tenant), q.User)
+	bounds := [2][]byte{appendInt(slices.Clone(prefix), 1-int64(to)), appendInt(slices.Clone(prefix), 1-int64(from))}
+	if !q.After.IsZero() {
+		at := appendText(appendInt(slices.Clone(prefix), -int64(q.After.CreatedAt)), q.After.ID)
+		if behind := append(at, 0); slices.Compare(behind, bounds[0]) > 0 {
+			bounds[0] = behind
+		}
+	}
+	if slices.Compare(bounds[0], bounds[1]) > 0 {
+		bounds[0] = bounds[1]
+	}
+	return bounds
+}
+
+// Notification reads one with its content.
+func (s *Store) Notification(_ context.Context, tenant, id string) (n topics.Notification, ok bool, err error) {
+	if err := s.enter(); err != nil {
+		return n, false, err
+	}
+	defer s.leave()
+	n, ok, err = s.notification(tenant, id, true)
+	return n, ok, wrap("read notification", err)
+}
+
+func (s *Store) notification(tenant, id string, content bool) (n topics.Notification, ok bool, err error) {
+	now := s.opts.Now()
+	var row sinks.NotificationRow
+	if err := s.get(notificationKey(tableNotifications, tenant, id), &row); err != nil {
+		return n, false, err
+	}
+	if n, ok = row.At(now, tenant, id); !ok || !content {
+		return n, ok, nil
+	}
+	var said sinks.ContentRow
+	err = s.get(notificationKey(tableContent, tenant, id), &said)
+	n.Content = said.At(now, s.retention())
+	return n, true, err
+}
+
+// dropNotifications removes what readers do not see any more.
+func (s *Store) dropNotifications() error {
+	now := s.opts.Now()
+	all := func(table byte, live func(v []byte) (bool, error)) error {
+		return s.dropRows([]byte{table}, after([]byte{table}), live)
+	}
+	return errors.Join(
+		all(tableByUser, s.liveSince),
+		all(tableNotifications, func(v []byte) (bool, error) {
+			var row sinks.NotificationRow
+			err := decodeRow(v, &row)
+			return row.CreatedAt.Live(now.Unix()), err
+		}),
+		all(tableContent, func(v []byte) (bool, error) {
+			var row sinks.ContentRow
+			err := decodeRow(v, &row)
+			return row.At(now, s.retention()) != nil, err
+		}),
+	)
+}
+
+func (s *Store) notificationDigest(k, v []byte) (sinks.Row, bool, error) {
+	tenant, id, err := parseNotificationKey(k)
+	if err != nil {
+		return sinks.Row{}, false, err
+	}
+	var row sinks.NotificationRow
+	if err := decodeRow(v, &row); err != nil {
+		return sinks.Row{}, false, err
+	}
+	n, ok := row.At(s.opts.Now(), tenant, id)
+	return sinks.NotificationDigest(&n, row.LastUS(), s.retention()), ok, nil
+}
+
+func notificationKey(table byte, tenant, id string) []byte {
+	b := append(make([]byte, 0, len(tenant)+len(id)+8), table)
+	return appendText(appendText(b, tenant), id)
+}
+
+func parseNotificationKey(k []byte) (tenant, id string, err error) { return parseStateKey(k) }
+
+func userKey(k sinks.NotificationKey) []byte {
+	b := append(make([]byte, 0, len(k.Tenant)+len(k.User)+len(k.ID)+24), tableByUser)
+	b = appendInt(appendText(appendText(b, k.Tenant), k.User), -int64(k.CreatedAt))
+	return appendText(b, k.ID)
+}
+
+func parseUserKey(k []byte) (created trigger.Instant, id string, err error) {
+	k = k[1:]
+	for range 2 {
+		if _, k, err = takeText(k); err != nil {
+			return 0, "", err
+		}
+	}
+	ms, k, err := takeInt(k)
+	if err != nil {
+		return 0, "", err
+	}
+	id, k, err = takeText(k)
+	if err == nil && len(k) != 0 {
+		err = errKey
+	}
+	return trigger.Instant(-ms), id, err
+}
