@@ -310,7 +310,7 @@ func (s *Store) letter(at topics.LetterCursor) (l topics.Letter, ok bool, err er
 	return l, err == nil, errors.Join(err, closer.Close())
 }
 
-// endsOf notes what became of letters. Their places are sought in key order by one iterator:
+// endsOf notes what became of letters. Their ranges are read in key order by one iterator:
 // an iterator for each was an eighth of the CPU of a redrive.
 func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{
@@ -320,31 +320,31 @@ func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
-	places := make([]endPlace, 0, 2*len(rows))
+	ranges := make([]endRange, 0, 2*len(rows))
 	for _, l := range rows {
-		places = append(places, endPlaceOf(l, ""), endPlaceOf(l, l.DueID)) // of the trigger, and of the occurrence
+		ranges = append(ranges, endRangeOf(l, ""), endRangeOf(l, l.DueID)) // of the trigger, and of the occurrence
 	}
-	slices.SortStableFunc(places, func(a, b endPlace) int { return bytes.Compare(a.prefix, b.prefix) })
-	for i := range places {
-		if err := errors.Join(places[i].note(it), ctx.Err()); err != nil {
+	slices.SortStableFunc(ranges, func(a, b endRange) int { return bytes.Compare(a.prefix, b.prefix) })
+	for i := range ranges {
+		if err := errors.Join(ranges[i].note(it), ctx.Err()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// endPlace is where stands what events have said of a letter under one ce_id.
-type endPlace struct {
+// endRange is where stands what events have said of a letter under one ce_id.
+type endRange struct {
 	letter *topics.Letter
 	id     string
 	prefix []byte
 }
 
-func endPlaceOf(l *topics.Letter, id string) endPlace {
-	return endPlace{l, id, appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), id)}
+func endRangeOf(l *topics.Letter, id string) endRange {
+	return endRange{l, id, appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), id)}
 }
 
-func (p *endPlace) note(it *pebble.Iterator) error {
+func (p *endRange) note(it *pebble.Iterator) error {
 	for ok := it.SeekGE(p.prefix); ok && bytes.HasPrefix(it.Key(), p.prefix); ok = it.Next() {
 		end, err := takeEnd(p.id, it.Key()[len(p.prefix):])
 		if err != nil {
