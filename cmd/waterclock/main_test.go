@@ -205,12 +205,6 @@ func TestUsage(t *testing.T) {
 			"no_occurrences",
 		},
 		{
-			"ack over HTTP",
-			[]string{"ack", "k", "--url", "http://127.0.0.1:1"},
-			"works over Kafka alone: name the brokers with --brokers",
-		},
-		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
-		{
 			"roles of dev",
 			[]string{"dev", "--roles", "engine"},
 			"dev runs every role in one process: --roles is for waterclock serve",
