@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -116,40 +115,11 @@ func judge(a Answer, now time.Time) (r worker.Result, failed bool) {
 	return worker.Retry(0).WithCode(CodeBadStatus), true
 }
 
-// retryAfter is what header Retry-After asks for, at most 24 h: seconds, or a
-// date, which counts from the answer's own Date, so that the receiver's clock
-// does not matter. 0 is the profile: there is none, it is in the past, or it
-// makes no sense.
+// retryAfter is what header Retry-After asks for, at most 24 h. 0 is the profile: there is
+// none, it is in the past, or it makes no sense.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	if text == "" {
-		return 0
-	}
-	if allDigits(text) {
-		seconds, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
-			return maxRetryAfter // more digits than a number has
-		}
-		return time.Duration(seconds) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	// Sub stops at the largest duration there is.
-	return min(max(at.Sub(now), 0), maxRetryAfter)
-}
-
-func allDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return true
+	after, _ := egress.RetryAfter(h, now, maxRetryAfter)
+	return after
 }
 
 // codeOf names what went wrong with a request.

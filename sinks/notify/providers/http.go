@@ -24,7 +24,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -245,22 +244,14 @@ func codeOf(err error) string {
 	return cmp.Or(code, CodeConnection)
 }
 
-// retryAfter is what header Retry-After asks for, seconds or a date, at most 24 h. A date
-// counts from the answer's own Date, so that the server's clock does not matter. def
-// is for where there is none, or none that makes sense.
+// retryAfter is what header Retry-After asks for, from 1 s to 24 h. def is for where there is
+// none, or none that makes sense.
 func retryAfter(h http.Header, now time.Time, def time.Duration) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(text, 10, 63); err == nil {
-		return max(min(time.Duration(min(seconds, uint64(maxWait/time.Second)))*time.Second, maxWait), time.Second)
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
+	after, ok := egress.RetryAfter(h, now, maxWait)
+	if !ok {
 		return def
 	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(at.Sub(now), time.Second), maxWait)
+	return max(after, time.Second)
 }
 
 // maxDetail is as much of a provider's words as goes into a receipt, and minHidden the
