@@ -102,9 +102,11 @@ func (a *app) printReminders(r *loadtest.RemindersResult, asJSON bool) error {
 	}
 	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
 	return a.out.record(r, [][2]string{
-		row("broker", "%s", r.Broker), row("reminders", "%d at %d/s, %d B of text", r.Reminders, r.Rate, r.Payload),
+		row("broker", "%s", r.Broker),
+		row("reminders", "%d at %d/s, %d B of text", r.Reminders, r.Rate, r.Payload),
 		row("late p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
-		row("within 2 s / 30 s", "%d / %d", r.Within2S, r.Within30S), row("lost/doubled", "%d / %d", r.Lost, r.Doubled),
+		row("within 2 s / 30 s", "%d / %d", r.Within2S, r.Within30S),
+		row("lost/doubled", "%d / %d", r.Lost, r.Doubled),
 		row("CPU", "%.1f s", r.CPUSeconds), row("peak RSS", "%d MB", r.RSSBytes>>20),
 	})
 }
@@ -119,7 +121,7 @@ priority low, due at one instant, is sent to the same channel. Lateness is from
 the due time until the provider's server has taken the push: engine, worker with
 preferences, and a server that speaks as APNs does, in this process. The broker is
 embedded, or --brokers with topics of its own.`,
-		Example: "  waterclock bench campaign --low 20000 --for 5s\n  waterclock bench campaign --low 300000 --for 1m --json",
+		Example: "  waterclock bench campaign --low 20000\n  waterclock bench campaign --low 300000 --for 1m --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(within("low", o.Low, 1, loadtest.MaxTriggers), within("rate", o.Rate, 1, 100_000),
@@ -155,7 +157,8 @@ func (a *app) printCampaign(r *loadtest.CampaignResult, asJSON bool) error {
 		return row(k, "%.1f / %.1f / %.1f ms", l.P50, l.P99, l.Max)
 	}
 	return a.out.record(r, [][2]string{
-		row("broker", "%s", r.Broker), row("campaign", "%d low, %d B of text, out after %.1f s", r.Low, r.Payload, r.LowOutS),
+		row("broker", "%s", r.Broker),
+		row("campaign", "%d low, %d B of text, out after %.1f s", r.Low, r.Payload, r.LowOutS),
 		row("high", "%d/s for %.0f s; %d low were left then", r.Rate, r.ForS, r.Left),
 		late("high p50/p99/max alone", r.Alone), late("beside the campaign", r.Beside),
 		row("added to p99", "%.1f ms", r.AddedP99), row("lost/doubled", "%d / %d", r.Lost, r.Doubled),

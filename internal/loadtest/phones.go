@@ -75,7 +75,8 @@ func startPhones(took func(key string, at time.Time)) (*phones, error) {
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(p.take), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS13,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+			MinVersion:   tls.VersionTLS13,
 		},
 	}
 	go func() { _ = p.server.ServeTLS(ln, "", "") }() // until it is closed
@@ -102,8 +103,8 @@ func (p *phones) apns() (*providers.APNs, error) {
 		return nil, err
 	}
 	return providers.NewAPNs(providers.APNsOptions{
-		HTTP: providers.HTTP{URL: p.url, Roots: p.roots}, KeyID: "ABC123DEFG", TeamID: "DEF123GHIJ", Topic: "com.example.app",
-		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
+		HTTP: providers.HTTP{URL: p.url, Roots: p.roots}, KeyID: "ABC123DEFG", TeamID: "DEF123GHIJ",
+		Topic: "com.example.app", Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}),
 	})
 }
 

@@ -17,7 +17,7 @@ type step struct {
 	after   time.Duration // 0 in the first
 }
 
-// story is what happens to one trigger. Moments are by the workers' clock; 0 is never.
+// story is what happens to one trigger. 0 is never.
 type story struct {
 	key, user, kind string // kind is tags.type
 	high            bool
@@ -34,7 +34,8 @@ type wish struct {
 	optedOut  []string
 	unwanted  map[string][]string // by type: on which channels; none is all
 	quiet     *quietHours
-	addresses []string // channels
+	addresses []string      // channels
+	ahead     time.Duration // of the clock that decides
 }
 
 // quietHours are wall times in a zone, in minutes after midnight.
@@ -125,6 +126,8 @@ func (w wish) quietUntil(channel string, at time.Time) time.Time {
 	if q == nil || len(q.channels) > 0 && !slices.Contains(q.channels, channel) {
 		return at
 	}
+	here := at
+	at = at.Add(w.ahead)
 	y, m, d := at.In(q.zone).Date()
 	for day := -2; day <= 1; day++ {
 		midnight := time.Date(y, m, d+day, 0, 0, 0, 0, time.UTC) // as a wall time
@@ -137,10 +140,10 @@ func (w wish) quietUntil(channel string, at time.Time) time.Time {
 		}
 		from, end := q.first(midnight, q.from), q.first(midnight, to)
 		if !at.Before(from) && at.Before(end) {
-			return w.quietUntil(channel, end)
+			return w.quietUntil(channel, end.Add(-w.ahead))
 		}
 	}
-	return at
+	return here
 }
 
 // first is when the clocks of a zone first show a wall time. One that they leave out is as

@@ -284,7 +284,8 @@ func providersStory(t *testing.T, w *world, phones *phoneWorld) {
 	} {
 		prefer(user, `{"push":[{"provider":"`+c.provider+`","token":"`+c.token+`"}]}`)
 		register("dead-"+user, user, `"channel":"push"`)
-		if e := event("dead-"+user, trigger.DeliveryFailed); e.Reason != c.reason || strings.Contains(e.Detail, c.token) {
+		e := event("dead-"+user, trigger.DeliveryFailed)
+		if e.Reason != c.reason || strings.Contains(e.Detail, c.token) {
 			t.Errorf("%s: %s %s (%s), want %s", user, e.Type, e.Reason, e.Detail, c.reason)
 		}
 		if a := w.call(t, http.MethodGet, "/v1/preferences/"+user, ""); strings.Contains(a.text, c.token) {
