@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -73,10 +74,19 @@ func (s *Server) withPreferences(ctx context.Context, tenant string, call func()
 	return call()
 }
 
+// unreadable says that the store answers, and that what it keeps of the user does not parse.
+func unreadable(err error) bool {
+	_, is := errors.AsType[*preferences.UnreadableError](err)
+	return is
+}
+
 // preferencesWithin bounds how long a request waits for its turn and for the store.
 const preferencesWithin = 5 * time.Second
 
 func preferencesAway(err error) error {
+	if unreadable(err) {
+		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
+	}
 	return problem.Unavailable(err, "the preference store does not answer; repeating it is safe")
 }
 

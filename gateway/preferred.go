@@ -33,6 +33,10 @@ func (s *Server) preferred(r *request, fs fields) ([]trigger.Header, error) {
 		return nil, nil // the check of the command says what is wrong
 	}
 	name, err := s.firstPreferred(r, u)
+	if unreadable(err) {
+		return nil, problem.Unavailable(err, "the user's preferences do not parse, and a register with user_id and "+
+			"without channel goes to the first of their preferred_channels: name the channel, or PUT preferences")
+	}
 	if err != nil {
 		return nil, problem.Unavailable(err, "the preference store does not answer, and a register with user_id and "+
 			"without channel goes to the first of the user's preferred_channels: name the channel, or repeat it later")
@@ -59,6 +63,9 @@ func (s *Server) firstPreferred(r *request, u preferences.User) (string, error) 
 		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
 		return err
 	})
+	if unreadable(err) {
+		return "", err // it says nothing of other lines' users
+	}
 	if err != nil {
 		r.prefersAway = err
 		return "", err

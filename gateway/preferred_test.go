@@ -101,3 +101,27 @@ func TestPreferredAway(t *testing.T) {
 		t.Errorf("the store was asked %d times: %s", store.n, a.body)
 	}
 }
+
+// What is kept of a user does not parse: that user's register is refused with what to do,
+// and the other lines of a batch go on. PUT mends it.
+func TestPreferredUnreadable(t *testing.T) {
+	store := testStore(t)
+	poison := &preferences.Preferences{Quiet: &preferences.Quiet{From: 5000, To: 5001}}
+	if err := store.Put(t.Context(), preferences.User{Tenant: "default", ID: "ada"}, poison); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(o *Options) { o.Preferences = store })
+	a := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		`{"delay":"1h","user_id":"ada"}`+"\n"+`{"delay":"1h","user_id":"bob"}`+"\n")
+	if strings.Count(a.body, `"status":503`) != 1 || strings.Count(a.body, `"status":201`) != 1 ||
+		!strings.Contains(a.body, "do not parse") {
+		t.Error(a.body)
+	}
+	a = w.must(http.StatusServiceUnavailable, "GET", "/v1/preferences/ada", "")
+	if d := a.get(t, "detail"); !strings.Contains(d, "PUT") {
+		t.Error(a.body)
+	}
+	w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"preferred_channels":["push"]}`)
+	w.must(http.StatusOK, "GET", "/v1/preferences/ada", "")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/k", `{"delay":"1h","user_id":"ada"}`)
+}

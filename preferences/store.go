@@ -3,6 +3,8 @@ package preferences
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -38,7 +40,8 @@ type Store interface {
 
 	// Get reads the preferences of users, in their order and in one request. That of
 	// a user who is not known is the zero value; none is nil. They may be shared:
-	// nobody changes them.
+	// nobody changes them. Users whose documents do not parse are nil, and the error is an
+	// *UnreadableError about them alone: what the others have is right.
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
 	// Put replaces a user's preferences. A zone that differs from the last one, and is
 	// not "", is written as that user's move in the same transaction; "" ends a move.
@@ -76,6 +79,37 @@ type Editor interface {
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
 	// be called more than once. A user without preferences has the zero value.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
+}
+
+// UnreadableError says that documents are kept that are none, as after a change by hand. A Put
+// replaces one.
+type UnreadableError struct {
+	Users []User
+	Err   error // of the first
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("the preferences of %d users do not parse, of %s among them: %v", len(e.Users),
+		strconv.Quote(e.Users[0].ID), e.Err)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// Add adds a user to an error, which may be nil.
+func (e *UnreadableError) Add(u User, err error) *UnreadableError {
+	if e == nil {
+		e = &UnreadableError{Err: err}
+	}
+	e.Users = append(e.Users, u)
+	return e
+}
+
+// OrNil is e as an error; nil where e is.
+func (e *UnreadableError) OrNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // ErrAway says that a store does not answer. Errors of stores wrap it unless the

@@ -53,7 +53,8 @@ second later, so that registers and fires run side by side.`,
 	f.BoolVar(&asJSON, "json", false, "print JSON, as -o json")
 	f.StringVar(&o.Profile, "cpuprofile", "", "write a CPU profile to `file`")
 	f.BoolVar(&o.Sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
-	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a))
+	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a), newBenchNotify(a),
+		newBenchReminders(a), newBenchCampaign(a))
 	return cmd
 }
 

@@ -13,6 +13,10 @@
 //	webhook.go    the webhook worker in another process: callbacks/s and what they cost
 //	breaker.go    others' calls while very many due events wait behind an open breaker
 //	redrive.go    very many dead letters tried again
+//	phones.go     an engine and the push worker in this process, and servers that take pushes and mails
+//	campaign.go   how late priority high is beside a campaign of priority low
+//	reminders.go  from the due time until the provider has the push
+//	notify.go     what the providers send alone
 //	child.go      a process of this program, and what it uses
 //	tools.go      payloads, clients, quantiles, CPU and memory
 package loadtest

@@ -162,12 +162,16 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 	}
 	defer leave()
 	out := make([]*preferences.Preferences, len(users))
+	var broken *preferences.UnreadableError
 	for i, u := range users {
-		if out[i], err = s.preferences(u); err != nil {
+		out[i], err = s.preferences(u)
+		if one, is := errors.AsType[*preferences.UnreadableError](err); is {
+			broken = broken.Add(u, one.Err)
+		} else if err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return out, broken.OrNil()
 }
 
 // preferences are a user's; the zero value of one who has none.
@@ -181,7 +185,7 @@ func (s *Store) preferences(u preferences.User) (*preferences.Preferences, error
 	}
 	p, err := preferences.Parse(v)
 	if err != nil {
-		return nil, fmt.Errorf("user %s: %w", strconv.Quote(u.ID), err)
+		return nil, (*preferences.UnreadableError)(nil).Add(u, err)
 	}
 	return p, nil
 }
@@ -193,7 +197,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return err
 	}
 	defer leave()
-	old, err := s.preferences(u)
+	zone, err := s.zoneOf(u)
 	if err != nil {
 		return err
 	}
@@ -201,7 +205,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	defer b.Close()
 	_ = b.Set([]byte(userKey('p', u)), p.Encode(), nil) // a batch fails at its commit
 	seq := s.seq
-	if p.Zone != old.Zone {
+	if p.Zone != zone {
 		if seq, err = s.putMove(b, u, p.Zone); err != nil {
 			return err
 		}
@@ -211,6 +215,19 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	}
 	s.seq = seq
 	return nil
+}
+
+// zoneOf is a user's zone. That of a document that does not parse is none: the zone of the
+// next one is a move, which changes nothing where it is the old one.
+func (s *Store) zoneOf(u preferences.User) (string, error) {
+	p, err := s.preferences(u)
+	if _, broken := errors.AsType[*preferences.UnreadableError](err); broken {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return p.Zone, nil
 }
 
 // putMove adds to a batch what a new zone means: a move in the place of the last.

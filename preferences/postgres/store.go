@@ -126,40 +126,50 @@ JOIN waterclock_preferences p ON p.tenant = u.tenant AND p.user_id = u.user_id`
 
 // Get reads the preferences of users by one query.
 func (s *Store) Get(ctx context.Context, users []preferences.User) (out []*preferences.Preferences, err error) {
+	var broken *preferences.UnreadableError
 	err = s.do(ctx, func(ctx context.Context) error {
-		out, err = s.get(ctx, users)
+		out, broken, err = s.get(ctx, users)
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, broken.OrNil()
 }
 
-func (s *Store) get(ctx context.Context, users []preferences.User) ([]*preferences.Preferences, error) {
+func (s *Store) get(ctx context.Context, users []preferences.User) (
+	[]*preferences.Preferences, *preferences.UnreadableError, error,
+) {
 	tenants, ids := make([]string, len(users)), make([]string, len(users))
 	for i, u := range users {
 		tenants[i], ids[i] = u.Tenant, u.ID
 	}
 	rows, err := s.pool.Query(ctx, getMany, tenants, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer rows.Close()
-	out := make([]*preferences.Preferences, len(users))
+	out, known := make([]*preferences.Preferences, len(users)), make([]bool, len(users))
+	var broken *preferences.UnreadableError
 	for rows.Next() {
 		var row int64
 		var document []byte
 		if err := rows.Scan(&row, &document); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if out[row-1], err = preferences.Parse(document); err != nil {
-			return nil, err
+		known[row-1] = true
+		if p, err := preferences.Parse(document); err == nil {
+			out[row-1] = p
+		} else {
+			broken = broken.Add(users[row-1], err)
 		}
 	}
 	for i := range out {
-		if out[i] == nil {
+		if !known[i] {
 			out[i] = &preferences.Preferences{}
 		}
 	}
-	return out, rows.Err()
+	return out, broken, rows.Err()
 }
 
 // The statements of Put. Whoever writes the same user waits at the second, and the third

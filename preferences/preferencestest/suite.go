@@ -28,6 +28,7 @@ func Run(t *testing.T, open Open) {
 		{"unknown users have defaults", testUnknown},
 		{"put replaces, for one user of one tenant", testReplace},
 		{"many at once keep their order", testMany},
+		{"one that does not parse holds up nobody", testUnreadable},
 		{"a new zone is a move, once", testMoves},
 		{"the oldest move comes first", testOldest},
 		{"a newer zone takes the move's place", testNewer},
@@ -142,6 +143,33 @@ func testUnknown(t *testing.T, s preferences.Store, _ func() preferences.Store) 
 	if got, err := s.Get(t.Context(), nil); len(got) != 0 || err != nil {
 		t.Fatalf("nobody: %v, %v", got, err)
 	}
+	none(t, s)
+}
+
+// A document that no Put of a gateway writes: quiet hours from 83:20. Only its user is
+// affected, and a Put mends it.
+func testUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	put(t, s, ada, &preferences.Preferences{Locale: "de", Quiet: &preferences.Quiet{From: 5000, To: 5001}})
+	put(t, s, bob, in("Asia/Tokyo"))
+	eve := preferences.User{Tenant: "default", ID: "eve"}
+	got, err := s.Get(t.Context(), []preferences.User{bob, ada, eve, bob})
+	e, is := errors.AsType[*preferences.UnreadableError](err)
+	if !is || errors.Is(err, preferences.ErrAway) || len(e.Users) != 1 || e.Users[0] != ada {
+		t.Fatalf("the error is %v", err)
+	}
+	if len(got) != 4 || got[1] != nil || got[2] == nil || got[0].Zone != "Asia/Tokyo" || got[3].Zone != "Asia/Tokyo" {
+		t.Fatalf("it has %v", got)
+	}
+	if _, err := s.Edit(t.Context(), ada, func(p *preferences.Preferences) (*preferences.Preferences, bool) {
+		t.Errorf("what does not parse is changed: %+v", p)
+		return p, false
+	}); err == nil {
+		t.Error("what does not parse was changed")
+	}
+	put(t, s, ada, in("Asia/Tokyo"))
+	wantThat(t, s, ada, in("Asia/Tokyo"))
+	claimed(t, s, bob, "Asia/Tokyo")
+	claimed(t, s, ada, "Asia/Tokyo")
 	none(t, s)
 }
 

@@ -81,6 +81,8 @@ type Gate struct {
 	mu     sync.Mutex
 	closed time.Time // until then the store is not asked
 	away   bool      // the last call failed; said in the log once
+
+	complained time.Time // when the log last said that preferences do not parse
 }
 
 // New makes a gate.
@@ -89,7 +91,7 @@ func New(o Options) *Gate { return &Gate{opts: o.withDefaults()} }
 // Verdict is what users allow of one due event.
 type Verdict struct {
 	// Preferences are the user's. They are nil if the event has no user, if nobody keeps
-	// them, or if they could not be read.
+	// them, or if they could not be read or do not parse.
 	Preferences *preferences.Preferences
 	// Answer is the result of an event that does not go out; nil: send it.
 	Answer *worker.Result
@@ -151,19 +153,25 @@ func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 	}
 	err := g.ask(ctx, func(ctx context.Context) error {
 		all, err := g.opts.Store.Get(ctx, users)
-		if err != nil {
+		broken, some := errors.AsType[*preferences.UnreadableError](err)
+		if err != nil && !some {
 			return err
 		}
 		now, zones := g.opts.Now(), g.opts.Zones()
 		for i, e := range asked {
+			if all[i] == nil {
+				b.verdicts[e] = unread(e, "the user's preferences do not parse: PUT replaces them")
+				continue
+			}
 			b.verdicts[e] = g.decide(e, all[i], now, zones)
 		}
+		g.complain(broken)
 		return g.claim(ctx, b, asked, now)
 	})
 	if err != nil {
 		b.away = true
 		for _, e := range asked {
-			b.verdicts[e] = unread(e)
+			b.verdicts[e] = unread(e, "the preference store does not answer")
 		}
 	}
 	return b
@@ -194,14 +202,31 @@ func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.T
 // typeOf is the notification type; "" if there is none.
 func typeOf(e *worker.DueEvent) string { return e.Tags()["type"] }
 
-// unread is the verdict where the store does not answer.
-func unread(e *worker.DueEvent) Verdict {
+// unread is the verdict where nobody knows what the user wants.
+func unread(e *worker.DueEvent, why string) Verdict {
 	if e.High {
 		return Verdict{Code: CodeUnread}
 	}
-	r := worker.Postpone(awayFor, CodeAway).WithDetail("not sent: the preference store does not answer")
+	r := worker.Postpone(awayFor, CodeAway).WithDetail("not sent: " + why)
 	return Verdict{Answer: &r}
 }
+
+// complain says in the log that somebody's preferences do not parse, once in a while.
+func (g *Gate) complain(broken *preferences.UnreadableError) {
+	if broken == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if now := g.opts.Now(); now.Sub(g.complained) >= complainEvery {
+		g.complained = now
+		g.opts.Logger.Error("preferences do not parse: high goes out unread, what else is due waits for a PUT of them",
+			"channel", g.opts.Channel, "error", broken)
+	}
+}
+
+// complainEvery bounds the lines of complain.
+const complainEvery = time.Minute
 
 // errResting is why the store was not asked.
 var errResting = errors.New("it did not answer a moment ago")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -221,6 +222,30 @@ func TestNextEvent(t *testing.T) {
 	if got := words(w.gate.Of(ctx, e)); got != "suppressed opted_out" {
 		t.Errorf("a second later: %s", got)
 	}
+}
+
+// Preferences that do not parse hold up their own user alone: high is sent unread, and the
+// rest comes back until a PUT has mended them. Nobody takes the store for away.
+func TestUnreadable(t *testing.T) {
+	w := newWorld(t)
+	u := preferences.User{Tenant: "default", ID: "poison"}
+	bad := &preferences.Preferences{Quiet: &preferences.Quiet{From: 5000, To: 5001}}
+	if err := w.store.Put(t.Context(), u, bad); err != nil {
+		t.Fatal(err)
+	}
+	w.put("out", `{"opted_out_channels":["push"]}`)
+	poison, out, other := workertest.User("poison"), workertest.User("out"), workertest.User("x")
+	for range 3 {
+		got := w.verdicts(event(other), event(poison), event(out), event(poison, workertest.High()))
+		want := []string{
+			"send", "postponed preferences_away 30s", "suppressed opted_out", "send preferences_unread",
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	}
+	w.put("poison", `{"opted_out_channels":["push"]}`)
+	w.want("suppressed opted_out", event(poison))
 }
 
 // Quiet hours end at the same wall time, whatever the clocks do in the night. The event

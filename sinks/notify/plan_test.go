@@ -230,15 +230,48 @@ func TestPauses(t *testing.T) {
 		{"smtp", 0, 0},
 		{"apns", 2 * time.Hour, 0},
 	} {
-		if got := p.left(c.provider, "acme", at.Add(c.after)); got != c.want {
+		if got := p.left(c.provider, "acme", "a", at.Add(c.after)); got != c.want {
 			t.Errorf("%s after %v: %v, want %v", c.provider, c.after, got, c.want)
 		}
 	}
-	if got := p.left("apns", "globex", at); got != 0 {
+	if got := p.left("apns", "globex", "a", at); got != 0 {
 		t.Errorf("another tenant waits for %v", got)
 	}
 	p.pause("smtp", "globex", at.Add(3*time.Hour), time.Second)
 	if len(p.until) != 1 {
 		t.Errorf("what is over is kept: %v", p.until)
+	}
+}
+
+// A throttle that may be about one address holds up that address. That of three at once holds
+// up all.
+func TestPausesOfAddresses(t *testing.T) {
+	var p pauses
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	want := func(address string, after, want time.Duration) {
+		t.Helper()
+		if got := p.left("fcm", "acme", address, at.Add(after)); got != want {
+			t.Errorf("%s after %v: %v, want %v", address, after, got, want)
+		}
+	}
+	for range 5 {
+		p.pauseAddress("fcm", "acme", "flooded", at, time.Minute)
+	}
+	p.pauseAddress("fcm", "acme", "too", at, time.Second)
+	p.pauseAddress("fcm", "globex", "phone", at, time.Minute)
+	want("flooded", 0, time.Minute)
+	want("phone", 0, 0)
+	p.pauseAddress("fcm", "acme", "later", at.Add(time.Second), time.Minute) // that of "too" is over
+	want("phone", time.Second, 0)
+	want("later", time.Second, time.Minute)
+	p.pauseAddress("fcm", "acme", "third", at.Add(2*time.Second), 2*time.Minute)
+	want("phone", 2*time.Second, 2*time.Minute)
+	want("phone", 2*time.Minute+2*time.Second, 0)
+	if len(p.few[pauseKey{"fcm", "acme"}]) != 0 {
+		t.Errorf("kept: %v", p.few)
+	}
+	p.pause("apns", "acme", at.Add(3*time.Hour), time.Second)
+	if len(p.few) != 0 || len(p.until) != 1 {
+		t.Errorf("what is over is kept: %v %v", p.few, p.until)
 	}
 }

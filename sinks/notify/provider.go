@@ -32,7 +32,8 @@ type Message struct {
 	// Data are the pairs that a push hands to the app: ack_url, notification_id,
 	// expires_at, and what the payload's data has.
 	Data map[string]string
-	// AckURL is the link by which the receiver acknowledges; "" has none.
+	// AckURL is the link by which the receiver acknowledges, to be shown where the text does
+	// not have it; "" has none.
 	AckURL string
 	// UnsubscribeURL is for List-Unsubscribe (RFC 8058); "" has none. Mails only.
 	UnsubscribeURL string
@@ -56,6 +57,10 @@ type Answer struct {
 	// Throttled says that the provider wants fewer messages, whoever they are for.
 	// Result is then worker.Postpone. The tenant's other messages wait, too.
 	Throttled bool
+	// MayBeAddress goes with Throttled: the provider does not say whether it is this address
+	// that gets too much, or everything. Then other addresses go on, until more of them meet
+	// the same.
+	MayBeAddress bool
 }
 
 // Provider sends messages of one channel. It is safe for concurrent use and sends a

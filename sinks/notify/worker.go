@@ -197,7 +197,7 @@ func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
 		if t.provider == nil {
 			continue
 		}
-		left := w.pauses.left(t.provider.Name(), tenant, w.opts.Now())
+		left := w.pauses.left(t.provider.Name(), tenant, t.address.Value, w.opts.Now())
 		if left == 0 {
 			return worker.Result{}, false
 		}
@@ -214,6 +214,10 @@ func (w *Worker) whilePaused(left time.Duration) worker.Result {
 }
 
 // message renders an event. failure is why that cannot be.
+//
+// A text without a template ends with the link to acknowledge from the second step of an
+// escalation on. Of the first step nobody here knows whether another follows, and a link that
+// stops nothing makes an SMS longer. Data of a push have it always, and templates may.
 func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
 	failure *worker.Result,
 ) {
@@ -243,9 +247,12 @@ func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Prefe
 		}
 	}
 	m = compose(w.opts.Channel, e, p, t, locale)
-	m.AckURL, m.UnsubscribeURL = ack, unsubscribe
+	m.UnsubscribeURL = unsubscribe
 	if ack != "" && w.opts.Channel == "push" {
 		m.Data["ack_url"] = ack
+	}
+	if w.opts.Channel == "push" || e.Step > 0 {
+		m.AckURL = ack
 	}
 	return m, nil
 }
@@ -286,12 +293,15 @@ func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t ta
 				or(t.address.Provider, w.opts.Channel)))
 	}
 	name := t.provider.Name()
-	if left := w.pauses.left(name, e.Tenant, w.opts.Now()); left > 0 {
+	if left := w.pauses.left(name, e.Tenant, t.address.Value, w.opts.Now()); left > 0 {
 		return w.whilePaused(left)
 	}
 	m.Address = t.address.Value
 	a := t.provider.Send(ctx, &m)
-	if a.Throttled {
+	switch {
+	case a.Throttled && a.MayBeAddress:
+		w.pauses.pauseAddress(name, e.Tenant, t.address.Value, w.opts.Now(), a.Result.RetryAfter)
+	case a.Throttled:
 		w.pauses.pause(name, e.Tenant, w.opts.Now(), a.Result.RetryAfter)
 	}
 	if a.DeadAddress {

@@ -188,6 +188,31 @@ func TestThrottledByOneTenant(t *testing.T) {
 	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
 }
 
+// One phone over its quota keeps no other phone's messages back, also where all are of one
+// tenant, as without log-in. Where it is the provider, that shows after three.
+func TestThrottledAddress(t *testing.T) {
+	quota := notify.Answer{
+		Result: worker.Postpone(time.Minute, "QUOTA_EXCEEDED"), Throttled: true, MayBeAddress: true,
+	}
+	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{"flooded": quota, "f2": quota, "f3": quota}}
+	x := newWorld(t, "push", []notify.Provider{fcm})
+	for range 4 {
+		r := x.handle(`{"body":"x","to":"flooded"}`)
+		if r.Outcome != worker.OutcomePostponed || r.RetryAfter != time.Minute {
+			t.Errorf("%+v", r)
+		}
+		x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
+	}
+	if got := fcm.sent(); !slices.Equal(got, []string{"flooded", "phone", "phone", "phone", "phone"}) {
+		t.Errorf("sent to %v while one pauses", got)
+	}
+	x.want(x.handle(`{"body":"x","to":"f2"}`), worker.OutcomePostponed, "QUOTA_EXCEEDED")
+	x.want(x.handle(`{"body":"x","to":"f3"}`), worker.OutcomePostponed, "QUOTA_EXCEEDED")
+	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomePostponed, notify.CodePaused)
+	x.now = x.now.Add(time.Minute)
+	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
+}
+
 // A tenant whose messages hang leaves room for others.
 func TestHangingTenant(t *testing.T) {
 	hang, held := make(chan struct{}), make(chan struct{}, 100)
@@ -334,10 +359,15 @@ func TestTemplates(t *testing.T) {
 		if got := m.Title + "|" + m.Body + "|" + m.Locale; got != want[i] {
 			t.Errorf("got %q, want %q", got, want[i])
 		}
-		if m.AckURL == "" || m.UnsubscribeURL != "https://wc.example/u" {
+		if m.AckURL != "" || m.UnsubscribeURL != "https://wc.example/u" {
 			t.Errorf("links: %+v", m)
 		}
 	}
+	x.handle(`{"template_id":"of-payload","title":"Mine","body":"b"}`, workertest.Step(1))
+	if last := smtp.got[len(smtp.got)-1]; last.AckURL != "https://wc.example/a/acme/pills" {
+		t.Errorf("the second step of an escalation shows the link %q", last.AckURL)
+	}
+	smtp.got = smtp.got[:len(want)]
 	r := x.handle(`{"template_id":"pills"}`)
 	x.want(r, worker.OutcomeFailed, notify.CodeTemplate)
 	if !strings.HasPrefix(r.Detail, "pills.de.tmpl:1:") {

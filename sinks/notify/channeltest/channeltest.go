@@ -117,6 +117,9 @@ func (h Harness) send(t *testing.T, ctx context.Context, m *notify.Message) noti
 	if a.Throttled && (r.Outcome != worker.OutcomePostponed || r.RetryAfter <= 0) {
 		t.Errorf("throttled is postponed for a time: %s", said)
 	}
+	if a.MayBeAddress && !a.Throttled {
+		t.Errorf("the address may be throttled, and nothing is: %s", said)
+	}
 	if len(r.Code) > 64 || strings.ContainsAny(r.Code, " \r\n") || strings.ContainsAny(r.Detail, "\r\n\x00") {
 		t.Errorf("code or detail is not as receipts have them: %q %q", r.Code, r.Detail)
 	}

@@ -273,7 +273,8 @@ func (e *fcmError) detail(address string) string {
 //	403 SENDER_ID_MISMATCH            failed, dead address
 //	400 INVALID_ARGUMENT, other 4xx   failed
 //	401, other 403, 404               postponed: an operator must act
-//	429, 503                          postponed for Retry-After, and all others too
+//	429 QUOTA_EXCEEDED                postponed for Retry-After; it may be about this phone alone
+//	other 429, 503                    postponed for Retry-After, and all others too
 //	500, other 5xx, no answer         retry
 func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 	if r.err != nil {
@@ -292,7 +293,11 @@ func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 	switch {
 	case code == fcmUnregistered, code == fcmSender:
 		return dead(code, detail)
-	case r.status == http.StatusTooManyRequests || code == fcmQuota:
+	case code == fcmQuota: // of the project, or of this phone: the page has both
+		a := throttled(retryAfter(r.header, now, throttleWait), code, detail)
+		a.MayBeAddress = true
+		return a
+	case r.status == http.StatusTooManyRequests:
 		return throttled(retryAfter(r.header, now, throttleWait), code, detail)
 	case r.status == http.StatusServiceUnavailable || code == fcmUnavailable:
 		return throttled(retryAfter(r.header, now, awayWait), code, detail)

@@ -205,11 +205,11 @@ func TestFCMAnswers(t *testing.T) {
 		},
 		{
 			"a rate, with how long", says(429, fcmFailure(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "rate"),
-				"Retry-After: 7"), "postponed QUOTA_EXCEEDED after 7s throttled",
+				"Retry-After: 7"), "postponed QUOTA_EXCEEDED after 7s throttled or the address",
 		},
 		{
 			"a rate", says(429, fcmFailure(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "rate")),
-			"postponed QUOTA_EXCEEDED after 1m0s throttled",
+			"postponed QUOTA_EXCEEDED after 1m0s throttled or the address",
 		},
 		{"a rate before FCM", says(429, "slow down"), "postponed bad_answer after 1m0s throttled"},
 		{

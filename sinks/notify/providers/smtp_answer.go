@@ -56,6 +56,7 @@ const (
 // smtpAnswer says what an error means for a mail. It is a table:
 //
 //	no connection, TLS, greeting, 421   postponed, and so are others: no mail can be sent
+//	a rate                              the same; at RCPT it may be this mailbox alone
 //	log-in or sender refused            postponed, and so are others: the operator must act
 //	4xx                                 retry
 //	5xx                                 failed, with the enhanced status code
@@ -73,7 +74,9 @@ func smtpAnswer(at stage, err error) notify.Answer {
 	case at <= atLogin:
 		return smtpThrottled(pauseConfig, code, detail)
 	case said.Code == 421, busy[enhanced]:
-		return smtpThrottled(pauseAway, code, detail)
+		a := smtpThrottled(pauseAway, code, detail)
+		a.MayBeAddress = at == atRecipient && said.Code != 421
+		return a
 	case said.Code/100 == 4:
 		return smtpSaid(worker.Retry(0).WithCode(code).WithDetail(detail))
 	case at == atSender && !ofMessage(said.Code, enhanced):

@@ -162,6 +162,9 @@ func said(a notify.Answer) string {
 	if a.Throttled {
 		parts = append(parts, "throttled")
 	}
+	if a.MayBeAddress {
+		parts = append(parts, "or the address")
+	}
 	if a.Ref != "" {
 		parts = append(parts, "ref", a.Ref)
 	}

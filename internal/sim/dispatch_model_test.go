@@ -1,0 +1,164 @@
+package sim_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/waterclock/waterclock/clients/go/worker"
+)
+
+// This is the reference model of who is sent what when by which channel. It knows nothing
+// of package trigger, nor of package preferences: it is written from docs/SEMANTICS.md
+// (Escalation) and docs/api/preferences.md.
+
+// step is one of an escalation.
+type step struct {
+	channel string
+	after   time.Duration // 0 in the first
+}
+
+// story is what happens to one trigger. 0 is never.
+type story struct {
+	key, user, kind string // kind is tags.type
+	high            bool
+	due             time.Time
+	steps           []step
+	answers         [][2]worker.Outcome // of each step: what the provider says of its attempts
+	reports         []time.Duration     // of each step: how long after it is accepted it is delivered
+	ack, cancel     time.Time
+}
+
+// wish is what a user wants from a moment on.
+type wish struct {
+	from      time.Time
+	optedOut  []string
+	unwanted  map[string][]string // by type: on which channels; none is all
+	quiet     *quietHours
+	addresses []string      // channels
+	ahead     time.Duration // of the clock that decides
+}
+
+// quietHours are wall times in a zone, in minutes after midnight.
+type quietHours struct {
+	zone     *time.Location
+	from, to int
+	days     []time.Weekday // on which they begin; none is all
+	channels []string       // none is all
+}
+
+// play is the whole model: the messages of a story.
+func play(s story, wishes []wish) (sent []message) {
+	stop := s.ack // the first proof, or the end
+	if !s.ack.After(s.due) {
+		stop = time.Time{} // nobody can react to what did not go out
+	}
+	stopAt := func(at time.Time) {
+		if stop.IsZero() || at.Before(stop) {
+			stop = at
+		}
+	}
+	if !s.cancel.IsZero() {
+		stopAt(s.cancel)
+	}
+	at := s.due
+	for i, step := range s.steps {
+		next := func(emitted time.Time) time.Time { // when the step after this one goes
+			if i+1 < len(s.steps) {
+				return emitted.Add(s.steps[i+1].after)
+			}
+			return time.Time{}
+		}
+		planned := next(at)
+		for attempt := 0; ; {
+			if !stop.IsZero() && !at.Before(stop) {
+				return sent
+			}
+			w := wishAt(wishes, at)
+			if end := w.quietUntil(step.channel, at); !w.refuses(step.channel, s.kind) && !s.high && end.After(at) {
+				at = end // the ladder waits with it
+				planned = next(at)
+				continue
+			}
+			outcome := worker.OutcomeSuppressed
+			switch {
+			case w.refuses(step.channel, s.kind):
+			case !slices.Contains(w.addresses, step.channel):
+				outcome = worker.OutcomeFailed
+			default:
+				sent = append(sent, message{s.key, i, step.channel, at})
+				outcome = s.answers[i][attempt]
+			}
+			if outcome == worker.OutcomeAccepted && s.reports[i] > 0 {
+				stopAt(at.Add(s.reports[i]))
+			}
+			second := at.Add(attemptAfter)
+			if outcome == worker.OutcomeRetry && attempt == 0 && (planned.IsZero() || second.Before(planned)) {
+				at, attempt = second, attempt+1
+				continue
+			}
+			if outcome == worker.OutcomeFailed || outcome == worker.OutcomeRetry && attempt == 1 {
+				planned = at // the next step at once
+			}
+			break
+		}
+		at = planned
+	}
+	return sent
+}
+
+func wishAt(all []wish, at time.Time) (w wish) {
+	for _, one := range all {
+		if !one.from.After(at) {
+			w = one
+		}
+	}
+	return w
+}
+
+func (w wish) refuses(channel, kind string) bool {
+	on, said := w.unwanted[kind]
+	return slices.Contains(w.optedOut, channel) || said && kind != "" && (len(on) == 0 || slices.Contains(on, channel))
+}
+
+// quietUntil is the end of the quiet hours at a moment; the moment itself if it is not quiet.
+func (w wish) quietUntil(channel string, at time.Time) time.Time {
+	q := w.quiet
+	if q == nil || len(q.channels) > 0 && !slices.Contains(q.channels, channel) {
+		return at
+	}
+	here := at
+	at = at.Add(w.ahead)
+	y, m, d := at.In(q.zone).Date()
+	for day := -2; day <= 1; day++ {
+		midnight := time.Date(y, m, d+day, 0, 0, 0, 0, time.UTC) // as a wall time
+		if len(q.days) > 0 && !slices.Contains(q.days, midnight.Weekday()) {
+			continue
+		}
+		to := q.to
+		if to <= q.from {
+			to += 24 * 60
+		}
+		from, end := q.first(midnight, q.from), q.first(midnight, to)
+		if !at.Before(from) && at.Before(end) {
+			return w.quietUntil(channel, end.Add(-w.ahead))
+		}
+	}
+	return here
+}
+
+// first is when the clocks of a zone first show a wall time. One that they leave out is as
+// much later as they leave out.
+func (q *quietHours) first(midnight time.Time, minutes int) time.Time {
+	wall := midnight.Add(time.Duration(minutes) * time.Minute)
+	offset := func(at time.Time) time.Duration {
+		_, seconds := at.In(q.zone).Zone()
+		return time.Duration(seconds) * time.Second
+	}
+	before, after := offset(wall.Add(-36*time.Hour)), offset(wall.Add(36*time.Hour))
+	for _, o := range []time.Duration{max(before, after), min(before, after)} {
+		if at := wall.Add(-o); offset(at) == o {
+			return at
+		}
+	}
+	return wall.Add(-before)
+}
