@@ -390,6 +390,27 @@ func TestRedriveRefuses(t *testing.T) {
 	}
 }
 
+// An operator's redrive of all does not wait for the rate of one tenant, here so low that its
+// second letter would take an hour.
+func TestRedriveByOperatorTakesNoTenantsRate(t *testing.T) {
+	w := newLetterWorld(t, func(o *Options) {
+		o.Auth = testKeys(t)
+		o.Rate = func(tenant string) float64 {
+			if tenant == "acme" {
+				return 1.0 / 3600
+			}
+			return 0
+		}
+	})
+	for i := range 3 {
+		w.dead(trigger.NewKey("acme", fmt.Sprintf("r%d", i)), "http_500")
+		w.dead(trigger.NewKey("blue", fmt.Sprintf("b%d", i)), "http_500")
+	}
+	if got, _ := w.redrive(`{"all":true,"rate":1000}`, "Authorization", "Bearer "+keyO); got.Redriven != 6 {
+		t.Errorf("an operator redrives %+v", got)
+	}
+}
+
 // A tenant sees its own letters and no others, whatever it asks for; and it
 // redrives no others.
 func TestDeadLettersOfTenants(t *testing.T) {
