@@ -132,6 +132,11 @@ func (r historyReader) Notification(ctx context.Context, tenant, id string) (top
 	return r.h.Notification(ctx, tenant, id)
 }
 
+func (r historyReader) EventsNext(ctx context.Context) (map[int32]int64, error) {
+	happened, err := r.h.Progress(ctx)
+	return nextOf(happened), err
+}
+
 func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
 	next := make(map[int32]int64, len(all))
 	for partition, p := range all {

@@ -333,12 +333,21 @@ func testNotificationModel(t *testing.T, w *world) {
 		w.rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	}
 	w.rand.Shuffle(len(contents), func(i, j int) { contents[i], contents[j] = contents[j], contents[i] })
+	allEvents, allContents := events, contents
 	for len(events)+len(contents) > 0 {
 		n, k := min(w.rand.IntN(60), len(events)), min(w.rand.IntN(20), len(contents))
 		w.apply(events[:n]...)
 		w.applyContent(contents[:k]...)
 		events, contents = events[n:], contents[k:]
 	}
+	m.compare(w, users)
+
+	// A replay of everything makes the same, also if content comes first, or last.
+	w.applyContent(allContents...)
+	w.apply(allEvents...)
+	m.compare(w, users)
+	w.apply(allEvents...)
+	w.applyContent(allContents...)
 	m.compare(w, users)
 }
 
