@@ -74,7 +74,8 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	opts := append([]kgo.Opt{}, o.Kafka...)
 	opts = append(opts,
 		kgo.ConsumerGroup(r.o.Group), kgo.ConsumeRegex(), kgo.ConsumeTopics(o.Topics...),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(r.o.MaxBuffered), kgo.FetchMaxPartitionBytes(max(1, r.o.MaxBuffered/4)),
 		kgo.MetadataMaxAge(r.o.NewTopics), kgo.MetadataMinAge(min(r.o.NewTopics, 250*time.Millisecond)),
 		kgo.OnPartitionsAssigned(r.assigned), kgo.OnPartitionsRevoked(r.revoked), kgo.OnPartitionsLost(r.revoked),

@@ -52,7 +52,8 @@ func RebuildContents(ctx context.Context, o ContentRebuildOptions) (*ContentRepo
 		o.Progress = func(RebuildProgress) {}
 	}
 	b := &contentRebuild{
-		o: o, report: &ContentReport{}, started: time.Now(), ends: map[TopicPartition]int64{}, cut: map[TopicPartition]bool{},
+		o: o, report: &ContentReport{}, started: time.Now(),
+		ends: map[TopicPartition]int64{}, cut: map[TopicPartition]bool{},
 	}
 	if err := b.replay(ctx); err != nil {
 		return b.report, fmt.Errorf("rebuild content: %w", err)
@@ -76,7 +77,8 @@ type contentRebuild struct {
 
 func (b *contentRebuild) replay(ctx context.Context) error {
 	opts := append([]kgo.Opt{}, b.o.Kafka...)
-	client, err := kgo.NewClient(append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
+	opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	client, err := kgo.NewClient(opts...)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
@@ -171,7 +173,8 @@ func (b *contentRebuild) retention(ctx context.Context, admin *kadm.Client, topi
 	}
 	for _, c := range configs {
 		for _, entry := range c.Configs {
-			if ms, err := strconv.ParseInt(entry.MaybeValue(), 10, 64); entry.Key == "retention.ms" && err == nil && ms > 0 {
+			ms, err := strconv.ParseInt(entry.MaybeValue(), 10, 64)
+			if entry.Key == "retention.ms" && err == nil && ms > 0 {
 				kept[c.Name] = time.Duration(ms) * time.Millisecond
 			}
 		}

@@ -140,7 +140,8 @@ func (w *aclWriter) worker(o *ACLOptions, channel string) {
 	for _, topic := range due {
 		w.add("reads due events", "topic", topic, false, "Read")
 		if o.Manage {
-			w.add("makes the topic before there is an event, only with topics.manage: true", "topic", topic, false, "Create")
+			w.add("makes the topic before there is an event, only with topics.manage: true", "topic", topic, false,
+				"Create")
 		}
 	}
 	w.add("answers them, and knows what was answered", "topic", n.Receipts(), false, "Read", "Write")

@@ -98,7 +98,8 @@ func TestPlanACLs(t *testing.T) {
 			}
 		})
 	}
-	plan("--principal", "boss=User:x").want(t, exitUsage, "push, sms, email, operator, producer, analyst or channel:NAME")
+	plan("--principal", "boss=User:x").want(t, exitUsage,
+		"push, sms, email, operator, producer, analyst or channel:NAME")
 	plan("--principal", "producer").want(t, exitUsage, "role=User:name")
 	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
 }

@@ -317,7 +317,9 @@ func (n *node) readDue(ctx context.Context, at sinks.DueAt) (r sinks.ContentReco
 	return r, false, err
 }
 
-func (n *node) findDue(ctx context.Context, at sinks.DueAt, from, end int64) (r sinks.ContentRecord, ok bool, err error) {
+func (n *node) findDue(ctx context.Context, at sinks.DueAt, from, end int64) (
+	r sinks.ContentRecord, ok bool, err error,
+) {
 	offset := map[string]map[int32]kgo.Offset{at.Topic: {at.Partition: kgo.NewOffset().At(from)}}
 	opts := append([]kgo.Opt{}, n.clients...)
 	cl, err := kgo.NewClient(append(opts, kgo.ConsumePartitions(offset), kgo.FetchIsolationLevel(kgo.ReadCommitted()),

@@ -254,7 +254,8 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 		return
 	}
 	era := sinks.EraOf(r.EventUS)
-	w.addTo(partitionKey{"events_by_trigger", r.Tenant, r.Trigger, era}, insertEvent, r.Tenant, r.Trigger, era, r.EventUS, r.Seq,
+	w.addTo(partitionKey{"events_by_trigger", r.Tenant, r.Trigger, era}, insertEvent,
+		r.Tenant, r.Trigger, era, r.EventUS, r.Seq,
 		r.Type, r.Version, set(r.EventID), at(r.OccurredAt), set(r.Revision), set(r.State), set(r.PreviousState),
 		set(r.Channel), set(r.UserID),
 		at(r.ScheduledAt), set(r.LocalTime), set(r.Timezone), set(r.TZData), set(r.Occurrence), ptr(r.Step),
