@@ -6,6 +6,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // Reconciled is what one partition's reconciliation has found and done.
@@ -47,6 +48,16 @@ func (e *Engine) Reconcile(ctx context.Context, partition int32, dry bool) (r Re
 // EndOf is the end of the committed records of a partition.
 func (e *Engine) EndOf(ctx context.Context, topic string, partition int32) (int64, error) {
 	return kafkapart.ListOffset(ctx, e.cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
+}
+
+// OffsetAt is the offset of a partition's first record that was appended at an instant or
+// later; -1 if there is none. Instant 0 is where its log begins.
+func (e *Engine) OffsetAt(ctx context.Context, topic string, partition int32, at trigger.Instant) (int64, error) {
+	timestamp := int64(at)
+	if at == 0 {
+		timestamp = kafkapart.Earliest
+	}
+	return kafkapart.ListOffset(ctx, e.cl, topic, partition, kafkapart.ReadCommitted, timestamp)
 }
 
 // leaksLogged bounds the leaks of one partition that are logged one by one.

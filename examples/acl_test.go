@@ -3,12 +3,15 @@ package examples
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +62,10 @@ func TestACLGuide(t *testing.T) {
 			"kafka.sasl.password=" + user + "-secret", "--set", "internal.secret=shared by all instances",
 		}
 	}
+	principals := []string{}
+	for _, role := range []string{"api", "history", "push", "sms", "email"} {
+		principals = append(principals, "--principal", role+"=User:"+role)
+	}
 	settings := as("engine")
 	run := func(args ...string) (string, error) {
 		out, err := d.command(t, d.bin, append(args, settings...)...).CombinedOutput()
@@ -67,7 +74,7 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err == nil || !strings.Contains(out, "AUTHORIZATION") {
 		t.Fatalf("without ACLs: %v\n%s", err, out)
 	}
-	out, err := run("topics", "plan", "--acls", "-o", "json", "--principal", "api=User:api")
+	out, err := run(append([]string{"topics", "plan", "--acls", "-o", "json"}, principals...)...)
 	if err != nil {
 		t.Fatalf("topics plan: %v\n%s", err, out)
 	}
@@ -75,10 +82,10 @@ func TestACLGuide(t *testing.T) {
 	if out, err := run("topics", "apply"); err != nil {
 		t.Fatalf("topics apply: %v\n%s", err, out)
 	}
-	serve := func(user, listen string) {
-		p := exec.Command(d.bin, append([]string{
+	serve := func(user, listen string, more ...string) {
+		p := exec.Command(d.bin, slices.Concat([]string{
 			"serve", "--roles", user, "--listen", listen, "--data-dir", filepath.Join(t.TempDir(), "data"),
-		}, as(user)...)...)
+		}, as(user), more)...)
 		p.Env, p.Stderr = clean(), os.Stderr
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
@@ -93,14 +100,19 @@ func TestACLGuide(t *testing.T) {
 	if out, _ := run("doctor"); strings.Contains(out, "AUTHORIZATION") || !strings.Contains(out, "retry pause") {
 		t.Errorf("doctor says\n%s", out)
 	}
-	users(t, k.Bootstrap, "api", "operator")
+	users(t, k.Bootstrap, "api", "operator", "history", "push", "sms", "email")
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := "http://" + front.Addr().String()
 	front.Close()
-	serve("api", front.Addr().String())
+	tables := []string{
+		"--cassandra-hosts", strings.Join(services.Cassandra(t).Hosts, ","), "--cassandra-keyspace",
+		fmt.Sprintf("acl_%08x", rand.Uint32()),
+	}
+	serve("history", "127.0.0.1:0", tables...)
+	serve("api", front.Addr().String(), tables...)
 	for _, c := range []struct{ path, body string }{
 		{"/v1/calendars/office", `{"dates":["2060-12-25"]}`},
 		{"/v1/triggers/b", `{"delay":"1h"}`},
@@ -108,13 +120,21 @@ func TestACLGuide(t *testing.T) {
 		asks(t, http.MethodPut, url+c.path, c.body)
 		asks(t, http.MethodGet, url+c.path, "")
 	}
+	for channel, address := range map[string]string{
+		"push": "fcm:phone", "sms": "+4915112345678", "email": "ann@example.com",
+	} {
+		serve(channel, "127.0.0.1:0", "--set", "providers.outbox.dir="+t.TempDir())
+		asks(t, http.MethodPut, url+"/v1/triggers/to-"+channel, `{"delay":"1s","channel":"`+channel+`","user_id":"ann",`+
+			`"payload":{"title":"by `+channel+`","to":"`+address+`"}}`)
+		asks(t, http.MethodGet, url+"/v1/users/ann/notifications?content=1", "", "by "+channel, `"`+channel+`":"SENT"`)
+	}
 	playRoles(t, k)
 }
 
-// asks repeats a request until the API has come up and answers it well.
-func asks(t *testing.T, method, url, body string) {
+// asks repeats a request until the API has come up and answers it well, with all of want.
+func asks(t *testing.T, method, url, body string, want ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +144,8 @@ func asks(t *testing.T, method, url, body string) {
 		if err == nil {
 			text, _ = io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode < http.StatusMultipleChoices {
+			lacks := func(part string) bool { return !strings.Contains(string(text), part) }
+			if resp.StatusCode < http.StatusMultipleChoices && !slices.ContainsFunc(want, lacks) {
 				return
 			}
 		}

@@ -127,8 +127,8 @@ func letterRoutes() []route {
 const (
 	maxCounted    = 50_000
 	maxGroups     = 1000
-	lettersWithin = time.Second // how long a list waits for what was appended before
-	lettersPoll   = 20 * time.Millisecond
+	historyWithin = time.Second // how long a list waits for what was appended before
+	historyPoll   = 20 * time.Millisecond
 )
 
 // listLetters lists dead letters, or counts them.
@@ -318,39 +318,56 @@ func (s *Server) countLetters(
 }
 
 // awaitLetters waits, for a second at most, until what was appended before is in
-// the projection. A list that is behind is better than none, so nothing fails here.
+// the projection.
 func (s *Server) awaitLetters(ctx context.Context, q topics.LetterQuery) {
-	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
-	defer cancel()
 	letters, events := s.opts.Names.DeadLetter(), s.opts.Names.Events()
-	var all []kafkapart.TopicPartition
-	for _, topic := range []string{letters, events} {
-		for p := range s.opts.Partitions {
-			if q.Trigger == "" || p == topics.Partition([]byte(q.Trigger), s.opts.Partitions) {
-				all = append(all, kafkapart.TopicPartition{Topic: topic, Partition: p})
+	all := s.partitionsOf(letters, trigger.Key(q.Trigger))
+	all = append(all, s.partitionsOf(events, trigger.Key(q.Trigger))...)
+	s.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
+		dead, happened, err := s.opts.Letters.LettersNext(ctx)
+		next := map[kafkapart.TopicPartition]int64{}
+		for _, at := range all {
+			if next[at] = dead[at.Partition]; at.Topic == events {
+				next[at] = happened[at.Partition]
 			}
 		}
+		return next, err
+	})
+}
+
+// partitionsOf are those of a topic that have a trigger's records; all for "".
+func (s *Server) partitionsOf(topic string, key trigger.Key) (all []kafkapart.TopicPartition) {
+	for p := range s.opts.Partitions {
+		if key == "" || p == topics.Partition([]byte(key), s.opts.Partitions) {
+			all = append(all, kafkapart.TopicPartition{Topic: topic, Partition: p})
+		}
 	}
+	return all
+}
+
+// awaitHistory waits, for a second at most, until the history has what was appended to some
+// partitions before. A list that is behind is better than none, so nothing fails here.
+func (s *Server) awaitHistory(ctx context.Context, all []kafkapart.TopicPartition,
+	next func(context.Context) (map[kafkapart.TopicPartition]int64, error),
+) {
+	ctx, cancel := context.WithTimeout(ctx, historyWithin)
+	defer cancel()
 	ends, _ := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadCommitted)
 	for ctx.Err() == nil {
-		dead, happened, err := s.opts.Letters.LettersNext(ctx)
+		at, err := next(ctx)
 		if err != nil {
 			return
 		}
 		behind := false
-		for at, end := range ends {
-			next := dead[at.Partition]
-			if at.Topic == events {
-				next = happened[at.Partition]
-			}
-			behind = behind || next < end
+		for p, end := range ends {
+			behind = behind || at[p] < end
 		}
 		if !behind {
 			return
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lettersPoll):
+		case <-time.After(historyPoll):
 		}
 	}
 }

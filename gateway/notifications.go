@@ -9,6 +9,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -20,6 +21,9 @@ type Notifications interface {
 	Notifications(ctx context.Context, q topics.NotificationQuery) (topics.NotificationPage, error)
 	// Notification is one of a tenant, with its content.
 	Notification(ctx context.Context, tenant, id string) (n topics.Notification, ok bool, err error)
+	// EventsNext is, by partition of topic events, the offset of the first record that is not
+	// in the history yet.
+	EventsNext(ctx context.Context) (map[int32]int64, error)
 }
 
 // Notification is an item of a list, and the answer about one.
@@ -95,6 +99,9 @@ func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
+	if q.After.IsZero() {
+		s.awaitNotifications(ctx, "") // a user's triggers are on all partitions
+	}
 	page, err := s.opts.Notifications.Notifications(ctx, q)
 	if err != nil {
 		return problem.Unavailable(err, "the history does not answer")
@@ -108,6 +115,20 @@ func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
 		answer.NextCursor = s.cursors.seal(sealed, peer.UserCursor{Due: next.CreatedAt, Key: trigger.Key(next.ID)})
 	}
 	return sendJSON(w, http.StatusOK, answer)
+}
+
+// awaitNotifications waits as lists of dead letters do, so that who has just seen an event
+// finds it in the answer. What notifications said is not waited for.
+func (s *Server) awaitNotifications(ctx context.Context, key trigger.Key) {
+	all := s.partitionsOf(s.opts.Names.Events(), key)
+	s.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
+		happened, err := s.opts.Notifications.EventsNext(ctx)
+		next := make(map[kafkapart.TopicPartition]int64, len(all))
+		for _, at := range all {
+			next[at] = happened[at.Partition]
+		}
+		return next, err
+	})
 }
 
 // ofNotifications stands in the sealed question, so that no cursor of another list fits.
@@ -162,6 +183,7 @@ func (s *Server) getNotification(w http.ResponseWriter, r *request) error {
 	id := topics.NotificationID(string(key), r.names["notification"][len(of)+1:])
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
 	defer cancel()
+	s.awaitNotifications(ctx, key)
 	n, ok, err := s.opts.Notifications.Notification(ctx, r.who.Tenant, id)
 	switch {
 	case err != nil:

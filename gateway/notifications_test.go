@@ -3,11 +3,15 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -44,6 +48,8 @@ func (k keptNotifications) Notification(_ context.Context, tenant, id string) (t
 	}
 	return k[i], true, nil
 }
+
+func (k keptNotifications) EventsNext(context.Context) (map[int32]int64, error) { return nil, nil }
 
 func someNotifications() (all keptNotifications) {
 	for _, tenant := range []string{"acme", "blue"} {
@@ -125,4 +131,71 @@ func TestNoNotifications(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/users/u/notifications", "")
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/notifications/k@o", "")
+}
+
+// lateNotifications are those of a history that reads the newest event when it has been asked
+// some times for its position.
+type lateNotifications struct {
+	keptNotifications
+	asked, after atomic.Int64
+}
+
+func (l *lateNotifications) EventsNext(context.Context) (map[int32]int64, error) {
+	if l.asked.Add(1) < l.after.Load() {
+		return map[int32]int64{}, nil
+	}
+	return map[int32]int64{0: 1, 1: 1, 2: 1, 3: 1}, nil
+}
+
+func (l *lateNotifications) Notifications(ctx context.Context, q topics.NotificationQuery) (
+	topics.NotificationPage, error,
+) {
+	if l.asked.Load() < l.after.Load() {
+		return topics.NotificationPage{}, nil
+	}
+	return l.keptNotifications.Notifications(ctx, q)
+}
+
+func (l *lateNotifications) Notification(ctx context.Context, tenant, id string) (topics.Notification, bool, error) {
+	if l.asked.Load() < l.after.Load() {
+		return topics.Notification{}, false, nil
+	}
+	return l.keptNotifications.Notification(ctx, tenant, id)
+}
+
+// Who reads behind an event sees it, once the history has it; a history that stays behind is
+// shown as it is.
+func TestNotificationsWaitForTheHistory(t *testing.T) {
+	l := &lateNotifications{}
+	for _, n := range someNotifications() {
+		n.Tenant, n.Trigger, n.ID = trigger.DefaultTenant, "k", "k"+n.ID[strings.Index(n.ID, "@"):]
+		l.keptNotifications = append(l.keptNotifications, n)
+	}
+	w := newWorld(t, func(o *Options) { o.Notifications = l })
+	events := topics.Names{}.Events()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	err = cl.ProduceSync(t.Context(), &kgo.Record{Topic: events, Key: []byte("k"), Value: []byte("{}")}).FirstErr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/users/u/notifications", "/v1/notifications/k@2026-11-25T09:00:00"} {
+		l.after.Store(4)
+		seen := false
+		for range 60 { // the wait has an end, and this machine may be slow
+			l.asked.Store(0)
+			if seen = strings.Contains(w.call("GET", path, "").body, `"notification_id":"k@`); seen {
+				break
+			}
+		}
+		if !seen {
+			t.Errorf("%s does not wait", path)
+		}
+	}
+	l.after.Store(math.MaxInt64)
+	w.must(http.StatusOK, "GET", "/v1/users/u/notifications", "")
+	w.must(http.StatusNotFound, "GET", "/v1/notifications/k@2026-11-25T09:00:00", "")
 }

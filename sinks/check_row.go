@@ -29,6 +29,8 @@ type Known struct {
 	Seq    int64           // of its last event
 	At     trigger.Instant // of its last change
 	Born   trigger.Instant // of its first event in this life
+	Nobody bool            // it is for no user, so it has no notifications
+	Speaks bool            // its payload has what notifications say
 }
 
 // until is when the retention takes its row at the earliest.

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	pause "github.com/waterclock/waterclock/internal/wait"
@@ -31,6 +35,12 @@ type ContentOptions struct {
 	// RetryMin, RetryMax and Attempt are those of Options.
 	RetryMin, RetryMax, Attempt time.Duration
 
+	// Lag hears how many committed records of a due topic are not in the store yet, every
+	// LagEvery (default 5 s), from a goroutine of its own; 0 once the topic's partitions are
+	// others'. Default: nobody hears it.
+	Lag      func(topic string, records int64)
+	LagEvery time.Duration
+
 	Logger *slog.Logger // Default: none
 }
 
@@ -42,6 +52,10 @@ func (o ContentOptions) withDefaults() ContentOptions {
 	setDefault(&o.RetryMin, 200*time.Millisecond)
 	setDefault(&o.RetryMax, 10*time.Second)
 	setDefault(&o.Attempt, 30*time.Second)
+	setDefault(&o.LagEvery, 5*time.Second)
+	if o.Lag == nil {
+		o.Lag = func(string, int64) {}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
@@ -56,17 +70,19 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	if len(o.Topics) == 0 {
 		return errors.New("contents: no topics")
 	}
-	r := &contentReader{h: h, o: o.withDefaults()}
+	r := &contentReader{h: h, o: o.withDefaults(), next: map[TopicPartition]int64{}}
 	opts := append([]kgo.Opt{}, o.Kafka...)
 	opts = append(opts,
 		kgo.ConsumerGroup(r.o.Group), kgo.ConsumeRegex(), kgo.ConsumeTopics(o.Topics...),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxBytes(r.o.MaxBuffered), kgo.FetchMaxPartitionBytes(max(1, r.o.MaxBuffered/4)),
 		kgo.MetadataMaxAge(r.o.NewTopics), kgo.MetadataMinAge(min(r.o.NewTopics, 250*time.Millisecond)),
+		kgo.OnPartitionsAssigned(r.assigned), kgo.OnPartitionsRevoked(r.revoked), kgo.OnPartitionsLost(r.revoked),
+		kgo.AdjustFetchOffsetsFn(r.begin),
 	)
 	if h.OwnsOffsets() {
-		opts = append(opts, kgo.AutoCommitMarks(), kgo.AutoCommitInterval(reportGroupEvery),
-			kgo.AdjustFetchOffsetsFn(r.begin))
+		opts = append(opts, kgo.AutoCommitMarks(), kgo.AutoCommitInterval(reportGroupEvery))
 	} else {
 		opts = append(opts, kgo.DisableAutoCommit())
 	}
@@ -75,6 +91,11 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 		return fmt.Errorf("contents: connect: %w", err)
 	}
 	defer r.client.Close()
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watchLag(watching) })
+	defer watch.Wait()
+	defer stop()
 	for ctx.Err() == nil {
 		if err := r.turn(ctx); err != nil {
 			return fmt.Errorf("contents: %w", err)
@@ -87,26 +108,107 @@ type contentReader struct {
 	h      History
 	o      ContentOptions
 	client *kgo.Client
+
+	mu   sync.Mutex
+	next map[TopicPartition]int64 // of our partitions; unknown (-1) until something was read
 }
 
-// begin puts the store's own positions in the place of the group's.
+func (r *contentReader) assigned(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for topic, partitions := range topics {
+		for _, partition := range partitions {
+			r.next[TopicPartition{topic, partition}] = unknown
+		}
+	}
+}
+
+func (r *contentReader) revoked(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for topic, partitions := range topics {
+		for _, partition := range partitions {
+			delete(r.next, TopicPartition{topic, partition})
+		}
+		r.o.Lag(topic, 0) // what is left of it comes with the next measuring
+	}
+}
+
+// begin notes from where we go on. A store's own positions stand in the place of the group's.
 func (r *contentReader) begin(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (
 	map[string]map[int32]kgo.Offset, error,
 ) {
-	progress, err := r.h.ContentProgress(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read progress of content: %w", err)
+	progress := map[TopicPartition]int64{}
+	if r.h.OwnsOffsets() {
+		var err error
+		if progress, err = r.h.ContentProgress(ctx); err != nil {
+			return nil, fmt.Errorf("read progress of content: %w", err)
+		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for topic, partitions := range offsets {
-		for partition := range partitions {
-			from := kgo.NewOffset().AtStart()
-			if next, ok := progress[TopicPartition{topic, partition}]; ok {
-				from = kgo.NewOffset().At(next)
+		for partition, from := range partitions {
+			p := TopicPartition{topic, partition}
+			if r.h.OwnsOffsets() {
+				from = kgo.NewOffset().AtStart()
+				if next, ok := progress[p]; ok {
+					from = kgo.NewOffset().At(next)
+				}
+				partitions[partition] = from.WithEpoch(-1)
 			}
-			partitions[partition] = from.WithEpoch(-1)
+			if _, ours := r.next[p]; ours && from.EpochOffset().Offset >= 0 {
+				r.next[p] = from.EpochOffset().Offset
+			}
 		}
 	}
 	return offsets, nil
+}
+
+// watchLag measures on its own, as the reader stands still while the store is away.
+func (r *contentReader) watchLag(ctx context.Context) {
+	admin := kadm.NewClient(r.client)
+	for sleep(ctx, r.o.LagEvery) {
+		if err := r.measureLag(ctx, admin); err != nil && ctx.Err() == nil {
+			r.o.Logger.Warn("history: measure the lag of content", "err", err)
+		}
+	}
+}
+
+func (r *contentReader) measureLag(ctx context.Context, admin *kadm.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	lag := map[string]int64{}
+	r.mu.Lock()
+	for p := range r.next {
+		lag[p.Topic] = 0
+	}
+	r.mu.Unlock()
+	if len(lag) == 0 {
+		return nil
+	}
+	topics := slices.Collect(maps.Keys(lag))
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for p, next := range r.next {
+		end, ok := ends.Lookup(p.Topic, p.Partition)
+		start, began := starts.Lookup(p.Topic, p.Partition)
+		if ok && end.Err == nil && began && start.Err == nil {
+			lag[p.Topic] += max(0, end.Offset-max(next, start.Offset))
+		}
+	}
+	for topic, records := range lag {
+		r.o.Lag(topic, records)
+	}
+	return nil
 }
 
 // turn is one batch: poll, apply, commit. Errors that pass are logged and polled over.
@@ -137,11 +239,12 @@ func (r *contentReader) turn(ctx context.Context) error {
 	}
 	batch := make([]ContentRecord, len(records))
 	for i, rec := range records {
-		batch[i] = ContentOf(RecordOf(rec))
+		batch[i] = contentRecordOf(rec)
 	}
 	if !r.apply(ctx, batch) {
 		return nil
 	}
+	r.moveOn(batch)
 	if r.h.OwnsOffsets() {
 		r.client.MarkCommitRecords(records...)
 		return nil
@@ -150,6 +253,24 @@ func (r *contentReader) turn(ctx context.Context) error {
 		r.o.Logger.Warn("history: commit content", "err", err)
 	}
 	return nil
+}
+
+// contentRecordOf reads a record; a transaction's marker has a position and nothing else.
+func contentRecordOf(rec *kgo.Record) ContentRecord {
+	if rec.Attrs.IsControl() {
+		return ContentRecord{TopicPartition: TopicPartition{rec.Topic, rec.Partition}, Offset: rec.Offset}
+	}
+	return ContentOf(RecordOf(rec))
+}
+
+func (r *contentReader) moveOn(batch []ContentRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range batch {
+		if _, ours := r.next[batch[i].TopicPartition]; ours {
+			r.next[batch[i].TopicPartition] = batch[i].Offset + 1
+		}
+	}
 }
 
 // apply tries until the batch is durable, or ctx ends.

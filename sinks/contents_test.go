@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -200,5 +202,103 @@ func TestContentsInterrupted(t *testing.T) {
 				return true
 			})
 		})
+	}
+}
+
+// The lag is what is committed and not in the store, markers included; it is 0 when all is.
+func TestContentLag(t *testing.T) {
+	for _, groupOffsets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("group=%v", groupOffsets), func(t *testing.T) {
+			d, s := newDues(t, "w.due.push"), newSink(t)
+			s.groupOffsets = groupOffsets
+			d.write(kgo.TryCommit, d.due("w.due.push", "a", "u", `{"title":"t"}`))
+			d.write(kgo.TryAbort, d.due("w.due.push", "b", "u", `{"title":"t"}`))
+			var lag, away atomic.Int64
+			lag.Store(-1)
+			away.Store(1)
+			h := &stubborn{sink: s, content: func(_ []sinks.ContentRecord, next func() error) error {
+				if away.Load() == 1 {
+					return sinks.ErrUnavailable
+				}
+				return next()
+			}}
+			o := sinks.ContentOptions{
+				Topics: []string{"^w\\.due\\."}, LagEvery: 5 * time.Millisecond, RetryMax: 10 * time.Millisecond,
+				Lag: func(_ string, records int64) { lag.Store(records) },
+			}
+			d.run(h, o, func() bool { return lag.Load() >= 4 }) // two records and two markers
+			away.Store(0)
+			d.run(h, o, func() bool { return lag.Load() == 0 && d.applied(s) >= 4 })
+			d.run(h, o, func() bool { return lag.Load() == 0 }) // one that begins where all is read
+		})
+	}
+}
+
+// applied is how many records of the due topics are in a store.
+func (d *dues) applied(s *sink) (n int64) {
+	d.t.Helper()
+	all, err := s.ContentProgress(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, next := range all {
+		n += next
+	}
+	return n
+}
+
+// A rebuild has the content that the due topics have, and says from when on that is all.
+func TestRebuildContents(t *testing.T) {
+	d, fresh := newDues(t, "w.due.push", "w.due.sms", "other"), newSink(t)
+	say := func(topic, key string) *kgo.Record { return d.due(topic, key, "u", `{"title":"`+key+`"}`) }
+	o := sinks.ContentRebuildOptions{
+		Kafka: []kgo.Opt{kgo.SeedBrokers(d.brokers...)}, Topics: []string{`^w\.due\.`}, Into: fresh, MaxRecords: 2,
+	}
+	if r, err := sinks.RebuildContents(t.Context(), o); err != nil || r.Events != 0 || !r.Since.IsZero() {
+		t.Fatalf("of empty topics: %+v, %v", r, err)
+	}
+	d.write(kgo.TryCommit, say("w.due.push", "old"))
+	d.write(kgo.TryCommit, say("w.due.push", "a"), say("w.due.sms", "b"), say("other", "no-1"),
+		&kgo.Record{Topic: "w.due.sms", Key: []byte("b"), Value: []byte("{")})
+	d.write(kgo.TryAbort, say("w.due.push", "no-2"))
+	all := []string{"old", "a", "b", "no-1", "no-2"}
+	happened(t, fresh, all...)
+	var last sinks.RebuildProgress
+	o.Progress = func(p sinks.RebuildProgress) { last = p }
+	check := func(want ...string) *sinks.ContentReport {
+		t.Helper()
+		r, err := sinks.RebuildContents(t.Context(), o)
+		if err != nil || r.Events != int64(len(want)) || last.Done == 0 && len(want) > 0 {
+			t.Fatalf("%+v, %v; progress %+v", r, err, last)
+		}
+		for _, key := range all {
+			said := ""
+			if slices.Contains(want, key) {
+				said = key
+			}
+			if got := title(t, fresh, key); got != said {
+				t.Errorf("%s says %q", key, got)
+			}
+		}
+		return r
+	}
+	if r := check("old", "a", "b"); !r.Since.IsZero() || !strings.Contains(r.String(), "all of it") {
+		t.Errorf("of topics that have lost nothing: %s", r)
+	}
+
+	fresh = newSink(t) // the topic's first record has gone
+	o.Into = fresh
+	happened(t, fresh, all...)
+	admin := kadm.NewClient(d.client)
+	first := topics.Partition([]byte("old"), 2)
+	cut := kadm.Offsets{}
+	cut.AddOffset("w.due.push", first, 1, -1)
+	if _, err := admin.DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	r := check("a", "b")
+	if since := time.Since(r.Since); since < -time.Minute || since > time.Hour ||
+		!strings.Contains(r.String(), r.Since.UTC().Format(time.RFC3339)) {
+		t.Errorf("since %s: %s", r.Since, r)
 	}
 }

@@ -88,6 +88,9 @@ const (
 	cfgDeleteAfter   = "delete.retention.ms"
 )
 
+// DueRetention is how long due topics keep records.
+const DueRetention = 7 * day
+
 const (
 	day = 24 * time.Hour
 
@@ -162,7 +165,7 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 // DueTopic is the topic of a channel, whatever its name.
 func DueTopic(name string, partitions int32, replication int16) Topic {
 	t := Topic{Name: name, keep: "due events", Why: "due events, for the channel's team", Configs: map[string]string{
-		cfgCleanup: "delete", cfgRetention: ms(7 * day), cfgTimestamp: "LogAppendTime",
+		cfgCleanup: "delete", cfgRetention: ms(DueRetention), cfgTimestamp: "LogAppendTime",
 	}}
 	t.fill(partitions, replication)
 	return t

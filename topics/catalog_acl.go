@@ -5,7 +5,7 @@ import "strings"
 // ACL is what one role needs on the brokers: operations on a resource, by Kafka's names.
 // Other roles do not need it, and some must not have it (docs/operations/kafka.md).
 type ACL struct {
-	Role       string // engine, api, history, webhook, operator, producer, analyst, or channel:<name>
+	Role       string // engine, api, history, webhook, push, sms, email, operator, producer, analyst, or channel:<name>
 	Principal  string // User:…
 	Operations []string
 	Resource   string // topic, group, transactional-id, cluster
@@ -20,6 +20,9 @@ const (
 	RoleAPI      = "api"
 	RoleHistory  = "history"
 	RoleWebhook  = "webhook"
+	RolePush     = "push"
+	RoleSMS      = "sms"
+	RoleEmail    = "email"
 	RoleOperator = "operator"
 	RoleProducer = "producer"
 	RoleAnalyst  = "analyst"
@@ -33,8 +36,8 @@ type ACLOptions struct {
 	Manage   bool   // setting topics.manage
 	Channels []ChannelACL
 	// Who has the principals of the roles other than channels. The defaults are User:<group>,
-	// User:<group>-api, User:<group>-history, User:<group>-webhook, User:operator,
-	// User:producer, User:analyst.
+	// User:<group>-api, User:<group>-history, User:<group>-webhook and so on for
+	// push, sms and email, User:operator, User:producer, User:analyst.
 	Who map[string]string
 }
 
@@ -53,6 +56,9 @@ func ACLs(o ACLOptions) []ACL {
 	e.api(&o)
 	e.history(&o)
 	e.webhook(&o)
+	for _, channel := range []string{RolePush, RoleSMS, RoleEmail} {
+		e.worker(&o, channel)
+	}
 	e.operator(&o)
 	e.producer(&o)
 	for i := range o.Channels {
@@ -114,23 +120,32 @@ func (w *aclWriter) history(o *ACLOptions) {
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.
 func (w *aclWriter) webhook(o *ACLOptions) {
+	w.worker(o, RoleWebhook)
+	w.add("says how endpoints fare", "topic", o.Names.Endpoints(), false, "Write")
+}
+
+// worker is a process with the role of one channel of ours alone.
+func (w *aclWriter) worker(o *ACLOptions, channel string) {
 	n := o.Names
-	w.as(RoleWebhook, principal(o.Who[RoleWebhook], o.Group+"-webhook"))
-	w.add("the webhook worker compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+	w.as(channel, principal(o.Who[channel], o.Group+"-"+channel))
+	w.add("the "+channel+" worker compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
-	due := []string{n.Due("webhook"), HighLane(n.Due("webhook"))}
+	due := []string{n.Due(channel), HighLane(n.Due(channel))}
 	for i := range o.Channels {
-		if o.Channels[i].Name == "webhook" {
+		if o.Channels[i].Name == channel {
 			due = o.Channels[i].Topics
 		}
 	}
 	for _, topic := range due {
 		w.add("reads due events", "topic", topic, false, "Read")
+		if o.Manage {
+			w.add("makes the topic before there is an event, only with topics.manage: true", "topic", topic, false,
+				"Create")
+		}
 	}
 	w.add("answers them, and knows what was answered", "topic", n.Receipts(), false, "Read", "Write")
-	w.add("says how endpoints fare", "topic", n.Endpoints(), false, "Write")
-	w.add("with its consumer group", "group", o.Group+".webhook", false, "Read", "Describe")
+	w.add("with its consumer group", "group", o.Group+"."+channel, false, "Read", "Describe")
 }
 
 // operator may read refused commands and dead letters. Those topics hold bytes of all

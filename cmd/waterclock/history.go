@@ -34,7 +34,8 @@ func newHistoryRebuild(a *app) *cobra.Command {
 		Long: `Replay the event log into fresh tables, and compare them with those in use.
 With cassandra.hosts they are another keyspace (--keyspace); without, a
 directory (--dir). What is in use is only read: to switch over, set
-cassandra.keyspace and restart. A rebuild that was interrupted may be run again
+cassandra.keyspace and restart. What notifications said is read from the due
+topics, as far as they reach. A rebuild that was interrupted may be run again
 into the same tables. The exit code is 1 if they differ.`,
 		Example: "  waterclock history rebuild --keyspace waterclock_2 --config waterclock.yaml\n" +
 			"  waterclock history rebuild --dir ./history-2",
@@ -93,14 +94,23 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 		return err
 	}
 	report.Tables = append(report.Tables, letters.Tables...)
+	said, err := sinks.RebuildContents(ctx, sinks.ContentRebuildOptions{
+		Kafka: opts, Topics: node.DueTopics(c), Into: fresh.contents, Progress: o.Progress,
+	})
+	if err != nil {
+		return err
+	}
 	b.end()
-	return a.printRebuild(report, fresh.name, old.scanner != nil)
+	return a.printRebuild(report, said, fresh.name, old.scanner != nil)
 }
 
-func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
+func (a *app) printRebuild(r *sinks.Report, said *sinks.ContentReport, into string, compared bool) error {
 	answer := map[string]any{
 		"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison,
-		"seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables,
+		"seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables, "contents": said.Events,
+	}
+	if !said.Since.IsZero() {
+		answer["contents_since"] = said.Since.UTC().Format(time.RFC3339)
 	}
 	if !r.Since.IsZero() {
 		answer["since"] = r.Since.UTC().Format(time.RFC3339)
@@ -109,7 +119,7 @@ func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
 		if err := a.out.json(answer); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(a.out.w, "%sinto %s\n", r.String(), into); err != nil {
+	} else if _, err := fmt.Fprintf(a.out.w, "%s%sinto %s\n", r.String(), said.String(), into); err != nil {
 		return err
 	}
 	if !r.Same() {
@@ -121,11 +131,12 @@ func (a *app) printRebuild(r *sinks.Report, into string, compared bool) error {
 
 // tables is one side of a rebuild; the zero value is none.
 type tables struct {
-	name    string
-	writer  sinks.Writer
-	letters sinks.Writer
-	scanner sinks.Scanner
-	closer  func() error
+	name     string
+	writer   sinks.Writer
+	letters  sinks.Writer
+	contents sinks.Notifications
+	scanner  sinks.Scanner
+	closer   func() error
 }
 
 func (t *tables) close() {
@@ -138,7 +149,7 @@ func tablesOf[T interface {
 	sinks.History
 	sinks.Scanner
 }](name string, h T) tables {
-	return tables{name, h, sinks.LettersOf(h), h, h.Close}
+	return tables{name, h, sinks.LettersOf(h), h, h, h.Close}
 }
 
 // openTables opens the tables in use, to be read, and fresh ones.

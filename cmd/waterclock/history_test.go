@@ -14,6 +14,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // appendEvents appends events of a trigger to the log, one a second from an hour ago.
@@ -47,6 +48,28 @@ func appendEvents(t *testing.T, brokers, key string, from, n int) {
 	}
 }
 
+// appendDue appends a due event of a trigger, with content.
+func appendDue(t *testing.T, brokers, key string) {
+	t.Helper()
+	now := trigger.At(time.Now())
+	k, v, headers := topics.DueRecord(&trigger.Fire{
+		Key: trigger.Key(key), Occurrence: "o", Attempt: 1, Fired: now, Nominal: now, Revision: 1,
+		Spec: &trigger.Spec{UserID: "u", Payload: []byte(`{"title":"Tea"}`)},
+	}, topics.DueEnv{Cluster: "c"})
+	rec := &kgo.Record{Topic: "waterclock.due.default", Key: k, Value: v}
+	for _, h := range headers {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestHistoryRebuild(t *testing.T) {
 	brokers := cluster(t)
 	data := t.TempDir()
@@ -58,6 +81,9 @@ func TestHistoryRebuild(t *testing.T) {
 	appendEvents(t, brokers, "tea", 0, 5)
 	run().want(t, exitOK, "replayed 5 events", "history-rebuild", "there is no history at "+live, "--data-dir")
 	run("-o", "json", "--jq", ".compared").want(t, exitOK, "false")
+	appendDue(t, brokers, "tea")
+	run().want(t, exitOK, "content of 1 emissions; that is all of it")
+	run("-o", "json", "--jq", ".contents, .contents_since").want(t, exitOK, "1\nnull")
 	if err := os.Rename(filepath.Join(data, "history-rebuild"), live); err != nil {
 		t.Fatal(err)
 	}

@@ -77,6 +77,14 @@ func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	return nil
 }
 
+// noteOf says what a partition's figures do not.
+func noteOf(r *peer.Reconciled) string {
+	if r.Error == "" && r.RowsWhy == "" && r.Earlier > 0 {
+		return fmt.Sprintf("the history begins later than the last event of %s", plural(int(r.Earlier), "trigger"))
+	}
+	return or(r.Error, r.RowsWhy)
+}
+
 func (a *app) printReconciled(all []peer.Reconciled) error {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	items := make([]any, len(all))
@@ -88,7 +96,7 @@ func (a *app) printReconciled(all []peer.Reconciled) error {
 		r := &all[i]
 		return []string{
 			n(int64(r.Partition)), n(r.Triggers), n(r.Timers), n(r.Overdue), n(r.Rows), n(r.Found), n(r.Mended),
-			or(r.Error, r.RowsWhy),
+			noteOf(r),
 		}
 	}); err != nil {
 		return err

@@ -24,9 +24,7 @@ func (f *aclFlags) bind(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.channels, "channel", nil,
 		"a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
 	fs.StringArrayVar(&f.principals, "principal", nil,
-		"who a role is, `role=User:name`: engine, api, history, webhook, operator, producer, analyst or channel:NAME; "+
-			"may be "+
-			"repeated")
+		"who a role is, `role=User:name`: "+strings.Join(aclRoles, ", ")+" or channel:NAME; may be repeated")
 }
 
 // acls are those of the settings, for the channels in use too.
@@ -63,8 +61,8 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 }
 
 var aclRoles = []string{
-	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleWebhook, topics.RoleOperator,
-	topics.RoleProducer, topics.RoleAnalyst,
+	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleWebhook, topics.RolePush, topics.RoleSMS,
+	topics.RoleEmail, topics.RoleOperator, topics.RoleProducer, topics.RoleAnalyst,
 }
 
 // who is the principal of each role that was named.
@@ -78,8 +76,7 @@ func (f *aclFlags) who() (map[string]string, error) {
 		if channel, ok := strings.CutPrefix(role, topics.RoleChannel); ok {
 			f.channels = append(f.channels, channel)
 		} else if !slices.Contains(aclRoles, role) {
-			return nil, usagef("--principal %s: a role is engine, api, history, webhook, operator, producer, analyst "+
-				"or channel:NAME", pair)
+			return nil, usagef("--principal %s: a role is %s or channel:NAME", pair, strings.Join(aclRoles, ", "))
 		}
 		who[role] = principal
 	}

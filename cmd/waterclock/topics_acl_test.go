@@ -27,10 +27,22 @@ func TestPlanACLs(t *testing.T) {
 			"User:waterclock-api --operation Write --topic waterclock.commands",
 			"User:waterclock-api --operation Read --operation Write --topic waterclock.control",
 			"User:waterclock-history --operation Read --topic waterclock.events",
+			"User:waterclock-push --operation Read --topic waterclock.due.push\n",
+			"User:waterclock-sms --operation Read --operation Write --topic waterclock.receipts",
+			"User:waterclock-email --operation Read --operation Describe --group waterclock.email",
 			"User:operator --operation Read --operation Describe --topic waterclock.rejected",
 			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
 		}, "--operation Write --operation Describe --topic waterclock.receipts"},
+		{
+			"a channel of ours with a topic of its own",
+			[]string{"--set", "channels.push.topic=team.push"},
+			[]string{
+				"User:waterclock-push --operation Read --topic team.push\n",
+				"User:waterclock-sms --operation Read --topic waterclock.due.sms\n",
+			},
+			"--topic waterclock.due.push",
+		},
 		{
 			"prefix and group",
 			[]string{"--set", "topics.prefix=x.", "--set", "group=g"},
@@ -58,7 +70,8 @@ func TestPlanACLs(t *testing.T) {
 			"one user for the roles of one process",
 			[]string{
 				"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=all", "--set", "kafka.sasl.password=x",
-				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history,webhook",
+				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history,webhook,push,sms,email",
+				"--set", "providers.outbox.dir=out",
 			},
 			[]string{
 				"User:all --operation Read --operation Write --operation Describe",
@@ -85,7 +98,8 @@ func TestPlanACLs(t *testing.T) {
 			}
 		})
 	}
-	plan("--principal", "boss=User:x").want(t, exitUsage, "operator, producer, analyst or channel:NAME")
+	plan("--principal", "boss=User:x").want(t, exitUsage,
+		"push, sms, email, operator, producer, analyst or channel:NAME")
 	plan("--principal", "producer").want(t, exitUsage, "role=User:name")
 	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
 }
@@ -118,7 +132,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Write", "events", "engine"},
 		{"Write", "due.sms", "engine"},
 		{"Write", "rejected", "engine"},
-		{"Write", "receipts", "engine webhook channel:sms"},
+		{"Write", "receipts", "engine webhook push sms email channel:sms"},
 		{"Write", "endpoints", "engine webhook"},
 		{"Read", "endpoints", "engine api"},
 		{"Read", "due.webhook", "engine history webhook"},
@@ -128,8 +142,10 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
 		{"Read", "events", "engine api history analyst"},
-		{"Read", "due.sms", "engine history channel:sms"},
+		{"Read", "due.sms", "engine history sms channel:sms"},
+		{"Read", "due.push.high", "engine history push"},
 		{"Create", "due.new", "engine"},
+		{"Create", "due.push", "engine push"},
 	} {
 		if got := holders(row.operation, "waterclock."+row.topic); got != row.want {
 			t.Errorf("%s on %s: %s, want %s", row.operation, row.topic, got, row.want)

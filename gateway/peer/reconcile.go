@@ -18,6 +18,7 @@ type Reconciled struct {
 	InFlight  int64  `json:"in_flight_overdue"       doc:"Of these, time-outs of receipts"`
 	Rows      int64  `json:"rows"                    doc:"Rows of the history that were compared"`
 	RowsWhy   string `json:"rows_not_compared,omitempty" doc:"Why rows were not compared"`
+	Earlier   int64  `json:"rows_before_history"     doc:"Triggers that changed last before the history and topic events begin; no leak"`
 	Found     int64  `json:"leaks_found"`
 	Mended    int64  `json:"leaks_mended"`
 	Leaks     []Leak `json:"leaks"                   doc:"At most 1,000 timers and 1,000 rows; another run finds the rest"`
@@ -26,7 +27,7 @@ type Reconciled struct {
 
 // Leak is one thing that differs.
 type Leak struct {
-	Kind       string `json:"kind" enum:"timer_missing,timer_stray,timer_passed,state_damaged,row_differs,events_missing"`
+	Kind       string `json:"kind" enum:"timer_missing,timer_stray,timer_passed,state_damaged,row_differs,events_missing,notification_differs,content_missing"`
 	TriggerID  string `json:"trigger_id,omitempty"`
 	Tenant     string `json:"tenant,omitempty"`
 	Due        string `json:"due,omitempty"        format:"date-time"`

@@ -116,8 +116,12 @@ type SASL struct {
 	Password  string
 }
 
-// Reconcile is how often timers, states and rows are compared; 0 is never.
-type Reconcile struct{ Interval time.Duration }
+// Reconcile is how often timers, states and rows are compared; 0 is never. Rows bounds the
+// triggers of a partition whose rows are compared at a time; 0 is all.
+type Reconcile struct {
+	Interval time.Duration
+	Rows     int
+}
 
 // Admin is the listener of /healthz, /readyz and /metrics beyond loopback.
 type Admin struct{ Listen string }

@@ -186,6 +186,13 @@ var engineSection = section{"Engine", "", []Setting{
 			"`waterclock_reconcile_leaks_total`. `0s`: only `waterclock reconcile` does.",
 	},
 	{
+		Key: "reconcile.rows", Default: "50000", Min: "0", Max: "1000000000",
+		into: func(c *Config, _ string) any { return &c.Reconcile.Rows },
+		Doc: "Of how many triggers of a partition an engine compares the rows of the history at a time. Of more, " +
+			"it takes a part each time, by a hash of the key, and comes to each once in less than twice `triggers of " +
+			"the partition / reconcile.rows` intervals. `0`: of all. `waterclock reconcile` always compares all.",
+	},
+	{
 		Key: "memory.limit", Default: "auto", Word: "auto", Min: "128MiB",
 		into: func(c *Config, _ string) any { return &c.Memory.Limit },
 		Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +

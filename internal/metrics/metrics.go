@@ -42,6 +42,7 @@ type Metrics struct {
 	historyStop *prometheus.GaugeVec
 	letterLag   *prometheus.GaugeVec
 	letterStop  *prometheus.GaugeVec
+	contentLag  *prometheus.GaugeVec
 	historySkip prometheus.Counter
 	historyLost prometheus.Counter
 	quota       *prometheus.CounterVec
@@ -96,6 +97,10 @@ func New() *Metrics {
 			Namespace: namespace, Name: "history_dead_letters_stopped",
 			Help: "1 while the history's store refuses dead letters of the partition.",
 		}, []string{"partition"}),
+		contentLag: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: namespace, Name: "history_content_lag_records",
+			Help: "Records of due topics not yet read for what notifications said.",
+		}, []string{"topic"}),
 		historySkip: counter("history_skipped_total",
 			"Records of topic events that are not events; the history skips them."),
 		historyLost: counter("history_lost_records_total",
@@ -117,7 +122,8 @@ func New() *Metrics {
 		Namespace: namespace, Name: "pending_limit_triggers",
 		Help: "Triggers that a partition may hold (limits.max_pending); +Inf without a bound.",
 	})
-	m.Registry.MustRegister(m.build, m.leaks, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop)
+	m.Registry.MustRegister(m.build, m.leaks, m.dead, m.timeouts, m.limit, m.letterLag, m.letterStop,
+		m.contentLag)
 	m.Registry.MustRegister(m.quota, m.historyLag, m.historyStop, m.historySkip, m.historyLost, m.lateness, m.commands,
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -275,6 +281,11 @@ func (m *Metrics) Letters() sinks.Hooks {
 		m.letterStop.WithLabelValues(strconv.Itoa(int(partition))).Set(stopped)
 	}
 	return h
+}
+
+// ContentLag is what the reader of the due topics tells us.
+func (m *Metrics) ContentLag(topic string, records int64) {
+	m.contentLag.WithLabelValues(topic).Set(float64(records))
 }
 
 // Step is for failpoints; there are none here.

@@ -62,6 +62,7 @@ func TestHistory(t *testing.T) {
 	l.Lag(3, 2)
 	l.Stopped(3, errors.New("no table"))
 	l.Stopped(3, nil)
+	m.ContentLag("due.push", 5)
 	all, err := m.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -80,6 +81,7 @@ func TestHistory(t *testing.T) {
 	want := map[string]float64{
 		"lag_records 3": 7, "stopped 3": 1, "stopped 4": 0, "skipped_total": 1,
 		"lost_records_total": 40, "dead_letters_lag_records 3": 2, "dead_letters_stopped 3": 0,
+		"content_lag_records due.push": 5,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("exported %v, want %v", got, want)

@@ -64,9 +64,14 @@ func (n *node) runLetters(ctx context.Context) error {
 // runContents writes what notifications say to the history until ctx ends.
 func (n *node) runContents(ctx context.Context) error {
 	return sinks.RunContents(ctx, n.history, sinks.ContentOptions{
-		Kafka: n.clients, Topics: dueTopics(n.names, channelTopics(n.cfg)), Group: n.cfg.Group + "-history-content",
-		Logger: n.log.With("role", "history"),
+		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.Group + "-history-content",
+		Lag: n.metrics.ContentLag, Logger: n.log.With("role", "history"),
 	})
+}
+
+// DueTopics are patterns of the due topics of all channels.
+func DueTopics(c *config.Config) []string {
+	return dueTopics(topics.Names{Prefix: c.Topics.Prefix}, channelTopics(c))
 }
 
 // dueTopics are patterns of the topics of all channels: those that settings name, and those
@@ -125,6 +130,11 @@ func (r historyReader) Notifications(ctx context.Context, q topics.NotificationQ
 
 func (r historyReader) Notification(ctx context.Context, tenant, id string) (topics.Notification, bool, error) {
 	return r.h.Notification(ctx, tenant, id)
+}
+
+func (r historyReader) EventsNext(ctx context.Context) (map[int32]int64, error) {
+	happened, err := r.h.Progress(ctx)
+	return nextOf(happened), err
 }
 
 func nextOf(all map[int32]sinks.Progress) map[int32]int64 {

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waterclock/waterclock/engine"
@@ -13,6 +18,7 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -28,7 +34,7 @@ func (n *node) reconcileOften(ctx context.Context) error {
 	wait.Every(ctx, n.cfg.Reconcile.Interval, func() {
 		for _, s := range n.engine.Partitions() {
 			start := time.Now()
-			r, err := n.reconcile(ctx, s.Partition, false)
+			r, err := n.reconcileSlice(ctx, s.Partition, start)
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -48,6 +54,45 @@ func (n *node) reconcileOften(ctx context.Context) error {
 // reconcile compares timers with states, and states with the rows of the history, where
 // this process has one.
 func (n *node) reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {
+	return n.compare(ctx, partition, dry, func(int64) slice { return slice{of: 1} })
+}
+
+// reconcileSlice is reconcile for what is due at the interval that now is in: all timers, and
+// of the rows a slice.
+func (n *node) reconcileSlice(ctx context.Context, partition int32, now time.Time) (peer.Reconciled, error) {
+	return n.compare(ctx, partition, false, func(triggers int64) slice {
+		return sliceAt(now, n.cfg.Reconcile.Interval, triggers, int64(n.cfg.Reconcile.Rows))
+	})
+}
+
+// slice is a part of a partition's triggers, by a hash of their keys. It needs no memory: a
+// restart, or another owner, goes on with the next one.
+type slice struct{ i, of uint64 }
+
+// sliceAt is the slice of the interval that now is in. Slices are so many, a power of two, that
+// one has at most rows triggers on average; each comes once in as many intervals.
+func sliceAt(now time.Time, interval time.Duration, triggers, rows int64) slice {
+	s := slice{of: 1}
+	for rows > 0 && s.of < 1<<32 && triggers > rows*int64(s.of) {
+		s.of *= 2
+	}
+	s.i = uint64(now.UnixNano()/int64(interval)) % s.of
+	return s
+}
+
+func (s slice) has(key trigger.Key) bool {
+	if s.of == 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, string(key))
+	x := h.Sum64()
+	return (x^x>>32)%s.of == s.i
+}
+
+func (n *node) compare(ctx context.Context, partition int32, dry bool, sliceOf func(triggers int64) slice) (
+	peer.Reconciled, error,
+) {
 	found, err := n.engine.Reconcile(ctx, partition, dry)
 	out := reconciledOf(partition, &found)
 	if err != nil {
@@ -57,8 +102,15 @@ func (n *node) reconcile(ctx context.Context, partition int32, dry bool) (peer.R
 		out.RowsWhy = "the partition's owner has no history: give it the settings cassandra.*"
 		return out, nil
 	}
-	c := &rowCheck{n: n, partition: partition, dry: dry, out: &out}
+	c := &rowCheck{n: n, partition: partition, dry: dry, out: &out, slice: sliceOf(out.Triggers)}
+	c.notifications = &sinks.NotificationCheck{
+		History: n.history, Retention: n.cfg.History.Retention, Now: time.Now, Mend: !dry, ReadDue: n.readDue,
+		DueSince: trigger.At(time.Now().Add(dueMargin - topics.DueRetention)),
+	}
 	if err := c.run(ctx); err != nil {
+		return out, err
+	}
+	if err := c.reportMissing(ctx); err != nil {
 		return out, err
 	}
 	n.metrics.Leaked(c.leaks)
@@ -96,7 +148,12 @@ type rowCheck struct {
 	partition int32
 	dry       bool
 	out       *peer.Reconciled
+	slice     slice
 	leaks     int
+
+	notifications *sinks.NotificationCheck
+	missing       []sinks.Known   // whose events the history lacks
+	reach         trigger.Instant // the oldest last event of a trigger that the history has whole; 0: of none
 }
 
 // These bound a check: triggers in one go, rows read side by side, and rows listed.
@@ -106,6 +163,10 @@ const (
 	maxRows   = 1000
 )
 
+// dueMargin is how long before the due topics lose something its content is not checked any
+// more.
+const dueMargin = time.Hour
+
 // caughtUpWithin is how long a check waits for the history to read what is there.
 const caughtUpWithin = 10 * time.Second
 
@@ -113,9 +174,10 @@ func (c *rowCheck) run(ctx context.Context) error {
 	for after := trigger.Key(""); ; {
 		chunk := make([]sinks.Known, 0, rowChunk)
 		err := c.n.engine.Scan(ctx, c.partition, after, func(s *trigger.State) bool {
-			chunk = append(chunk, sinks.Known{
-				Key: s.Key, Status: s.Status, Seq: s.Seq, At: s.UpdatedAt, Born: s.CreatedAt,
-			})
+			if !c.slice.has(s.Key) {
+				return true
+			}
+			chunk = append(chunk, knownOf(s))
 			return len(chunk) < rowChunk
 		})
 		if err != nil || len(chunk) == 0 {
@@ -130,6 +192,13 @@ func (c *rowCheck) run(ctx context.Context) error {
 		}
 		after = chunk[len(chunk)-1].Key
 	}
+}
+
+func knownOf(s *trigger.State) sinks.Known {
+	k := sinks.Known{Key: s.Key, Status: s.Status, Seq: s.Seq, At: s.UpdatedAt, Born: s.CreatedAt}
+	k.Nobody = s.Spec.UserID == "" && !s.Status.Finished() // who was it for may be forgotten
+	_, k.Speaks = topics.ContentOf(s.Spec.Payload)
+	return k
 }
 
 // caughtUp waits until the history has read the events that are there. It says why not.
@@ -158,6 +227,7 @@ func (c *rowCheck) check(ctx context.Context, chunk []sinks.Known) error {
 	type result struct {
 		fault  sinks.RowFault
 		mended bool
+		more   []sinks.NotificationFault
 	}
 	results := make([]result, len(chunk))
 	g, ctx := errgroup.WithContext(ctx)
@@ -166,6 +236,9 @@ func (c *rowCheck) check(ctx context.Context, chunk []sinks.Known) error {
 		g.Go(func() (err error) {
 			results[i].fault, results[i].mended, err = sinks.CheckRow(ctx, c.n.history, chunk[i],
 				c.n.cfg.History.Retention, time.Now(), !c.dry)
+			if err == nil && results[i].fault != sinks.EventsMissing {
+				results[i].more, err = c.notifications.Check(ctx, chunk[i])
+			}
 			return err
 		})
 	}
@@ -173,34 +246,132 @@ func (c *rowCheck) check(ctx context.Context, chunk []sinks.Known) error {
 		return fmt.Errorf("check rows of the history: %w", err)
 	}
 	c.out.Rows += int64(len(chunk))
-	for i, r := range results {
-		if r.fault != "" {
-			c.found(&chunk[i], r.fault, r.mended)
+	for i := range results {
+		k, r := &chunk[i], &results[i]
+		switch {
+		case r.fault == sinks.EventsMissing:
+			if len(c.missing) < maxRows {
+				c.missing = append(c.missing, *k)
+			}
+		case r.fault != "":
+			c.found(k, peer.Leak{Kind: string(r.fault), Mended: r.mended})
+		case c.reach == 0 || k.At < c.reach:
+			c.reach = k.At
+		}
+		for _, f := range r.more {
+			c.found(k, peer.Leak{Kind: string(f.Fault), Occurrence: occurrenceOf(f.ID, k.Key), Mended: f.Mended})
 		}
 	}
 	return nil
 }
 
-func (c *rowCheck) found(k *sinks.Known, fault sinks.RowFault, mended bool) {
+// occurrenceOf is a notification's id without its trigger.
+func occurrenceOf(id string, key trigger.Key) string { return strings.TrimPrefix(id, string(key)+"@") }
+
+// reportMissing tells triggers whose events the history has lost from those that changed last
+// before it begins: no row of the partition and no record of topic events is as old.
+func (c *rowCheck) reportMissing(ctx context.Context) error {
+	for i := range c.missing {
+		k := &c.missing[i]
+		if c.reach == 0 || k.At < c.reach {
+			reaches, err := c.logReaches(ctx, k.At)
+			if err != nil {
+				return err
+			}
+			if !reaches {
+				c.out.Earlier++
+				continue
+			}
+		}
+		c.found(k, peer.Leak{Kind: string(sinks.EventsMissing)})
+	}
+	return nil
+}
+
+// logReaches reports whether topic events has, or has not dropped, what was appended at an
+// instant.
+func (c *rowCheck) logReaches(ctx context.Context, at trigger.Instant) (bool, error) {
+	first, err := c.n.engine.OffsetAt(ctx, c.n.names.Events(), c.partition, 0)
+	if err != nil || first == 0 {
+		return true, err
+	}
+	then, err := c.n.engine.OffsetAt(ctx, c.n.names.Events(), c.partition, at)
+	return then != first, err // -1: all that the topic has is older
+}
+
+// dueWithin is how far a due event's record may be from its instant, by the brokers' clocks.
+const dueWithin = time.Minute
+
+// readDue looks for a due event on its topic.
+func (n *node) readDue(ctx context.Context, at sinks.DueAt) (r sinks.ContentRecord, ok bool, err error) {
+	from, err := n.engine.OffsetAt(ctx, at.Topic, at.Partition, at.Fired-trigger.Instant(dueWithin.Milliseconds()))
+	if err == nil && from >= 0 {
+		var end int64
+		if end, err = n.engine.EndOf(ctx, at.Topic, at.Partition); err == nil && from < end {
+			return n.findDue(ctx, at, from, end)
+		}
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		err = nil
+	}
+	return r, false, err
+}
+
+func (n *node) findDue(ctx context.Context, at sinks.DueAt, from, end int64) (
+	r sinks.ContentRecord, ok bool, err error,
+) {
+	offset := map[string]map[int32]kgo.Offset{at.Topic: {at.Partition: kgo.NewOffset().At(from)}}
+	opts := append([]kgo.Opt{}, n.clients...)
+	cl, err := kgo.NewClient(append(opts, kgo.ConsumePartitions(offset), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords())...)
+	if err != nil {
+		return r, false, err
+	}
+	defer cl.Close()
+	last := at.Fired.Time().Add(dueWithin)
+	for from < end {
+		f := cl.PollFetches(ctx)
+		if err := errors.Join(ctx.Err(), f.Err()); err != nil {
+			return r, false, fmt.Errorf("read %s: %w", at.Topic, err)
+		}
+		for _, rec := range f.Records() {
+			from = rec.Offset + 1
+			if rec.Attrs.IsControl() {
+				continue
+			}
+			if one := sinks.ContentOf(sinks.RecordOf(rec)); one.ID == at.ID {
+				return one, true, nil
+			}
+			if rec.Timestamp.After(last) {
+				return r, false, nil
+			}
+		}
+	}
+	return r, false, nil
+}
+
+// found reports a leak of a trigger.
+func (c *rowCheck) found(k *sinks.Known, l peer.Leak) {
 	c.leaks++
 	c.out.Found++
-	if mended {
+	if l.Mended {
 		c.out.Mended++
 	}
 	if c.leaks > maxRows {
 		return
 	}
-	l := peer.Leak{Kind: string(fault), Mended: mended}
 	switch {
-	case fault == sinks.EventsMissing:
+	case l.Kind == string(sinks.EventsMissing):
 		l.Detail = "the history lacks events of the trigger: run `waterclock history rebuild`"
-	case !mended && !c.dry:
+	case l.Kind == string(sinks.ContentMissing) && !l.Mended && !c.dry:
+		l.Detail = "the due topic does not have it any more: it cannot be brought back"
+	case !l.Mended && !c.dry:
 		l.Detail = "the row could not be written again: run `waterclock history rebuild`"
 	}
 	name(&l, k.Key)
 	c.out.Leaks = append(c.out.Leaks, l)
 	if c.leaks <= 10 {
-		c.n.log.Error("the history has a leak: please report it", "kind", fault, "trigger", k.Key, "partition",
-			c.partition, "mended", mended)
+		c.n.log.Error("the history has a leak: please report it", "kind", l.Kind, "trigger", k.Key, "partition",
+			c.partition, "mended", l.Mended)
 	}
 }

@@ -53,22 +53,67 @@ func clock(ctx context.Context, session *gocql.Session) (seconds int64, err erro
 	return ms / 1000, err
 }
 
-// statement is one prepared write.
+// statement is one prepared write. Those of one partition may go together; the zero
+// partition is one of its own.
 type statement struct {
-	cql  string
-	args []any
+	cql       string
+	args      []any
+	partition partitionKey
+}
+
+// partitionKey names a partition of a table that may get many rows in one batch.
+type partitionKey struct {
+	table, tenant, key string
+	era                int
+}
+
+// These bound what goes to a partition in one request.
+const (
+	maxTogether      = 64
+	maxTogetherBytes = 64 << 10
+)
+
+// together puts the statements of a partition into one request each, as far as they are small.
+func together(all []statement) (requests [][]statement) {
+	open := map[partitionKey]int{} // the request that a partition's next statement joins
+	size := map[partitionKey]int{}
+	for _, st := range all {
+		n := st.bytes()
+		i, ok := open[st.partition]
+		if st.partition == (partitionKey{}) || !ok || len(requests[i]) == maxTogether ||
+			size[st.partition]+n > maxTogetherBytes {
+			open[st.partition], size[st.partition] = len(requests), n
+			requests = append(requests, []statement{st})
+			continue
+		}
+		requests[i] = append(requests[i], st)
+		size[st.partition] += n
+	}
+	return requests
+}
+
+// bytes is about what a statement's values take.
+func (st statement) bytes() (n int) {
+	for _, v := range st.args {
+		n += 8
+		if text, ok := v.(string); ok {
+			n += len(text)
+		}
+	}
+	return n
 }
 
 // runAll runs statements with bounded concurrency and stops at the first error.
 func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statement) error {
+	requests := together(all)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range min(s.opts.Concurrency, len(all)) {
+	for range min(s.opts.Concurrency, len(requests)) {
 		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(all)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				if err := s.run(ctx, session, all[i]); err != nil {
+			for i := next.Add(1) - 1; i < int64(len(requests)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				if err := run(ctx, session, requests[i]); err != nil {
 					cancel(err)
 				}
 			}
@@ -78,13 +123,23 @@ func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statem
 	return context.Cause(ctx)
 }
 
-// run executes one statement. No answer lets a row be left out: what an event
+// run executes a request. No answer lets a row be left out: what an event
 // may be at fault for was refused before it came here (sinks.DecodeEvent).
-func (s *Store) run(ctx context.Context, session *gocql.Session, st statement) error {
-	q := session.Query(st.cql, st.args...).WithContext(ctx)
-	defer q.Release()
-	if err := q.Exec(); err != nil {
-		return fmt.Errorf("%s: %w", st.row(), err)
+func run(ctx context.Context, session *gocql.Session, request []statement) error {
+	if len(request) == 1 {
+		q := session.Query(request[0].cql, request[0].args...).WithContext(ctx)
+		defer q.Release()
+		if err := q.Exec(); err != nil {
+			return fmt.Errorf("%s: %w", request[0].row(), err)
+		}
+		return nil
+	}
+	b := session.NewBatch(gocql.UnloggedBatch).WithContext(ctx) // of one partition: it is one write
+	for _, st := range request {
+		b.Query(st.cql, st.args...)
+	}
+	if err := session.ExecuteBatch(b); err != nil {
+		return fmt.Errorf("%s and %d more: %w", request[0].row(), len(request)-1, err)
 	}
 	return nil
 }
@@ -167,7 +222,11 @@ func (w *writes) advance(r *sinks.EventRecord) {
 }
 
 func (w *writes) add(cql string, args ...any) {
-	w.statements = append(w.statements, statement{cql, args})
+	w.statements = append(w.statements, statement{cql: cql, args: args})
+}
+
+func (w *writes) addTo(p partitionKey, cql string, args ...any) {
+	w.statements = append(w.statements, statement{cql, args, p})
 }
 
 // ttl is what is left of a row's life, in seconds; ok is false if nothing is.
@@ -194,7 +253,9 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 	if !ok {
 		return
 	}
-	w.add(insertEvent, r.Tenant, r.Trigger, sinks.EraOf(r.EventUS), r.EventUS, r.Seq,
+	era := sinks.EraOf(r.EventUS)
+	w.addTo(partitionKey{"events_by_trigger", r.Tenant, r.Trigger, era}, insertEvent,
+		r.Tenant, r.Trigger, era, r.EventUS, r.Seq,
 		r.Type, r.Version, set(r.EventID), at(r.OccurredAt), set(r.Revision), set(r.State), set(r.PreviousState),
 		set(r.Channel), set(r.UserID),
 		at(r.ScheduledAt), set(r.LocalTime), set(r.Timezone), set(r.TZData), set(r.Occurrence), ptr(r.Step),
@@ -353,13 +414,16 @@ func (w *writes) putMinute(k sinks.MinuteKey, row *sinks.MinuteRow) {
 const insertProgress = `INSERT INTO progress (topic, partition, next_offset, event_us) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`
 
 // progress is written with event_us as its timestamp too, so that a projector
-// that lost its partition cannot set it back. A batch of nothing but poison
-// leaves it where it is.
+// that lost its partition cannot set it back. A batch of nothing but poison, such as
+// the marker of an aborted turn, has the timestamp of the newest event before it: of
+// two positions with one timestamp Cassandra keeps the larger.
 func (w *writes) progress(topic string) (all []statement) {
 	for partition, p := range w.heads {
-		if p.EventUS > 0 {
-			all = append(all, statement{insertProgress, []any{topic, partition, p.Next, p.EventUS, p.EventUS}})
+		us := p.EventUS
+		if us == 0 {
+			us = w.s.newest.of(partition)
 		}
+		all = append(all, statement{cql: insertProgress, args: []any{topic, partition, p.Next, us, us}})
 	}
 	return all
 }

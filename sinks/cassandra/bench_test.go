@@ -1,6 +1,7 @@
 package cassandra
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/waterclock/waterclock/sinks"
@@ -10,4 +11,14 @@ import (
 func BenchmarkApply(b *testing.B) {
 	o := newKeyspace(b)
 	sinktest.Bench(b, func(t testing.TB) sinks.History { return openTest(t, o) })
+}
+
+// BenchmarkNotifications is a page of a hundred of the 10,000 notifications of a user.
+func BenchmarkNotifications(b *testing.B) {
+	for _, all := range []int{100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("all=%d", all), func(b *testing.B) {
+			o := newKeyspace(b)
+			sinktest.BenchNotifications(b, func(t testing.TB) sinks.History { return openTest(t, o) }, 10_000, all)
+		})
+	}
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/sinktest"
 	"github.com/waterclock/waterclock/test/services"
+	"github.com/waterclock/waterclock/topics"
 )
 
 func TestConformance(t *testing.T) {
@@ -51,4 +53,32 @@ func openTest(t testing.TB, o Options) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// An aborted turn on a partition that is quiet since leaves a marker alone: progress passes
+// it, also if another process read the events before, and comes back for nobody who is late.
+func TestProgressPassesMarkers(t *testing.T) {
+	o := newKeyspace(t)
+	before, s := openTest(t, o), openTest(t, o)
+	apply := func(s *Store, batch ...sinks.EventRecord) {
+		t.Helper()
+		if err := s.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event := sinks.EventRecord{Partition: 3, Offset: 10, Event: topics.Event{
+		Type: "trigger.registered", Trigger: "k", Tenant: "default", Seq: 1, State: "PENDING",
+		EventUS: time.Now().UnixMicro(),
+	}}
+	marker := func(offset int64) sinks.EventRecord {
+		return sinks.EventRecord{Partition: 3, Offset: offset, Poison: true}
+	}
+	apply(before, event, marker(11))
+	apply(s, marker(12))
+	apply(before, marker(11))
+	apply(before, event)
+	all, err := s.Progress(t.Context())
+	if want := (sinks.Progress{Next: 13, EventUS: event.EventUS}); err != nil || all[3] != want {
+		t.Errorf("%+v, %v; want %+v", all[3], err, want)
+	}
 }

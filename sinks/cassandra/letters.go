@@ -118,7 +118,9 @@ func (w *writes) putLetterEnd(r *sinks.EventRecord) {
 // but markers moves it on too, which those wait for who list.
 func (w *writes) letterProgress(topic string) (all []statement) {
 	for partition, p := range w.heads {
-		all = append(all, statement{insertProgress, []any{topic, partition, p.Next, p.EventUS, p.Next}})
+		all = append(all, statement{
+			cql: insertProgress, args: []any{topic, partition, p.Next, p.EventUS, p.Next},
+		})
 	}
 	return all
 }

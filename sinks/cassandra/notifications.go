@@ -18,15 +18,12 @@ import (
 )
 
 const (
+	// Of the map only the elements that this event has: another event has the others.
 	updateStatus = `UPDATE notification_status USING TIMESTAMP ? AND TTL ? SET
- user_id = ?, created_at = ?, type = ?, acked_at = ?, event_us = ? WHERE tenant = ? AND notification_id = ?`
-	updateByUser = `UPDATE notifications_by_user USING TIMESTAMP ? AND TTL ? SET type = ?, acked_at = ?
- WHERE tenant = ? AND user_id = ? AND month = ? AND created_at = ? AND notification_id = ?`
-
-	// One element and not the map: another event has the others.
-	setStatus = `UPDATE notification_status USING TIMESTAMP ? AND TTL ? SET channel_status[?] = ?
+ user_id = ?, created_at = ?, type = ?, acked_at = ?, event_us = ?, channel_status = channel_status + ?
  WHERE tenant = ? AND notification_id = ?`
-	setByUser = `UPDATE notifications_by_user USING TIMESTAMP ? AND TTL ? SET channel_status[?] = ?
+	updateByUser = `UPDATE notifications_by_user USING TIMESTAMP ? AND TTL ? SET
+ type = ?, acked_at = ?, channel_status = channel_status + ?
  WHERE tenant = ? AND user_id = ? AND month = ? AND created_at = ? AND notification_id = ?`
 
 	updateContent = `UPDATE notification_content USING TIMESTAMP ? AND TTL ? SET
@@ -39,39 +36,60 @@ const (
 )
 
 // putNotification writes a row of both tables, with a statement for every event that has a
-// word in it and one for each channel.
+// word in it; nearly always one.
 func (w *writes) putNotification(k sinks.NotificationKey, row *sinks.NotificationRow) {
 	ttl, ok := w.ttl(sinks.NotificationUntil(k.CreatedAt, w.s.opts.Retention).Unix())
 	if !ok {
 		return
 	}
-	byID := []any{k.Tenant, k.ID}
-	byUser := []any{k.Tenant, k.User, sinks.EraOf(int64(k.CreatedAt) * 1000), int64(k.CreatedAt), k.ID}
-	stamps := map[stamp]bool{
-		stampOf(row.User): true, stampOf(row.CreatedAt): true, stampOf(row.Type): true, stampOf(row.AckedAt): true,
-	}
-	delete(stamps, stamp{})
+	month := sinks.EraOf(int64(k.CreatedAt) * 1000)
 	last := row.LastUS()
-	for at := range stamps {
+	for at := range notificationStamps(row) {
 		var eventUS any = gocql.UnsetValue
 		if at.us == last { // always one of them: every event has created_at
 			eventUS = last
 		}
-		cells := []any{
-			at.us, ttl, of(row.User, at, native), of(row.CreatedAt, at, native), of(row.Type, at, native),
-			of(row.AckedAt, at, native), eventUS,
-		}
-		w.add(updateStatus, append(cells, byID...)...)
-		if at == stampOf(row.Type) || at == stampOf(row.AckedAt) {
-			w.add(updateByUser, append([]any{at.us, ttl, of(row.Type, at, native), of(row.AckedAt, at, native)},
-				byUser...)...)
+		status := statusAt(row, at)
+		w.add(updateStatus, at.us, ttl, of(row.User, at, native), of(row.CreatedAt, at, native),
+			of(row.Type, at, native), of(row.AckedAt, at, native), eventUS, status, k.Tenant, k.ID)
+		if status != gocql.UnsetValue || at == stampOf(row.Type) || at == stampOf(row.AckedAt) {
+			w.addTo(userPartition(&k, month), updateByUser, at.us, ttl, of(row.Type, at, native),
+				of(row.AckedAt, at, native), status, k.Tenant, k.User, month, int64(k.CreatedAt), k.ID)
 		}
 	}
-	for _, channel := range slices.Sorted(maps.Keys(row.Channels)) {
-		c := row.Channels[channel]
-		w.add(setStatus, append([]any{c.US, ttl, channel, c.V}, byID...)...)
-		w.add(setByUser, append([]any{c.US, ttl, channel, c.V}, byUser...)...)
+}
+
+func userPartition(k *sinks.NotificationKey, month int) partitionKey {
+	return partitionKey{"notifications_by_user", k.Tenant, k.User, month}
+}
+
+// notificationStamps are those of all cells that were written.
+func notificationStamps(row *sinks.NotificationRow) map[stamp]bool {
+	all := map[stamp]bool{
+		stampOf(row.User): true, stampOf(row.CreatedAt): true, stampOf(row.Type): true, stampOf(row.AckedAt): true,
 	}
+	for _, c := range row.Channels {
+		all[stampOf(c)] = true
+	}
+	delete(all, stamp{})
+	return all
+}
+
+// statusAt are the channels whose status an event wrote.
+func statusAt(row *sinks.NotificationRow, at stamp) any {
+	var some map[string]string
+	for channel, c := range row.Channels {
+		if stampOf(c) == at {
+			if some == nil {
+				some = map[string]string{}
+			}
+			some[channel] = c.V
+		}
+	}
+	if some == nil {
+		return gocql.UnsetValue
+	}
+	return some
 }
 
 // eraseNotification takes a notification out of its user's list, the user out of it, and
@@ -87,9 +105,11 @@ func (w *writes) eraseNotification(e *topics.Event, erasedUS int64) {
 	}
 	row := sinks.NotificationErased(erasedUS, k.CreatedAt, w.s.opts.Retention)
 	if ttl, ok := w.ttl(row.User.Until); ok {
-		w.add(updateStatus, erasedUS, ttl, "", gocql.UnsetValue, "", gocql.UnsetValue, gocql.UnsetValue, k.Tenant, k.ID)
+		w.add(updateStatus, erasedUS, ttl, "", gocql.UnsetValue, "", gocql.UnsetValue, gocql.UnsetValue,
+			gocql.UnsetValue, k.Tenant, k.ID)
 	}
-	w.add(deleteByUser, erasedUS, k.Tenant, k.User, sinks.EraOf(int64(k.CreatedAt)*1000), int64(k.CreatedAt), k.ID)
+	month := sinks.EraOf(int64(k.CreatedAt) * 1000)
+	w.addTo(userPartition(&k, month), deleteByUser, erasedUS, k.Tenant, k.User, month, int64(k.CreatedAt), k.ID)
 	w.add(deleteContent, erasedUS, k.Tenant, k.ID)
 }
 

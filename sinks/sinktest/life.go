@@ -191,6 +191,30 @@ func testProgress(t *testing.T, w *world) {
 	check("after two batches")
 	w.apply(first...)
 	check("after a replay of the first")
+
+	// The marker of an aborted turn alone, on a partition with no newer event.
+	marker := sinks.EventRecord{Partition: own, Offset: want.Next, Poison: true}
+	want.Next++
+	w.apply(marker)
+	check("after a marker")
+	marker.Offset -= 2
+	w.apply(marker)
+	check("after an old marker")
+	w.apply(append(first, second...)...)
+	check("after a replay")
+
+	marker.Partition, marker.Offset = own+1, 3
+	w.apply(marker)
+	all, err := w.h.Progress(context.Background())
+	if want := (sinks.Progress{Next: 4}); err != nil || all[own+1] != want {
+		t.Errorf("a partition with markers alone: %+v, %v; want %+v", all[own+1], err, want)
+	}
+	newer := w.event("c", trigger.Registered, trigger.Pending)
+	newer.Partition = own
+	newer.Offset = want.Next
+	want = sinks.Progress{Next: newer.Offset + 1, EventUS: newer.EventUS}
+	w.apply(newer)
+	check("after a newer event")
 }
 
 func testCancelled(t *testing.T, w *world) {

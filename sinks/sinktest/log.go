@@ -178,7 +178,7 @@ func Rows(t testing.TB, s sinks.Scanner) (n int) {
 // Project runs a projector until done says so, or the test's patience ends.
 func Project(t testing.TB, s sinks.Writer, o sinks.Options, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	applied := make(chan struct{}, 1)
 	seen := o.Hooks.Applied

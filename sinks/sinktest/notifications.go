@@ -3,7 +3,6 @@ package sinktest
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -263,21 +262,6 @@ func testNotificationTenants(t *testing.T, w *world) {
 	}
 }
 
-// applyUntilTaken is apply as the projector does it, for a store that is slow under load.
-func (w *world) applyUntilTaken(batch []sinks.EventRecord) {
-	w.t.Helper()
-	var err error
-	for range 20 {
-		if err = w.h.Apply(context.Background(), batch); !errors.Is(err, sinks.ErrUnavailable) {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	if err != nil {
-		w.t.Fatalf("apply %d events: %v", len(batch), err)
-	}
-}
-
 // testManyNotifications pages through those of a user who has ten thousand.
 func testManyNotifications(t *testing.T, w *world) {
 	const n = 10_000
@@ -288,7 +272,7 @@ func testManyNotifications(t *testing.T, w *world) {
 		batch[i] = w.about(key, "u", "o", at, trigger.OccurrenceFired, "push")
 	}
 	for part := range slices.Chunk(batch, 500) {
-		w.applyUntilTaken(part)
+		untilTaken(t, func() error { return w.h.Apply(context.Background(), part) })
 	}
 	all := w.notifications(topics.NotificationQuery{User: "u", Limit: 700})
 	if len(all) != n {
@@ -349,12 +333,21 @@ func testNotificationModel(t *testing.T, w *world) {
 		w.rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	}
 	w.rand.Shuffle(len(contents), func(i, j int) { contents[i], contents[j] = contents[j], contents[i] })
+	allEvents, allContents := events, contents
 	for len(events)+len(contents) > 0 {
 		n, k := min(w.rand.IntN(60), len(events)), min(w.rand.IntN(20), len(contents))
 		w.apply(events[:n]...)
 		w.applyContent(contents[:k]...)
 		events, contents = events[n:], contents[k:]
 	}
+	m.compare(w, users)
+
+	// A replay of everything makes the same, also if content comes first, or last.
+	w.applyContent(allContents...)
+	w.apply(allEvents...)
+	m.compare(w, users)
+	w.apply(allEvents...)
+	w.applyContent(allContents...)
 	m.compare(w, users)
 }
 

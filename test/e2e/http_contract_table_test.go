@@ -458,6 +458,24 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=forbidden"},
 			},
 		}},
+		{"GET /v1/users/{user}/notifications", []contractCall{
+			{name: "none", path: "/v1/users/u1/notifications?content=1&limit=2", status: letters},
+			{name: "a reader's", path: "/v1/users/u1/notifications", headers: as("reader"), status: letters},
+			{
+				name: "no limit", path: "/v1/users/u1/notifications?limit=0", status: 400,
+				wants: []string{"field=limit"},
+			},
+			{
+				name: "another list's cursor", path: "/v1/users/u1/notifications?cursor=x", status: 400,
+				wants: []string{"field=cursor"},
+			},
+		}},
+		{"GET /v1/notifications/{notification}", []contractCall{
+			{
+				name: "unknown", path: "/v1/notifications/p1@2026-01-01T09:00:00",
+				status: map[string]int{"dev": 404, "serve": 503}[w.name],
+			},
+		}},
 		{"GET /v1/endpoints", []contractCall{
 			{name: "list", path: "/v1/endpoints", status: 200},
 			{name: "a writer's key", path: "/v1/endpoints", headers: as("blue"), status: 403},

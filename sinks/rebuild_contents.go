@@ -1,0 +1,216 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ContentRebuildOptions say from where content is read, and into what.
+type ContentRebuildOptions struct {
+	Kafka  []kgo.Opt // how to reach the brokers; see Options. The consumer is in no group
+	Topics []string  // the due topics: regular expressions of names. Required
+
+	// Into is the fresh sink, to which the events were given. Required.
+	Into Notifications
+
+	MaxRecords int                   // bounds a batch. Default 2000
+	Progress   func(RebuildProgress) // is told after every batch. May be nil
+}
+
+// ContentReport is what RebuildContents found.
+type ContentReport struct {
+	RebuildProgress           // Events counts the emissions that had content
+	Since           time.Time // the due topics have all from then on; zero if they never had others
+}
+
+// String is the report for a terminal.
+func (r *ContentReport) String() string {
+	if r.Since.IsZero() {
+		return fmt.Sprintf("content of %d emissions; that is all of it\n", r.Events)
+	}
+	return fmt.Sprintf("content of %d emissions: the due topics are whole from %s on, and what notifications said "+
+		"before may be in the tables in use alone\n", r.Events, r.Since.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// RebuildContents reads the due topics from their beginnings to where they end now, and writes
+// what notifications said. It changes nothing but the fresh sink, and may be run again.
+func RebuildContents(ctx context.Context, o ContentRebuildOptions) (*ContentReport, error) {
+	setDefault(&o.MaxRecords, 2000)
+	if o.Into == nil || len(o.Topics) == 0 {
+		return nil, errors.New("rebuild content: nothing to read from or to build into")
+	}
+	if o.Progress == nil {
+		o.Progress = func(RebuildProgress) {}
+	}
+	b := &contentRebuild{
+		o: o, report: &ContentReport{}, started: time.Now(),
+		ends: map[TopicPartition]int64{}, cut: map[TopicPartition]bool{},
+	}
+	if err := b.replay(ctx); err != nil {
+		return b.report, fmt.Errorf("rebuild content: %w", err)
+	}
+	for _, begins := range b.begins {
+		if begins.After(b.report.Since) {
+			b.report.Since = begins
+		}
+	}
+	return b.report, nil
+}
+
+type contentRebuild struct {
+	o       ContentRebuildOptions
+	report  *ContentReport
+	started time.Time
+	ends    map[TopicPartition]int64 // what is still to be read, up to these offsets
+	cut     map[TopicPartition]bool  // of these, those whose first records are gone, until one is read
+	begins  []time.Time              // where partitions begin whose first records are gone
+}
+
+func (b *contentRebuild) replay(ctx context.Context) error {
+	opts := append([]kgo.Opt{}, b.o.Kafka...)
+	opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer client.Close()
+	if err := b.plan(ctx, client); err != nil {
+		return err
+	}
+	for len(b.ends) > 0 {
+		f := client.PollRecords(ctx, b.o.MaxRecords)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.Err(); err != nil {
+			return fmt.Errorf("read the due topics: %w", err)
+		}
+		if err := b.take(ctx, f.Records()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan finds the topics and assigns what they have.
+func (b *contentRebuild) plan(ctx context.Context, client *kgo.Client) error {
+	admin := kadm.NewClient(client)
+	topics, err := b.topics(ctx, admin)
+	if err != nil || len(topics) == 0 {
+		return err
+	}
+	starts, err := admin.ListStartOffsets(ctx, topics...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("where the due topics begin: %w", err)
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, topics...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("where the due topics end: %w", err)
+	}
+	kept := b.retention(ctx, admin, topics)
+	assign := map[string]map[int32]kgo.Offset{}
+	ends.Each(func(e kadm.ListedOffset) {
+		start, ok := starts.Lookup(e.Topic, e.Partition)
+		p := TopicPartition{e.Topic, e.Partition}
+		if !ok || start.Offset >= e.Offset {
+			if ok && start.Offset > 0 {
+				b.begins = append(b.begins, b.started.Add(-kept[e.Topic]))
+			}
+			return
+		}
+		b.cut[p] = start.Offset > 0
+		b.ends[p] = e.Offset
+		b.report.Records += e.Offset - start.Offset
+		if assign[e.Topic] == nil {
+			assign[e.Topic] = map[int32]kgo.Offset{}
+		}
+		assign[e.Topic][e.Partition] = kgo.NewOffset().At(start.Offset)
+	})
+	client.AddConsumePartitions(assign)
+	return nil
+}
+
+func (b *contentRebuild) topics(ctx context.Context, admin *kadm.Client) ([]string, error) {
+	patterns := make([]*regexp.Regexp, len(b.o.Topics))
+	for i, text := range b.o.Topics {
+		var err error
+		if patterns[i], err = regexp.Compile(text); err != nil {
+			return nil, err
+		}
+	}
+	all, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(name string) bool {
+		return !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(name) })
+	})
+	return names, nil
+}
+
+// retention is how long topics keep records: a partition without any has lost what is older.
+// It is 0 where the brokers do not say.
+func (b *contentRebuild) retention(ctx context.Context, admin *kadm.Client, topics []string) map[string]time.Duration {
+	kept := map[string]time.Duration{}
+	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
+	if err != nil {
+		return kept
+	}
+	for _, c := range configs {
+		for _, entry := range c.Configs {
+			ms, err := strconv.ParseInt(entry.MaybeValue(), 10, 64)
+			if entry.Key == "retention.ms" && err == nil && ms > 0 {
+				kept[c.Name] = time.Duration(ms) * time.Millisecond
+			}
+		}
+	}
+	return kept
+}
+
+// take applies what was fetched before the ends.
+func (b *contentRebuild) take(ctx context.Context, records []*kgo.Record) error {
+	batch := make([]ContentRecord, 0, len(records))
+	for _, rec := range records {
+		p := TopicPartition{rec.Topic, rec.Partition}
+		end, open := b.ends[p]
+		if !open || rec.Offset >= end {
+			continue
+		}
+		if b.cut[p] { // its first record that is left
+			b.begins = append(b.begins, rec.Timestamp)
+			delete(b.cut, p)
+		}
+		one := contentRecordOf(rec)
+		if one.Has {
+			b.report.Events++
+		}
+		batch = append(batch, one)
+	}
+	if err := b.o.Into.ApplyContent(ctx, batch); err != nil {
+		return err
+	}
+	for i := range batch {
+		b.report.Done++
+		if p := batch[i].TopicPartition; batch[i].Offset+1 >= b.ends[p] {
+			delete(b.ends, p)
+		}
+	}
+	b.report.Elapsed = time.Since(b.started)
+	b.o.Progress(b.report.RebuildProgress)
+	return nil
+}
