@@ -127,6 +127,10 @@ func (r historyReader) Notification(ctx context.Context, tenant, id string) (top
 	return r.h.Notification(ctx, tenant, id)
 }
 
+func (r historyReader) TriggersOf(ctx context.Context, tenant, user string, visit func(trigger.Key) error) error {
+	return r.h.TriggersOf(ctx, tenant, user, func(key string) error { return visit(trigger.Key(key)) })
+}
+
 func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
 	next := make(map[int32]int64, len(all))
 	for partition, p := range all {
