@@ -210,6 +210,9 @@ func TestUsage(t *testing.T) {
 			"works over Kafka alone: name the brokers with --brokers",
 		},
 		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
+		{"erase of nobody", []string{"erase", "--user", ""}, "--user is empty"},
+		{"erase of a user and a trigger", []string{"erase", "k", "--user", "u"}, "not both"},
+		{"erase of a trigger, waiting", []string{"erase", "k", "--wait"}, "--wait goes with --user"},
 		{
 			"roles of dev",
 			[]string{"dev", "--roles", "engine"},
