@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
 )
 
 // canary is in all that is to be forgotten, and in nothing else.
@@ -98,5 +106,118 @@ func TestEraseUser(t *testing.T) {
 	}
 	for _, id := range []string{"bobs", "anew"} {
 		wants(t, id, w.call(t, http.MethodGet, "/v1/triggers/"+id, ""), 200, "state=PENDING")
+	}
+}
+
+// TestEraseUserOfTheLogs erases a user of three processes: an engine on a real broker, and two
+// gateways on PostgreSQL, of which one is killed half-way. Then PostgreSQL has nothing of the
+// user, and neither have the topics, once they are compacted and their records deleted.
+func TestEraseUserOfTheLogs(t *testing.T) {
+	const n = 2000
+	database := services.PostgresDatabase(t)
+	settings := []string{"--set", "postgres.url=" + database}
+	w := newServeWorld(t, "engine")
+	gateway := func(name string) *process {
+		p := start(t, name, append(append([]string{"serve", "--roles", "api", "--data-dir", t.TempDir()},
+			w.cluster.args...), settings...)...)
+		p.ready(2 * time.Minute)
+		return p
+	}
+	w.node = gateway("first")
+	user := "ada-" + canary
+	wants(t, "preferences", w.call(t, http.MethodPut, "/v1/preferences/"+user,
+		`{"timezone":"Asia/Tokyo","addresses":{"email":"`+canary+`@example.com"}}`), 200)
+	var lines strings.Builder
+	for i := range n {
+		fmt.Fprintf(&lines, `{"id":"t%04d","delay":"9h","user_id":%q,"payload":%q,"tags":{"type":%q}}`+"\n", i, user,
+			canary, canary)
+	}
+	wants(t, "register", w.call(t, http.MethodPost, "/v1/triggers:batch", lines.String()), 200)
+	wants(t, "fired", w.call(t, http.MethodPut, "/v1/triggers/fired", `{"delay":"0s","user_id":"`+user+
+		`","payload":"`+canary+`"}`), 201)
+	await(t, "a due event", func() bool { return has(t, w, "due.default") })
+	for _, topic := range []string{"commands", "state", "events", "due.default"} {
+		if !has(t, w, topic) {
+			t.Fatalf("%s does not have what is to be erased: nothing is tested", topic)
+		}
+	}
+	wants(t, "DELETE", w.call(t, http.MethodDelete, "/v1/users/"+user, ""), 202)
+	w.node.kill()
+	w.node = gateway("second")
+	await(t, "the end of the erasure", func() bool {
+		a := w.call(t, http.MethodGet, "/v1/users/"+user+"/erasure", "")
+		return a.body["state"] == "done"
+	})
+	db, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	for _, table := range []string{"preferences", "zone_moves", "message_claims", "erasures"} {
+		var rows string
+		if err := db.QueryRow(t.Context(), `SELECT coalesce(json_agg(r)::text, '') FROM waterclock_`+table+` r`).
+			Scan(&rows); err != nil || strings.Contains(rows, canary) {
+			t.Errorf("%s: %s, %v", table, rows, err)
+		}
+	}
+	emptyLogs(t, w)
+	for _, topic := range []string{"commands", "state", "events", "due.default"} {
+		await(t, "nothing of the user on "+topic, func() bool { return !has(t, w, topic) })
+	}
+	wants(t, "one of them", w.call(t, http.MethodGet, "/v1/triggers/t0007", ""), 404)
+}
+
+// has reports whether a record of a topic has the canary, in a transaction of whatever outcome.
+func has(t *testing.T, w *world, topic string) bool {
+	t.Helper()
+	for _, r := range dumpAt(t, w.brokers, w.topic(topic), kgo.ReadUncommitted()) {
+		text := string(r.Key) + string(r.Value)
+		for _, h := range r.Headers {
+			text += string(h.Value)
+		}
+		if strings.Contains(text, canary) {
+			return true
+		}
+	}
+	return false
+}
+
+// emptyLogs lets the brokers compact at once, and deletes what they do not compact.
+func emptyLogs(t *testing.T, w *world) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	var alter []kadm.AlterConfig
+	for name, value := range map[string]string{
+		"segment.ms": "100", "min.cleanable.dirty.ratio": "0.0", "min.compaction.lag.ms": "0",
+		"max.compaction.lag.ms": "100",
+	} {
+		alter = append(alter, kadm.AlterConfig{Name: name, Value: &value})
+	}
+	changed, err := adm.AlterTopicConfigs(t.Context(), alter, w.topic("commands"), w.topic("state"))
+	for _, c := range changed {
+		err = errors.Join(err, c.Err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends, err := adm.ListEndOffsets(t.Context(), w.topic("events"), w.topic("due.default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.DeleteRecords(t.Context(), ends.Offsets()); err != nil {
+		t.Fatal(err)
+	}
+	// A segment that is written to is not compacted: new records begin another one.
+	for round := range 3 {
+		time.Sleep(200 * time.Millisecond)
+		for i := range 40 {
+			wants(t, "another", w.call(t, http.MethodPut, fmt.Sprintf("/v1/triggers/other%d-%d", round, i),
+				`{"delay":"9h"}`), 201)
+		}
 	}
 }
