@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/auth"
@@ -142,8 +144,8 @@ func (s *Server) commandEnds(ctx context.Context) (map[int32]int64, error) {
 // command carries the revision that was read: what is registered meanwhile is read anew.
 
 const (
-	// erasureLease is how long a claim holds, and erasurePage how many commands are sent
-	// before it is prolonged.
+	// erasureLease is how long a claim holds, if nobody prolongs it, and erasurePage how many
+	// commands may be on their way.
 	erasureLease = 30 * time.Second
 	erasurePage  = 500
 	// erasurePasses bounds how long one erasure keeps others waiting. One that waits, for the
@@ -159,11 +161,14 @@ const (
 
 // eraser works on erasures, one at a time.
 type eraser struct {
-	s    *Server
-	kick chan struct{}
+	s     *Server
+	kick  chan struct{}
+	lease time.Duration
 }
 
-func newEraser(s *Server) *eraser { return &eraser{s: s, kick: make(chan struct{}, 1)} }
+func newEraser(s *Server) *eraser {
+	return &eraser{s: s, kick: make(chan struct{}, 1), lease: erasureLease}
+}
 
 // wake says that there may be an erasure.
 func (r *eraser) wake() {
@@ -205,11 +210,11 @@ type erasing struct {
 	*eraser
 	preferences.Erasure
 
-	sent    map[trigger.Key]int64 // with which revision a trigger was erased last
-	renewed time.Time
-	flying  int
-	done    chan location
-	left    bool // the pass has found something that is not erased yet
+	count  atomic.Int64          // of triggers; those of earlier claims are in it
+	sent   map[trigger.Key]int64 // with which revision a trigger was erased last
+	flying int
+	done   chan location
+	left   bool // the pass has found something that is not erased yet
 }
 
 // errLost says that somebody else works on the erasure, or that there is a newer one.
@@ -217,50 +222,79 @@ var errLost = errors.New("the claim of the erasure is lost")
 
 // one works on the oldest erasure, if there is one.
 func (r *eraser) one(ctx context.Context) (worked bool, err error) {
-	store := r.s.opts.Preferences
-	e, ok, err := store.ClaimErasure(ctx, erasureLease)
+	e, ok, err := r.s.opts.Preferences.ClaimErasure(ctx, r.lease)
 	if err != nil || !ok {
 		return false, err
 	}
-	begun := time.Now()
-	w := &erasing{eraser: r, Erasure: e, sent: map[trigger.Key]int64{}, renewed: begun}
-	pause := 50 * time.Millisecond
-	for range erasurePasses {
-		switch err := w.pass(ctx); {
-		case errors.Is(err, errLost):
-			return true, nil
-		case err != nil:
-			_ = w.renew(ctx, erasureRetry) // else it is claimed when the lease is over
-			return true, fmt.Errorf("tenant %s: %w", e.User.Tenant, err)
-		case !w.left:
-			r.s.log.Info("a user was erased", "tenant", e.User.Tenant, "triggers", w.Triggers,
-				"took", time.Since(begun).Round(time.Millisecond))
-			return true, store.FinishErasure(ctx, w.Erasure)
-		}
-		if err := w.renew(ctx, erasureLease); err != nil {
-			return true, lost(err)
-		}
-		wait.For(ctx, pause)
-		pause = min(2*pause, time.Second)
+	w := &erasing{eraser: r, Erasure: e, sent: map[trigger.Key]int64{}}
+	w.count.Store(int64(e.Triggers))
+	switch err := w.work(ctx); {
+	case errors.Is(err, errLost):
+		return true, nil // somebody else goes on
+	case err != nil:
+		_ = w.renew(ctx, erasureRetry) // else it is claimed when the lease is over
+		return true, fmt.Errorf("tenant %s: %w", e.User.Tenant, err)
 	}
-	return true, lost(w.renew(ctx, erasureLater))
+	return true, nil
 }
 
-// lost is nil for a claim that is lost: somebody else goes on.
-func lost(err error) error {
-	if errors.Is(err, errLost) {
-		return nil
+// work makes passes until nothing is left. One that waits for the history lets others go first.
+func (w *erasing) work(ctx context.Context) error {
+	begun := time.Now()
+	held, release := w.hold(ctx)
+	defer release()
+	pause := 50 * time.Millisecond
+	for range erasurePasses {
+		if err := w.pass(held); err != nil {
+			return cmp.Or(context.Cause(held), err)
+		}
+		if !w.left {
+			release()
+			w.Triggers = int(w.count.Load())
+			if err := w.s.opts.Preferences.FinishErasure(ctx, w.Erasure); err != nil {
+				return err
+			}
+			w.s.log.Info("a user was erased", "tenant", w.User.Tenant, "triggers", w.Triggers, "took",
+				time.Since(begun).Round(time.Millisecond))
+			return nil
+		}
+		if err := w.renew(ctx, w.lease); err != nil {
+			return err
+		}
+		wait.For(held, pause)
+		pause = min(2*pause, time.Second)
 	}
-	return err
+	release()
+	return w.renew(ctx, erasureLater)
+}
+
+// hold prolongs the claim until release is called. The context ends when the claim is lost.
+func (w *erasing) hold(ctx context.Context) (held context.Context, release func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if wait.For(held, w.lease/3); held.Err() != nil {
+				return
+			}
+			if err := w.renew(held, w.lease); errors.Is(err, errLost) {
+				cancel(errLost)
+				return
+			}
+		}
+	}()
+	return held, func() { cancel(context.Canceled); <-done }
 }
 
 // renew prolongs the claim and writes how far the erasure is.
 func (w *erasing) renew(ctx context.Context, lease time.Duration) error {
-	ok, err := w.s.opts.Preferences.RenewErasure(ctx, w.Erasure, lease)
+	e := w.Erasure
+	e.Triggers = int(w.count.Load())
+	ok, err := w.s.opts.Preferences.RenewErasure(ctx, e, lease)
 	if err == nil && !ok {
 		err = errLost
 	}
-	w.renewed = time.Now()
 	return err
 }
 
@@ -271,7 +305,7 @@ func (w *erasing) pass(ctx context.Context) error {
 	if err := w.known(ctx); err != nil {
 		return fmt.Errorf("list triggers: %w", err)
 	}
-	if err := w.durable(ctx); err != nil {
+	if err := w.durable(); err != nil {
 		return err
 	}
 	if history := w.s.opts.UserTriggers; history != nil {
@@ -287,7 +321,7 @@ func (w *erasing) pass(ctx context.Context) error {
 			return fmt.Errorf("list triggers of the history: %w", err)
 		}
 	}
-	return w.durable(ctx)
+	return w.durable()
 }
 
 // known erases what the engine lists of the user, finished triggers too.
@@ -317,11 +351,6 @@ func (w *erasing) known(ctx context.Context) error {
 // remembered erases a trigger that the history lists, unless it is of a newer life, or
 // somebody else's by now.
 func (w *erasing) remembered(ctx context.Context, key trigger.Key) error {
-	if time.Since(w.renewed) > erasureLease/3 {
-		if err := w.renew(ctx, erasureLease); err != nil {
-			return err
-		}
-	}
 	st, err := w.s.router.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read a trigger: %w", err)
@@ -353,20 +382,18 @@ func (w *erasing) erase(ctx context.Context, key trigger.Key, revision int64) er
 	}
 	w.sent[key] = revision
 	if !known {
-		w.Triggers++
+		w.count.Add(1)
 	}
-	w.s.commands.send(ctx, c, func(at location) { w.done <- at })
+	done := w.done
+	w.s.commands.send(ctx, c, func(at location) { done <- at })
 	if w.flying++; w.flying < erasurePage {
 		return nil
 	}
-	if err := w.durable(ctx); err != nil {
-		return err
-	}
-	return w.renew(ctx, erasureLease)
+	return w.durable()
 }
 
 // durable waits for the commands that are on their way.
-func (w *erasing) durable(context.Context) error {
+func (w *erasing) durable() error {
 	n := w.flying
 	w.flying = 0
 	return w.s.moves.durable(w.done, n)

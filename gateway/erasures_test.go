@@ -17,6 +17,40 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// slowPast is a history whose list comes when it is let go.
+type slowPast struct{ goOn chan struct{} }
+
+func (s *slowPast) TriggersOf(ctx context.Context, _, _ string, _ func(trigger.Key) error) error {
+	select {
+	case <-s.goOn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A claim is prolonged while the history is read, however long that takes.
+func TestEraseUserSlowHistory(t *testing.T) {
+	store, history := &mortal{Store: testStore(t), left: -1}, &slowPast{make(chan struct{})}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers = store, history })
+	w.server.erasures.lease = 30 * time.Millisecond
+	runErasures(t, w.server)
+	w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		store.mu.Lock()
+		n := store.renewed
+		store.mu.Unlock()
+		if n >= 3 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the claim was prolonged %d times", n)
+		}
+	}
+	close(history.goOn)
+	w.untilErased("ada")
+}
+
 // pastOf is a history that knows triggers by user, until it hears of their erase.
 type pastOf struct {
 	mu   sync.Mutex
@@ -203,6 +237,8 @@ type mortal struct {
 	mu   sync.Mutex
 	dead bool
 	left int // calls that still arrive; below 0: all
+
+	renewed int // how often a claim was prolonged
 }
 
 func (m *mortal) die() {
@@ -235,6 +271,9 @@ func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time
 	if err := m.alive(); err != nil {
 		return false, err
 	}
+	m.mu.Lock()
+	m.renewed++
+	m.mu.Unlock()
 	return m.Store.RenewErasure(ctx, e, 300*time.Millisecond)
 }
 
