@@ -459,6 +459,14 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=forbidden"},
 			},
 		}},
+		{"GET /v1/users/{user}/notifications", []contractCall{
+			{name: "nobody's", path: "/v1/users/nobody/notifications", status: letters},
+			{name: "limit", path: "/v1/users/u1/notifications?limit=0", status: 400, wants: []string{"field=limit"}},
+			{name: "no user", path: "/v1/users/%00/notifications", status: 422, wants: []string{"field=user_id"}},
+		}},
+		{"GET /v1/notifications/{notification}", []contractCall{
+			{name: "unknown", path: "/v1/notifications/nobody@2020-01-01T00:00:00Z", status: none},
+		}},
 		{"DELETE /v1/users/{user}", []contractCall{
 			{name: "erased", path: "/v1/users/leaver", status: erased},
 			{name: "repeated", path: "/v1/users/leaver", headers: as("blue"), status: erased},
