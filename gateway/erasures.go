@@ -315,7 +315,7 @@ func (w *erasing) pass(ctx context.Context) error {
 				return nil
 			}
 			seen[key] = true
-			return w.remembered(ctx, key)
+			return w.ofHistory(ctx, key)
 		})
 		if err != nil {
 			return fmt.Errorf("list triggers of the history: %w", err)
@@ -348,9 +348,9 @@ func (w *erasing) known(ctx context.Context) error {
 	}
 }
 
-// remembered erases a trigger that the history lists, unless it is of a newer life, or
+// ofHistory erases a trigger that the history lists, unless it is of a newer life, or
 // somebody else's by now.
-func (w *erasing) remembered(ctx context.Context, key trigger.Key) error {
+func (w *erasing) ofHistory(ctx context.Context, key trigger.Key) error {
 	st, err := w.s.router.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read a trigger: %w", err)
