@@ -105,7 +105,8 @@ func (s *Server) getErasure(w http.ResponseWriter, r *request) error {
 		return preferencesAway(err)
 	}
 	if !ok {
-		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "nobody has erased this user in the last 30 days")
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+			"nobody has erased this user in the last 30 days")
 	}
 	return sendJSON(w, http.StatusOK, erasureJSON(&e))
 }
@@ -270,21 +271,21 @@ func (w *erasing) work(ctx context.Context) error {
 
 // hold prolongs the claim until release is called. The context ends when the claim is lost.
 func (w *erasing) hold(ctx context.Context) (held context.Context, release func()) {
-	held, cancel := context.WithCancelCause(ctx)
+	inner, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for {
-			if wait.For(held, w.lease/3); held.Err() != nil {
+			if wait.For(inner, w.lease/3); inner.Err() != nil {
 				return
 			}
-			if err := w.renew(held, w.lease); errors.Is(err, errLost) {
+			if err := w.renew(inner, w.lease); errors.Is(err, errLost) {
 				cancel(errLost)
 				return
 			}
 		}
 	}()
-	return held, func() { cancel(context.Canceled); <-done }
+	return inner, func() { cancel(context.Canceled); <-done }
 }
 
 // renew prolongs the claim and writes how far the erasure is.

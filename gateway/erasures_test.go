@@ -334,7 +334,7 @@ func TestEraseUserDiesAtEveryStep(t *testing.T) {
 			first, _ := w.gateway(w.engine, func(o *Options) { o.Preferences, o.UserTriggers = dying, history })
 			w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "")
 			stop := runErasures(t, first)
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 				dying.mu.Lock()
 				dead := dying.dead
 				dying.mu.Unlock()

@@ -175,7 +175,8 @@ func testEraseTwice(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	later := toErase(ada, 60, 60)
 	later.At = noon.Add(time.Hour)
 	erase(t, s, later)
-	if e = erasure(t, s, ada); e.Done || e.Triggers != 0 || !e.At.Equal(later.At) || !maps.Equal(e.Before, later.Before) {
+	if e = erasure(t, s, ada); e.Done || e.Triggers != 0 || !e.At.Equal(later.At) ||
+		!maps.Equal(e.Before, later.Before) {
 		t.Fatalf("one after that was done is %+v", e)
 	}
 	erasedAt(t, s, ada, later.At)
@@ -226,7 +227,8 @@ func testErasureDone(t *testing.T, s preferences.Store, _ func() preferences.Sto
 		t.Fatalf("a finished erasure is %+v", e)
 	}
 	erasedAt(t, s, ada, noon)
-	admitted(t, s, l, 2*time.Minute, []preferences.Message{note("b", "x"), note("c", "y")}, "", preferences.CodeDuplicate)
+	admitted(t, s, l, 2*time.Minute, []preferences.Message{note("b", "x"), note("c", "y")},
+		"", preferences.CodeDuplicate)
 	sweep := func(after time.Duration) {
 		t.Helper()
 		if _, err := s.Sweep(t.Context(), time.Now().Add(after), 10); err != nil {
