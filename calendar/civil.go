@@ -237,8 +237,8 @@ func ceilDiv[T integer](a, b T) T { return -floorDiv(-a, b) }
 
 func popcount(x uint64) int { return bits.OnesCount64(x) }
 
-// shortDuration writes 1h, 30m, 1h30m, 24h: a Duration without its zero tail.
-func shortDuration(d time.Duration) string {
+// DurationText writes 1h, 30m, 1h30m, 24h: a Duration without its zero tail.
+func DurationText(d time.Duration) string {
 	s := d.String()
 	if n := len(s); n > 2 && s[n-2:] == "0s" && s[n-3] == 'm' {
 		s = s[:n-2]

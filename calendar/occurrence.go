@@ -54,7 +54,7 @@ func (o Occurrence) before(p Occurrence) bool {
 func (r Resolved) note() string {
 	switch {
 	case r.Shift != 0:
-		return "gap: shifted " + shortDuration(r.Shift)
+		return "gap: shifted " + DurationText(r.Shift)
 	case r.Fold:
 		return "overlap: second pass"
 	case r.Twice:

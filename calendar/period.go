@@ -36,7 +36,7 @@ func (r *Rule) CheckPeriod(least time.Duration) error {
 	}
 	if p := r.Period(); p > 0 && p < least {
 		return fail(CodePeriodTooShort, "recurrence", "fires every %s; the shortest period allowed is %s",
-			shortDuration(p), shortDuration(least))
+			DurationText(p), DurationText(least))
 	}
 	return nil
 }

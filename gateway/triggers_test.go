@@ -263,7 +263,7 @@ func TestGetShows(t *testing.T) {
 		"timezone":   "America/New_York",
 		"recurrence": "FREQ=WEEKLY;BYDAY=MO", "start": "2060-01-05T09:00:00", "exclude": `["2060-01-12"]`,
 		"payload_base64": "AAE=", "payload": "",
-		"tags": `{"team":"a"}`, "priority": "low", "misfire": "skip", "jitter": "1m0s", "expires_after": "1m30s",
+		"tags": `{"team":"a"}`, "priority": "low", "misfire": "skip", "jitter": "1m", "expires_after": "1m30s",
 		"headers": `{"x":"y"}`,
 		"dst":     `{"gap":"skip"}`, "attempt": "0", "correlation_id": "c", "tzdata": calendarRelease,
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -50,7 +51,7 @@ func spellList(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// spellDuration spells whole seconds as 1h30m0s, others in milliseconds.
+// spellDuration spells whole seconds as 1h30m, others in milliseconds.
 func spellDuration(b []byte, d time.Duration) []byte {
 	if d == 0 {
 		return b
@@ -58,12 +59,12 @@ func spellDuration(b []byte, d time.Duration) []byte {
 	return appendString(b, DurationText(d))
 }
 
-// DurationText is a duration in a form that a command accepts.
+// DurationText is a duration in a form that a command accepts: 1h30m, not 1h30m0s.
 func DurationText(d time.Duration) string {
-	if d%time.Second == 0 {
-		return d.String()
+	if d%time.Second != 0 {
+		return milliseconds(d)
 	}
-	return milliseconds(d)
+	return calendar.DurationText(d)
 }
 
 func spellPriority(b []byte, s *trigger.Spec) []byte {

@@ -27,9 +27,6 @@ func (h *httpCommander) Close() {}
 
 func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
 	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted}
-	if w.Op == trigger.OpAck || w.Op == trigger.OpErase { // the API has no verb for them
-		return d, usagef("%s works over Kafka alone: name the brokers with --brokers", w.Op)
-	}
 	method, path := route(w)
 	header := conditions(w)
 	if h.goOn {

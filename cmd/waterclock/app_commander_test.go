@@ -362,3 +362,18 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
+
+// TestAckAndEraseOverHTTP: the API has both verbs, and --url is enough.
+func TestAckAndEraseOverHTTP(t *testing.T) {
+	_, url := startDev(t)
+	api := func(args ...string) result { return cli(t, nil, "", append(args, "--url", url, "-o", "json")...) }
+	api("schedule", "pills", "--in", "1h", "--user", "u", "--escalation", "push,10m:sms").want(t, exitOK)
+	if get := api("get", "pills"); !strings.Contains(get.out, `"after": "10m"`) {
+		t.Errorf("the steps are spelled as they were given: %s", get.out)
+	}
+	api("ack", "pills").want(t, exitOK)
+	if r := api("erase", "pills"); r.code != exitOK || !strings.Contains(r.out, `"ERASED"`) {
+		t.Errorf("erase: %d %s %s", r.code, r.out, r.err)
+	}
+	api("ack", "nobody").want(t, exitNotFound)
+}

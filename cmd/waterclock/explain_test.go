@@ -234,7 +234,7 @@ func TestExplainEscalation(t *testing.T) {
 		{"type":"escalation.advanced","occurrence":"o1","attempt":1,"step":1,"channel":"sms"},
 		{"type":"escalation.stopped","occurrence":"o1","attempt":1,"step":1,"channel":"sms","reason":"ack"}`
 	url := oneTrigger(t, `{"trigger_id":"k","state":"FIRED","delay":"1s","fire_at":"2026-11-20T14:00:00.000Z","escalation":[
-		{"channel":"push"},{"after":"10m0s","channel":"sms"},{"after":"1h0m0s","channel":"email"}]}`, events)
+		{"channel":"push"},{"after":"10m","channel":"sms"},{"after":"1h","channel":"email"}]}`, events)
 	cli(t, nil, "", "explain", "k", "--url", url).want(t, exitOK,
 		"escalation push, then sms after 10m, then email after 1h, until one is delivered or somebody reacts",
 		"o1: escalated to step 1, channel sms",

@@ -44,23 +44,13 @@ func escalationWords(t map[string]any) string {
 		if after := cell(s["after"]); after == "" {
 			words = append(words, cell(s["channel"]))
 		} else {
-			words = append(words, fmt.Sprintf("%s after %s", cell(s["channel"]), shortDuration(after)))
+			words = append(words, fmt.Sprintf("%s after %s", cell(s["channel"]), after))
 		}
 	}
 	if len(words) == 0 {
 		return ""
 	}
 	return strings.Join(words, ", then ") + ", until one is delivered or somebody reacts"
-}
-
-// shortDuration leaves the zeros out of 10m0s and 1h0m0s.
-func shortDuration(text string) string {
-	for _, end := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, end) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 // escalationEvent says where an escalation goes, or why it ends; "" of other events.

@@ -204,12 +204,6 @@ func TestUsage(t *testing.T) {
 			[]string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
 			"no_occurrences",
 		},
-		{
-			"ack over HTTP",
-			[]string{"ack", "k", "--url", "http://127.0.0.1:1"},
-			"works over Kafka alone: name the brokers with --brokers",
-		},
-		{"erase over HTTP", []string{"erase", "k", "--url", "http://127.0.0.1:1"}, "works over Kafka alone"},
 		{"erase of nobody", []string{"erase", "--user", ""}, "--user is empty"},
 		{"erase of a user and a trigger", []string{"erase", "k", "--user", "u"}, "not both"},
 		{"erase of a trigger, waiting", []string{"erase", "k", "--wait"}, "--wait goes with --user"},
