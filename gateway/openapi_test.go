@@ -192,6 +192,7 @@ func TestContractRoutes(t *testing.T) {
 		"POST /v1/reconcile",
 		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x",
 		"DELETE /v1/calendars/x", "GET /v1/preferences/x", "PUT /v1/preferences/x",
+		"GET /v1/users/x/notifications", "DELETE /v1/users/x", "GET /v1/users/x/erasure",
 		"GET /schemas/x", "GET /healthz", "GET /readyz",
 		"GET /metrics", "GET /openapi.json", "GET /asyncapi.json", "GET /docs", "POST /api/reminders",
 		"GET /api/reminders", "POST /api/reminders/x/snooze",

@@ -48,6 +48,9 @@ type Options struct {
 	// Notifications lists what became of users' notifications. nil means that there is no
 	// history, and the routes of notifications say so.
 	Notifications Notifications
+	// UserTriggers lists the triggers that the history knows of a user. nil means that there is
+	// no history: an erasure of a user then asks the engine alone.
+	UserTriggers UserTriggers
 	// Preferences are what users want. nil means that there is no store, and the routes of
 	// preferences say so.
 	Preferences preferences.Store

@@ -20,6 +20,7 @@ func allRoutes() []route {
 	all = append(all, letterRoutes()...)
 	all = append(all, notificationRoutes()...)
 	all = append(all, preferenceRoutes()...)
+	all = append(all, erasureRoutes()...)
 	all = append(all, reminderRoutes()...)
 	all = append(all, providerRoutes()...)
 	all = append(all, ackRoutes()...)

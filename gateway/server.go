@@ -36,6 +36,7 @@ type Server struct {
 	readers  *readers     // of due topics
 	auditor  *auditor     // records refused attempts
 	moves    *mover       // of follow_user triggers to new zones
+	erasures *eraser      // of users
 
 	endpoints *endpointLog // how webhooks fare
 
@@ -92,7 +93,7 @@ func New(o Options) (*Server, error) {
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
 	s.readers = &readers{kafka: kafka}
 	s.auditor = newAuditor(&o, s.commands)
-	s.moves = newMover(s)
+	s.moves, s.erasures = newMover(s), newEraser(s)
 	s.ackRates, s.prefers = newAckRates(&o), preferencesAtOnce(&o)
 	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
 	s.stopping, s.stop = context.WithCancel(context.Background())

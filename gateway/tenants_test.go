@@ -69,6 +69,8 @@ var reaches = map[string]reach{
 	"GET /v1/users/{user}/notifications":   {query: "?content=1", empty: `"items":[]`},
 	"GET /v1/notifications/{notification}": {},
 
+	"DELETE /v1/users/{user}": {own: true}, "GET /v1/users/{user}/erasure": {own: true},
+
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},

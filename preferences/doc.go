@@ -8,6 +8,7 @@
 //	decide.go        preferences + due event + now → send, suppress or postpone
 //	quiet.go         quiet hours as instants, in the user's zone
 //	claims.go        how many messages, and how often one of a type: dedup_window, max_per_user
+//	erasure.go       users who are to be forgotten
 //	store.go         where they are kept: one interface, embedded and postgres
 //
 // # Who is right
@@ -26,5 +27,6 @@
 //   - Everything is bounded: see the constants in preferences.go.
 //   - A message that was claimed has one answer for all attempts, workers and restarts.
 //     Claims expire, and are swept.
-//   - A new zone of a user and its row in the outbox are one transaction.
+//   - A new zone of a user and its row in the outbox are one transaction. So are the end of a
+//     user's preferences and the row of the erasure.
 package preferences

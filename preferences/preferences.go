@@ -3,6 +3,7 @@ package preferences
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
 )
@@ -34,6 +35,8 @@ type Preferences struct {
 	Addresses Addresses
 	Locale    string // BCP 47; "" is unknown
 	Zone      string // IANA name; "" is unknown
+
+	ErasedAt time.Time // the user was erased, and had other preferences until then; zero: never. In no document
 }
 
 // Type says on which channels notifications of one type are wanted.

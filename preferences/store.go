@@ -37,11 +37,13 @@ type Move struct {
 // they share it. preferencestest holds every implementation to this.
 type Store interface {
 	Editor
+	Erasures
 
 	// Get reads the preferences of users, in their order and in one request. That of
 	// a user who is not known is the zero value; none is nil. They may be shared:
-	// nobody changes them. Users whose documents do not parse are nil, and the error is an
-	// *UnreadableError about them alone: what the others have is right.
+	// nobody changes them. Those of a user who was erased say when. Users whose documents do not
+	// parse are nil, and the error is an *UnreadableError about them alone: what the others have
+	// is right.
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
 	// Put replaces a user's preferences. A zone that differs from the last one, and is
 	// not "", is written as that user's move in the same transaction; "" ends a move.
@@ -67,7 +69,8 @@ type Store interface {
 	Admit(ctx context.Context, at time.Time, l Limits, list []Message) ([]string, error)
 	// Release drops the claim of a message that reached nobody.
 	Release(ctx context.Context, m Message) error
-	// Sweep drops claims that are over at an instant, the oldest first, at most so many.
+	// Sweep drops claims that are over at an instant, the oldest first, at most so many. It
+	// also drops erasures that were done ErasureKept before.
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
 
 	Close() error

@@ -16,6 +16,7 @@ type History interface {
 	Reader
 	Letters
 	Notifications
+	Users
 	Close() error
 }
 

@@ -41,7 +41,7 @@ var jsonArgs = []string{
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"preferences set ada DIR/ada.json", "preferences get ada",
-	"notifications list --user ada",
+	"notifications list --user ada", "erase --user leaver", "erase --user leaver --wait",
 	"endpoints list", "endpoints test http://127.0.0.1:1/hook", "tzdata status", "tzdata apply embedded --dry-run",
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",

@@ -204,6 +204,9 @@ func TestUsage(t *testing.T) {
 			[]string{"preview", "--every", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30"},
 			"no_occurrences",
 		},
+		{"erase of nobody", []string{"erase", "--user", ""}, "--user is empty"},
+		{"erase of a user and a trigger", []string{"erase", "k", "--user", "u"}, "not both"},
+		{"erase of a trigger, waiting", []string{"erase", "k", "--wait"}, "--wait goes with --user"},
 		{
 			"roles of dev",
 			[]string{"dev", "--roles", "engine"},

@@ -55,7 +55,7 @@ func (n *node) openGateway() (err error) {
 	}
 	if n.history != nil {
 		o.History, o.Letters = historyReader{n.history}, historyReader{n.history}
-		o.Notifications = historyReader{n.history}
+		o.Notifications, o.UserTriggers = historyReader{n.history}, historyReader{n.history}
 	}
 	if o.Auth, err = n.authenticator(); err != nil {
 		return err

@@ -137,6 +137,10 @@ func (r historyReader) EventsNext(ctx context.Context) (map[int32]int64, error) 
 	return nextOf(happened), err
 }
 
+func (r historyReader) TriggersOf(ctx context.Context, tenant, user string, visit func(trigger.Key) error) error {
+	return r.h.TriggersOf(ctx, tenant, user, func(key string) error { return visit(trigger.Key(key)) })
+}
+
 func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
 	next := make(map[int32]int64, len(all))
 	for partition, p := range all {

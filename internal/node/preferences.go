@@ -76,10 +76,12 @@ func (n *node) zones() *calendar.Zones {
 	return n.timetable.Zones
 }
 
-// startMoves moves triggers to their users' new zones, where there are preferences.
+// startMoves moves triggers to their users' new zones, and erases users, where there are
+// preferences.
 func (n *node) startMoves(life *roles) {
 	if n.preferences != nil && (n.fullBroker != nil || n.cfg.HasRole("api")) {
 		life.start("zone moves", func(ctx context.Context) error { return n.gateway.RunMoves(ctx) })
+		life.start("erasures", func(ctx context.Context) error { return n.gateway.RunErasures(ctx) })
 	}
 }
 

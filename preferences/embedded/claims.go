@@ -240,7 +240,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int
 			}
 			dropped++
 		}
-		return it.Error()
+		return errors.Join(it.Error(), s.sweepErasures(b, now))
 	})
 	return dropped, err
 }

@@ -11,6 +11,8 @@
 //	n <recipient> <at> <ce_id>   the same of one that was sent, by time: 8 bytes of µs
 //	t <recipient> <type> 0 <at> <ce_id>   the same of one that has a type
 //	e <until> <key in c>  which claim is over when: 8 bytes of µs
+//	x <hash>              a user's erasure; JSON
+//	y <seq>               whose erasure that is, if it is not done: the hash
 //	format                "1"
 //
 // A recipient is <tenant> 0 <user> 0 <channel> 0. None of them has control characters, so

@@ -39,6 +39,8 @@ type Store struct {
 	write  sync.Mutex // one change at a time
 	seq    int64      // the last that was given
 	claims map[preferences.User]claim
+
+	erasing map[int64]claim // by seq of the erasure
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -72,7 +74,7 @@ func Open(o Options) (*Store, error) {
 	}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database holds its own reference
-	s := &Store{claims: map[preferences.User]claim{}}
+	s := &Store{claims: map[preferences.User]claim{}, erasing: map[int64]claim{}}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
 		FS:    room.Wrap(o.FS, o.NoRoom, &s.serving),
 		Cache: cache, MemTableSize: memtableBytes, MaxOpenFiles: 64, FormatMajorVersion: pebble.FormatNewest,
@@ -169,6 +171,13 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 			broken = broken.Add(u, one.Err)
 		} else if err != nil {
 			return nil, err
+		}
+		e, ok, err := s.erasure(u)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out[i].ErasedAt = e.At
 		}
 	}
 	return out, broken.OrNil()

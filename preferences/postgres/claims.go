@@ -179,9 +179,12 @@ DELETE FROM waterclock_message_claims WHERE ctid = ANY(ARRAY(
     ORDER BY kept_until LIMIT $2 FOR UPDATE SKIP LOCKED
 ))`
 
-// Sweep drops claims that are over.
+// Sweep drops claims that are over, and erasures that were done long ago.
 func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
+		if _, err := s.pool.Exec(ctx, sweepErasures, now.Add(-preferences.ErasureKept)); err != nil {
+			return err
+		}
 		tag, err := s.pool.Exec(ctx, sweepClaims, now, most)
 		dropped = int(tag.RowsAffected())
 		return err

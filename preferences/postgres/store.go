@@ -120,9 +120,11 @@ func (s *Store) prepare(ctx context.Context) error {
 }
 
 const getMany = `
-SELECT u.place, p.document
-FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS u (tenant, user_id, place)
-JOIN waterclock_preferences p ON p.tenant = u.tenant AND p.user_id = u.user_id`
+SELECT u.place, p.document, e.erased_at
+FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY AS u (tenant, user_id, user_hash, place)
+LEFT JOIN waterclock_preferences p ON p.tenant = u.tenant AND p.user_id = u.user_id
+LEFT JOIN waterclock_erasures e ON e.user_hash = u.user_hash
+WHERE p.tenant IS NOT NULL OR e.user_hash IS NOT NULL`
 
 // Get reads the preferences of users by one query.
 func (s *Store) Get(ctx context.Context, users []preferences.User) (out []*preferences.Preferences, err error) {
@@ -140,11 +142,12 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) (out []*prefe
 func (s *Store) get(ctx context.Context, users []preferences.User) (
 	[]*preferences.Preferences, *preferences.UnreadableError, error,
 ) {
-	tenants, ids := make([]string, len(users)), make([]string, len(users))
+	tenants, ids, hashes := make([]string, len(users)), make([]string, len(users)), make([][]byte, len(users))
 	for i, u := range users {
-		tenants[i], ids[i] = u.Tenant, u.ID
+		hash := u.Hash()
+		tenants[i], ids[i], hashes[i] = u.Tenant, u.ID, hash[:]
 	}
-	rows, err := s.pool.Query(ctx, getMany, tenants, ids)
+	rows, err := s.pool.Query(ctx, getMany, tenants, ids, hashes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,15 +157,22 @@ func (s *Store) get(ctx context.Context, users []preferences.User) (
 	for rows.Next() {
 		var row int64
 		var document []byte
-		if err := rows.Scan(&row, &document); err != nil {
+		var erased *time.Time
+		if err := rows.Scan(&row, &document, &erased); err != nil {
 			return nil, nil, err
 		}
 		known[row-1] = true
-		if p, err := preferences.Parse(document); err == nil {
-			out[row-1] = p
-		} else {
-			broken = broken.Add(users[row-1], err)
+		p := &preferences.Preferences{}
+		if document != nil {
+			if p, err = preferences.Parse(document); err != nil {
+				broken = broken.Add(users[row-1], err)
+				continue
+			}
 		}
+		if erased != nil {
+			p.ErasedAt = erased.UTC()
+		}
+		out[row-1] = p
 	}
 	for i := range out {
 		if !known[i] {

@@ -49,6 +49,13 @@ func Run(t *testing.T, open Open) {
 		{"a batch of many users", testManyClaims},
 		{"random messages, and a list of all of them", testModel},
 		{"claims with a context that ended", testClaimsEnded},
+		{"an erasure takes all that is kept of a user", testErase},
+		{"an erasure goes on after a restart", testErasureGoesOn},
+		{"a second erasure covers what the first does", testEraseTwice},
+		{"the oldest erasure comes first", testOldestErasure},
+		{"an erasure whose lease is over is anybody's", testErasureLease},
+		{"a finished erasure keeps no user, and ends", testErasureDone},
+		{"erasures with a context that ended", testErasuresEnded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reopen := open(t)

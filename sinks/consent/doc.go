@@ -17,6 +17,7 @@
 //     those of the next second not at all. Priority high is sent unread, and its receipt
 //     says so; everything else is postponed. Nothing is lost.
 //   - A due event without a user is sent.
+//   - One that was emitted before its user was erased is suppressed, of any priority.
 //   - A message is claimed before it is sent, by its ce_id. Every later attempt, in any
 //     worker, finds the claim and gets the same answer.
 package consent

@@ -18,6 +18,7 @@ import (
 const (
 	CodeUnread = "preferences_unread"        // sent although the store did not answer: priority high
 	CodeAway   = trigger.CodePreferencesAway // postponed, because the store did not answer
+	CodeErased = "erased"                    // not sent: its user was erased after it was emitted
 )
 
 // Options are what a gate is made of.
@@ -184,6 +185,11 @@ func userOf(e *worker.DueEvent) preferences.User {
 // decide is the verdict of preferences alone.
 func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.Time, zones *calendar.Zones) Verdict {
 	v := Verdict{Preferences: p}
+	if !p.ErasedAt.IsZero() && !e.Fired.After(p.ErasedAt) {
+		r := worker.Suppress(CodeErased).WithDetail("not sent: the user was erased")
+		v.Answer = &r
+		return v
+	}
 	d := p.Decide(preferences.Due{Channel: g.opts.Channel, Type: typeOf(e), High: e.High}, now, zones)
 	switch d.Outcome {
 	case preferences.Suppress:

@@ -286,6 +286,26 @@ func TestQuietNights(t *testing.T) {
 	}
 }
 
+// What was emitted before its user was erased is not sent, and leaves no claim. What is emitted
+// afterwards is.
+func TestErased(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.DedupWindow = time.Hour })
+	u := preferences.User{Tenant: "default", ID: "u"}
+	if err := w.store.Erase(t.Context(), preferences.Erasure{User: u, At: w.clock.at}); err != nil {
+		t.Fatal(err)
+	}
+	fired := func(id string, after time.Duration, opts ...workertest.EventOption) *worker.DueEvent {
+		e := event(append(opts, workertest.User("u"), ofType("news"))...)
+		e.ID, e.Fired = id, w.clock.at.Add(after)
+		return e
+	}
+	w.want("suppressed erased", fired("a@1#0", -time.Hour))
+	w.want("suppressed erased", fired("b@1#0", 0, workertest.High()))
+	w.want("send", fired("c@1#0", time.Millisecond))
+	w.want("suppressed duplicate", fired("d@1#0", time.Millisecond))
+	w.want("send", event(workertest.User("v")))
+}
+
 // With the store away, high is sent and says that it is unread. The rest waits.
 func TestAway(t *testing.T) {
 	w := newWorld(t)

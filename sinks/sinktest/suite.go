@@ -69,6 +69,7 @@ func Run(t *testing.T, open Open) {
 		{"NotificationExpiry", testNotificationExpiry},
 		{"ManyNotifications", testManyNotifications},
 		{"ContentProgress", testContentProgress},
+		{"TriggersOfUser", testTriggersOfUser},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, newWorld(t, open)) })
 	}

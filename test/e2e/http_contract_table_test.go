@@ -329,6 +329,7 @@ func contractTriggers() []contractRow {
 func contractViews(w *world) []contractRow {
 	letters := map[string]int{"dev": 200, "serve": 503}[w.name]
 	kept := letters // preferences: serve has no PostgreSQL here
+	erased, none := map[string]int{"dev": 202, "serve": 503}[w.name], map[string]int{"dev": 404, "serve": 503}[w.name]
 	events := contractCall{name: "events", path: "/v1/triggers/p1/events", status: 200}
 	if w.name == "serve" { // without Cassandra nobody keeps a history
 		events = contractCall{
@@ -465,6 +466,7 @@ func contractViews(w *world) []contractRow {
 				name: "no limit", path: "/v1/users/u1/notifications?limit=0", status: 400,
 				wants: []string{"field=limit"},
 			},
+			{name: "no user", path: "/v1/users/%00/notifications", status: 422, wants: []string{"field=user_id"}},
 			{
 				name: "another list's cursor", path: "/v1/users/u1/notifications?cursor=x", status: 400,
 				wants: []string{"field=cursor"},
@@ -473,8 +475,22 @@ func contractViews(w *world) []contractRow {
 		{"GET /v1/notifications/{notification}", []contractCall{
 			{
 				name: "unknown", path: "/v1/notifications/p1@2026-01-01T09:00:00",
-				status: map[string]int{"dev": 404, "serve": 503}[w.name],
+				status: none,
 			},
+		}},
+		{"DELETE /v1/users/{user}", []contractCall{
+			{name: "erased", path: "/v1/users/leaver", status: erased},
+			{name: "repeated", path: "/v1/users/leaver", headers: as("blue"), status: erased},
+			{name: "no user", path: "/v1/users/%00", status: 422, wants: []string{"field=user_id"}},
+			{
+				name: "a reader's", path: "/v1/users/leaver", headers: as("reader"), status: 403,
+				wants: []string{"code=forbidden"},
+			},
+		}},
+		{"GET /v1/users/{user}/erasure", []contractCall{
+			{name: "how far it is", path: "/v1/users/leaver/erasure", status: kept},
+			{name: "nobody's", path: "/v1/users/nobody/erasure", status: none},
+			{name: "no user", path: "/v1/users/%00/erasure", status: 422, wants: []string{"field=user_id"}},
 		}},
 		{"GET /v1/endpoints", []contractCall{
 			{name: "list", path: "/v1/endpoints", status: 200},

@@ -1,0 +1,412 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// UserTriggers is what an erasure asks of the history.
+type UserTriggers interface {
+	// TriggersOf visits the triggers that the history knows of a user. It may visit a key more
+	// than once.
+	TriggersOf(ctx context.Context, tenant, user string, visit func(trigger.Key) error) error
+}
+
+// ErasureAnswer is how far an erasure of a user is.
+type ErasureAnswer struct {
+	State    string `json:"state" enum:"pending,done"`
+	Triggers int    `json:"triggers" minimum:"0" doc:"Erased so far"`
+}
+
+func erasureRoutes() []route {
+	return []route{
+		{
+			method: http.MethodDelete, pattern: "/v1/users/{user}", role: auth.Writer,
+			handle: (*Server).deleteUser, doc: operation{
+				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
+					"triggers. Repeating it is safe",
+				answers: answers{202: of[ErasureAnswer]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", role: auth.Reader,
+			handle: (*Server).getErasure, doc: operation{
+				id: "getErasure", summary: "How far the last erasure of a user is, until 30 days after it was done",
+				answers: answers{200: of[ErasureAnswer]()},
+			},
+		},
+	}
+}
+
+func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
+	u, err := r.user()
+	if err != nil {
+		return err
+	}
+	if err := s.preferencesThere(); err != nil {
+		return err
+	}
+	if p := s.limits.take(u.Tenant); p != nil {
+		s.opts.Listener.QuotaRejected("rate")
+		return p
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
+	defer cancel()
+	e := preferences.Erasure{User: u}
+	if e.Before, err = s.commandEnds(ctx); err != nil {
+		return problem.Unavailable(err, "Kafka does not answer; repeating it is safe")
+	}
+	e.At = s.opts.Now()
+	err = s.withPreferences(ctx, u.Tenant, func() error {
+		if err := s.opts.Preferences.Erase(ctx, e); err != nil {
+			return err
+		}
+		e, _, err = s.opts.Preferences.Erasure(ctx, u)
+		return err
+	})
+	if err != nil {
+		return preferencesAway(err)
+	}
+	s.erasures.wake()
+	s.log.Info("a user is to be erased", "tenant", u.Tenant, "actor", r.who.Name)
+	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
+}
+
+func (s *Server) getErasure(w http.ResponseWriter, r *request) error {
+	u, err := r.user()
+	if err != nil {
+		return err
+	}
+	if err := s.preferencesThere(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
+	defer cancel()
+	var e preferences.Erasure
+	var ok bool
+	err = s.withPreferences(ctx, u.Tenant, func() error {
+		e, ok, err = s.opts.Preferences.Erasure(ctx, u)
+		return err
+	})
+	if err != nil {
+		return preferencesAway(err)
+	}
+	if !ok {
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
+			"nobody has erased this user in the last 30 days")
+	}
+	return sendJSON(w, http.StatusOK, erasureJSON(&e))
+}
+
+func erasureJSON(e *preferences.Erasure) ErasureAnswer {
+	a := ErasureAnswer{State: "pending", Triggers: e.Triggers}
+	if e.Done {
+		a.State = "done"
+	}
+	return a
+}
+
+// commandEnds are the ends of all partitions of topic commands.
+func (s *Server) commandEnds(ctx context.Context) (map[int32]int64, error) {
+	var all []kafkapart.TopicPartition
+	for p := range s.opts.Partitions {
+		all = append(all, kafkapart.TopicPartition{Topic: s.opts.Names.Commands(), Partition: p})
+	}
+	ends, missing := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadUncommitted)
+	for at, err := range missing {
+		return nil, fmt.Errorf("end of %s partition %d: %w", at.Topic, at.Partition, err)
+	}
+	before := map[int32]int64{}
+	for at, end := range ends {
+		before[at.Partition] = end
+	}
+	return before, nil
+}
+
+// An erasure of a user deletes the preferences and writes a row to the outbox in one
+// transaction. An instance claims the row and erases each trigger of the user that the
+// engine or the history knows, by command. It is done when neither knows one any more. A
+// crash leaves the row, and whoever claims it next goes on with the triggers that are left.
+//
+// A life whose register stands behind the ends that the row has is new, and stays. So each
+// command carries the revision that was read: what is registered meanwhile is read anew.
+
+const (
+	// erasureLease is how long a claim holds, if nobody prolongs it, and erasurePage how many
+	// commands may be on their way.
+	erasureLease = 30 * time.Second
+	erasurePage  = 500
+	// erasurePasses bounds how long one erasure keeps others waiting. One that waits, for the
+	// history to read on, gets its next turn after erasureLater.
+	erasurePasses = 20
+	erasureLater  = 10 * time.Second
+	erasureRetry  = 2 * time.Second
+	// erasureActor is the actor of the commands.
+	erasureActor = "erasure"
+	// noRevision is of no life: a command that carries it is for a key that nobody knows.
+	noRevision = 1 << 40
+)
+
+// eraser works on erasures, one at a time.
+type eraser struct {
+	s     *Server
+	kick  chan struct{}
+	lease time.Duration
+}
+
+func newEraser(s *Server) *eraser {
+	return &eraser{s: s, kick: make(chan struct{}, 1), lease: erasureLease}
+}
+
+// wake says that there may be an erasure.
+func (r *eraser) wake() {
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// RunErasures erases users until ctx ends. It does nothing where there is no preference
+// store.
+func (s *Server) RunErasures(ctx context.Context) error {
+	if s.opts.Preferences == nil {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		worked, err := s.erasures.one(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			s.log.Warn("erasing a user's triggers failed; it is tried again", "error", err)
+		}
+		if worked && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.erasures.kick:
+		case <-time.After(movesPoll):
+		}
+	}
+}
+
+// erasing is one erasure that is worked on.
+type erasing struct {
+	*eraser
+	preferences.Erasure
+
+	count  atomic.Int64          // of triggers; those of earlier claims are in it
+	sent   map[trigger.Key]int64 // with which revision a trigger was erased last
+	flying int
+	done   chan location
+	left   bool // the pass has found something that is not erased yet
+}
+
+// errLost says that somebody else works on the erasure, or that there is a newer one.
+var errLost = errors.New("the claim of the erasure is lost")
+
+// one works on the oldest erasure, if there is one.
+func (r *eraser) one(ctx context.Context) (worked bool, err error) {
+	e, ok, err := r.s.opts.Preferences.ClaimErasure(ctx, r.lease)
+	if err != nil || !ok {
+		return false, err
+	}
+	w := &erasing{eraser: r, Erasure: e, sent: map[trigger.Key]int64{}}
+	w.count.Store(int64(e.Triggers))
+	switch err := w.work(ctx); {
+	case errors.Is(err, errLost):
+		return true, nil // somebody else goes on
+	case err != nil:
+		_ = w.renew(ctx, erasureRetry) // else it is claimed when the lease is over
+		return true, fmt.Errorf("tenant %s: %w", e.User.Tenant, err)
+	}
+	return true, nil
+}
+
+// work makes passes until nothing is left. One that waits for the history lets others go first.
+func (w *erasing) work(ctx context.Context) error {
+	begun := time.Now()
+	held, release := w.hold(ctx)
+	defer release()
+	pause := 50 * time.Millisecond
+	for range erasurePasses {
+		if err := w.pass(held); err != nil {
+			return cmp.Or(context.Cause(held), err)
+		}
+		if !w.left {
+			release()
+			w.Triggers = int(w.count.Load())
+			if err := w.s.opts.Preferences.FinishErasure(ctx, w.Erasure); err != nil {
+				return err
+			}
+			w.s.log.Info("a user was erased", "tenant", w.User.Tenant, "triggers", w.Triggers, "took",
+				time.Since(begun).Round(time.Millisecond))
+			return nil
+		}
+		if err := w.renew(ctx, w.lease); err != nil {
+			return err
+		}
+		wait.For(held, pause)
+		pause = min(2*pause, time.Second)
+	}
+	release()
+	return w.renew(ctx, erasureLater)
+}
+
+// hold prolongs the claim until release is called. The context ends when the claim is lost.
+func (w *erasing) hold(ctx context.Context) (held context.Context, release func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if wait.For(inner, w.lease/3); inner.Err() != nil {
+				return
+			}
+			if err := w.renew(inner, w.lease); errors.Is(err, errLost) {
+				cancel(errLost)
+				return
+			}
+		}
+	}()
+	return inner, func() { cancel(context.Canceled); <-done }
+}
+
+// renew prolongs the claim and writes how far the erasure is.
+func (w *erasing) renew(ctx context.Context, lease time.Duration) error {
+	e := w.Erasure
+	e.Triggers = int(w.count.Load())
+	ok, err := w.s.opts.Preferences.RenewErasure(ctx, e, lease)
+	if err == nil && !ok {
+		err = errLost
+	}
+	return err
+}
+
+// pass walks what the engine knows of the user, and then what the history knows. What it has
+// erased it finds no more in the next pass, when the history has read that far.
+func (w *erasing) pass(ctx context.Context) error {
+	w.left, w.flying, w.done = false, 0, make(chan location, erasurePage)
+	if err := w.known(ctx); err != nil {
+		return fmt.Errorf("list triggers: %w", err)
+	}
+	if err := w.durable(); err != nil {
+		return err
+	}
+	if history := w.s.opts.UserTriggers; history != nil {
+		seen := map[trigger.Key]bool{}
+		err := history.TriggersOf(ctx, w.User.Tenant, w.User.ID, func(key trigger.Key) error {
+			if seen[key] {
+				return nil
+			}
+			seen[key] = true
+			return w.ofHistory(ctx, key)
+		})
+		if err != nil {
+			return fmt.Errorf("list triggers of the history: %w", err)
+		}
+	}
+	return w.durable()
+}
+
+// known erases what the engine lists of the user, finished triggers too.
+func (w *erasing) known(ctx context.Context) error {
+	q := peer.Query{
+		Tenant: w.User.Tenant, User: w.User.ID, Limit: erasurePage, Budget: w.s.opts.ListBudget,
+	}
+	for {
+		page, err := w.s.router.Find(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, f := range page.Items {
+			if w.Covers(f.State.Life.Partition, f.State.Life.Offset) {
+				if err := w.erase(ctx, f.State.Key, f.State.Revision); err != nil {
+					return err
+				}
+			}
+		}
+		if !page.More {
+			return nil
+		}
+		q.After = page.Through
+	}
+}
+
+// ofHistory erases a trigger that the history lists, unless it is of a newer life, or
+// somebody else's by now.
+func (w *erasing) ofHistory(ctx context.Context, key trigger.Key) error {
+	st, err := w.s.router.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read a trigger: %w", err)
+	}
+	switch {
+	case st == nil || st.Status == trigger.Unknown:
+		return w.erase(ctx, key, noRevision)
+	case st.Status == trigger.Erased:
+		w.left = true // the history is behind
+		return nil
+	case !w.Covers(st.Life.Partition, st.Life.Offset):
+		return nil
+	case st.Spec.UserID == w.User.ID, st.Spec.UserID == "" && st.Status.Finished():
+		return w.erase(ctx, key, st.Revision)
+	}
+	return nil
+}
+
+// erase sends the command.
+func (w *erasing) erase(ctx context.Context, key trigger.Key, revision int64) error {
+	w.left = true
+	before, known := w.sent[key]
+	if known && before == revision {
+		return nil // it is under way
+	}
+	c, err := w.command(ctx, key, revision)
+	if err != nil {
+		return err
+	}
+	w.sent[key] = revision
+	if !known {
+		w.count.Add(1)
+	}
+	done := w.done
+	w.s.commands.send(ctx, c, func(at location) { done <- at })
+	if w.flying++; w.flying < erasurePage {
+		return nil
+	}
+	return w.durable()
+}
+
+// durable waits for the commands that are on their way.
+func (w *erasing) durable() error {
+	n := w.flying
+	w.flying = 0
+	return w.s.moves.durable(w.done, n)
+}
+
+func (w *erasing) command(ctx context.Context, key trigger.Key, revision int64) (*command, error) {
+	plain, err := http.NewRequestWithContext(ctx, http.MethodDelete, "/v1/users/{user}", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{Request: plain, who: auth.Caller{Tenant: w.User.Tenant, Name: erasureActor, Role: auth.Writer}}
+	var fs fields
+	fs.set("if_revision", revision)
+	return w.s.command(r, trigger.OpErase, key.ID(), fs)
+}

@@ -1,0 +1,273 @@
+package embedded
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/preferences"
+)
+
+// erasureValue is an erasure as it is kept, by the hash of its user.
+type erasureValue struct {
+	Tenant   string          `json:"tenant"`
+	User     string          `json:"user,omitempty"` // "" once it is done
+	At       int64           `json:"at"`             // unix µs
+	Before   map[int32]int64 `json:"before,omitempty"`
+	Triggers int             `json:"triggers"`
+	Seq      int64           `json:"seq"`
+	Done     int64           `json:"done,omitempty"` // unix µs; 0: not yet
+}
+
+func erasureKey(hash []byte) []byte { return append([]byte("x"), hash...) }
+
+func pendingKey(seq int64) []byte { return binary.BigEndian.AppendUint64([]byte("y"), uint64(seq)) }
+
+// readErasure is nil where there is none.
+func (s *Store) readErasure(hash []byte) (*erasureValue, error) {
+	text, err := s.get(string(erasureKey(hash)))
+	if err != nil || text == nil {
+		return nil, err
+	}
+	v := &erasureValue{}
+	if err := json.Unmarshal(text, v); err != nil {
+		return nil, fmt.Errorf("read an erasure: %w", err)
+	}
+	return v, nil
+}
+
+func putErasure(b *pebble.Batch, hash []byte, v *erasureValue) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write an erasure: %w", err)
+	}
+	return b.Set(erasureKey(hash), text, nil)
+}
+
+func (v *erasureValue) erasure() preferences.Erasure {
+	return preferences.Erasure{
+		User: preferences.User{Tenant: v.Tenant, ID: v.User}, At: time.UnixMicro(v.At).UTC(), Before: v.Before,
+		Triggers: v.Triggers, Done: v.Done != 0, Seq: v.Seq,
+	}
+}
+
+// Erase deletes what is kept of a user, and writes the erasure.
+func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
+	return s.change(ctx, "erase a user", func(b *pebble.Batch) error {
+		last, err := s.move(e.User)
+		if err != nil {
+			return err
+		}
+		dropMove(b, last)
+		_ = b.Delete([]byte(userKey('p', e.User)), nil) // a batch fails at its commit
+		if err := s.dropMessages(b, e.User, nil); err != nil {
+			return err
+		}
+		hash := e.User.Hash()
+		old, err := s.readErasure(hash[:])
+		if err != nil {
+			return err
+		}
+		seq := s.seq + 1
+		v := &erasureValue{
+			Tenant: e.User.Tenant, User: e.User.ID, At: e.At.UnixMicro(), Before: map[int32]int64{}, Seq: seq,
+		}
+		maps.Copy(v.Before, e.Before)
+		if old != nil && old.Done == 0 {
+			_ = b.Delete(pendingKey(old.Seq), nil)
+			v.Triggers, v.At = old.Triggers, max(v.At, old.At)
+			for p, end := range old.Before {
+				v.Before[p] = max(v.Before[p], end)
+			}
+		}
+		_ = b.Set(pendingKey(seq), hash[:], nil)
+		_ = b.Set([]byte("s"), binary.BigEndian.AppendUint64(nil, uint64(seq)), nil)
+		s.seq = seq // one that is not written leaves a gap, which does no harm
+		return putErasure(b, hash[:], v)
+	})
+}
+
+// dropMessages deletes claims of a user's messages: all, or those made until an instant.
+func (s *Store) dropMessages(b *pebble.Batch, u preferences.User, until *time.Time) error {
+	from := []byte(userKey('c', u) + "\x00")
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: from, UpperBound: append(bytes.Clone(from[:len(from)-1]), 1),
+	})
+	if err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		v, err := decodeClaim(it.Value())
+		if err != nil {
+			return err
+		}
+		if m, ok := messageOf(string(it.Key())); ok && (until == nil || v.At <= until.UnixMicro()) {
+			dropMessage(b, m, v)
+		}
+	}
+	return it.Error()
+}
+
+// Erasure is a user's newest.
+func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.Erasure, ok bool, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return e, false, err
+	}
+	defer leave()
+	return s.erasure(u)
+}
+
+func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err error) {
+	hash := u.Hash()
+	v, err := s.readErasure(hash[:])
+	if err != nil || v == nil {
+		return e, false, err
+	}
+	return v.erasure(), true, nil
+}
+
+// ClaimErasure takes the oldest that is not done and that nobody works on.
+func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
+		return e, false, err
+	}
+	defer leave()
+	now := time.Now()
+	err = s.eachPending(func(seq int64, hash []byte) (bool, error) {
+		if c, held := s.erasing[seq]; held && now.Before(c.until) {
+			return true, nil
+		}
+		v, err := s.readErasure(hash)
+		if err != nil || v == nil || v.Seq != seq || v.Done != 0 {
+			return true, err
+		}
+		e, ok = v.erasure(), true
+		e.Claim = strconv.FormatInt(now.UnixNano(), 36)
+		s.erasing[seq] = claim{e.Claim, seq, now.Add(lease)}
+		return false, nil
+	})
+	return e, ok && err == nil, err
+}
+
+// eachPending visits erasures that are not done, the oldest first, until f says no.
+func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("y"), UpperBound: []byte("z")})
+	if err != nil {
+		return fmt.Errorf("list erasures: %w", err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		if len(it.Key()) != 9 {
+			continue
+		}
+		more, err := f(int64(binary.BigEndian.Uint64(it.Key()[1:])), bytes.Clone(it.Value()))
+		if err != nil || !more {
+			return err
+		}
+	}
+	return it.Error()
+}
+
+// PendingErasures counts those that are not done.
+func (s *Store) PendingErasures(ctx context.Context) (n int, err error) {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	err = s.eachPending(func(int64, []byte) (bool, error) { n++; return true, nil })
+	return n, err
+}
+
+// ours reads an erasure if it is still the caller's, and still the newest. The caller holds
+// s.write.
+func (s *Store) ours(e *preferences.Erasure) (hash []byte, v *erasureValue, err error) {
+	sum := e.User.Hash()
+	if s.erasing[e.Seq].id != e.Claim {
+		return nil, nil, nil
+	}
+	v, err = s.readErasure(sum[:])
+	if err != nil || v == nil || v.Seq != e.Seq || v.Done != 0 {
+		return nil, nil, err
+	}
+	return sum[:], v, nil
+}
+
+// RenewErasure prolongs a claim, and writes how many triggers were erased.
+func (s *Store) RenewErasure(ctx context.Context, e preferences.Erasure, lease time.Duration) (ok bool, err error) {
+	err = s.change(ctx, "renew an erasure", func(b *pebble.Batch) error {
+		hash, v, err := s.ours(&e)
+		if err != nil || v == nil {
+			return err
+		}
+		ok = true
+		s.erasing[e.Seq] = claim{e.Claim, e.Seq, time.Now().Add(lease)}
+		v.Triggers = e.Triggers
+		return putErasure(b, hash, v)
+	})
+	return ok && err == nil, err
+}
+
+// FinishErasure ends an erasure, and compacts the database, so that no file has what was
+// erased.
+func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error {
+	ended := false
+	err := s.change(ctx, "end an erasure", func(b *pebble.Batch) error {
+		hash, v, err := s.ours(&e)
+		if err != nil || v == nil {
+			return err
+		}
+		at := time.UnixMicro(v.At)
+		if err := s.dropMessages(b, e.User, &at); err != nil {
+			return err
+		}
+		_ = b.Delete(pendingKey(v.Seq), nil)
+		delete(s.erasing, e.Seq)
+		ended = true
+		v.User, v.Before, v.Triggers, v.Done = "", nil, e.Triggers, time.Now().UnixMicro()
+		return putErasure(b, hash, v)
+	})
+	if err != nil || !ended {
+		return err
+	}
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	// What is not compacted now is later, when there are more writes.
+	if err := errors.Join(s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, false)); err != nil {
+		return fmt.Errorf("compact after an erasure: %w", err)
+	}
+	return nil
+}
+
+// sweepErasures drops those that were done long ago.
+func (s *Store) sweepErasures(b *pebble.Batch, now time.Time) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("x"), UpperBound: []byte("y")})
+	if err != nil {
+		return fmt.Errorf("list erasures: %w", err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		v := &erasureValue{}
+		if err := json.Unmarshal(it.Value(), v); err != nil {
+			return fmt.Errorf("read an erasure: %w", err)
+		}
+		if v.Done != 0 && !now.Before(time.UnixMicro(v.Done).Add(preferences.ErasureKept)) {
+			_ = b.Delete(it.Key(), nil)
+		}
+	}
+	return it.Error()
+}

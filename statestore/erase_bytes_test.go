@@ -1,0 +1,75 @@
+package statestore
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// After an erase and a compaction no file has a byte of the old state, nor of the user.
+func TestEraseLeavesNoBytes(t *testing.T) {
+	const canary, n = "canary4711", 500
+	dir := filepath.Join(t.TempDir(), "store")
+	holding := func() (names []string) {
+		t.Helper()
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			b, err := os.ReadFile(filepath.Join(dir, f.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(b), canary) {
+				names = append(names, f.Name())
+			}
+		}
+		return names
+	}
+	rows := make([]Row, n)
+	write := func(change func(b *Batch, i int)) {
+		t.Helper()
+		s, err := Open(Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := s.NewBatch()
+		for i := range n {
+			change(b, i)
+		}
+		mustCommit(t, b)
+		if err := s.db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(b *Batch, i int) {
+		rows[i] = pending(trigger.Key(fmt.Sprint("k", i)), trigger.Instant(1000+i))
+		rows[i].User, rows[i].Value = canary, []byte(canary)
+		b.Put(nil, rows[i])
+	})
+	if len(holding()) == 0 {
+		t.Fatal("the files do not have what is to be erased: nothing is tested")
+	}
+	write(func(b *Batch, i int) {
+		b.Put(&rows[i], Row{Key: rows[i].Key, Value: []byte("erased"), Tenant: "default", ForgetAt: 9000})
+	})
+	// Pebble's manifest names first and last keys of files. It is written anew by the first
+	// flush after Open, and the one before is kept once more.
+	for round := range 2 {
+		write(func(b *Batch, i int) { b.SetMeta(fmt.Sprint("round", round), []byte{byte(i)}) })
+	}
+	if names := holding(); len(names) != 0 {
+		t.Errorf("%v have what was erased", names)
+	}
+}
