@@ -85,10 +85,12 @@ func (i *issuer) token(t *testing.T, key *ecdsa.PrivateKey, kid string) string {
 func trusted(t *testing.T, a *tenant) {
 	i := a.n.issuer
 	a.with(i.token(t, i.key, "known")).must(t, http.StatusOK, "GET", "/v1/triggers", "")
+	a.with(i.token(t, newKey(t), "known")).must(t, http.StatusUnauthorized, "GET", "/v1/triggers", "")
 }
 
-// mostAsked is how often the node may ask the issuer while it is attacked: every 30 s.
-const mostAsked = 1
+// mostAsked is how often the node may ask the issuer in a round: every 30 s, of which a round that
+// a busy machine draws out has a second.
+const mostAsked = 2
 
 // forgedTokens sends tokens of keys that the issuer has never had (security 4).
 func forgedTokens(ctx context.Context, t *testing.T, a *tenant) {
@@ -102,9 +104,7 @@ func forgedTokens(ctx context.Context, t *testing.T, a *tenant) {
 		return a.with(i.token(t, evil, kid)).try(ctx, "GET", "/v1/triggers", "")
 	})
 	t.Logf("answers: %v", got)
-	if got[http.StatusUnauthorized] == 0 || len(got) != 1 {
-		t.Errorf("answers: %v", got)
-	}
+	onlyAnswered(t, got, http.StatusUnauthorized)
 	if n := i.asked.Load() - before; n > mostAsked {
 		t.Errorf("the issuer was asked %d times for %d forged tokens", n, made.Load())
 	}

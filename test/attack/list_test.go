@@ -20,7 +20,7 @@ func attacks() []attack {
 		{name: "channels", run: channels},
 		{name: "slow readers", prepare: largeTriggers, run: slowReaders},
 		{name: "upcoming", prepare: everyMinute, run: upcoming},
-		{name: "bombs", run: bombs},
+		{name: "bombs", prepare: assembled, run: bombs},
 		{name: "forged tokens", prepare: trusted, run: forgedTokens},
 		{name: "closed doors", run: closedDoors},
 		{name: "flood", run: flood, memoryOnly: true}, // dev has broker, engine and history on the same processors
