@@ -121,8 +121,10 @@ func doorsOf() []door {
 		}
 	}
 	all := []door{
-		private("http://169.254.169.254/latest/meta-data/"), private("https://10.0.0.1/"), private("https://2130706433/"),
-		private("https://[::ffff:10.0.0.1]/"), private("https://kafka.internal/"), private("https://user:pw@example.com/"),
+		private("http://169.254.169.254/latest/meta-data/"), private("https://10.0.0.1/"),
+		private("https://2130706433/"),
+		private("https://[::ffff:10.0.0.1]/"), private("https://kafka.internal/"),
+		private("https://user:pw@example.com/"),
 		private("http://example.com/"), private("https://example.com:22/"), private("file:///etc/passwd"),
 	}
 	for _, d := range []door{

@@ -33,8 +33,9 @@ import (
 )
 
 // Attacks on the listeners themselves, by who has no credential at all: each is run
-// against every listener of a `waterclock dev` with auth and TLS, while somebody
-// honest uses it. The slow and the resetting ones are run against serve as well. The figures in docs/operations/security.md are what it logs.
+// against every listener of a `waterclock dev` with auth and TLS, slow and resetting
+// ones against a serve too, while somebody honest uses it. The figures in
+// docs/operations/security.md are what it logs.
 
 const listenersKey = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
 
