@@ -20,10 +20,11 @@ func attacks() []attack {
 		{name: "channels", run: channels},
 		{name: "slow readers", prepare: largeTriggers, run: slowReaders},
 		{name: "upcoming", prepare: everyMinute, run: upcoming},
-		{name: "bombs", prepare: assembled, run: bombs},
+		{name: "encoded bodies", prepare: assembled, run: encodedBodies},
+		{name: "bombs", prepare: assembled, run: bombs, memoryOnly: []string{"dev", "serve"}},
 		{name: "forged tokens", prepare: trusted, run: forgedTokens},
 		{name: "closed doors", run: closedDoors},
-		{name: "flood", run: flood, memoryOnly: true}, // dev has broker, engine and history on the same processors
+		{name: "flood", run: flood, memoryOnly: []string{"dev"}}, // which has broker, engine and history on the same processors
 	}
 }
 
