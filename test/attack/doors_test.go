@@ -129,7 +129,7 @@ func doorsOf() []door {
 		private("https://user:pw@example.com/"),
 		private("http://example.com/"), private("https://example.com:22/"), private("file:///etc/passwd"),
 	}
-	for _, d := range []door{
+	return append(all, []door{
 		{attackerKey, "GET", "/v1/triggers/first", "", http.StatusNotFound, ""},
 		{attackerKey, "PATCH", "/v1/triggers/first", `{"delay":"2d"}`, http.StatusNotFound, ""},
 		{attackerKey, "DELETE", "/v1/triggers/first", "", http.StatusNotFound, ""},
@@ -157,10 +157,7 @@ func doorsOf() []door {
 		{attackerKey, "POST", "/v1/triggers", `{"delay":"1d","headers":{"a\nb":"x"}}`, 422, ""},
 		{attackerKey, "POST", "/v1/triggers", `{"delay":"1d","headers":{"a":"x\r\nSet-Cookie: y"}}`, 422, ""},
 		{attackerKey, "POST", "/v1/triggers", strings.Repeat(`{"payload":`, 20_000), http.StatusBadRequest, ""},
-	} {
-		all = append(all, d)
-	}
-	return all
+	}...)
 }
 
 // closedDoors tries each as often as it is answered.

@@ -24,7 +24,7 @@ func attacks() []attack {
 		{name: "bombs", prepare: assembled, run: bombs, memoryOnly: []string{"dev", "serve"}},
 		{name: "forged tokens", prepare: trusted, run: forgedTokens},
 		{name: "closed doors", run: closedDoors},
-		{name: "flood", run: flood, memoryOnly: []string{"dev"}}, // which has broker, engine and history on the same processors
+		{name: "flood", run: flood, memoryOnly: []string{"dev"}}, // with broker, engine and history in one process
 	}
 }
 
