@@ -21,11 +21,16 @@ func attacks() []attack {
 		{name: "slow readers", prepare: largeTriggers, run: slowReaders},
 		{name: "upcoming", prepare: everyMinute, run: upcoming},
 		{name: "encoded bodies", prepare: assembled, run: encodedBodies},
-		{name: "bombs", prepare: assembled, run: bombs, memoryOnly: []string{"dev", "serve"}},
 		{name: "forged tokens", prepare: trusted, run: forgedTokens},
 		{name: "closed doors", run: closedDoors},
 		{name: "flood", run: flood, memoryOnly: []string{"dev"}}, // with broker, engine and history in one process
 	}
+}
+
+// bombing is measured on serve. A dev that has had nothing to do grows by 230 MB, more than mayGrow: broker and
+// engine each decompress there (docs/operations/security.md).
+func bombing() attack {
+	return attack{name: "bombs", prepare: assembled, run: bombs, memoryOnly: []string{"serve"}}
 }
 
 // batch sends lines, a few thousand at a time.
