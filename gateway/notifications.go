@@ -102,9 +102,14 @@ func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
 	if q.After.IsZero() {
 		s.awaitNotifications(ctx, "") // a user's triggers are on all partitions
 	}
-	page, err := s.opts.Notifications.Notifications(ctx, q)
-	if err != nil {
-		return problem.Unavailable(err, "the history does not answer")
+	var page topics.NotificationPage
+	if err := r.read.gather(ctx, func() (err error) {
+		if page, err = s.notificationPage(ctx, r.read, q); err != nil {
+			return problem.Unavailable(err, "the history does not answer")
+		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	r.read.charge(len(page.Items))
 	answer := NotificationList{Items: make([]Notification, 0, len(page.Items))}
@@ -129,6 +134,45 @@ func (s *Server) awaitNotifications(ctx context.Context, key trigger.Key) {
 		}
 		return next, err
 	})
+}
+
+// contentsAtOnce is how many contents are read before their bytes are counted.
+const contentsAtOnce = 16
+
+// notificationPage reads a page. One with contents ends where these have the bytes that a page may
+// have, however few they are.
+func (s *Server) notificationPage(ctx context.Context, one *read, q topics.NotificationQuery) (
+	page topics.NotificationPage, err error,
+) {
+	if !q.Content {
+		return s.opts.Notifications.Notifications(ctx, q)
+	}
+	limit, held := q.Limit, int64(0)
+	for {
+		q.Limit = min(contentsAtOnce, limit-len(page.Items))
+		part, err := s.opts.Notifications.Notifications(ctx, q)
+		if err != nil {
+			return page, err
+		}
+		for i := range part.Items {
+			n := &part.Items[i]
+			if c := n.Content; c != nil {
+				size := int64(len(c.Title) + len(c.Body) + len(c.DeepLink) + len(c.TemplateID) + len(c.TemplateData))
+				one.taken(size)
+				held += size
+			}
+			page.Items = append(page.Items, *n)
+			if held >= one.cost.Bytes && i < len(part.Items)-1 {
+				page.Next = n.Cursor()
+				return page, nil
+			}
+		}
+		page.Next = part.Next
+		if part.Next.IsZero() || len(page.Items) >= limit || held >= one.cost.Bytes {
+			return page, nil
+		}
+		q.After = part.Next
+	}
 }
 
 // ofNotifications stands in the sealed question, so that no cursor of another list fits.

@@ -199,3 +199,47 @@ func TestNotificationsWaitForTheHistory(t *testing.T) {
 	w.must(http.StatusOK, "GET", "/v1/users/u/notifications", "")
 	w.must(http.StatusNotFound, "GET", "/v1/notifications/k@2026-11-25T09:00:00", "")
 }
+
+// A page with contents has as many bytes as a page may have, and the rest is behind its cursor.
+func TestNotificationPageBytes(t *testing.T) {
+	var kept keptNotifications
+	key := string(trigger.NewKey("default", "k"))
+	for i := range 60 {
+		kept = append(kept, topics.Notification{
+			Tenant: "default", Trigger: key, ID: key + "@" + strings.Repeat("x", i+1), User: "u",
+			CreatedAt: trigger.Instant(1_795_000_000_000 - 1000*i), Type: "reminder", Channels: map[string]string{},
+			Content: &topics.NotificationContent{Body: strings.Repeat("b", 64<<10)},
+		})
+	}
+	w := newWorld(t, func(o *Options) { o.Notifications, o.PageBytes = kept, 256<<10 })
+	const path = "/v1/users/u/notifications?limit=1000"
+	got, pages := 0, 0
+	for query := "&content=1"; ; pages++ {
+		a := w.must(http.StatusOK, "GET", path+query, "")
+		var page NotificationList
+		if err := json.Unmarshal([]byte(a.body), &page); err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Items) == 0 || len(a.body) > 512<<10 {
+			t.Fatalf("%d notifications in %d bytes", len(page.Items), len(a.body))
+		}
+		for _, n := range page.Items {
+			if want := "k@" + strings.Repeat("x", got+1); n.NotificationID != want {
+				t.Fatalf("%s, want %s", n.NotificationID, want)
+			}
+			got++
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		query = "&content=1&cursor=" + url.QueryEscape(page.NextCursor)
+	}
+	if got != len(kept) || pages != 14 {
+		t.Errorf("%d notifications, want %d; %d pages more, want 14", got, len(kept), pages)
+	}
+	var all NotificationList
+	if err := json.Unmarshal([]byte(w.must(http.StatusOK, "GET", path, "").body), &all); err != nil ||
+		len(all.Items) != len(kept) {
+		t.Errorf("without contents: %d, %v", len(all.Items), err)
+	}
+}

@@ -21,7 +21,7 @@ func TestBombs(t *testing.T) {
 	create(t, b, "a", 1, "cleanup.policy", "delete", "max.message.bytes", "16777216")
 	for _, codec := range rawbatch.Codecs[1:] {
 		for _, part := range rawbatch.Parts {
-			for _, zeros := range []int64{32 << 20, 1<<31 - 1<<20} {
+			for _, zeros := range []int64{16 << 20, 1<<31 - 1<<20} {
 				name := fmt.Sprintf("%s of %d in %s", part, zeros, codec)
 				if codec == "snappy" {
 					zeros = min(zeros, 256<<20) // 1 MiB holds no more than 22

@@ -51,7 +51,7 @@
 //     Transactional ids are forgotten after 24.8 idle days, not 7.
 //   - A producer epoch above the known one is accepted and becomes the known
 //     one, also for transactions.
-//   - A batch that takes more than 64 MiB decompressed is refused,
+//   - A batch that takes more than 32 MiB decompressed is refused,
 //     MESSAGE_TOO_LARGE. Kafka accepts it.
 //   - A transaction that times out in epoch 32766 leaves the last stable
 //     offset where it is until the broker restarts.

@@ -15,7 +15,8 @@ import (
 // batches as they come out of the decompressor, and we all at once.
 var bound = sync.OnceValues(func() (*decompress.Bound, error) { return decompress.New(maxDecompressed) })
 
-const maxDecompressed = decompress.DefaultBatch
+// maxDecompressed is 32 times what a topic takes; no client fills a batch so.
+const maxDecompressed = 32 << 20
 
 var (
 	errNullKey = errors.New("compacted topic cannot accept message without key")

@@ -42,7 +42,7 @@ var notifySection = section{
 			Key:  "providers.outbox.dir",
 			into: func(c *Config, _ string) any { return &c.Outbox.Dir },
 			Doc: "Folder that push, SMS and mail are written to, in place of being sent: a file for each message and " +
-				"`index.html`. The newest 1,000 are kept. `dev --outbox DIR` sets it.",
+				"`index.html`. The newest 1,000 are kept, and of these at most 32 MiB. `dev --outbox DIR` sets it.",
 		},
 		{
 			Key:  "providers.smtp.host",

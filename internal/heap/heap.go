@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// growth is by how many times what the collector looks at the heap grows:
-	// much garbage is made around little that stays.
-	growth = 4
+	// growth is by how many times what the collector looks at the heap grows: much
+	// garbage is made around little that stays. Four times cost 5 % less CPU at 10,000
+	// registers/s, and took 70 MB more.
+	growth = 2
 	// leastGrowth keeps a heap of caches from being collected all the time.
-	leastGrowth = 128 << 20
+	leastGrowth = 64 << 20
 	// mostPercent bounds both by what lives, and leastPercent too.
 	mostPercent, leastPercent = 200, 5
 )

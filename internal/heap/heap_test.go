@@ -16,11 +16,11 @@ func TestPercent(t *testing.T) {
 		{0, 0, mostPercent},
 		{20 * mib, 10 * mib, mostPercent},
 		{100 * mib, 100 * mib, mostPercent},
-		{256 * mib, 10 * mib, 50},   // little but caches: the least growth
-		{600 * mib, 75 * mib, 50},   // caches
-		{4000 * mib, 100 * mib, 10}, // large caches
+		{256 * mib, 10 * mib, 25},   // little but caches: the least growth
+		{600 * mib, 75 * mib, 25},   // caches
+		{4000 * mib, 300 * mib, 15}, // large caches
 		{40_000 * mib, 10 * mib, leastPercent},
-		{1000 * mib, 900 * mib, 200}, // a large index
+		{1000 * mib, 900 * mib, 180}, // a large index
 		{64, 1 << 40, mostPercent},   // nonsense
 	} {
 		if got := percent(c.live, c.scanned); got != c.want {

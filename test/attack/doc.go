@@ -7,6 +7,8 @@
 //	attack_test.go   the rounds in which attacks are judged
 //	node_test.go     dev with auth, and serve with auth as two processes on a broker
 //	list_test.go     the attacks
+//	doors_test.go    bombs, and requests that nobody may make
+//	forged_test.go   tokens that the issuer has not signed
 //	machine_test.go  what others take of the machine meanwhile
 //	victim_test.go   what the victim does, and what is measured of it
 //	tenant_test.go   HTTP as a tenant

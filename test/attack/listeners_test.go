@@ -33,8 +33,9 @@ import (
 )
 
 // Attacks on the listeners themselves, by who has no credential at all: each is run
-// against every listener of a `waterclock dev` with auth and TLS, while somebody
-// honest uses it. The figures in docs/operations/security.md are what it logs.
+// against every listener of a `waterclock dev` with auth and TLS, slow and resetting
+// ones against a serve too, while somebody honest uses it. The figures in
+// docs/operations/security.md are what it logs.
 
 const listenersKey = "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk"
 
@@ -46,7 +47,11 @@ type listenersWorld struct {
 	log                         bytes.Buffer
 }
 
-func newListenersWorld(t *testing.T) *listenersWorld {
+// newListenersWorld is a dev.
+func newListenersWorld(t *testing.T) *listenersWorld { return newListenersWorldOf(t, "dev") }
+
+// newListenersWorldOf is a dev, or a serve on a broker in the test's process.
+func newListenersWorldOf(t *testing.T, kind string) *listenersWorld {
 	if testing.Short() {
 		t.Skip("builds the binary")
 	}
@@ -69,9 +74,15 @@ func newListenersWorld(t *testing.T) *listenersWorld {
 		t.Fatal(err)
 	}
 	cert, key := listenersPair(t, dir)
-	w.process = exec.Command(bin, "dev", "--data-dir", filepath.Join(dir, "data"), "--listen", w.api,
-		"--admin-listen", w.admin, "--internal-listen", w.internal, "--kafka-listen", w.kafka,
-		"--auth-keys-file", keys, "--http-tls-cert", cert, "--http-tls-key", key)
+	broker := []string{"--kafka-listen", w.kafka}
+	if kind == "serve" {
+		w.kafka = ""
+		broker = []string{"--brokers", startBroker(t), "--topics-partitions", "4"}
+	}
+	w.process = exec.Command(bin, append(broker, "--data-dir", filepath.Join(dir, "data"), "--listen", w.api,
+		"--admin-listen", w.admin, "--internal-listen", w.internal,
+		"--auth-keys-file", keys, "--http-tls-cert", cert, "--http-tls-key", key)...)
+	w.process.Args = slices.Insert(w.process.Args, 1, kind)
 	w.process.Env = append(os.Environ(), "WATERCLOCK_INTERNAL_SECRET=a secret that nobody here has")
 	w.process.Stdout, w.process.Stderr = io.Discard, &w.log
 	w.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -260,7 +271,12 @@ func (w *listenersWorld) trickle(n int, address string, overTLS bool, begin []by
 // Who sends slowly holds no listener: each cuts it off, and serves others
 // meanwhile.
 func TestListenersSlowLoris(t *testing.T) {
-	w := newListenersWorld(t)
+	for _, kind := range []string{"dev", "serve"} {
+		t.Run(kind, func(t *testing.T) { slowLoris(newListenersWorldOf(t, kind)) })
+	}
+}
+
+func slowLoris(w *listenersWorld) {
 	w.start()
 	header := []byte("GET /v1/triggers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
 	frame := binary.BigEndian.AppendUint32(nil, 40<<20) // a request of 40 MiB, which never comes
@@ -276,14 +292,21 @@ func TestListenersSlowLoris(t *testing.T) {
 		{"no certificate to internal.listen", w.internal, true, header},
 		{"a request to kafka.listen", w.kafka, false, frame},
 	} {
-		w.under(c.name, func() string { return w.trickle(200, c.address, c.tls, c.begin) })
+		if c.address != "" { // serve's broker is no part of it
+			w.under(c.name, func() string { return w.trickle(200, c.address, c.tls, c.begin) })
+		}
 	}
 }
 
 // Streams that are reset as soon as they are opened (CVE-2023-44487) keep nobody
 // else from being answered, and fill no memory.
 func TestListenersRapidReset(t *testing.T) {
-	w := newListenersWorld(t)
+	for _, kind := range []string{"dev", "serve"} {
+		t.Run(kind, func(t *testing.T) { rapidReset(newListenersWorldOf(t, kind)) })
+	}
+}
+
+func rapidReset(w *listenersWorld) {
 	w.start()
 	const conns, streams = 8, 20_000
 	w.under("rapid reset", func() string {

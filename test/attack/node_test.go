@@ -39,6 +39,7 @@ type node struct {
 	url     string // of the API
 	kafka   string
 	history bool
+	issuer  *issuer
 
 	processes []*process
 }
@@ -68,8 +69,10 @@ func settings(t *testing.T) []string {
 // newDev is dev with auth: everything in one process.
 func newDev(t *testing.T, more ...string) *node {
 	t.Helper()
-	n := &node{kind: "dev", kafka: freeAddr(t), history: true}
-	args := []string{"dev", "--kafka-listen", n.kafka, "--data-dir", filepath.Join(t.TempDir(), "data")}
+	n := &node{kind: "dev", kafka: freeAddr(t), history: true, issuer: newIssuer(t)}
+	args := append([]string{
+		"dev", "--kafka-listen", n.kafka, "--data-dir", filepath.Join(t.TempDir(), "data"),
+	}, n.issuer.settings()...)
 	n.start(t, append(append(args, settings(t)...), more...)...)
 	n.url = "http://" + n.processes[0].http
 	return n
@@ -79,6 +82,19 @@ func newDev(t *testing.T, more ...string) *node {
 // internal interface. Their broker is in the test's process.
 func newServe(t *testing.T, more ...string) *node {
 	t.Helper()
+	n := &node{kind: "serve", kafka: startBroker(t), issuer: newIssuer(t)}
+	t.Setenv("WATERCLOCK_INTERNAL_SECRET", strings.Repeat("s", 32))
+	args := append(append([]string{"serve", "--brokers", n.kafka}, settings(t)...), more...)
+	args = append(args, n.issuer.settings()...)
+	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "engine")...)
+	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "api")...)
+	n.url = "http://" + n.processes[1].http
+	return n
+}
+
+// startBroker starts one in the test's process.
+func startBroker(t *testing.T) (address string) {
+	t.Helper()
 	b, err := broker.Start(t.Context(), broker.Options{
 		Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 	})
@@ -86,13 +102,7 @@ func newServe(t *testing.T, more ...string) *node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	n := &node{kind: "serve", kafka: b.Addr()}
-	t.Setenv("WATERCLOCK_INTERNAL_SECRET", strings.Repeat("s", 32))
-	args := append(append([]string{"serve", "--brokers", n.kafka}, settings(t)...), more...)
-	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "engine")...)
-	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "api")...)
-	n.url = "http://" + n.processes[1].http
-	return n
+	return b.Addr()
 }
 
 // start runs waterclock and waits until it is ready; its log is shown if the test

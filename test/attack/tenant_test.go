@@ -27,6 +27,13 @@ func (n *node) as(name, key string) *tenant {
 	}}}
 }
 
+// with is the same caller with another key, or "", on the same connections.
+func (c *tenant) with(key string) *tenant {
+	other := *c
+	other.key = key
+	return &other
+}
+
 // answer is what a request came back with.
 type answer struct {
 	status int
@@ -57,7 +64,9 @@ func (c *tenant) send(ctx context.Context, method, path string, body io.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.key)
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}

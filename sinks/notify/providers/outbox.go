@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -27,6 +28,7 @@ import (
 type OutboxOptions struct {
 	Dir    string       // made if it is not there
 	Most   int          // messages that are kept, the newest. 0 means 1,000
+	Bytes  int          // of their files. The newest is kept, however large it is. 0 means 32 MiB
 	Logger *slog.Logger // nil logs nothing
 	Now    func() time.Time
 }
@@ -38,14 +40,21 @@ type Outbox struct {
 	opts OutboxOptions
 
 	mu    sync.Mutex
-	kept  map[string]OutboxMessage // by the name of its file
-	dirty chan struct{}            // the page is not what is kept
-	done  chan struct{}            // ends the writer of the page
-	ended chan struct{}            // it has
+	kept  map[string]keptMessage // by the name of its file
+	bytes int                    // of their files
+	dirty chan struct{}          // the page is not what is kept
+	done  chan struct{}          // ends the writer of the page
+	ended chan struct{}          // it has
 	once  sync.Once
 }
 
 var _ notify.Provider = (*Outbox)(nil)
+
+type keptMessage struct {
+	OutboxMessage
+
+	bytes int // of its file
+}
 
 // OutboxMessage is the JSON of a file.
 type OutboxMessage struct {
@@ -74,7 +83,7 @@ const outboxPage = "index.html"
 
 // NewOutbox opens or makes the folder.
 func NewOutbox(o OutboxOptions) (*Outbox, error) {
-	o.Most = cmp.Or(o.Most, 1000)
+	o.Most, o.Bytes = cmp.Or(o.Most, 1000), cmp.Or(o.Bytes, 32<<20)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -89,7 +98,7 @@ func NewOutbox(o OutboxOptions) (*Outbox, error) {
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
 	b := &Outbox{
-		opts: o, kept: map[string]OutboxMessage{}, dirty: make(chan struct{}, 1),
+		opts: o, kept: map[string]keptMessage{}, dirty: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := b.read(); err != nil {
@@ -115,10 +124,9 @@ func (b *Outbox) read() error {
 		text, err := os.ReadFile(filepath.Join(b.opts.Dir, e.Name()))
 		var m OutboxMessage
 		if err == nil && json.Unmarshal(text, &m) == nil {
-			b.kept[e.Name()] = m
+			b.keep(e.Name(), m, len(text))
 		}
 	}
-	b.drop()
 	return nil
 }
 
@@ -173,8 +181,7 @@ func (b *Outbox) write(name string, m OutboxMessage) error {
 	if err != nil {
 		return fmt.Errorf("write to the outbox: %w", err)
 	}
-	b.kept[name] = m
-	b.drop()
+	b.keep(name, m, len(text)+1)
 	select {
 	case b.dirty <- struct{}{}:
 	default:
@@ -198,16 +205,19 @@ func (b *Outbox) replace(name string, text []byte) error {
 	return os.Rename(f.Name(), filepath.Join(b.opts.Dir, name))
 }
 
-// drop deletes the oldest messages beyond the bound. mu is held, or nobody else is
-// there yet.
-func (b *Outbox) drop() {
-	for len(b.kept) > b.opts.Most {
+// keep takes a message in and deletes the oldest beyond the bounds. mu is held, or nobody
+// else is there yet.
+func (b *Outbox) keep(name string, m OutboxMessage, bytes int) {
+	b.bytes += bytes - b.kept[name].bytes
+	b.kept[name] = keptMessage{m, bytes}
+	for len(b.kept) > b.opts.Most || b.bytes > b.opts.Bytes && len(b.kept) > 1 {
 		oldest := ""
 		for name, m := range b.kept {
 			if oldest == "" || m.SentAt.Before(b.kept[oldest].SentAt) {
 				oldest = name
 			}
 		}
+		b.bytes -= b.kept[oldest].bytes
 		delete(b.kept, oldest)
 		if err := os.Remove(filepath.Join(b.opts.Dir, oldest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			b.opts.Logger.Warn("a message of the outbox cannot be deleted", "error", err)
@@ -255,7 +265,7 @@ func (b *Outbox) Messages() []OutboxMessage {
 	defer b.mu.Unlock()
 	all := make([]OutboxMessage, 0, len(b.kept))
 	for _, m := range b.kept {
-		all = append(all, m)
+		all = append(all, m.OutboxMessage)
 	}
 	slices.SortFunc(all, func(x, y OutboxMessage) int {
 		return cmp.Or(y.SentAt.Compare(x.SentAt), cmp.Compare(x.ID, y.ID), cmp.Compare(x.To, y.To))
@@ -263,12 +273,24 @@ func (b *Outbox) Messages() []OutboxMessage {
 	return all
 }
 
+// pageBytes bounds the texts that the page shows: a browser reads it every two seconds.
+const pageBytes = 2 << 20
+
 func (b *Outbox) writePage() error {
-	var text strings.Builder
-	if err := page.Execute(&text, b.Messages()); err != nil {
+	all := b.Messages()
+	shown, size := 0, 0
+	for shown < len(all) && size < pageBytes {
+		size += len(all[shown].Title) + len(all[shown].Body) + len(all[shown].HTML)
+		shown++
+	}
+	var text bytes.Buffer
+	if err := page.Execute(&text, struct {
+		Messages    []OutboxMessage
+		Kept, Older int
+	}{all[:shown], len(all), len(all) - shown}); err != nil {
 		return err
 	}
-	return b.replace(outboxPage, []byte(text.String()))
+	return b.replace(outboxPage, text.Bytes())
 }
 
 // link is a URL that the page links to. What has another scheme than http is shown as
@@ -284,7 +306,7 @@ func link(text string) string {
 // page shows texts as they are. The HTML of mails is in a frame that runs nothing.
 var page = template.Must(template.New(outboxPage).Funcs(template.FuncMap{"link": link}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
-<title>Outbox: {{ len . }} message{{ if ne (len .) 1 }}s{{ end }}</title>
+<title>Outbox: {{ .Kept }} message{{ if ne .Kept 1 }}s{{ end }}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem }
 article { border: 1px solid #8886; border-radius: 8px; padding: .7rem 1rem; margin: 1rem 0 }
@@ -292,7 +314,7 @@ h2 { font-size: 1rem; margin: 0 } pre { white-space: pre-wrap; margin: .4rem 0; 
 small { color: #777 } iframe { width: 100%; height: 14rem; border: 1px solid #8886 }
 </style>
 <h1>Outbox</h1>
-{{ range . }}<article>
+{{ range .Messages }}<article>
 <small>{{ .Channel }} to <b>{{ .To }}</b> · {{ .SentAt.Format "2006-01-02 15:04:05 MST" }}` +
 	`{{ if .User }} · user {{ .User }}{{ end }} · {{ .Trigger }}` +
 	`{{ if .High }} · high{{ end }}{{ if gt .Times 1 }} · came {{ .Times }} times{{ end }}</small>
@@ -303,5 +325,6 @@ small { color: #777 } iframe { width: 100%; height: 14rem; border: 1px solid #88
 {{ with link .UnsubscribeURL }}<div><a href="{{ . }}">Unsubscribe</a></div>{{ end }}
 </article>
 {{ else }}<p>Nothing was sent yet.</p>
+{{ end }}{{ with .Older }}<p>Older messages that are in the folder, and not on this page: {{ . }}</p>
 {{ end }}</html>
 `))

@@ -116,6 +116,58 @@ func TestOutboxBounded(t *testing.T) {
 	}
 }
 
+// Bounded in bytes too: large messages leave fewer of them, in memory, in the folder and on
+// the page, and after a restart as well.
+func TestOutboxBoundedInBytes(t *testing.T) {
+	const bound, large = 4 << 20, 1 << 20
+	dir := t.TempDir()
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	o := OutboxOptions{Dir: dir, Bytes: bound, Now: func() time.Time { at = at.Add(time.Second); return at }}
+	check := func(b *Outbox, want int) {
+		t.Helper()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(files) != want || len(b.Messages()) != want || b.Messages()[0].ID != "5" {
+			t.Errorf("%d files, %d messages, want %d", len(files), len(b.Messages()), want)
+		}
+		sum := int64(0)
+		for _, f := range files {
+			info, err := os.Stat(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += info.Size()
+		}
+		if sum > bound && want > 1 || int64(b.bytes) != sum {
+			t.Errorf("%d bytes in files, %d counted, may be %d", sum, b.bytes, bound)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, outboxPage))
+		if err != nil || len(page) > 2*pageBytes {
+			t.Errorf("%v: the page has %d bytes", err, len(page))
+		}
+		if older := strings.Contains(string(page), "not on this page: "); older != (want > 2) {
+			t.Errorf("the page says that there are older messages: %v", older)
+		}
+	}
+	b := newOutbox(t, o)
+	for i := range 6 {
+		for range 1 + i/5 { // a copy takes the place of the first
+			b.Send(t.Context(), &notify.Message{
+				ID: fmt.Sprint(i), Channel: "email", Address: "a@b.example", Body: strings.Repeat("x", large),
+			})
+		}
+	}
+	check(b, 3)
+	check(newOutbox(t, o), 3)
+	o.Bytes = large / 2 // the newest stays
+	check(newOutbox(t, o), 1)
+}
+
 // Nothing of a message runs in the page.
 func TestOutboxPageEscapes(t *testing.T) {
 	b := newOutbox(t, OutboxOptions{Dir: filepath.Join(t.TempDir(), "new", "folder")})
