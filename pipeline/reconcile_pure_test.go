@@ -49,7 +49,7 @@ func TestAuditFindsWhatWasPassed(t *testing.T) {
 	if len(r.Leaks) != 1 || r.Leaks[0].Kind != LeakTimerPassed || r.Leaks[0].Key != "passed" {
 		t.Errorf("leaks %+v", r.Leaks)
 	}
-	if r.Overdue != 1 || len(r.Late) != 1 || r.Late[0].Key != "overdue" || r.Triggers != 4 || r.Timers != 4 {
+	if r.Overdue != 1 || r.InFlight != 0 || r.Triggers != 4 || r.Timers != 4 {
 		t.Errorf("%+v", r)
 	}
 }
