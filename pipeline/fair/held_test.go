@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -124,5 +125,51 @@ func TestQueueTenantsTakeTurns(t *testing.T) {
 	}
 	if r.n != 0 || len(r.onTime.sets[trigger.Normal].by) != 0 {
 		t.Errorf("%d left, %v", r.n, r.onTime.sets[trigger.Normal].by)
+	}
+}
+
+// TestPacerWholeTokens: with as many tokens as are asked for nothing waits.
+func TestPacerWholeTokens(t *testing.T) {
+	p := pacer{rate: 10}
+	if n := p.grant(1, 1000); n != 1 || p.tokens != 1 {
+		t.Fatalf("%d, and %v are left", n, p.tokens)
+	}
+	if at := p.next(1, 1000); at != 1000 {
+		t.Errorf("at %d", at)
+	}
+}
+
+// TestBefore: the order of the due index is strict, and of one instant that of the refs.
+func TestBefore(t *testing.T) {
+	a, b, later := dueAt(100, trigger.Normal, "a"), dueAt(100, trigger.Normal, "b"), dueAt(101, trigger.Normal, "a")
+	for _, c := range []struct {
+		name string
+		x, y statestore.DueKey
+		want bool
+	}{
+		{"itself", a, a, false},
+		{"one instant", a, b, true},
+		{"one instant, the other way", b, a, false},
+		{"a later instant", b, later, true},
+		{"an earlier one", later, b, false},
+	} {
+		if got := Before(&c.x, &c.y); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// TestDueQueuePieces: pieces are filled, and double up to the longest.
+func TestDueQueuePieces(t *testing.T) {
+	var q dueQueue
+	for i := range 16 + 32 + 64 + 128 + 256 + 512 + 1024 + 1024 + 1 {
+		q.push(statestore.DueKey{Due: trigger.Instant(i)})
+	}
+	var sizes []int
+	for _, p := range q.pieces {
+		sizes = append(sizes, cap(p))
+	}
+	if !slices.Equal(sizes, []int{16, 32, 64, 128, 256, 512, 1024, 1024, 1024}) {
+		t.Errorf("%v", sizes)
 	}
 }
