@@ -14,6 +14,7 @@ func TestLedger(t *testing.T) {
 		return Claim{Message: Message{ID: occurrence + id, Occurrence: occurrence, Type: kind}, At: at.Add(-ago)}
 	}
 	a, b := claim("a", "#0", "x", time.Minute), claim("b", "#0", "y", time.Minute)
+	old, newer := claim("c", "#0", "z", time.Hour), claim("d", "#0", "z", time.Hour-time.Millisecond)
 	for _, c := range []struct {
 		name string
 		sent []Claim
@@ -28,18 +29,9 @@ func TestLedger(t *testing.T) {
 		{"as many as may be", []Claim{a, b}, Message{ID: "n", Occurrence: "n"}, CodeCapped},
 		{"as many, priority high", []Claim{a, b}, Message{ID: "n", Occurrence: "n", High: true}, ""},
 		{"one, listed twice", []Claim{a, a}, Message{ID: "n", Occurrence: "n"}, ""},
-		{
-			"one is an hour ago", []Claim{a, claim("b", "#0", "y", time.Hour)},
-			Message{ID: "n", Occurrence: "n"}, "",
-		},
-		{
-			"the same type an hour ago", []Claim{claim("b", "#0", "x", time.Hour)},
-			Message{ID: "n", Occurrence: "n", Type: "x"}, "",
-		},
-		{
-			"the same type, a millisecond less", []Claim{claim("b", "#0", "x", time.Hour-time.Millisecond)},
-			Message{ID: "n", Occurrence: "n", Type: "x"}, CodeDuplicate,
-		},
+		{"one is an hour ago", []Claim{a, old}, Message{ID: "n", Occurrence: "n"}, ""},
+		{"the same type an hour ago", []Claim{old}, Message{ID: "n", Occurrence: "n", Type: "z"}, ""},
+		{"a millisecond less", []Claim{newer}, Message{ID: "n", Occurrence: "n", Type: "z"}, CodeDuplicate},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := Ledger{Sent: c.sent}
