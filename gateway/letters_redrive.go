@@ -302,16 +302,22 @@ func (j *redrive) run(ctx context.Context) error {
 	first, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
 	j.s.awaitLetters(first, j.q)
 	cancel()
+	ctx, stop := context.WithCancel(ctx)
+	next := j.readPage(ctx, j.q)
+	defer func() { stop(); <-next }()
 	for {
-		page, err := j.page(ctx)
-		if err != nil {
-			return err
+		read := <-next
+		if read.err != nil {
+			return read.err
+		}
+		page := &read.page
+		if j.q.After = page.Next; !page.Next.IsZero() { // read while these are decided
+			next = j.readPage(ctx, j.q)
 		}
 		j.totals.Visited += int64(page.Visited)
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}
-		j.q.After = page.Next
 		if j.totals.Cursor = page.Next.String(); page.Next.IsZero() {
 			return nil
 		}
@@ -319,10 +325,22 @@ func (j *redrive) run(ctx context.Context) error {
 	}
 }
 
-func (j *redrive) page(ctx context.Context) (topics.LetterPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
-	defer cancel()
-	return j.s.letterPage(ctx, j.q)
+type letterPageRead struct {
+	page topics.LetterPage
+	err  error
+}
+
+// readPage reads a page beside the caller. The channel is closed behind it.
+func (j *redrive) readPage(ctx context.Context, q topics.LetterQuery) <-chan letterPageRead {
+	read := make(chan letterPageRead, 1)
+	go func() {
+		defer close(read)
+		ctx, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+		defer cancel()
+		page, err := j.s.letterPage(ctx, q)
+		read <- letterPageRead{page, err}
+	}()
+	return read
 }
 
 // take redrives some letters, and waits for the decisions about them.

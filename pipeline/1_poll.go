@@ -32,14 +32,14 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 		return input{}, err
 	}
 	now := p.now()
-	p.barrier.Clock(now)
+	p.consumer.barrier.Clock(now)
 	p.timers.wheel.Prepare(int64(now) + herdAhead.Milliseconds())
 	var in input
-	if err := p.read(ctx, &in, p.maxPollWait()); err != nil {
+	if err := p.consumer.read(ctx, &in, p.maxPollWait(), p.mostRecords()); err != nil {
 		return input{}, err
 	}
 	now = p.now()
-	p.barrier.Clock(now)
+	p.consumer.barrier.Clock(now)
 	if p.dueBy(now) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
@@ -48,26 +48,9 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.checkClaims(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
-		p.view.showPosition(p.barrier.Commands.At(), p.timers.next())
+		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())
 	}
 	return in, nil
-}
-
-// read polls Kafka for at most maxWait.
-func (p *Partition) read(ctx context.Context, in *input, maxWait time.Duration) error {
-	records, err := p.kafka.poll(ctx, maxWait, max(p.mostRecords()-len(in.records), 1))
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	for _, r := range records {
-		p.barrier.Read(r.Topic, r.Offset, now)
-		if r.Topic == p.opts.Names.Control() {
-			p.controlAt = r.Offset + 1
-		}
-	}
-	in.records = append(in.records, records...)
-	return p.passUnreadable(ctx, in)
 }
 
 // readOnFor bounds how long commands that were read wait for the rest that the barrier
@@ -78,15 +61,15 @@ const readOnFor = 5 * time.Millisecond
 // fires in this turn. If the turn began first, newer commands would arrive meanwhile, and
 // what is due would fire a turn later.
 func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
-	p.suspectStanding()
+	p.consumer.suspectStanding()
 	for start := time.Now(); ; {
-		if in.fire, err = p.passed(ctx); err != nil || in.fire != 0 {
+		if in.fire, err = p.consumer.passed(ctx, &p.timers); err != nil || in.fire != 0 {
 			return err
 		}
 		if len(in.records) >= p.mostRecords() || time.Since(start) >= readOnFor {
 			return nil
 		}
-		if err := p.read(ctx, in, p.barrier.MaxPollWait()); err != nil {
+		if err := p.consumer.read(ctx, in, p.consumer.barrier.MaxPollWait(), p.mostRecords()); err != nil {
 			return err
 		}
 	}
@@ -138,7 +121,7 @@ func (p *Partition) maxPollWait() time.Duration {
 	wait := p.maxForwardWait(time.Until(p.committed.Add(p.opts.Heartbeat)))
 	if p.mustBeat(now) {
 		if p.dueBy(now) { // the turn runs when the barrier has answered
-			return p.barrier.MaxPollWait()
+			return p.consumer.barrier.MaxPollWait()
 		}
 		return 0
 	}
@@ -147,10 +130,10 @@ func (p *Partition) maxPollWait() time.Duration {
 		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
 	if next <= now {
-		return p.barrier.MaxPollWait()
+		return p.consumer.barrier.MaxPollWait()
 	}
 	if p.timers.ready.Held() > 0 {
-		wait = min(wait, p.barrier.MaxPollWait())
+		wait = min(wait, p.consumer.barrier.MaxPollWait())
 	}
 	wait = min(wait, next.Sub(now))
 	if forget := p.forgetDue(); forget != 0 {

@@ -62,7 +62,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 		return err
 	}
 	tm := trigger.Timer{Due: d.Due, Priority: priority, Kind: kind, Occurrence: occurrence}
-	if d.Due > p.barrier.Receipts.Through() && e.state.WaitsForReceipt(tm) {
+	if d.Due > p.consumer.barrier.Receipts.Through() && e.state.WaitsForReceipt(tm) {
 		p.timers.ready.Hold(d)
 		return nil
 	}
@@ -195,7 +195,7 @@ type deadLetter struct{ channel, code string }
 func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLetter) {
 	t.dead = append(t.dead, deadLetter{d.Fire.Channel, d.Code})
 	key, value, headers := topics.DeadLetterWithin(d, topics.DueEnv{Cluster: p.opts.Cluster},
-		p.most(p.opts.Names.DeadLetter()))
+		p.kafka.sizes.most(p.opts.Names.DeadLetter()))
 	p.produce(ctx, t, &kgo.Record{
 		Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value,
 		Headers: kgoHeaders(headers),

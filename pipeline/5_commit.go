@@ -83,7 +83,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, channel := range t.timedOut {
 		p.opts.Listener.ReceiptTimedOut(channel)
 	}
-	p.view.publish(t.decisions, p.status(), p.barrier.Commands.At(), p.timers.next())
+	p.view.publish(t.decisions, p.status(), p.consumer.barrier.Commands.At(), p.timers.next())
 	return nil
 }
 

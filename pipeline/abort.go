@@ -23,7 +23,7 @@ const (
 // diagnose notes which topic made a turn fail.
 func (p *Partition) diagnose(err error) {
 	var refused *produceError
-	if errors.As(err, &refused) && !p.resize(refused) {
+	if errors.As(err, &refused) && !p.kafka.sizes.resize(refused, p.dueTopics.IsDue(refused.topic), p.log) {
 		p.kept.health.Refused(refused.topic, refused.err)
 	}
 }

@@ -19,7 +19,7 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 		return nil
 	}
 	if !addsNothing[cmd.Op] {
-		if err := p.tooLarge(out); err != nil {
+		if err := p.kafka.sizes.tooLarge(out); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // TestFindHidden: an input that ends in what no reader is given is read to its
@@ -38,9 +39,9 @@ func TestFindHidden(t *testing.T) {
 	}
 	defer s.close()
 	o.Names, o.Now = names, time.Now
-	p := &Partition{opts: o, kafka: s}
-	p.barrier = barrier.New(barrier.Start{Topic: names.Commands()}, barrier.Start{Topic: names.Receipts()}, time.Minute,
-		time.Now().Add(-time.Minute))
+	in := &consumer{opts: o, kafka: s, clock: &brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o}}
+	in.barrier = barrier.New(barrier.Start{Topic: names.Commands()}, barrier.Start{Topic: names.Receipts()},
+		time.Minute, time.Now().Add(-time.Minute))
 	for range 3 { // three records, three markers
 		if err := foreign.BeginTransaction(); err != nil {
 			t.Fatal(err)
@@ -53,13 +54,13 @@ func TestFindHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := p.barrier.Begin(p.now(), barrier.Demand{})
+	r := in.barrier.Begin(trigger.At(time.Now()), barrier.Demand{})
 	for q := r.Next(time.Now()); q.Ask != barrier.Nothing; q = r.Next(time.Now()) {
-		if err := p.answerBarrier(t.Context(), &r, q); err != nil {
+		if err := in.answerBarrier(t.Context(), &r, q); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if in := &p.barrier.Commands; in.At() != 6 || !in.Reached() {
-		t.Errorf("read up to %d of 6", in.At())
+	if cmds := &in.barrier.Commands; cmds.At() != 6 || !cmds.Reached() {
+		t.Errorf("read up to %d of 6", in.barrier.Commands.At())
 	}
 }

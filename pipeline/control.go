@@ -17,37 +17,37 @@ import (
 // openControl reads the settings that are in force, and notes which of them progress has
 // not seen. It applies each one as it is read, because a log before compaction may hold
 // hundreds of releases.
-func (p *Partition) openControl(ctx context.Context) error {
-	topic := p.opts.Names.Control()
-	end, err := kafkapart.ListOffset(ctx, p.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Latest)
+func (o *opening) openControl(ctx context.Context) error {
+	topic := o.opts.Names.Control()
+	end, err := kafkapart.ListOffset(ctx, o.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	start, err := kafkapart.ListOffset(ctx, p.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Earliest)
+	start, err := kafkapart.ListOffset(ctx, o.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Earliest)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
 	some, unseen := false, false
-	err = p.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) {
-		if _, err := p.adopt(r); err != nil {
-			p.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
+	err = o.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) {
+		if _, err := o.adopt(r); err != nil {
+			o.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
 				err)
 		}
-		some, unseen = true, unseen || r.Offset >= p.progress.NextControl
+		some, unseen = true, unseen || r.Offset >= o.progress.NextControl
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
 	if some {
-		p.opts.timetable.Store(p.machine.Timetable.Fork())
+		o.opts.timetable.Store(o.machine.Timetable.Fork())
 	}
-	if unseen && p.progress.Seq > 0 {
-		p.replan = &replan{next: end, reason: "settings", start: time.Now()}
+	if unseen && o.progress.Seq > 0 {
+		o.replan = &replan{next: end, reason: "settings", start: time.Now()}
 	} else {
-		p.progress.NextControl = max(p.progress.NextControl, end)
+		o.progress.NextControl = max(o.progress.NextControl, end)
 	}
-	p.kafka.plan(topic, 0, end)
-	p.controlAt = end
+	o.kafka.plan(topic, 0, end)
+	o.consumer.control = end
 	return nil
 }
 

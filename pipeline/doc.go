@@ -15,16 +15,18 @@
 //
 // # Files
 //
-//	open.go           opens a partition: fence, nonce, restore.go, resume.go
-//	                  (package handover: how the next owner continues)
+//	open.go           opens a partition: fence, nonce, restore, resume
+//	open_guard.go     whose the partition is; a topic state that lost its end
 //	open_dangling.go  ends the transaction that the last owner left open (package dangling)
+//	open_restore.go   the store from topic state (package recovery)
+//	open_resume.go    how the next owner continues (package handover)
 //	partition.go      the turn; 1_poll to 5_commit are its stages
 //	2_apply_receipt   how a failed delivery is retried
 //	4_emit.go         how a due event is made; topics/3_due.go encodes it
 //	timers.go         what is due next: the wheel, and the queue of package fair
-//	read_barrier.go   asks Kafka the questions of package barrier
+//	consumer.go       reads the inputs; read_barrier.go asks the questions of package barrier
 //	forward*.go       forward records on the wrong partition; outbox.go, claims.go
-//	guard.go          logs that lost their end, second writers, other groups
+//	guard.go          what the next owner checks inputs by; second writers
 //	reconcile.go      compares timers with states; mend.go writes what differs anew
 //	unreadable.go     skips batches that nobody can read
 //	process.go        what the partitions of a process share
@@ -35,8 +37,8 @@
 // # What a crash does
 //
 //	before EndTransaction          the broker aborts; the turn never happened
-//	EndTransaction answered late   restore.go reads the outcome from the log
-//	before the Pebble batch        restore.go applies the turn from topic state
+//	EndTransaction answered late   open_restore.go reads the outcome from the log
+//	before the Pebble batch        open_restore.go applies the turn from topic state
 //	in the Pebble batch            the batch is atomic: as before it, or as after it
 //	the disk is gone, or too old   the store is rebuilt from topic state alone
 //

@@ -8,7 +8,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
-	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
 // hooks can break the engine on purpose, to check that the test suites notice
@@ -22,6 +21,6 @@ func (hooks) isolation() kafkapart.Isolation   { return kafkapart.ReadCommitted 
 func (p *Partition) beforeEnd(*turn, *kgo.Record) error { return nil }
 
 // restoreStore brings the store up to the nonce.
-func (p *Partition) restoreStore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
-	return p.restore(ctx, nonce, ids)
+func (o *opening) restoreStore(ctx context.Context, nonce []byte) error {
+	return o.restore(ctx, nonce)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
-	"github.com/waterclock/waterclock/pipeline/recovery"
 )
 
 // hooks break the engine in one way at most. Tests with the tag flaws set one, and so can a
@@ -67,9 +66,9 @@ func (p *Partition) beforeEnd(t *turn, last *kgo.Record) error {
 }
 
 // restoreStore trusts the local disk.
-func (p *Partition) restoreStore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
-	if p.opts.hooks.flaw != skipRestore {
-		return p.restore(ctx, nonce, ids)
+func (o *opening) restoreStore(ctx context.Context, nonce []byte) error {
+	if o.opts.hooks.flaw != skipRestore {
+		return o.restore(ctx, nonce)
 	}
-	return p.opts.Recovery().NewReplica(p.id, p.store).WipeStale(ids, p.clock.latest(p.opts.Now()))
+	return o.opts.Recovery().NewReplica(o.id, o.store).WipeStale(o.ids, o.clock.latest(o.opts.Now()))
 }

@@ -14,8 +14,7 @@ import (
 // broker does not take fails every turn.
 func TestSkipsFitTheState(t *testing.T) {
 	const topic, takes = "waterclock.state", 100_000
-	p := &Partition{kafka: &session{sizes: sizes{used: map[string]int{topic: takes}}}}
-	p.names.state = topic
+	takesOf := sizes{state: topic, used: map[string]int{topic: takes}}
 	m := trigger.Machine{
 		Horizon: time.Hour, MisfireAfter: time.Minute,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -41,7 +40,7 @@ func TestSkipsFitTheState(t *testing.T) {
 		if out.Rejected != nil {
 			t.Fatal(n, out.Rejected)
 		}
-		if err := p.tooLarge(&out); err != nil {
+		if err := takesOf.tooLarge(&out); err != nil {
 			if n < 1000 {
 				t.Errorf("the skip number %d is refused: %v", n, err)
 			}

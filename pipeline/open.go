@@ -45,7 +45,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 	}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
-	if err := p.open(ctx); err != nil {
+	if err := (&opening{Partition: p}).open(ctx); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -60,55 +60,56 @@ func (p *Partition) LogOpen(since time.Time) {
 	}
 }
 
-func (p *Partition) open(ctx context.Context) (err error) {
-	p.kept.Step(stepConnect)
-	if p.kafka, err = openSession(p.opts, p.id); err != nil {
+func (o *opening) open(ctx context.Context) (err error) {
+	o.kept.Step(stepConnect)
+	if o.kafka, err = openSession(o.opts, o.id); err != nil {
 		return err
 	}
-	p.kafka.sizes.all = p.dueTopics.Sizes
-	p.clock.kafka, p.clock.log, p.clock.state = p.kafka, p.log, p.state()
-	own, err := p.opts.Recovery().Topics(ctx, p.kafka.reader.Client())
+	o.kafka.sizes.all = o.dueTopics.Sizes
+	o.consumer = consumer{opts: o.opts, id: o.id, log: o.log, kafka: o.kafka, clock: &o.clock}
+	o.clock.kafka, o.clock.log, o.clock.state = o.kafka, o.log, o.state()
+	own, err := o.opts.Recovery().Topics(ctx, o.kafka.reader.Client())
 	if err != nil {
 		return err
 	}
-	if err := p.learnSizes(ctx); err != nil {
+	if err := o.learnSizes(ctx); err != nil {
 		return err
 	}
-	p.kafka.reader.Know(own...)
-	ids := recovery.IDsOf(own)
-	p.claims = newClaims(map[string][16]byte{
-		p.opts.Names.Commands(): ids.Commands, p.opts.Names.Receipts(): ids.Receipts,
+	o.kafka.reader.Know(own...)
+	o.ids = recovery.IDsOf(own)
+	o.claims = newClaims(map[string][16]byte{
+		o.opts.Names.Commands(): o.ids.Commands, o.opts.Names.Receipts(): o.ids.Receipts,
 	})
-	resolver := p.resolver()
-	p.kafka.watch(resolver)
-	last := p.describeLast(ctx)
-	p.kept.Step(stepAskGroup)
-	if err := p.askGroup(ctx); err != nil {
+	resolver := o.resolver()
+	o.kafka.watch(resolver)
+	last := o.describeLast(ctx)
+	o.kept.Step(stepAskGroup)
+	if err := o.askGroup(ctx); err != nil {
 		return fmt.Errorf("ask whose it is: %w", err)
 	}
-	p.kept.Step(stepOpenStore)
-	if p.store == nil {
-		if p.store, err = p.opts.Recovery().OpenStore(p.id, p.log); err != nil {
+	o.kept.Step(stepOpenStore)
+	if o.store == nil {
+		if o.store, err = o.opts.Recovery().OpenStore(o.id, o.log); err != nil {
 			return err
 		}
 	}
-	p.changes = p.store.NewBatch()
-	p.kept.Step(stepTakeOwnership)
-	nonce, err := p.fence(ctx, resolver, last)
+	o.changes = o.store.NewBatch()
+	o.kept.Step(stepTakeOwnership)
+	nonce, err := o.fence(ctx, resolver, last)
 	if err != nil {
 		return err
 	}
-	p.kept.Step(StepRestore)
-	if err := p.restoreStore(ctx, nonce, ids); err != nil {
+	o.kept.Step(StepRestore)
+	if err := o.restoreStore(ctx, nonce); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	p.kept.Step(stepResume)
-	if p.forward, err = newForwarder(p.opts, p.id, p.log, p.claims.ids); err != nil {
+	o.kept.Step(stepResume)
+	if o.forward, err = newForwarder(o.opts, o.id, o.log, o.claims.ids); err != nil {
 		return err
 	}
 	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
 	defer cancel()
-	return p.resume(rctx, ids)
+	return o.resume(rctx)
 }
 
 // Run turns until ctx ends or something fails. The caller then opens the partition anew. It
@@ -142,12 +143,19 @@ func (p *Partition) Close() {
 	}
 }
 
+// opening is a partition on its way to be open, and what only the way needs.
+type opening struct {
+	*Partition
+	ids      recovery.TopicIDs
+	newGuard *topics.Guard // written with the nonce when another group's partition is taken over; else nil
+}
+
 // openStep bounds each step of opening whose duration does not depend on the size of the
 // restore. After that the opening begins anew, because the cause of the wait may be gone.
 const openStep = 20 * time.Second
 
 // fence takes the partition from its last owner.
-func (p *Partition) fence(
+func (o *opening) fence(
 	ctx context.Context, resolver *dangling.Resolver, described <-chan dangling.Last,
 ) (nonce []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, openStep)
@@ -156,53 +164,53 @@ func (p *Partition) fence(
 	if last.Err != nil {
 		return nil, last.Err
 	}
-	kept := &p.kept.dangling
-	how := kept.Endings.Of(p.id, last)
-	producer, epoch, err := p.kafka.cl.ProducerID(ctx)
+	kept := &o.kept.dangling
+	how := kept.Endings.Of(o.id, last)
+	producer, epoch, err := o.kafka.cl.ProducerID(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("take ownership: %w", err)
 	}
-	kept.Endings.Keep(p.id, dangling.Last{How: how, Producer: producer, Epoch: epoch})
+	kept.Endings.Keep(o.id, dangling.Last{How: how, Producer: producer, Epoch: epoch})
 	if kept.Unresolved, err = resolver.Resolve(ctx, how, kept.Unresolved); err != nil {
 		return nil, fmt.Errorf("dangling transactions: %w", err)
 	}
-	if nonce, err = p.writeNonce(ctx); err != nil {
+	if nonce, err = o.writeNonce(ctx); err != nil {
 		return nil, fmt.Errorf("commit nonce: %w", err)
 	}
-	kept.Endings.Drop(p.id)
+	kept.Endings.Drop(o.id)
 	return nonce, nil
 }
 
 // writeNonce commits a record with an id that is new. Reading topic state up to it reads
 // everything that an earlier owner can have committed.
-func (p *Partition) writeNonce(ctx context.Context) ([]byte, error) {
-	n := topics.Nonce{Member: p.opts.InstanceID, Group: p.opts.Group, At: trigger.At(p.opts.Now())}
+func (o *opening) writeNonce(ctx context.Context) ([]byte, error) {
+	n := topics.Nonce{Member: o.opts.InstanceID, Group: o.opts.Group, At: trigger.At(o.opts.Now())}
 	rand.Read(n.ID[:])
 	nonce, err := topics.AppendNonce(nil, &n)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.kafka.begin(); err != nil {
+	if err := o.kafka.begin(); err != nil {
 		return nil, err
 	}
-	if p.takeOverGuard != nil {
-		guard, err := topics.AppendGuard(nil, p.takeOverGuard)
+	if o.newGuard != nil {
+		guard, err := topics.AppendGuard(nil, o.newGuard)
 		if err != nil {
 			return nil, err
 		}
-		p.kafka.produce(ctx, &kgo.Record{
-			Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyGuard,
+		o.kafka.produce(ctx, &kgo.Record{
+			Topic: o.opts.Names.State(), Partition: o.id, Key: topics.KeyGuard,
 			Value: guard,
 		})
 	}
-	r := &kgo.Record{Topic: p.opts.Names.State(), Partition: p.id, Key: topics.KeyNonce, Value: nonce}
-	p.kafka.produce(ctx, r)
-	if err := p.kafka.flush(ctx, p.dueTopics.IsDue); err != nil {
+	r := &kgo.Record{Topic: o.opts.Names.State(), Partition: o.id, Key: topics.KeyNonce, Value: nonce}
+	o.kafka.produce(ctx, r)
+	if err := o.kafka.flush(ctx, o.dueTopics.IsDue); err != nil {
 		return nil, err
 	}
-	if err := p.kafka.commit(ctx); err != nil {
+	if err := o.kafka.commit(ctx); err != nil {
 		return nil, err
 	}
-	p.committed, p.stateNext = time.Now(), r.Offset+2
-	return nonce, p.clock.learn(ctx, r.Offset, p.committed, p.opts.Now())
+	o.committed, o.stateNext = time.Now(), r.Offset+2
+	return nonce, o.clock.learn(ctx, r.Offset, o.committed, o.opts.Now())
 }

@@ -10,25 +10,25 @@ import (
 )
 
 // resolver ends the transaction that the last owner left open.
-func (p *Partition) resolver() *dangling.Resolver {
+func (o *opening) resolver() *dangling.Resolver {
 	var own []kafkapart.TopicPartition
-	n := p.opts.Names
+	n := o.opts.Names
 	for _, topic := range []string{n.State(), n.Events(), n.DeadLetter(), n.Rejected()} {
-		own = append(own, kafkapart.TopicPartition{Topic: topic, Partition: p.id})
+		own = append(own, kafkapart.TopicPartition{Topic: topic, Partition: o.id})
 	}
 	return &dangling.Resolver{Config: dangling.Config{
-		Client: p.kafka.cl, Reader: p.kafka.reader, Kafka: p.opts.Kafka, TransactionalID: p.opts.transactionalID(p.id),
-		State: p.state(), Own: own, Due: p.writtenByAll, IsDue: p.dueTopics.IsDue, Log: p.log,
+		Client: o.kafka.cl, Reader: o.kafka.reader, Kafka: o.opts.Kafka, TransactionalID: o.opts.transactionalID(o.id),
+		State: o.state(), Own: own, Due: o.writtenByAll, IsDue: o.dueTopics.IsDue, Log: o.log,
 	}}
 }
 
 // describeLast asks in the background how the last owner's transaction ended.
-func (p *Partition) describeLast(ctx context.Context) <-chan dangling.Last {
+func (o *opening) describeLast(ctx context.Context) <-chan dangling.Last {
 	answer := make(chan dangling.Last, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, openStep)
 		defer cancel()
-		answer <- dangling.Describe(ctx, p.kafka.cl, p.opts.transactionalID(p.id))
+		answer <- dangling.Describe(ctx, o.kafka.cl, o.opts.transactionalID(o.id))
 	}()
 	return answer
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
-	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -20,32 +19,29 @@ import (
 // Partition runs one partition. It has one transactional producer, so each turn is one
 // transaction. It has one goroutine, so only View, which readers use, has a lock.
 type Partition struct {
-	opts    *Process
-	id      int32
-	log     *slog.Logger
-	names   ownNames
-	kafka   *session
-	store   *statestore.Store
-	machine trigger.Machine
+	opts     *Process
+	id       int32
+	log      *slog.Logger
+	names    ownNames
+	kafka    *session
+	consumer consumer // of our inputs
+	store    *statestore.Store
+	machine  trigger.Machine
 
 	timers  timers // what is due next
 	batch   batch
 	scratch scratch           // memory of the current turn
 	changes *statestore.Batch // what the turn changes in the store; reused
 
-	progress      topics.Progress // as committed
-	guard         topics.Guard    // as committed
-	guarded       int64           // offset of the guard record in topic state, or one past it
-	takeOverGuard *topics.Guard   // guard to write when another group's partition is taken over; else nil
-	stateNext     int64           // expected offset of the next turn's first record of topic state; 0: not known
-	announced     bool            // progress names us as owner
-	barrier       barrier.Barrier
-	controlAt     int64     // next offset to read of topic control
-	suspectedAt   time.Time // when an input last seemed to stand still
-	forward       *forwarder
-	clock         brokerClock
-	committed     time.Time // when the last turn was
-	unknown       unknowns  // cancels and erases of unknown keys
+	progress  topics.Progress // as committed
+	guard     topics.Guard    // as committed
+	guarded   int64           // offset of the guard record in topic state, or one past it
+	stateNext int64           // expected offset of the next turn's first record of topic state; 0: not known
+	announced bool            // progress names us as owner
+	forward   *forwarder
+	clock     brokerClock
+	committed time.Time // when the last turn was
+	unknown   unknowns  // cancels and erases of unknown keys
 
 	oldest  trigger.Instant // when the oldest done record expires, as of checked
 	checked time.Time
@@ -232,7 +228,7 @@ func (p *Partition) recordEvent(ctx context.Context, t *turn, key trigger.Key, f
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
 		return topics.AppendEventWithin(b, key, f, topics.EventEnv{
 			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
-		}, p.most(p.names.events)), nil
+		}, p.kafka.sizes.most(p.names.events)), nil
 	})
 	p.produce(ctx, t, r)
 	if f.Type == trigger.Misfired {

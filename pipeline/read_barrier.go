@@ -12,22 +12,22 @@ import (
 
 // passed returns the instant up to which timers may fire now. It returns 0 if unread
 // commands or receipts come first. Package barrier decides what to ask.
-func (p *Partition) passed(ctx context.Context) (trigger.Instant, error) {
-	b := &p.barrier
-	now := p.now()
-	r := b.Begin(now, p.timers.demand())
+func (c *consumer) passed(ctx context.Context, timers *timers) (trigger.Instant, error) {
+	b := &c.barrier
+	now := c.now()
+	r := b.Begin(now, timers.demand())
 	for q := r.Next(time.Now()); q.Ask != barrier.Nothing; q = r.Next(time.Now()) {
-		if err := p.answerBarrier(ctx, &r, q); err != nil {
+		if err := c.answerBarrier(ctx, &r, q); err != nil {
 			return 0, fmt.Errorf("barrier: %w", err)
 		}
 	}
 	for _, held := range r.Released() {
 		if !held.IsZero() {
-			p.opts.Listener.BarrierHeld(p.id, time.Since(held))
+			c.opts.Listener.BarrierHeld(c.id, time.Since(held))
 		}
 	}
-	p.timers.ready.Release(b.Receipts.Through(), p.now())
-	if !b.Commands.Reached() || !p.timers.anyReady(p.now()) {
+	timers.ready.Release(b.Receipts.Through(), c.now())
+	if !b.Commands.Reached() || !timers.anyReady(c.now()) {
 		return 0, nil
 	}
 	return b.Commands.Through(), nil
@@ -42,25 +42,25 @@ func (ts *timers) demand() barrier.Demand {
 }
 
 // answerBarrier asks Kafka one question of the barrier.
-func (p *Partition) answerBarrier(ctx context.Context, r *barrier.Round, q barrier.Question) error {
+func (c *consumer) answerBarrier(ctx context.Context, r *barrier.Round, q barrier.Question) error {
 	if q.Ask == barrier.Ends {
-		return p.askEnds(ctx, r)
+		return c.askEnds(ctx, r)
 	}
-	at := kafkapart.TopicPartition{Topic: q.Input.Topic, Partition: p.id}
-	stable, err := kafkapart.ListOffset(ctx, p.kafka.cl, at.Topic, p.id, kafkapart.ReadCommitted, kafkapart.Latest)
+	at := kafkapart.TopicPartition{Topic: q.Input.Topic, Partition: c.id}
+	stable, err := kafkapart.ListOffset(ctx, c.kafka.cl, at.Topic, c.id, kafkapart.ReadCommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}
 	q, gaveUp := r.Stable(stable, time.Now())
 	if q.Ask == barrier.Skip {
-		next, err := p.kafka.reader.SkipHidden(ctx, at, q.Input.At())
+		next, err := c.kafka.reader.SkipHidden(ctx, at, q.Input.At())
 		if err != nil {
 			return err
 		}
 		gaveUp = r.Skipped(next, time.Now())
 	}
 	if gaveUp != nil {
-		p.log.Warn("firing past a foreign open transaction", "topic", gaveUp.Topic, "stable_offset", gaveUp.Stable,
+		c.log.Warn("firing past a foreign open transaction", "topic", gaveUp.Topic, "stable_offset", gaveUp.Stable,
 			"high_watermark", gaveUp.End, "held", gaveUp.Held)
 	}
 	return nil
@@ -68,10 +68,10 @@ func (p *Partition) answerBarrier(ctx context.Context, r *barrier.Round, q barri
 
 // askEnds asks for the high watermarks. It reads the clock first: everything acknowledged
 // until then is below the answer.
-func (p *Partition) askEnds(ctx context.Context, r *barrier.Round) error {
-	topics := []string{p.opts.Names.Commands(), p.opts.Names.Receipts()}
-	asked := p.now()
-	ends, err := kafkapart.ListOffsets(ctx, p.kafka.cl, topics, p.id, kafkapart.ReadUncommitted, kafkapart.Latest)
+func (c *consumer) askEnds(ctx context.Context, r *barrier.Round) error {
+	topics := []string{c.opts.Names.Commands(), c.opts.Names.Receipts()}
+	asked := c.now()
+	ends, err := kafkapart.ListOffsets(ctx, c.kafka.cl, topics, c.id, kafkapart.ReadUncommitted, kafkapart.Latest)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (p *Partition) refuseStranger(ctx context.Context, t *turn, rec *topics.Rec
 
 // reject writes the original bytes to topic rejected.
 func (p *Partition) reject(ctx context.Context, t *turn, rec *topics.Record, refusal *trigger.Error) {
-	key, value, headers := topics.RejectedWithin(rec, refusal, p.most(p.opts.Names.Rejected()))
+	key, value, headers := topics.RejectedWithin(rec, refusal, p.kafka.sizes.most(p.opts.Names.Rejected()))
 	p.produce(ctx, t, &kgo.Record{
 		Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value,
 		Headers: kgoHeaders(headers),

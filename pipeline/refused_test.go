@@ -68,16 +68,13 @@ func TestOwnedBy(t *testing.T) {
 
 // TestTooLarge: a change is refused whose state would not fit into its topic.
 func TestTooLarge(t *testing.T) {
-	p := &Partition{
-		names: ownNames{state: "state"},
-		kafka: &session{sizes: sizes{used: map[string]int{"state": 20 << 10}}},
-	}
+	takes := sizes{state: "state", used: map[string]int{"state": 20 << 10}}
 	for payload, refused := range map[int]bool{1 << 10: false, 15 << 10: true} {
 		s := &trigger.State{
 			Key: "k", Status: trigger.Pending,
 			Spec: trigger.Spec{Payload: bytes.Repeat([]byte{'x'}, payload)},
 		}
-		if err := p.tooLarge(&trigger.Outcome{State: s}); (err != nil) != refused {
+		if err := takes.tooLarge(&trigger.Outcome{State: s}); (err != nil) != refused {
 			t.Errorf("a payload of %d bytes: %v", payload, err)
 		}
 	}

@@ -22,10 +22,10 @@ type retryCounts struct {
 }
 
 // countRetries begins to count.
-func (p *Partition) countRetries() {
+func (o *opening) countRetries() {
 	r := &retryCounts{by: map[string]*int64{}}
-	p.retries = r
-	sn := p.store.Snapshot()
+	o.retries = r
+	sn := o.store.Snapshot()
 	go func() {
 		defer sn.Close()
 		if found, err := retriesOf(sn); err == nil { // else the partition is being closed, or will be

@@ -51,7 +51,8 @@ type written struct {
 
 func openSession(o *Process, partition int32) (*session, error) {
 	s := &session{
-		reader: kafkapart.NewReader(o.asker), part: partition, sizes: sizes{used: map[string]int{}},
+		reader: kafkapart.NewReader(o.asker), part: partition,
+		sizes:   sizes{state: o.Names.State(), used: map[string]int{}},
 		batches: o.batchReader(),
 		planned: map[string]map[int32]kgo.Offset{}, met: map[string]*written{}, watcher: dangling.NewWatcher(),
 	}

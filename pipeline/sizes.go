@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -30,7 +31,8 @@ import (
 // sizes holds the size limits of an open partition. kgo asks once for each partition of a
 // topic, so the limits stay the same until the partition is opened anew.
 type sizes struct {
-	all *output.Sizes
+	all   *output.Sizes
+	state string // topic state
 
 	mu   sync.Mutex
 	used map[string]int
@@ -56,15 +58,15 @@ func (s *sizes) forKgo(topic string) int32 { return int32(max(s.of(topic), 512))
 
 // learnSizes asks for the limits of our own topics. It refuses topics whose limit is too
 // low to record what does not fit.
-func (p *Partition) learnSizes(ctx context.Context) error {
-	n := p.opts.Names
+func (o *opening) learnSizes(ctx context.Context) error {
+	n := o.opts.Names
 	floors := map[string]int{
-		n.State(): stateFloor(p.opts.Partitions), n.Events(): topics.MinRecordBytes,
+		n.State(): stateFloor(o.opts.Partitions), n.Events(): topics.MinRecordBytes,
 		n.Rejected(): topics.MinRecordBytes, n.DeadLetter(): topics.MinRecordBytes,
 	}
-	all := p.dueTopics.Sizes
+	all := o.dueTopics.Sizes
 	if err := all.Learn(ctx, output.SizesFor, slices.Sorted(maps.Keys(floors))...); err != nil {
-		p.log.Debug("the size limits of topics are not known; using Kafka's default", "error", err)
+		o.log.Debug("the size limits of topics are not known; using Kafka's default", "error", err)
 	}
 	for topic, floor := range floors {
 		if has := all.Of(topic); has < floor {
@@ -81,22 +83,22 @@ func stateFloor(partitions int32) int { return 96<<10 + 2*2*30*int(partitions) }
 
 // resize learns from a turn that failed because a record was too large for a topic. It
 // returns false if the error says nothing about sizes.
-func (p *Partition) resize(refused *produceError) bool {
+func (s *sizes) resize(refused *produceError, isDue bool, log *slog.Logger) bool {
 	if !errors.Is(refused.err, kerr.MessageTooLarge) && !errors.Is(refused.err, kerr.RecordListTooLarge) {
 		return false
 	}
-	used := p.kafka.sizes.of(refused.topic)
-	learned := p.dueTopics.Sizes.Refused(context.Background(), refused.topic, used, !p.dueTopics.IsDue(refused.topic))
+	used := s.of(refused.topic)
+	learned := s.all.Refused(context.Background(), refused.topic, used, !isDue)
 	if learned {
-		p.log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used,
-			"is", p.dueTopics.Sizes.Of(refused.topic))
+		log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used,
+			"is", s.all.Of(refused.topic))
 	}
 	return learned
 }
 
 // most is the largest record of ours on a topic.
-func (p *Partition) most(topic string) int {
-	return min(p.kafka.sizes.of(topic), topics.MaxRecordBytes)
+func (s *sizes) most(topic string) int {
+	return min(s.of(topic), topics.MaxRecordBytes)
 }
 
 // recordBytes is topics.RecordBytes for a record of kgo.
@@ -122,20 +124,20 @@ var errNotForwarded = &trigger.Error{
 const stateRoom = 48 << 10
 
 // mostState is the largest state that a command may leave.
-func (p *Partition) mostState() int {
-	n := p.kafka.sizes.of(p.names.state)
+func (s *sizes) mostState() int {
+	n := s.of(s.state)
 	return min(topics.MaxRecordBytes, n-min(stateRoom, n/2))
 }
 
 // tooLarge refuses a change whose record would not fit into topic state. The causes are 128
 // occurrences in flight with different contents, or a topic with a low limit.
-func (p *Partition) tooLarge(out *trigger.Outcome) *trigger.Error {
-	if s := out.State; s == nil || len(s.Live) == 0 &&
-		contentBytes(&s.Spec)+skipBytes*len(s.Series.Skip) < p.mostState()/4 {
+func (s *sizes) tooLarge(out *trigger.Outcome) *trigger.Error {
+	if st := out.State; st == nil || len(st.Live) == 0 &&
+		contentBytes(&st.Spec)+skipBytes*len(st.Series.Skip) < s.mostState()/4 {
 		return nil
 	}
 	b, err := topics.AppendStateAs(nil, out.State, topics.Newest)
-	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > p.mostState() {
+	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > s.mostState() {
 		return &trigger.Error{
 			Code: trigger.CodeTooLarge,
 			Msg:  "the trigger with its occurrences in flight would not fit into a record",

@@ -91,34 +91,34 @@ func (s *batchScan) suspect(at kafkapart.TopicPartition, err error) bool {
 
 // passUnreadable checks what the session suspects. It puts the batches that nobody can read
 // into the turn's input, at their offsets.
-func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
-	for at, s := range p.kafka.scan.suspects {
+func (c *consumer) passUnreadable(ctx context.Context, in *input) error {
+	for at, s := range c.kafka.scan.suspects {
 		if time.Now().Before(s.next) {
 			continue
 		}
-		offset := p.position(at.Topic)
-		found, next, err := p.kafka.scan.unreadableFrom(ctx, at, offset)
+		offset := c.position(at.Topic)
+		found, next, err := c.kafka.scan.unreadableFrom(ctx, at, offset)
 		if err != nil {
 			return err
 		}
 		if next == offset {
 			stands := errors.Is(s.err, errStands)
-			if err := p.wait(at, s, found); err != nil {
+			if err := c.wait(at, s, found); err != nil {
 				return err
 			}
 			if !stands { // kgo may have stopped at it
-				p.resetInputs()
+				c.resetInputs()
 			}
 			continue
 		}
 		for i := range found {
-			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition,
+			c.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition,
 				"first", found[i].First, "last", found[i].Last, "reason", found[i].why)
 			in.pass(&found[i])
 		}
-		delete(p.kafka.scan.suspects, at)
-		p.moveTo(at.Topic, next)
-		p.resetInputs()
+		delete(c.kafka.scan.suspects, at)
+		c.moveTo(at.Topic, next)
+		c.resetInputs()
 	}
 	return nil
 }
@@ -126,36 +126,36 @@ func (p *Partition) passUnreadable(ctx context.Context, in *input) error {
 // resetInputs makes kgo read all inputs on from their positions. All of them, because
 // moving one input drops what was fetched of the others. With that, kgo's report of a bad
 // batch there would be lost, and kgo reports it only once.
-func (p *Partition) resetInputs() {
+func (c *consumer) resetInputs() {
 	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for topic, partitions := range p.kafka.planned {
+	for topic, partitions := range c.kafka.planned {
 		for partition := range partitions {
-			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: p.position(topic)}}
+			offsets[topic] = map[int32]kgo.EpochOffset{partition: {Epoch: -1, Offset: c.position(topic)}}
 		}
 	}
-	p.kafka.cl.SetOffsets(offsets)
+	c.kafka.cl.SetOffsets(offsets)
 }
 
 // passInRange is passUnreadable for reading a past range of a log. Commands and receipts
 // there were refused in their turn; a bad setting is logged.
-func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64,
+func (c *consumer) passInRange(ctx context.Context, cl *kgo.Client, at kafkapart.TopicPartition, offset int64) (int64,
 	error,
 ) {
-	s := p.kafka.scan.suspects[at]
+	s := c.kafka.scan.suspects[at]
 	if s == nil || time.Now().Before(s.next) {
 		return offset, nil
 	}
-	found, next, err := p.kafka.scan.unreadableFrom(ctx, at, offset)
+	found, next, err := c.kafka.scan.unreadableFrom(ctx, at, offset)
 	if err != nil {
 		return offset, err
 	}
 	if next > offset {
 		for i := range found {
-			p.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition, "first",
+			c.log.Error("a batch cannot be read and is skipped", "topic", at.Topic, "partition", at.Partition, "first",
 				found[i].First, "last", found[i].Last, "reason", found[i].why)
 		}
-		delete(p.kafka.scan.suspects, at)
-	} else if err := p.wait(at, s, found); err != nil {
+		delete(c.kafka.scan.suspects, at)
+	} else if err := c.wait(at, s, found); err != nil {
 		return offset, err
 	}
 	goOn(cl, at, next)
@@ -164,17 +164,17 @@ func (p *Partition) passInRange(ctx context.Context, cl *kgo.Client, at kafkapar
 
 // wait delays the next check of a suspicion: the batch is damaged and may be whole then, or
 // nothing is wrong with it.
-func (p *Partition) wait(at kafkapart.TopicPartition, s *suspicion, found []unreadable) error {
+func (c *consumer) wait(at kafkapart.TopicPartition, s *suspicion, found []unreadable) error {
 	if len(found) > 0 {
 		if s.next.IsZero() {
-			p.log.Error("a batch is damaged; fetching it again", "topic", at.Topic, "partition", at.Partition, "first",
-				found[0].First, "reason", found[0].why, "for", p.opts.damagedFor())
+			c.log.Error("a batch is damaged; fetching it again", "topic", at.Topic, "partition", at.Partition, "first",
+				found[0].First, "reason", found[0].why, "for", c.opts.damagedFor())
 		}
 		s.next = time.Now().Add(time.Second)
 		return nil
 	}
 	if errors.Is(s.err, errStands) { // an open transaction, or a slow broker
-		delete(p.kafka.scan.suspects, at)
+		delete(c.kafka.scan.suspects, at)
 		return nil
 	}
 	if s.tries++; s.tries > mostSuspicions {
@@ -190,25 +190,25 @@ func goOn(cl *kgo.Client, at kafkapart.TopicPartition, offset int64) {
 }
 
 // position returns the next offset to read of an input.
-func (p *Partition) position(topic string) int64 {
+func (c *consumer) position(topic string) int64 {
 	switch topic {
-	case p.opts.Names.Commands():
-		return p.barrier.Commands.At()
-	case p.opts.Names.Receipts():
-		return p.barrier.Receipts.At()
+	case c.opts.Names.Commands():
+		return c.barrier.Commands.At()
+	case c.opts.Names.Receipts():
+		return c.barrier.Receipts.At()
 	}
-	return p.controlAt
+	return c.control
 }
 
 // moveTo sets the position of an input.
-func (p *Partition) moveTo(topic string, offset int64) {
+func (c *consumer) moveTo(topic string, offset int64) {
 	switch topic {
-	case p.opts.Names.Commands():
-		p.barrier.Commands.MoveTo(offset)
-	case p.opts.Names.Receipts():
-		p.barrier.Receipts.MoveTo(offset)
+	case c.opts.Names.Commands():
+		c.barrier.Commands.MoveTo(offset)
+	case c.opts.Names.Receipts():
+		c.barrier.Receipts.MoveTo(offset)
 	default:
-		p.controlAt = offset
+		c.control = offset
 	}
 }
 
@@ -218,14 +218,14 @@ func (p *Partition) moveTo(topic string, offset int64) {
 const standsFor = 5 * time.Second
 
 // suspectStanding notes inputs that stand still.
-func (p *Partition) suspectStanding() {
-	if time.Since(p.suspectedAt) < standsFor {
+func (c *consumer) suspectStanding() {
+	if time.Since(c.suspectedAt) < standsFor {
 		return
 	}
-	for _, in := range []*barrier.Input{&p.barrier.Commands, &p.barrier.Receipts} {
+	for _, in := range []*barrier.Input{&c.barrier.Commands, &c.barrier.Receipts} {
 		if in.Stands(time.Now(), standsFor) {
-			p.suspectedAt = time.Now()
-			p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.Topic, Partition: p.id}, errStands)
+			c.suspectedAt = time.Now()
+			c.kafka.scan.suspect(kafkapart.TopicPartition{Topic: in.Topic, Partition: c.id}, errStands)
 		}
 	}
 }

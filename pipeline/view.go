@@ -71,7 +71,7 @@ func (v *View) start(p *Partition) {
 	v.retries, v.rouse = p.retries, p.kafka.watcher.Rouse
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
-	v.show(p.status(), p.barrier.Commands.At(), p.timers.next())
+	v.show(p.status(), p.consumer.barrier.Commands.At(), p.timers.next())
 }
 
 // shut sends readers to the next owner. It waits for reads that are under way.

@@ -23,6 +23,7 @@ var notJSON = map[string]string{
 	"backup":            "TestBackup, and wants a new directory each time",
 	"dead-letters show": "TestDeadLetters of test/e2e, and needs one",
 	"redrive":           "TestDeadLetters of test/e2e, and needs one",
+	"notifications get": "TestNotificationsOfEscalation, and needs one",
 	"channels list":     "TestChannels", "channels remove": "TestChannels, and works once",
 }
 
@@ -40,6 +41,7 @@ var jsonArgs = []string{
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"preferences set ada DIR/ada.json", "preferences get ada",
+	"notifications list --user ada",
 	"endpoints list", "endpoints test http://127.0.0.1:1/hook", "tzdata status", "tzdata apply embedded --dry-run",
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -82,7 +83,12 @@ func putLetter(out *pebble.Batch, l *topics.Letter) error {
 // blankErased takes the detail from a letter whose trigger was erased since.
 func (s *Store) blankErased(l *topics.Letter) error {
 	is := *l
-	if err := s.noteEnds(&is, ""); err != nil {
+	prefix := appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), "")
+	if err := s.scan(prefix, after(prefix), func(k, _ []byte) error {
+		end, err := takeEnd("", k[len(prefix):])
+		is.EndedBy([]topics.LetterEnd{end})
+		return err
+	}); err != nil {
 		return err
 	}
 	if is.Status == topics.LetterErased {
@@ -304,26 +310,49 @@ func (s *Store) letter(at topics.LetterCursor) (l topics.Letter, ok bool, err er
 	return l, err == nil, errors.Join(err, closer.Close())
 }
 
-// endsOf notes what became of letters.
-func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) error {
+// endsOf notes what became of letters. Their ranges are read in key order by one iterator:
+// an iterator for each was an eighth of the CPU of a redrive.
+func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{
+		LowerBound: []byte{tableEnds}, UpperBound: after([]byte{tableEnds}),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	ranges := make([]endRange, 0, 2*len(rows))
 	for _, l := range rows {
-		for _, id := range [...]string{"", l.DueID} { // of the trigger, and of the occurrence
-			if err := errors.Join(s.noteEnds(l, id), ctx.Err()); err != nil {
-				return err
-			}
+		ranges = append(ranges, endRangeOf(l, ""), endRangeOf(l, l.DueID)) // of the trigger, and of the occurrence
+	}
+	slices.SortStableFunc(ranges, func(a, b endRange) int { return bytes.Compare(a.prefix, b.prefix) })
+	for i := range ranges {
+		if err := errors.Join(ranges[i].note(it), ctx.Err()); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// noteEnds notes what events have said under one ce_id.
-func (s *Store) noteEnds(l *topics.Letter, id string) error {
-	prefix := appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), id)
-	return s.scan(prefix, after(prefix), func(k, _ []byte) error {
-		end, err := takeEnd(id, k[len(prefix):])
-		l.EndedBy([]topics.LetterEnd{end})
-		return err
-	})
+// endRange is where stands what events have said of a letter under one ce_id.
+type endRange struct {
+	letter *topics.Letter
+	id     string
+	prefix []byte
+}
+
+func endRangeOf(l *topics.Letter, id string) endRange {
+	return endRange{l, id, appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), id)}
+}
+
+func (p *endRange) note(it *pebble.Iterator) error {
+	for ok := it.SeekGE(p.prefix); ok && bytes.HasPrefix(it.Key(), p.prefix); ok = it.Next() {
+		end, err := takeEnd(p.id, it.Key()[len(p.prefix):])
+		if err != nil {
+			return err
+		}
+		p.letter.EndedBy([]topics.LetterEnd{end})
+	}
+	return it.Error()
 }
 
 func takeEnd(id string, k []byte) (end topics.LetterEnd, err error) {

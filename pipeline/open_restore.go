@@ -14,28 +14,28 @@ import (
 const restoreLog = 5 * time.Second
 
 // restore applies topic state to the store, from the stored position up to the nonce.
-func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.TopicIDs) error {
-	c := p.opts.Recovery()
-	r := c.NewReplica(p.id, p.store)
-	if err := r.WipeStale(ids, p.clock.latest(p.opts.Now())); err != nil {
+func (o *opening) restore(ctx context.Context, nonce []byte) error {
+	c := o.opts.Recovery()
+	r := c.NewReplica(o.id, o.store)
+	if err := r.WipeStale(o.ids, o.clock.latest(o.opts.Now())); err != nil {
 		return err
 	}
 	begin := time.Now()
 	r.Nonce = nonce
-	if err := p.sameState(ctx, r); err != nil {
+	if err := o.sameState(ctx, r); err != nil {
 		return err
 	}
-	end, err := r.Begin(ctx, p.kafka.cl, p.now())
+	end, err := r.Begin(ctx, o.kafka.cl, o.now())
 	if err != nil {
 		return err
 	}
-	read, done, err := p.reading(r, end)
+	read, done, err := o.reading(r, end)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if end-r.Next > int64(c.Chunk) {
-		p.store.Fill()
+		o.store.Fill()
 	}
 	from, logged := r.Next, begin
 	for !r.Done {
@@ -45,21 +45,21 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 		if err != nil {
 			return err // for one, that nothing came within openStep although the nonce exists
 		}
-		if err := r.Apply(fs, p.now()); err != nil {
+		if err := r.Apply(fs, o.now()); err != nil {
 			return err
 		}
-		p.kept.restoring(r.Next-from, end-from)
+		o.kept.restoring(r.Next-from, end-from)
 		if now := time.Now(); now.Sub(logged) >= restoreLog {
 			logged = now
-			p.log.Info("restoring from topic state", "read", r.Next-from, "of", end-from, "per_second",
+			o.log.Info("restoring from topic state", "read", r.Next-from, "of", end-from, "per_second",
 				int64(float64(r.Records)/now.Sub(begin).Seconds()))
 		}
 	}
-	if err := errors.Join(r.Flush(), p.store.Filled()); err != nil {
+	if err := errors.Join(r.Flush(), o.store.Filled()); err != nil {
 		return err
 	}
-	p.progress, p.guard = r.Progress, r.Guard
-	p.opts.Listener.Restored(p.id, r.Records, time.Since(begin))
+	o.progress, o.guard = r.Progress, r.Guard
+	o.opts.Listener.Restored(o.id, r.Records, time.Since(begin))
 	return nil
 }
 
@@ -68,13 +68,13 @@ func (p *Partition) restore(ctx context.Context, nonce []byte, ids recovery.Topi
 const nearEnd = 1000
 
 // reading returns a function that reads topic state from r.Next on, to its end.
-func (p *Partition) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error),
+func (o *opening) reading(r *recovery.Replica, end int64) (read func(context.Context) (kgo.Fetches, error),
 	done func(), err error,
 ) {
 	if end-r.Next <= nearEnd {
 		next := r.Next
 		return func(ctx context.Context) (fs kgo.Fetches, err error) {
-			fs, next, err = p.kafka.reader.ReadFrom(ctx, p.state(), next, p.opts.isolation(), p.opts.decompressor())
+			fs, next, err = o.kafka.reader.ReadFrom(ctx, o.state(), next, o.opts.isolation(), o.opts.decompressor())
 			return fs, err
 		}, func() {}, nil
 	}

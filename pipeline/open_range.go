@@ -18,20 +18,20 @@ const readRangeWithin = 2 * time.Minute
 // readRange calls f for every committed record of a partition in [from, to). It succeeds
 // only if all of the range was seen, or is known to be hidden for good. A silent broker
 // proves nothing: it may be slow.
-func (p *Partition) readRange(ctx context.Context, topic string, partition int32, from, to int64,
+func (o *opening) readRange(ctx context.Context, topic string, partition int32, from, to int64,
 	f func(*kgo.Record),
 ) error {
 	if from >= to {
 		return nil
 	}
-	batches := p.opts.batchReader()
+	batches := o.opts.batchReader()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(250 * time.Millisecond),
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
-	}, append(p.opts.Kafka[:len(p.opts.Kafka):len(p.opts.Kafka)], kgo.WithDecompressor(batches))...)...)
+	}, append(o.opts.Kafka[:len(o.opts.Kafka):len(o.opts.Kafka)], kgo.WithDecompressor(batches))...)...)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 			if errors.Is(fe.Err, context.DeadlineExceeded) || errors.Is(fe.Err, decompress.ErrLater) {
 				continue
 			}
-			if !p.kafka.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
+			if !o.kafka.scan.suspect(kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition}, fe.Err) {
 				return &kafkapart.FetchError{
 					At:  kafkapart.TopicPartition{Topic: fe.Topic, Partition: fe.Partition},
 					Err: fe.Err,
@@ -60,7 +60,7 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 			}
 		}
 		if fs.NumRecords() == 0 {
-			if at, err = p.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition},
+			if at, err = o.kafka.reader.SkipHidden(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition},
 				at); err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ func (p *Partition) readRange(ctx context.Context, topic string, partition int32
 				f(r)
 			}
 		}
-		if at, err = p.passInRange(ctx, cl, kafkapart.TopicPartition{Topic: topic, Partition: partition},
+		if at, err = o.consumer.passInRange(ctx, cl, kafkapart.TopicPartition{Topic: topic, Partition: partition},
 			at); err != nil {
 			return err
 		}

@@ -1,0 +1,170 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/pipeline/recovery"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// ErrForeignGroup says that another consumer group owns the topics. Two groups would both
+// fire everything.
+var ErrForeignGroup = errors.New("these topics belong to another group")
+
+// groupNear and groupFar bound how far back the end of topic state is searched for the
+// group.
+const (
+	groupNear = 256
+	groupFar  = 16 << 10
+)
+
+// sameState refuses a topic state that does not hold the last turn that our store has. Its
+// log lost committed turns. What they fired is in other topics, and would fire twice.
+func (o *opening) sameState(ctx context.Context, r *recovery.Replica) error {
+	stored, at, err := r.LastTurn()
+	if err != nil || stored == nil {
+		return err
+	}
+	end, err := kafkapart.ListOffset(ctx, o.kafka.cl, o.names.state, o.id, kafkapart.ReadUncommitted, kafkapart.Latest)
+	if err != nil {
+		return err
+	}
+	if at < end {
+		rec, err := o.kafka.reader.RecordAt(ctx, o.state(), at, o.opts.decompressor())
+		if err != nil || rec == nil || isTurn(rec, stored) {
+			return err
+		}
+	}
+	err = o.opts.gap(o.id, at,
+		"%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
+			"What fired since then is recorded nowhere, and may fire again", o.names.state, o.id, end, stored.Seq, at)
+	if err != nil {
+		return err
+	}
+	return r.Wipe("topic state lost its end")
+}
+
+// isTurn reports whether a record is the progress of this turn.
+func isTurn(rec *kgo.Record, want *topics.Progress) bool {
+	if string(rec.Key) != string(topics.KeyProgress) {
+		return false
+	}
+	have, err := topics.DecodeProgress(rec.Value)
+	return err == nil && have.Seq == want.Seq && have.Term == want.Term && have.EventUS == want.EventUS &&
+		have.At == want.At
+}
+
+// lost returns the offset from which on a log is not the one that was read; -1 if it is the
+// same, or if nothing shows a difference. A record that compaction or retention removed
+// shows nothing; the leader epochs may.
+func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64,
+	error,
+) {
+	if through, epoch := last.Through(); epoch >= 0 {
+		end, err := kafkapart.EndOfEpoch(ctx, s.cl, topic, partition, epoch)
+		if err != nil || end >= 0 && end <= through {
+			return end, err
+		}
+	}
+	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset,
+		o.decompressor())
+	if err != nil || r == nil {
+		return -1, err
+	}
+	if r.Attrs.IsControl() || sumOf(r) != last.Sum {
+		return last.Offset, nil
+	}
+	return -1, nil
+}
+
+// ownedBy refuses a partition of another group, unless the operator takes it over.
+func (o *Options) ownedBy(group string) error {
+	if group == "" || group == o.Group || group == o.TakeOverGroup {
+		return nil
+	}
+	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would "+
+		"fire everything twice. "+
+		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and "+
+		"start once with --take-over %s",
+		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)
+}
+
+// askGroup finds which group owns the partition, before anything is written to it. Even a
+// nonce would disturb the owner.
+func (o *opening) askGroup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	start, err := kafkapart.ListOffset(ctx, o.kafka.cl, o.names.state, o.id, kafkapart.ReadCommitted,
+		kafkapart.Earliest)
+	if err != nil {
+		return err
+	}
+	end, err := kafkapart.ListOffset(ctx, o.kafka.cl, o.names.state, o.id, kafkapart.ReadCommitted, kafkapart.Latest)
+	if err != nil {
+		return err
+	}
+	for _, back := range []int64{groupNear, groupFar} {
+		from := max(start, end-back)
+		last, err := o.guardIn(ctx, from, end)
+		if err != nil {
+			return err
+		}
+		if last == nil && from > start {
+			continue // a long aborted transaction, or an older version; restore checks later
+		}
+		if last == nil || last.Group == o.opts.Group || last.Group == "" {
+			return nil
+		}
+		if err := o.opts.ownedBy(last.Group); err != nil {
+			return err
+		}
+		return o.takeOver(ctx, last)
+	}
+	return nil
+}
+
+// guardIn returns the last guard in a range of topic state; nil if there is none.
+func (o *opening) guardIn(ctx context.Context, from, end int64) (last *topics.Guard, err error) {
+	for from < end {
+		var fs kgo.Fetches
+		if fs, from, err = o.kafka.reader.ReadFrom(ctx, o.state(), from, o.opts.isolation(),
+			o.opts.decompressor()); err != nil {
+			return nil, err
+		}
+		for it := fs.RecordIter(); !it.Done(); {
+			r := it.Next()
+			if r.Attrs.IsControl() || string(r.Key) != string(topics.KeyGuard) {
+				continue
+			}
+			if last, err = topics.DecodeGuard(r.Value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return last, nil
+}
+
+// takeOver fences the partition's owner in another group, as the operator asked. The nonce
+// then comes with a guard that names our group. The other owner opens the partition anew
+// within seconds, and our restore may take longer.
+func (o *opening) takeOver(ctx context.Context, last *topics.Guard) error {
+	group := last.Group
+	o.log.Warn("taking the partition over from another group", "group", group)
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.TransactionalID(fmt.Sprintf("%s-%d", group, o.id)), kgo.TransactionTimeout(o.opts.TransactionTimeout),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics(),
+	}, o.opts.Kafka...)...)
+	if err != nil {
+		return fmt.Errorf("take over: %w", err)
+	}
+	defer cl.Close()
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("take over: fence group %s: %w", group, err)
+	}
+	o.newGuard, last.Group = last, o.opts.Group
+	return nil
+}
