@@ -47,30 +47,19 @@ func (l *Leak) at() statestore.DueKey {
 	return statestore.DueKey{Due: max(l.Timer.Due, 0), Ref: statestore.Ref(l.Timer, l.Key)}
 }
 
-// Overdue is a timer that is late by more than the bound of an audit. It is no leak: the
-// turns know of it. Its topic is away, or there is too much to do.
-type Overdue struct {
-	Key      trigger.Key
-	Timer    trigger.Timer
-	InFlight bool // it is the time-out of a receipt
-}
-
-// AuditReport is what an audit has found.
+// AuditReport is what an audit has found. A timer that is overdue is no leak: the turns know
+// of it. Its topic is away, or there is too much to do.
 type AuditReport struct {
 	Triggers int64
 	Timers   int64
 	Overdue  int64 // timers that are late by more than the bound
 	InFlight int64 // of these, those that are the time-out of a receipt
-	Late     []Overdue
 	Leaks    []Leak
 	More     int64 // leaks beyond those listed
 }
 
-// These bound what a report lists.
-const (
-	MaxLeaks = 1000
-	maxLate  = 10
-)
+// MaxLeaks bounds what a report lists.
+const MaxLeaks = 1000
 
 // An audit reads so many triggers or timers in one go, and lets others go first after that.
 const (
@@ -92,7 +81,11 @@ func (v *View) Audit(ctx context.Context, bound time.Duration) (AuditReport, err
 	case errors.Is(err, statestore.ErrClosed): // the partition moves
 		return a.report, ErrNotOwner
 	case errors.Is(err, statestore.ErrCorrupt):
-		a.leak(Leak{Kind: LeakStateDamaged, Key: a.last, Error: err.Error()})
+		l := Leak{Kind: LeakStateDamaged, Error: err.Error()}
+		if damaged, ok := errors.AsType[*statestore.StateError](err); ok {
+			l.Key = damaged.Key
+		}
+		a.leak(l)
 		return a.report, nil
 	}
 	return a.report, err
@@ -104,7 +97,6 @@ type audit struct {
 	cursor trigger.Instant // everything due before it has fired
 	lateBy trigger.Instant // what was due before it is overdue
 	report AuditReport
-	last   trigger.Key // read last without an error
 	state  trigger.State
 	own    []trigger.Timer
 }
@@ -159,7 +151,6 @@ func (a *audit) auditState(key trigger.Key, value []byte, has func(trigger.Timer
 			a.leak(Leak{Kind: LeakTimerMissing, Key: key, Timer: t})
 		}
 	}
-	a.last = key
 	return true, nil
 }
 
@@ -197,23 +188,12 @@ func (a *audit) auditTimer(at statestore.DueKey, value []byte) error {
 	case t.Due < a.cursor:
 		a.leak(Leak{Kind: LeakTimerPassed, Key: key, Timer: t})
 	case t.Due < a.lateBy:
-		a.late(key, t)
+		a.report.Overdue++
+		if a.state.WaitsForReceipt(t) {
+			a.report.InFlight++
+		}
 	}
-	a.last = key
 	return nil
-}
-
-// late counts a timer that is overdue.
-func (a *audit) late(key trigger.Key, t trigger.Timer) {
-	o := Overdue{Key: key, Timer: t, InFlight: a.state.WaitsForReceipt(t)}
-	a.report.Overdue++
-	if o.InFlight {
-		a.report.InFlight++
-	}
-	if len(a.report.Late) < maxLate {
-		o.Timer.Occurrence = strings.Clone(o.Timer.Occurrence)
-		a.report.Late = append(a.report.Late, o)
-	}
 }
 
 func (a *audit) decode(key trigger.Key, value []byte) error {

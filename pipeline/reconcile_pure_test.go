@@ -37,6 +37,15 @@ func TestAuditFindsWhatWasPassed(t *testing.T) {
 		}
 		b.Put(nil, recovery.Row(s, s.Timers(nil), value))
 	}
+	waits := &trigger.State{Key: "waits", Status: trigger.InFlight, Revision: 1, Live: []trigger.Live{{
+		Kind: trigger.LiveInFlight, Occurrence: "2026-11-25T11:00:00Z", Attempt: 1, Revision: 1,
+		Nominal: trigger.At(now.Add(-time.Hour)), Due: trigger.At(now.Add(-20 * time.Minute)), // the time-out
+	}}}
+	value, err := topics.AppendStateAs(nil, waits, topics.FormatOf(waits))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Put(nil, recovery.Row(waits, waits.Timers(nil), value))
 	b.SetMeta(recovery.MetaCursor, recovery.Number(int64(trigger.At(now.Add(-time.Hour)))))
 	if err := b.Commit(); err != nil {
 		t.Fatal(err)
@@ -49,7 +58,7 @@ func TestAuditFindsWhatWasPassed(t *testing.T) {
 	if len(r.Leaks) != 1 || r.Leaks[0].Kind != LeakTimerPassed || r.Leaks[0].Key != "passed" {
 		t.Errorf("leaks %+v", r.Leaks)
 	}
-	if r.Overdue != 1 || len(r.Late) != 1 || r.Late[0].Key != "overdue" || r.Triggers != 4 || r.Timers != 4 {
+	if r.Overdue != 2 || r.InFlight != 1 || r.Triggers != 5 || r.Timers != 5 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -156,7 +156,7 @@ func TestReconcileDamaged(t *testing.T) {
 			}
 		})
 		r, err := a.Engine.Reconcile(t.Context(), 0, true)
-		if err != nil || !slices.Equal(kinds(r.AuditReport), []string{"state_damaged k2"}) {
+		if err != nil || !slices.Equal(kinds(r.AuditReport), []string{"state_damaged k3"}) {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if _, err = a.Engine.Reconcile(t.Context(), 0, false); err == nil {

@@ -11,7 +11,8 @@ import (
 // AuditTimers calls f for the timers after a place, in the order of the due index, with
 // the state of their trigger, nil if there is none, until f returns false or most timers
 // were read; more says that there are others behind next. value is valid during the call. A
-// state that no trigger points to is ErrCorrupt: its timer would fire.
+// state that no trigger points to is ErrCorrupt: its timer would fire. What is wrong with the
+// state of one trigger is a *StateError.
 func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value []byte) bool,
 ) (next DueKey, more bool, err error) {
 	err = sn.use("audit timers", func(db *pebble.Snapshot) error {
@@ -26,11 +27,11 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 			value, err := get(db, key, buf)
 			switch {
 			case err != nil:
-				return false, err
+				return false, &StateError{key, err}
 			case value != nil:
 				buf = value
 			case len(home) > 0:
-				return false, corrupt("the state at due key %x is of no trigger", k)
+				return false, &StateError{key, corrupt("the state at due key %x is of no trigger", k)}
 			}
 			next, most = at, most-1
 			more = most <= 0
@@ -43,7 +44,8 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 
 // AuditStates calls f for the triggers after a key, in the order of keys, until f returns
 // false or most were read; more says that there are others behind next. has says whether
-// a timer of the trigger stands in the due index. value is valid during the call.
+// a timer of the trigger stands in the due index. value is valid during the call. A state
+// that cannot be read is a *StateError.
 func (sn *Snapshot) AuditStates(after trigger.Key, most int,
 	f func(key trigger.Key, value []byte, has func(trigger.Timer) (bool, error)) (bool, error),
 ) (next trigger.Key, more bool, err error) {
@@ -52,7 +54,7 @@ func (sn *Snapshot) AuditStates(after trigger.Key, most int,
 		_, err := sn.walk(db, behindState(after), tableKey.upper(), func(k, _ []byte) (_ bool, err error) {
 			key := trigger.Key(k[1:])
 			if buf, err = get(db, key, buf); err != nil {
-				return false, err
+				return false, &StateError{key, err}
 			}
 			goOn, err := f(key, buf, func(t trigger.Timer) (bool, error) { return hasTimer(db, t, key) })
 			next, most = key, most-1

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // The errors that a caller can tell apart. Others come from the disk or the operating system,
@@ -46,3 +48,12 @@ func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.I
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
+
+// StateError is what is wrong with the state of one trigger.
+type StateError struct {
+	Key trigger.Key
+	Err error
+}
+
+func (e *StateError) Error() string { return fmt.Sprintf("state of %q: %v", e.Key, e.Err) }
+func (e *StateError) Unwrap() error { return e.Err }

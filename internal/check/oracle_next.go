@@ -304,21 +304,23 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 		k = max(0, floorDiv(floorDiv(it.after, 1000)-begin, step)-1)
 	}
 	limit := begin + k*step + searchYears*366*86400
+	fits := r.matcher()
 	return func() ([]occurrence, bool) {
 		for ; begin+k*step < limit; k++ {
 			t := begin + k*step
-			if jump := r.skip(s.clock.show(t)); jump > 0 { // to the end of a day that does not fit, or nearly
+			w := s.clock.show(t)
+			if jump := skip(w, fits(w.day())); jump > 0 { // to the end of a day that does not fit, or nearly
 				k += max(0, jump/step-1)
 				continue
 			}
 			var found []int64
 			if expands {
 				for at := t; at < t+unit; at++ {
-					if r.fits(s.clock.show(at)) {
+					if w := s.clock.show(at); fits(w.day()) && r.fits(w) {
 						found = append(found, at)
 					}
 				}
-			} else if r.fitsUnit(s.clock.show(t)) {
+			} else if fits(w.day()) && r.fitsUnit(w) {
 				found = []int64{t}
 			}
 			var out []occurrence
@@ -338,7 +340,7 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 				limit = max(limit, t+searchYears*366*86400)
 				return out, !s.ends(out[0].local - 86400)
 			}
-			if s.ends(s.clock.show(t) - 86400) {
+			if s.ends(w - 86400) {
 				return nil, false
 			}
 		}
@@ -346,26 +348,37 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 	}
 }
 
-// skip is how many seconds may be passed over because the date does not fit: up
-// to two hours before the day ends, so that no transition is jumped.
-func (r *rrule) skip(w wall) int64 {
-	if r.matches(w.day()) {
+// matcher is matches for days asked about many times in a row.
+func (r *rrule) matcher() func(day int64) bool {
+	last, fits := int64(0), r.matches(0)
+	return func(day int64) bool {
+		if day != last {
+			last, fits = day, r.matches(day)
+		}
+		return fits
+	}
+}
+
+// skip is how many seconds may be passed over if the date does not fit: up to two
+// hours before the day ends, so that no transition is jumped.
+func skip(w wall, fits bool) int64 {
+	if fits {
 		return 0
 	}
 	return max(0, (w.day()+1)*86400-int64(w)-7200)
 }
 
-// fitsUnit holds the parts that limit against the local reading.
+// fitsUnit holds the parts that limit the time of day against the local reading.
 func (r *rrule) fitsUnit(w wall) bool {
 	h, m, s := w.clock()
-	return r.matches(w.day()) && (!r.givenHour || has(r.byHour, h)) && (!r.givenMinute || has(r.byMinute, m)) &&
+	return (!r.givenHour || has(r.byHour, h)) && (!r.givenMinute || has(r.byMinute, m)) &&
 		(!r.givenSecond || has(r.bySecond, s))
 }
 
-// fits holds all parts, those that expand included.
+// fits holds all parts of the time of day, those that expand included.
 func (r *rrule) fits(w wall) bool {
 	h, m, s := w.clock()
-	return r.matches(w.day()) && (!r.givenHour || has(r.byHour, h)) && (r.byMinute == nil || has(r.byMinute, m)) &&
+	return (!r.givenHour || has(r.byHour, h)) && (r.byMinute == nil || has(r.byMinute, m)) &&
 		(r.bySecond == nil || has(r.bySecond, s))
 }
 

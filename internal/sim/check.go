@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/check"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -29,6 +30,14 @@ func (w *World) CheckInvariants() {
 // Violations is CheckInvariants for tests that expect some.
 func (w *World) Violations() []string {
 	w.T.Helper()
+	found, _ := w.violations()
+	return found
+}
+
+// violations are those that the world finds, those of the history checker, and its
+// report.
+func (w *World) violations() ([]string, *check.Report) {
+	w.T.Helper()
 	c := &audit{w: w}
 	c.seen = pipelinetest.Flat(w.Read(kgo.ReadCommitted(), w.Topics()...))
 	c.due = c.seen[w.Names.Due("default")]
@@ -39,11 +48,12 @@ func (w *World) Violations() []string {
 		c.transactions()
 	}
 	c.stores()
-	c.found = append(c.found, w.verified()...)
+	r := w.Verify()
+	c.found = append(c.found, verified(r)...)
 	if len(c.found) > 20 {
 		c.found = append(c.found[:20], fmt.Sprintf("and %d more", len(c.found)-20))
 	}
-	return c.found
+	return c.found, r
 }
 
 // audit is one look at all topics.

@@ -64,8 +64,7 @@ func (w *World) dumpFiles() (files []*check.File) {
 }
 
 // verified is what the checker found, a line each.
-func (w *World) verified() (found []string) {
-	r := w.Verify()
+func verified(r *check.Report) (found []string) {
 	for i := range r.Violations {
 		v := &r.Violations[i]
 		text := "checker: " + v.String()

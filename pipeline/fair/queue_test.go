@@ -38,6 +38,9 @@ func TestQueueIsFair(t *testing.T) {
 		t.Errorf("first %v %v", first, ok)
 	}
 	got := keysOf(r.Take(100, 0).Due)
+	if len(got) != 100 {
+		t.Errorf("%d taken, want 100", len(got))
+	}
 	if got[0] != "herd/otp" {
 		t.Errorf("the first is %s, want the high one", got[0])
 	}
@@ -131,7 +134,12 @@ func TestQueueKnowsTheEarliest(t *testing.T) {
 				r.push(dueAt(at, trigger.Normal, fmt.Sprintf("k%d", rng.IntN(9))), false)
 				model = append(model, at)
 			} else {
-				for _, d := range r.Take(rng.IntN(4), 0).Due {
+				n, had := rng.IntN(4), len(model)
+				taken := r.Take(n, 0).Due
+				if len(taken) != min(n, had) {
+					t.Fatalf("seed %d: %d came out of %d, want %d", seed, len(taken), had, n)
+				}
+				for _, d := range taken {
 					slices.Sort(model)
 					if d.Due != model[0] {
 						t.Fatalf("seed %d: %d came out, the earliest is %d", seed, d.Due, model[0])

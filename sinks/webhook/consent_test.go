@@ -134,6 +134,20 @@ func TestConsentAfterAWait(t *testing.T) {
 	}
 }
 
+// What a user does not allow takes no turn under its endpoint's rate.
+func TestConsentTakesNoTurn(t *testing.T) {
+	p := newPrefs(t)
+	p.put(t, "out", `{"opted_out_channels":["webhook"]}`)
+	w := newTestWorker(t, with(status(200)), gated(p), func(o *Options) {
+		o.Origin = func(string) Origin { return Origin{Rate: 0.001} } // the next turn is in 1,000 s
+	})
+	for _, c := range []struct{ user, code string }{{"out", "opted_out"}, {"in", ""}, {"in", CodeRate}} {
+		if r := w.one(t, due("k", to("https://a.example/"), of(c.user))); r.Code != c.code {
+			t.Errorf("user %q: %+v, want code %q", c.user, r, c.code)
+		}
+	}
+}
+
 // A call that fails for good does not count against the user.
 func TestConsentOfAFailure(t *testing.T) {
 	w := newTestWorker(t, with(status(410)), gated(newPrefs(t), func(o *consent.Options) {

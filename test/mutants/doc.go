@@ -5,6 +5,7 @@
 //	go run ./test/mutants                        all of them, and the result as Markdown
 //	go run ./test/mutants -only barrier-end      one, or all whose id, package or function matches
 //	go run ./test/mutants -list -only pipeline   what they change, without a run
+//	go run ./test/mutants -breadth trigger       every operator of a package, in place of the table
 //
 // No source is edited: go test -overlay puts changed files in the place of the
 // product's (overlay.go). A function is found by its name, wherever in its

@@ -29,11 +29,15 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ExitOnError)
 	only := flags.String("only", "", "only mutants whose id, package or function matches this `regexp`")
 	list := flags.Bool("list", false, "show what they change, and run nothing")
+	wide := flags.String("breadth", "", "instead of the table, every operator of this `package`, such as trigger")
 	out := flags.String("o", "", "write the result as Markdown to this `file`")
 	_ = flags.Parse(args) // ExitOnError
 	root, err := moduleRoot()
 	if err != nil {
 		return err
+	}
+	if *wide != "" {
+		return runBreadth(ctx, root, *wide)
 	}
 	mutants, err := chosen(*only)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,66 @@ func TestTable(t *testing.T) {
 		if re := regexp.MustCompile(top); !anyMatch(re, tests[k.dir]) {
 			t.Errorf("no test is called %s", k)
 		}
+	}
+}
+
+// TestBreadthTable: what breadth.txt explains is there.
+func TestBreadthTable(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	why, err := explained(sameText)
+	if err != nil || len(why) == 0 {
+		t.Fatal(len(why), err)
+	}
+	s, found, read := newSources(root), map[string]bool{}, map[string]bool{}
+	for key := range why {
+		dir, _, _ := strings.Cut(key, " ")
+		if read[dir] {
+			continue
+		}
+		read[dir] = true
+		all, sites, err := breadth(s, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			found[sameKey(&all[i])] = true
+			if was := string(sites[i].file.bytes[sites[i].from:sites[i].to]); was != all[i].was || was == all[i].is {
+				t.Errorf("%s: %q becomes %q", all[i].id, was, all[i].is)
+			}
+		}
+	}
+	for key := range why {
+		if !found[key] {
+			t.Errorf("breadth.txt explains what is not there: %s", key)
+		}
+	}
+}
+
+// TestBreadth: every operator of a function, each once for every kind that it has.
+func TestBreadth(t *testing.T) {
+	f := &file{path: "x.go", set: token.NewFileSet(), bytes: []byte(
+		"package x\nfunc f(a, b int) bool {\n\tb++\n\treturn a < b-1 && a != 0\n}\nfunc (T) g() bool { return 1 < 2 }")}
+	var err error
+	if f.ast, err = parser.ParseFile(f.set, f.path, f.bytes, parser.SkipObjectResolution); err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := breadth(&sources{packages: map[string][]*file{"x": {f}}}, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		got = append(got, m.id+" "+m.is)
+	}
+	want := []string{
+		"x.go-3-3-increment b--", "x.go-4-17-logical a < b-1 || a != 0", "x.go-4-11-boundary a <= b-1",
+		"x.go-4-11-negation a >= b-1", "x.go-4-14-arithmetic b+1", "x.go-4-22-negation a == 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 
