@@ -59,6 +59,21 @@ func TestQueueIsFair(t *testing.T) {
 	}
 }
 
+// A turn takes what it asked for and no more, also where tenants share it and a quantum is cut.
+func TestQueueTakesNoMore(t *testing.T) {
+	var r Queue
+	for i := range 200 {
+		for _, tenant := range []string{"a", "b", "c"} {
+			r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("%s/%03d", tenant, i)), false)
+		}
+	}
+	for _, n := range []int{1, quantum - 1, quantum, quantum + 1, 2*quantum + 5, 100} {
+		if got := len(r.Take(n, 0).Due); got != n {
+			t.Errorf("%d taken, want %d", got, n)
+		}
+	}
+}
+
 // With one tenant and one priority the order is that of the due index.
 func TestQueueKeepsOrder(t *testing.T) {
 	var r Queue
