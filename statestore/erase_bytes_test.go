@@ -2,11 +2,10 @@ package statestore
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
+	"github.com/waterclock/waterclock/internal/filetest"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -14,23 +13,7 @@ import (
 func TestEraseLeavesNoBytes(t *testing.T) {
 	const canary, n = "canary4711", 500
 	dir := filepath.Join(t.TempDir(), "store")
-	holding := func() (names []string) {
-		t.Helper()
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			b, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(b), canary) {
-				names = append(names, f.Name())
-			}
-		}
-		return names
-	}
+	holding := func() []string { t.Helper(); return filetest.Holding(t, dir, canary) }
 	rows := make([]Row, n)
 	write := func(change func(b *Batch, i int)) {
 		t.Helper()

@@ -2,12 +2,11 @@ package embedded
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/filetest"
 	"github.com/waterclock/waterclock/preferences"
 )
 
@@ -23,23 +22,7 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 		}
 		return s
 	}
-	holding := func() (names []string) {
-		t.Helper()
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			b, err := os.ReadFile(filepath.Join(dir, f.Name()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(b), canary) {
-				names = append(names, f.Name())
-			}
-		}
-		return names
-	}
+	holding := func() []string { t.Helper(); return filetest.Holding(t, dir, canary) }
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

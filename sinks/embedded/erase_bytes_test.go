@@ -4,35 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/filetest"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
-
-// holding are the files below a directory that have a text.
-func holding(t *testing.T, dir, text string) (names []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if strings.Contains(string(b), text) {
-			names = append(names, filepath.Base(path))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return names
-}
 
 // After an erase and a compaction no file has a byte of what was erased. What came to the
 // store before and after the erase is gone alike.
@@ -99,7 +78,7 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = reopened(s)
-	if len(holding(t, dir, canary)) == 0 {
+	if len(filetest.Holding(t, dir, canary)) == 0 {
 		t.Fatal("the files do not have what is to be erased: nothing is tested")
 	}
 	events = nil
@@ -111,11 +90,14 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 	if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
 		t.Fatal(err)
 	}
-	s = reopened(s)
-	defer s.Close()
-	if names := holding(t, dir, canary); len(names) != 0 {
+	if err := reopened(s).Close(); err != nil { // it has removed what is obsolete
+		t.Fatal(err)
+	}
+	if names := filetest.Holding(t, dir, canary); len(names) != 0 {
 		t.Errorf("%v have what was erased", names)
 	}
+	s = reopened(nil)
+	defer s.Close()
 	page, err := s.Events(t.Context(), sinks.EventQuery{Tenant: "default", Trigger: "k7"})
 	if err != nil || len(page.Events) != 4 {
 		t.Errorf("the history has %d events of 4, %v", len(page.Events), err)
