@@ -232,3 +232,27 @@ func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) 
 	}
 	return failf("%s ended the stream of events", a.base)
 }
+
+// fetchPages reads a list page after page, until there are limit items; 0 is all.
+func fetchPages[T any](ctx context.Context, from *api, path string, q url.Values, limit int) (all []T, err error) {
+	for limit <= 0 || len(all) < limit {
+		var page struct {
+			Items      []T    `json:"items"`
+			NextCursor string `json:"next_cursor"`
+		}
+		size := pageSize
+		if limit > 0 {
+			size = min(size, limit-len(all))
+		}
+		q.Set("limit", strconv.Itoa(size))
+		if err := from.get(ctx, path+"?"+q.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.NextCursor == "" {
+			break
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+	return all, nil
+}

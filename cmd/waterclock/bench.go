@@ -70,18 +70,29 @@ func (a *app) benchSetup(cmd *cobra.Command) (loadtest.Setup, error) {
 	}, nil
 }
 
-func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
+// printMeasured prints a result; --json is -o json.
+func (a *app) printMeasured(r any, asJSON bool, rows [][2]string) error {
 	if asJSON {
 		a.out.format = "json"
 	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	return a.out.record(r, [][2]string{
+	return a.out.record(r, rows)
+}
+
+// row is a line of a result's table.
+func row(name, format string, v ...any) [2]string { return [2]string{name, fmt.Sprintf(format, v...)} }
+
+func late(name string, l loadtest.Lateness) [2]string {
+	return row(name, "%.1f / %.1f / %.1f ms", l.P50, l.P99, l.Max)
+}
+
+func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("broker", "%s, %d partitions", r.Broker, r.Partitions),
 		row("triggers", "%d of %d B payload", r.Triggers, r.Payload),
 		row("raw produce/s", "%.0f", r.RawPerS),
 		row("registers/s", "%.0f (%.2f of raw)", r.RegistersPerS, r.RegistersPerS/r.RawPerS),
 		row("fires/s", "%.0f (%.2f of raw)", r.FiresPerS, r.FiresPerS/r.RawPerS),
-		row("lateness p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
+		late("lateness p50/p99/max", r.Lateness),
 		row("last out after last due", "%.2f s", r.LastOutS), row("CPU", "%.1f s", r.CPUSeconds),
 		row("peak RSS", "%d MB", r.RSSBytes>>20), row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
 		row("store bytes/trigger", "%.0f", r.BytesPerTrigger),

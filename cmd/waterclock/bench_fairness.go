@@ -49,13 +49,10 @@ probes' own channel has the record. The same probes are measured alone first.`,
 }
 
 func (a *app) printFairness(r *loadtest.FairnessResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
 	row := func(k string, l loadtest.ProbeLateness) [2]string {
 		return [2]string{k, fmt.Sprintf("%.1f / %.1f / %.1f ms, %d lost", l.P50, l.P99, l.Max, l.Lost)}
 	}
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		{"broker", fmt.Sprintf("%s, %d partitions", r.Broker, r.Partitions)},
 		{"herd", fmt.Sprintf("%d of %d B, out after %.2f s", r.Herd, r.Payload, r.HerdOutS)},
 		row("p50/p99/max alone", r.AloneOther), row("high, alone", r.AloneHigh),

@@ -66,13 +66,6 @@ func checkBenchHTTP(o loadtest.HTTPOptions) error {
 }
 
 func (a *app) printBenchHTTP(r *loadtest.HTTPResult, steady time.Duration, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	late := func(k string, l loadtest.Lateness) [2]string {
-		return row(k, "%.1f / %.1f / %.1f ms", l.P50, l.P99, l.Max)
-	}
 	ofBare := func(k string, perS, cpu float64) [2]string {
 		return row(k, "%.0f (%.2f of bare), %.0f µs CPU each", perS, perS/max(r.BarePerS, 1), cpu)
 	}
@@ -88,5 +81,5 @@ func (a *app) printBenchHTTP(r *loadtest.HTTPResult, steady time.Duration, asJSO
 	if n := len(r.RSS); n > 0 {
 		rows = append(rows, row("server's RSS first/last", "%d / %d MB over %s", r.RSS[0]>>20, r.RSS[n-1]>>20, steady))
 	}
-	return a.out.record(r, rows)
+	return a.printMeasured(r, asJSON, rows)
 }

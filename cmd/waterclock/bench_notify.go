@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,11 +48,7 @@ No broker and no engine runs.`,
 }
 
 func (a *app) printBenchNotify(r *loadtest.NotifyResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("messages", "%d at once, %d B of text", r.AtOnce, r.Body),
 		row("pushes/s by HTTP/2", "%.0f of %d, %.0f µs CPU each", r.PushesPerS, r.Pushes, r.PushCPU),
 		row("mails/s by SMTP", "%.0f of %d, %.0f µs CPU each", r.MailsPerS, r.Mails, r.MailCPU),
@@ -97,14 +92,10 @@ later, for --for. The broker is embedded, or --brokers with topics of its own.`,
 }
 
 func (a *app) printReminders(r *loadtest.RemindersResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("broker", "%s", r.Broker),
 		row("reminders", "%d at %d/s, %d B of text", r.Reminders, r.Rate, r.Payload),
-		row("late p50/p99/max", "%.1f / %.1f / %.1f ms", r.Lateness.P50, r.Lateness.P99, r.Lateness.Max),
+		late("late p50/p99/max", r.Lateness),
 		row("within 2 s / 30 s", "%d / %d", r.Within2S, r.Within30S),
 		row("lost/doubled", "%d / %d", r.Lost, r.Doubled),
 		row("CPU", "%.1f s", r.CPUSeconds), row("peak RSS", "%d MB", r.RSSBytes>>20),
@@ -149,14 +140,7 @@ embedded, or --brokers with topics of its own.`,
 }
 
 func (a *app) printCampaign(r *loadtest.CampaignResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	late := func(k string, l loadtest.Lateness) [2]string {
-		return row(k, "%.1f / %.1f / %.1f ms", l.P50, l.P99, l.Max)
-	}
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("broker", "%s", r.Broker),
 		row("campaign", "%d low, %d B of text, out after %.1f s", r.Low, r.Payload, r.LowOutS),
 		row("high", "%d/s for %.0f s; %d low were left then", r.Rate, r.ForS, r.Left),

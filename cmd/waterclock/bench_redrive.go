@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +50,7 @@ not used: the process has its own.`,
 }
 
 func (a *app) printBenchRedrive(r *loadtest.RedriveResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("dead letters", "%d of %d B payload, listed after %.1f s", r.Letters, r.Payload, r.FilledS),
 		row("dry run", "%.2f s", r.DryRunS),
 		row("redriven/s", "%.0f, %.0f µs CPU each", r.PerS, r.CPUPerLetter),

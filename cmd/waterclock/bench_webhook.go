@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -105,14 +104,10 @@ func (a *app) benchBreaker(cmd *cobra.Command, o loadtest.BreakerOptions, asJSON
 }
 
 func (a *app) printBenchBreaker(r *loadtest.BreakerResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
 	late := func(k string, l loadtest.Lateness) [2]string {
 		return row(k, "p50/p99/max %.1f / %.1f / %.1f ms", l.P50, l.P99, l.Max)
 	}
-	return a.out.record(r, [][2]string{
+	return a.printMeasured(r, asJSON, [][2]string{
 		row("broker", "%s", r.Broker),
 		row("behind the breaker", "%d, %d of them fired, for %.0f s of the machine's clock", r.Behind, r.FiredBehind,
 			r.ForS),
@@ -127,10 +122,6 @@ func (a *app) printBenchBreaker(r *loadtest.BreakerResult, asJSON bool) error {
 }
 
 func (a *app) printBenchWebhook(r *loadtest.WebhookResult, asJSON bool) error {
-	if asJSON {
-		a.out.format = "json"
-	}
-	row := func(k, format string, v ...any) [2]string { return [2]string{k, fmt.Sprintf(format, v...)} }
 	rows := [][2]string{
 		row("broker", "%s", r.Broker),
 		row("due events", "%d of %d B payload, to %d endpoints", r.Events, r.Payload, r.Endpoints),
@@ -141,5 +132,5 @@ func (a *app) printBenchWebhook(r *loadtest.WebhookResult, asJSON bool) error {
 		rows = append(rows, row("due to receiver", "p50/p99/max %.1f / %.1f / %.1f ms, at %d/s, %d endpoints hang",
 			l.P50, l.P99, l.Max, r.Rate, r.Hanging))
 	}
-	return a.out.record(r, rows)
+	return a.printMeasured(r, asJSON, rows)
 }

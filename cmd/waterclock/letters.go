@@ -241,30 +241,13 @@ func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[stri
 	return list, nil
 }
 
-// fetchLetters reads pages until there are enough; 0 is all.
+// fetchLetters reads letters until there are enough; 0 is all.
 func fetchLetters(ctx context.Context, from *api, given map[string]string, limit int) ([]gateway.DeadLetter, error) {
-	var all []gateway.DeadLetter
 	q := url.Values{}
 	for name, text := range given {
 		q.Set(name, text)
 	}
-	for limit <= 0 || len(all) < limit {
-		var page gateway.DeadLetters
-		size := pageSize
-		if limit > 0 {
-			size = min(size, limit-len(all))
-		}
-		q.Set("limit", strconv.Itoa(size))
-		if err := from.get(ctx, "/v1/dead-letters?"+q.Encode(), &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.NextCursor == "" {
-			break
-		}
-		q.Set("cursor", page.NextCursor)
-	}
-	return all, nil
+	return fetchPages[gateway.DeadLetter](ctx, from, "/v1/dead-letters", q, limit)
 }
 
 func (a *app) printLetters(all []gateway.DeadLetter) error {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,7 +54,8 @@ second.`,
 			if err != nil {
 				return err
 			}
-			all, err := fetchNotifications(cmd.Context(), api, user, q, limit)
+			all, err := fetchPages[gateway.Notification](cmd.Context(), api,
+				"/v1/users/"+url.PathEscape(user)+"/notifications", q, limit)
 			if err != nil {
 				return err
 			}
@@ -70,29 +69,6 @@ second.`,
 	fs.BoolVar(&content, "content", false, "with what they said")
 	fs.IntVarP(&limit, "limit", "n", limit, "at most this many; 0 for all")
 	return cmd
-}
-
-// fetchNotifications reads page after page, until there are limit; 0 is all.
-func fetchNotifications(ctx context.Context, from *api, user string, q url.Values, limit int) (
-	all []gateway.Notification, err error,
-) {
-	for limit <= 0 || len(all) < limit {
-		var page gateway.NotificationList
-		size := pageSize
-		if limit > 0 {
-			size = min(size, limit-len(all))
-		}
-		q.Set("limit", strconv.Itoa(size))
-		if err := from.get(ctx, "/v1/users/"+url.PathEscape(user)+"/notifications?"+q.Encode(), &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.NextCursor == "" {
-			break
-		}
-		q.Set("cursor", page.NextCursor)
-	}
-	return all, nil
 }
 
 func (a *app) printNotifications(all []gateway.Notification) error {
