@@ -30,12 +30,20 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 }
 
 func (s *Server) withinRate(r *request, c *command) error {
-	if p := s.limits.take(r.who.Tenant); p != nil {
-		s.opts.Listener.QuotaRejected("rate")
+	if p := s.takeRate(r.who.Tenant); p != nil {
 		return p.About(c.id)
 	}
 	s.undecided.writes(r.who.Tenant)
 	return nil
+}
+
+// takeRate takes one write from a tenant's rate, or returns when to come back.
+func (s *Server) takeRate(tenant string) *problem.Problem {
+	p := s.limits.take(tenant)
+	if p != nil {
+		s.opts.Listener.QuotaRejected("rate")
+	}
+	return p
 }
 
 func notWritten(err error) *problem.Problem {

@@ -52,15 +52,11 @@ func erasureRoutes() []route {
 }
 
 func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
-	u, err := r.user()
+	u, err := s.userThere(r)
 	if err != nil {
 		return err
 	}
-	if err := s.preferencesThere(); err != nil {
-		return err
-	}
-	if p := s.limits.take(u.Tenant); p != nil {
-		s.opts.Listener.QuotaRejected("rate")
+	if p := s.takeRate(u.Tenant); p != nil {
 		return p
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
@@ -86,23 +82,17 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) getErasure(w http.ResponseWriter, r *request) error {
-	u, err := r.user()
+	u, err := s.userThere(r)
 	if err != nil {
 		return err
 	}
-	if err := s.preferencesThere(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
-	defer cancel()
 	var e preferences.Erasure
 	var ok bool
-	err = s.withPreferences(ctx, u.Tenant, func() error {
+	if err := s.askPreferences(r, func(ctx context.Context) (err error) {
 		e, ok, err = s.opts.Preferences.Erasure(ctx, u)
 		return err
-	})
-	if err != nil {
-		return preferencesAway(err)
+	}); err != nil {
+		return err
 	}
 	if !ok {
 		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
@@ -160,50 +150,24 @@ const (
 	noRevision = 1 << 40
 )
 
-// eraser works on erasures, one at a time.
+// eraser works on erasures.
 type eraser struct {
+	outbox
+
 	s     *Server
-	kick  chan struct{}
 	lease time.Duration
 }
 
 func newEraser(s *Server) *eraser {
-	return &eraser{s: s, kick: make(chan struct{}, 1), lease: erasureLease}
-}
-
-// wake says that there may be an erasure.
-func (r *eraser) wake() {
-	select {
-	case r.kick <- struct{}{}:
-	default:
-	}
+	r := &eraser{s: s, lease: erasureLease}
+	r.outbox = newOutbox(r.erase)
+	return r
 }
 
 // RunErasures erases users until ctx ends. It does nothing where there is no preference
 // store.
 func (s *Server) RunErasures(ctx context.Context) error {
-	if s.opts.Preferences == nil {
-		<-ctx.Done()
-		return nil
-	}
-	for {
-		worked, err := s.erasures.one(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			s.log.Warn("erasing a user's triggers failed; it is tried again", "error", err)
-		}
-		if worked && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.erasures.kick:
-		case <-time.After(movesPoll):
-		}
-	}
+	return s.runOutbox(ctx, &s.erasures.outbox, "erasing a user's triggers failed; it is tried again")
 }
 
 // erasing is one erasure that is worked on.
@@ -221,8 +185,8 @@ type erasing struct {
 // errLost says that somebody else works on the erasure, or that there is a newer one.
 var errLost = errors.New("the claim of the erasure is lost")
 
-// one works on the oldest erasure, if there is one.
-func (r *eraser) one(ctx context.Context) (worked bool, err error) {
+// erase works on the oldest erasure, if there is one.
+func (r *eraser) erase(ctx context.Context) (worked bool, err error) {
 	e, ok, err := r.s.opts.Preferences.ClaimErasure(ctx, r.lease)
 	if err != nil || !ok {
 		return false, err
@@ -337,7 +301,7 @@ func (w *erasing) known(ctx context.Context) error {
 		}
 		for _, f := range page.Items {
 			if w.Covers(f.State.Life.Partition, f.State.Life.Offset) {
-				if err := w.erase(ctx, f.State.Key, f.State.Revision); err != nil {
+				if err := w.sendErase(ctx, f.State.Key, f.State.Revision); err != nil {
 					return err
 				}
 			}
@@ -358,20 +322,20 @@ func (w *erasing) ofHistory(ctx context.Context, key trigger.Key) error {
 	}
 	switch {
 	case st == nil || st.Status == trigger.Unknown:
-		return w.erase(ctx, key, noRevision)
+		return w.sendErase(ctx, key, noRevision)
 	case st.Status == trigger.Erased:
 		w.left = true // the history is behind
 		return nil
 	case !w.Covers(st.Life.Partition, st.Life.Offset):
 		return nil
 	case st.Spec.UserID == w.User.ID, st.Spec.UserID == "" && st.Status.Finished():
-		return w.erase(ctx, key, st.Revision)
+		return w.sendErase(ctx, key, st.Revision)
 	}
 	return nil
 }
 
-// erase sends the command.
-func (w *erasing) erase(ctx context.Context, key trigger.Key, revision int64) error {
+// sendErase sends the command.
+func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64) error {
 	w.left = true
 	before, known := w.sent[key]
 	if known && before == revision {
@@ -397,7 +361,7 @@ func (w *erasing) erase(ctx context.Context, key trigger.Key, revision int64) er
 func (w *erasing) durable() error {
 	n := w.flying
 	w.flying = 0
-	return w.s.moves.durable(w.done, n)
+	return w.s.commands.allDurable(w.done, n)
 }
 
 func (w *erasing) command(ctx context.Context, key trigger.Key, revision int64) (*command, error) {

@@ -231,6 +231,9 @@ func TestEraseNobody(t *testing.T) {
 	}
 }
 
+// shortLease is how long claims of a mortal store hold, whatever was asked for.
+const shortLease = 300 * time.Millisecond
+
 // mortal is a store of a process that can die: from then on no call of it arrives.
 type mortal struct {
 	preferences.Store
@@ -260,11 +263,32 @@ func (m *mortal) alive() error {
 	return nil
 }
 
+func (m *mortal) Claim(ctx context.Context, _ time.Duration) (preferences.Move, bool, error) {
+	if err := m.alive(); err != nil {
+		return preferences.Move{}, false, err
+	}
+	return m.Store.Claim(ctx, shortLease)
+}
+
+func (m *mortal) Renew(ctx context.Context, move preferences.Move, _ time.Duration) (bool, error) {
+	if err := m.alive(); err != nil {
+		return false, err
+	}
+	return m.Store.Renew(ctx, move, shortLease)
+}
+
+func (m *mortal) Done(ctx context.Context, move preferences.Move) error {
+	if err := m.alive(); err != nil {
+		return err
+	}
+	return m.Store.Done(ctx, move)
+}
+
 func (m *mortal) ClaimErasure(ctx context.Context, _ time.Duration) (preferences.Erasure, bool, error) {
 	if err := m.alive(); err != nil {
 		return preferences.Erasure{}, false, err
 	}
-	return m.Store.ClaimErasure(ctx, 300*time.Millisecond)
+	return m.Store.ClaimErasure(ctx, shortLease)
 }
 
 func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time.Duration) (bool, error) {
@@ -274,7 +298,7 @@ func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time
 	m.mu.Lock()
 	m.renewed++
 	m.mu.Unlock()
-	return m.Store.RenewErasure(ctx, e, 300*time.Millisecond)
+	return m.Store.RenewErasure(ctx, e, shortLease)
 }
 
 func (m *mortal) FinishErasure(ctx context.Context, e preferences.Erasure) error {

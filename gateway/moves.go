@@ -20,9 +20,6 @@ import (
 // command.duplicate.
 
 const (
-	// movesPoll is how often the outbox is read without a reason: of moves that
-	// other instances have left.
-	movesPoll = time.Second
 	// moveLease is how long a claim holds, and movePage how long one page may take
 	// until its writes are sent. Those that are not acknowledged within
 	// Options.ProduceWithin are given up. So nothing is written after the lease.
@@ -37,51 +34,27 @@ const (
 	moverName = "preferences"
 )
 
-// mover works on moves, one at a time.
+// mover works on moves.
 type mover struct {
-	s    *Server
-	kick chan struct{}
+	outbox
+
+	s *Server
 }
 
-func newMover(s *Server) *mover { return &mover{s: s, kick: make(chan struct{}, 1)} }
-
-// wake says that there may be a move.
-func (m *mover) wake() {
-	select {
-	case m.kick <- struct{}{}:
-	default:
-	}
+func newMover(s *Server) *mover {
+	m := &mover{s: s}
+	m.outbox = newOutbox(m.move)
+	return m
 }
 
 // RunMoves moves follow_user triggers to their users' new zones until ctx ends.
 // It does nothing where there is no preference store.
 func (s *Server) RunMoves(ctx context.Context) error {
-	if s.opts.Preferences == nil {
-		<-ctx.Done()
-		return nil
-	}
-	for {
-		worked, err := s.moves.one(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			s.log.Warn("moving triggers to a user's new zone failed; it is tried again", "error", err)
-		}
-		if worked && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.moves.kick:
-		case <-time.After(movesPoll):
-		}
-	}
+	return s.runOutbox(ctx, &s.moves.outbox, "moving triggers to a user's new zone failed; it is tried again")
 }
 
-// one works on the oldest move, if there is one.
-func (m *mover) one(ctx context.Context) (worked bool, err error) {
+// move works on the oldest move, if there is one.
+func (m *mover) move(ctx context.Context) (worked bool, err error) {
 	store := m.s.opts.Preferences
 	move, ok, err := store.Claim(ctx, moveLease)
 	if err != nil || !ok {
@@ -155,24 +128,7 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 		m.s.commands.send(ctx, c, func(at location) { done <- at })
 		sent++
 	}
-	return page, sent, m.durable(done, sent)
-}
-
-// durable waits for so many commands.
-func (m *mover) durable(done <-chan location, n int) error {
-	late := time.NewTimer(m.s.commands.within)
-	defer late.Stop()
-	for range n {
-		select {
-		case at := <-done:
-			if at.err != nil {
-				return fmt.Errorf("produce: %w", at.err)
-			}
-		case <-late.C:
-			return errKafkaSilent
-		}
-	}
-	return nil
+	return page, sent, m.s.commands.allDurable(done, sent)
 }
 
 // follows says whether a trigger is to move.

@@ -51,6 +51,14 @@ func (s *Server) preferencesThere() error {
 	return nil
 }
 
+// userThere is whose preferences a path names, where a store is configured.
+func (s *Server) userThere(r *request) (u preferences.User, err error) {
+	if u, err = r.user(); err == nil {
+		err = s.preferencesThere()
+	}
+	return u, err
+}
+
 // preferencesAtOnce bounds the requests that hold a connection to the preference store: one is
 // left for the workers of this process, and no tenant has all others. nil is for a store
 // without connections.
@@ -83,6 +91,16 @@ func unreadable(err error) bool {
 // preferencesWithin bounds how long a request waits for its turn and for the store.
 const preferencesWithin = 5 * time.Second
 
+// askPreferences calls the preference store for a request.
+func (s *Server) askPreferences(r *request, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
+	defer cancel()
+	if err := s.withPreferences(ctx, r.who.Tenant, func() error { return call(ctx) }); err != nil {
+		return preferencesAway(err)
+	}
+	return nil
+}
+
 func preferencesAway(err error) error {
 	if unreadable(err) {
 		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
@@ -91,22 +109,16 @@ func preferencesAway(err error) error {
 }
 
 func (s *Server) getPreferences(w http.ResponseWriter, r *request) error {
-	u, err := r.user()
+	u, err := s.userThere(r)
 	if err != nil {
 		return err
 	}
-	if err := s.preferencesThere(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
-	defer cancel()
 	var all []*preferences.Preferences
-	err = s.withPreferences(ctx, u.Tenant, func() (err error) {
+	if err := s.askPreferences(r, func(ctx context.Context) (err error) {
 		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
 		return err
-	})
-	if err != nil {
-		return preferencesAway(err)
+	}); err != nil {
+		return err
 	}
 	return sendPreferences(w, all[0])
 }
@@ -127,14 +139,13 @@ func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
 	if err := s.preferencesThere(); err != nil {
 		return err
 	}
-	if p := s.limits.take(u.Tenant); p != nil {
-		s.opts.Listener.QuotaRejected("rate")
+	if p := s.takeRate(u.Tenant); p != nil {
 		return p
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
-	defer cancel()
-	if err := s.withPreferences(ctx, u.Tenant, func() error { return s.opts.Preferences.Put(ctx, u, p) }); err != nil {
-		return preferencesAway(err)
+	if err := s.askPreferences(r, func(ctx context.Context) error {
+		return s.opts.Preferences.Put(ctx, u, p)
+	}); err != nil {
+		return err
 	}
 	s.moves.wake()
 	return sendPreferences(w, p)

@@ -258,12 +258,12 @@ func TestFollowUserAfterACrash(t *testing.T) {
 		}
 	}
 	c.mu.Unlock()
-	hurried := &shortLeases{Store: store}
+	hurried := &mortal{Store: store, left: -1}
 	first, _ := w.gateway(w.engine, func(o *Options) { o.Preferences = hurried })
 	stop := runMoves(t, first)
 	w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"Asia/Tokyo"}`)
 	<-half
-	hurried.dead.Lock() // no call of it reaches the store any more
+	hurried.die()
 	stop()
 	second, _ := w.gateway(w.engine, func(o *Options) { o.Preferences = store })
 	runMoves(t, second)
@@ -300,41 +300,6 @@ func TestFollowUserAfterACrash(t *testing.T) {
 			t.Errorf("t%d moved %d times: %v", i, moved, facts)
 		}
 	}
-}
-
-// shortLeases is a store whose claims hold for a moment, and that can die.
-type shortLeases struct {
-	preferences.Store
-	dead sync.Mutex
-}
-
-func (s *shortLeases) alive() error {
-	if !s.dead.TryLock() {
-		return errors.New("the process is dead")
-	}
-	s.dead.Unlock()
-	return nil
-}
-
-func (s *shortLeases) Claim(ctx context.Context, _ time.Duration) (preferences.Move, bool, error) {
-	if err := s.alive(); err != nil {
-		return preferences.Move{}, false, err
-	}
-	return s.Store.Claim(ctx, 300*time.Millisecond)
-}
-
-func (s *shortLeases) Renew(ctx context.Context, m preferences.Move, _ time.Duration) (bool, error) {
-	if err := s.alive(); err != nil {
-		return false, err
-	}
-	return s.Store.Renew(ctx, m, 300*time.Millisecond)
-}
-
-func (s *shortLeases) Done(ctx context.Context, m preferences.Move) error {
-	if err := s.alive(); err != nil {
-		return err
-	}
-	return s.Store.Done(ctx, m)
 }
 
 // The newest zone wins, however fast they follow each other, with two drivers.
