@@ -93,7 +93,11 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	defer r.client.Close()
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { r.watchLag(watching) })
+	watch.Go(func() {
+		watchLag(watching, r.client, r.o.LagEvery, func(err error) {
+			r.o.Logger.Warn("history: measure the lag of content", "err", err)
+		}, r.measureLag)
+	})
 	defer watch.Wait()
 	defer stop()
 	for ctx.Err() == nil {
@@ -165,19 +169,7 @@ func (r *contentReader) begin(ctx context.Context, offsets map[string]map[int32]
 	return offsets, nil
 }
 
-// watchLag measures on its own, as the reader stands still while the store is away.
-func (r *contentReader) watchLag(ctx context.Context) {
-	admin := kadm.NewClient(r.client)
-	for sleep(ctx, r.o.LagEvery) {
-		if err := r.measureLag(ctx, admin); err != nil && ctx.Err() == nil {
-			r.o.Logger.Warn("history: measure the lag of content", "err", err)
-		}
-	}
-}
-
 func (r *contentReader) measureLag(ctx context.Context, admin *kadm.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	lag := map[string]int64{}
 	r.mu.Lock()
 	for p := range r.next {

@@ -5,24 +5,27 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// watchLag measures, on its own, how far the owned partitions are behind. It
-// must not wait for the projector, which stands still while the sink is away.
-func (p *Projector) watchLag(ctx context.Context) {
-	admin := kadm.NewClient(p.client)
-	for sleep(ctx, p.opts.LagEvery) {
-		if err := p.measureLag(ctx, admin); err != nil && ctx.Err() == nil {
-			p.opts.Logger.Warn("history: measure lag", "err", err)
+// watchLag measures on its own: it must not wait for the reader, which stands still while the
+// sink is away.
+func watchLag(ctx context.Context, client *kgo.Client, every time.Duration, failed func(error),
+	measure func(context.Context, *kadm.Client) error,
+) {
+	admin := kadm.NewClient(client)
+	for sleep(ctx, every) {
+		within, cancel := context.WithTimeout(ctx, 10*time.Second)
+		if err := measure(within, admin); err != nil && ctx.Err() == nil {
+			failed(err)
 		}
+		cancel()
 	}
 }
 
-// measureLag compares with the last stable offset: what open transactions
-// hold back is nobody's to project yet.
+// measureLag says how far the owned partitions are behind. It compares with the last stable
+// offset: what open transactions hold back is nobody's to project yet.
 func (p *Projector) measureLag(ctx context.Context, admin *kadm.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	if err := p.learnPositions(ctx, admin); err != nil {
 		return err
 	}

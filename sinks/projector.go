@@ -52,7 +52,12 @@ func (p *Projector) Run(ctx context.Context) error {
 	defer p.client.Close()
 	lagDone := make(chan struct{})
 	watchCtx, stop := context.WithCancel(ctx)
-	go func() { defer close(lagDone); p.watchLag(watchCtx) }()
+	go func() {
+		defer close(lagDone)
+		watchLag(watchCtx, p.client, p.opts.LagEvery, func(err error) {
+			p.opts.Logger.Warn("history: measure lag", "err", err)
+		}, p.measureLag)
+	}()
 	defer func() { stop(); <-lagDone }()
 	for ctx.Err() == nil {
 		b, err := p.poll(ctx)

@@ -128,7 +128,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 		Window: Window{From: map[int32]int64{}, To: map[int32]int64{}},
 		Ends:   map[int32]int64{},
 	}, started: time.Now()}
-	if err := b.replay(ctx); err != nil {
+	if err := replay(ctx, o.Kafka, o.MaxRecords, b.plan, func() bool { return len(b.ends) > 0 }, b.take); err != nil {
 		return b.report, fmt.Errorf("rebuild: %w", err)
 	}
 	b.since()
@@ -158,49 +158,12 @@ type rebuild struct {
 	cut     []int32         // partitions whose first records are gone
 }
 
-func (b *rebuild) replay(ctx context.Context) error {
-	opts := append(append([]kgo.Opt{}, b.o.Kafka...), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords())
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer client.Close()
-	if err := b.plan(ctx, client); err != nil {
-		return err
-	}
-	for len(b.ends) > 0 {
-		f := client.PollRecords(ctx, b.o.MaxRecords)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.Err(); err != nil {
-			return fmt.Errorf("read the log: %w", err)
-		}
-		if err := b.take(ctx, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // plan notes where every partition begins and ends, and assigns those that
 // have anything.
 func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
-	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, b.o.Topic)
-	if err == nil {
-		err = starts.Error()
-	}
+	starts, ends, err := logBounds(ctx, kadm.NewClient(client), b.o.Topic)
 	if err != nil {
-		return fmt.Errorf("where the log begins: %w", err)
-	}
-	ends, err := admin.ListCommittedOffsets(ctx, b.o.Topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("where the log ends: %w", err)
+		return err
 	}
 	b.ends, b.report.Window.Partitions = map[int32]int64{}, int32(len(ends[b.o.Topic]))
 	assign := map[int32]kgo.Offset{}

@@ -55,7 +55,7 @@ func RebuildContents(ctx context.Context, o ContentRebuildOptions) (*ContentRepo
 		o: o, report: &ContentReport{}, started: time.Now(),
 		ends: map[TopicPartition]int64{}, cut: map[TopicPartition]bool{},
 	}
-	if err := b.replay(ctx); err != nil {
+	if err := replay(ctx, o.Kafka, o.MaxRecords, b.plan, func() bool { return len(b.ends) > 0 }, b.take); err != nil {
 		return b.report, fmt.Errorf("rebuild content: %w", err)
 	}
 	for _, begins := range b.begins {
@@ -75,32 +75,6 @@ type contentRebuild struct {
 	begins  []time.Time              // where partitions begin whose first records are gone
 }
 
-func (b *contentRebuild) replay(ctx context.Context) error {
-	opts := append([]kgo.Opt{}, b.o.Kafka...)
-	opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer client.Close()
-	if err := b.plan(ctx, client); err != nil {
-		return err
-	}
-	for len(b.ends) > 0 {
-		f := client.PollRecords(ctx, b.o.MaxRecords)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := f.Err(); err != nil {
-			return fmt.Errorf("read the due topics: %w", err)
-		}
-		if err := b.take(ctx, f.Records()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // plan finds the topics and assigns what they have.
 func (b *contentRebuild) plan(ctx context.Context, client *kgo.Client) error {
 	admin := kadm.NewClient(client)
@@ -108,19 +82,9 @@ func (b *contentRebuild) plan(ctx context.Context, client *kgo.Client) error {
 	if err != nil || len(topics) == 0 {
 		return err
 	}
-	starts, err := admin.ListStartOffsets(ctx, topics...)
-	if err == nil {
-		err = starts.Error()
-	}
+	starts, ends, err := logBounds(ctx, admin, topics...)
 	if err != nil {
-		return fmt.Errorf("where the due topics begin: %w", err)
-	}
-	ends, err := admin.ListCommittedOffsets(ctx, topics...)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("where the due topics end: %w", err)
+		return err
 	}
 	kept := b.retention(ctx, admin, topics)
 	assign := map[string]map[int32]kgo.Offset{}
@@ -183,7 +147,8 @@ func (b *contentRebuild) retention(ctx context.Context, admin *kadm.Client, topi
 }
 
 // take applies what was fetched before the ends.
-func (b *contentRebuild) take(ctx context.Context, records []*kgo.Record) error {
+func (b *contentRebuild) take(ctx context.Context, f kgo.Fetches) error {
+	records := f.Records()
 	batch := make([]ContentRecord, 0, len(records))
 	for _, rec := range records {
 		p := TopicPartition{rec.Topic, rec.Partition}

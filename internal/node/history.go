@@ -120,8 +120,8 @@ func (r historyReader) LettersNext(ctx context.Context) (letters, events map[int
 	if err != nil {
 		return nil, nil, err
 	}
-	happened, err := r.h.Progress(ctx)
-	return nextOf(dead), nextOf(happened), err
+	events, err = r.EventsNext(ctx)
+	return nextOf(dead), events, err
 }
 
 func (r historyReader) Notifications(ctx context.Context, q topics.NotificationQuery) (topics.NotificationPage, error) {

@@ -25,24 +25,19 @@ type change struct {
 
 // Apply writes what the events say, and the offsets, as one Pebble batch.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
-	if err := s.enter(); err != nil {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.leave()
-	s.write.Lock()
-	defer s.write.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	defer leave()
 	c := &change{s: s, out: s.db.NewBatch(), erased: map[[2]string]int64{}, progress: map[int32]sinks.Progress{}}
 	defer c.out.Close()
 	if err := c.fill(batch); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
-	if err := c.out.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("apply: commit: %w", err)
+	if err := s.commit(c.out); err != nil {
+		return fmt.Errorf("apply: %w", err)
 	}
-	s.pace.Committed(c.out.Len())
 	maps.Copy(s.applied, c.progress)
 	return nil
 }

@@ -23,15 +23,11 @@ import (
 
 // ApplyLetters writes letters and their offsets as one Pebble batch.
 func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) error {
-	if err := s.enter(); err != nil {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.leave()
-	s.write.Lock()
-	defer s.write.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	defer leave()
 	out := s.db.NewBatch()
 	defer out.Close()
 	heads := map[int32]sinks.Progress{}
@@ -59,10 +55,9 @@ func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) err
 			return fmt.Errorf("apply dead letters: %w", err)
 		}
 	}
-	if err := out.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("apply dead letters: commit: %w", err)
+	if err := s.commit(out); err != nil {
+		return fmt.Errorf("apply dead letters: %w", err)
 	}
-	s.pace.Committed(out.Len())
 	for partition, p := range heads {
 		s.letters[partition] = p
 	}

@@ -89,15 +89,11 @@ func (c *change) notificationsOf(
 
 // ApplyContent writes content and how far the topics are as one Pebble batch.
 func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) error {
-	if err := s.enter(); err != nil {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
 		return err
 	}
-	defer s.leave()
-	s.write.Lock()
-	defer s.write.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+	defer leave()
 	out := s.db.NewBatch()
 	defer out.Close()
 	heads := map[sinks.TopicPartition]int64{}
@@ -114,11 +110,7 @@ func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) e
 			return fmt.Errorf("apply content: %w", err)
 		}
 	}
-	if err := out.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("apply content: commit: %w", err)
-	}
-	s.pace.Committed(out.Len())
-	return nil
+	return wrap("apply content", s.commit(out))
 }
 
 // putContent leaves out what has ended, and what was emitted before its trigger was erased.

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -193,6 +194,28 @@ func (s *Store) enter() error {
 }
 
 func (s *Store) leave() { s.open.RUnlock() }
+
+// enterToWrite is enter for the one who writes.
+func (s *Store) enterToWrite(ctx context.Context) (leave func(), err error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	s.write.Lock()
+	leave = func() { s.write.Unlock(); s.leave() }
+	if err := ctx.Err(); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+func (s *Store) commit(out *pebble.Batch) error {
+	if err := out.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	s.pace.Committed(out.Len())
+	return nil
+}
 
 func (s *Store) retention() time.Duration { return s.opts.Retention }
 
