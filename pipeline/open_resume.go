@@ -64,32 +64,29 @@ func (o *opening) resume(ctx context.Context) error {
 func (o *opening) left() (handover.Left, error) {
 	left := handover.Left{Progress: o.progress, Guard: o.guard}
 	if left.Progress.Seq == 0 {
-		raw, err := o.store.Meta(recovery.MetaProgress)
-		if err != nil {
-			return left, err
-		}
-		if raw != nil {
-			pr, err := topics.DecodeProgress(raw)
-			if err != nil {
-				return left, fmt.Errorf("stored progress: %w", err)
-			}
-			left.Progress = *pr
+		if err := readMeta(o.store, recovery.MetaProgress, topics.DecodeProgress, &left.Progress); err != nil {
+			return left, fmt.Errorf("stored progress: %w", err)
 		}
 	}
 	if left.Guard.Seq == 0 {
-		raw, err := o.store.Meta(recovery.MetaGuard)
-		if err != nil {
-			return left, err
-		}
-		if raw != nil {
-			g, err := topics.DecodeGuard(raw)
-			if err != nil {
-				return left, fmt.Errorf("stored guard: %w", err)
-			}
-			left.Guard = *g
+		if err := readMeta(o.store, recovery.MetaGuard, topics.DecodeGuard, &left.Guard); err != nil {
+			return left, fmt.Errorf("stored guard: %w", err)
 		}
 	}
 	return left, nil
+}
+
+// readMeta reads what a store keeps under a name; into stays as it is if there is nothing.
+func readMeta[T any](store *statestore.Store, name string, decode func([]byte) (*T, error), into *T) error {
+	raw, err := store.Meta(name)
+	if err != nil || raw == nil {
+		return err
+	}
+	v, err := decode(raw)
+	if err == nil {
+		*into = *v
+	}
+	return err
 }
 
 // decideResume asks Kafka the questions of package handover.

@@ -3,8 +3,6 @@ package preferences
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -59,21 +57,4 @@ type Erasures interface {
 // Hash stands for a user who was erased. Whoever can guess the id can compute it.
 func (u User) Hash() [sha256.Size]byte {
 	return sha256.Sum256([]byte("waterclock erased user\x00" + u.Tenant + "\x00" + u.ID))
-}
-
-// EncodeBefore is Erasure.Before as stores keep it.
-func (e *Erasure) EncodeBefore() ([]byte, error) {
-	b, err := json.Marshal(e.Before)
-	if err != nil {
-		return nil, fmt.Errorf("encode an erasure: %w", err)
-	}
-	return b, nil
-}
-
-// DecodeBefore reads what EncodeBefore wrote.
-func (e *Erasure) DecodeBefore(b []byte) error {
-	if err := json.Unmarshal(b, &e.Before); err != nil {
-		return fmt.Errorf("read an erasure: %w", err)
-	}
-	return nil
 }

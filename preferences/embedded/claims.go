@@ -223,24 +223,26 @@ func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch)
 func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.change(ctx, "sweep claims", func(b *pebble.Batch) error {
 		end := binary.BigEndian.AppendUint64([]byte("e"), uint64(now.UnixMicro()+1))
-		it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("e\x00"), UpperBound: end})
-		if err != nil {
-			return err
-		}
-		defer it.Close()
-		for valid := it.First(); valid && dropped < most; valid = it.Next() {
-			key := string(it.Key()[9:])
+		err := s.each("e\x00", string(end), func(k, _ []byte) (bool, error) {
+			if dropped >= most {
+				return false, nil
+			}
+			key := string(k[9:])
 			v, err := readClaim(b, key)
 			if err != nil {
-				return err
+				return false, err
 			}
-			_ = b.Delete(it.Key(), nil)
+			_ = b.Delete(k, nil)
 			if m, ok := messageOf(key); ok && v != nil {
 				dropMessage(b, m, v)
 			}
 			dropped++
+			return true, nil
+		})
+		if err != nil {
+			return err
 		}
-		return errors.Join(it.Error(), s.sweepErasures(b, now))
+		return s.sweepErasures(b, now)
 	})
 	return dropped, err
 }

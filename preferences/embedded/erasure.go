@@ -37,6 +37,10 @@ func (s *Store) readErasure(hash []byte) (*erasureValue, error) {
 	if err != nil || text == nil {
 		return nil, err
 	}
+	return decodeErasure(text)
+}
+
+func decodeErasure(text []byte) (*erasureValue, error) {
 	v := &erasureValue{}
 	if err := json.Unmarshal(text, v); err != nil {
 		return nil, fmt.Errorf("read an erasure: %w", err)
@@ -97,24 +101,17 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 
 // dropMessages deletes claims of a user's messages: all, or those made until an instant.
 func (s *Store) dropMessages(b *pebble.Batch, u preferences.User, until *time.Time) error {
-	from := []byte(userKey('c', u) + "\x00")
-	it, err := s.db.NewIter(&pebble.IterOptions{
-		LowerBound: from, UpperBound: append(bytes.Clone(from[:len(from)-1]), 1),
-	})
-	if err != nil {
-		return fmt.Errorf("list claims: %w", err)
-	}
-	defer it.Close()
-	for valid := it.First(); valid; valid = it.Next() {
-		v, err := decodeClaim(it.Value())
+	of := userKey('c', u)
+	return s.each(of+"\x00", of+"\x01", func(k, value []byte) (bool, error) {
+		v, err := decodeClaim(value)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if m, ok := messageOf(string(it.Key())); ok && (until == nil || v.At <= until.UnixMicro()) {
+		if m, ok := messageOf(string(k)); ok && (until == nil || v.At <= until.UnixMicro()) {
 			dropMessage(b, m, v)
 		}
-	}
-	return it.Error()
+		return true, nil
+	})
 }
 
 // Erasure is a user's newest.
@@ -162,21 +159,12 @@ func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e prefer
 
 // eachPending visits erasures that are not done, the oldest first, until f says no.
 func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error)) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("y"), UpperBound: []byte("z")})
-	if err != nil {
-		return fmt.Errorf("list erasures: %w", err)
-	}
-	defer it.Close()
-	for valid := it.First(); valid; valid = it.Next() {
-		if len(it.Key()) != 9 {
-			continue
+	return s.each("y", "z", func(k, v []byte) (bool, error) {
+		if len(k) != 9 {
+			return true, nil
 		}
-		more, err := f(int64(binary.BigEndian.Uint64(it.Key()[1:])), bytes.Clone(it.Value()))
-		if err != nil || !more {
-			return err
-		}
-	}
-	return it.Error()
+		return f(int64(binary.BigEndian.Uint64(k[1:])), bytes.Clone(v))
+	})
 }
 
 // PendingErasures counts those that are not done.
@@ -255,19 +243,11 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 
 // sweepErasures drops those that were done long ago.
 func (s *Store) sweepErasures(b *pebble.Batch, now time.Time) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("x"), UpperBound: []byte("y")})
-	if err != nil {
-		return fmt.Errorf("list erasures: %w", err)
-	}
-	defer it.Close()
-	for valid := it.First(); valid; valid = it.Next() {
-		v := &erasureValue{}
-		if err := json.Unmarshal(it.Value(), v); err != nil {
-			return fmt.Errorf("read an erasure: %w", err)
+	return s.each("x", "y", func(k, text []byte) (bool, error) {
+		v, err := decodeErasure(text)
+		if err == nil && v.Done != 0 && !now.Before(time.UnixMicro(v.Done).Add(preferences.ErasureKept)) {
+			_ = b.Delete(k, nil)
 		}
-		if v.Done != 0 && !now.Before(time.UnixMicro(v.Done).Add(preferences.ErasureKept)) {
-			_ = b.Delete(it.Key(), nil)
-		}
-	}
-	return it.Error()
+		return true, err
+	})
 }

@@ -280,29 +280,38 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 		return m, false, err
 	}
 	defer leave()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
-	if err != nil {
-		return m, false, fmt.Errorf("list moves: %w", err)
-	}
-	defer it.Close()
 	now := time.Now()
-	for valid := it.First(); valid; valid = it.Next() {
-		tenant, id, _ := strings.Cut(string(it.Value()), "\x00")
+	err = s.each("o", "p", func(_, v []byte) (bool, error) {
+		tenant, id, _ := strings.Cut(string(v), "\x00")
 		u := preferences.User{Tenant: tenant, ID: id}
 		if c, held := s.claims[u]; held && now.Before(c.until) {
-			continue
+			return true, nil
 		}
-		if m, err = s.move(u); err != nil {
-			return m, false, err
+		found, err := s.move(u)
+		if err != nil || found.Seq == 0 {
+			return true, err
 		}
-		if m.Seq == 0 {
-			continue
-		}
+		m, ok = found, true
 		m.Claim = strconv.FormatInt(now.UnixNano(), 36)
 		s.claims[u] = claim{m.Claim, m.Seq, now.Add(lease)}
-		return m, true, nil
+		return false, nil
+	})
+	return m, ok, err
+}
+
+// each visits the keys of a range in order, until f says no or fails.
+func (s *Store) each(from, to string, f func(k, v []byte) (more bool, err error)) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(from), UpperBound: []byte(to)})
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
 	}
-	return preferences.Move{}, false, it.Error()
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		if more, err := f(it.Key(), it.Value()); err != nil || !more {
+			return err
+		}
+	}
+	return it.Error()
 }
 
 // Moves counts the outbox.
@@ -312,15 +321,8 @@ func (s *Store) Moves(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	defer leave()
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte("o"), UpperBound: []byte("p")})
-	if err != nil {
-		return 0, fmt.Errorf("list moves: %w", err)
-	}
-	defer it.Close()
-	for valid := it.First(); valid; valid = it.Next() {
-		n++
-	}
-	return n, it.Error()
+	err = s.each("o", "p", func(_, _ []byte) (bool, error) { n++; return true, nil })
+	return n, err
 }
 
 // holds says whether a move is still the caller's, and still the newest. The

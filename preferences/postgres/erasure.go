@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -31,9 +33,9 @@ ON CONFLICT (user_hash) DO UPDATE SET user_id = excluded.user_id, seq = excluded
 
 // Erase deletes what is kept of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
-	before, err := e.EncodeBefore()
+	before, err := json.Marshal(e.Before)
 	if err != nil {
-		return err
+		return fmt.Errorf("encode an erasure: %w", err)
 	}
 	hash := e.User.Hash()
 	return s.do(ctx, func(ctx context.Context) error {
@@ -58,7 +60,9 @@ func scanErasure(row pgx.Row) (e preferences.Erasure, ok bool, err error) {
 		return e, false, nil
 	}
 	if err == nil {
-		err = e.DecodeBefore(before)
+		if err = json.Unmarshal(before, &e.Before); err != nil {
+			err = fmt.Errorf("read an erasure: %w", err)
+		}
 	}
 	e.At = e.At.UTC()
 	return e, err == nil, err
