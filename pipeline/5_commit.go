@@ -65,9 +65,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		}
 	}
 	p.pace.committed(time.Since(start))
-	p.batch.turned(t.taken, time.Since(p.pace.start))
+	p.batch.turned(t.taken, t.urgent, time.Since(p.pace.start))
 	if p.replan != nil {
-		p.replan.batch.turned(t.moved, time.Since(p.pace.start))
+		p.replan.batch.turned(t.moved, t.urgent, time.Since(p.pace.start))
 	}
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
 	for _, limit := range t.overQuota {

@@ -53,16 +53,21 @@ func (p *pace) committed(took time.Duration) {
 }
 
 // batch bounds how many timers a turn fires, by time. A turn of a herd should take about
-// turnTarget, because other commands and timers wait until it ends.
+// turnTarget, because other commands and timers wait until it ends. While timers of priority
+// high fall due, it should take about urgentTarget: each of them waits for the rest of one
+// turn and for its own.
 type batch struct {
-	n    int
-	last time.Time // when the last turn ended
+	n      int
+	last   time.Time // when the last turn ended
+	urgent time.Time // when the last turn ended that fired a timer of priority high
 }
 
 const (
-	turnTarget = 40 * time.Millisecond
-	minBatch   = 256
-	batchIdle  = time.Second // after such a pause the next turn is small, because its cost is not known
+	turnTarget   = 40 * time.Millisecond
+	urgentTarget = 10 * time.Millisecond
+	urgentFor    = time.Second // so long after the last timer of priority high
+	minBatch     = 256
+	batchIdle    = time.Second // after such a pause the next turn is small, because its cost is not known
 )
 
 // size is how many timers the next turn may fire.
@@ -74,14 +79,22 @@ func (b *batch) size(most int) int {
 	return b.n
 }
 
-// turned adapts the size to how long a full turn took.
-func (b *batch) turned(taken int, took time.Duration) {
+// turned adapts the size to how long a full turn took. urgent is how many of the timers it
+// took have priority high.
+func (b *batch) turned(taken, urgent int, took time.Duration) {
 	b.last = time.Now()
+	if urgent > 0 {
+		b.urgent = b.last
+	}
+	target := turnTarget
+	if b.last.Sub(b.urgent) < urgentFor {
+		target = urgentTarget
+	}
 	switch {
 	case taken < b.n:
-	case took > turnTarget:
+	case took > target:
 		b.n = max(minBatch, b.n*3/4)
-	case took < turnTarget*3/4:
+	case took < target*3/4:
 		b.n += b.n / 4
 	}
 }

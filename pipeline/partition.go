@@ -74,6 +74,7 @@ type turn struct {
 	commands  int
 	fires     int
 	taken     int    // number of timers taken from ready
+	urgent    int    // those of priority high that were on time
 	moved     int    // number of triggers that a replan moved
 	source    string // where the command or receipt under way comes from
 	decisions []decision

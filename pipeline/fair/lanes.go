@@ -16,6 +16,7 @@ type laneSet struct {
 	by     map[string]*lane
 	order  []*lane // round robin; the first is served next
 	joined *lane   // lane of the last push; nil: none, or it is gone
+	n      int
 }
 
 // quantum is how many timers of one tenant fire before the next tenant's.
@@ -59,6 +60,7 @@ func (s *laneSet) push(tenant string, d statestore.DueKey) {
 		s.joined = s.of(tenant)
 	}
 	s.joined.push(d)
+	s.n++
 }
 
 // of returns the lane of a tenant.
@@ -76,6 +78,7 @@ func (s *laneSet) of(tenant string) *lane {
 }
 
 func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
+	had := len(out)
 	for len(s.order) > 0 && len(out) < n {
 		l := s.order[0]
 		k := min(quantum, n-len(out))
@@ -93,5 +96,6 @@ func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
 			}
 		}
 	}
+	s.n -= len(out) - had
 	return out
 }

@@ -76,18 +76,21 @@ func (r *Queue) Pace(d statestore.DueKey) {
 type Taken struct {
 	Due   []statestore.DueKey
 	Paced int
+	High  int // the first of them, on time and of priority high
 }
 
 // Take removes the next n timers, or all if there are fewer, and adds those that the pacer
 // allows.
 func (r *Queue) Take(n int, now trigger.Instant) Taken {
 	out := make([]statestore.DueKey, 0, min(n, r.n))
-	out = r.onTime.take(out, n-min(r.overdue.n, n/overdueShare))
+	room := n - min(r.overdue.n, n/overdueShare)
+	high := min(room, r.onTime.sets[trigger.High].n)
+	out = r.onTime.take(out, room)
 	out = r.overdue.take(out, n)
 	free := len(out)
 	out = r.paced.take(out, free+r.pacer.grant(r.paced.n, now))
 	r.n -= len(out)
-	return Taken{out, len(out) - free}
+	return Taken{Due: out, Paced: len(out) - free, High: high}
 }
 
 // First is the earliest due time here; ok is false if the queue is empty.

@@ -74,6 +74,22 @@ func TestQueueTakesNoMore(t *testing.T) {
 	}
 }
 
+// A turn knows how many of its timers are on time and of priority high.
+func TestQueueCountsHigh(t *testing.T) {
+	var r Queue
+	for i := range 30 {
+		for p, tenant := range []string{"a", "b", "c"} {
+			r.push(dueAt(1000, trigger.Priority(p), fmt.Sprintf("%s/%02d", tenant, i)), false)
+			r.push(dueAt(10, trigger.High, fmt.Sprintf("%s/late%02d", tenant, i)), true)
+		}
+	}
+	for _, want := range []int{18, 12, 0, 0} { // of 20, an eighth is for what is overdue
+		if got := r.Take(20, 0); got.High != want {
+			t.Errorf("%d of the timers are high, want %d", got.High, want)
+		}
+	}
+}
+
 // With one tenant and one priority the order is that of the due index.
 func TestQueueKeepsOrder(t *testing.T) {
 	var r Queue
