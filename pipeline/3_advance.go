@@ -14,6 +14,6 @@ func (p *Partition) advance(t *turn, in input) fair.Taken {
 	}
 	p.timers.advance(min(in.fire, t.now), t.now)
 	due := p.timers.ready.Take(p.batch.size(p.opts.MaxTurnRecords), t.now)
-	t.taken, t.urgent = len(due.Due), due.High
+	t.firing.high = due.High
 	return due
 }

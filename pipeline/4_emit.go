@@ -18,13 +18,14 @@ import (
 
 // emitTime bounds how long a turn fires. A batch is sized to take less, but a long run of
 // missed occurrences takes milliseconds to count.
-const emitTime = turnTarget
+const emitTime = 40 * time.Millisecond
 
 // emit fires every due timer. The state decides: a timer that was cancelled or moved after
 // it was armed still comes out of the wheel, and does nothing.
 func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 	p.step(StepEmit)
 	begin := time.Now()
+	defer func() { t.firing.work = time.Since(begin) }()
 	free := len(in.Due) - in.Paced
 	for i, d := range in.Due {
 		if i > 0 && time.Since(begin) > emitTime {
@@ -34,6 +35,7 @@ func (p *Partition) emit(ctx context.Context, t *turn, in fair.Taken) error {
 		if err := p.emitOne(ctx, t, d, i >= free); err != nil {
 			return err
 		}
+		t.firing.timers++
 	}
 	return nil
 }

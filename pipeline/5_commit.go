@@ -17,9 +17,11 @@ import (
 // only then the store.
 func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.changes.Reset()
+	begin := time.Now()
 	if err := p.writeState(ctx, t); err != nil {
 		return fmt.Errorf("write state: %w", err)
 	}
+	t.firing.wrote(time.Since(begin), len(t.order))
 	if err := p.mend(t); err != nil {
 		return fmt.Errorf("mend: %w", err)
 	}
@@ -65,9 +67,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		}
 	}
 	p.pace.committed(time.Since(start))
-	p.batch.turned(t.taken, t.urgent, time.Since(p.pace.start))
+	p.batch.turned(t.firing)
 	if p.replan != nil {
-		p.replan.batch.turned(t.moved, t.urgent, time.Since(p.pace.start))
+		p.replan.batch.turned(t.moved, time.Since(p.pace.start))
 	}
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
 	for _, limit := range t.overQuota {

@@ -52,49 +52,73 @@ func (p *pace) committed(took time.Duration) {
 	}
 }
 
-// batch bounds how many timers a turn fires, by time. A turn of a herd should take about
-// turnTarget, because other commands and timers wait until it ends. While timers of priority
-// high fall due, it should take about urgentTarget: each of them waits for the rest of one
-// turn and for its own.
-type batch struct {
-	n      int
-	last   time.Time // when the last turn ended
-	urgent time.Time // when the last turn ended that fired a timer of priority high
+// fireBatch is how many timers a turn may fire. Other commands and timers wait until the turn
+// ends, so it follows from what one timer costs this process: to decide it and to encode its
+// records. How long the turn waits for the broker or the disk does not count. When it did, a
+// slow moment made turns small, and small turns were too few for the load: the partition
+// stayed behind for good.
+//
+// While timers of priority high fall due, turns are shorter: each of them waits for the rest
+// of one turn and for its own.
+type fireBatch struct {
+	costs  [16]time.Duration // of one timer, in the last turns that fired enough to say
+	next   int               // where in costs the next goes
+	urgent time.Time         // when a turn last fired a timer of priority high
 }
 
 const (
-	turnTarget   = 40 * time.Millisecond
-	urgentTarget = 10 * time.Millisecond
+	turnBudget   = 10 * time.Millisecond // work of firing in one turn
+	urgentBudget = 4 * time.Millisecond
 	urgentFor    = time.Second // so long after the last timer of priority high
-	minBatch     = 256
-	batchIdle    = time.Second // after such a pause the next turn is small, because its cost is not known
+	leastBatch   = 256         // of a turn while the cost is not known, or high
+	leastToSay   = 64          // timers whose cost says something
 )
 
 // size is how many timers the next turn may fire.
-func (b *batch) size(most int) int {
-	if b.n == 0 || time.Since(b.last) > batchIdle {
-		b.n = minBatch
+func (b *fireBatch) size(most int) int {
+	budget := turnBudget
+	if time.Since(b.urgent) < urgentFor {
+		budget = urgentBudget
 	}
-	b.n = min(b.n, most)
-	return b.n
+	n := leastBatch
+	if cost := b.cost(); cost > 0 {
+		n = max(n, int(budget/cost))
+	}
+	return min(n, most)
 }
 
-// turned adapts the size to how long a full turn took. urgent is how many of the timers it
-// took have priority high.
-func (b *batch) turned(taken, urgent int, took time.Duration) {
-	b.last = time.Now()
-	if urgent > 0 {
-		b.urgent = b.last
+// cost is the least of the last turns; 0: it is not known. A turn that had to wait for a core
+// says nothing about the work.
+func (b *fireBatch) cost() (least time.Duration) {
+	for _, c := range b.costs {
+		if c > 0 && (least == 0 || c < least) {
+			least = c
+		}
 	}
-	target := turnTarget
-	if b.last.Sub(b.urgent) < urgentFor {
-		target = urgentTarget
+	return least
+}
+
+// turned notes what a turn has fired.
+func (b *fireBatch) turned(f firing) {
+	if f.high > 0 {
+		b.urgent = time.Now()
 	}
-	switch {
-	case taken < b.n:
-	case took > target:
-		b.n = max(minBatch, b.n*3/4)
-	case took < target*3/4:
-		b.n += b.n / 4
+	if f.timers >= leastToSay {
+		b.costs[b.next] = max(1, f.work/time.Duration(f.timers))
+		b.next = (b.next + 1) % len(b.costs)
+	}
+}
+
+// firing is what a turn has fired, and the work of it.
+type firing struct {
+	timers int
+	high   int // those of priority high that were on time
+	work   time.Duration
+}
+
+// wrote adds the timers' part of writing the states that the turn has changed.
+func (f *firing) wrote(took time.Duration, states int) {
+	if states > 0 {
+		f.work += took * time.Duration(min(f.timers, states)) / time.Duration(states)
 	}
 }

@@ -6,65 +6,54 @@ import (
 	"time"
 )
 
-func TestBatch(t *testing.T) {
+func TestFireBatch(t *testing.T) {
+	const cost = 10 * time.Microsecond
 	synctest.Test(t, func(t *testing.T) {
-		var b batch
-		b.turned(0, 0, time.Millisecond) // turns without a timer come first
-		if n := b.size(4096); n != minBatch {
-			t.Fatalf("the first batch is of %d, want %d", n, minBatch)
+		var b fireBatch
+		turn := func(timers, high int, each time.Duration) {
+			b.turned(firing{timers, high, time.Duration(timers) * each})
 		}
-		for range 20 {
-			b.turned(b.size(4096), 0, time.Millisecond)
+		requires := func(want int, when string) {
+			t.Helper()
+			if n := b.size(4096); n != want {
+				t.Errorf("%s a batch is of %d, want %d", when, n, want)
+			}
 		}
-		if n := b.size(4096); n != 4096 {
-			t.Errorf("after quick turns a batch is of %d, want all that may be", n)
+		requires(leastBatch, "while the cost is not known")
+		turn(leastToSay-1, 0, time.Nanosecond)
+		requires(leastBatch, "after a turn that says nothing")
+		turn(leastBatch, 0, cost)
+		requires(int(turnBudget/cost), "when the cost is known")
+		for range len(b.costs) - 1 {
+			turn(1000, 0, 50*cost)
 		}
-		b.turned(4096, 0, 2*turnTarget)
-		if n := b.size(4096); n != 3072 {
-			t.Errorf("after a slow turn a batch is of %d, want 3072", n)
+		requires(int(turnBudget/cost), "after turns that waited for a core")
+		turn(1000, 0, 2*cost)
+		requires(int(turnBudget/(2*cost)), "when timers have become dearer")
+		for range len(b.costs) {
+			turn(1000, 0, 100*cost)
 		}
-		b.turned(5, 0, time.Minute)
-		if n := b.size(4096); n != 3072 {
-			t.Errorf("a turn that was not full has changed it to %d", n)
+		requires(leastBatch, "when timers are very dear")
+		turn(1000, 0, time.Nanosecond)
+		requires(4096, "when timers are very cheap")
+
+		turn(1000, 1, cost/2)
+		for range len(b.costs) {
+			turn(1000, 0, cost)
 		}
-		time.Sleep(batchIdle + time.Millisecond)
-		if n := b.size(4096); n != minBatch {
-			t.Errorf("after a pause a batch is of %d, want %d", n, minBatch)
-		}
+		requires(int(urgentBudget/cost), "while timers of priority high fall due")
+		time.Sleep(urgentFor)
+		requires(int(turnBudget/cost), "a second after the last of them")
 	})
 }
 
-// TestBatchWhileUrgent: turns are short while timers of priority high fall due, and long
-// again a second after the last of them.
-func TestBatchWhileUrgent(t *testing.T) {
-	const perTimer = 20 * time.Microsecond
-	synctest.Test(t, func(t *testing.T) {
-		var b batch
-		turn := func(urgent int) time.Duration {
-			n := b.size(1 << 20)
-			took := time.Duration(n) * perTimer
-			time.Sleep(took)
-			b.turned(n, urgent, took)
-			return took
-		}
-		for range 20 {
-			turn(0)
-		}
-		if took := turn(0); took < turnTarget/2 || took > turnTarget*5/4 {
-			t.Errorf("a turn takes %v, want about %v", took, turnTarget)
-		}
-		for range 20 {
-			turn(1)
-		}
-		if took := turn(1); took < urgentTarget/2 || took > urgentTarget*5/4 {
-			t.Errorf("a turn with timers of priority high takes %v, want about %v", took, urgentTarget)
-		}
-		time.Sleep(urgentFor - 100*time.Millisecond)
-		for range 30 {
-			turn(0)
-		}
-		if took := turn(0); took < turnTarget/2 {
-			t.Errorf("after the last timer of priority high a turn takes %v, want about %v", took, turnTarget)
-		}
-	})
+// A turn that fires and decides commands writes the states of both.
+func TestFiringPartOfTheWrite(t *testing.T) {
+	f := firing{timers: 100, work: time.Millisecond}
+	if f.wrote(4*time.Millisecond, 400); f.work != 2*time.Millisecond {
+		t.Errorf("the work of firing is %v, want 2ms", f.work)
+	}
+	if f.wrote(time.Millisecond, 0); f.work != 2*time.Millisecond {
+		t.Errorf("without a state it is %v, want 2ms", f.work)
+	}
 }

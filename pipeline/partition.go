@@ -29,7 +29,7 @@ type Partition struct {
 	machine  trigger.Machine
 
 	timers  timers // what is due next
-	batch   batch
+	batch   fireBatch
 	scratch scratch           // memory of the current turn
 	changes *statestore.Batch // what the turn changes in the store; reused
 
@@ -73,8 +73,7 @@ type turn struct {
 	records   int // number of records produced
 	commands  int
 	fires     int
-	taken     int    // number of timers taken from ready
-	urgent    int    // those of priority high that were on time
+	firing    firing
 	moved     int    // number of triggers that a replan moved
 	source    string // where the command or receipt under way comes from
 	decisions []decision

@@ -31,7 +31,7 @@ type replan struct {
 	after   trigger.Key // triggers of left[0] up to this key are done
 	at      statestore.Home
 	ahead   map[trigger.Key]struct{} // done, but moved to where the walk will come
-	batch   batch                    // how many may move in one turn
+	batch   moveBatch                // how many may move in one turn
 	scanned int
 	moved   int
 	start   time.Time
@@ -83,6 +83,39 @@ func (p *Partition) replanSome(ctx context.Context, t *turn) error {
 	p.log.Info("re-planned triggers", "reason", w.reason, "looked_at", w.scanned, "moved", w.moved, "took",
 		time.Since(w.start))
 	return nil
+}
+
+// moveBatch bounds how many triggers a replan moves in a turn, by time. A turn should take about
+// turnTarget, commit included, because commands and timers wait until it ends.
+type moveBatch struct {
+	n    int
+	last time.Time // when the last turn ended
+}
+
+const (
+	turnTarget = 40 * time.Millisecond
+	batchIdle  = time.Second // after such a pause the next turn is small, because its cost is not known
+)
+
+// size is how many triggers may move in the next turn.
+func (b *moveBatch) size(most int) int {
+	if b.n == 0 || time.Since(b.last) > batchIdle {
+		b.n = leastBatch
+	}
+	b.n = min(b.n, most)
+	return b.n
+}
+
+// turned adapts the size to how long a full turn took.
+func (b *moveBatch) turned(moved int, took time.Duration) {
+	b.last = time.Now()
+	switch {
+	case moved < b.n:
+	case took > turnTarget:
+		b.n = max(leastBatch, b.n*3/4)
+	case took < turnTarget*3/4:
+		b.n += b.n / 4
+	}
 }
 
 // replanShare is what one turn does for a replan.
