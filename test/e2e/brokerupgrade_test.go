@@ -26,6 +26,7 @@ func TestBrokerUpgrade(t *testing.T) {
 		t.Skip("needs a JVM")
 	}
 	const partitions = 6
+	t.Parallel() // it waits, most of the time, and its brokers are its own
 	k := services.Kafka(t, services.Nodes(3), services.Version(brokersFrom))
 	c := newClusterOn(t, k.Bootstrap, partitions)
 	nodes := c.nodes(t, 2, partitions)

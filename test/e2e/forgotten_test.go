@@ -22,6 +22,7 @@ func TestForgottenMarker(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
 	}
+	t.Parallel() // it waits, most of the time, and its brokers are its own
 	k := services.Kafka(t, services.Own())
 	c := newClusterOn(t, k.Bootstrap, 1)
 	due := c.prefix + "due.default"

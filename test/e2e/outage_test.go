@@ -34,6 +34,7 @@ func TestBrokerOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
 	}
+	t.Parallel() // it waits, most of the time, and its brokers are its own
 	k := services.Kafka(t, services.Own())
 	const partitions = 4
 	c := newClusterOn(t, k.Bootstrap, partitions)

@@ -20,6 +20,7 @@ func TestDueTopicWithoutLeader(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a JVM")
 	}
+	t.Parallel() // it waits, most of the time, and its brokers are its own
 	k := services.Kafka(t, services.Nodes(3))
 	c := newClusterOn(t, k.Bootstrap, 1)
 	good, alone := c.prefix+"due.default", c.prefix+"due.alone"

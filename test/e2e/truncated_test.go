@@ -28,6 +28,7 @@ func TestTruncatedLog(t *testing.T) {
 		t.Skip("needs a JVM")
 	}
 	const partitions, lost = 3, 0
+	t.Parallel() // it waits, most of the time, and its brokers are its own
 	k := services.Kafka(t, services.Nodes(3), services.Property("unclean.leader.election.enable", "true"),
 		services.Property("min.insync.replicas", "1"))
 	c := newClusterOn(t, k.Bootstrap, partitions)
