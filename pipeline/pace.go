@@ -68,19 +68,19 @@ type fireBatch struct {
 
 const (
 	turnBudget   = 10 * time.Millisecond // work of firing in one turn
-	urgentBudget = 4 * time.Millisecond
+	urgentBudget = turnBudget / 16
 	urgentFor    = time.Second // so long after the last timer of priority high
 	leastBatch   = 256         // of a turn while the cost is not known, or high
-	leastToSay   = 64          // timers whose cost says something
+	leastUrgent  = leastBatch / 8
+	leastToSay   = 64 // timers whose cost says something
 )
 
 // size is how many timers the next turn may fire.
 func (b *fireBatch) size(most int) int {
-	budget := turnBudget
+	budget, n := turnBudget, leastBatch
 	if time.Since(b.urgent) < urgentFor {
-		budget = urgentBudget
+		budget, n = urgentBudget, leastUrgent
 	}
-	n := leastBatch
 	if cost := b.cost(); cost > 0 {
 		n = max(n, int(budget/cost))
 	}
