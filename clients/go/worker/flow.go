@@ -37,12 +37,16 @@ func (w *worker) pollMax() int {
 // and a busy worker makes room for a share within some ten milliseconds.
 const pauseAfter = 50 * time.Millisecond
 
+// pauseAfterHigh is pauseAfter where there is a lane for priority high, whose events wait as
+// long.
+const pauseAfterHigh = 5 * time.Millisecond
+
 // makeRoom waits until what is full has room, for pauseAfter; then it pauses it.
 func (w *worker) makeRoom(ctx context.Context) {
 	if !w.markFull() {
 		return
 	}
-	t := time.NewTimer(pauseAfter)
+	t := time.NewTimer(w.pauseAfter())
 	defer t.Stop()
 	for {
 		select {
@@ -57,6 +61,17 @@ func (w *worker) makeRoom(ctx context.Context) {
 			}
 		}
 	}
+}
+
+func (w *worker) pauseAfter() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.parts {
+		if p.lane == laneHigh {
+			return pauseAfterHigh
+		}
+	}
+	return pauseAfter
 }
 
 // markFull says whether a partition that is fetched is full. One that was full

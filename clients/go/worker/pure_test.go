@@ -389,3 +389,20 @@ func TestReceiptBounds(t *testing.T) {
 		t.Errorf("%s: 0 would mean the profile", got)
 	}
 }
+
+// A full partition stops polling for as long as an event of priority high may wait, if there
+// is a lane for them.
+func TestPauseAfter(t *testing.T) {
+	w := &worker{parts: map[topicPartition]*partition{}}
+	add := func(topic string, lane int) {
+		w.parts[topicPartition{topic, 0}] = newPartition(topic, 0, lane)
+	}
+	add("due", laneNormal)
+	if got := w.pauseAfter(); got != pauseAfter {
+		t.Errorf("with one lane it is %v, want %v", got, pauseAfter)
+	}
+	add("due.high", laneHigh)
+	if got := w.pauseAfter(); got != pauseAfterHigh {
+		t.Errorf("with a lane for priority high it is %v, want %v", got, pauseAfterHigh)
+	}
+}

@@ -146,9 +146,10 @@ func (w *worker) consumerOpts() []kgo.Opt {
 // that died in the middle of a rebalance. The client's default is 60 s.
 const rebalanceMargin = 5 * time.Second
 
-// partitionFetch is how much of a partition one fetch brings: some thousand
-// records, so that what is thrown away when it is paused is little.
-const partitionFetch = 256 << 10
+// partitionFetch is how much of a partition one fetch brings: some hundred records, so that
+// little is thrown away when it is paused, and an event of priority high does not wait long
+// behind them. The client fetches anew only when all of a fetch has been polled.
+const partitionFetch = 64 << 10
 
 const highSuffix = ".high"
 
