@@ -119,9 +119,10 @@ func (d *decision) expireStep(l *Live) {
 func (d *decision) fail(l *Live, failure Fact, code, detail string) {
 	switch {
 	case d.hasNext(l):
-		d.addFactOf(l, failure)
+		failed := *l
 		d.waitForStep(l, d.now)
-		d.deriveStatus()
+		d.deriveStatus() // before the fact, which shows the status: in flight even if this step never went out
+		d.addFactOf(&failed, failure)
 	case l.Accepted:
 		if d.endsNow() && !d.s.Recurring() {
 			d.end(Fired)
