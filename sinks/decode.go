@@ -122,6 +122,7 @@ func checkTimes(e *topics.Event) error {
 		{"last", e.Last},
 		{"previous_scheduled_at", e.PreviousScheduled},
 		{"first_fired_at", e.FirstFired},
+		{"next_at", e.NextAt},
 	} {
 		if f.text == "" {
 			continue

@@ -44,6 +44,8 @@ type Event struct {
 	PreviousScheduled string            `json:"previous_scheduled_at,omitempty"`
 	PreviousTZData    string            `json:"previous_tzdata,omitempty"`
 	FirstFired        string            `json:"first_fired_at,omitempty"` // RFC 3339, ms, UTC: of the occurrence
+	Rule              json.RawMessage   `json:"rule,omitempty"`           // a register's time fields and policies
+	NextAt            string            `json:"next_at,omitempty"`        // RFC 3339, ms, UTC: planned next
 	// fields cut or left out, since the event did not fit its topic
 	Truncated []string `json:"truncated,omitempty"`
 }

@@ -51,6 +51,10 @@ func AppendEvent(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv) []byt
 	b = appendTime(b, "previous_scheduled_at", f.PreviousScheduled)
 	b = appendField(b, "previous_tzdata", f.PreviousTZData)
 	b = appendTime(b, "first_fired_at", f.FirstFired)
+	if f.Rule != nil {
+		b = appendRule(append(b, `,"rule":`...), f.Rule)
+	}
+	b = appendTime(b, "next_at", f.Next)
 	b = appendTruncated(b, env.Truncated)
 	return append(b, '}')
 }
@@ -108,6 +112,31 @@ func appendPayload(b, payload []byte) []byte {
 	}
 	b = append(b, `,"payload_base64":"`...)
 	return append(base64.StdEncoding.AppendEncode(b, payload), '"')
+}
+
+// ruleFields are the fields of a register that say when and by which policies it fires.
+var ruleFields = [...]field{
+	fDelay, fFireAt, fTimezone, fRecurrence, fStart, fUntil, fCount, fInclude, fExclude, fDST, fCalendars,
+	fPriority, fJitter, fExpiresAfter, fMisfire, fFollowUser, fEscalation,
+}
+
+// appendRule appends an object with the rule's fields that are not defaults, spelled as in a
+// command.
+func appendRule(b []byte, s *trigger.Spec) []byte {
+	b = append(b, '{')
+	begin := len(b)
+	for _, f := range ruleFields {
+		before := len(b)
+		if before > begin {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), fieldTable[f].name...), `":`...)
+		value := len(b)
+		if b = fieldTable[f].spell(b, s); len(b) == value {
+			b = b[:before] // a default
+		}
+	}
+	return append(b, '}')
 }
 
 func appendNumber(b []byte, name string, v int64) []byte {

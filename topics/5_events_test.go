@@ -33,7 +33,10 @@ func event(key trigger.Key, f *trigger.Fact, env EventEnv) Event {
 		Source:        env.Source,
 		CorrelationID: f.Corr, Count: f.Count, First: at(f.First), Last: at(f.Last),
 		PreviousScheduled: at(f.PreviousScheduled), PreviousTZData: f.PreviousTZData, FirstFired: at(f.FirstFired),
-		Truncated: env.Truncated,
+		NextAt: at(f.Next), Truncated: env.Truncated,
+	}
+	if f.Rule != nil {
+		e.Rule = appendRule(nil, f.Rule) // TestRuleIsACommand reads it back
 	}
 	if f.HasStep {
 		e.Step, e.Attempt = &f.Step, f.Attempt
@@ -171,4 +174,37 @@ func FuzzDecodeEvent(f *testing.F) {
 			t.Fatalf("%v\ncame back as %+v\nwas %+v", err, back, e)
 		}
 	})
+}
+
+// The rule of an event, sent as a register, gives the rule that the trigger has.
+func TestRuleIsACommand(t *testing.T) {
+	for _, fields := range []string{
+		`"delay":"7m"`, `"fire_at":"2026-11-20T09:00:00Z"`,
+		`"fire_at":"2026-11-20T09:00:00","timezone":"Europe/Zurich","dst":{"gap":"skip","overlap":"second"}`,
+		`"recurrence":"RRULE:FREQ=WEEKLY;BYDAY=MO","timezone":"America/New_York","start":"2026-11-20T09:00:00",` +
+			`"until":"2027-11-20T09:00:00","count":9,"include":["2026-12-24"],"exclude":["2026-12-25"],` +
+			`"calendars":{"names":["us-holidays"],"on":"skip"},"follow_user":true,"user_id":"u"`,
+		`"recurrence":"every:1h","priority":"low","jitter":"5s","expires_after":"1h","misfire":"fire_all"`,
+		`"delay":"7m","escalation":[{"channel":"push"},{"channel":"sms","after":"5m"}]`,
+	} {
+		spec := func(fields string) *trigger.Spec {
+			t.Helper()
+			c, err := DecodeCommand(command(`{"op":"register","payload":{"a":1},`+fields+`}`), Limits{}, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", fields, err)
+			}
+			return c.Spec
+		}
+		was := spec(fields)
+		rule := string(appendRule(nil, was))
+		again := spec(`"user_id":"u",` + strings.TrimSuffix(strings.TrimPrefix(rule, "{"), "}"))
+		if second := string(appendRule(nil, again)); second != rule {
+			t.Errorf("%s\nis the rule %s\nwhich is the rule %s", fields, rule, second)
+		}
+		for _, field := range []string{"payload", "user_id"} {
+			if strings.Contains(rule, `"`+field+`":`) {
+				t.Errorf("%s: the rule %s has %s", fields, rule, field)
+			}
+		}
+	}
 }

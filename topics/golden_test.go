@@ -130,6 +130,12 @@ func goldenFact() (*trigger.Fact, EventEnv) {
 		}
 }
 
+// goldenRule has every field that a rule may have.
+func goldenRule() *trigger.Spec {
+	s := goldenStateV2().Spec
+	return &s
+}
+
 func goldenEvents() []golden {
 	full, env := goldenFact()
 	return []golden{
@@ -140,6 +146,17 @@ func goldenEvents() []golden {
 			Type: trigger.DeliveryAccepted, Seq: 3, HasStep: true, Attempt: 1, State: trigger.Fired,
 			Occurrence: "2026-11-20T09:00:00", FirstFired: 1_795_183_200_001,
 		}, EventEnv{At: 1_795_183_200_900, EventUS: 3})},
+		{"event-rule", AppendEvent(nil, "acme/pills", &trigger.Fact{
+			Type: trigger.Registered, Revision: 1, Seq: 1, State: trigger.Pending, Rule: goldenRule(),
+			Scheduled: 1_795_183_200_000, Next: 1_795_183_203_000,
+		}, EventEnv{At: 1_790_000_000_000, EventUS: 4})},
+		{"event-rule-bare", AppendEvent(nil, "k", &trigger.Fact{
+			Type: trigger.Rescheduled, Seq: 2, State: trigger.Pending, Next: 1_795_183_200_000,
+			Rule: &trigger.Spec{
+				When:     trigger.When{Kind: trigger.WhenInstant, FireAt: 1_795_183_200_000},
+				Priority: trigger.Normal,
+			},
+		}, EventEnv{At: 1_790_000_000_000, EventUS: 5})},
 		{"event-base64", AppendEvent(nil, "k", &trigger.Fact{
 			Type: trigger.Registered, Seq: 1,
 			Spec: &trigger.Spec{Payload: []byte{0, 255}},

@@ -248,6 +248,8 @@ func TestGoldensKeepTheSchemas(t *testing.T) {
 		{"event.schema.json", "event-full"},
 		{"event.schema.json", "event-bare"},
 		{"event.schema.json", "event-base64"},
+		{"event.schema.json", "event-rule"},
+		{"event.schema.json", "event-rule-bare"},
 		{"receipt.schema.json", "receipt"},
 		{"calendar.schema.json", "calendar"},
 		{"command.schema.json", "redrive"},

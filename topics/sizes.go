@@ -65,8 +65,8 @@ func clipBytes(b []byte, n int) []byte {
 
 // AppendEventWithin is AppendEvent for a topic that takes records of at most most bytes
 // (RecordBytes), at least MinRecordBytes. If the event does not fit, it leaves out the
-// payload, then cuts the detail, then leaves out the tags. The event's field truncated names
-// them.
+// payload, then cuts the detail, then leaves out the tags, then the rule. The event's field
+// truncated names them.
 func AppendEventWithin(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv, most int) []byte {
 	start, room := len(b), most-recordOverhead-len(key)
 	if b = AppendEvent(b, key, f, env); len(b)-start <= room {
@@ -81,6 +81,7 @@ func AppendEventWithin(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv,
 		{"payload", env.WithPayload && f.Spec != nil && len(f.Spec.Payload) > 0, func() { env.WithPayload = false }},
 		{"detail", len(f.Detail) > cutDetail, func() { less.Detail = clip(f.Detail, cutDetail) }},
 		{"tags", len(f.Tags) > 0, func() { less.Tags = nil }},
+		{"rule", f.Rule != nil, func() { less.Rule = nil }},
 	} {
 		if !cut.has {
 			continue

@@ -141,7 +141,7 @@ func (d *decision) replan(spec Spec, series Series, reason string) {
 	s.Revision++
 	s.UpdatedAt = d.now
 	f := d.addPlanFact(Rescheduled)
-	f.PreviousScheduled, f.PreviousTZData, f.Reason = before.At, before.TZData, reason
+	f.Rule, f.PreviousScheduled, f.PreviousTZData, f.Reason = &s.Spec, before.At, before.TZData, reason
 }
 
 func (d *decision) pause(c *Command) *Error {

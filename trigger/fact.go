@@ -1,6 +1,9 @@
 package trigger
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // FactType is the type of an event (docs/formats/events.md).
 type FactType string
@@ -64,6 +67,7 @@ type Fact struct {
 	Corr       string
 	Tags       []Tag
 	Spec       *Spec // registered, replaced: for the payload
+	Rule       *Spec // registered, replaced, rescheduled: when and by which policies it fires from now on
 	Count      int
 	First      Instant
 	Last       Instant
@@ -71,6 +75,18 @@ type Fact struct {
 	FirstFired        Instant // when the occurrence it is about first went out
 	PreviousScheduled Instant
 	PreviousTZData    string
+
+	Next Instant // if Type.SaysNext: State.NextPlanned after the decision
+}
+
+// SaysNext reports whether facts of this type say what is planned next. Only decisions that
+// have such a fact change it.
+func (t FactType) SaysNext() bool {
+	switch t {
+	case DeliveryFailed, DeadLettered: // of an occurrence that was never emitted
+		return true
+	}
+	return strings.HasPrefix(string(t), "trigger.") || strings.HasPrefix(string(t), "occurrence.")
 }
 
 // Fire is a due event to emit, as far as the state machine decides it. Package topics makes

@@ -96,7 +96,8 @@ func (d *decision) beginLife(c *Command) *Error {
 	}
 	d.s = next
 	d.applySpec(c, series)
-	d.addPlanFact(Registered).Spec = &d.s.Spec
+	f := d.addPlanFact(Registered)
+	f.Spec, f.Rule = &d.s.Spec, &d.s.Spec
 	return nil
 }
 
@@ -126,7 +127,7 @@ func (d *decision) replace(c *Command) *Error {
 	s.Spec, s.Hash, s.ForgetAt, s.Trimmed = *c.Spec, c.Hash, 0, false
 	d.applySpec(c, series)
 	f := d.addPlanFact(Replaced)
-	f.Spec, f.PreviousScheduled, f.PreviousTZData = &s.Spec, before.At, before.TZData
+	f.Spec, f.Rule, f.PreviousScheduled, f.PreviousTZData = &s.Spec, &s.Spec, before.At, before.TZData
 	d.addDroppedFacts(dropped, "replaced")
 	return nil
 }

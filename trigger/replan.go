@@ -29,7 +29,7 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	d.s.Series = series
 	d.s.UpdatedAt = now
 	f := d.addPlanFact(Rescheduled)
-	f.PreviousScheduled, f.PreviousTZData, f.Reason = before.At, before.TZData, reason
+	f.Rule, f.PreviousScheduled, f.PreviousTZData, f.Reason = &d.s.Spec, before.At, before.TZData, reason
 	return d.finish()
 }
 

@@ -107,6 +107,11 @@ func (m *Machine) begin(s *State, now Instant) *decision {
 
 func (d *decision) finish() Outcome {
 	d.out.State = d.s
+	for i := range d.out.Facts {
+		if f := &d.out.Facts[i]; f.Type.SaysNext() {
+			f.Next = d.s.NextPlanned()
+		}
+	}
 	return d.out
 }
 
@@ -345,6 +350,25 @@ func (s *State) Next() Instant {
 		}
 		if l.NextStep != 0 && (next == 0 || l.NextStep < next) {
 			next = l.NextStep
+		}
+	}
+	return next
+}
+
+// NextPlanned is when the next occurrence is due by the plan: its nominal instant plus jitter,
+// of the series or a snooze. It is 0 if there is none, or while the trigger is paused. Unlike
+// Next it moves neither with failed attempts to emit nor with what follows an emission
+// (retries, further steps), and a run_now is not planned.
+func (s *State) NextPlanned() (next Instant) {
+	if s.Status.Finished() || s.Status == Paused {
+		return 0
+	}
+	if s.Series.At != 0 {
+		next = s.Series.At + Instant(s.Series.Jitter)
+	}
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Kind == LiveSnoozed && (next == 0 || l.Nominal < next) {
+			next = l.Nominal
 		}
 	}
 	return next
