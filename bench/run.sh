@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [embedded] [kafka] [nats] : the scenarios of bench/README.md; results/<date>-<broker>-<scenario>.json
+# BASE=PROGRAM PAIRS=7 run.sh pairs [kafka] : this commit and another one by turns; results/<date>-pairs-<broker>.txt
+# Nothing else may run beside it: it refuses to measure while other work uses more than a tenth of the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- embedded kafka nats
@@ -7,8 +9,27 @@ bin=$(mktemp -d)/waterclock
 CGO_ENABLED=0 go build -buildvcs=true -o "$bin" ./cmd/waterclock # as make build does: Pebble's memory lies elsewhere with cgo
 day=$(date -u +%Y-%m-%d)
 
+busy() { # seconds: how many hundredths of the machine are in use
+  local a b
+  a=$(grep '^cpu ' /proc/stat); sleep "$1"; b=$(grep '^cpu ' /proc/stat)
+  printf '%s\n%s\n' "$a" "$b" | awk '{ n = 0; for (i = 2; i <= 9; i++) n += $i; idle = $5 + $6
+    if (NR == 1) { n0 = n; i0 = idle } else { printf "%d\n", 100 - 100 * (idle - i0) / (n - n0) } }'
+}
+quiet() { # waits up to a minute for the machine to be quiet, else ends the run
+  local used try
+  for try in 1 2 3 4 5 6; do
+    used=$(busy 3)
+    [ "$used" -gt 10 ] || return 0
+    echo "other work uses $used % of this machine; waiting" >&2
+    sleep 7
+  done
+  echo "other work uses more than a tenth of this machine: nothing is measured. What uses the most:" >&2
+  ps -eo pcpu,pid,args --sort=-pcpu | head -6 | cut -c1-120 >&2
+  exit 1
+}
 scenario() { # broker name arguments...
   local broker=$1 name=$2 out; shift 2
+  quiet
   out=bench/results/$day-$broker-$name.json
   echo "$broker $name: $*" >&2
   case $broker in
@@ -38,6 +59,28 @@ partitions() { # of Kafka: how lateness grows with transactions per second
     scenario kafka "herd-200k-p$n" "$@" --set topics.partitions=$n --triggers 200000 --window 0s
   done
 }
+start_kafka() { # sets brokers and broker_pid
+  SVC_HOME=$(mktemp -d); export SVC_HOME
+  trap 'test/services/kafka.sh clean >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
+  brokers=$(test/services/kafka.sh start | sed -n 's/^WATERCLOCK_TEST_KAFKA=//p')
+  broker_pid=$(cat "$SVC_HOME"/kafka/node-1/pid)
+}
+pairs() { # broker arguments... : medians of both programs, and of the ratios of their pairs
+  local broker=$1 out i which program; shift
+  [ -x "${BASE:-}" ] || { echo "set BASE to the program to compare with: go build -o FILE ./cmd/waterclock" >&2; exit 2; }
+  out=bench/results/$day-pairs-$broker.txt
+  local runs; runs=$(mktemp -d)
+  quiet; "$bin" bench "$@" --triggers 200000 --window 0s >/dev/null # a cold broker is slower
+  for i in $(seq "${PAIRS:-7}"); do
+    for which in $([ $((i % 2)) = 0 ] && echo base this || echo this base); do
+      program=$bin; [ $which = this ] || program=$BASE
+      quiet; "$program" bench --json "$@" --triggers 200000 --window 0s >"$runs/backlog.$which.$i.json"
+      quiet; "$program" bench --json "$@" --triggers 300000 --rate 20000 >"$runs/sustained.$which.$i.json"
+      echo "pair $i of ${PAIRS:-7}: $which is done" >&2
+    done
+  done
+  bench/pairs.py "$runs" | tee "$out" >&2
+}
 rival() { # the same flags, another program
   bin=$(mktemp -d)/nats
   (cd bench/nats && go build -o "$bin" .)
@@ -51,12 +94,13 @@ for broker; do
       all embedded
       scenario embedded sustained-50k --triggers 500000 --rate 50000 ;;
     kafka)
-      SVC_HOME=$(mktemp -d); export SVC_HOME
-      trap 'test/services/kafka.sh clean >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
-      brokers=$(test/services/kafka.sh start | sed -n 's/^WATERCLOCK_TEST_KAFKA=//p')
+      start_kafka
       all kafka --brokers "$brokers"
       partitions --brokers "$brokers" ;;
     nats) rival ;;
-    *) echo "which broker: embedded, kafka, nats" >&2; exit 2 ;;
+    pairs) # what follows is the broker
+      [ "${2:-embedded}" = embedded ] || { start_kafka; pairs kafka --brokers "$brokers" --broker-pid "$broker_pid"; break; }
+      pairs embedded; break ;;
+    *) echo "which broker: embedded, kafka, nats; or pairs" >&2; exit 2 ;;
   esac
 done

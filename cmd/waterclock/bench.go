@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,6 +55,7 @@ second later, so that registers and fires run side by side.`,
 	f.IntVar(&o.Rate, "rate", 0, "registers per second, each due one second later; 0 registers all first")
 	f.BoolVar(&asJSON, "json", false, "print JSON, as -o json")
 	f.StringVar(&o.Profile, "cpuprofile", "", "write a CPU profile to `file`")
+	f.IntSliceVar(&o.Brokers, "broker-pid", nil, "processes of the brokers on this machine, for their CPU time")
 	f.BoolVar(&o.Sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
 	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a), newBenchNotify(a),
 		newBenchReminders(a), newBenchCampaign(a))
@@ -92,12 +96,35 @@ func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
 		row("raw produce/s", "%.0f", r.RawPerS),
 		row("registers/s", "%.0f (%.2f of raw)", r.RegistersPerS, r.RegistersPerS/r.RawPerS),
 		row("fires/s", "%.0f (%.2f of raw)", r.FiresPerS, r.FiresPerS/r.RawPerS),
+		row("raw lives/s", "%.0f", r.RawLivesPerS),
+		row("lives/s", "%s", ofRaw(r)),
 		late("lateness p50/p99/max", r.Lateness),
-		row("last out after last due", "%.2f s", r.LastOutS), row("CPU", "%.1f s", r.CPUSeconds),
+		row("last out after last due", "%.2f s", r.LastOutS),
+		row("CPU", "%.1f s, %.1f µs a life; brokers %.1f µs", r.CPUSeconds, r.CPUPerLifeUS, r.BrokerCPUUS),
+		row("bytes a life", "%.0f produced by the engine; at rest %s", r.WireBytes, atRest(r.RestBytes)),
 		row("peak RSS", "%d MB", r.RSSBytes>>20), row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
 		row("store bytes/trigger", "%.0f", r.BytesPerTrigger),
 		row("lost/doubled/early", "%d / %d / %d", r.Lost, r.Duplicates, r.Early),
 	})
+}
+
+func ofRaw(r *loadtest.EngineResult) string {
+	if r.LivesPerS == 0 {
+		return "- (a backlog, --window 0s, says)"
+	}
+	return fmt.Sprintf("%.0f (%.2f of raw)", r.LivesPerS, r.OfRaw)
+}
+
+func atRest(byTopic map[string]float64) string {
+	sum, parts := 0.0, []string{}
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		sum += byTopic[topic]
+		parts = append(parts, fmt.Sprintf("%s %.0f", topic, byTopic[topic]))
+	}
+	if sum == 0 {
+		return "not known"
+	}
+	return fmt.Sprintf("%.0f (%s)", sum, strings.Join(parts, ", "))
 }
 
 // within refuses a number that means nothing, or that no machine holds, before

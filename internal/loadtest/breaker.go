@@ -229,7 +229,7 @@ func (b *breakerRun) phase(ctx context.Context, name string, n int, first time.T
 			sleepUntil(ctx, b.dueOf(i).Add(-time.Second))
 		}
 		return b.register("other/"+name+"-"+strconv.Itoa(i), b.urls[i%b.o.Endpoints], b.dueOf(i),
-			payloads[i%len(payloads)])
+			payloads.at(i))
 	}); err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (b *breakerRun) registerBehind(ctx context.Context) (time.Time, error) {
 	due := time.Now().Add(15*time.Second + time.Duration(b.o.Behind)*time.Second/10_000).Truncate(time.Second)
 	payloads := payloadsOf(b.o.Payload)
 	if err := produceAll(ctx, b.produce, b.o.Behind, func(i int) *kgo.Record {
-		return b.register(behindPrefix+strconv.Itoa(i), b.broken, due, payloads[i%len(payloads)])
+		return b.register(behindPrefix+strconv.Itoa(i), b.broken, due, payloads.at(i))
 	}); err != nil {
 		return due, err
 	}

@@ -24,6 +24,7 @@ type EngineOptions struct {
 	Window   time.Duration // over which they fall due; 0 is one instant
 	Rate     int           // registers a second, each due one second later; 0 registers all first
 	Sync     bool          // the embedded broker acknowledges only what is on stable storage
+	Brokers  []int         // processes of Kafka's brokers on this machine, for their CPU time
 	Profile  string        // a file for a CPU profile; "" writes none
 }
 
@@ -38,9 +39,15 @@ type EngineResult struct {
 	RawPerS         float64  `json:"raw_per_s"` // the same registers, produced to a topic nobody reads
 	RegistersPerS   float64  `json:"registers_per_s"`
 	FiresPerS       float64  `json:"fires_per_s"`
+	LivesPerS       float64  `json:"lives_per_s,omitempty"` // of a backlog: registered, then due at one instant
+	RawLivesPerS    float64  `json:"raw_lives_per_s"`       // the same records, produced by nobody who decides
+	OfRaw           float64  `json:"of_raw,omitempty"`      // LivesPerS / RawLivesPerS
 	Lateness        Lateness `json:"lateness_ms"`
 	LastOutS        float64  `json:"last_out_s"` // from the last due time to the last record read
 	CPUSeconds      float64  `json:"cpu_seconds"`
+	CPUPerLifeUS    float64  `json:"cpu_us_per_life"`                  // of this process
+	BrokerCPUUS     float64  `json:"broker_cpu_us_per_life,omitempty"` // of the brokers' processes
+	WireBytes       float64  `json:"wire_bytes_per_life"`              // that the engine produces, without the command
 	RSSBytes        int64    `json:"rss_bytes"`
 	BytesPerTrigger float64  `json:"bytes_per_trigger"` // of the store, with all of them pending
 	Turns           int64    `json:"turns"`
@@ -49,6 +56,9 @@ type EngineResult struct {
 	Lost            int      `json:"lost"`
 	Early           int      `json:"early"`
 	Machine         Machine  `json:"machine"`
+
+	// RestBytes is what the topics of a life hold for each, in one replica.
+	RestBytes map[string]float64 `json:"rest_bytes_per_life,omitempty"`
 }
 
 // engineRun is one run: a producer of registers and a reader of due records.
@@ -59,24 +69,30 @@ type engineRun struct {
 	run      string
 	produce  *kgo.Client
 	consume  *kgo.Client
-	payloads [][]byte
+	payloads payloads
 	result   *EngineResult
 	firstDue time.Time
 	lastDue  time.Time
+
+	registering time.Duration // how long it took until the engine had decided all
+	drained     time.Duration // how long a backlog that fell due at one instant took to come out; else 0
+	wire        *produced     // by every client that reaches the brokers as the engine does, produce among them
+	commandWire produced      // by produce
 }
 
 // MeasureEngine registers triggers, reads every due record back, and says how
 // fast and how late that was.
 func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
 	allowPayload(s.Config, o.Payload)
+	wire := &produced{}
 	err = s.besideEngine(ctx, o.Sync, func(e *node.Engine, broker string) error {
-		b := &engineRun{engine: e, cfg: s.Config, o: o, run: node.NewID(), result: &EngineResult{
+		b := &engineRun{engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, result: &EngineResult{
 			Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,
 			Partitions: s.Config.Topics.Partitions, Broker: broker, Machine: s.machine(),
 		}}
 		r, err = b.measure(ctx)
 		return err
-	})
+	}, kgo.WithHooks(wire))
 	return r, err
 }
 
@@ -96,7 +112,10 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err := b.raw(ctx); err != nil {
 		return nil, fmt.Errorf("raw produce: %w", err)
 	}
-	cpu := CPUTime()
+	used, err := b.usage()
+	if err != nil {
+		return nil, err
+	}
 	read := make(chan error, 1)
 	go func() { read <- b.read(ctx) }()
 	if err := b.register(ctx); err != nil {
@@ -105,15 +124,60 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err := <-read; err != nil {
 		return nil, err
 	}
-	b.result.CPUSeconds = (CPUTime() - cpu).Seconds()
+	if err := b.since(used); err != nil {
+		return nil, err
+	}
 	b.result.RSSBytes = peakRSS()
 	b.result.Turns, b.result.CommitMS = b.engine.Turns()
+	if b.result.RestBytes, err = b.atRest(ctx); err != nil {
+		return nil, fmt.Errorf("sizes of the topics: %w", err)
+	}
+	if err := b.rawLives(ctx); err != nil {
+		return nil, fmt.Errorf("raw lives: %w", err)
+	}
+	if b.drained > 0 {
+		b.result.LivesPerS = float64(b.o.Triggers) / (b.registering + b.drained).Seconds()
+		b.result.OfRaw = b.result.LivesPerS / b.result.RawLivesPerS
+	}
 	return b.result, nil
+}
+
+// usage is what has been used so far: CPU of this process and of the brokers', and bytes of
+// produce requests.
+type usage struct {
+	own, brokers time.Duration
+	wire         int64
+}
+
+func (b *engineRun) usage() (u usage, err error) {
+	u.own, u.wire = CPUTime(), b.wire.bytes.Load()-b.commandWire.bytes.Load()
+	for _, pid := range b.o.Brokers {
+		cpu, err := processCPU(pid)
+		if err != nil {
+			return u, fmt.Errorf("CPU time of broker process %d: %w", pid, err)
+		}
+		u.brokers += cpu
+	}
+	return u, nil
+}
+
+// since notes what a life has used since then.
+func (b *engineRun) since(then usage) error {
+	now, err := b.usage()
+	if err != nil {
+		return err
+	}
+	lives := float64(b.o.Triggers)
+	b.result.CPUSeconds = (now.own - then.own).Seconds()
+	b.result.CPUPerLifeUS = b.result.CPUSeconds * 1e6 / lives
+	b.result.BrokerCPUUS = float64((now.brokers - then.brokers).Microseconds()) / lives
+	b.result.WireBytes = float64(now.wire-then.wire) / lives
+	return nil
 }
 
 func (b *engineRun) connect() (err error) {
 	b.payloads = payloadsOf(b.o.Payload)
-	if b.produce, err = newProducer(b.engine, b.cfg); err != nil {
+	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.commandWire)); err != nil {
 		return err
 	}
 	b.consume, err = newConsumer(b.engine, b.cfg, "default")
@@ -146,7 +210,8 @@ func (b *engineRun) register(ctx context.Context) error {
 	if err := awaitDecided(ctx, b.engine, int64(b.o.Triggers)); err != nil {
 		return err
 	}
-	b.result.RegistersPerS = float64(b.o.Triggers) / time.Since(start).Seconds()
+	b.registering = time.Since(start)
+	b.result.RegistersPerS = float64(b.o.Triggers) / b.registering.Seconds()
 	b.result.BytesPerTrigger = b.storeBytes()
 	return nil
 }
@@ -210,7 +275,7 @@ func (b *engineRun) command(i int) *kgo.Record {
 	key := "bench-" + b.run + "-" + strconv.Itoa(i)
 	return &kgo.Record{
 		Partition: topics.Partition([]byte(key), int32(b.cfg.Topics.Partitions)), Key: []byte(key),
-		Value:   b.payloads[i%len(b.payloads)],
+		Value:   b.payloads.at(i),
 		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, b.due(i).UnixMilli(), 10)}},
 	}
 }
@@ -256,6 +321,9 @@ func (b *engineRun) read(ctx context.Context) error {
 	b.result.Lateness = lateOf(late)
 	b.result.FiresPerS = float64(len(late)) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
 	b.result.LastOutS = last.Sub(b.lastDue).Seconds()
+	if b.o.Window == 0 && b.o.Rate == 0 {
+		b.drained = last.Sub(b.firstDue)
+	}
 	return ctx.Err()
 }
 

@@ -63,7 +63,7 @@ type fairnessRun struct {
 	o       FairnessOptions
 	run     string
 	produce *kgo.Client
-	payload [][]byte
+	payload payloads
 	result  *FairnessResult
 	sent    int64 // commands, all told
 }
@@ -194,7 +194,7 @@ func (f *fairnessRun) send(ctx context.Context, key string, due time.Time, chann
 	f.sent++
 	f.produce.Produce(ctx, &kgo.Record{
 		Partition: topics.Partition([]byte(key), int32(f.cfg.Topics.Partitions)), Key: []byte(key),
-		Value: f.payload[i%len(f.payload)],
+		Value: f.payload.at(i),
 		Headers: []kgo.RecordHeader{
 			{Key: "wc-fire-at", Value: strconv.AppendInt(nil, due.UnixMilli(), 10)},
 			{Key: "wc-channel", Value: []byte(channel)},

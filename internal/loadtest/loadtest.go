@@ -5,6 +5,7 @@
 // # Files
 //
 //	engine.go     an engine in this process: registers/s, fires/s, lateness, lost, doubled and early records
+//	lives.go      what the life of a trigger costs, and Kafka's own speed with the same records
 //	fairness.go   how late others are beside one tenant's herd
 //	http.go       the HTTP API of a server in another process: what is measured, in which order
 //	http_load.go  the requests of each measurement
@@ -22,12 +23,19 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/broker"
@@ -45,13 +53,26 @@ type Setup struct {
 	Commit   string // of this program, for the result
 }
 
-func (s Setup) machine() Machine { return Machine{runtime.NumCPU(), runtime.Version(), s.Commit} }
+func (s Setup) machine() Machine {
+	return Machine{runtime.NumCPU(), runtime.Version(), s.Commit, loadAverage()}
+}
 
 // Machine is what a result was measured on, and of which commit.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Go     string `json:"go"`
 	Commit string `json:"commit,omitempty"`
+	Load   string `json:"load_average,omitempty"` // of the last minute, when the measurement began
+}
+
+// loadAverage is Linux's; "" elsewhere.
+func loadAverage() string {
+	all, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	minute, _, _ := strings.Cut(string(all), " ")
+	return minute
 }
 
 // Lateness is in milliseconds.
@@ -63,7 +84,9 @@ type Lateness struct {
 
 // besideEngine calls f beside an engine of our own. broker says what kind of
 // broker it runs on.
-func (s Setup) besideEngine(ctx context.Context, sync bool, f func(e *node.Engine, broker string) error) error {
+func (s Setup) besideEngine(
+	ctx context.Context, sync bool, f func(e *node.Engine, broker string) error, opts ...kgo.Opt,
+) error {
 	c := s.Config
 	dir, err := os.MkdirTemp("", "waterclock-bench-")
 	if err != nil {
@@ -75,7 +98,12 @@ func (s Setup) besideEngine(ctx context.Context, sync bool, f func(e *node.Engin
 	if !s.Embedded {
 		c.Topics.Prefix = "waterclock-bench-" + node.NewID() + "."
 		c.Group = c.Topics.Prefix + "engine"
-		return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "kafka") })
+		var reach []kgo.Opt
+		err := node.RunEngine(ctx, o, func(e *node.Engine) error {
+			reach = e.Kafka()
+			return f(e, "kafka")
+		}, opts...)
+		return errors.Join(err, removeTopics(reach, c.Topics.Prefix))
 	}
 	b, err := broker.Start(ctx, broker.Options{
 		Dir: filepath.Join(dir, "broker"), Listen: "127.0.0.1:0", Sync: sync, Logger: s.Logger,
@@ -85,5 +113,34 @@ func (s Setup) besideEngine(ctx context.Context, sync bool, f func(e *node.Engin
 	}
 	defer b.Close()
 	c.Brokers = []string{b.Addr()}
-	return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "embedded") }, kgo.Dialer(b.Dial))
+	opts = append(opts, kgo.Dialer(b.Dial))
+	return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "embedded") }, opts...)
+}
+
+// removeTopics deletes our own topics, also if the measurement was ended early.
+func removeTopics(reach []kgo.Opt, prefix string) error {
+	if reach == nil {
+		return nil // the engine did not come to make them, or it is not known how to reach the brokers
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cl, err := kgo.NewClient(reach...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	all, err := adm.ListTopics(ctx)
+	if err != nil {
+		return fmt.Errorf("remove the topics %s*: %w", prefix, err)
+	}
+	ours := slices.DeleteFunc(all.Names(), func(name string) bool { return !strings.HasPrefix(name, prefix) })
+	if len(ours) == 0 {
+		return nil
+	}
+	gone, err := adm.DeleteTopics(ctx, ours...)
+	if err = cmp.Or(err, gone.Error()); err != nil {
+		return fmt.Errorf("remove the topics %s*: %w", prefix, err)
+	}
+	return nil
 }

@@ -1,7 +1,10 @@
 package loadtest
 
 import (
+	"bytes"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A batch stays below what the API takes.
@@ -15,11 +18,30 @@ func TestBenchBatchLines(t *testing.T) {
 	}
 }
 
-// The pool of payloads does not grow with their size.
+// A compressor finds nothing in many payloads together.
 func TestBenchPayloads(t *testing.T) {
-	for size, want := range map[int]int{0: 1024, 200: 1024, 64 << 10: 1024, 512 << 10: 128} {
-		if got := payloadsOf(size); len(got) != want || len(got[0]) != size {
-			t.Errorf("%d B: %d payloads of %d B, want %d", size, len(got), len(got[0]), want)
+	enc, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer enc.Close()
+	for _, size := range []int{0, 1, 200, 4096, 512 << 10} {
+		p := payloadsOf(size)
+		var all []byte
+		for i := 0; len(all) < 4<<20 && i < 100_000; i++ {
+			if got := p.at(i); len(got) != size {
+				t.Fatalf("%d B: payload %d has %d B", size, i, len(got))
+			}
+			all = append(all, p.at(i)...)
+		}
+		if size < 200 {
+			continue // few bytes are equal by chance
+		}
+		if small := len(enc.EncodeAll(all, nil)); small < len(all) {
+			t.Errorf("%d B: %d bytes of payloads compress to %d", size, len(all), small)
+		}
+		if bytes.Equal(p.at(0), p.at(payloadPool-1)) {
+			t.Errorf("%d B: two payloads are equal", size)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (b *redriveRun) fail(ctx context.Context) error {
 		for i := range b.o.Letters {
 			key := []byte(b.key(i))
 			b.kafka.Produce(ctx, &kgo.Record{
-				Topic: b.Config.Topic("commands"), Key: key, Value: payloads[i%len(payloads)],
+				Topic: b.Config.Topic("commands"), Key: key, Value: payloads.at(i),
 				Partition: topics.Partition(key, int32(b.Config.Topics.Partitions)),
 				Headers: []kgo.RecordHeader{
 					{Key: "wc-delay", Value: []byte("0")}, {Key: "wc-channel", Value: []byte(letterChannel)},

@@ -24,25 +24,34 @@ func allowPayload(c *config.Config, size int) {
 	c.Limits.Payload = max(c.Limits.Payload, config.Size(size))
 }
 
-// payloadsOf are incompressible payloads, the same in every run: 1024, or
-// of large ones as many as 64 MiB hold.
-func payloadsOf(size int) [][]byte {
-	payloads := make([][]byte, max(1, min(1024, 64<<20/max(size, 1))))
-	rng := rand.NewChaCha8([32]byte{1})
-	for i := range payloads {
-		payloads[i] = make([]byte, size)
-		rng.Read(payloads[i])
-	}
-	return payloads
+// payloads are incompressible, and the same in every run. The first 16 million of them all
+// differ, and neighbours have no bytes in common: no compressor finds one in another.
+type payloads struct {
+	pool []byte // payloadPool random bytes, and the first of them once more
+	size int
+}
+
+const payloadPool = 1 << 24 // a power of two, so that an odd step comes to every byte
+
+func payloadsOf(size int) payloads {
+	p := payloads{pool: make([]byte, payloadPool+size), size: size}
+	rand.NewChaCha8([32]byte{1}).Read(p.pool[:payloadPool])
+	copy(p.pool[payloadPool:], p.pool)
+	return p
+}
+
+func (p payloads) at(i int) []byte {
+	from := i * (p.size | 1) % payloadPool
+	return p.pool[from : from+p.size : from+p.size]
 }
 
 // newProducer writes commands, to partitions of its caller's choice.
-func newProducer(e *node.Engine, c *config.Config) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{
+func newProducer(e *node.Engine, c *config.Config, opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	}, e.Kafka()...)...)
+	}, e.Kafka()...), opts...)...)
 }
 
 // newConsumer reads what a channel fires from now on.

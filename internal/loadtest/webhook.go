@@ -225,7 +225,7 @@ func (b *webhookRun) fill(ctx context.Context) error {
 	payloads := payloadsOf(b.o.Payload)
 	var failed atomic.Pointer[error]
 	for i := range b.o.Events {
-		cl.Produce(ctx, b.event(i, payloads[i%len(payloads)]), func(_ *kgo.Record, err error) {
+		cl.Produce(ctx, b.event(i, payloads.at(i)), func(_ *kgo.Record, err error) {
 			if err != nil {
 				failed.Store(&err)
 			}
@@ -407,7 +407,7 @@ func (b *webhookRun) register(ctx context.Context, e *node.Engine) error {
 		if i%16 == 0 {
 			sleepUntil(ctx, b.due(i).Add(-time.Second))
 		}
-		return b.command(strconv.Itoa(i), b.urls[i%len(b.urls)], b.due(i), payloads[i%len(payloads)])
+		return b.command(strconv.Itoa(i), b.urls[i%len(b.urls)], b.due(i), payloads.at(i))
 	})
 }
 

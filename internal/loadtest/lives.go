@@ -1,0 +1,247 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The life of a trigger is one command, and what the engine writes for it: two states, two
+// events and a due event. This file measures what a life costs, and how fast Kafka takes the
+// same records from producers that decide nothing.
+
+// lifeTopics are the topics of a life, by their contract names.
+var lifeTopics = []string{"commands", "state", "events", "due.default"}
+
+const (
+	sampleLives = 20_000  // whose records are read back and produced anew
+	rawLives    = 200_000 // at most, produced anew
+)
+
+// sampled are records of a life without the command, and the command.
+type sampled struct {
+	command *kgo.Record
+	rest    []*kgo.Record
+}
+
+// sample reads the records of the first lives back, by partition.
+func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
+	var names []string
+	for _, t := range lifeTopics {
+		names = append(names, b.cfg.Topic(t))
+	}
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100 * time.Millisecond),
+	}, b.engine.Kafka()...)...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	lives := map[int]*sampled{}
+	for seen, idle := 0, 0; seen < 6*min(b.o.Triggers, sampleLives) && idle < 20; {
+		pctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		fs := cl.PollFetches(pctx)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if idle++; fs.NumRecords() > 0 {
+			idle = 0
+		}
+		fs.EachRecord(func(r *kgo.Record) {
+			i, ok := b.index(r.Key)
+			if !ok || i >= sampleLives {
+				return
+			}
+			if lives[i] == nil {
+				lives[i] = &sampled{}
+			}
+			if seen++; r.Topic == names[0] {
+				lives[i].command = r
+			} else {
+				lives[i].rest = append(lives[i].rest, r)
+			}
+		})
+	}
+	by := map[int32][]*sampled{}
+	for _, l := range lives {
+		if l.command != nil && len(l.rest) > 0 {
+			by[l.command.Partition] = append(by[l.command.Partition], l)
+		}
+	}
+	if len(by) == 0 {
+		return nil, errors.New("no record of the run could be read back")
+	}
+	return by, nil
+}
+
+// index is which trigger of the run a key names.
+func (b *engineRun) index(key []byte) (i int, ok bool) {
+	n, found := strings.CutPrefix(string(key), "bench-"+b.run+"-")
+	i, err := strconv.Atoi(n)
+	return i, found && err == nil
+}
+
+// rawLives produces the records of the run's lives anew, uncompressed, in transactions with as
+// many lives as a turn had, one producer for each partition.
+func (b *engineRun) rawLives(ctx context.Context) error {
+	by, err := b.sample(ctx)
+	if err != nil {
+		return err
+	}
+	n, perTurn := min(b.o.Triggers, rawLives), max(1, b.o.Triggers/int(max(b.result.Turns, 1)))
+	adm := kadm.NewClient(b.produce)
+	var raw []string
+	for _, t := range lifeTopics {
+		raw = append(raw, b.rawTopic(b.cfg.Topic(t)))
+	}
+	if _, err := adm.CreateTopics(ctx, int32(b.cfg.Topics.Partitions), -1, nil, raw...); err != nil {
+		return err
+	}
+	var writers sync.WaitGroup
+	failed := make([]error, len(by))
+	begin, k := time.Now(), 0
+	for p, lives := range by {
+		writers.Add(1)
+		go func(k int) {
+			defer writers.Done()
+			failed[k] = b.writeLives(ctx, p, lives, n/len(by), perTurn)
+		}(k)
+		k++
+	}
+	writers.Wait()
+	b.result.RawLivesPerS = float64(n/len(by)*len(by)) / time.Since(begin).Seconds()
+	_, err = adm.DeleteTopics(ctx, raw...)
+	return errors.Join(append(failed, err)...)
+}
+
+func (b *engineRun) rawTopic(of string) string { return of + ".bench-raw" }
+
+// writeLives produces n lives to one partition.
+func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sampled, n, perTurn int) error {
+	plain := append([]kgo.Opt{
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}, b.engine.Kafka()...)
+	commands, err := kgo.NewClient(append(plain, kgo.ProducerLinger(5*time.Millisecond))...)
+	if err != nil {
+		return err
+	}
+	defer commands.Close()
+	cl, err := kgo.NewClient(append(plain,
+		kgo.TransactionalID(fmt.Sprintf("bench-raw-lives-%s-%d", b.run, partition)))...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	var refused atomic.Pointer[error]
+	note := func(_ *kgo.Record, err error) {
+		if err != nil {
+			refused.CompareAndSwap(nil, &err)
+		}
+	}
+	for done := 0; done < n; {
+		if err := cl.BeginTransaction(); err != nil {
+			return err
+		}
+		for range min(perTurn, n-done) {
+			l := lives[done%len(lives)]
+			commands.Produce(ctx, b.again(l.command), note)
+			for _, r := range l.rest {
+				cl.Produce(ctx, b.again(r), note)
+			}
+			done++
+		}
+		if err := cl.Flush(ctx); err != nil {
+			return err
+		}
+		if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+			return err
+		}
+	}
+	if err := commands.Flush(ctx); err != nil {
+		return err
+	}
+	if err := refused.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// again is a copy of a record for its raw topic.
+func (b *engineRun) again(r *kgo.Record) *kgo.Record {
+	return &kgo.Record{
+		Topic: b.rawTopic(r.Topic), Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
+	}
+}
+
+// atRest is how many bytes of log each topic of a life has for each life, in one replica.
+func (b *engineRun) atRest(ctx context.Context) (map[string]float64, error) {
+	adm := kadm.NewClient(b.produce)
+	all, err := adm.DescribeAllLogDirs(ctx, nil) // of all topics: the set would need their partitions
+	if err != nil {
+		return nil, err
+	}
+	type topicPartition struct {
+		topic     string
+		partition int32
+	}
+	sizes := map[topicPartition]int64{} // of the largest replica
+	for _, broker := range all {
+		broker.EachPartition(func(p kadm.DescribedLogDirPartition) {
+			at := topicPartition{p.Topic, p.Partition}
+			sizes[at] = max(sizes[at], p.Size)
+		})
+	}
+	rest := map[string]float64{}
+	for _, t := range lifeTopics {
+		for at, size := range sizes {
+			if at.topic == b.cfg.Topic(t) {
+				rest[t] += float64(size) / float64(b.o.Triggers)
+			}
+		}
+	}
+	return rest, nil
+}
+
+// produced counts the bytes of produce requests.
+type produced struct{ bytes atomic.Int64 }
+
+func (p *produced) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, n int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.Produce) {
+		p.bytes.Add(int64(n))
+	}
+}
+
+// processCPU is what another process of this machine has used, as /proc says.
+func processCPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, stat)
+	}
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * (time.Second / 100), nil // USER_HZ is 100 on Linux
+}
