@@ -22,7 +22,7 @@ type fact struct {
 	Rule        jsontext.Value `json:"rule"`
 	NextAt      string         `json:"next_at"`
 	EffectiveAt string         `json:"effective_at"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // decoder makes rows. It is not safe for concurrent use.

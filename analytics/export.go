@@ -473,7 +473,7 @@ func (e *Exporter) open() error {
 		if err := e.disk.MakeDir(e.tmpDir); err != nil {
 			return err
 		}
-		lock, err := lockDir(e.tmpDir)
+		lock, err := lockDir(e.tmpDir, true)
 		if err == nil {
 			e.lock = lock
 			return nil
@@ -487,7 +487,7 @@ func (e *Exporter) open() error {
 const mostTries = 10
 
 // removeLeft removes unfinished files of exporters that died. A lock is held by one that
-// lives.
+// lives. A directory without one is empty: somebody is about to lock it, or to remove it.
 func (e *Exporter) removeLeft() {
 	entries, err := os.ReadDir(filepath.Join(e.opts.Dir, tmpDir))
 	if err != nil {
@@ -495,19 +495,31 @@ func (e *Exporter) removeLeft() {
 	}
 	for _, entry := range entries {
 		name := filepath.Join(e.opts.Dir, tmpDir, entry.Name())
-		if lock, err := lockDir(name); err == nil {
+		lock, err := lockDir(name, false)
+		switch {
+		case err == nil:
 			_ = e.removeTmp(name)
 			_ = lock.Close()
+		case gone(err):
+			_ = e.disk.Remove(name)
 		}
 	}
 }
 
+// removeTmp removes the lock last, and then the directory, which somebody else may have done.
 func (e *Exporter) removeTmp(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, f := range entries {
-		err = errors.Join(err, e.disk.Remove(filepath.Join(dir, f.Name())))
+		if f.Name() != lockFile {
+			err = errors.Join(err, e.disk.Remove(filepath.Join(dir, f.Name())))
+		}
 	}
-	return errors.Join(err, e.disk.Remove(dir))
+	for _, name := range []string{filepath.Join(dir, lockFile), dir} {
+		if e := e.disk.Remove(name); !gone(e) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
 }
 
 func (e *Exporter) close() error {

@@ -3,13 +3,16 @@
 package analytics
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 )
 
-// lockDir cannot lock here, so it never finds what a dead exporter has left: the file is
-// there as soon as the directory is in use.
-func lockDir(dir string) (io.Closer, error) {
-	return os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+// lockDir cannot lock here, so what dead exporters have left is never removed.
+func lockDir(dir string, create bool) (io.Closer, error) {
+	if !create {
+		return nil, errors.ErrUnsupported
+	}
+	return os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 }

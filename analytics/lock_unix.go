@@ -11,9 +11,14 @@ import (
 	"syscall"
 )
 
-// lockDir locks a directory for as long as this process lives, or fails if another one has.
-func lockDir(dir string) (io.Closer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644) //nolint:gosec // as the rest
+// lockDir locks a directory for as long as this process lives. It fails if another one has
+// it, or if there is no lock to take and none is to be made.
+func lockDir(dir string, create bool) (io.Closer, error) {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), flags, 0o644) //nolint:gosec // as the rest
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ const (
 	tailDir     = "tail"
 	manifestDir = "manifest"
 	tmpDir      = "tmp"
+	lockFile    = "lock" // in a directory of tmp
 )
 
 // rowsPerGroup bounds what the writer holds. DuckDB shares row groups among its threads.
