@@ -1,10 +1,14 @@
 package analytics
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
 )
 
 // Each committed record is in the files once, and no aborted one. An export in many steps
@@ -34,6 +38,44 @@ func TestExport(t *testing.T) {
 		t.Errorf("nothing was new, and the export says %+v", r)
 	}
 	sameFiles(t, before, files(t, whole))
+}
+
+// The same with a real broker: its markers, its aborted transactions, its last stable offset,
+// and records of a transaction that is still open.
+func TestExportFromKafka(t *testing.T) {
+	brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
+	name := "waterclock.export-test.events"
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, nil, name); err != nil {
+		t.Fatal(err)
+	}
+	w := worldOn(t, brokers, name, 2)
+	steps, whole := t.TempDir(), t.TempDir()
+	for range 2 {
+		w.fill(8)
+		w.export(steps)
+		w.check(steps)
+	}
+	if err := w.producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	open := &kgo.Record{Topic: name, Value: w.event(0, time.Second, "")}
+	if err := w.producer.ProduceSync(t.Context(), open).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w.export(whole)
+	w.check(whole)
+	sameFiles(t, only(files(t, steps), eventsDir), only(files(t, whole), eventsDir))
+	if err := w.producer.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	w.write(0, true, w.event(0, time.Second, ""))
+	w.export(whole)
+	w.check(whole)
 }
 
 // The check finds aborted records: an exporter that reads uncommitted ones fails it.

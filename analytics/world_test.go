@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -22,6 +21,7 @@ const topic = "waterclock.events"
 // was read.
 type world struct {
 	t          *testing.T
+	topic      string
 	brokers    []string
 	partitions int32
 	producer   *kgo.Client // transactional
@@ -36,12 +36,20 @@ func newWorld(t *testing.T, partitions int32) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	w := &world{t: t, brokers: c.ListenAddrs(), partitions: partitions, committed: map[int32]map[int64]string{}}
+	return worldOn(t, c.ListenAddrs(), topic, partitions)
+}
+
+// worldOn is a world on a topic that is there, and empty.
+func worldOn(t *testing.T, brokers []string, topic string, partitions int32) *world {
+	t.Helper()
+	w := &world{
+		t: t, topic: topic, brokers: brokers, partitions: partitions, committed: map[int32]map[int64]string{},
+	}
 	for p := range partitions {
 		w.us = append(w.us, time.Date(2026, 11, 24, 23, 59, 59, 0, time.UTC).UnixMicro())
 		w.committed[p] = map[int64]string{}
 	}
-	w.producer = w.client(kgo.TransactionalID("engine"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	w.producer = w.client(kgo.TransactionalID(topic+"-engine"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	return w
 }
 
@@ -75,7 +83,7 @@ func (w *world) write(p int32, commit bool, values ...[]byte) {
 	}
 	var all []*kgo.Record
 	for _, v := range values {
-		all = append(all, &kgo.Record{Topic: topic, Partition: p, Value: v})
+		all = append(all, &kgo.Record{Topic: w.topic, Partition: p, Value: v})
 	}
 	if err := w.producer.ProduceSync(w.t.Context(), all...).FirstErr(); err != nil {
 		w.t.Fatal(err)
@@ -108,7 +116,7 @@ func (w *world) fill(turns int) {
 
 // exporter has files of few offsets.
 func (w *world) exporter(dir string, change ...func(*Options)) *Exporter {
-	o := Options{Topic: topic, Dir: dir, Users: Users{Key: []byte("0123456789abcdef")}, Span: 32}
+	o := Options{Topic: w.topic, Dir: dir, Users: Users{Key: []byte("0123456789abcdef")}, Span: 32}
 	for _, f := range change {
 		f(&o)
 	}
@@ -125,18 +133,6 @@ func (w *world) export(dir string, change ...func(*Options)) Report {
 		w.t.Fatal(err)
 	}
 	return r
-}
-
-// ends are the last stable offsets.
-func (w *world) ends() map[int32]int64 {
-	w.t.Helper()
-	all, err := kadm.NewClient(w.client()).ListCommittedOffsets(w.t.Context(), topic)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	out := map[int32]int64{}
-	all.Each(func(o kadm.ListedOffset) { out[o.Partition] = o.Offset })
-	return out
 }
 
 // read is what stands in the files, as the views take it.
