@@ -83,9 +83,7 @@ func BenchmarkExport(b *testing.B) {
 		e := New(Options{Topic: topic, Dir: b.TempDir(), Users: Users{Key: []byte("0123456789abcdef")}})
 		l := &ledger{values: values}
 		e.source = func(context.Context) (*source, error) {
-			s := &source{id: "t", read: func(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
-				return l.read(ctx, p, first, end, visit, step)
-			}}
+			s := &source{id: "t", read: l.read}
 			for range partitions {
 				s.starts, s.ends = append(s.starts, 0), append(s.ends, int64(len(values)))
 			}

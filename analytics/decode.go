@@ -106,9 +106,14 @@ func times(f *fact, out *Row) error {
 		text string
 		into *int64
 	}{
-		{f.OccurredAt, &out.OccurredAt}, {f.ScheduledAt, &out.ScheduledAt}, {f.NextAt, &out.NextAt},
-		{f.EffectiveAt, &out.EffectiveAt}, {f.FirstFired, &out.FirstFired}, {f.PreviousScheduled, &out.Previous},
-		{f.First, &out.First}, {f.Last, &out.Last},
+		{f.OccurredAt, &out.OccurredAt},
+		{f.ScheduledAt, &out.ScheduledAt},
+		{f.NextAt, &out.NextAt},
+		{f.EffectiveAt, &out.EffectiveAt},
+		{f.FirstFired, &out.FirstFired},
+		{f.PreviousScheduled, &out.Previous},
+		{f.First, &out.First},
+		{f.Last, &out.Last},
 	} {
 		if c.text == "" {
 			continue

@@ -15,7 +15,8 @@ import (
 func rowOf(value string, u Users) (Row, *decoder) {
 	d := &decoder{hide: newHider(u)}
 	var out Row
-	d.row(&kgo.Record{Partition: 3, Offset: 7, Value: []byte(value), Timestamp: time.UnixMilli(1_790_000_000_500)}, &out)
+	at := time.UnixMilli(1_790_000_000_500)
+	d.row(&kgo.Record{Partition: 3, Offset: 7, Value: []byte(value), Timestamp: at}, &out)
 	return out, d
 }
 
@@ -94,10 +95,11 @@ func TestHidden(t *testing.T) {
 	same, _ := rowOf(value, key)
 	other, _ := rowOf(value, Users{Key: []byte("0123456789abcdeg")})
 	absent, _ := rowOf(value, Users{})
-	if len(hashed.UserID) != 16 || hashed.UserID != same.UserID || hashed.UserID == other.UserID || absent.UserID != "" {
+	if u := hashed.UserID; len(u) != 16 || u != same.UserID || u == other.UserID || absent.UserID != "" {
 		t.Errorf("users %q %q %q %q", hashed.UserID, same.UserID, other.UserID, absent.UserID)
 	}
-	if h := hashed.Tags["team"]; len(h) != 16 || h != same.Tags["team"] || h == other.Tags["team"] || absent.Tags != nil {
+	h := hashed.Tags["team"]
+	if len(h) != 16 || h != same.Tags["team"] || h == other.Tags["team"] || absent.Tags != nil {
 		t.Errorf("tags %v %v %v", hashed.Tags, other.Tags, absent.Tags)
 	}
 	if h := newHider(key); h.hashed("tag\x00a\x00", "v") == h.hashed("tag\x00b\x00", "v") ||
@@ -132,10 +134,10 @@ func TestEveryFieldHasAColumn(t *testing.T) {
 func TestFieldIDsAreFrozen(t *testing.T) {
 	const frozen = "log_partition 1, log_offset 2, appended_at 3, event_id 4, type 5, version 6, trigger 7, tenant 8, " +
 		"revision 9, seq 10, occurred_at 11, event_us 12, scheduled_at 13, next_at 14, effective_at 15, " +
-		"first_fired_at 16, previous_scheduled_at 17, first 18, last 19, occurrence 20, local_time 21, timezone 22, " +
-		"tzdata 23, previous_tzdata 24, channel 25, user_id 26, step 27, attempt 28, state 29, previous_state 30, " +
-		"lateness_ms 31, reason 32, detail 33, actor 34, source 35, due_topic 36, due_partition 37, " +
-		"correlation_id 38, count 39, truncated 40, rule 41, tags 42, extra 45"
+		"first_fired_at 16, previous_scheduled_at 17, first 18, last 19, occurrence 20, local_time 21, " +
+		"timezone 22, tzdata 23, previous_tzdata 24, channel 25, user_id 26, step 27, attempt 28, state 29, " +
+		"previous_state 30, lateness_ms 31, reason 32, detail 33, actor 34, source 35, due_topic 36, " +
+		"due_partition 37, correlation_id 38, count 39, truncated 40, rule 41, tags 42, extra 45"
 	var got []string
 	for _, c := range Columns() {
 		got = append(got, c.Name+" "+strconv.Itoa(c.ID))

@@ -24,7 +24,7 @@ var columnMeans = map[string]string{
 	"seq":                   "Counts the events of a trigger, from 1, without gaps",
 	"occurred_at":           "When it happened",
 	"event_us":              "The same in microseconds; grows strictly within a partition",
-	"scheduled_at":          "Nominal instant of the occurrence; of `delivery.retried` and `.postponed`: of the next attempt",
+	"scheduled_at":          "Nominal instant of the occurrence, or when a retry goes out",
 	"next_at":               "The next planned instant, in events that change the plan",
 	"effective_at":          "When it could first go out, if that is later than it was due",
 	"first_fired_at":        "When the occurrence first went out",
@@ -37,7 +37,7 @@ var columnMeans = map[string]string{
 	"tzdata":                "Release of the tz database that was used",
 	"previous_tzdata":       "Release that was used before",
 	"channel":               "Channel that the event is about",
-	"user_id":               "User of the trigger: a keyed hash, plain, or null (`export.user_hash_key`, `.plain_users`)",
+	"user_id":               "User of the trigger: a keyed hash, plain, or null",
 	"step":                  "Step of the escalation, from 0",
 	"attempt":               "Attempt of the delivery, from 1",
 	"state":                 "State of the trigger or occurrence after the event",
@@ -46,7 +46,7 @@ var columnMeans = map[string]string{
 	"reason":                "Why: a code of the engine or of the channel",
 	"detail":                "More of it, in words; a note of who did it",
 	"actor":                 "Who did it, where that is known",
-	"source":                "`topic/partition/offset` of the command or receipt that caused it; timers have none",
+	"source":                "`topic/partition/offset` of the command or receipt behind it",
 	"due_topic":             "Topic that the due event is on",
 	"due_partition":         "Its partition",
 	"correlation_id":        "What the caller gave to find it by",
@@ -54,7 +54,7 @@ var columnMeans = map[string]string{
 	"truncated":             "Fields that were cut to fit the topic, with commas between them",
 	"rule":                  "JSON of the plan: time fields, and policies that are not defaults",
 	"tags":                  "Tags of the trigger. Names are plain; values as `user_id`",
-	"extra":                 "JSON of fields that this version has no column for, or why the record is no event",
+	"extra":                 "JSON of fields without a column, or why the record is no event",
 }
 
 // typeMeans says in a line what a type of event reports.
@@ -120,7 +120,8 @@ func Dictionary() (string, error) {
 		}
 		fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", c.ID, c.Name, c.Type, means)
 	}
-	b.WriteString("\nKeys and values of `tags` have the ids 43 and 44.\n\n## Types of events\n\n| type | |\n|---|---|\n")
+	b.WriteString("\nKeys and values of `tags` have the ids 43 and 44.\n\n" +
+		"## Types of events\n\n| type | |\n|---|---|\n")
 	types, err := EventTypes()
 	if err != nil {
 		return "", err

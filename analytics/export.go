@@ -246,11 +246,13 @@ func (e *Exporter) same(m *Manifest) error {
 		return refused(CodeForeign, "%s has events of topic %s with id %s, and this is %s with id %s. Name another "+
 			"directory: one is for one topic", e.opts.Dir, m.Topic, m.TopicID, b.Topic, b.TopicID)
 	case m.Partitions != b.Partitions:
-		return refused(CodeForeign, "%s has %d partitions, and the topic has %d now. Keys have moved between them, so "+
-			"their events are in no order any more. Export to a new directory", e.opts.Dir, m.Partitions, b.Partitions)
+		return refused(CodeForeign, "%s has %d partitions, and the topic has %d now. Keys have moved between them, "+
+			"so their events are in no order any more. Export to a new directory", e.opts.Dir, m.Partitions,
+			b.Partitions)
 	case m.Users != b.Users:
-		return refused(CodeForeign, "%s has user ids and tags %q, and the settings say %q. Set export.user_hash_key and "+
-			"export.plain_users as they were, or export to a new directory", e.opts.Dir, m.Users, b.Users)
+		return refused(CodeForeign, "%s has user ids and tags %q, and the settings say %q. Set "+
+			"export.user_hash_key and export.plain_users as they were, or export to a new directory", e.opts.Dir, m.Users,
+			b.Users)
 	case m.Span != b.Span:
 		return refused(CodeForeign, "the files of %s end at multiples of %d, and this waterclock's at %d. Export to a "+
 			"new directory", e.opts.Dir, m.Span, b.Span)
@@ -268,8 +270,8 @@ func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
 		p := int32(i) //nolint:gosec // a partition's number
 		next := c.next[p]
 		if end := log.ends[i]; end < next {
-			return nil, refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic has "+
-				"lost records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
+			return nil, refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic "+
+				"has lost records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
 		}
 		if start <= next {
 			continue
@@ -290,8 +292,8 @@ func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
 		for _, g := range m.Gaps {
 			accept += fmt.Sprintf(",%d:%d", g.Partition, g.From)
 		}
-		return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were exported. "+
-			"To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic, accept)
+		return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were "+
+			"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic, accept)
 	}
 	if len(m.Gaps) == 0 {
 		return nil, nil

@@ -108,7 +108,8 @@ func TestBounds(t *testing.T) {
 	for _, m := range manifests {
 		for _, f := range m.Files {
 			dates[f.Date] = true
-			if f.First/32 != f.Last/32 || day(f.MinUS) != day(f.MaxUS) || f.MinUS != 0 && dayName(day(f.MinUS)) != f.Date {
+			if f.First/32 != f.Last/32 || day(f.MinUS) != day(f.MaxUS) ||
+				f.MinUS != 0 && dayName(day(f.MinUS)) != f.Date {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -122,7 +122,8 @@ func TestReaders(t *testing.T) {
 		}
 	}
 	if rows == 0 || got.DuckDB != rows || got.Polars != rows || got.PyArrow != rows {
-		t.Errorf("%d rows in sealed files; DuckDB has %d, Polars %d, PyArrow %d", rows, got.DuckDB, got.Polars, got.PyArrow)
+		t.Errorf("%d rows in sealed files; DuckDB has %d, Polars %d, PyArrow %d", rows, got.DuckDB, got.Polars,
+			got.PyArrow)
 	}
 	if got.All != total || got.All != r.Events || got.Fires != fired {
 		t.Errorf("%d events, of which %d fired; the views have %d and %d", total, fired, got.All, got.Fires)

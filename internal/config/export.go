@@ -48,7 +48,8 @@ func (c *Config) ExportKey() ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", exportKey, err)
 	}
 	if len(text) < minExportKey {
-		return nil, fmt.Errorf("%s: is shorter than %d bytes: `openssl rand -hex 32` makes one", exportKey, minExportKey)
+		return nil, fmt.Errorf("%s: is shorter than %d bytes: `openssl rand -hex 32` makes one", exportKey,
+			minExportKey)
 	}
 	return []byte(text), nil
 }
