@@ -132,12 +132,13 @@ func TestEveryFieldHasAColumn(t *testing.T) {
 
 // Field ids are for ever. A new column is added here with the next number.
 func TestFieldIDsAreFrozen(t *testing.T) {
-	const frozen = "log_partition 1, log_offset 2, appended_at 3, event_id 4, type 5, version 6, trigger 7, tenant 8, " +
-		"revision 9, seq 10, occurred_at 11, event_us 12, scheduled_at 13, next_at 14, effective_at 15, " +
-		"first_fired_at 16, previous_scheduled_at 17, first 18, last 19, occurrence 20, local_time 21, " +
-		"timezone 22, tzdata 23, previous_tzdata 24, channel 25, user_id 26, step 27, attempt 28, state 29, " +
-		"previous_state 30, lateness_ms 31, reason 32, detail 33, actor 34, source 35, due_topic 36, " +
-		"due_partition 37, correlation_id 38, count 39, truncated 40, rule 41, tags 42, extra 45"
+	const frozen = "log_partition 1, log_offset 2, appended_at 3, event_id 4, type 5, version 6, trigger 7, " +
+		"tenant 8, revision 9, seq 10, occurred_at 11, event_us 12, scheduled_at 13, next_at 14, " +
+		"effective_at 15, first_fired_at 16, previous_scheduled_at 17, first 18, last 19, occurrence " +
+		"20, local_time 21, timezone 22, tzdata 23, previous_tzdata 24, channel 25, user_id 26, step " +
+		"27, attempt 28, state 29, previous_state 30, lateness_ms 31, reason 32, detail 33, actor 34, " +
+		"source 35, due_topic 36, due_partition 37, correlation_id 38, count 39, truncated 40, rule " +
+		"41, tags 42, extra 45"
 	var got []string
 	for _, c := range Columns() {
 		got = append(got, c.Name+" "+strconv.Itoa(c.ID))

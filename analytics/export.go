@@ -251,8 +251,8 @@ func (e *Exporter) same(m *Manifest) error {
 			b.Partitions)
 	case m.Users != b.Users:
 		return refused(CodeForeign, "%s has user ids and tags %q, and the settings say %q. Set "+
-			"export.user_hash_key and export.plain_users as they were, or export to a new directory", e.opts.Dir, m.Users,
-			b.Users)
+			"export.user_hash_key and export.plain_users as they were, or export to a new directory", e.opts.Dir,
+			m.Users, b.Users)
 	case m.Span != b.Span:
 		return refused(CodeForeign, "the files of %s end at multiples of %d, and this waterclock's at %d. Export to a "+
 			"new directory", e.opts.Dir, m.Span, b.Span)
@@ -293,7 +293,8 @@ func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
 			accept += fmt.Sprintf(",%d:%d", g.Partition, g.From)
 		}
 		return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were "+
-			"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic, accept)
+			"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic,
+			accept)
 	}
 	if len(m.Gaps) == 0 {
 		return nil, nil

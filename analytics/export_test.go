@@ -1,6 +1,8 @@
 package analytics
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +46,7 @@ func TestExport(t *testing.T) {
 // and records of a transaction that is still open.
 func TestExportFromKafka(t *testing.T) {
 	brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
-	name := "waterclock.export-test.events"
+	name := fmt.Sprintf("export-test-%08x.events", rand.Uint32())
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
 		t.Fatal(err)
