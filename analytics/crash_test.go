@@ -313,6 +313,29 @@ func TestExportersAtOnce(t *testing.T) {
 	sameFiles(t, only(files(t, whole), eventsDir), only(files(t, dir), eventsDir))
 }
 
+// An exporter asks where the log ends, and before it reads the manifests the log grows and
+// another exporter seals more than that. The log is not shorter than what was exported, and
+// the other's tail stays.
+func TestOvertaken(t *testing.T) {
+	whole, dir := newLedger(150), t.TempDir()
+	l := &ledger{values: whole.values[:40]}
+	if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slow := l.exporter(dir, nil)
+	slow.source = func(ctx context.Context) (*source, error) {
+		s, err := l.source(ctx)
+		if _, err := whole.exporter(dir, nil).Export(ctx); err != nil {
+			t.Error(err)
+		}
+		return s, err
+	}
+	if _, err := slow.Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole.check(t, dir)
+}
+
 // What only a person can decide is an Error with its code, and says what to do.
 func TestRefusals(t *testing.T) {
 	type change struct {

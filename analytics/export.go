@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -73,19 +74,20 @@ type Report struct {
 // Exporter writes one directory. It is not safe for concurrent use, but any number of them
 // may write the same directory, on one machine or on several.
 type Exporter struct {
-	opts   Options
-	disk   disk
-	decode *decoder
-	file   sealing
-	made   map[string]bool // directories
-	fresh  map[int32]tail  // what this exporter wrote last
-	chain  *chain          // as far as it was read
-	source func(context.Context) (*source, error)
-	base   Manifest
-	lock   io.Closer
-	tmpDir string
-	tmps   int
-	done   int64
+	opts    Options
+	disk    disk
+	decode  *decoder
+	file    sealing
+	made    map[string]bool // directories
+	fresh   map[int32]tail  // what this exporter wrote last
+	chain   *chain          // as far as it was read
+	checked bool            // its files are as it says
+	source  func(context.Context) (*source, error)
+	base    Manifest
+	lock    io.Closer
+	tmpDir  string
+	tmps    int
+	done    int64
 }
 
 // tail is what the tail of a partition covers, and its file.
@@ -164,11 +166,16 @@ const (
 
 // pass exports each partition up to its last stable offset. One file is open at a time.
 func (e *Exporter) pass(ctx context.Context, r *Report) error {
+	c, err := e.known()
+	if err != nil {
+		return err
+	}
+	exported := maps.Clone(c.next) // what was exported before the log is asked where it ends
 	log, err := e.source(ctx)
 	if err != nil {
 		return err
 	}
-	if err := e.enter(log); err != nil {
+	if err := e.enter(log, exported); err != nil {
 		return err
 	}
 	e.done = 0
@@ -185,12 +192,11 @@ func (e *Exporter) pass(ctx context.Context, r *Report) error {
 // enter reads the manifests, refuses a directory that is not this topic's, and decides about
 // gaps. The first manifest fixes where each partition begins, before any file is made:
 // bounds follow from it.
-func (e *Exporter) enter(log *source) error {
+func (e *Exporter) enter(log *source, exported map[int32]int64) error {
 	e.base = Manifest{
 		Topic: e.opts.Topic, TopicID: log.id, Partitions: len(log.ends), Span: e.opts.Span,
 		Users: e.opts.Users.mode(),
 	}
-	isNew := e.chain == nil
 	for {
 		c, err := e.known()
 		if err != nil {
@@ -209,11 +215,14 @@ func (e *Exporter) enter(log *source) error {
 		if err := e.same(c.last); err != nil {
 			return err
 		}
-		if isNew {
+		if err := e.longEnough(log, exported); err != nil {
+			return err
+		}
+		if !e.checked {
 			if err := c.checkFiles(e.opts.Dir); err != nil {
 				return err
 			}
-			isNew = false
+			e.checked = true
 		}
 		m, err := e.gaps(c, log)
 		if err != nil || m == nil {
@@ -233,7 +242,7 @@ func (e *Exporter) known() (c *chain, err error) {
 		err = e.chain.more(e.opts.Dir)
 	}
 	if err != nil {
-		e.chain = nil
+		e.chain, e.checked = nil, false
 	}
 	return e.chain, err
 }
@@ -260,6 +269,19 @@ func (e *Exporter) same(m *Manifest) error {
 	return nil
 }
 
+// longEnough refuses a log that ends before what was exported from it. What others export
+// meanwhile may well be newer than where it ended when we asked.
+func (e *Exporter) longEnough(log *source, exported map[int32]int64) error {
+	for i, end := range log.ends {
+		p := int32(i) //nolint:gosec // a partition's number
+		if next := exported[p]; end < next {
+			return refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic has lost "+
+				"records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
+		}
+	}
+	return nil
+}
+
 // gaps is the manifest that goes on behind gaps that are accepted; nil if there are none. All
 // gaps that are not are named together.
 func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
@@ -269,10 +291,6 @@ func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
 	for i, start := range log.starts {
 		p := int32(i) //nolint:gosec // a partition's number
 		next := c.next[p]
-		if end := log.ends[i]; end < next {
-			return nil, refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic "+
-				"has lost records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
-		}
 		if start <= next {
 			continue
 		}
@@ -335,7 +353,7 @@ const filesPerManifest = 8
 func (e *Exporter) partition(ctx context.Context, log *source, p int32, r *Report) error {
 	w := &walk{Exporter: e, p: p, next: e.chain.next[p], report: r}
 	from, end := w.next, log.ends[p]
-	if e.isFresh(p, from, end) {
+	if from > end || e.isFresh(p, from, end) { // another exporter has gone further, or nothing is new
 		return nil
 	}
 	e.file.begin(p, from)
