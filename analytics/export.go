@@ -275,8 +275,8 @@ func (e *Exporter) longEnough(log *source, exported map[int32]int64) error {
 	for i, end := range log.ends {
 		p := int32(i) //nolint:gosec // a partition's number
 		if next := exported[p]; end < next {
-			return refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic has lost "+
-				"records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
+			return refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic has "+
+				"lost records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
 		}
 	}
 	return nil
