@@ -5,12 +5,14 @@
 #   Debian  openjdk-17-jdk-headless maven postgresql kcat curl nodejs npm python3-venv openssl exim4-daemon-light
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, prometheus-client, pytest, mypy
 #           and hatchling, in $SVC_CACHE/venv
+#           duckdb, polars, pyarrow and pytz, in $SVC_CACHE/venv-data
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE; what clients/java is built with, in $SVC_CACHE/maven
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
 CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=9.2.0 MYPY=2.4.1 HATCHLING=1.33.0
 PROMETHEUS_CLIENT=0.26.0
+DUCKDB=2.0.1 POLARS=2.1.0 PYARROW=26.0.1 PYTZ=2026.6
 KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
 missing=()
 
@@ -20,6 +22,7 @@ main() {
   install_packages
   get_promtool
   get_python_packages
+  get_data_packages
   get_node_packages
   [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
   [ ${#missing[@]} -gt 0 ] || get_maven_packages
@@ -85,6 +88,16 @@ get_python_packages() {
     "prometheus-client==$PROMETHEUS_CLIENT")
   ! "$venv/bin/python" -c 'import confluent_kafka, cloudevents, schemathesis, httpx, pytest, mypy, hatchling, prometheus_client' \
     2>/dev/null || return 0
+  say "installing ${wanted[*]} into $venv"
+  rm -rf "$venv"
+  if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi
+  missing+=("python3 -m venv $venv && $venv/bin/pip install ${wanted[*]}")
+}
+
+# Programs that read what events export writes; DuckDB returns instants only with pytz.
+get_data_packages() {
+  local venv="$SVC_CACHE/venv-data" wanted=("duckdb==$DUCKDB" "polars==$POLARS" "pyarrow==$PYARROW" "pytz==$PYTZ")
+  ! "$venv/bin/python" -c 'import duckdb, polars, pyarrow, pytz' 2>/dev/null || return 0
   say "installing ${wanted[*]} into $venv"
   rm -rf "$venv"
   if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi

@@ -5,7 +5,7 @@ import "strings"
 // ACL is what one role needs on the brokers: operations on a resource, by Kafka's names.
 // Other roles do not need it, and some must not have it (docs/operations/kafka.md).
 type ACL struct {
-	Role       string // engine, api, history, webhook, push, sms, email, operator, producer, analyst, or channel:<name>
+	Role       string // one of those below; channel:<name> for a team
 	Principal  string // User:…
 	Operations []string
 	Resource   string // topic, group, transactional-id, cluster
@@ -23,6 +23,7 @@ const (
 	RolePush     = "push"
 	RoleSMS      = "sms"
 	RoleEmail    = "email"
+	RoleExport   = "export"
 	RoleOperator = "operator"
 	RoleProducer = "producer"
 	RoleAnalyst  = "analyst"
@@ -37,7 +38,7 @@ type ACLOptions struct {
 	Channels []ChannelACL
 	// Who has the principals of the roles other than channels. The defaults are User:<group>,
 	// User:<group>-api, User:<group>-history, User:<group>-webhook and so on for
-	// push, sms and email, User:operator, User:producer, User:analyst.
+	// push, sms, email and export, User:operator, User:producer, User:analyst.
 	Who map[string]string
 }
 
@@ -59,6 +60,7 @@ func ACLs(o ACLOptions) []ACL {
 	for _, channel := range []string{RolePush, RoleSMS, RoleEmail} {
 		e.worker(&o, channel)
 	}
+	e.export(&o)
 	e.operator(&o)
 	e.producer(&o)
 	for i := range o.Channels {
@@ -116,6 +118,16 @@ func (w *aclWriter) history(o *ACLOptions) {
 	w.add("reads due events, for what notifications said", "topic", n.Due(""), true, "Read")
 	w.elsewhere(o, "Read")
 	w.add("with its consumer group", "group", o.Group+"-history-content", false, "Read", "Describe")
+}
+
+// export reads without a consumer group: it keeps its offsets beside its files.
+func (w *aclWriter) export(o *ACLOptions) {
+	n := o.Names
+	w.as(RoleExport, principal(o.Who[RoleExport], o.Group+"-export"))
+	w.add("the export compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+		"DescribeConfigs")
+	w.elsewhere(o, "Describe", "DescribeConfigs")
+	w.add("reads events", "topic", n.Events(), false, "Read")
 }
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.

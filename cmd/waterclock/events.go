@@ -11,8 +11,8 @@ import (
 )
 
 func newEvents(a *app) *cobra.Command {
-	return parent("events", "Read the event log, record all topics, check them", newEventsTail(a), newEventsRecord(a),
-		newEventsVerify(a))
+	return parent("events", "Read the event log, export it, record all topics, check them", newEventsTail(a),
+		newEventsExport(a), newEventsViews(a), newEventsRecord(a), newEventsVerify(a))
 }
 
 type eventsFlags struct {

@@ -16,7 +16,7 @@ func newServe(a *app) *cobra.Command {
 		Use:   "serve",
 		Short: "Run roles of Waterclock against a Kafka cluster",
 		Long: `Run roles of Waterclock against a Kafka cluster: engine fires triggers,
-api answers HTTP, history writes to Cassandra. Start it on as many machines as
+api answers HTTP, history writes to Cassandra, export writes files. Start it on as many machines as
 you like: partitions are shared among those with the engine role.`,
 		Example: "  waterclock serve --roles engine,api,history --brokers kafka-1:9092 --config waterclock.yaml",
 		Args:    cobra.NoArgs,

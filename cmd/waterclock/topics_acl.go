@@ -62,7 +62,7 @@ func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) 
 
 var aclRoles = []string{
 	topics.RoleEngine, topics.RoleAPI, topics.RoleHistory, topics.RoleWebhook, topics.RolePush, topics.RoleSMS,
-	topics.RoleEmail, topics.RoleOperator, topics.RoleProducer, topics.RoleAnalyst,
+	topics.RoleEmail, topics.RoleExport, topics.RoleOperator, topics.RoleProducer, topics.RoleAnalyst,
 }
 
 // who is the principal of each role that was named.

@@ -27,6 +27,7 @@ func TestPlanACLs(t *testing.T) {
 			"User:waterclock-api --operation Write --topic waterclock.commands",
 			"User:waterclock-api --operation Read --operation Write --topic waterclock.control",
 			"User:waterclock-history --operation Read --topic waterclock.events",
+			"User:waterclock-export --operation Read --topic waterclock.events",
 			"User:waterclock-push --operation Read --topic waterclock.due.push\n",
 			"User:waterclock-sms --operation Read --operation Write --topic waterclock.receipts",
 			"User:waterclock-email --operation Read --operation Describe --group waterclock.email",
@@ -70,8 +71,8 @@ func TestPlanACLs(t *testing.T) {
 			"one user for the roles of one process",
 			[]string{
 				"--set", "kafka.sasl.mechanism=PLAIN", "--set", "kafka.sasl.user=all", "--set", "kafka.sasl.password=x",
-				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history,webhook,push,sms,email",
-				"--set", "providers.outbox.dir=out",
+				"--set", "kafka.tls.enabled=true", "--set", "roles=engine,api,history,webhook,push,sms,email,export",
+				"--set", "providers.outbox.dir=out", "--set", "export.dir=out",
 			},
 			[]string{
 				"User:all --operation Read --operation Write --operation Describe",
@@ -99,7 +100,7 @@ func TestPlanACLs(t *testing.T) {
 		})
 	}
 	plan("--principal", "boss=User:x").want(t, exitUsage,
-		"push, sms, email, operator, producer, analyst or channel:NAME")
+		"push, sms, email, export, operator, producer, analyst or channel:NAME")
 	plan("--principal", "producer").want(t, exitUsage, "role=User:name")
 	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
 }
@@ -141,7 +142,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
-		{"Read", "events", "engine api history analyst"},
+		{"Read", "events", "engine api history export analyst"},
 		{"Read", "due.sms", "engine history sms channel:sms"},
 		{"Read", "due.push.high", "engine history push"},
 		{"Create", "due.new", "engine"},

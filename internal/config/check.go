@@ -30,6 +30,7 @@ func (l *loader) check() {
 	l.checkTemplates()
 	l.checkPostgres()
 	l.checkLinks()
+	l.checkExport()
 	l.checkPushAndSMS()
 	l.checkFiles()
 }
@@ -40,6 +41,9 @@ func (c *Config) CheckServe() error {
 	l := &loader{c: c}
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
 		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
+	}
+	if c.HasRole("export") && c.Export.Dir == "" {
+		l.at("export.dir", "is unset, but roles has export: name a directory or leave the role away")
 	}
 	l.checkProviders()
 	for _, name := range workerChannels {

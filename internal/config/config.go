@@ -80,6 +80,7 @@ type Config struct {
 	Tracing   Tracing
 	Reload    Reload
 	Reconcile Reconcile
+	Export    Export
 
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel

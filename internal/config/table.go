@@ -24,6 +24,7 @@ var sections = []section{
 	links,
 	pushAndSMS,
 	historySection,
+	exportSection,
 	loggingSection,
 }
 

@@ -27,7 +27,7 @@ var basicSection = section{"Where things are", "", []Setting{
 	},
 	{
 		Key: "roles", Default: "engine,api", Dev: "engine,api,history,webhook",
-		OneOf: []string{"engine", "api", "history", "webhook", "push", "sms", "email"},
+		OneOf: []string{"engine", "api", "history", "webhook", "push", "sms", "email", "export"},
 		into:  func(c *Config, _ string) any { return &c.Roles },
 		Doc:   "Roles of this process.",
 	},

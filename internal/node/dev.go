@@ -126,6 +126,9 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 		life.start("webhook", n.runWebhook)
 	}
 	n.startNotify(life)
+	if err := n.startExport(life); err != nil {
+		return err
+	}
 	n.startInternal(life)
 	n.startMoves(life)
 	n.startClaims(life)

@@ -13,6 +13,7 @@
 //	preferences.go      what users want, sweeping claims, and moving triggers to a new zone
 //	webhook.go          the webhook role
 //	notify.go           the roles push, sms and email
+//	export.go           the export role
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
 //	reconcile.go        compares timers, states and rows of the history, once an hour

@@ -82,6 +82,9 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 		life.start("webhook", n.runWebhook)
 	}
 	n.startNotify(life)
+	if err := n.startExport(life); err != nil {
+		return err
+	}
 	n.startInternal(life)
 	n.startMoves(life)
 	n.startClaims(life)

@@ -1,0 +1,143 @@
+package analytics
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// fact is an event with what a newer engine may have put into it. Names here hide those of
+// topics.Event.
+type fact struct {
+	topics.Event
+	Rule        jsontext.Value `json:"rule"`
+	NextAt      string         `json:"next_at"`
+	EffectiveAt string         `json:"effective_at"`
+	Unknown     jsontext.Value `json:",embed"`
+}
+
+// decoder makes rows. It is not safe for concurrent use.
+type decoder struct {
+	hide      *hider
+	unknown   int64 // fields that went into extra
+	notEvents int64
+}
+
+// lastEventUS is the last that any clock may say: in 2286.
+const lastEventUS = 10_000_000_000_000_000
+
+// lenient: a payload is the user's JSON, in which a name may stand twice.
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// row fills a row. A record that is no event has a row, too, so that rows and records can
+// be counted against each other: its type is null, and extra has its size and digest.
+func (d *decoder) row(r *kgo.Record, out *Row) {
+	*out = Row{Partition: r.Partition, Offset: r.Offset, Appended: r.Timestamp.UnixMilli()}
+	var f fact
+	err := json.Unmarshal(r.Value, &f, lenient)
+	if err == nil {
+		err = d.fill(&f, out)
+	}
+	if err != nil {
+		d.notEvents++
+		sum := sha256.Sum256(r.Value)
+		*out = Row{
+			Partition: r.Partition, Offset: r.Offset, Appended: r.Timestamp.UnixMilli(),
+			Extra: fmt.Sprintf(`{"not_an_event":{"bytes":%d,"sha256":"%s"}}`, len(r.Value), hex.EncodeToString(sum[:])),
+		}
+	}
+}
+
+// fill makes a row of an event. An error means that it is none.
+func (d *decoder) fill(f *fact, out *Row) error {
+	e := &f.Event
+	if e.Type == "" {
+		return errors.New("no type")
+	}
+	if e.EventUS <= 0 || e.EventUS > lastEventUS {
+		return fmt.Errorf("event_us %d is not a time", e.EventUS)
+	}
+	out.EventID, out.Type, out.Trigger, out.Tenant = e.EventID, e.Type, e.Trigger, e.Tenant
+	out.Revision, out.Seq, out.EventUS = e.Revision, e.Seq, e.EventUS
+	out.Occurrence, out.LocalTime, out.Timezone = e.Occurrence, e.LocalTime, e.Timezone
+	out.TZData, out.PreviousTZ, out.Channel = e.TZData, e.PreviousTZData, e.Channel
+	out.State, out.PreviousState, out.LatenessMS = e.State, e.PreviousState, e.LatenessMS
+	out.Reason, out.Detail, out.Actor, out.Source = e.Reason, e.Detail, e.Actor, e.Source
+	out.DueTopic, out.DuePartition, out.CorrelationID = e.DueTopic, e.DuePartition, e.CorrelationID
+	out.Truncated, out.Rule = strings.Join(e.Truncated, ","), string(f.Rule)
+	out.UserID, out.Tags = d.hide.user(e.UserID), d.hide.tags(e.Tags)
+	if len(f.Unknown) > 0 {
+		out.Extra = string(f.Unknown)
+		d.unknown += int64(fields(f.Unknown))
+	}
+	return errors.Join(numbers(e, out), times(f, out))
+}
+
+// numbers refuses what a column of 32 bits does not hold.
+func numbers(e *topics.Event, out *Row) error {
+	var step int
+	if e.Step != nil {
+		step = *e.Step
+	}
+	for _, v := range [...]int{e.Version, step, e.Attempt, e.Count} {
+		if int(int32(v)) != v {
+			return fmt.Errorf("%d has more than 32 bits", v)
+		}
+	}
+	out.Version, out.Attempt, out.Count = int32(e.Version), int32(e.Attempt), int32(e.Count)
+	if e.Step != nil {
+		narrow := int32(step)
+		out.Step = &narrow
+	}
+	return nil
+}
+
+func times(f *fact, out *Row) error {
+	for _, c := range [...]struct {
+		text string
+		into *int64
+	}{
+		{f.OccurredAt, &out.OccurredAt},
+		{f.ScheduledAt, &out.ScheduledAt},
+		{f.NextAt, &out.NextAt},
+		{f.EffectiveAt, &out.EffectiveAt},
+		{f.FirstFired, &out.FirstFired},
+		{f.PreviousScheduled, &out.Previous},
+		{f.First, &out.First},
+		{f.Last, &out.Last},
+	} {
+		if c.text == "" {
+			continue
+		}
+		t, err := time.Parse(time.RFC3339, c.text)
+		if err != nil {
+			return err
+		}
+		*c.into = t.UnixMilli()
+	}
+	return nil
+}
+
+// fields counts the members of an object.
+func fields(object jsontext.Value) (n int) {
+	var all map[string]jsontext.Value
+	if json.Unmarshal(object, &all, lenient) != nil {
+		return 1
+	}
+	return len(all)
+}
+
+// day is the UTC day of an event, in days since 1970.
+func day(eventUS int64) int64 { return eventUS / (24 * 60 * 60 * 1_000_000) }
+
+// dayName is a day as the directories have it.
+func dayName(day int64) string { return time.Unix(day*24*60*60, 0).UTC().Format(time.DateOnly) }

@@ -1,0 +1,580 @@
+package analytics
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/wait"
+)
+
+// Span bounds a file: none has offsets of two multiples of it. It is part of every manifest,
+// and frozen: with another one a repeated export would have other files.
+const Span = 1 << 18
+
+// Options are an exporter's.
+type Options struct {
+	// Client reads the topic. NewClient has the options that it needs.
+	Client *kgo.Client
+
+	// Topic is the event log.
+	Topic string
+
+	// Dir is the directory, made if it is not there.
+	Dir string
+
+	// Users says what becomes of user ids and tags.
+	Users Users
+
+	// AcceptGaps lets an export go on although the log has dropped what stands at this
+	// offset of its partition and is not exported.
+	AcceptGaps []Acceptance
+
+	// Span is for tests. Default: the constant.
+	Span int64
+
+	// Progress is called with how many offsets are done. May be nil.
+	Progress func(done int64)
+
+	// Logger gets what Follow does. Default: none.
+	Logger *slog.Logger
+}
+
+// Acceptance names a gap by what an export_gap says.
+type Acceptance struct {
+	Partition int32
+	Offset    int64
+}
+
+// Report is what an export came to.
+type Report struct {
+	Dir       string `json:"dir"`
+	Events    int64  `json:"events"`      // in the sealed files that it added, and in the tail
+	Files     int    `json:"files"`       // sealed ones that it added
+	Bytes     int64  `json:"bytes"`       // of these and of the tail
+	TailRows  int64  `json:"tail_events"` // of Events, those in the tail
+	Unknown   int64  `json:"unknown_fields"`
+	NotEvents int64  `json:"not_events"`
+	Manifest  int    `json:"manifest"` // the newest
+}
+
+// Exporter writes one directory. It is not safe for concurrent use, but any number of them
+// may write the same directory, on one machine or on several.
+type Exporter struct {
+	opts    Options
+	disk    disk
+	decode  *decoder
+	file    sealing
+	made    map[string]bool // directories
+	fresh   map[int32]tail  // what this exporter wrote last
+	chain   *chain          // as far as it was read
+	checked bool            // its files are as it says
+	source  func(context.Context) (*source, error)
+	base    Manifest
+	lock    io.Closer
+	tmpDir  string
+	tmps    int
+	done    int64
+}
+
+// tail is what the tail of a partition covers, and its file.
+type tail struct {
+	from, to int64
+	file     fs.FileInfo
+}
+
+// New opens nothing yet.
+func New(o Options) *Exporter {
+	if o.Span == 0 {
+		o.Span = Span
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(int64) {}
+	}
+	e := &Exporter{
+		opts: o, disk: realDisk{}, decode: &decoder{hide: newHider(o.Users)}, made: map[string]bool{},
+		fresh: map[int32]tail{},
+	}
+	e.file.e, e.source = e, e.describe
+	return e
+}
+
+// Export writes all that is committed now: sealed files, and the tail behind them.
+func (e *Exporter) Export(ctx context.Context) (r Report, err error) {
+	r.Dir = e.opts.Dir
+	if err := e.open(); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, e.close()) }()
+	return r, e.pass(ctx, &r)
+}
+
+// Follow exports until ctx ends; then it returns nil. It passes over what may go away, such
+// as brokers that do not answer or a full disk, and returns an Error.
+func (e *Exporter) Follow(ctx context.Context) error {
+	for ctx.Err() == nil {
+		began := time.Now()
+		r, err := e.step(ctx)
+		pause := max(restMin, restFor*time.Since(began))
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if refusal, ok := errors.AsType[*Error](err); ok {
+				return errors.Join(refusal, e.close())
+			}
+			e.opts.Logger.Warn("export failed; trying on", "error", err, "in", retryAfter)
+			_ = e.close() // the next step makes all anew
+			pause = retryAfter
+		case r.Files > 0:
+			e.opts.Logger.Info("exported", "files", r.Files, "events", r.Events, "manifest", r.Manifest)
+		}
+		wait.For(ctx, pause)
+	}
+	return e.close()
+}
+
+func (e *Exporter) step(ctx context.Context) (r Report, err error) {
+	if err := e.open(); err != nil {
+		return r, err
+	}
+	return r, e.pass(ctx, &r)
+}
+
+// A tail is written anew from its beginning. So a pass that took long is followed by a rest
+// in proportion: following takes a third of a core at most.
+const (
+	restMin    = time.Second
+	restFor    = 2
+	retryAfter = 5 * time.Second
+)
+
+// pass exports each partition up to its last stable offset. One file is open at a time.
+func (e *Exporter) pass(ctx context.Context, r *Report) error {
+	c, err := e.known()
+	if err != nil {
+		return err
+	}
+	exported := maps.Clone(c.next) // what was exported before the log is asked where it ends
+	log, err := e.source(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.enter(log, exported); err != nil {
+		return err
+	}
+	e.done = 0
+	for p := range int32(len(log.ends)) { //nolint:gosec // a partition's number
+		if err := e.partition(ctx, log, p, r); err != nil {
+			e.file.drop()
+			return err
+		}
+	}
+	r.Manifest = e.chain.last.N
+	return nil
+}
+
+// enter reads the manifests, refuses a directory that is not this topic's, and decides about
+// gaps. The first manifest fixes where each partition begins, before any file is made:
+// bounds follow from it.
+func (e *Exporter) enter(log *source, exported map[int32]int64) error {
+	e.base = Manifest{
+		Topic: e.opts.Topic, TopicID: log.id, Partitions: len(log.ends), Span: e.opts.Span,
+		Users: e.opts.Users.mode(),
+	}
+	for {
+		c, err := e.known()
+		if err != nil {
+			return err
+		}
+		if c.last == nil {
+			m := c.follow(e.base)
+			for p, from := range log.starts {
+				m.Next[int32(p)] = from //nolint:gosec // a partition's number
+			}
+			if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
+				return err
+			}
+			continue
+		}
+		if err := e.same(c.last); err != nil {
+			return err
+		}
+		if err := e.longEnough(log, exported); err != nil {
+			return err
+		}
+		if !e.checked {
+			if err := c.checkFiles(e.opts.Dir); err != nil {
+				return err
+			}
+			e.checked = true
+		}
+		m, err := e.gaps(c, log)
+		if err != nil || m == nil {
+			return err
+		}
+		if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
+			return err
+		}
+	}
+}
+
+// known is the chain as it is now.
+func (e *Exporter) known() (c *chain, err error) {
+	if e.chain == nil {
+		e.chain, err = load(e.opts.Dir)
+	} else {
+		err = e.chain.more(e.opts.Dir)
+	}
+	if err != nil {
+		e.chain, e.checked = nil, false
+	}
+	return e.chain, err
+}
+
+// same refuses to mix what must not be mixed.
+func (e *Exporter) same(m *Manifest) error {
+	b := &e.base
+	switch {
+	case m.TopicID != b.TopicID || m.Topic != b.Topic:
+		return refused(CodeForeign, "%s has events of topic %s with id %s, and this is %s with id %s. Name another "+
+			"directory: one is for one topic", e.opts.Dir, m.Topic, m.TopicID, b.Topic, b.TopicID)
+	case m.Partitions != b.Partitions:
+		return refused(CodeForeign, "%s has %d partitions, and the topic has %d now. Keys have moved between them, "+
+			"so their events are in no order any more. Export to a new directory", e.opts.Dir, m.Partitions,
+			b.Partitions)
+	case m.Users != b.Users:
+		return refused(CodeForeign, "%s has user ids and tags %q, and the settings say %q. Set "+
+			"export.user_hash_key and export.plain_users as they were, or export to a new directory", e.opts.Dir,
+			m.Users, b.Users)
+	case m.Span != b.Span:
+		return refused(CodeForeign, "the files of %s end at multiples of %d, and this waterclock's at %d. Export to a "+
+			"new directory", e.opts.Dir, m.Span, b.Span)
+	}
+	return nil
+}
+
+// longEnough refuses a log that ends before what was exported from it. What others export
+// meanwhile may well be newer than where it ended when we asked.
+func (e *Exporter) longEnough(log *source, exported map[int32]int64) error {
+	for i, end := range log.ends {
+		p := int32(i) //nolint:gosec // a partition's number
+		if next := exported[p]; end < next {
+			return refused(CodeForeign, "partition %d of %s ends at %d, and %s has events up to %d. The topic has "+
+				"lost records, or was made anew. Export to a new directory", p, e.opts.Topic, end, e.opts.Dir, next)
+		}
+	}
+	return nil
+}
+
+// gaps is the manifest that goes on behind gaps that are accepted; nil if there are none. All
+// gaps that are not are named together.
+func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
+	m := c.follow(e.base)
+	var accept string
+	var first Gap
+	for i, start := range log.starts {
+		p := int32(i) //nolint:gosec // a partition's number
+		next := c.next[p]
+		if start <= next {
+			continue
+		}
+		if slices.Contains(e.opts.AcceptGaps, Acceptance{p, next}) {
+			m.Gaps = append(m.Gaps, Gap{p, next, start})
+			m.Next[p] = start
+			continue
+		}
+		if accept == "" {
+			first = Gap{p, next, start}
+		} else {
+			accept += ","
+		}
+		accept += fmt.Sprintf("%d:%d", p, next)
+	}
+	if accept != "" {
+		for _, g := range m.Gaps {
+			accept += fmt.Sprintf(",%d:%d", g.Partition, g.From)
+		}
+		return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were "+
+			"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic,
+			accept)
+	}
+	if len(m.Gaps) == 0 {
+		return nil, nil
+	}
+	for _, g := range m.Gaps {
+		if err := e.removeUnnamed(c, g.Partition); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// removeUnnamed removes files of a partition that no manifest names. They are the same as the
+// ones that would be made, unless those begin elsewhere: behind a gap.
+func (e *Exporter) removeUnnamed(c *chain, p int32) error {
+	found, err := fs.Glob(os.DirFS(e.opts.Dir), path.Join(eventsDir, "date=*", partitionName(p), "*.parquet"))
+	if err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for i := range c.files {
+		named[c.files[i].Path] = true
+	}
+	for _, name := range found {
+		if !named[name] {
+			if err := e.disk.Remove(filepath.Join(e.opts.Dir, filepath.FromSlash(name))); err != nil && !gone(err) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// filesPerManifest bounds what a crash makes an export do twice.
+const filesPerManifest = 8
+
+// partition exports one partition.
+func (e *Exporter) partition(ctx context.Context, log *source, p int32, r *Report) error {
+	w := &walk{Exporter: e, p: p, next: e.chain.next[p], report: r}
+	from, end := w.next, log.ends[p]
+	if from > end || e.isFresh(p, from, end) { // another exporter has gone further, or nothing is new
+		return nil
+	}
+	e.file.begin(p, from)
+	if err := log.read(ctx, p, from, end, w.visit, func() { e.opts.Progress(e.done) }); err != nil {
+		return err
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	// Another exporter may have gone further meanwhile. A tail that begins before what is
+	// sealed is right, too: readers take its rows only from there on.
+	if err := e.file.toTail(); err != nil {
+		return err
+	}
+	r.count(&e.file.meta)
+	r.TailRows += e.file.meta.Rows
+	info, err := os.Stat(filepath.Join(e.opts.Dir, filepath.FromSlash(e.file.meta.Path)))
+	e.fresh[p] = tail{w.next, end, info}
+	return err
+}
+
+// isFresh says that the tail of a partition is the one that this exporter wrote, and that
+// nothing has come since.
+func (e *Exporter) isFresh(p int32, from, end int64) bool {
+	was, ok := e.fresh[p]
+	if !ok || was.from != from || was.to != end {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(e.opts.Dir, tailDir, partitionName(p)+".parquet"))
+	return err == nil && os.SameFile(info, was.file)
+}
+
+// walk is the way through one partition.
+type walk struct {
+	*Exporter
+
+	p      int32
+	next   int64 // all before it is in sealed files
+	sealed []File
+	report *Report
+}
+
+// visit takes a record, or none: then nothing else is committed below the offset at.
+func (w *walk) visit(r *kgo.Record, at int64) error {
+	w.done++
+	for at >= w.file.end() {
+		if err := w.seal(w.file.end()); err != nil {
+			return err
+		}
+	}
+	if r == nil {
+		return nil
+	}
+	if ok, err := w.file.add(r); ok || err != nil {
+		return err
+	}
+	if err := w.seal(at); err != nil {
+		return err
+	}
+	_, err := w.file.add(r)
+	return err
+}
+
+// seal ends the file before the offset to, and begins the next one.
+func (w *walk) seal(to int64) error {
+	meta, ok, err := w.file.seal(to)
+	if err != nil {
+		return err
+	}
+	w.next = to
+	w.file.begin(w.p, to)
+	if !ok {
+		return nil
+	}
+	w.report.count(&meta)
+	w.report.Files++
+	if w.sealed = append(w.sealed, meta); len(w.sealed) < filesPerManifest {
+		return nil
+	}
+	return w.commit()
+}
+
+// commit publishes the manifest that names the sealed files and moves the partition on. If
+// another exporter was first, its manifest may already have them.
+func (w *walk) commit() error {
+	for w.chain.next[w.p] < w.next {
+		at := w.chain.next[w.p]
+		m := w.chain.follow(w.base)
+		for _, f := range w.sealed {
+			if f.First >= at {
+				m.Files = append(m.Files, f)
+			}
+		}
+		m.Next[w.p] = w.next
+		if err := w.publish(m); err != nil && !errors.Is(err, errRace) {
+			return err
+		}
+		c, err := w.known()
+		if err != nil {
+			return err
+		}
+		if err := w.same(c.last); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(c.gaps, func(g Gap) bool { return g.Partition == w.p && g.From >= at }) {
+			return fmt.Errorf("another exporter has accepted a gap in partition %d meanwhile", w.p)
+		}
+	}
+	w.sealed = w.sealed[:0]
+	return nil
+}
+
+func (r *Report) count(f *File) {
+	r.Events += f.Rows
+	r.Bytes += f.Bytes
+	r.Unknown += f.Unknown
+	r.NotEvents += f.NotEvents
+}
+
+// open makes the directory, and a directory of its own for files that are not finished.
+func (e *Exporter) open() error {
+	if e.lock != nil {
+		return nil
+	}
+	if err := os.MkdirAll(e.opts.Dir, 0o755); err != nil { //nolint:gosec // analysts read it
+		return fmt.Errorf("make the directory of the export: %w", err)
+	}
+	for _, name := range []string{manifestDir, eventsDir, tailDir, tmpDir} {
+		if err := e.makeDir(name); err != nil {
+			return err
+		}
+	}
+	e.removeLeft()
+	for try := 1; ; try++ { // another exporter may take a directory without a lock for left over
+		id := make([]byte, 8)
+		_, _ = rand.Read(id) // never fails
+		e.tmpDir = filepath.Join(e.opts.Dir, tmpDir, hex.EncodeToString(id))
+		if err := e.disk.MakeDir(e.tmpDir); err != nil {
+			return err
+		}
+		lock, err := lockDir(e.tmpDir, true)
+		if err == nil {
+			e.lock = lock
+			return nil
+		}
+		if try == mostTries {
+			return err
+		}
+	}
+}
+
+const mostTries = 10
+
+// removeLeft removes unfinished files of exporters that died. A lock is held by one that
+// lives. A directory without one is empty: somebody is about to lock it, or to remove it.
+func (e *Exporter) removeLeft() {
+	entries, err := os.ReadDir(filepath.Join(e.opts.Dir, tmpDir))
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		name := filepath.Join(e.opts.Dir, tmpDir, entry.Name())
+		lock, err := lockDir(name, false)
+		switch {
+		case err == nil:
+			_ = e.removeTmp(name)
+			_ = lock.Close()
+		case gone(err):
+			_ = e.disk.Remove(name)
+		}
+	}
+}
+
+// removeTmp removes the lock last, and then the directory, which somebody else may have done.
+func (e *Exporter) removeTmp(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, f := range entries {
+		if f.Name() != lockFile {
+			err = errors.Join(err, e.disk.Remove(filepath.Join(dir, f.Name())))
+		}
+	}
+	for _, name := range []string{filepath.Join(dir, lockFile), dir} {
+		if e := e.disk.Remove(name); !gone(e) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+func (e *Exporter) close() error {
+	e.file.drop()
+	if e.lock == nil {
+		return nil
+	}
+	err := e.removeTmp(e.tmpDir)
+	err = errors.Join(err, e.lock.Close())
+	e.lock = nil
+	return err
+}
+
+// scratch is a new name for a file that is not finished.
+func (e *Exporter) scratch() string {
+	e.tmps++
+	return filepath.Join(e.tmpDir, fmt.Sprintf("%d", e.tmps))
+}
+
+// makeDir makes a directory below Dir, durably, with those above it.
+func (e *Exporter) makeDir(name string) error {
+	if name == "." || e.made[name] {
+		return nil
+	}
+	if err := e.makeDir(path.Dir(name)); err != nil {
+		return err
+	}
+	full := filepath.Join(e.opts.Dir, filepath.FromSlash(name))
+	if err := e.disk.MakeDir(full); err != nil {
+		return err
+	}
+	if err := e.disk.SyncDir(filepath.Dir(full)); err != nil {
+		return err
+	}
+	e.made[name] = true
+	return nil
+}

@@ -1,0 +1,122 @@
+package analytics
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
+)
+
+// Each committed record is in the files once, and no aborted one. An export in many steps
+// has the same sealed files and the same tail as one of the whole log, byte for byte.
+func TestExport(t *testing.T) {
+	w := newWorld(t, 3)
+	steps, whole := t.TempDir(), t.TempDir()
+	for range 4 {
+		w.fill(6)
+		w.export(steps)
+		w.check(steps)
+	}
+	r := w.export(whole)
+	w.check(whole)
+	if r.Files < 6 || r.Events == 0 || r.NotEvents == 0 || r.TailRows == 0 {
+		t.Errorf("the export says %+v", r)
+	}
+	a, b := files(t, steps), files(t, whole)
+	for _, dir := range []string{eventsDir, tailDir} {
+		sameFiles(t, only(a, dir), only(b, dir))
+	}
+	if left := only(a, tmpDir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+	before := files(t, whole)
+	if r := w.export(whole); r.Files != 0 {
+		t.Errorf("nothing was new, and the export says %+v", r)
+	}
+	sameFiles(t, before, files(t, whole))
+}
+
+// The same with a real broker: its markers, its aborted transactions, its last stable offset,
+// and records of a transaction that is still open.
+func TestExportFromKafka(t *testing.T) {
+	brokers := strings.Split(services.Kafka(t).Bootstrap, ",")
+	name := fmt.Sprintf("export-test-%08x.events", rand.Uint32())
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 2, 1, nil, name); err != nil {
+		t.Fatal(err)
+	}
+	w := worldOn(t, brokers, name, 2)
+	steps, whole := t.TempDir(), t.TempDir()
+	for range 2 {
+		w.fill(8)
+		w.export(steps)
+		w.check(steps)
+	}
+	if err := w.producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	open := &kgo.Record{Topic: name, Value: w.event(0, time.Second, "")}
+	if err := w.producer.ProduceSync(t.Context(), open).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	w.export(whole)
+	w.check(whole)
+	sameFiles(t, only(files(t, steps), eventsDir), only(files(t, whole), eventsDir))
+	if err := w.producer.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	w.write(0, true, w.event(0, time.Second, ""))
+	w.export(whole)
+	w.check(whole)
+}
+
+// The check finds aborted records: an exporter that reads uncommitted ones fails it.
+func TestAbortedRecordsAreAbsent(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(0, true, w.event(0, time.Second, ""))
+	w.write(0, false, w.event(0, time.Second, ""))
+	w.write(0, true, w.event(0, time.Second, ""))
+	for uncommitted, want := range map[bool]int{false: 2, true: 3} {
+		dir := t.TempDir()
+		w.export(dir, func(o *Options) {
+			if uncommitted {
+				o.Client = w.client(append(ClientOptions(), kgo.FetchIsolationLevel(kgo.ReadUncommitted()))...)
+			}
+		})
+		if _, all, _ := read(t, dir); len(all[0]) != want {
+			t.Errorf("reading uncommitted %v: %d rows, want %d", uncommitted, len(all[0]), want)
+		}
+	}
+}
+
+// No file has events of two days, or offsets of two spans.
+func TestBounds(t *testing.T) {
+	w := newWorld(t, 2)
+	w.fill(20)
+	dir := t.TempDir()
+	w.export(dir)
+	_, _, manifests := read(t, dir)
+	dates := map[string]bool{}
+	for _, m := range manifests {
+		for _, f := range m.Files {
+			dates[f.Date] = true
+			if f.First/32 != f.Last/32 || day(f.MinUS) != day(f.MaxUS) ||
+				f.MinUS != 0 && dayName(day(f.MinUS)) != f.Date {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if len(dates) != 2 {
+		t.Errorf("days %v, want two", dates)
+	}
+}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/analytics"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/wait"
+)
+
+// ExportOptions converts the settings. The client is the caller's.
+func ExportOptions(c *config.Config) (analytics.Options, error) {
+	key, err := c.ExportKey()
+	return analytics.Options{Dir: c.Export.Dir, Users: analytics.Users{Key: key, Plain: c.Export.PlainUsers}}, err
+}
+
+// startExport starts the role that writes the event log to files.
+func (n *node) startExport(life *roles) error {
+	if !n.cfg.HasRole("export") {
+		return nil
+	}
+	o, err := ExportOptions(n.cfg)
+	if err != nil {
+		return err
+	}
+	if o.Dir == "" {
+		return &SettingError{"export.dir is unset, but roles has export: name a directory or leave the role away"}
+	}
+	o.Topic, o.Logger = n.names.Events(), n.log.With("role", "export")
+	life.start("export", func(ctx context.Context) error { return runExport(ctx, o, n.clients) })
+	return nil
+}
+
+// exportRefused is how often a refusal that only a person can end is tried anew.
+const exportRefused = time.Minute
+
+// runExport does not end when the export is refused: other roles of the process go on, and
+// somebody may accept a gap with events export meanwhile.
+func runExport(ctx context.Context, o analytics.Options, clients []kgo.Opt) error {
+	cl, err := kgo.NewClient(append(analytics.ClientOptions(), clients...)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	o.Client = cl
+	for ctx.Err() == nil {
+		if err := analytics.New(o).Follow(ctx); err != nil {
+			o.Logger.Error("nothing is exported", "error", err, "next try in", exportRefused)
+			wait.For(ctx, exportRefused)
+		}
+	}
+	return nil
+}
