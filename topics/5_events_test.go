@@ -197,8 +197,8 @@ func TestRuleIsACommand(t *testing.T) {
 		}
 		was := spec(fields)
 		rule := string(appendRule(nil, was))
-		again := spec(`"user_id":"u",` + strings.TrimSuffix(strings.TrimPrefix(rule, "{"), "}"))
-		if second := string(appendRule(nil, again)); second != rule {
+		readBack := spec(`"user_id":"u",` + strings.TrimSuffix(strings.TrimPrefix(rule, "{"), "}"))
+		if second := string(appendRule(nil, readBack)); second != rule {
 			t.Errorf("%s\nis the rule %s\nwhich is the rule %s", fields, rule, second)
 		}
 		for _, field := range []string{"payload", "user_id"} {

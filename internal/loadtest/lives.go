@@ -157,9 +157,9 @@ func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sa
 		}
 		for range min(perTurn, n-done) {
 			l := lives[done%len(lives)]
-			commands.Produce(ctx, b.again(l.command), note)
+			commands.Produce(ctx, b.rawCopy(l.command), note)
 			for _, r := range l.rest {
-				cl.Produce(ctx, b.again(r), note)
+				cl.Produce(ctx, b.rawCopy(r), note)
 			}
 			done++
 		}
@@ -179,8 +179,8 @@ func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sa
 	return nil
 }
 
-// again is a copy of a record for its raw topic.
-func (b *engineRun) again(r *kgo.Record) *kgo.Record {
+// rawCopy is a copy of a record for its raw topic.
+func (b *engineRun) rawCopy(r *kgo.Record) *kgo.Record {
 	return &kgo.Record{
 		Topic: b.rawTopic(r.Topic), Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
 	}
