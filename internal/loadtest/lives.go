@@ -123,7 +123,7 @@ func (b *engineRun) rawLives(ctx context.Context) error {
 	writers.Wait()
 	b.result.RawLivesPerS = float64(n/len(by)*len(by)) / time.Since(begin).Seconds()
 	_, err = adm.DeleteTopics(ctx, raw...)
-	return errors.Join(append(failed, err)...)
+	return errors.Join(errors.Join(failed...), err)
 }
 
 func (b *engineRun) rawTopic(of string) string { return of + ".bench-raw" }
