@@ -111,6 +111,7 @@ func (t *life) apply(c *command, e *event) {
 	t.effect(c, e)
 	t.legal(e)
 	t.adopt(e)
+	t.checkNext(e)
 	t.checkPlan(e, c)
 	if e.kind == evRegistered || e.kind == evReplaced {
 		t.known = true

@@ -28,6 +28,7 @@ type event struct {
 	occurred   int64
 	scheduled  int64 // 0: none
 	previous   int64 // previous_scheduled_at
+	next       int64 // next_at; 0: none
 	local      string
 	zone       string
 	tzdata     string
@@ -90,6 +91,8 @@ func (e *event) set(name string, raw []byte) (ok bool) {
 		e.scheduled, ok = stamp(unquoted(raw))
 	case "previous_scheduled_at":
 		e.previous, ok = stamp(unquoted(raw))
+	case "next_at":
+		e.next, ok = stamp(unquoted(raw))
 	case "local_time":
 		e.local = text()
 	case "timezone":

@@ -101,6 +101,21 @@ func (t *life) adopt(e *event) {
 	}
 }
 
+// checkNext holds next_at against the plan that the same event names: the nominal instant,
+// and at most the jitter. Events of engines before it have none.
+func (t *life) checkNext(e *event) {
+	switch {
+	case e.next == 0:
+	case e.state != pending && e.state != inFlight && e.state != "":
+		t.fail(Illegal, t.eventRecord(e), "%s says that %s is next, and that the trigger is %s", e.kind,
+			spell(e.next), e.state)
+	case e.kind != evRegistered && e.kind != evReplaced || e.scheduled == 0:
+	case e.next > e.scheduled+t.jitter(), e.kind == evRegistered && e.next < e.scheduled: // a snooze may come first
+		t.fail(Illegal, t.eventRecord(e), "%s says that %s is next, its plan is %s and its jitter at most %d ms",
+			e.kind, spell(e.next), spell(e.scheduled), t.jitter())
+	}
+}
+
 // ends says that the horizon of a finished trigger begins anew: not for what only
 // tells that it came too late.
 func ends(e *event) bool {

@@ -163,6 +163,14 @@ var mutations = []mutation{
 	{name: "a cancel answered by a firing", want: check.Illegal, change: func(tp *tape) {
 		tp.one("events", "stopped", "trigger.cancelled", 0).replace(tp.t, "trigger.cancelled", "cancel.too_late")
 	}},
+	{name: "next_at is not the plan", want: check.Illegal, change: func(tp *tape) {
+		x := tp.one("events", "once", "trigger.registered", 0)
+		x.replace(tp.t, `"next_at":"2026-03-08T07:30:00.000Z"`, `"next_at":"2026-03-08T07:30:00.001Z"`)
+	}},
+	{name: "something is next of what is over", want: check.Illegal, change: func(tp *tape) {
+		x := tp.one("events", "stopped", "trigger.cancelled", 0)
+		x.replace(tp.t, `"state":"CANCELLED"`, `"state":"CANCELLED","next_at":"2026-11-20T00:00:00.000Z"`)
+	}},
 	{name: "wrongly refused", want: check.Illegal, change: func(tp *tape) {
 		tp.one("events", "bad", "not_found", 0).replace(tp.t, `"reason":"not_found"`, `"reason":"conflict"`)
 		tp.one("rejected", "bad", "not_found", 0).set("wc-error-code", "conflict")
