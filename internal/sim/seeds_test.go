@@ -65,7 +65,7 @@ func alone(t *testing.T, p sim.Plan) {
 // TestSeeds lives weeks with all faults. WATERCLOCK_TEST_SEED is the first
 // seed, WATERCLOCK_TEST_SEEDS how many.
 func TestSeeds(t *testing.T) {
-	first, n := seeds(60)
+	first, n := seeds(200)
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed ", first+i), func(t *testing.T) {
 			t.Parallel()
