@@ -73,7 +73,9 @@ func (c *letterContents) dropped(ctx context.Context, partition int32, offset in
 
 // scanLetters finds the newest letter of each ce_id of a trigger on its partition,
 // for who has no history: what was appended since a time.
-func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since trigger.Instant) ([]topics.Letter, error) {
+func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since trigger.Instant) (
+	[]topics.Letter, error,
+) {
 	partition := topics.Partition([]byte(key), s.partitions)
 	cl := s.kafka.Client()
 	from, err := offsetSince(ctx, cl, s.records.topic, partition, since)

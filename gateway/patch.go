@@ -74,7 +74,9 @@ func (s *triggerWrites) patchUnder(r *request, patch fields, revision jsontext.V
 
 // patchOnce patches the present trigger if it is at the requested revision. It checks the
 // patch first, because a wrong patch is wrong at any revision.
-func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
+func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (
+	*command, verdict, error,
+) {
 	st, err := s.lookup.read(r)
 	if err != nil {
 		return nil, verdict{}, err
