@@ -62,7 +62,7 @@ func newAckRates(o *Options) *rateLimits {
 	return newRateLimits(func(string) float64 { return ackRate }, ackBurst, o.Now)
 }
 
-func ackRoutes(s *Server) []route {
+func ackRoutes(p *parts) []route {
 	page := func(id, summary string) operation {
 		return operation{
 			id: id, summary: summary, answerType: "text/html",
@@ -71,11 +71,11 @@ func ackRoutes(s *Server) []route {
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: acklink.Path + "{token}", handle: s.ackLinks.getAckLink,
+			method: http.MethodGet, pattern: acklink.Path + "{token}", handle: p.ackLinks.getAckLink,
 			doc: page("ackPage", "The page of a link to acknowledge: it shows a button, and changes nothing"),
 		},
 		{
-			method: http.MethodPost, pattern: acklink.Path + "{token}", handle: s.ackLinks.postAckLink,
+			method: http.MethodPost, pattern: acklink.Path + "{token}", handle: p.ackLinks.postAckLink,
 			doc: page("ackByLink", "Acknowledge the occurrence that the link names"),
 		},
 	}

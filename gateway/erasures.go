@@ -32,11 +32,11 @@ type ErasureAnswer struct {
 	Triggers int    `json:"triggers" minimum:"0" doc:"Erased so far"`
 }
 
-func erasureRoutes(s *Server) []route {
+func erasureRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodDelete, pattern: "/v1/users/{user}", role: auth.Writer,
-			handle: s.users.deleteUser, doc: operation{
+			handle: p.users.deleteUser, doc: operation{
 				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
 					"triggers. Repeating it is safe",
 				answers: answers{202: of[ErasureAnswer]()},
@@ -44,7 +44,7 @@ func erasureRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", role: auth.Reader,
-			handle: s.users.getErasure, doc: operation{
+			handle: p.users.getErasure, doc: operation{
 				id: "getErasure", summary: "How far the last erasure of a user is, until 30 days after it was done",
 				answers: answers{200: of[ErasureAnswer]()},
 			},

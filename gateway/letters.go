@@ -81,7 +81,7 @@ func (DeadLettersEither) Schema(r huma.Registry) *huma.Schema {
 // letterGroups are what dead letters may be counted by.
 var letterGroups = []string{"tenant", "code", "endpoint"}
 
-func letterRoutes(s *Server) []route {
+func letterRoutes(p *parts) []route {
 	filters := []parameter{
 		{name: "tenant", doc: "Of this tenant; operators see all without it", kind: of[string]()},
 		{name: "trigger_id", doc: "Of this trigger", kind: of[string]()},
@@ -103,7 +103,7 @@ func letterRoutes(s *Server) []route {
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: s.letters.listLetters,
+			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: p.letters.listLetters,
 			costly: true, doc: operation{
 				id:      "listDeadLetters",
 				summary: "List occurrences that nobody could deliver, by tenant and within one the newest first",
@@ -112,7 +112,7 @@ func letterRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", role: auth.Writer,
-			handle: s.redrives.postRedrive, doc: operation{
+			handle: p.redrives.postRedrive, doc: operation{
 				id: "redriveDeadLetters",
 				summary: "Try dead letters again: those of a trigger, of a filter, or all; answers its progress, a " +
 					"line at a time, the last with done",

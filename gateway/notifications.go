@@ -54,11 +54,11 @@ type NotificationList struct {
 	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
 }
 
-func notificationRoutes(s *Server) []route {
+func notificationRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", role: auth.Reader,
-			handle: s.notifications.listNotifications, costly: true, doc: operation{
+			handle: p.notifications.listNotifications, costly: true, doc: operation{
 				id:      "listNotifications",
 				summary: "List what became of a user's notifications, the newest first",
 				query: []parameter{
@@ -73,7 +73,7 @@ func notificationRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/notifications/{notification}", role: auth.Reader,
-			handle: s.notifications.getNotification, doc: operation{
+			handle: p.notifications.getNotification, doc: operation{
 				id:      "getNotification",
 				summary: "Read what became of one occurrence on each channel, and what it said",
 				answers: answers{200: of[Notification]()},

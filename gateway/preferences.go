@@ -19,11 +19,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-func preferenceRoutes(s *Server) []route {
+func preferenceRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/preferences/{user}", role: auth.Reader,
-			handle: s.users.getPreferences, doc: operation{
+			handle: p.users.getPreferences, doc: operation{
 				id:      "getPreferences",
 				summary: "Read a user's preferences; of a user who never had any, the defaults",
 				answers: answers{200: of[Preferences]()},
@@ -31,7 +31,7 @@ func preferenceRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodPut, pattern: "/v1/preferences/{user}", role: auth.Writer,
-			handle: s.users.putPreferences, doc: operation{
+			handle: p.users.putPreferences, doc: operation{
 				id: "putPreferences", summary: "Replace a user's preferences: a field that is left out is reset. A " +
 					"new timezone moves the user's follow_user triggers",
 				body: of[PreferencesBody](), answers: answers{200: of[Preferences]()},

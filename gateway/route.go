@@ -37,10 +37,10 @@ type routeTable struct {
 	bySize map[int][]*route // by number of segments
 }
 
-// newRouteTable has the routes of a server. One without parts is enough to describe them.
-func newRouteTable(s *Server) *routeTable {
+// newRouteTable has the routes that the parts answer. Empty parts are enough to describe them.
+func newRouteTable(p *parts) *routeTable {
 	t := &routeTable{bySize: map[int][]*route{}}
-	for _, r := range allRoutes(s) {
+	for _, r := range allRoutes(p) {
 		r.segments = strings.Split(r.pattern, "/")
 		_, r.verb, _ = strings.Cut(r.pattern, "}:")
 		t.bySize[len(r.segments)] = append(t.bySize[len(r.segments)], &r)

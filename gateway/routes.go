@@ -12,28 +12,28 @@ import (
 )
 
 // allRoutes is every route. Both the server and /openapi.json use this table.
-func allRoutes(s *Server) []route {
+func allRoutes(p *parts) []route {
 	var all []route
-	all = append(all, triggerRoutes(s)...)
-	all = append(all, verbRoutes(s)...)
-	all = append(all, viewRoutes(s)...)
-	all = append(all, letterRoutes(s)...)
-	all = append(all, notificationRoutes(s)...)
-	all = append(all, preferenceRoutes(s)...)
-	all = append(all, erasureRoutes(s)...)
-	all = append(all, reminderRoutes(s)...)
-	all = append(all, providerRoutes(s)...)
-	all = append(all, ackRoutes(s)...)
-	all = append(all, unsubscribeRoutes(s)...)
-	return append(all, ownRoutes(s)...)
+	all = append(all, triggerRoutes(p)...)
+	all = append(all, verbRoutes(p)...)
+	all = append(all, viewRoutes(p)...)
+	all = append(all, letterRoutes(p)...)
+	all = append(all, notificationRoutes(p)...)
+	all = append(all, preferenceRoutes(p)...)
+	all = append(all, erasureRoutes(p)...)
+	all = append(all, reminderRoutes(p)...)
+	all = append(all, providerRoutes(p)...)
+	all = append(all, ackRoutes(p)...)
+	all = append(all, unsubscribeRoutes(p)...)
+	return append(all, ownRoutes(p)...)
 }
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-func triggerRoutes(s *Server) []route {
+func triggerRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: s.writes.createTrigger,
+			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: p.writes.createTrigger,
 			doc: operation{
 				id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -44,7 +44,7 @@ func triggerRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: s.views.listTriggers,
+			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
@@ -53,7 +53,7 @@ func triggerRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: s.batches.postBatch,
+			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: p.batches.postBatch,
 			doc: operation{
 				id: "batch",
 				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
@@ -63,7 +63,7 @@ func triggerRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: s.writes.putTrigger,
+			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.putTrigger,
 			doc: operation{
 				id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -71,14 +71,14 @@ func triggerRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: s.views.getTrigger,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: p.views.getTrigger,
 			doc: operation{
 				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: s.writes.patchTrigger,
+			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.patchTrigger,
 			doc: operation{
 				id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays",
 				body:     of[Patch](),
@@ -87,7 +87,7 @@ func triggerRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: s.writes.deleteTrigger,
+			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.deleteTrigger,
 			doc: operation{
 				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
 				answers: answers{200: of[Changed](), 202: of[Accepted]()},
@@ -96,7 +96,7 @@ func triggerRoutes(s *Server) []route {
 	}
 }
 
-func verbRoutes(s *Server) []route {
+func verbRoutes(p *parts) []route {
 	verbs := []struct {
 		name, summary string
 		op            trigger.Op
@@ -122,7 +122,7 @@ func verbRoutes(s *Server) []route {
 	for _, v := range verbs {
 		all = append(all, route{
 			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
-			handle: s.writes.verb(v.op), doc: operation{
+			handle: p.writes.verb(v.op), doc: operation{
 				id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" &&
 					v.name != "rezone",
 				headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()},
@@ -132,10 +132,10 @@ func verbRoutes(s *Server) []route {
 	return all
 }
 
-func viewRoutes(s *Server) []route {
+func viewRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: s.streams.getEvents,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: p.streams.getEvents,
 			costly: true,
 			doc: operation{
 				id: "getEvents",
@@ -153,14 +153,14 @@ func viewRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
-			handle: s.views.getOccurrences, costly: true, doc: operation{
+			handle: p.views.getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
 				answers: answers{200: of[Occurrences]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: s.previews.postPreview,
+			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
@@ -168,7 +168,7 @@ func viewRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: s.views.getUpcoming,
+			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: p.views.getUpcoming,
 			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
@@ -180,14 +180,14 @@ func viewRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: s.cluster.getPartitions,
+			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: p.cluster.getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: s.cluster.postReconcile,
+			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: p.cluster.postReconcile,
 			doc: operation{
 				id: "reconcile",
 				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
@@ -197,21 +197,21 @@ func viewRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: s.channels.listChannels,
+			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: p.channels.listChannels,
 			costly: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
 			},
 		},
 		{
 			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
-			handle: s.channels.deleteChannel, costly: true, doc: operation{
+			handle: p.channels.deleteChannel, costly: true, doc: operation{
 				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
 					"its topic; answers what it was",
 				answers: answers{200: of[Channel]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: s.endpoints.listEndpoints,
+			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: p.endpoints.listEndpoints,
 			costly: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
@@ -220,28 +220,28 @@ func viewRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/v1/endpoints:test", role: auth.Operator,
-			handle: s.endpoints.testEndpoint, doc: operation{
+			handle: p.endpoints.testEndpoint, doc: operation{
 				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
 					"lead, what does it show, and with send what does it answer",
 				body: of[EndpointTest](), answers: answers{200: of[egress.Report]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: s.calendars.listCalendars,
+			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: p.calendars.listCalendars,
 			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: s.calendars.getCalendar,
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: p.calendars.getCalendar,
 			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: s.calendars.putCalendar,
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: p.calendars.putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
@@ -250,7 +250,7 @@ func viewRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
-			handle: s.calendars.deleteCalendar, costly: true, doc: operation{
+			handle: p.calendars.deleteCalendar, costly: true, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
@@ -259,10 +259,10 @@ func viewRoutes(s *Server) []route {
 	}
 }
 
-func reminderRoutes(s *Server) []route {
+func reminderRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: s.reminders.createReminder,
+			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: p.reminders.createReminder,
 			doc: operation{
 				id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -270,7 +270,7 @@ func reminderRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: s.reminders.listReminders,
+			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: p.reminders.listReminders,
 			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
@@ -278,14 +278,14 @@ func reminderRoutes(s *Server) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: s.reminders.getReminder,
+			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: p.reminders.getReminder,
 			doc: operation{
 				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()},
 			},
 		},
 		{
 			method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer,
-			handle: s.reminders.patchReminder,
+			handle: p.reminders.patchReminder,
 			doc: operation{
 				id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](),
 				headers: []string{ifMatch, prefer},
@@ -294,7 +294,7 @@ func reminderRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer,
-			handle: s.reminders.deleteReminder,
+			handle: p.reminders.deleteReminder,
 			doc: operation{
 				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
@@ -302,7 +302,7 @@ func reminderRoutes(s *Server) []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
-			handle: s.reminders.snoozeReminder, doc: operation{
+			handle: p.reminders.snoozeReminder, doc: operation{
 				id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](),
 				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
@@ -311,7 +311,7 @@ func reminderRoutes(s *Server) []route {
 	}
 }
 
-func ownRoutes(s *Server) []route {
+func ownRoutes(p *parts) []route {
 	plain := func(id, summary, kind string) operation {
 		return operation{id: id, summary: summary, answers: answers{200: of[string]()}, answerType: kind}
 	}
@@ -319,28 +319,28 @@ func ownRoutes(s *Server) []route {
 	ready.answers[503] = of[string]()
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/schemas/{name}", handle: s.documents.getSchema,
+			method: http.MethodGet, pattern: "/schemas/{name}", handle: p.documents.getSchema,
 			doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/asyncapi.json", handle: s.documents.getAsyncAPI,
+			method: http.MethodGet, pattern: "/asyncapi.json", handle: p.documents.getAsyncAPI,
 			doc: plain("asyncapi", "The topics and their records, as AsyncAPI 3", "application/json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/openapi.json", handle: s.documents.getOpenAPI,
+			method: http.MethodGet, pattern: "/openapi.json", handle: p.documents.getOpenAPI,
 			doc: plain("openapi", "This description", "application/json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/docs", handle: s.documents.getDocs,
+			method: http.MethodGet, pattern: "/docs", handle: p.documents.getDocs,
 			doc: plain("docs", "This description for people", "text/html"),
 		},
 		{
-			method: http.MethodGet, pattern: "/healthz", handle: s.probes.getHealth,
+			method: http.MethodGet, pattern: "/healthz", handle: p.probes.getHealth,
 			doc: plain("healthz", "Whether the process answers", "text/plain"),
 		},
-		{method: http.MethodGet, pattern: "/readyz", handle: s.probes.getReady, doc: ready},
+		{method: http.MethodGet, pattern: "/readyz", handle: p.probes.getReady, doc: ready},
 		{
-			method: http.MethodGet, pattern: "/metrics", handle: s.probes.getMetrics,
+			method: http.MethodGet, pattern: "/metrics", handle: p.probes.getMetrics,
 			doc: plain("metrics", "Metrics for Prometheus", "text/plain"),
 		},
 	}

@@ -50,7 +50,7 @@ func New(o Options) (*Server, error) {
 		Trust: o.Peers, LastOwner: state.lastOwner,
 	})
 	s.wire()
-	s.routes = newRouteTable(s)
+	s.routes = newRouteTable(&s.parts)
 	s.documents.routes = s.routes
 	if s.documents.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)

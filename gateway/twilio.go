@@ -32,9 +32,9 @@ type TwilioStatus struct {
 	ErrorCode     string `json:"ErrorCode,omitempty" doc:"Of undelivered and failed"`
 }
 
-func providerRoutes(s *Server) []route {
+func providerRoutes(p *parts) []route {
 	return []route{{
-		method: http.MethodPost, pattern: twilio.Path, handle: s.twilio.postTwilioStatus,
+		method: http.MethodPost, pattern: twilio.Path, handle: p.twilio.postTwilioStatus,
 		doc: operation{
 			id: "twilioStatus",
 			summary: "What Twilio reports of an SMS becomes a receipt. Twilio calls it, and signs what it sends; the " +

@@ -25,17 +25,17 @@ var (
 var errNoOptOuts = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 	"there are no links to unsubscribe here: set ack.secret and public_url, and keep preferences")
 
-func unsubscribeRoutes(s *Server) []route {
+func unsubscribeRoutes(p *parts) []route {
 	page := func(id, summary string) operation {
 		return operation{id: id, summary: summary, answerType: "text/html", answers: answers{200: of[string]()}}
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: unsubscribe.Path + "{token}", handle: s.optOuts.getUnsubscribe,
+			method: http.MethodGet, pattern: unsubscribe.Path + "{token}", handle: p.optOuts.getUnsubscribe,
 			doc: page("unsubscribePage", "The page of a link to unsubscribe: it shows a button, and changes nothing"),
 		},
 		{
-			method: http.MethodPost, pattern: unsubscribe.Path + "{token}", handle: s.optOuts.postUnsubscribe,
+			method: http.MethodPost, pattern: unsubscribe.Path + "{token}", handle: p.optOuts.postUnsubscribe,
 			doc: page("unsubscribe",
 				"Opt the user of the link out, as header List-Unsubscribe-Post asks for (RFC 8058)"),
 		},

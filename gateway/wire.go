@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/slots"
 )
 
@@ -31,6 +34,11 @@ type parts struct {
 
 // common is what several parts use.
 type common struct {
+	kafka   *producer.Producer
+	router  *peer.Router // asks owners
+	auditor *auditor
+	log     *slog.Logger
+
 	bodies   *bodies
 	lookup   *lookup
 	cursors  *cursorSeal
@@ -40,6 +48,8 @@ type common struct {
 	encoder  *encoder
 	writer   *commandWriter
 	prefs    *preferenceCalls
+	moves    *mover
+	erasures *eraser
 	history  *historyWait
 	ackRates *rateLimits                     // of links to acknowledge, by occurrence
 	batches  *slots.Slots                    // one for each batch or redrive under way
@@ -53,7 +63,10 @@ func (s *Server) wire() {
 	o, kafka := &s.opts, s.kafka
 	stopping, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	c := &common{onStop: func(f func()) func() bool { return context.AfterFunc(stopping, f) }}
+	c := &common{
+		kafka: kafka, router: s.router, log: s.log,
+		onStop: func(f func()) func() bool { return context.AfterFunc(stopping, f) },
+	}
 	if o.Auth != nil {
 		c.waiting = newUndecided(o.BatchBeside, o.Now)
 	}
@@ -65,7 +78,7 @@ func (s *Server) wire() {
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
 		tracing: o.Tracing,
 	}
-	s.auditor = newAuditor(o, c.commands)
+	c.auditor = newAuditor(o, c.commands)
 	c.decider = &decider{router: s.router, within: o.AnswerWithin, log: s.log}
 	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
@@ -79,100 +92,96 @@ func (s *Server) wire() {
 		encoder: c.encoder, rate: c.rate, commands: c.commands, decider: c.decider, answerWithin: o.AnswerWithin,
 	}
 	c.ackRates = newAckRates(o)
-	s.moves = newMover(o, c.encoder, s.router, c.commands)
-	s.erasures = newEraser(o, c.encoder, s.router, c.commands)
-	s.wireWrites(c)
-	s.wireViews(c)
-	s.wireLetters(c)
-	s.wireUsers(c)
-	s.wireAdmin(c)
+	c.moves = newMover(o, c.encoder, s.router, c.commands)
+	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
+	s.auditor, s.moves, s.erasures = c.auditor, c.moves, c.erasures
+	s.wireWrites(o, c)
+	s.wireViews(o, c)
+	s.wireLetters(o, c)
+	s.wireUsers(o, c)
+	s.wireAdmin(o, c)
 }
 
 // wireWrites makes the parts that write commands.
-func (s *Server) wireWrites(c *common) {
-	o := &s.opts
-	s.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
-	s.batches = &batches{
-		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: s.auditor, commands: c.commands,
+func (p *parts) wireWrites(o *Options, c *common) {
+	p.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
+	p.batches = &batches{
+		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
 		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
-		answerWithin: o.AnswerWithin, log: s.log,
+		answerWithin: o.AnswerWithin, log: c.log,
 	}
-	s.ackLinks = &ackLinks{
+	p.ackLinks = &ackLinks{
 		writer: c.writer, rates: c.ackRates, secrets: o.AckSecrets, noRoom: o.NoRoom, now: o.Now,
 	}
-	s.twilio = &twilioStatus{
-		bodies: c.bodies, callbacks: o.Twilio, commands: c.commands, kafka: s.kafka, names: o.Names,
+	p.twilio = &twilioStatus{
+		bodies: c.bodies, callbacks: o.Twilio, commands: c.commands, kafka: c.kafka, names: o.Names,
 		noRoom: o.NoRoom, now: o.Now, partitions: o.Partitions,
 	}
 }
 
 // wireViews makes the parts that read triggers and what happened to them.
-func (s *Server) wireViews(c *common) {
-	o := &s.opts
-	s.views = &triggerViews{
-		lookup: c.lookup, cursors: c.cursors, router: s.router, listBudget: o.ListBudget, readWithin: o.ReadWithin,
+func (p *parts) wireViews(o *Options, c *common) {
+	p.views = &triggerViews{
+		lookup: c.lookup, cursors: c.cursors, router: c.router, listBudget: o.ListBudget, readWithin: o.ReadWithin,
 		timetable: o.Timetable, now: o.Now,
 	}
-	s.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: s.views, writes: s.writes}
-	s.streams = &eventStreams{
+	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
+	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
-		log: s.log,
+		log: c.log,
 		events: &eventLog{
-			history: o.History, kafka: s.kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
+			history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
 			within: o.ReadWithin,
 		},
 	}
-	s.notifications = &notifications{
+	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,
 	}
 }
 
 // wireLetters makes the parts for dead letters.
-func (s *Server) wireLetters(c *common) {
-	o := &s.opts
-	s.letters = &deadLetters{
-		history: c.history, rows: o.Letters, records: &topicReader{kafka: s.kafka, topic: o.Names.DeadLetter()},
-		kafka: s.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
+func (p *parts) wireLetters(o *Options, c *common) {
+	p.letters = &deadLetters{
+		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
+		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
-	s.redrives = &redrives{
-		letters: s.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
+	p.redrives = &redrives{
+		letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
 		decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon, answerWithin: o.AnswerWithin,
-		readWithin: o.ReadWithin, now: o.Now, log: s.log,
+		readWithin: o.ReadWithin, now: o.Now, log: c.log,
 	}
 }
 
 // wireUsers makes the parts for users.
-func (s *Server) wireUsers(c *common) {
-	o := &s.opts
-	s.users = &users{
-		bodies: c.bodies, prefs: c.prefs, rate: c.rate, moves: s.moves, erasures: s.erasures, kafka: s.kafka,
-		names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: s.log,
+func (p *parts) wireUsers(o *Options, c *common) {
+	p.users = &users{
+		bodies: c.bodies, prefs: c.prefs, rate: c.rate, moves: c.moves, erasures: c.erasures, kafka: c.kafka,
+		names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: c.log,
 	}
-	s.optOuts = &optOutLinks{
-		secrets: o.AckSecrets, store: o.Preferences, rates: c.ackRates, readWithin: o.ReadWithin, log: s.log,
+	p.optOuts = &optOutLinks{
+		secrets: o.AckSecrets, store: o.Preferences, rates: c.ackRates, readWithin: o.ReadWithin, log: c.log,
 	}
 }
 
 // wireAdmin makes the parts for calendars, channels, endpoints and the process itself.
-func (s *Server) wireAdmin(c *common) {
-	o := &s.opts
-	s.calendars = &calendars{
-		bodies: c.bodies, auditor: s.auditor, changes: &changeRate{every: o.CalendarInterval, now: o.Now},
-		commands: c.commands, control: &topicReader{kafka: s.kafka, topic: o.Names.Control()}, kafka: s.kafka,
-		router: s.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: s.log,
+func (p *parts) wireAdmin(o *Options, c *common) {
+	p.calendars = &calendars{
+		bodies: c.bodies, auditor: c.auditor, changes: &changeRate{every: o.CalendarInterval, now: o.Now},
+		commands: c.commands, control: &topicReader{kafka: c.kafka, topic: o.Names.Control()}, kafka: c.kafka,
+		router: c.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: c.log,
 	}
-	s.previews = &previews{bodies: c.bodies, calendars: s.calendars, timetable: o.Timetable, now: o.Now}
-	s.channels = &channelAdmin{
-		kafka: s.kafka, router: s.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
+	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
+	p.channels = &channelAdmin{
+		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
 	}
-	s.endpoints = &endpoints{
-		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: s.kafka, topic: o.Names.Endpoints()}},
+	p.endpoints = &endpoints{
+		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: c.kafka, topic: o.Names.Endpoints()}},
 		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,
 	}
-	s.cluster = &cluster{
-		bodies: c.bodies, router: s.router, kafka: s.kafka, names: o.Names, partitions: o.Partitions,
-		readWithin: o.ReadWithin, log: s.log,
+	p.cluster = &cluster{
+		bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names, partitions: o.Partitions,
+		readWithin: o.ReadWithin, log: c.log,
 	}
-	s.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
-	s.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
+	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }
