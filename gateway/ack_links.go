@@ -62,7 +62,7 @@ func newAckRates(o *Options) *rateLimits {
 	return newRateLimits(func(string) float64 { return ackRate }, ackBurst, o.Now)
 }
 
-func ackRoutes() []route {
+func ackRoutes(p *parts) []route {
 	page := func(id, summary string) operation {
 		return operation{
 			id: id, summary: summary, answerType: "text/html",
@@ -71,18 +71,28 @@ func ackRoutes() []route {
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: acklink.Path + "{token}", handle: (*Server).getAckLink,
+			method: http.MethodGet, pattern: acklink.Path + "{token}", handle: p.ackLinks.getAckLink,
 			doc: page("ackPage", "The page of a link to acknowledge: it shows a button, and changes nothing"),
 		},
 		{
-			method: http.MethodPost, pattern: acklink.Path + "{token}", handle: (*Server).postAckLink,
+			method: http.MethodPost, pattern: acklink.Path + "{token}", handle: p.ackLinks.postAckLink,
 			doc: page("ackByLink", "Acknowledge the occurrence that the link names"),
 		},
 	}
 }
 
-func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
-	if s.opts.AckSecrets == nil {
+// ackLinks acknowledges occurrences by link.
+type ackLinks struct {
+	writer *commandWriter
+
+	noRoom  func() string
+	now     func() time.Time
+	rates   *rateLimits // by occurrence
+	secrets func() []string
+}
+
+func (s *ackLinks) getAckLink(w http.ResponseWriter, r *request) error {
+	if s.secrets == nil {
 		return errNoAckLinks
 	}
 	_, refused := s.openAckLink(r)
@@ -94,8 +104,8 @@ func (s *Server) getAckLink(w http.ResponseWriter, r *request) error {
 
 // postAckLink acknowledges as the trigger's tenant would. The second time is the same as the
 // first.
-func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
-	if s.opts.AckSecrets == nil {
+func (s *ackLinks) postAckLink(w http.ResponseWriter, r *request) error {
+	if s.secrets == nil {
 		return errNoAckLinks
 	}
 	dueID, refused := s.openAckLink(r)
@@ -106,11 +116,11 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return ackForged.send(w, r)
 	}
-	if s.opts.NoRoom() != "" {
+	if s.noRoom() != "" {
 		return ackUndecided.send(w, r)
 	}
 	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
-	if s.ackRates.take(string(key)+"@"+occurrence) != nil {
+	if s.rates.take(string(key)+"@"+occurrence) != nil {
 		return ackOften.send(w, r)
 	}
 	own := *r
@@ -119,7 +129,7 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 	own.who = auth.Caller{Tenant: key.Tenant(), Name: "ack link", Role: auth.Writer}
 	fs := fields{}
 	fs.set("occurrence", occurrence)
-	_, v, err := s.apply(&own, trigger.OpAck, key.ID(), fs)
+	_, v, err := s.writer.apply(&own, trigger.OpAck, key.ID(), fs)
 	return ackOutcome(v, err).send(w, r)
 }
 
@@ -139,8 +149,8 @@ func ackOutcome(v verdict, err error) *ackPage {
 }
 
 // openAckLink is the due event of a link, or the page that says why there is none.
-func (s *Server) openAckLink(r *request) (dueID string, refused *ackPage) {
-	l, err := acklink.Open(s.opts.AckSecrets(), r.names["token"], s.opts.Now())
+func (s *ackLinks) openAckLink(r *request) (dueID string, refused *ackPage) {
+	l, err := acklink.Open(s.secrets(), r.names["token"], s.now())
 	switch {
 	case errors.Is(err, acklink.ErrExpired):
 		return "", ackExpired

@@ -31,11 +31,11 @@ func (s *Server) AdminHandler() http.Handler {
 
 // onlyInside hides the admin paths beyond loopback and if auth is on. With auth, a proxy
 // may bring any caller to loopback.
-func (s *Server) onlyInside(r *http.Request) error {
+func (s *probes) onlyInside(r *http.Request) error {
 	if onAdminListener(r) {
 		return nil
 	}
-	if s.opts.Auth != nil {
+	if s.auth != nil {
 		return errNoPath
 	}
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)

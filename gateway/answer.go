@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
@@ -13,10 +14,20 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// commandWriter writes commands, and waits for what their owners decide.
+type commandWriter struct {
+	encoder *encoder
+	rate    *writeRate
+
+	answerWithin time.Duration
+	commands     *commandLog
+	decider      *decider
+}
+
 // do writes a command and waits for the owner's decision. The error is a
 // *Problem, or becomes one.
-func (s *Server) do(r *request, c *command) (verdict, error) {
-	if err := s.withinRate(r, c); err != nil {
+func (s *commandWriter) do(r *request, c *command) (verdict, error) {
+	if err := s.rate.withinRate(r, c); err != nil {
 		return verdict{}, err
 	}
 	at := s.commands.produce(r.Context(), c)
@@ -29,7 +40,14 @@ func (s *Server) do(r *request, c *command) (verdict, error) {
 	return s.decider.decision(r.Context(), c, at)
 }
 
-func (s *Server) withinRate(r *request, c *command) error {
+// writeRate bounds how many commands a second a tenant writes.
+type writeRate struct {
+	limits    *rateLimits
+	listener  Listener
+	undecided *undecided
+}
+
+func (s *writeRate) withinRate(r *request, c *command) error {
 	if p := s.takeRate(r.who.Tenant); p != nil {
 		return p.About(c.id)
 	}
@@ -38,10 +56,10 @@ func (s *Server) withinRate(r *request, c *command) error {
 }
 
 // takeRate takes one write from a tenant's rate, or returns when to come back.
-func (s *Server) takeRate(tenant string) *problem.Problem {
+func (s *writeRate) takeRate(tenant string) *problem.Problem {
 	p := s.limits.take(tenant)
 	if p != nil {
-		s.opts.Listener.QuotaRejected("rate")
+		s.listener.QuotaRejected("rate")
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -27,6 +29,22 @@ const (
 	maxBatchBytes = 64 << 20
 )
 
+// batches takes batches of commands.
+type batches struct {
+	bodies  *bodies
+	encoder *encoder
+	rate    *writeRate
+
+	answerWithin time.Duration
+	atOnce       int // how many lines of a batch wait for their decision
+	auditor      *auditor
+	commands     *commandLog
+	decider      *decider
+	log          *slog.Logger
+	slots        *slots.Slots // one for each batch under way
+	undecided    *undecided   // lines that wait; nil without log-in
+}
+
 // postBatch applies commands, one JSON object per line, and answers one line each, in the
 // same order. Commands are written in that order too, and their decisions are asked for
 // chunk by chunk (batch_chunk.go). A refused line is a problem with the line's id; the
@@ -34,18 +52,18 @@ const (
 //
 // Answers wait until the request is read to its end. Otherwise a caller that sends
 // everything before it reads would block, and so would we.
-func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
+func (s *batches) postBatch(w http.ResponseWriter, r *request) error {
 	if err := encoded(w, r); err != nil {
 		return err
 	}
-	if !s.batches.Take(r.who.Tenant) {
+	if !s.slots.Take(r.who.Tenant) {
 		return problem.Unavailable(nil, "too many batches are under way")
 	}
-	defer s.batches.Release(r.who.Tenant)
+	defer s.slots.Release(r.who.Tenant)
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(batchWithin + responseWithin))
-	body := http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.maxBody()))
-	chunks, err := s.batch(r, s.steadily(w, body, batchWithin))
+	body := http.MaxBytesReader(w, r.Body, max(maxBatchBytes, 64*s.bodies.maxBody()))
+	chunks, err := s.batch(r, s.bodies.steadily(w, body, batchWithin))
 	if err != nil {
 		return err
 	}
@@ -67,16 +85,16 @@ func (s *Server) postBatch(w http.ResponseWriter, r *request) error {
 }
 
 // batch starts every line and returns the chunks that will hold the answers.
-func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
+func (s *batches) batch(r *request, from io.Reader) ([]*chunk, error) {
 	plain := *r // a line has neither the request's conditions nor its trace: there may be 10,000
 	plain.span = tracing.Span{}
 	plain.Request = r.Clone(r.Context())
 	plain.Header = http.Header{}
 	b := &batchOf{
 		s: s, r: &plain, async: wantsAsync(r.Request),
-		window: make(chan struct{}, max(1, s.opts.BatchAtOnce/chunkLines)),
+		window: make(chan struct{}, max(1, s.atOnce/chunkLines)),
 	}
-	lines := bufio.NewReaderSize(from, int(s.maxBody()))
+	lines := bufio.NewReaderSize(from, int(s.bodies.maxBody()))
 	n, taken := 0, 0
 	for {
 		text, err := lines.ReadSlice('\n')
@@ -88,12 +106,12 @@ func (s *Server) batch(r *request, from io.Reader) ([]*chunk, error) {
 			return b.chunks, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
-				fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.maxBody())))
+				fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.bodies.maxBody())))
 			return b.chunks, nil
 		case err != nil && err != io.EOF:
 			b.seal()
 			return nil,
-				s.bodyEnded(err, "the body ended before it was complete; the lines read were applied, and "+
+				s.bodies.bodyEnded(err, "the body ended before it was complete; the lines read were applied, and "+
 					"repeating them under their ids is safe")
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
@@ -128,7 +146,7 @@ type BatchAnswer struct {
 
 // lineCommand reads one line: a register, or with op another command, of the
 // trigger id names.
-func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error) {
+func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
 		return nil,
 			problem.Malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around " +
@@ -147,11 +165,11 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 		return nil, err
 	}
 	if name == "" || name == trigger.OpRegister.String() {
-		target, err := s.registerID(r, &fs)
+		target, err := registerID(r, &fs)
 		if err != nil {
 			return nil, err
 		}
-		return s.command(r, trigger.OpRegister, target, fs)
+		return s.encoder.command(r, trigger.OpRegister, target, fs)
 	}
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase {
@@ -167,5 +185,5 @@ func (s *Server) lineCommand(r *request, b []byte, id *string) (*command, error)
 		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id",
 			name+" needs the id of a trigger")
 	}
-	return s.command(r, op, target, fs)
+	return s.encoder.command(r, op, target, fs)
 }

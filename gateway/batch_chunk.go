@@ -20,7 +20,7 @@ const chunkLines = 1024
 
 // batchOf is one batch under way.
 type batchOf struct {
-	s      *Server
+	s      *batches
 	r      *request
 	async  bool
 	chunks []*chunk
@@ -54,7 +54,7 @@ func (b *batchOf) take(text []byte, n int) {
 	l := b.line(n)
 	c, err := b.s.lineCommand(b.r, text, &l.id)
 	if err == nil {
-		err = b.s.withinRate(b.r, c)
+		err = b.s.rate.withinRate(b.r, c)
 	}
 	if err != nil {
 		b.s.auditor.trespass(b.r, err)
@@ -63,7 +63,7 @@ func (b *batchOf) take(text []byte, n int) {
 		l = b.room(l)
 		l.command = c
 		b.open.lacking++
-		b.open.write(b.r.Context(), b.s, len(b.open.lines)-1)
+		b.open.write(b.r.Context(), b.s.commands, len(b.open.lines)-1)
 	}
 	if len(b.open.lines) == chunkLines {
 		b.seal()
@@ -141,9 +141,9 @@ func (b *batchOf) decided(c *chunk) {
 	}
 	go func() {
 		defer b.s.undecided.done(tenant, c.lacking)
-		ctx, cancel := context.WithTimeout(context.Background(), b.s.opts.AnswerWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), b.s.answerWithin)
 		defer cancel()
-		c.decide(ctx, b.s, c.known(), make([]*peer.Question, len(c.lines)))
+		c.decide(ctx, b.s.decider, c.known(), make([]*peer.Question, len(c.lines)))
 	}()
 }
 
@@ -155,11 +155,11 @@ func (c *chunk) known() []location {
 }
 
 // write begins to write the command of line i.
-func (c *chunk) write(ctx context.Context, s *Server, i int) {
+func (c *chunk) write(ctx context.Context, commands *commandLog, i int) {
 	c.mu.Lock()
 	c.waiting++
 	c.mu.Unlock()
-	s.commands.send(ctx, c.lines[i].command, func(at location) {
+	commands.send(ctx, c.lines[i].command, func(at location) {
 		c.mu.Lock()
 		c.locations[i] = at
 		c.mu.Unlock()
@@ -177,7 +177,7 @@ func (c *chunk) acknowledged() {
 }
 
 // finish waits until the lines are durable and decided, and builds the answers.
-func (c *chunk) finish(r *request, s *Server, async bool) {
+func (c *chunk) finish(r *request, s *batches, async bool) {
 	late := time.NewTimer(s.commands.within)
 	defer late.Stop()
 	select {
@@ -185,11 +185,11 @@ func (c *chunk) finish(r *request, s *Server, async bool) {
 	case <-late.C:
 	}
 	locations := c.known() // an acknowledgement may still come
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.AnswerWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.answerWithin)
 	defer cancel()
 	decided := make([]*peer.Question, len(c.lines))
 	if !async {
-		c.decide(ctx, s, locations, decided)
+		c.decide(ctx, s.decider, locations, decided)
 	}
 	for i := range c.lines {
 		if l := &c.lines[i]; l.command != nil {
@@ -199,7 +199,7 @@ func (c *chunk) finish(r *request, s *Server, async bool) {
 }
 
 // decide asks the owner of each partition once.
-func (c *chunk) decide(ctx context.Context, s *Server, locations []location, decided []*peer.Question) {
+func (c *chunk) decide(ctx context.Context, d *decider, locations []location, decided []*peer.Question) {
 	lists := map[int32][]peer.Question{}
 	index := map[int32][]int{} // line of each question
 	for i := range c.lines {
@@ -214,10 +214,10 @@ func (c *chunk) decide(ctx context.Context, s *Server, locations []location, dec
 		all.Go(func() {
 			defer func() {
 				if v := recover(); v != nil {
-					s.log.Error("asking for decisions panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+					d.log.Error("asking for decisions panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 				}
 			}()
-			s.decider.decisions(ctx, partition, list)
+			d.decisions(ctx, partition, list)
 		})
 	}
 	all.Wait()
@@ -229,7 +229,7 @@ func (c *chunk) decide(ctx context.Context, s *Server, locations []location, dec
 }
 
 // finish builds the answer of one line; a is nil if no owner was asked.
-func (l *batchLine) finish(ctx context.Context, s *Server, r *request, failed error, a *peer.Question) {
+func (l *batchLine) finish(ctx context.Context, s *batches, r *request, failed error, a *peer.Question) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
 		s.auditor.trespass(r, err)
@@ -239,7 +239,7 @@ func (l *batchLine) finish(ctx context.Context, s *Server, r *request, failed er
 	l.answer = spell(answer)
 }
 
-func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *peer.Question) (*BatchAnswer, error) {
+func (l *batchLine) word(ctx context.Context, s *batches, failed error, a *peer.Question) (*BatchAnswer, error) {
 	c := l.command
 	if failed != nil {
 		return nil, notWritten(failed).About(c.id)
@@ -264,7 +264,7 @@ func (l *batchLine) word(ctx context.Context, s *Server, failed error, a *peer.Q
 }
 
 // refuseLine is the answer to a refused line.
-func (s *Server) refuseLine(l *batchLine, err error) []byte {
+func (s *batches) refuseLine(l *batchLine, err error) []byte {
 	p := *problem.Of(err)
 	if p.Status == http.StatusInternalServerError {
 		s.log.Error("line of a batch failed", "error", p.Unwrap())
@@ -274,7 +274,7 @@ func (s *Server) refuseLine(l *batchLine, err error) []byte {
 }
 
 // refuseRest answers the lines that have no answer yet.
-func (c *chunk) refuseRest(s *Server, err error) {
+func (c *chunk) refuseRest(s *batches, err error) {
 	for i := range c.lines {
 		if l := &c.lines[i]; l.answer == nil {
 			l.answer = s.refuseLine(l, err)

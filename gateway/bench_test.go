@@ -102,7 +102,7 @@ func BenchmarkLine(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		var id string
-		c, err := w.server.lineCommand(r, line, &id)
+		c, err := w.server.batches.lineCommand(r, line, &id)
 		if err != nil {
 			b.Fatal(err)
 		}

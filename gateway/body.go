@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -22,8 +23,14 @@ import (
 // 512 dates, tags, and white space.
 const bodyRoom = 256 << 10
 
+// bodies reads the bodies of requests, within their bounds.
+type bodies struct {
+	bodyRate int64
+	limits   topics.Limits
+}
+
 // maxBody bounds one object: a payload in base64 or with escapes, and the other fields.
-func (s *Server) maxBody() int64 { return bodyRoom + 2*int64(s.opts.Limits.Payload) }
+func (s *bodies) maxBody() int64 { return bodyRoom + 2*int64(s.limits.Payload) }
 
 // encoded refuses a body with a Content-Encoding. Its decoded size is unknown, and
 // undecoded it is garbage.
@@ -55,10 +62,10 @@ type steady struct {
 var errTrickled = errors.New("the body comes too slowly")
 
 // steadily returns the body of a request. The body must end before last.
-func (s *Server) steadily(w http.ResponseWriter, body io.Reader, within time.Duration) *steady {
+func (s *bodies) steadily(w http.ResponseWriter, body io.Reader, within time.Duration) *steady {
 	now := time.Now()
 	return &steady{
-		Reader: body, control: http.NewResponseController(w), rate: s.opts.BodyRate, begun: now, last: now.Add(within),
+		Reader: body, control: http.NewResponseController(w), rate: s.bodyRate, begun: now, last: now.Add(within),
 	}
 }
 
@@ -79,17 +86,17 @@ func (b *steady) Read(p []byte) (int, error) {
 }
 
 // bodyEnded is the problem of a body that was not read to its end.
-func (s *Server) bodyEnded(err error, detail string) *problem.Problem {
+func (s *bodies) bodyEnded(err error, detail string) *problem.Problem {
 	if errors.Is(err, errTrickled) {
 		return problem.New(http.StatusRequestTimeout, problem.CodeMalformed, "", fmt.Sprintf(
 			"the body came with less than %d bytes a second (limits.body_rate): send it when it is there; %s",
-			s.opts.BodyRate, detail))
+			s.bodyRate, detail))
 	}
 	return problem.Malformed(detail)
 }
 
 // body reads a request's body whole, within its bound.
-func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
+func (s *bodies) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	if err := encoded(w, r); err != nil {
 		return nil, err
 	}
@@ -125,7 +132,7 @@ func readAll(from io.Reader, length, most int64) ([]byte, error) {
 }
 
 // object reads a body that is one JSON object.
-func (s *Server) object(w http.ResponseWriter, r *request) (fields, error) {
+func (s *bodies) object(w http.ResponseWriter, r *request) (fields, error) {
 	b, err := s.body(w, r)
 	if err != nil {
 		return nil, err
@@ -134,7 +141,7 @@ func (s *Server) object(w http.ResponseWriter, r *request) (fields, error) {
 }
 
 // optionalObject is object for verbs that need no body.
-func (s *Server) optionalObject(w http.ResponseWriter, r *request) (fields, error) {
+func (s *bodies) optionalObject(w http.ResponseWriter, r *request) (fields, error) {
 	b, err := s.body(w, r)
 	if err != nil || len(b) == 0 {
 		return nil, err

@@ -33,7 +33,7 @@ var goodWrites = map[string]string{
 // everyWrite makes one good call of every route that writes a command.
 func (w *world) everyWrite(t *testing.T, check func(name string, a answer), header ...string) {
 	t.Helper()
-	for _, r := range newRouteTable().all() {
+	for _, r := range newRouteTable(&parts{}).all() {
 		if r.role != auth.Writer || strings.HasPrefix(r.pattern, "/v1/calendars/") || // those write settings,
 			strings.HasPrefix(r.pattern, "/v1/preferences/") || // these two write to a store of their own,
 			strings.HasPrefix(r.pattern, "/v1/users/") ||
@@ -201,7 +201,7 @@ func TestJSONAtItsBounds(t *testing.T) {
 		"code") != "invalid" {
 		t.Errorf("%d fields: %s", maxFields+1, a.body)
 	}
-	limit := int(w.server.maxBody())
+	limit := int(w.server.writes.bodies.maxBody())
 	for _, c := range []struct {
 		size int
 		want string

@@ -35,7 +35,7 @@ const appliedEvery = 20 * time.Millisecond
 
 // deleteCalendar deletes a calendar that no trigger names, and answers the deleted
 // calendar.
-func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
+func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	// A caller that hangs up must not leave a calendar half deleted.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()
@@ -51,7 +51,7 @@ func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
 		return errNoCalendar()
 	}
 	if full != r.names["name"] {
-		if err := s.calendarChanges.take(r.who.Tenant); err != nil {
+		if err := s.changes.take(r.who.Tenant); err != nil {
 			return err
 		}
 	}
@@ -73,23 +73,23 @@ func (s *Server) deleteCalendar(w http.ResponseWriter, r *request) error {
 
 // putSetting appends to topic control and waits until that is durable. A nil
 // value deletes the setting.
-func (s *Server) putSetting(ctx context.Context, key, value []byte) location {
+func (s *calendars) putSetting(ctx context.Context, key, value []byte) location {
 	done := make(chan location, 1)
-	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Topic: s.opts.Names.Control(), Key: key, Value: value},
+	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Topic: s.names.Control(), Key: key, Value: value},
 		func(r *kgo.Record, err error) { done <- location{r.Partition, r.Offset, err} })
 	return s.commands.durable(done)
 }
 
 // confirmDeleted waits until every partition has applied the record at an offset of topic
 // control, and checks once more.
-func (s *Server) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
+func (s *calendars) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
 	if err := s.awaitApplied(ctx, offset); err != nil {
 		return problem.Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
 	}
 	return s.refuseUsed(ctx, tenant, name)
 }
 
-func (s *Server) awaitApplied(ctx context.Context, offset int64) error {
+func (s *calendars) awaitApplied(ctx context.Context, offset int64) error {
 	ctx, cancel := context.WithTimeout(ctx, appliedWithin)
 	defer cancel()
 	for {
@@ -108,8 +108,8 @@ func (s *Server) awaitApplied(ctx context.Context, offset int64) error {
 }
 
 // putBack restores a calendar, unless another one has replaced it meanwhile.
-func (s *Server) putBack(c *topics.Calendar) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.opts.ReadWithin)
+func (s *calendars) putBack(c *topics.Calendar) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.readWithin)
 	defer cancel()
 	if now, err := s.calendar(ctx, c.Name); err == nil && now != nil {
 		return nil
@@ -119,7 +119,7 @@ func (s *Server) putBack(c *topics.Calendar) error {
 		err = s.putSetting(ctx, key, value).err
 	}
 	if err != nil {
-		s.opts.Logger.Error("a calendar that triggers name is deleted and could not be put back: put it again",
+		s.log.Error("a calendar that triggers name is deleted and could not be put back: put it again",
 			"calendar", c.Name, "dates", c.Dates, "error", err)
 		return problem.Unavailable(err, "triggers name the calendar, and it could not be put back: put it again")
 	}
@@ -127,7 +127,7 @@ func (s *Server) putBack(c *topics.Calendar) error {
 }
 
 // refuseUsed returns a problem while unfinished triggers name a calendar.
-func (s *Server) refuseUsed(ctx context.Context, tenant, name string) error {
+func (s *calendars) refuseUsed(ctx context.Context, tenant, name string) error {
 	u, err := s.router.CalendarUse(ctx, tenant, name)
 	switch {
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -46,7 +49,23 @@ type CalendarSummary struct {
 	Last   string `json:"last,omitempty" doc:"The last date"`
 }
 
-func (s *Server) listCalendars(w http.ResponseWriter, r *request) error {
+// calendars reads and changes the named calendars.
+type calendars struct {
+	bodies *bodies
+
+	auditor    *auditor
+	changes    *changeRate // of tenants' own
+	commands   *commandLog
+	control    *topicReader
+	kafka      *producer.Producer
+	log        *slog.Logger
+	most       int // of a tenant's own
+	names      topics.Names
+	readWithin time.Duration
+	router     *peer.Router
+}
+
+func (s *calendars) listCalendars(w http.ResponseWriter, r *request) error {
 	all, err := s.calendars(r.Context(), "")
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -73,7 +92,7 @@ func Summary(c *topics.Calendar) CalendarSummary {
 }
 
 // getCalendar shows the calendar that a name means for the caller's triggers.
-func (s *Server) getCalendar(w http.ResponseWriter, r *request) error {
+func (s *calendars) getCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendarOf(r.Context(), r.who.Tenant, r.names["name"])
 	switch {
 	case err != nil:
@@ -107,7 +126,7 @@ var scopeParameter = parameter{
 }
 
 // calendarToChange is the full name of the calendar to change.
-func (s *Server) calendarToChange(r *request) (string, error) {
+func (s *calendars) calendarToChange(r *request) (string, error) {
 	scope := r.query.Get("scope")
 	switch {
 	case !topics.ValidName(r.names["name"]):
@@ -124,7 +143,7 @@ func (s *Server) calendarToChange(r *request) (string, error) {
 
 // ownCalendarFits bounds the number of a tenant's own calendars and the rate of their
 // changes. For each change the engine walks all triggers.
-func (s *Server) ownCalendarFits(ctx context.Context, tenant, full string) error {
+func (s *calendars) ownCalendarFits(ctx context.Context, tenant, full string) error {
 	all, err := s.calendars(ctx, "")
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -135,11 +154,11 @@ func (s *Server) ownCalendarFits(ctx context.Context, tenant, full string) error
 			n++
 		}
 	}
-	if all[full] == nil && n >= s.opts.OwnCalendars {
+	if all[full] == nil && n >= s.most {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
 			fmt.Sprintf("the tenant has %d calendars of its own, which is limits.calendars: delete one first", n))
 	}
-	return s.calendarChanges.take(tenant)
+	return s.changes.take(tenant)
 }
 
 // changeRate bounds how often tenants change calendars.
@@ -171,7 +190,7 @@ func (c *changeRate) take(tenant string) error {
 
 // calendarOf finds the calendar that a name means for a tenant. The name has no '/': with
 // one it would be another tenant's.
-func (s *Server) calendarOf(ctx context.Context, tenant, name string) (*topics.Calendar, error) {
+func (s *calendars) calendarOf(ctx context.Context, tenant, name string) (*topics.Calendar, error) {
 	if !topics.ValidName(name) {
 		return nil, nil
 	}
@@ -182,15 +201,15 @@ func (s *Server) calendarOf(ctx context.Context, tenant, name string) (*topics.C
 }
 
 // calendar finds a calendar by its full name; nil if there is none.
-func (s *Server) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
+func (s *calendars) calendar(ctx context.Context, name string) (*topics.Calendar, error) {
 	all, err := s.calendars(ctx, name)
 	return all[name], err
 }
 
 // calendars reads the newest value of one calendar, or of all with "", from topic control.
 // The topic holds few settings, and is read as it is.
-func (s *Server) calendars(ctx context.Context, only string) (map[string]*topics.Calendar, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+func (s *calendars) calendars(ctx context.Context, only string) (map[string]*topics.Calendar, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readWithin)
 	defer cancel()
 	end, err := stableEnd(ctx, s.kafka.Client(), s.control.topic, 0)
 	if err != nil {
@@ -213,8 +232,8 @@ func (s *Server) calendars(ctx context.Context, only string) (map[string]*topics
 }
 
 // putCalendar writes a calendar; partitions apply it at a definite offset.
-func (s *Server) putCalendar(w http.ResponseWriter, r *request) error {
-	b, err := s.body(w, r)
+func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
+	b, err := s.bodies.body(w, r)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -30,9 +33,18 @@ type Channel struct {
 	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
 }
 
+// channelAdmin lists channels, and removes those that nobody needs.
+type channelAdmin struct {
+	configured map[string]string
+	kafka      *producer.Producer
+	names      topics.Names
+	readWithin time.Duration
+	router     *peer.Router
+}
+
 // listChannels lists the channels that settings name, those that always exist, and
 // every one that has a due topic.
-func (s *Server) listChannels(w http.ResponseWriter, r *request) error {
+func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
 	all, err := s.allChannels(r.Context())
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -44,8 +56,8 @@ func (s *Server) listChannels(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, list)
 }
 
-func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.ReadWithin)
+func (s *channelAdmin) allChannels(ctx context.Context) (map[string]Channel, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.readWithin)
 	defer cancel()
 	// All topics, asked of the brokers, because kadm would answer from its cache.
 	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, s.kafka.Client())
@@ -59,11 +71,11 @@ func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 		}
 	}
 	all := map[string]Channel{}
-	for name, topic := range s.opts.Channels {
+	for name, topic := range s.configured {
 		all[name] = Channel{Name: name, Topic: topic, Partitions: found[topic]}
 	}
 	for topic, n := range found {
-		name := s.opts.Names.Channel(topic)
+		name := s.names.Channel(topic)
 		if _, known := all[name]; known || name == "" || strings.HasSuffix(name, ".high") {
 			continue
 		}
@@ -74,7 +86,7 @@ func (s *Server) allChannels(ctx context.Context) (map[string]Channel, error) {
 
 // deleteChannel removes a channel that a command created and no trigger names, with the due
 // events on its topic. A register that comes meanwhile may create it anew.
-func (s *Server) deleteChannel(w http.ResponseWriter, r *request) error {
+func (s *channelAdmin) deleteChannel(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), deleteWithin)
 	defer cancel()
 	all, err := s.allChannels(ctx)
@@ -105,7 +117,7 @@ func (s *Server) deleteChannel(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, c)
 }
 
-func (s *Server) removeTopics(ctx context.Context, names ...string) error {
+func (s *channelAdmin) removeTopics(ctx context.Context, names ...string) error {
 	answers, err := kadm.NewClient(s.kafka.Client()).DeleteTopics(ctx, names...)
 	for _, a := range answers {
 		if !errors.Is(a.Err, kerr.UnknownTopicOrPartition) {

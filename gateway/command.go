@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -50,9 +51,23 @@ var notHere = map[string]string{
 
 const idIs = "the trigger's id is id in the body of a POST or the line of a batch, else the last part of the path"
 
+// encoder makes commands of what callers send, and checks them as the engine does.
+type encoder struct {
+	lookup *lookup
+	prefs  *preferenceCalls
+
+	admit         func(tenant string, c *trigger.Command) *trigger.Error
+	awaits        func(name string) (topic string, receipts bool)
+	channels      *channels // which are new
+	fixedChannels bool
+	limits        topics.Limits
+	now           func() time.Time
+	readers       *readers // of due topics
+}
+
 // command encodes a command and checks it like the engine. own are the user's headers,
 // which travel beside the JSON.
-func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
+func (s *encoder) command(r *request, op trigger.Op, id string, fs fields, own ...trigger.Header) (*command, error) {
 	key, err := r.key(id)
 	if err != nil {
 		return nil, err
@@ -84,7 +99,7 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 		if !s.channels.opens(r.Context(), name) {
 			continue
 		}
-		if s.opts.FixedChannels && op == trigger.OpRegister {
+		if s.fixedChannels && op == trigger.OpRegister {
 			return c, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownChannel, "channel",
 				"channel "+problem.Quoted(name)+" does not exist, and channels.auto_create is off: ask an operator "+
 					"to configure it")
@@ -101,10 +116,10 @@ func (s *Server) command(r *request, op trigger.Op, id string, fs fields, own ..
 
 // askForReaders starts to ask who reads the channels that wait for receipts. The answer is
 // for a note after the decision.
-func (c *command) askForReaders(s *Server) {
+func (c *command) askForReaders(s *encoder) {
 	c.nobody = make([]func() bool, len(c.channels))
 	for i, name := range c.channels {
-		if topic, receipts := s.opts.Awaits(name); receipts {
+		if topic, receipts := s.awaits(name); receipts {
 			s.readers.ask(topic)
 			c.nobody[i] = func() bool { return s.readers.nobody(topic) }
 		}
@@ -112,9 +127,9 @@ func (c *command) askForReaders(s *Server) {
 }
 
 // check refuses what the engine would refuse without reading the trigger.
-func (s *Server) check(tenant string, c *command) error {
-	rec := topics.Record{Key: []byte(c.key), Value: c.value, Headers: c.headers, Timestamp: trigger.At(s.opts.Now())}
-	decoded, err := topics.DecodeCommand(&rec, s.opts.Limits, nil)
+func (s *encoder) check(tenant string, c *command) error {
+	rec := topics.Record{Key: []byte(c.key), Value: c.value, Headers: c.headers, Timestamp: trigger.At(s.now())}
+	decoded, err := topics.DecodeCommand(&rec, s.limits, nil)
 	if err != nil {
 		return err
 	}
@@ -123,7 +138,7 @@ func (s *Server) check(tenant string, c *command) error {
 		c.when, c.sent, c.channels = spec.When, decoded.From.Append, spec.Channels()
 	}
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
-	if e := s.opts.Admit(tenant, decoded); e != nil {
+	if e := s.admit(tenant, decoded); e != nil {
 		return e
 	}
 	return nil
@@ -216,7 +231,7 @@ func (r *request) match() (string, error) {
 // conditions turns If-Match and If-None-Match into the command's own conditions. An entity
 // tag is the revision: "3". retry means that the header also allows other revisions than
 // the one that was read, so a conflict may be retried.
-func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (retry bool, err error) {
+func (s *encoder) conditions(r *request, op trigger.Op, id string, fs *fields) (retry bool, err error) {
 	match, err := r.match()
 	if err != nil {
 		return false, err
@@ -241,7 +256,7 @@ func (s *Server) conditions(r *request, op trigger.Op, id string, fs *fields) (r
 		if _, err := s.command(r, op, id, *fs); err != nil {
 			return false, err
 		}
-		st, err := s.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
+		st, err := s.lookup.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
 		if revision, err = matched(match, st, err); err != nil {
 			return false, err
 		}

@@ -22,10 +22,10 @@ const (
 
 // retryConflicts retries a change if that is allowed, for as long as a decision may take.
 // The pauses give way to other callers that retry.
-func (s *Server) retryConflicts(r *request, change func() (c *command, v verdict, retry bool, err error)) (
+func (s *commandWriter) retryConflicts(r *request, change func() (c *command, v verdict, retry bool, err error)) (
 	*command, verdict, error,
 ) {
-	late := time.Now().Add(s.opts.AnswerWithin)
+	late := time.Now().Add(s.answerWithin)
 	for most := firstConflictPause; ; most = min(2*most, maxConflictPause) {
 		c, v, retry, err := change()
 		if !retry || c == nil || !changedMeanwhile(err) { // nil: refused before a command was made

@@ -28,7 +28,15 @@ type docsRow struct {
 
 type docsParameter struct{ Name, Doc string }
 
-func (s *Server) getDocs(w http.ResponseWriter, _ *request) error {
+// documents serves the descriptions of the API and of the topics.
+type documents struct {
+	asyncAPI []byte
+	openapi  []byte
+	routes   *routeTable
+	schemas  fs.FS
+}
+
+func (s *documents) getDocs(w http.ResponseWriter, _ *request) error {
 	var rows []docsRow
 	for _, r := range s.routes.all() {
 		rows = append(rows, r.docsRow())
@@ -65,16 +73,16 @@ func (r *route) docsRow() docsRow {
 }
 
 // getSchema serves a schema by its file name, with or without the suffix.
-func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
+func (s *documents) getSchema(w http.ResponseWriter, r *request) error {
 	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name",
 		"no such schema; /asyncapi.json has them all")
 	name := r.names["name"]
-	if s.opts.Schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
+	if s.schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
 		return missing
 	}
-	b, err := fs.ReadFile(s.opts.Schemas, name)
+	b, err := fs.ReadFile(s.schemas, name)
 	if err != nil {
-		b, err = fs.ReadFile(s.opts.Schemas, name+".schema.json")
+		b, err = fs.ReadFile(s.schemas, name+".schema.json")
 	}
 	if err != nil {
 		return missing
@@ -85,11 +93,11 @@ func (s *Server) getSchema(w http.ResponseWriter, r *request) error {
 }
 
 // getAsyncAPI serves the description of the topics.
-func (s *Server) getAsyncAPI(w http.ResponseWriter, _ *request) error {
-	if s.opts.AsyncAPI == nil {
+func (s *documents) getAsyncAPI(w http.ResponseWriter, _ *request) error {
+	if s.asyncAPI == nil {
 		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not describe the topics")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(s.opts.AsyncAPI)
+	_, _ = w.Write(s.asyncAPI)
 	return nil
 }

@@ -25,8 +25,8 @@ const (
 
 // testEndpoint calls with the transport of webhook workers. The answer holds for this
 // process, not for the network of others.
-func (s *Server) testEndpoint(w http.ResponseWriter, r *request) error {
-	if s.opts.TestEndpoint == nil {
+func (s *endpoints) testEndpoint(w http.ResponseWriter, r *request) error {
+	if s.probe == nil {
 		return problem.New(
 			http.StatusUnprocessableEntity,
 			trigger.CodeUnsupported,
@@ -45,11 +45,11 @@ func (s *Server) testEndpoint(w http.ResponseWriter, r *request) error {
 	defer s.tests.Release(r.who.Tenant)
 	ctx, cancel := context.WithTimeout(r.Context(), testWithin)
 	defer cancel()
-	return sendJSON(w, http.StatusOK, s.opts.TestEndpoint(ctx, asked.Tenant, asked.URL, asked.Send))
+	return sendJSON(w, http.StatusOK, s.probe(ctx, asked.Tenant, asked.URL, asked.Send))
 }
 
-func (s *Server) endpointTest(w http.ResponseWriter, r *request) (asked EndpointTest, err error) {
-	fs, err := s.object(w, r)
+func (s *endpoints) endpointTest(w http.ResponseWriter, r *request) (asked EndpointTest, err error) {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return asked, err
 	}

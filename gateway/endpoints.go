@@ -11,7 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -37,11 +39,22 @@ type Endpoint struct {
 // mostEndpoints bounds an answer.
 const mostEndpoints = 10_000
 
+// endpoints shows how the origins of webhooks fare, and tests one.
+type endpoints struct {
+	bodies *bodies
+
+	now        func() time.Time
+	origins    *endpointLog
+	probe      func(ctx context.Context, tenant, url string, send bool) *egress.Report
+	readWithin time.Duration
+	tests      *slots.Slots // one for each endpoint that is being tested
+}
+
 // listEndpoints answers what the webhook workers publish on topic endpoints.
-func (s *Server) listEndpoints(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+func (s *endpoints) listEndpoints(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	all, err := s.endpoints.read(ctx, s.opts.Now())
+	all, err := s.origins.read(ctx, s.now())
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}

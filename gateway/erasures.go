@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,11 +32,11 @@ type ErasureAnswer struct {
 	Triggers int    `json:"triggers" minimum:"0" doc:"Erased so far"`
 }
 
-func erasureRoutes() []route {
+func erasureRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodDelete, pattern: "/v1/users/{user}", role: auth.Writer,
-			handle: (*Server).deleteUser, doc: operation{
+			handle: p.users.deleteUser, doc: operation{
 				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
 					"triggers. Repeating it is safe",
 				answers: answers{202: of[ErasureAnswer]()},
@@ -43,7 +44,7 @@ func erasureRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", role: auth.Reader,
-			handle: (*Server).getErasure, doc: operation{
+			handle: p.users.getErasure, doc: operation{
 				id: "getErasure", summary: "How far the last erasure of a user is, until 30 days after it was done",
 				answers: answers{200: of[ErasureAnswer]()},
 			},
@@ -51,12 +52,12 @@ func erasureRoutes() []route {
 	}
 }
 
-func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
-	u, err := s.userThere(r)
+func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
+	u, err := s.prefs.userThere(r)
 	if err != nil {
 		return err
 	}
-	if p := s.takeRate(u.Tenant); p != nil {
+	if p := s.rate.takeRate(u.Tenant); p != nil {
 		return p
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
@@ -65,12 +66,12 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
 	if e.Before, err = s.commandEnds(ctx); err != nil {
 		return problem.Unavailable(err, "Kafka does not answer; repeating it is safe")
 	}
-	e.At = s.opts.Now()
-	err = s.withPreferences(ctx, u.Tenant, func() error {
-		if err := s.opts.Preferences.Erase(ctx, e); err != nil {
+	e.At = s.now()
+	err = s.prefs.withPreferences(ctx, u.Tenant, func() error {
+		if err := s.prefs.store.Erase(ctx, e); err != nil {
 			return err
 		}
-		e, _, err = s.opts.Preferences.Erasure(ctx, u)
+		e, _, err = s.prefs.store.Erasure(ctx, u)
 		return err
 	})
 	if err != nil {
@@ -81,15 +82,15 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
 }
 
-func (s *Server) getErasure(w http.ResponseWriter, r *request) error {
-	u, err := s.userThere(r)
+func (s *users) getErasure(w http.ResponseWriter, r *request) error {
+	u, err := s.prefs.userThere(r)
 	if err != nil {
 		return err
 	}
 	var e preferences.Erasure
 	var ok bool
-	if err := s.askPreferences(r, func(ctx context.Context) (err error) {
-		e, ok, err = s.opts.Preferences.Erasure(ctx, u)
+	if err := s.prefs.askPreferences(r, func(ctx context.Context) (err error) {
+		e, ok, err = s.prefs.store.Erasure(ctx, u)
 		return err
 	}); err != nil {
 		return err
@@ -110,10 +111,10 @@ func erasureJSON(e *preferences.Erasure) ErasureAnswer {
 }
 
 // commandEnds are the ends of all partitions of topic commands.
-func (s *Server) commandEnds(ctx context.Context) (map[int32]int64, error) {
+func (s *users) commandEnds(ctx context.Context) (map[int32]int64, error) {
 	var all []kafkapart.TopicPartition
-	for p := range s.opts.Partitions {
-		all = append(all, kafkapart.TopicPartition{Topic: s.opts.Names.Commands(), Partition: p})
+	for p := range s.partitions {
+		all = append(all, kafkapart.TopicPartition{Topic: s.names.Commands(), Partition: p})
 	}
 	ends, missing := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadUncommitted)
 	for at, err := range missing {
@@ -154,12 +155,22 @@ const (
 type eraser struct {
 	outbox
 
-	s     *Server
-	lease time.Duration
+	store        preferences.Store
+	userTriggers UserTriggers // of the history; nil: there is none
+	encoder      *encoder
+	router       *peer.Router // lists and reads triggers
+	commands     *commandLog
+
+	listBudget int
+	lease      time.Duration
+	log        *slog.Logger
 }
 
-func newEraser(s *Server) *eraser {
-	r := &eraser{s: s, lease: erasureLease}
+func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog) *eraser {
+	r := &eraser{
+		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
+		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
+	}
 	r.outbox = newOutbox(r.erase)
 	return r
 }
@@ -167,7 +178,8 @@ func newEraser(s *Server) *eraser {
 // RunErasures erases users until ctx ends. It does nothing where there is no preference
 // store.
 func (s *Server) RunErasures(ctx context.Context) error {
-	return s.runOutbox(ctx, &s.erasures.outbox, "erasing a user's triggers failed; it is tried again")
+	return s.erasures.run(ctx, s.opts.Preferences, s.log,
+		"erasing a user's triggers failed; it is tried again")
 }
 
 // erasing is one erasure that is worked on.
@@ -187,7 +199,7 @@ var errLost = errors.New("the claim of the erasure is lost")
 
 // erase works on the oldest erasure, if there is one.
 func (r *eraser) erase(ctx context.Context) (worked bool, err error) {
-	e, ok, err := r.s.opts.Preferences.ClaimErasure(ctx, r.lease)
+	e, ok, err := r.store.ClaimErasure(ctx, r.lease)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -216,10 +228,10 @@ func (w *erasing) work(ctx context.Context) error {
 		if !w.left {
 			release()
 			w.Triggers = int(w.count.Load())
-			if err := w.s.opts.Preferences.FinishErasure(ctx, w.Erasure); err != nil {
+			if err := w.store.FinishErasure(ctx, w.Erasure); err != nil {
 				return err
 			}
-			w.s.log.Info("a user was erased", "tenant", w.User.Tenant, "triggers", w.Triggers, "took",
+			w.log.Info("a user was erased", "tenant", w.User.Tenant, "triggers", w.Triggers, "took",
 				time.Since(begun).Round(time.Millisecond))
 			return nil
 		}
@@ -256,7 +268,7 @@ func (w *erasing) hold(ctx context.Context) (held context.Context, release func(
 func (w *erasing) renew(ctx context.Context, lease time.Duration) error {
 	e := w.Erasure
 	e.Triggers = int(w.count.Load())
-	ok, err := w.s.opts.Preferences.RenewErasure(ctx, e, lease)
+	ok, err := w.store.RenewErasure(ctx, e, lease)
 	if err == nil && !ok {
 		err = errLost
 	}
@@ -273,7 +285,7 @@ func (w *erasing) pass(ctx context.Context) error {
 	if err := w.durable(); err != nil {
 		return err
 	}
-	if history := w.s.opts.UserTriggers; history != nil {
+	if history := w.userTriggers; history != nil {
 		seen := map[trigger.Key]bool{}
 		err := history.TriggersOf(ctx, w.User.Tenant, w.User.ID, func(key trigger.Key) error {
 			if seen[key] {
@@ -292,10 +304,10 @@ func (w *erasing) pass(ctx context.Context) error {
 // known erases what the engine lists of the user, finished triggers too.
 func (w *erasing) known(ctx context.Context) error {
 	q := peer.Query{
-		Tenant: w.User.Tenant, User: w.User.ID, Limit: erasurePage, Budget: w.s.opts.ListBudget,
+		Tenant: w.User.Tenant, User: w.User.ID, Limit: erasurePage, Budget: w.listBudget,
 	}
 	for {
-		page, err := w.s.router.Find(ctx, q)
+		page, err := w.router.Find(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -316,7 +328,7 @@ func (w *erasing) known(ctx context.Context) error {
 // ofHistory erases a trigger that the history lists, unless it is of a newer life, or
 // somebody else's by now.
 func (w *erasing) ofHistory(ctx context.Context, key trigger.Key) error {
-	st, err := w.s.router.Get(ctx, key)
+	st, err := w.router.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read a trigger: %w", err)
 	}
@@ -350,7 +362,7 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 		w.count.Add(1)
 	}
 	done := w.done
-	w.s.commands.send(ctx, c, func(at location) { done <- at })
+	w.commands.send(ctx, c, func(at location) { done <- at })
 	if w.flying++; w.flying < erasurePage {
 		return nil
 	}
@@ -361,7 +373,7 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 func (w *erasing) durable() error {
 	n := w.flying
 	w.flying = 0
-	return w.s.commands.allDurable(w.done, n)
+	return w.commands.allDurable(w.done, n)
 }
 
 func (w *erasing) command(ctx context.Context, key trigger.Key, revision int64) (*command, error) {
@@ -372,5 +384,5 @@ func (w *erasing) command(ctx context.Context, key trigger.Key, revision int64) 
 	r := &request{Request: plain, who: auth.Caller{Tenant: w.User.Tenant, Name: erasureActor, Role: auth.Writer}}
 	var fs fields
 	fs.set("if_revision", revision)
-	return w.s.command(r, trigger.OpErase, key.ID(), fs)
+	return w.encoder.command(r, trigger.OpErase, key.ID(), fs)
 }

@@ -3,9 +3,11 @@ package gateway
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"log/slog"
 	"net/http"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -15,9 +17,20 @@ type Events struct {
 	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
 }
 
+// eventStreams answers what happened to a trigger, by pages and as streams.
+type eventStreams struct {
+	lookup *lookup
+
+	events   *eventLog
+	listener Listener
+	log      *slog.Logger
+	onStop   func(func()) (undo func() bool) // calls a function when the server stops
+	slots    *slots.Slots                    // one for each open stream
+}
+
 // getEvents lists what happened to a trigger, or with follow=1 streams it. It works after
 // the trigger has been forgotten, too, from the history.
-func (s *Server) getEvents(w http.ResponseWriter, r *request) error {
+func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	key, err := r.key(r.id())
 	if err != nil {
 		return problem.NotFound(r.id())
@@ -61,8 +74,8 @@ func (r *request) flag(name string) bool {
 
 // noEvents distinguishes a trigger whose first event is not in the history yet from one
 // that does not exist.
-func (s *Server) noEvents(w http.ResponseWriter, r *request) error {
-	if _, err := s.read(r); err != nil {
+func (s *eventStreams) noEvents(w http.ResponseWriter, r *request) error {
+	if _, err := s.lookup.read(r); err != nil {
 		return err
 	}
 	return sendJSON(w, http.StatusOK, Events{Items: []topics.Event{}})

@@ -21,7 +21,7 @@ var keepAlive = 15 * time.Second
 // follow streams the events of one trigger: those of the history, then those of topic
 // events from where the history ends. Each carries its cursor as id. A caller that comes
 // back with Last-Event-ID misses none and gets none twice.
-func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
+func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
 	from, field := r.Header.Get("Last-Event-ID"), "Last-Event-ID"
 	if from == "" {
 		from, field = r.query.Get("cursor"), "cursor"
@@ -33,15 +33,15 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 	if err := s.followable(r, key); err != nil {
 		return err
 	}
-	if !s.followers.Take(r.who.Tenant) {
+	if !s.slots.Take(r.who.Tenant) {
 		return problem.Unavailable(nil, "too many event streams are open")
 	}
-	defer s.followers.Release(r.who.Tenant)
-	s.opts.Listener.Streams(1)
-	defer s.opts.Listener.Streams(-1)
+	defer s.slots.Release(r.who.Tenant)
+	s.listener.Streams(1)
+	defer s.listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)()
+	defer s.onStop(cancel)()
 	tail, err := s.events.tail(ctx, key)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -60,13 +60,13 @@ func (s *Server) follow(w http.ResponseWriter, r *request, key trigger.Key) erro
 
 // followable refuses to follow a trigger that neither its owner nor the history knows. A
 // cursor proves nothing, because anybody can make one up.
-func (s *Server) followable(r *request, key trigger.Key) error {
+func (s *eventStreams) followable(r *request, key trigger.Key) error {
 	if s.events.history != nil {
 		if list, err := s.events.page(r.Context(), key, EventCursor{}, 1); err != nil || len(list) > 0 {
 			return err
 		}
 	}
-	_, err := s.read(r)
+	_, err := s.lookup.read(r)
 	return err
 }
 

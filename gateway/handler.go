@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
@@ -99,9 +100,9 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		return problem.Unavailable(nil, why)
 	}
 	if route.costly {
-		err = s.costly(w, req, route.handle)
+		err = s.reads.costly(w, req, route.handle)
 	} else {
-		err = route.handle(s, w, req)
+		err = route.handle(w, req)
 	}
 	s.auditor.trespass(req, err)
 	return err
@@ -189,13 +190,19 @@ func (r *request) key(id string) (trigger.Key, error) {
 	return key, nil
 }
 
+// lookup reads the trigger that a request names.
+type lookup struct {
+	readWithin time.Duration
+	router     *peer.Router
+}
+
 // read returns the trigger that the path names, with every acknowledged write.
-func (s *Server) read(r *request) (*trigger.State, error) {
+func (s *lookup) read(r *request) (*trigger.State, error) {
 	key, err := r.key(r.id())
 	if err != nil {
 		return nil, problem.NotFound(r.id())
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	st, err := s.router.Get(ctx, key)
 	if err != nil {

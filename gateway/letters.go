@@ -12,6 +12,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -80,7 +81,7 @@ func (DeadLettersEither) Schema(r huma.Registry) *huma.Schema {
 // letterGroups are what dead letters may be counted by.
 var letterGroups = []string{"tenant", "code", "endpoint"}
 
-func letterRoutes() []route {
+func letterRoutes(p *parts) []route {
 	filters := []parameter{
 		{name: "tenant", doc: "Of this tenant; operators see all without it", kind: of[string]()},
 		{name: "trigger_id", doc: "Of this trigger", kind: of[string]()},
@@ -102,7 +103,7 @@ func letterRoutes() []route {
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: (*Server).listLetters,
+			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: p.letters.listLetters,
 			costly: true, doc: operation{
 				id:      "listDeadLetters",
 				summary: "List occurrences that nobody could deliver, by tenant and within one the newest first",
@@ -111,7 +112,7 @@ func letterRoutes() []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", role: auth.Writer,
-			handle: (*Server).postRedrive, doc: operation{
+			handle: p.redrives.postRedrive, doc: operation{
 				id: "redriveDeadLetters",
 				summary: "Try dead letters again: those of a trigger, of a filter, or all; answers its progress, a " +
 					"line at a time, the last with done",
@@ -131,8 +132,20 @@ const (
 	historyPoll   = 20 * time.Millisecond
 )
 
+// deadLetters lists dead letters, with their contents.
+type deadLetters struct {
+	history *historyWait
+
+	kafka      *producer.Producer
+	names      topics.Names
+	partitions int32
+	readWithin time.Duration
+	records    *topicReader
+	rows       Letters // of the history; nil: there is none
+}
+
 // listLetters lists dead letters, or counts them.
-func (s *Server) listLetters(w http.ResponseWriter, r *request) error {
+func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
 	q, err := s.letterQuery(r)
 	if err != nil {
 		return err
@@ -144,7 +157,7 @@ func (s *Server) listLetters(w http.ResponseWriter, r *request) error {
 	if err := s.lettersThere(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	s.awaitLetters(ctx, q)
 	if by != "" {
@@ -162,16 +175,16 @@ func (s *Server) listLetters(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-func (s *Server) lettersThere() error {
-	if s.opts.Letters == nil {
+func (s *deadLetters) lettersThere() error {
+	if s.rows == nil {
 		return problem.Unavailable(errNoHistory,
 			"no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	return nil
 }
 
-func (s *Server) letterPage(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
-	page, err := s.opts.Letters.Letters(ctx, q)
+func (s *deadLetters) letterPage(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
+	page, err := s.rows.Letters(ctx, q)
 	if err != nil {
 		return page, problem.Unavailable(err, "the history does not answer")
 	}
@@ -179,7 +192,7 @@ func (s *Server) letterPage(ctx context.Context, q topics.LetterQuery) (topics.L
 }
 
 // letterQuery reads the parameters of a list.
-func (s *Server) letterQuery(r *request) (q topics.LetterQuery, err error) {
+func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) {
 	v := r.query
 	for _, name := range []string{
 		"tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by", "cursor",
@@ -272,7 +285,7 @@ func letterJSON(l *topics.Letter) DeadLetter {
 }
 
 // countLetters answers group_by.
-func (s *Server) countLetters(
+func (s *deadLetters) countLetters(
 	ctx context.Context, w http.ResponseWriter, r *request, q topics.LetterQuery, by string,
 ) error {
 	type group struct {
@@ -319,12 +332,12 @@ func (s *Server) countLetters(
 
 // awaitLetters waits, for a second at most, until what was appended before is in
 // the projection.
-func (s *Server) awaitLetters(ctx context.Context, q topics.LetterQuery) {
-	letters, events := s.opts.Names.DeadLetter(), s.opts.Names.Events()
-	all := s.partitionsOf(letters, trigger.Key(q.Trigger))
-	all = append(all, s.partitionsOf(events, trigger.Key(q.Trigger))...)
-	s.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
-		dead, happened, err := s.opts.Letters.LettersNext(ctx)
+func (s *deadLetters) awaitLetters(ctx context.Context, q topics.LetterQuery) {
+	letters, events := s.names.DeadLetter(), s.names.Events()
+	all := s.history.partitionsOf(letters, trigger.Key(q.Trigger))
+	all = append(all, s.history.partitionsOf(events, trigger.Key(q.Trigger))...)
+	s.history.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
+		dead, happened, err := s.rows.LettersNext(ctx)
 		next := map[kafkapart.TopicPartition]int64{}
 		for _, at := range all {
 			if next[at] = dead[at.Partition]; at.Topic == events {
@@ -335,10 +348,16 @@ func (s *Server) awaitLetters(ctx context.Context, q topics.LetterQuery) {
 	})
 }
 
+// historyWait waits until the history has read what is in the topics.
+type historyWait struct {
+	kafka      *producer.Producer
+	partitions int32
+}
+
 // partitionsOf are those of a topic that have a trigger's records; all for "".
-func (s *Server) partitionsOf(topic string, key trigger.Key) (all []kafkapart.TopicPartition) {
-	for p := range s.opts.Partitions {
-		if key == "" || p == topics.Partition([]byte(key), s.opts.Partitions) {
+func (s *historyWait) partitionsOf(topic string, key trigger.Key) (all []kafkapart.TopicPartition) {
+	for p := range s.partitions {
+		if key == "" || p == topics.Partition([]byte(key), s.partitions) {
 			all = append(all, kafkapart.TopicPartition{Topic: topic, Partition: p})
 		}
 	}
@@ -347,7 +366,7 @@ func (s *Server) partitionsOf(topic string, key trigger.Key) (all []kafkapart.To
 
 // awaitHistory waits, for a second at most, until the history has what was appended to some
 // partitions before. A list that is behind is better than none, so nothing fails here.
-func (s *Server) awaitHistory(ctx context.Context, all []kafkapart.TopicPartition,
+func (s *historyWait) awaitHistory(ctx context.Context, all []kafkapart.TopicPartition,
 	next func(context.Context) (map[kafkapart.TopicPartition]int64, error),
 ) {
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)

@@ -73,19 +73,21 @@ func (c *letterContents) dropped(ctx context.Context, partition int32, offset in
 
 // scanLetters finds the newest letter of each ce_id of a trigger on its partition,
 // for who has no history: what was appended since a time.
-func (s *Server) scanLetters(ctx context.Context, key trigger.Key, since trigger.Instant) ([]topics.Letter, error) {
-	partition := topics.Partition([]byte(key), s.opts.Partitions)
+func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since trigger.Instant) (
+	[]topics.Letter, error,
+) {
+	partition := topics.Partition([]byte(key), s.partitions)
 	cl := s.kafka.Client()
-	from, err := offsetSince(ctx, cl, s.letters.topic, partition, since)
+	from, err := offsetSince(ctx, cl, s.records.topic, partition, since)
 	if err != nil {
 		return nil, err
 	}
-	until, err := stableEnd(ctx, cl, s.letters.topic, partition)
+	until, err := stableEnd(ctx, cl, s.records.topic, partition)
 	if err != nil {
 		return nil, err
 	}
 	var found []topics.Letter
-	err = s.letters.read(ctx, partition, from, until, func(r *kgo.Record) error {
+	err = s.records.read(ctx, partition, from, until, func(r *kgo.Record) error {
 		if string(r.Key) != string(key) {
 			return nil
 		}

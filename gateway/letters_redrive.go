@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -65,7 +67,7 @@ const (
 
 // redrive is one request to try dead letters again.
 type redrive struct {
-	s       *Server
+	s       *redrives
 	r       *request
 	q       topics.LetterQuery
 	list    []topics.Letter // of a trigger; nil: as the query finds them
@@ -83,11 +85,29 @@ type redrive struct {
 	totals RedriveProgress
 }
 
+// redrives tries dead letters again.
+type redrives struct {
+	bodies  *bodies
+	encoder *encoder
+	letters *deadLetters
+	rate    *writeRate
+
+	answerWithin time.Duration
+	commands     *commandLog
+	decider      *decider
+	horizon      time.Duration
+	log          *slog.Logger
+	now          func() time.Time
+	onStop       func(func()) (undo func() bool) // calls a function when the server stops
+	readWithin   time.Duration
+	slots        *slots.Slots // shared with batches
+}
+
 // postRedrive tries dead letters again and streams how far it is. The engine
 // decides about each: one that is live or was redriven before is a duplicate, so
 // a request that was cut off is simply sent again.
-func (s *Server) postRedrive(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *redrives) postRedrive(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -95,13 +115,13 @@ func (s *Server) postRedrive(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if !s.batches.Take(r.who.Tenant) {
+	if !s.slots.Take(r.who.Tenant) {
 		return problem.Unavailable(nil, "as many batches and redrives are under way as may be here")
 	}
-	defer s.batches.Release(r.who.Tenant)
+	defer s.slots.Release(r.who.Tenant)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(s.stopping, cancel)()
+	defer s.onStop(cancel)()
 	job.w, job.out = w, http.NewResponseController(w)
 	_ = job.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
 	err = job.run(ctx)
@@ -126,7 +146,7 @@ func (s *Server) postRedrive(w http.ResponseWriter, r *request) error {
 }
 
 // redrive reads a body.
-func (s *Server) redrive(r *request, fs fields) (*redrive, error) {
+func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	var b RedriveBody
 	for i := range fs {
 		if err := b.set(fs[i].name, fs[i].value); err != nil {
@@ -149,7 +169,7 @@ func (s *Server) redrive(r *request, fs fields) (*redrive, error) {
 	}
 	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired}
 	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
-	job.content = letterContents{from: s.letters, ahead: map[int32][]*kgo.Record{}}
+	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}
 	var err error
 	if job.q.Tenant, err = r.letterTenant(b.Tenant); err != nil {
 		return nil, err
@@ -161,7 +181,7 @@ func (s *Server) redrive(r *request, fs fields) (*redrive, error) {
 		return nil, err
 	}
 	if job.q.To == 0 { // what fails again meanwhile is for another time
-		job.q.To = trigger.At(s.opts.Now()) + 1
+		job.q.To = trigger.At(s.now()) + 1
 	}
 	if job.q.After, err = letterCursor(&job.q, b.Cursor); err != nil {
 		return nil, asField(err)
@@ -172,7 +192,7 @@ func (s *Server) redrive(r *request, fs fields) (*redrive, error) {
 	job.pace.AllowN(time.Now(), job.chunk) // no burst at the beginning
 	job.q.Limit = job.chunk
 	if b.TriggerID == "" {
-		return job, s.lettersThere()
+		return job, s.letters.lettersThere()
 	}
 	return job, job.find(b.TriggerID, b.CeID)
 }
@@ -239,7 +259,7 @@ func instantField(name, text string) (trigger.Instant, error) {
 
 // find lists the letters of a trigger: of each occurrence the newest.
 func (j *redrive) find(id, ceID string) error {
-	ctx, cancel := context.WithTimeout(j.r.Context(), j.s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(j.r.Context(), j.s.readWithin)
 	defer cancel()
 	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no dead letter of this trigger").About(id)
 	tenant, key, err := j.r.letterTrigger(j.q.Tenant, id)
@@ -247,8 +267,8 @@ func (j *redrive) find(id, ceID string) error {
 		return missing
 	}
 	var found []topics.Letter
-	if j.s.opts.Letters == nil {
-		found, err = j.s.scanLetters(ctx, trigger.Key(key), trigger.At(j.s.opts.Now().Add(-j.s.opts.Horizon)))
+	if j.s.letters.rows == nil {
+		found, err = j.s.letters.scanLetters(ctx, trigger.Key(key), trigger.At(j.s.now().Add(-j.s.horizon)))
 		if err != nil {
 			return problem.Unavailable(err, "topic dead-letter could not be read in time; with a history it is known "+
 				"where the dead letters of a trigger are")
@@ -257,8 +277,8 @@ func (j *redrive) find(id, ceID string) error {
 		q := topics.LetterQuery{
 			Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: maxPage, Newest: true,
 		}
-		j.s.awaitLetters(ctx, q)
-		page, err := j.s.letterPage(ctx, q)
+		j.s.letters.awaitLetters(ctx, q)
+		page, err := j.s.letters.letterPage(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -300,8 +320,8 @@ func (j *redrive) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	first, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
-	j.s.awaitLetters(first, j.q)
+	first, cancel := context.WithTimeout(ctx, j.s.readWithin)
+	j.s.letters.awaitLetters(first, j.q)
 	cancel()
 	ctx, stop := context.WithCancel(ctx)
 	next := j.readPage(ctx, j.q)
@@ -336,9 +356,9 @@ func (j *redrive) readPage(ctx context.Context, q topics.LetterQuery) <-chan let
 	read := make(chan letterPageRead, 1)
 	go func() {
 		defer close(read)
-		ctx, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+		ctx, cancel := context.WithTimeout(ctx, j.s.readWithin)
 		defer cancel()
-		page, err := j.s.letterPage(ctx, q)
+		page, err := j.s.letters.letterPage(ctx, q)
 		read <- letterPageRead{page, err}
 	}()
 	return read
@@ -347,7 +367,7 @@ func (j *redrive) readPage(ctx context.Context, q topics.LetterQuery) <-chan let
 // take redrives some letters, and waits for the decisions about them.
 func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 	j.totals.Matched += int64(len(letters))
-	now := trigger.At(j.s.opts.Now())
+	now := trigger.At(j.s.now())
 	letters = slices.DeleteFunc(slices.Clone(letters), func(l topics.Letter) bool {
 		over := l.ExpiresAt != 0 && l.ExpiresAt <= now && !j.expired
 		if over {
@@ -358,7 +378,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 	if j.dry || len(letters) == 0 {
 		return nil
 	}
-	read, cancel := context.WithTimeout(ctx, j.s.opts.ReadWithin)
+	read, cancel := context.WithTimeout(ctx, j.s.readWithin)
 	records, err := j.content.all(read, letters)
 	cancel()
 	if err != nil {
@@ -378,7 +398,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 		c.locations = append(c.locations, location{err: errKafkaSilent})
 	}
 	for i := range c.lines {
-		c.write(ctx, j.s, i)
+		c.write(ctx, j.s.commands, i)
 	}
 	c.acknowledged()
 	if err := j.decided(ctx, c, letters); err != nil {
@@ -394,7 +414,7 @@ func (j *redrive) wait(ctx context.Context, tenant string) error {
 		return err
 	}
 	for {
-		p := j.s.limits.take(tenant)
+		p := j.s.rate.limits.take(tenant)
 		if p == nil {
 			return nil
 		}
@@ -440,7 +460,7 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	}
 	key := trigger.Key(l.Trigger)
 	c := &command{op: trigger.OpRedrive, id: key.ID(), key: key, value: fs.encode(), trace: j.r.span.Parent()}
-	return c, j.s.check(l.Tenant, c)
+	return c, j.s.encoder.check(l.Tenant, c)
 }
 
 // decided waits until the commands of a chunk are durable and decided, and counts.
@@ -454,10 +474,10 @@ func (j *redrive) decided(ctx context.Context, c *chunk, letters []topics.Letter
 	c.mu.Lock()
 	locations := slices.Clone(c.locations)
 	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.s.opts.AnswerWithin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.s.answerWithin)
 	defer cancel()
 	answers := make([]*peer.Question, len(c.lines))
-	c.decide(ctx, j.s, locations, answers)
+	c.decide(ctx, j.s.decider, locations, answers)
 	var failed error
 	for i := range c.lines {
 		line := &c.lines[i]

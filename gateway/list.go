@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/peer"
@@ -25,8 +26,20 @@ const (
 	maxPage     = 1000
 )
 
+// triggerViews shows triggers, and when they will fire.
+type triggerViews struct {
+	lookup *lookup
+
+	cursors    *cursorSeal
+	listBudget int
+	now        func() time.Time
+	readWithin time.Duration
+	router     *peer.Router
+	timetable  func() *trigger.Timetable
+}
+
 // listTriggers lists triggers by next due time if a user is named, else by id.
-func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
+func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 	page, q, err := s.list(r)
 	if err != nil {
 		return err
@@ -38,12 +51,12 @@ func (s *Server) listTriggers(w http.ResponseWriter, r *request) error {
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
 
-func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
+func (s *triggerViews) list(r *request) (peer.Page, *peer.Query, error) {
 	q, err := s.query(r)
 	if err != nil {
 		return peer.Page{}, nil, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	var page peer.Page
 	err = r.read.gather(ctx, func() (err error) {
@@ -54,7 +67,7 @@ func (s *Server) list(r *request) (peer.Page, *peer.Query, error) {
 }
 
 // query reads the parameters of a list.
-func (s *Server) query(r *request) (*peer.Query, error) {
+func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to"} {
 		if v.Has(name) && v.Get(name) == "" { // an empty filter would list everything
@@ -67,7 +80,7 @@ func (s *Server) query(r *request) (*peer.Query, error) {
 	}
 	q := &peer.Query{
 		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
-		Budget: s.opts.ListBudget, Cost: r.read.cost,
+		Budget: s.listBudget, Cost: r.read.cost,
 	}
 	for _, name := range []string{"state", "status"} { // the reminder routes call it so
 		states, p := parseStates(name, v[name])

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -38,11 +39,19 @@ const (
 type mover struct {
 	outbox
 
-	s *Server
+	store    preferences.Store
+	encoder  *encoder
+	router   *peer.Router // lists triggers
+	commands *commandLog
+
+	listBudget int
+	log        *slog.Logger
 }
 
-func newMover(s *Server) *mover {
-	m := &mover{s: s}
+func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog) *mover {
+	m := &mover{
+		store: o.Preferences, encoder: e, router: router, commands: commands, listBudget: o.ListBudget, log: o.Logger,
+	}
 	m.outbox = newOutbox(m.move)
 	return m
 }
@@ -50,12 +59,13 @@ func newMover(s *Server) *mover {
 // RunMoves moves follow_user triggers to their users' new zones until ctx ends.
 // It does nothing where there is no preference store.
 func (s *Server) RunMoves(ctx context.Context) error {
-	return s.runOutbox(ctx, &s.moves.outbox, "moving triggers to a user's new zone failed; it is tried again")
+	return s.moves.run(ctx, s.opts.Preferences, s.log,
+		"moving triggers to a user's new zone failed; it is tried again")
 }
 
 // move works on the oldest move, if there is one.
 func (m *mover) move(ctx context.Context) (worked bool, err error) {
-	store := m.s.opts.Preferences
+	store := m.store
 	move, ok, err := store.Claim(ctx, moveLease)
 	if err != nil || !ok {
 		return false, err
@@ -73,7 +83,7 @@ func (m *mover) move(ctx context.Context) (worked bool, err error) {
 		}
 	}
 	if moved > 0 {
-		m.s.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
+		m.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
 			"triggers", moved, "took", time.Since(begun).Round(time.Millisecond))
 	}
 	return true, store.Done(ctx, move)
@@ -88,10 +98,10 @@ func (m *mover) pass(ctx context.Context, move preferences.Move, tried map[trigg
 ) {
 	q := peer.Query{
 		Tenant: move.User.Tenant, User: move.User.ID, States: 1<<trigger.Pending | 1<<trigger.Paused,
-		Limit: movePageSize, Budget: m.s.opts.ListBudget,
+		Limit: movePageSize, Budget: m.listBudget,
 	}
 	for {
-		if newest, err = m.s.opts.Preferences.Renew(ctx, move, moveLease); !newest || err != nil {
+		if newest, err = m.store.Renew(ctx, move, moveLease); !newest || err != nil {
 			return sent, newest, err
 		}
 		page, n, err := m.page(ctx, move, q, tried)
@@ -109,7 +119,7 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 ) {
 	ctx, cancel := context.WithTimeout(ctx, movePage)
 	defer cancel()
-	if page, err = m.s.router.Find(ctx, q); err != nil {
+	if page, err = m.router.Find(ctx, q); err != nil {
 		return page, 0, fmt.Errorf("list triggers: %w", err)
 	}
 	done := make(chan location, len(page.Items))
@@ -119,16 +129,16 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 		}
 		c, err := m.command(ctx, f.State, move)
 		if err != nil {
-			m.s.log.Warn("a trigger cannot move to its user's new zone", "trigger", f.State.Key, "zone", move.Zone,
+			m.log.Warn("a trigger cannot move to its user's new zone", "trigger", f.State.Key, "zone", move.Zone,
 				"error", err)
 			tried[f.State.Key] = f.State.Revision
 			continue
 		}
 		tried[f.State.Key] = f.State.Revision
-		m.s.commands.send(ctx, c, func(at location) { done <- at })
+		m.commands.send(ctx, c, func(at location) { done <- at })
 		sent++
 	}
-	return page, sent, m.s.commands.allDurable(done, sent)
+	return page, sent, m.commands.allDurable(done, sent)
 }
 
 // follows says whether a trigger is to move.
@@ -149,5 +159,5 @@ func (m *mover) command(ctx context.Context, st *trigger.State, move preferences
 	var fs fields
 	fs.set("timezone", move.Zone)
 	fs.set("if_revision", st.Revision)
-	return m.s.command(r, trigger.OpRezone, st.Key.ID(), fs)
+	return m.encoder.command(r, trigger.OpRezone, st.Key.ID(), fs)
 }

@@ -24,7 +24,7 @@ func TestNoRoom(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""))
 	full.Store(true)
 	before := w.written(t, "")
-	for _, r := range newRouteTable().all() {
+	for _, r := range newRouteTable(&parts{}).all() {
 		if r.role != auth.Writer || r.method == http.MethodGet {
 			continue
 		}

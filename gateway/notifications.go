@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -53,11 +54,11 @@ type NotificationList struct {
 	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
 }
 
-func notificationRoutes() []route {
+func notificationRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", role: auth.Reader,
-			handle: (*Server).listNotifications, costly: true, doc: operation{
+			handle: p.notifications.listNotifications, costly: true, doc: operation{
 				id:      "listNotifications",
 				summary: "List what became of a user's notifications, the newest first",
 				query: []parameter{
@@ -72,7 +73,7 @@ func notificationRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/notifications/{notification}", role: auth.Reader,
-			handle: (*Server).getNotification, doc: operation{
+			handle: p.notifications.getNotification, doc: operation{
 				id:      "getNotification",
 				summary: "Read what became of one occurrence on each channel, and what it said",
 				answers: answers{200: of[Notification]()},
@@ -81,15 +82,25 @@ func notificationRoutes() []route {
 	}
 }
 
-func (s *Server) notificationsThere() error {
-	if s.opts.Notifications == nil {
+// notifications answers what became of users' notifications.
+type notifications struct {
+	history *historyWait
+
+	cursors    *cursorSeal
+	names      topics.Names
+	readWithin time.Duration
+	rows       Notifications // of the history; nil: there is none
+}
+
+func (s *notifications) notificationsThere() error {
+	if s.rows == nil {
 		return problem.Unavailable(errNoHistory,
 			"no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	return nil
 }
 
-func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
+func (s *notifications) listNotifications(w http.ResponseWriter, r *request) error {
 	q, sealed, err := s.notificationQuery(r)
 	if err != nil {
 		return err
@@ -97,7 +108,7 @@ func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
 	if err := s.notificationsThere(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	if q.After.IsZero() {
 		s.awaitNotifications(ctx, "") // a user's triggers are on all partitions
@@ -124,10 +135,10 @@ func (s *Server) listNotifications(w http.ResponseWriter, r *request) error {
 
 // awaitNotifications waits as lists of dead letters do, so that who has just seen an event
 // finds it in the answer. What notifications said is not waited for.
-func (s *Server) awaitNotifications(ctx context.Context, key trigger.Key) {
-	all := s.partitionsOf(s.opts.Names.Events(), key)
-	s.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
-		happened, err := s.opts.Notifications.EventsNext(ctx)
+func (s *notifications) awaitNotifications(ctx context.Context, key trigger.Key) {
+	all := s.history.partitionsOf(s.names.Events(), key)
+	s.history.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
+		happened, err := s.rows.EventsNext(ctx)
 		next := make(map[kafkapart.TopicPartition]int64, len(all))
 		for _, at := range all {
 			next[at] = happened[at.Partition]
@@ -141,16 +152,16 @@ const contentsAtOnce = 16
 
 // notificationPage reads a page. One with contents ends where these have the bytes that a page may
 // have, however few they are.
-func (s *Server) notificationPage(ctx context.Context, one *read, q topics.NotificationQuery) (
+func (s *notifications) notificationPage(ctx context.Context, one *read, q topics.NotificationQuery) (
 	page topics.NotificationPage, err error,
 ) {
 	if !q.Content {
-		return s.opts.Notifications.Notifications(ctx, q)
+		return s.rows.Notifications(ctx, q)
 	}
 	limit, held := q.Limit, int64(0)
 	for {
 		q.Limit = min(contentsAtOnce, limit-len(page.Items))
-		part, err := s.opts.Notifications.Notifications(ctx, q)
+		part, err := s.rows.Notifications(ctx, q)
 		if err != nil {
 			return page, err
 		}
@@ -179,7 +190,7 @@ func (s *Server) notificationPage(ctx context.Context, one *read, q topics.Notif
 const ofNotifications = "\x00notifications"
 
 // notificationQuery reads the parameters of a list, and to what its cursors are sealed.
-func (s *Server) notificationQuery(r *request) (q topics.NotificationQuery, sealed *peer.Query, err error) {
+func (s *notifications) notificationQuery(r *request) (q topics.NotificationQuery, sealed *peer.Query, err error) {
 	u := preferences.User{Tenant: r.who.Tenant, ID: r.names["user"]}
 	if err := u.Check(); err != nil {
 		return q, nil, err
@@ -210,7 +221,7 @@ func (s *Server) notificationQuery(r *request) (q topics.NotificationQuery, seal
 	return q, sealed, nil
 }
 
-func (s *Server) getNotification(w http.ResponseWriter, r *request) error {
+func (s *notifications) getNotification(w http.ResponseWriter, r *request) error {
 	if err := s.notificationsThere(); err != nil {
 		return err
 	}
@@ -225,10 +236,10 @@ func (s *Server) getNotification(w http.ResponseWriter, r *request) error {
 		return unknown
 	}
 	id := topics.NotificationID(string(key), r.names["notification"][len(of)+1:])
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	s.awaitNotifications(ctx, key)
-	n, ok, err := s.opts.Notifications.Notification(ctx, r.who.Tenant, id)
+	n, ok, err := s.rows.Notification(ctx, r.who.Tenant, id)
 	switch {
 	case err != nil:
 		return problem.Unavailable(err, "the history does not answer")

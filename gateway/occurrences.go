@@ -26,19 +26,19 @@ const (
 
 // getOccurrences lists when a trigger will fire, with snoozed occurrences. A paused trigger
 // is shown as if it were resumed now.
-func (s *Server) getOccurrences(w http.ResponseWriter, r *request) error {
+func (s *triggerViews) getOccurrences(w http.ResponseWriter, r *request) error {
 	n, err := r.number("n", defaultOccurrences, 1, maxOccurrences)
 	if err != nil {
 		return err
 	}
-	st, err := s.read(r)
+	st, err := s.lookup.read(r)
 	if err != nil {
 		return err
 	}
 	answer := Occurrences{Items: []OccurrenceJSON{}}
 	var planned []trigger.Planned
 	if err := r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
-		planned = peer.Planned(forked(s.opts.Timetable), st, n, 0)
+		planned = peer.Planned(forked(s.timetable), st, n, 0)
 	}); err != nil {
 		return err
 	}

@@ -228,7 +228,7 @@ func init() { huma.DefaultArrayNullable = false }
 
 func ptr[T any](v T) *T { return &v }
 
-func (s *Server) getOpenAPI(w http.ResponseWriter, _ *request) error {
+func (s *documents) getOpenAPI(w http.ResponseWriter, _ *request) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(s.openapi)
 	return nil

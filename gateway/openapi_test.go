@@ -19,7 +19,7 @@ import (
 
 // description is /openapi.json as a reader has it.
 var description = sync.OnceValue(func() *described {
-	table := newRouteTable()
+	table := newRouteTable(&parts{})
 	b, err := describe(table, true)
 	if err != nil {
 		panic(err)
@@ -180,7 +180,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 
 // The routes of docs/api.md, but those of channels.
 func TestContractRoutes(t *testing.T) {
-	table := newRouteTable()
+	table := newRouteTable(&parts{})
 	for _, line := range []string{
 		"POST /v1/triggers", "PUT /v1/triggers/x", "GET /v1/triggers/x", "PATCH /v1/triggers/x",
 		"DELETE /v1/triggers/x", "GET /v1/triggers",

@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"time"
+
+	"github.com/waterclock/waterclock/preferences"
 )
 
 // outbox is work that the preference store keeps until it is done: moves and erasures of
@@ -28,10 +31,9 @@ func (o *outbox) wake() {
 	}
 }
 
-// runOutbox works on an outbox until ctx ends. It does nothing where there is no preference
-// store.
-func (s *Server) runOutbox(ctx context.Context, o *outbox, failed string) error {
-	if s.opts.Preferences == nil {
+// run works on an outbox until ctx ends. It does nothing where there is no preference store.
+func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Logger, failed string) error {
+	if store == nil {
 		<-ctx.Done()
 		return nil
 	}
@@ -41,7 +43,7 @@ func (s *Server) runOutbox(ctx context.Context, o *outbox, failed string) error 
 			return nil
 		}
 		if err != nil {
-			s.log.Warn(failed, "error", err)
+			log.Warn(failed, "error", err)
 		}
 		if worked && err == nil {
 			continue

@@ -3,10 +3,16 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // Partition is one item of GET /v1/partitions.
@@ -42,8 +48,21 @@ type Partitions struct {
 	Items []Partition `json:"items"`
 }
 
-func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+// cluster shows who owns which partition, and has partitions reconciled.
+type cluster struct {
+	bodies *bodies
+
+	kafka       *producer.Producer
+	log         *slog.Logger
+	names       topics.Names
+	partitions  int32
+	readWithin  time.Duration
+	reconciling sync.Mutex // at most one at a time
+	router      *peer.Router
+}
+
+func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	answer := Partitions{Items: []Partition{}}
 	for _, p := range s.router.Partitions(ctx) {
@@ -54,9 +73,9 @@ func (s *Server) getPartitions(w http.ResponseWriter, r *request) error {
 
 // partition converts a status. If the owner does not count the lag, it is computed from the
 // end of commands.
-func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partition {
+func (s *cluster) partition(ctx context.Context, p peer.PartitionStatus) Partition {
 	if p.CommandsLag == 0 {
-		if end, err := stableEnd(ctx, s.kafka.Client(), s.opts.Names.Commands(), p.Partition); err == nil {
+		if end, err := stableEnd(ctx, s.kafka.Client(), s.names.Commands(), p.Partition); err == nil {
 			p.CommandsLag = max(0, end-p.CommandsOffset)
 		}
 	}
@@ -73,8 +92,16 @@ func (s *Server) partition(ctx context.Context, p peer.PartitionStatus) Partitio
 	}
 }
 
+// probes answers whether this process is well, and its metrics.
+type probes struct {
+	auth    auth.Authenticator
+	metrics http.Handler
+	notes   func() []string
+	ready   func() error
+}
+
 // getHealth answers that the process runs.
-func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
+func (s *probes) getHealth(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
 	}
@@ -82,25 +109,25 @@ func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
 }
 
 // getReady answers whether every partition of this process is restored and firing.
-func (s *Server) getReady(w http.ResponseWriter, r *request) error {
+func (s *probes) getReady(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
 	}
-	if err := s.opts.Ready(); err != nil {
+	if err := s.ready(); err != nil {
 		return sendPlain(w, http.StatusServiceUnavailable, fmt.Sprintf("not ready: %v\n", err))
 	}
-	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.opts.Notes()...), "\n")+"\n")
+	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.notes()...), "\n")+"\n")
 }
 
 // getMetrics serves the metrics, which cover all tenants.
-func (s *Server) getMetrics(w http.ResponseWriter, r *request) error {
+func (s *probes) getMetrics(w http.ResponseWriter, r *request) error {
 	if err := s.onlyInside(r.Request); err != nil {
 		return err
 	}
-	if s.opts.Metrics == nil {
+	if s.metrics == nil {
 		return errNoPath
 	}
-	s.opts.Metrics.ServeHTTP(w, r.Request)
+	s.metrics.ServeHTTP(w, r.Request)
 	return nil
 }
 

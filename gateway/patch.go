@@ -25,15 +25,15 @@ import (
 // join another one.
 var waysToSayWhen = []string{"delay", "fire_at", "recurrence"}
 
-func (s *Server) patchTrigger(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *triggerWrites) patchTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
 	return s.patch(w, r, fs, &asTrigger)
 }
 
-func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wording) error {
+func (s *triggerWrites) patch(w http.ResponseWriter, r *request, fs fields, say *wording) error {
 	if fs.has("id") || fs.has("trigger_id") {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "id", "an id never changes")
 	}
@@ -57,16 +57,16 @@ func (s *Server) patch(w http.ResponseWriter, r *request, fs fields, say *wordin
 	if err != nil {
 		return err
 	}
-	return s.sendChanged(w, c, v, say)
+	return sendChanged(w, c, v, say)
 }
 
 // patchUnder patches the trigger under a condition. A patch for one given revision is tried
 // once; any other is retried (conflicts.go).
-func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
+func (s *triggerWrites) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
 	error,
 ) {
 	_, one := parseETag(match)
-	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
+	return s.writer.retryConflicts(r, func() (*command, verdict, bool, error) {
 		c, v, err := s.patchOnce(r, patch, revision, match)
 		return c, v, revision == nil && !one, err
 	})
@@ -74,8 +74,10 @@ func (s *Server) patchUnder(r *request, patch fields, revision jsontext.Value, m
 
 // patchOnce patches the present trigger if it is at the requested revision. It checks the
 // patch first, because a wrong patch is wrong at any revision.
-func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict, error) {
-	st, err := s.read(r)
+func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (
+	*command, verdict, error,
+) {
+	st, err := s.lookup.read(r)
 	if err != nil {
 		return nil, verdict{}, err
 	}
@@ -92,7 +94,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 	if fs.set("if_revision", st.Revision); revision != nil {
 		fs.set("if_revision", revision)
 	}
-	c, err := s.command(r, op, r.id(), fs, own...)
+	c, err := s.encoder.command(r, op, r.id(), fs, own...)
 	if err != nil {
 		return nil, verdict{}, err
 	}
@@ -108,7 +110,7 @@ func (s *Server) patchOnce(r *request, patch fields, revision jsontext.Value, ma
 		}
 		return c, verdict{decided: true, state: st}, nil
 	}
-	v, err := s.do(r, c)
+	v, err := s.writer.do(r, c)
 	return c, v, err
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -11,15 +12,18 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
-func preferenceRoutes() []route {
+func preferenceRoutes(p *parts) []route {
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/preferences/{user}", role: auth.Reader,
-			handle: (*Server).getPreferences, doc: operation{
+			handle: p.users.getPreferences, doc: operation{
 				id:      "getPreferences",
 				summary: "Read a user's preferences; of a user who never had any, the defaults",
 				answers: answers{200: of[Preferences]()},
@@ -27,7 +31,7 @@ func preferenceRoutes() []route {
 		},
 		{
 			method: http.MethodPut, pattern: "/v1/preferences/{user}", role: auth.Writer,
-			handle: (*Server).putPreferences, doc: operation{
+			handle: p.users.putPreferences, doc: operation{
 				id: "putPreferences", summary: "Replace a user's preferences: a field that is left out is reset. A " +
 					"new timezone moves the user's follow_user triggers",
 				body: of[PreferencesBody](), answers: answers{200: of[Preferences]()},
@@ -42,9 +46,15 @@ func (r *request) user() (preferences.User, error) {
 	return u, u.Check()
 }
 
+// preferenceCalls calls the preference store for requests.
+type preferenceCalls struct {
+	slots *slots.Slots // one for each call; nil: no bound
+	store preferences.Store
+}
+
 // preferencesThere refuses where no store is configured.
-func (s *Server) preferencesThere() error {
-	if s.opts.Preferences == nil {
+func (s *preferenceCalls) preferencesThere() error {
+	if s.store == nil {
 		return problem.Unavailable(nil,
 			"this instance keeps no preferences: set postgres.url, and run PostgreSQL there")
 	}
@@ -52,7 +62,7 @@ func (s *Server) preferencesThere() error {
 }
 
 // userThere is whose preferences a path names, where a store is configured.
-func (s *Server) userThere(r *request) (u preferences.User, err error) {
+func (s *preferenceCalls) userThere(r *request) (u preferences.User, err error) {
 	if u, err = r.user(); err == nil {
 		err = s.preferencesThere()
 	}
@@ -71,14 +81,14 @@ func preferencesAtOnce(o *Options) *slots.Slots {
 }
 
 // withPreferences calls the preference store when it is the tenant's turn.
-func (s *Server) withPreferences(ctx context.Context, tenant string, call func() error) error {
-	if s.prefers == nil {
+func (s *preferenceCalls) withPreferences(ctx context.Context, tenant string, call func() error) error {
+	if s.slots == nil {
 		return call()
 	}
-	if err := s.prefers.Wait(ctx, tenant); err != nil {
+	if err := s.slots.Wait(ctx, tenant); err != nil {
 		return err
 	}
-	defer s.prefers.Release(tenant)
+	defer s.slots.Release(tenant)
 	return call()
 }
 
@@ -92,7 +102,7 @@ func unreadable(err error) bool {
 const preferencesWithin = 5 * time.Second
 
 // askPreferences calls the preference store for a request.
-func (s *Server) askPreferences(r *request, call func(context.Context) error) error {
+func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
 	defer cancel()
 	if err := s.withPreferences(ctx, r.who.Tenant, func() error { return call(ctx) }); err != nil {
@@ -108,14 +118,30 @@ func preferencesAway(err error) error {
 	return problem.Unavailable(err, "the preference store does not answer; repeating it is safe")
 }
 
-func (s *Server) getPreferences(w http.ResponseWriter, r *request) error {
-	u, err := s.userThere(r)
+// users keeps what users want, and erases users.
+type users struct {
+	bodies *bodies
+	prefs  *preferenceCalls
+	rate   *writeRate
+
+	erasures   *eraser
+	kafka      *producer.Producer
+	log        *slog.Logger
+	moves      *mover
+	names      topics.Names
+	now        func() time.Time
+	partitions int32
+	timetable  func() *trigger.Timetable
+}
+
+func (s *users) getPreferences(w http.ResponseWriter, r *request) error {
+	u, err := s.prefs.userThere(r)
 	if err != nil {
 		return err
 	}
 	var all []*preferences.Preferences
-	if err := s.askPreferences(r, func(ctx context.Context) (err error) {
-		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
+	if err := s.prefs.askPreferences(r, func(ctx context.Context) (err error) {
+		all, err = s.prefs.store.Get(ctx, []preferences.User{u})
 		return err
 	}); err != nil {
 		return err
@@ -123,12 +149,12 @@ func (s *Server) getPreferences(w http.ResponseWriter, r *request) error {
 	return sendPreferences(w, all[0])
 }
 
-func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
+func (s *users) putPreferences(w http.ResponseWriter, r *request) error {
 	u, err := r.user()
 	if err != nil {
 		return err
 	}
-	b, err := s.body(w, r)
+	b, err := s.bodies.body(w, r)
 	if err != nil {
 		return err
 	}
@@ -136,14 +162,14 @@ func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.preferencesThere(); err != nil {
+	if err := s.prefs.preferencesThere(); err != nil {
 		return err
 	}
-	if p := s.takeRate(u.Tenant); p != nil {
+	if p := s.rate.takeRate(u.Tenant); p != nil {
 		return p
 	}
-	if err := s.askPreferences(r, func(ctx context.Context) error {
-		return s.opts.Preferences.Put(ctx, u, p)
+	if err := s.prefs.askPreferences(r, func(ctx context.Context) error {
+		return s.prefs.store.Put(ctx, u, p)
 	}); err != nil {
 		return err
 	}
@@ -152,11 +178,11 @@ func (s *Server) putPreferences(w http.ResponseWriter, r *request) error {
 }
 
 // zones are the tz database in force.
-func (s *Server) zones() *calendar.Zones {
-	if s.opts.Timetable == nil {
+func (s *users) zones() *calendar.Zones {
+	if s.timetable == nil {
 		return calendar.Embedded()
 	}
-	return s.opts.Timetable().Zones
+	return s.timetable().Zones
 }
 
 func sendPreferences(w http.ResponseWriter, p *preferences.Preferences) error {

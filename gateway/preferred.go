@@ -18,9 +18,9 @@ var namesChannel = []string{"channel", "escalation", "callback"}
 
 // preferred is the header with the first channel that the user of a register prefers;
 // none if the register says where it goes, or the user prefers nothing.
-func (s *Server) preferred(r *request, fs fields) ([]trigger.Header, error) {
+func (s *encoder) preferred(r *request, fs fields) ([]trigger.Header, error) {
 	var u preferences.User
-	if s.opts.Preferences == nil || json.Unmarshal(fs.value("user_id"), &u.ID) != nil {
+	if s.prefs.store == nil || json.Unmarshal(fs.value("user_id"), &u.ID) != nil {
 		return nil, nil
 	}
 	for _, name := range namesChannel {
@@ -52,15 +52,15 @@ const preferredWithin = 2 * time.Second
 
 // firstPreferred is the first channel that a register may take from its user's
 // preferences; "" if there is none.
-func (s *Server) firstPreferred(r *request, u preferences.User) (string, error) {
+func (s *encoder) firstPreferred(r *request, u preferences.User) (string, error) {
 	if r.prefersAway != nil {
 		return "", r.prefersAway
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), preferredWithin)
 	defer cancel()
 	var all []*preferences.Preferences
-	err := s.withPreferences(ctx, u.Tenant, func() (err error) {
-		all, err = s.opts.Preferences.Get(ctx, []preferences.User{u})
+	err := s.prefs.withPreferences(ctx, u.Tenant, func() (err error) {
+		all, err = s.prefs.store.Get(ctx, []preferences.User{u})
 		return err
 	})
 	if unreadable(err) {

@@ -4,19 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// previews answers when a register would fire.
+type previews struct {
+	bodies    *bodies
+	calendars *calendars
+
+	now       func() time.Time
+	timetable func() *trigger.Timetable
+}
+
 // postPreview answers when a trigger would fire; it registers nothing.
-func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
-	if s.opts.Timetable == nil {
+func (s *previews) postPreview(w http.ResponseWriter, r *request) error {
+	if s.timetable == nil {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnsupported, "",
 			"this server has no tz database to preview with")
 	}
-	b, err := s.body(w, r)
+	b, err := s.bodies.body(w, r)
 	if err != nil {
 		return err
 	}
@@ -24,7 +34,7 @@ func (s *Server) postPreview(w http.ResponseWriter, r *request) error {
 	var answer calendar.PreviewResponse
 	var p *problem.Problem
 	err = r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
-		answer, p = Preview(s.opts.Timetable().Zones, named, b, s.opts.Now().UnixMilli())
+		answer, p = Preview(s.timetable().Zones, named, b, s.now().UnixMilli())
 	})
 	switch {
 	case err != nil:
@@ -71,12 +81,12 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
 
 // calendarSource finds calendars by name in the timetable, else in topic control. A
 // calendar that cannot be read counts as missing.
-func (s *Server) calendarSource(ctx context.Context, tenant string) calendar.CalendarSource {
+func (s *previews) calendarSource(ctx context.Context, tenant string) calendar.CalendarSource {
 	return func(name string) (calendar.DateSet, bool) {
-		if set, ok := s.opts.Timetable().Calendar(tenant, name); ok {
+		if set, ok := s.timetable().Calendar(tenant, name); ok {
 			return set, true
 		}
-		c, err := s.calendarOf(ctx, tenant, name)
+		c, err := s.calendars.calendarOf(ctx, tenant, name)
 		if err != nil || c == nil {
 			return nil, false
 		}

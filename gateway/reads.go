@@ -24,6 +24,13 @@ type reads struct {
 
 	pages     *pages
 	gathering *slots.Slots // one slot for each list that is being built
+
+	// What one read may cost.
+	visits int64
+	time   time.Duration
+	bytes  int64
+
+	listener Listener
 }
 
 // pages counts the bytes of list pages, from when they are built until their readers have
@@ -64,6 +71,24 @@ type read struct {
 	more   int64 // visits that no scan counts
 	held   atomic.Int64
 	ended  bool
+}
+
+// How long a costly read waits for a slot, and how many seconds' worth of its
+// tenant's reads it may use at once.
+const (
+	waitForRead = 2 * time.Second
+	readBurst   = 10
+)
+
+func newReads(o *Options) *reads {
+	return &reads{
+		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,
+		quota:     newRateLimits(o.ReadRate, readBurst, o.Now),
+		pages:     &pages{most: o.PagesInFlight, by: map[string]int64{}},
+		gathering: slots.New(gatherAtOnce, o.Auth != nil),
+		visits:    o.ReadBudget, time: o.ReadTime, bytes: o.PageBytes,
+		listener: o.Listener,
+	}
 }
 
 // begin admits a read, or says why not.
@@ -130,23 +155,18 @@ func (r *read) end() {
 // leastCost is the least charge of a costly read: a hundred triggers.
 const leastCost = 100
 
-// budget is what one read may cost.
-func (s *Server) budget() *peer.Budget {
-	return &peer.Budget{Visits: s.opts.ReadBudget, Time: s.opts.ReadTime, Bytes: s.opts.PageBytes}
-}
-
 // costly runs a handler within the bounds of costly reads.
-func (s *Server) costly(w http.ResponseWriter, r *request, h func(*Server, http.ResponseWriter, *request) error) error {
-	one, p := s.reads.begin(r.Context(), r.who.Tenant, s.budget())
+func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
+	one, p := rs.begin(r.Context(), r.who.Tenant, &peer.Budget{Visits: rs.visits, Time: rs.time, Bytes: rs.bytes})
 	if p != nil {
 		if p.Code == trigger.CodeQuotaExceeded {
-			s.opts.Listener.QuotaRejected(limitReads)
+			rs.listener.QuotaRejected(limitReads)
 		}
 		return p
 	}
 	defer one.end()
 	r.read = one
-	return h(s, w, r)
+	return h(w, r)
 }
 
 // limitReads is the name of the limit in metrics and settings.

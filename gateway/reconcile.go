@@ -22,8 +22,8 @@ const reconcileWithin = 10 * time.Minute
 
 // postReconcile has every partition compared by its owner, one after another, and streams a
 // line for each.
-func (s *Server) postReconcile(w http.ResponseWriter, r *request) error {
-	fs, err := s.optionalObject(w, r)
+func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.optionalObject(w, r)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Server) postReconcile(w http.ResponseWriter, r *request) error {
 	defer s.reconciling.Unlock()
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	for partition := range s.opts.Partitions {
+	for partition := range s.partitions {
 		_ = out.SetReadDeadline(time.Time{})
 		_ = out.SetWriteDeadline(time.Now().Add(reconcileWithin + responseWithin))
 		found, err := s.router.Reconcile(r.Context(), partition, b.DryRun)

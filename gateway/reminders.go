@@ -73,8 +73,18 @@ var asReminder = wording{
 	accepted: func(id string) any { return ReminderAccepted{id, Accepted{id}} },
 }
 
-func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+// reminders serves triggers under their other names.
+type reminders struct {
+	bodies *bodies
+	lookup *lookup
+	views  *triggerViews
+	writes *triggerWrites
+
+	cursors *cursorSeal
+}
+
+func (s *reminders) createReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -86,7 +96,7 @@ func (s *Server) createReminder(w http.ResponseWriter, r *request) error {
 	if fs, err = withPayload(fs); err != nil {
 		return err
 	}
-	return s.register(w, r, fs, &asReminder)
+	return s.writes.register(w, r, fs, &asReminder)
 }
 
 // withPayload moves title and body into the payload.
@@ -115,8 +125,8 @@ func withPayload(fs fields) (fields, error) {
 	return fs, nil
 }
 
-func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
-	page, q, err := s.list(r)
+func (s *reminders) listReminders(w http.ResponseWriter, r *request) error {
+	page, q, err := s.views.list(r)
 	if err != nil {
 		return err
 	}
@@ -127,8 +137,8 @@ func (s *Server) listReminders(w http.ResponseWriter, r *request) error {
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
 
-func (s *Server) getReminder(w http.ResponseWriter, r *request) error {
-	st, err := s.read(r)
+func (s *reminders) getReminder(w http.ResponseWriter, r *request) error {
+	st, err := s.lookup.read(r)
 	if err != nil {
 		return err
 	}
@@ -146,8 +156,8 @@ func reminder(st *trigger.State) Reminder {
 }
 
 // snoozeReminder accepts {"minutes": N} beside the fields of :snooze.
-func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *reminders) snoozeReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -159,13 +169,13 @@ func (s *Server) snoozeReminder(w http.ResponseWriter, r *request) error {
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
 	}
-	return s.change(w, r, trigger.OpSnooze, fs, &asReminder)
+	return s.writes.change(w, r, trigger.OpSnooze, fs, &asReminder)
 }
 
 // patchReminder accepts {"skip": "2026-12-25"} to leave out one instance. Any other body is
 // a PATCH of the trigger.
-func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *reminders) patchReminder(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -179,7 +189,7 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 				"skip stands alone: patch the rest by another request")
 		}
 		fs.set("occurrence", occurrence)
-		err := s.change(w, r, trigger.OpSkip, fs, &asReminder)
+		err := s.writes.change(w, r, trigger.OpSkip, fs, &asReminder)
 		if err != nil && problem.Of(err).Field == "occurrence" {
 			return problem.InField(err, "skip")
 		}
@@ -188,9 +198,9 @@ func (s *Server) patchReminder(w http.ResponseWriter, r *request) error {
 	if fs, err = withPayload(fs); err != nil {
 		return err
 	}
-	return s.patch(w, r, fs, &asReminder)
+	return s.writes.patch(w, r, fs, &asReminder)
 }
 
-func (s *Server) deleteReminder(w http.ResponseWriter, r *request) error {
-	return s.cancel(w, r, &asReminder)
+func (s *reminders) deleteReminder(w http.ResponseWriter, r *request) error {
+	return s.writes.cancel(w, r, &asReminder)
 }

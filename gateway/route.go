@@ -11,13 +11,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// handler answers one request. Its error becomes a problem.
+type handler func(http.ResponseWriter, *request) error
+
 // route is one method of one path. In a pattern, {x} stands for one percent-encoded
 // segment, and {x}:verb for one that ends in a verb.
 type route struct {
 	method  string
 	pattern string
 	role    auth.Role // 0: no credential needed
-	handle  func(*Server, http.ResponseWriter, *request) error
+	handle  handler
 	costly  bool      // bounded by reads.go
 	doc     operation // for /openapi.json
 
@@ -34,9 +37,10 @@ type routeTable struct {
 	bySize map[int][]*route // by number of segments
 }
 
-func newRouteTable() *routeTable {
+// newRouteTable has the routes that the parts answer. Empty parts are enough to describe them.
+func newRouteTable(p *parts) *routeTable {
 	t := &routeTable{bySize: map[int][]*route{}}
-	for _, r := range allRoutes() {
+	for _, r := range allRoutes(p) {
 		r.segments = strings.Split(r.pattern, "/")
 		_, r.verb, _ = strings.Cut(r.pattern, "}:")
 		t.bySize[len(r.segments)] = append(t.bySize[len(r.segments)], &r)

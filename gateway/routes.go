@@ -12,28 +12,28 @@ import (
 )
 
 // allRoutes is every route. Both the server and /openapi.json use this table.
-func allRoutes() []route {
+func allRoutes(p *parts) []route {
 	var all []route
-	all = append(all, triggerRoutes()...)
-	all = append(all, verbRoutes()...)
-	all = append(all, viewRoutes()...)
-	all = append(all, letterRoutes()...)
-	all = append(all, notificationRoutes()...)
-	all = append(all, preferenceRoutes()...)
-	all = append(all, erasureRoutes()...)
-	all = append(all, reminderRoutes()...)
-	all = append(all, providerRoutes()...)
-	all = append(all, ackRoutes()...)
-	all = append(all, unsubscribeRoutes()...)
-	return append(all, ownRoutes()...)
+	all = append(all, triggerRoutes(p)...)
+	all = append(all, verbRoutes(p)...)
+	all = append(all, viewRoutes(p)...)
+	all = append(all, letterRoutes(p)...)
+	all = append(all, notificationRoutes(p)...)
+	all = append(all, preferenceRoutes(p)...)
+	all = append(all, erasureRoutes(p)...)
+	all = append(all, reminderRoutes(p)...)
+	all = append(all, providerRoutes(p)...)
+	all = append(all, ackRoutes(p)...)
+	all = append(all, unsubscribeRoutes(p)...)
+	return append(all, ownRoutes(p)...)
 }
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-func triggerRoutes() []route {
+func triggerRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: (*Server).createTrigger,
+			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: p.writes.createTrigger,
 			doc: operation{
 				id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -44,7 +44,7 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: (*Server).listTriggers,
+			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
@@ -53,7 +53,7 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: (*Server).postBatch,
+			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: p.batches.postBatch,
 			doc: operation{
 				id: "batch",
 				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
@@ -63,7 +63,7 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).putTrigger,
+			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.putTrigger,
 			doc: operation{
 				id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -71,14 +71,14 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: (*Server).getTrigger,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: p.views.getTrigger,
 			doc: operation{
 				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).patchTrigger,
+			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.patchTrigger,
 			doc: operation{
 				id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays",
 				body:     of[Patch](),
@@ -87,7 +87,7 @@ func triggerRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: (*Server).deleteTrigger,
+			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.deleteTrigger,
 			doc: operation{
 				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
 				answers: answers{200: of[Changed](), 202: of[Accepted]()},
@@ -96,7 +96,7 @@ func triggerRoutes() []route {
 	}
 }
 
-func verbRoutes() []route {
+func verbRoutes(p *parts) []route {
 	verbs := []struct {
 		name, summary string
 		op            trigger.Op
@@ -122,7 +122,7 @@ func verbRoutes() []route {
 	for _, v := range verbs {
 		all = append(all, route{
 			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
-			handle: verb(v.op), doc: operation{
+			handle: p.writes.verb(v.op), doc: operation{
 				id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" &&
 					v.name != "rezone",
 				headers: []string{ifMatch, prefer}, answers: answers{200: of[Changed](), 202: of[Accepted]()},
@@ -132,10 +132,10 @@ func verbRoutes() []route {
 	return all
 }
 
-func viewRoutes() []route {
+func viewRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: (*Server).getEvents,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: p.streams.getEvents,
 			costly: true,
 			doc: operation{
 				id: "getEvents",
@@ -153,14 +153,14 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
-			handle: (*Server).getOccurrences, costly: true, doc: operation{
+			handle: p.views.getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
 				answers: answers{200: of[Occurrences]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: (*Server).postPreview,
+			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
@@ -168,7 +168,7 @@ func viewRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: (*Server).getUpcoming,
+			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: p.views.getUpcoming,
 			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
@@ -180,14 +180,14 @@ func viewRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: (*Server).getPartitions,
+			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: p.cluster.getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: (*Server).postReconcile,
+			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: p.cluster.postReconcile,
 			doc: operation{
 				id: "reconcile",
 				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
@@ -197,21 +197,21 @@ func viewRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: (*Server).listChannels,
+			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: p.channels.listChannels,
 			costly: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
 			},
 		},
 		{
 			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
-			handle: (*Server).deleteChannel, costly: true, doc: operation{
+			handle: p.channels.deleteChannel, costly: true, doc: operation{
 				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
 					"its topic; answers what it was",
 				answers: answers{200: of[Channel]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: (*Server).listEndpoints,
+			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: p.endpoints.listEndpoints,
 			costly: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
@@ -220,28 +220,28 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/v1/endpoints:test", role: auth.Operator,
-			handle: (*Server).testEndpoint, doc: operation{
+			handle: p.endpoints.testEndpoint, doc: operation{
 				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
 					"lead, what does it show, and with send what does it answer",
 				body: of[EndpointTest](), answers: answers{200: of[egress.Report]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: (*Server).listCalendars,
+			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: p.calendars.listCalendars,
 			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: (*Server).getCalendar,
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: p.calendars.getCalendar,
 			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: (*Server).putCalendar,
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: p.calendars.putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
@@ -250,7 +250,7 @@ func viewRoutes() []route {
 		},
 		{
 			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
-			handle: (*Server).deleteCalendar, costly: true, doc: operation{
+			handle: p.calendars.deleteCalendar, costly: true, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
 				answers: answers{200: of[NamedCalendar]()},
@@ -259,10 +259,10 @@ func viewRoutes() []route {
 	}
 }
 
-func reminderRoutes() []route {
+func reminderRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: (*Server).createReminder,
+			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: p.reminders.createReminder,
 			doc: operation{
 				id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -270,7 +270,7 @@ func reminderRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: (*Server).listReminders,
+			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: p.reminders.listReminders,
 			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
@@ -278,14 +278,14 @@ func reminderRoutes() []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: (*Server).getReminder,
+			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: p.reminders.getReminder,
 			doc: operation{
 				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()},
 			},
 		},
 		{
 			method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer,
-			handle: (*Server).patchReminder,
+			handle: p.reminders.patchReminder,
 			doc: operation{
 				id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](),
 				headers: []string{ifMatch, prefer},
@@ -294,7 +294,7 @@ func reminderRoutes() []route {
 		},
 		{
 			method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer,
-			handle: (*Server).deleteReminder,
+			handle: p.reminders.deleteReminder,
 			doc: operation{
 				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
@@ -302,7 +302,7 @@ func reminderRoutes() []route {
 		},
 		{
 			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
-			handle: (*Server).snoozeReminder, doc: operation{
+			handle: p.reminders.snoozeReminder, doc: operation{
 				id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](),
 				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
@@ -311,7 +311,7 @@ func reminderRoutes() []route {
 	}
 }
 
-func ownRoutes() []route {
+func ownRoutes(p *parts) []route {
 	plain := func(id, summary, kind string) operation {
 		return operation{id: id, summary: summary, answers: answers{200: of[string]()}, answerType: kind}
 	}
@@ -319,28 +319,28 @@ func ownRoutes() []route {
 	ready.answers[503] = of[string]()
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/schemas/{name}", handle: (*Server).getSchema,
+			method: http.MethodGet, pattern: "/schemas/{name}", handle: p.documents.getSchema,
 			doc: plain("getSchema", "A JSON Schema of the topics", "application/schema+json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/asyncapi.json", handle: (*Server).getAsyncAPI,
+			method: http.MethodGet, pattern: "/asyncapi.json", handle: p.documents.getAsyncAPI,
 			doc: plain("asyncapi", "The topics and their records, as AsyncAPI 3", "application/json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/openapi.json", handle: (*Server).getOpenAPI,
+			method: http.MethodGet, pattern: "/openapi.json", handle: p.documents.getOpenAPI,
 			doc: plain("openapi", "This description", "application/json"),
 		},
 		{
-			method: http.MethodGet, pattern: "/docs", handle: (*Server).getDocs,
+			method: http.MethodGet, pattern: "/docs", handle: p.documents.getDocs,
 			doc: plain("docs", "This description for people", "text/html"),
 		},
 		{
-			method: http.MethodGet, pattern: "/healthz", handle: (*Server).getHealth,
+			method: http.MethodGet, pattern: "/healthz", handle: p.probes.getHealth,
 			doc: plain("healthz", "Whether the process answers", "text/plain"),
 		},
-		{method: http.MethodGet, pattern: "/readyz", handle: (*Server).getReady, doc: ready},
+		{method: http.MethodGet, pattern: "/readyz", handle: p.probes.getReady, doc: ready},
 		{
-			method: http.MethodGet, pattern: "/metrics", handle: (*Server).getMetrics,
+			method: http.MethodGet, pattern: "/metrics", handle: p.probes.getMetrics,
 			doc: plain("metrics", "Metrics for Prometheus", "text/plain"),
 		},
 	}

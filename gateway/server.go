@@ -8,53 +8,28 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
-	"github.com/waterclock/waterclock/internal/slots"
 )
 
-// Server is the HTTP API of one process.
+// Server is the HTTP API of one process: its listeners, its routes, and what is done for
+// every request. Its parts answer.
 type Server struct {
 	opts    Options
 	log     *slog.Logger
 	kafka   *producer.Producer
-	control *topicReader
-	letters *topicReader // of topic dead-letter
-	limits  *rateLimits
-	cursors *cursorSeal
 	routes  *routeTable
-	openapi []byte
+	router  *peer.Router // asks owners
+	auditor *auditor     // records refused attempts
+	reads   *reads       // bounds lists, forecasts, previews
+	stop    func()       // ends open event streams
 
-	commands *commandLog  // writes
-	router   *peer.Router // asks owners
-	decider  *decider     // what became of writes
-	events   *eventLog    // what happened to triggers
-	channels *channels    // which are new
-	readers  *readers     // of due topics
-	auditor  *auditor     // records refused attempts
-	moves    *mover       // of follow_user triggers to new zones
-	erasures *eraser      // of users
+	moves    *mover  // of follow_user triggers to new zones
+	erasures *eraser // of users
 
-	endpoints *endpointLog // how webhooks fare
-
-	calendarChanges *changeRate // of tenants' own
-
-	prefers  *slots.Slots // one for each call of the preference store; nil: no bound
-	ackRates *rateLimits  // of links to acknowledge, by occurrence
-
-	stopping context.Context //nolint:containedctx // the life of the server: its end ends open event streams
-	stop     context.CancelFunc
-
-	batches *slots.Slots // one for each batch under way
-
-	reconciling sync.Mutex   // at most one at a time
-	undecided   *undecided   // lines of batches; nil without log-in
-	followers   *slots.Slots // one for each open event stream
-	tests       *slots.Slots // one for each endpoint that is being tested
-	reads       *reads       // lists, forecasts, previews
+	parts
 }
 
 // New checks the options and makes a server. It connects to Kafka when the
@@ -68,48 +43,16 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
 	}
-	s := &Server{
-		opts: o, log: o.Logger, kafka: kafka, limits: newRateLimits(o.Rate, 1, o.Now),
-		control:   &topicReader{kafka: kafka, topic: o.Names.Control()},
-		letters:   &topicReader{kafka: kafka, topic: o.Names.DeadLetter()},
-		batches:   slots.New(o.Batches, o.Auth != nil),
-		followers: slots.New(o.Followers, o.Auth != nil),
-		tests:     slots.New(testsAtOnce, false),
-	}
-	if o.Auth != nil {
-		s.undecided = newUndecided(o.BatchBeside, o.Now)
-	}
-	s.reads = &reads{
-		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,
-		quota:     newRateLimits(o.ReadRate, readBurst, o.Now),
-		pages:     &pages{most: o.PagesInFlight, by: map[string]int64{}},
-		gathering: slots.New(gatherAtOnce, o.Auth != nil),
-	}
-	s.commands = &commandLog{
-		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
-		tracing: o.Tracing,
-	}
-	s.endpoints = &endpointLog{topic: &topicReader{kafka: kafka, topic: o.Names.Endpoints()}}
-	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
-	s.readers = &readers{kafka: kafka}
-	s.auditor = newAuditor(&o, s.commands)
-	s.moves, s.erasures = newMover(s), newEraser(s)
-	s.ackRates, s.prefers = newAckRates(&o), preferencesAtOnce(&o)
-	s.calendarChanges = &changeRate{every: o.CalendarInterval, now: o.Now}
-	s.stopping, s.stop = context.WithCancel(context.Background())
+	s := &Server{opts: o, log: o.Logger, kafka: kafka, reads: newReads(&o)}
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{
 		Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,
 		Trust: o.Peers, LastOwner: state.lastOwner,
 	})
-	s.decider = &decider{router: s.router, within: o.AnswerWithin, log: o.Logger}
-	s.events = &eventLog{
-		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
-		within: o.ReadWithin,
-	}
-	s.cursors = newCursorSeal(sealSecrets(o.Peers))
-	s.routes = newRouteTable()
-	if s.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
+	s.wire()
+	s.routes = newRouteTable(&s.parts)
+	s.documents.routes = s.routes
+	if s.documents.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
 	}
 	return s, nil
@@ -144,13 +87,6 @@ func sealSecrets(shared *peer.Credentials) func() [][]byte {
 	_, _ = rand.Read(own) // never fails
 	return func() [][]byte { return [][]byte{own} }
 }
-
-// How long a costly read waits for a slot, and how many seconds' worth of its
-// tenant's reads it may use at once.
-const (
-	waitForRead = 2 * time.Second
-	readBurst   = 10
-)
 
 // Time-outs against callers that send or read slowly, and the bound on headers.
 const (

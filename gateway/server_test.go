@@ -248,7 +248,7 @@ func TestActorIsPrintable(t *testing.T) {
 // The body's bound, one byte before and one behind.
 func TestBodyBounds(t *testing.T) {
 	w := newWorld(t, nil)
-	limit := int(w.server.maxBody())
+	limit := int(w.server.writes.bodies.maxBody())
 	for _, c := range []struct{ extra, want int }{{0, 201}, {1, 413}} {
 		body := at("")
 		body += strings.Repeat(" ", limit-len(body)+c.extra)

@@ -35,7 +35,7 @@ var inShort = wording{
 
 // createShort registers the short form. A refusal names the fields as the caller wrote
 // them.
-func (s *Server) createShort(w http.ResponseWriter, r *request, short fields) error {
+func (s *triggerWrites) createShort(w http.ResponseWriter, r *request, short fields) error {
 	fs, err := longForm(short)
 	if err != nil {
 		return err

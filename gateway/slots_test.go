@@ -38,7 +38,7 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		begin("GET", "/v1/triggers/t/events?follow=1", keyA, nil)
 	}
 	deadline := time.Now().Add(5 * time.Second)
-	for (w.server.batches.Held("acme") < 2 || w.server.followers.Held("acme") < 2) &&
+	for (w.server.batches.slots.Held("acme") < 2 || w.server.streams.slots.Held("acme") < 2) &&
 		time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}

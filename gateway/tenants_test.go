@@ -98,7 +98,7 @@ func TestTenantsCannotMeet(t *testing.T) {
 	const preferred = `{"locale":"de","addresses":{"push":[{"provider":"fcm","token":"only-acme-knows"}]}}`
 	kept := w.must(http.StatusOK, "PUT", "/v1/preferences/u", preferred, bearer(keyA)...).body
 	before := *w.state("acme/t")
-	routes := newRouteTable().all()
+	routes := newRouteTable(&parts{}).all()
 	// those that make triggers of one's own under such ids come last
 	slices.SortStableFunc(routes, func(a, b *route) int {
 		return strings.Count(b.pattern, "{id}") - strings.Count(a.pattern, "{id}")

@@ -9,10 +9,18 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// triggerWrites registers, changes and cancels triggers.
+type triggerWrites struct {
+	bodies  *bodies
+	encoder *encoder
+	lookup  *lookup
+	writer  *commandWriter
+}
+
 // createTrigger registers a trigger under the id in the body, an id made from the
 // idempotency key, or a new one.
-func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *triggerWrites) createTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -23,20 +31,20 @@ func (s *Server) createTrigger(w http.ResponseWriter, r *request) error {
 }
 
 // register is the common part of POST and its aliases.
-func (s *Server) register(w http.ResponseWriter, r *request, fs fields, say *wording) error {
-	id, err := s.registerID(r, &fs)
+func (s *triggerWrites) register(w http.ResponseWriter, r *request, fs fields, say *wording) error {
+	id, err := registerID(r, &fs)
 	if err != nil {
 		return err
 	}
-	c, v, err := s.apply(r, trigger.OpRegister, id, fs)
+	c, v, err := s.writer.apply(r, trigger.OpRegister, id, fs)
 	if err != nil {
 		return err
 	}
-	return s.sendRegistered(w, c, v, say)
+	return sendRegistered(w, c, v, say)
 }
 
 // registerID decides the id of a register, and removes it from the fields.
-func (s *Server) registerID(r *request, fs *fields) (string, error) {
+func registerID(r *request, fs *fields) (string, error) {
 	id, err := fs.takeText("id")
 	if err != nil {
 		return "", err
@@ -57,14 +65,14 @@ func (s *Server) registerID(r *request, fs *fields) (string, error) {
 }
 
 // apply has a command decided under the conditions of the request.
-func (s *Server) apply(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
+func (s *commandWriter) apply(r *request, op trigger.Op, id string, fs fields) (*command, verdict, error) {
 	return s.retryConflicts(r, func() (*command, verdict, bool, error) {
 		given := slices.Clone(fs)
-		retry, err := s.conditions(r, op, id, &given)
+		retry, err := s.encoder.conditions(r, op, id, &given)
 		if err != nil {
 			return nil, verdict{}, false, err
 		}
-		c, err := s.command(r, op, id, given)
+		c, err := s.encoder.command(r, op, id, given)
 		if err != nil {
 			return nil, verdict{}, false, err
 		}
@@ -84,8 +92,8 @@ func nameable(id string) error {
 }
 
 // putTrigger creates or replaces the whole trigger.
-func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
-	fs, err := s.object(w, r)
+func (s *triggerWrites) putTrigger(w http.ResponseWriter, r *request) error {
+	fs, err := s.bodies.object(w, r)
 	if err != nil {
 		return err
 	}
@@ -103,15 +111,15 @@ func (s *Server) putTrigger(w http.ResponseWriter, r *request) error {
 	if _, err := idempotency(r.Request, &fs); err != nil {
 		return err
 	}
-	c, v, err := s.apply(r, trigger.OpRegister, r.id(), fs)
+	c, v, err := s.writer.apply(r, trigger.OpRegister, r.id(), fs)
 	if err != nil {
 		return err
 	}
-	return s.sendRegistered(w, c, v, &asTrigger)
+	return sendRegistered(w, c, v, &asTrigger)
 }
 
-func (s *Server) getTrigger(w http.ResponseWriter, r *request) error {
-	st, err := s.read(r)
+func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
+	st, err := s.lookup.read(r)
 	if err != nil {
 		return err
 	}
@@ -136,29 +144,29 @@ func asRevised(st *trigger.State) bool {
 }
 
 // deleteTrigger cancels.
-func (s *Server) deleteTrigger(w http.ResponseWriter, r *request) error {
+func (s *triggerWrites) deleteTrigger(w http.ResponseWriter, r *request) error {
 	return s.cancel(w, r, &asTrigger)
 }
 
-func (s *Server) cancel(w http.ResponseWriter, r *request, say *wording) error {
-	fs, err := s.optionalObject(w, r)
+func (s *triggerWrites) cancel(w http.ResponseWriter, r *request, say *wording) error {
+	fs, err := s.bodies.optionalObject(w, r)
 	if err != nil {
 		return err
 	}
-	c, v, err := s.apply(r, trigger.OpCancel, r.id(), fs)
+	c, v, err := s.writer.apply(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
 	}
 	if p := problemOfCancel(c, v); p != nil {
 		return p
 	}
-	return s.sendChanged(w, c, v, say)
+	return sendChanged(w, c, v, say)
 }
 
 // verb makes the handler of an op whose fields are in the body.
-func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
-	return func(s *Server, w http.ResponseWriter, r *request) error {
-		fs, err := s.optionalObject(w, r)
+func (s *triggerWrites) verb(op trigger.Op) handler {
+	return func(w http.ResponseWriter, r *request) error {
+		fs, err := s.bodies.optionalObject(w, r)
 		if err != nil {
 			return err
 		}
@@ -167,13 +175,13 @@ func verb(op trigger.Op) func(*Server, http.ResponseWriter, *request) error {
 }
 
 // change is the common part of verbs and their aliases.
-func (s *Server) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
-	c, v, err := s.apply(r, op, r.id(), fs)
+func (s *triggerWrites) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
+	c, v, err := s.writer.apply(r, op, r.id(), fs)
 	switch {
 	case err != nil:
 		return err
 	case op == trigger.OpAck && v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
 		return problem.NotFound(r.id())
 	}
-	return s.sendChanged(w, c, v, say)
+	return sendChanged(w, c, v, say)
 }

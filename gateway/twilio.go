@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/twilio"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -30,9 +32,9 @@ type TwilioStatus struct {
 	ErrorCode     string `json:"ErrorCode,omitempty" doc:"Of undelivered and failed"`
 }
 
-func providerRoutes() []route {
+func providerRoutes(p *parts) []route {
 	return []route{{
-		method: http.MethodPost, pattern: twilio.Path, handle: (*Server).postTwilioStatus,
+		method: http.MethodPost, pattern: twilio.Path, handle: p.twilio.postTwilioStatus,
 		doc: operation{
 			id: "twilioStatus",
 			summary: "What Twilio reports of an SMS becomes a receipt. Twilio calls it, and signs what it sends; the " +
@@ -42,15 +44,28 @@ func providerRoutes() []route {
 	}}
 }
 
+// twilioStatus takes what Twilio reports of messages.
+type twilioStatus struct {
+	bodies *bodies
+
+	callbacks  *TwilioCallbacks
+	commands   *commandLog
+	kafka      *producer.Producer
+	names      topics.Names
+	noRoom     func() string
+	now        func() time.Time
+	partitions int32
+}
+
 // postTwilioStatus writes the receipt that a status callback means. It answers 204 once the
 // receipt is durable, so that Twilio's log shows what was not taken.
-func (s *Server) postTwilioStatus(w http.ResponseWriter, r *request) error {
-	t := s.opts.Twilio
+func (s *twilioStatus) postTwilioStatus(w http.ResponseWriter, r *request) error {
+	t := s.callbacks
 	if t == nil {
 		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 			"no Twilio account is configured here: set providers.twilio and public_url")
 	}
-	body, err := s.body(w, r)
+	body, err := s.bodies.body(w, r)
 	if err != nil {
 		return err
 	}
@@ -63,10 +78,10 @@ func (s *Server) postTwilioStatus(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if receipt != nil {
-		if why := s.opts.NoRoom(); why != "" {
+		if why := s.noRoom(); why != "" {
 			return problem.Unavailable(nil, why)
 		}
-		receipt.At = trigger.At(s.opts.Now())
+		receipt.At = trigger.At(s.now())
 		if err := s.writeReceipt(r.Context(), receipt); err != nil {
 			return problem.Unavailable(err, "the receipt was not written")
 		}
@@ -107,12 +122,12 @@ func (t *TwilioCallbacks) receipt(query string, form url.Values, signature strin
 }
 
 // writeReceipt waits until a receipt is durable, within the bound of a write.
-func (s *Server) writeReceipt(ctx context.Context, r *topics.Receipt) error {
+func (s *twilioStatus) writeReceipt(ctx context.Context, r *topics.Receipt) error {
 	done := make(chan location, 1)
 	key := []byte(r.Key)
 	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{
-		Topic: s.opts.Names.Receipts(), Key: key, Value: topics.AppendReceipt(nil, r),
-		Partition: topics.Partition(key, s.opts.Partitions),
+		Topic: s.names.Receipts(), Key: key, Value: topics.AppendReceipt(nil, r),
+		Partition: topics.Partition(key, s.partitions),
 	}, func(_ *kgo.Record, err error) { done <- location{err: err} })
 	return s.commands.durable(done).err
 }

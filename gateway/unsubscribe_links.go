@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/gateway/unsubscribe"
@@ -23,49 +25,58 @@ var (
 var errNoOptOuts = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 	"there are no links to unsubscribe here: set ack.secret and public_url, and keep preferences")
 
-func unsubscribeRoutes() []route {
+func unsubscribeRoutes(p *parts) []route {
 	page := func(id, summary string) operation {
 		return operation{id: id, summary: summary, answerType: "text/html", answers: answers{200: of[string]()}}
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: unsubscribe.Path + "{token}", handle: (*Server).getUnsubscribe,
+			method: http.MethodGet, pattern: unsubscribe.Path + "{token}", handle: p.optOuts.getUnsubscribe,
 			doc: page("unsubscribePage", "The page of a link to unsubscribe: it shows a button, and changes nothing"),
 		},
 		{
-			method: http.MethodPost, pattern: unsubscribe.Path + "{token}", handle: (*Server).postUnsubscribe,
+			method: http.MethodPost, pattern: unsubscribe.Path + "{token}", handle: p.optOuts.postUnsubscribe,
 			doc: page("unsubscribe",
 				"Opt the user of the link out, as header List-Unsubscribe-Post asks for (RFC 8058)"),
 		},
 	}
 }
 
-func (s *Server) getUnsubscribe(w http.ResponseWriter, r *request) error {
+// optOutLinks unsubscribes users by link.
+type optOutLinks struct {
+	log        *slog.Logger
+	rates      *rateLimits
+	readWithin time.Duration
+	secrets    func() []string
+	store      preferences.Store
+}
+
+func (s *optOutLinks) getUnsubscribe(w http.ResponseWriter, r *request) error {
 	if err := s.noOptOuts(); err != nil {
 		return err
 	}
-	if _, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"]); err != nil {
+	if _, err := unsubscribe.Open(s.secrets(), r.names["token"]); err != nil {
 		return ackForged.send(w, r)
 	}
 	return optOutAsk.send(w, r)
 }
 
 // postUnsubscribe writes the opt-out. The second time is the same as the first.
-func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
+func (s *optOutLinks) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	if err := s.noOptOuts(); err != nil {
 		return err
 	}
-	l, err := unsubscribe.Open(s.opts.AckSecrets(), r.names["token"])
+	l, err := unsubscribe.Open(s.secrets(), r.names["token"])
 	if err != nil {
 		return ackForged.send(w, r)
 	}
-	if s.ackRates.take("unsubscribe "+l.Tenant+"/"+l.User) != nil {
+	if s.rates.take("unsubscribe "+l.Tenant+"/"+l.User) != nil {
 		return ackOften.send(w, r)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opts.ReadWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	user := preferences.User{Tenant: l.Tenant, ID: l.User}
-	if _, err := preferences.OptOut(ctx, s.opts.Preferences, user, l.Channel, l.Type); err != nil {
+	if _, err := preferences.OptOut(ctx, s.store, user, l.Channel, l.Type); err != nil {
 		s.log.Warn("an opt-out by a link was not written", "error", err)
 		return ackUndecided.send(w, r)
 	}
@@ -73,8 +84,8 @@ func (s *Server) postUnsubscribe(w http.ResponseWriter, r *request) error {
 }
 
 // noOptOuts says why there are no links here; nil if there are.
-func (s *Server) noOptOuts() error {
-	if s.opts.Preferences == nil || s.opts.AckSecrets == nil {
+func (s *optOutLinks) noOptOuts() error {
+	if s.store == nil || s.secrets == nil {
 		return errNoOptOuts
 	}
 	return nil

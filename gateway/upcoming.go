@@ -31,7 +31,7 @@ const (
 
 // getUpcoming counts what will fire, bucket by bucket. The first bucket begins at a whole
 // multiple of its length at or before now, and includes what is overdue.
-func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
+func (s *triggerViews) getUpcoming(w http.ResponseWriter, r *request) error {
 	n, err := r.number("n", defaultBuckets, 1, peer.MaxBuckets)
 	if err != nil {
 		return err
@@ -40,14 +40,14 @@ func (s *Server) getUpcoming(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	now := trigger.At(s.opts.Now())
+	now := trigger.At(s.now())
 	q := peer.ForecastQuery{Tenant: r.who.Tenant, Bucket: bucket.Milliseconds(), N: n, Cost: r.read.cost}
 	q.From = now - now%trigger.Instant(q.Bucket)
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
 	var f peer.Forecast
 	if err := r.read.gather(ctx, func() (err error) {
-		f, err = s.router.Forecast(ctx, q, s.opts.Timetable)
+		f, err = s.router.Forecast(ctx, q, s.timetable)
 		return err
 	}); err != nil {
 		return err

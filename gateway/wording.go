@@ -22,7 +22,7 @@ var asTrigger = wording{
 }
 
 // sendRegistered answers a register.
-func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, say *wording) error {
+func sendRegistered(w http.ResponseWriter, c *command, v verdict, say *wording) error {
 	if !v.decided {
 		return say.sendAccepted(w, c, v)
 	}
@@ -34,7 +34,7 @@ func (s *Server) sendRegistered(w http.ResponseWriter, c *command, v verdict, sa
 }
 
 // sendChanged answers any other write.
-func (s *Server) sendChanged(w http.ResponseWriter, c *command, v verdict, say *wording) error {
+func sendChanged(w http.ResponseWriter, c *command, v verdict, say *wording) error {
 	if !v.decided {
 		return say.sendAccepted(w, c, v)
 	}

@@ -1,0 +1,187 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/internal/slots"
+)
+
+// parts answer the routes. Each has what it needs, and none has the server.
+type parts struct {
+	writes        *triggerWrites
+	batches       *batches
+	views         *triggerViews
+	reminders     *reminders
+	previews      *previews
+	streams       *eventStreams
+	letters       *deadLetters
+	redrives      *redrives
+	notifications *notifications
+	users         *users
+	calendars     *calendars
+	channels      *channelAdmin
+	endpoints     *endpoints
+	cluster       *cluster
+	ackLinks      *ackLinks
+	optOuts       *optOutLinks
+	twilio        *twilioStatus
+	documents     *documents
+	probes        *probes
+}
+
+// common is what several parts use.
+type common struct {
+	kafka   *producer.Producer
+	router  *peer.Router // asks owners
+	auditor *auditor
+	log     *slog.Logger
+
+	bodies   *bodies
+	lookup   *lookup
+	cursors  *cursorSeal
+	rate     *writeRate
+	commands *commandLog // writes
+	decider  *decider    // what became of writes
+	encoder  *encoder
+	writer   *commandWriter
+	prefs    *preferenceCalls
+	moves    *mover
+	erasures *eraser
+	history  *historyWait
+	ackRates *rateLimits                     // of links to acknowledge, by occurrence
+	batches  *slots.Slots                    // one for each batch or redrive under way
+	waiting  *undecided                      // lines of batches; nil without log-in
+	onStop   func(func()) (undo func() bool) // calls a function when the server stops
+}
+
+// wire makes the parts of a server: first what they have in common, then each with what it
+// needs.
+func (s *Server) wire() {
+	o, kafka := &s.opts, s.kafka
+	stopping, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	c := &common{
+		kafka: kafka, router: s.router, log: s.log,
+		onStop: func(f func()) func() bool { return context.AfterFunc(stopping, f) },
+	}
+	if o.Auth != nil {
+		c.waiting = newUndecided(o.BatchBeside, o.Now)
+	}
+	c.batches = slots.New(o.Batches, o.Auth != nil)
+	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
+	c.lookup = &lookup{router: s.router, readWithin: o.ReadWithin}
+	c.cursors = newCursorSeal(sealSecrets(o.Peers))
+	c.commands = &commandLog{
+		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
+		tracing: o.Tracing,
+	}
+	c.auditor = newAuditor(o, c.commands)
+	c.decider = &decider{router: s.router, within: o.AnswerWithin, log: s.log}
+	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
+	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
+	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
+	c.encoder = &encoder{
+		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka},
+		channels: &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin},
+		admit:    o.Admit, awaits: o.Awaits, fixedChannels: o.FixedChannels, limits: o.Limits, now: o.Now,
+	}
+	c.writer = &commandWriter{
+		encoder: c.encoder, rate: c.rate, commands: c.commands, decider: c.decider, answerWithin: o.AnswerWithin,
+	}
+	c.ackRates = newAckRates(o)
+	c.moves = newMover(o, c.encoder, s.router, c.commands)
+	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
+	s.auditor, s.moves, s.erasures = c.auditor, c.moves, c.erasures
+	s.wireWrites(o, c)
+	s.wireViews(o, c)
+	s.wireLetters(o, c)
+	s.wireUsers(o, c)
+	s.wireAdmin(o, c)
+}
+
+// wireWrites makes the parts that write commands.
+func (p *parts) wireWrites(o *Options, c *common) {
+	p.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
+	p.batches = &batches{
+		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
+		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
+		answerWithin: o.AnswerWithin, log: c.log,
+	}
+	p.ackLinks = &ackLinks{
+		writer: c.writer, rates: c.ackRates, secrets: o.AckSecrets, noRoom: o.NoRoom, now: o.Now,
+	}
+	p.twilio = &twilioStatus{
+		bodies: c.bodies, callbacks: o.Twilio, commands: c.commands, kafka: c.kafka, names: o.Names,
+		noRoom: o.NoRoom, now: o.Now, partitions: o.Partitions,
+	}
+}
+
+// wireViews makes the parts that read triggers and what happened to them.
+func (p *parts) wireViews(o *Options, c *common) {
+	p.views = &triggerViews{
+		lookup: c.lookup, cursors: c.cursors, router: c.router, listBudget: o.ListBudget, readWithin: o.ReadWithin,
+		timetable: o.Timetable, now: o.Now,
+	}
+	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
+	p.streams = &eventStreams{
+		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
+		log: c.log,
+		events: &eventLog{
+			history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
+			within: o.ReadWithin,
+		},
+	}
+	p.notifications = &notifications{
+		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,
+	}
+}
+
+// wireLetters makes the parts for dead letters.
+func (p *parts) wireLetters(o *Options, c *common) {
+	p.letters = &deadLetters{
+		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
+		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
+	}
+	p.redrives = &redrives{
+		letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
+		decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon, answerWithin: o.AnswerWithin,
+		readWithin: o.ReadWithin, now: o.Now, log: c.log,
+	}
+}
+
+// wireUsers makes the parts for users.
+func (p *parts) wireUsers(o *Options, c *common) {
+	p.users = &users{
+		bodies: c.bodies, prefs: c.prefs, rate: c.rate, moves: c.moves, erasures: c.erasures, kafka: c.kafka,
+		names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: c.log,
+	}
+	p.optOuts = &optOutLinks{
+		secrets: o.AckSecrets, store: o.Preferences, rates: c.ackRates, readWithin: o.ReadWithin, log: c.log,
+	}
+}
+
+// wireAdmin makes the parts for calendars, channels, endpoints and the process itself.
+func (p *parts) wireAdmin(o *Options, c *common) {
+	p.calendars = &calendars{
+		bodies: c.bodies, auditor: c.auditor, changes: &changeRate{every: o.CalendarInterval, now: o.Now},
+		commands: c.commands, control: &topicReader{kafka: c.kafka, topic: o.Names.Control()}, kafka: c.kafka,
+		router: c.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: c.log,
+	}
+	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
+	p.channels = &channelAdmin{
+		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
+	}
+	p.endpoints = &endpoints{
+		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: c.kafka, topic: o.Names.Endpoints()}},
+		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,
+	}
+	p.cluster = &cluster{
+		bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names, partitions: o.Partitions,
+		readWithin: o.ReadWithin, log: c.log,
+	}
+	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
+}
