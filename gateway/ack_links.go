@@ -109,7 +109,6 @@ func (s *Server) postAckLink(w http.ResponseWriter, r *request) error {
 	if s.opts.NoRoom() != "" {
 		return ackUndecided.send(w, r)
 	}
-	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
 	if s.ackRates.take(string(key)+"@"+occurrence) != nil {
 		return ackOften.send(w, r)
 	}

@@ -74,4 +74,3 @@ func (f *folded) compare(t *testing.T, at Instant, s *State) {
 		t.Errorf("%v %s: the facts say the rule %+v\nthe state %+v", at, s.Key, f.rule, s.Spec)
 	}
 }
-
