@@ -91,7 +91,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.endpoints = &endpointLog{topic: &topicReader{kafka: kafka, topic: o.Names.Endpoints()}}
 	s.channels = &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin}
-	s.readers = &readers{kafka: kafka}
+	s.readers = &readers{kafka: kafka, except: o.Onlookers}
 	s.auditor = newAuditor(&o, s.commands)
 	s.moves, s.erasures = newMover(s), newEraser(s)
 	s.ackRates, s.prefers = newAckRates(&o), preferencesAtOnce(&o)
