@@ -119,7 +119,6 @@ func (s *ackLinks) postAckLink(w http.ResponseWriter, r *request) error {
 	if s.noRoom() != "" {
 		return ackUndecided.send(w, r)
 	}
-	occurrence, _, _ = strings.Cut(occurrence, "~") // its life, which an ack does not name
 	if s.rates.take(string(key)+"@"+occurrence) != nil {
 		return ackOften.send(w, r)
 	}

@@ -100,7 +100,11 @@ func TestAckLink(t *testing.T) {
 		t.Fatal(all)
 	}
 	for _, ack := range acks {
-		if !strings.Contains(ack, `"occurrence":"2060-01-01T09:00:00"`) ||
+		occurrence := "2060-01-01T09:00:00~3-17" // with its life: another life's goes on
+		if strings.HasPrefix(ack, "none") {
+			occurrence = "2060-01-01T09:00:00"
+		}
+		if !strings.Contains(ack, `"occurrence":"`+occurrence+`"`) ||
 			!strings.Contains(ack, `"actor":"ack link"`) {
 			t.Error(ack)
 		}

@@ -84,6 +84,8 @@ type Options struct {
 	// its due events; nil means never. If nobody reads that topic, answers to registers say
 	// so.
 	Awaits func(name string) (topic string, receipts bool)
+	// Onlookers are consumer groups that read due topics and answer nothing.
+	Onlookers []string
 	// Channels are the channels that settings name and that always exist, with their
 	// topics.
 	Channels map[string]string

@@ -14,7 +14,8 @@ import (
 // note, so it never delays a write: Kafka is asked in the background. What is not known
 // when the answer is sent is left out.
 type readers struct {
-	kafka *producer.Producer
+	kafka  *producer.Producer
+	except []string // groups that read due topics and answer nothing
 
 	mu     sync.Mutex
 	topics map[string]bool // nil: not known
@@ -49,7 +50,7 @@ func (r *readers) ask(topic string) {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.Background(), readersWithin)
 		defer cancel()
-		read, err := kafkapart.TopicsRead(ctx, r.kafka.Client())
+		read, err := kafkapart.TopicsRead(ctx, r.kafka.Client(), r.except...)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.asked, r.asking = time.Now(), nil

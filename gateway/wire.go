@@ -84,7 +84,7 @@ func (s *Server) wire() {
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
 	c.encoder = &encoder{
-		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka},
+		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka, except: o.Onlookers},
 		channels: &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin},
 		admit:    o.Admit, awaits: o.Awaits, fixedChannels: o.FixedChannels, limits: o.Limits, now: o.Now,
 	}

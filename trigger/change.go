@@ -66,11 +66,12 @@ func (d *decision) addAckedFacts(acked []Live) {
 	}
 }
 
-// dropInFlight ends the occurrences in flight: the named one, or all.
+// dropInFlight ends the occurrences in flight: the named one, or all. The life belongs to the
+// name, so that a late ack of an earlier life ends nothing of this one.
 func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
 	live := make([]Live, 0, len(d.s.Live))
 	for _, l := range d.s.Live {
-		if l.open() && (occurrence == "" || bare(l.Occurrence) == bare(occurrence)) {
+		if l.open() && (occurrence == "" || l.Occurrence == occurrence) {
 			dropped = append(dropped, l)
 			continue
 		}

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -255,7 +256,8 @@ func TestSnoozedNamesWhatItMoved(t *testing.T) {
 func TestAckNamesWhatItEnds(t *testing.T) {
 	for _, c := range []Command{
 		{Op: OpAck},
-		{Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"},
+		{Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z"}, // of the life before
+		{Op: OpAck, Occurrence: "2026-03-02T09:01:00.000Z~3-103"},
 		{Op: OpSnooze, For: time.Hour},
 	} {
 		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
@@ -266,7 +268,10 @@ func TestAckNamesWhatItEnds(t *testing.T) {
 		w.advance(w.now.Add(150 * time.Second))
 		want := map[string]bool{}
 		for _, l := range w.states["k"].Live {
-			want[l.Occurrence] = c.Occurrence == "" || bare(l.Occurrence) == c.Occurrence
+			want[l.Occurrence] = c.Occurrence == "" || l.Occurrence == c.Occurrence
+		}
+		if len(want) != 2 || c.Occurrence != "" && want[c.Occurrence] != strings.Contains(c.Occurrence, "~") {
+			t.Fatal(want)
 		}
 		c.Key, c.From = "k", w.origin()
 		w.command(&c)

@@ -27,6 +27,8 @@ type kafkaCommander struct {
 	admin  *kadm.Client
 	watch  *watcher // of the last wish's partition; nil before the first, and where nobody waits
 	parts  int32
+
+	readers readers
 }
 
 func newKafkaCommander(ctx context.Context, a *app, c *config.Config, wait time.Duration) (*kafkaCommander, error) {
@@ -36,6 +38,7 @@ func newKafkaCommander(ctx context.Context, a *app, c *config.Config, wait time.
 		return nil, err
 	}
 	k := &kafkaCommander{app: a, c: c, wait: wait, writer: writer, admin: kadm.NewClient(writer)}
+	k.readers = readers{c: c, cl: writer, admin: k.admin}
 	if k.parts, err = partitions(ctx, k.admin, c.Topic("commands")); err != nil {
 		k.Close()
 		return nil, err
@@ -87,7 +90,7 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 	if err := d.decide(w.Op, became); err != nil {
 		return d, err
 	}
-	d.addNotes(rec, opens)
+	k.addNotes(ctx, &d, rec, opens)
 	return d, nil
 }
 
@@ -105,7 +108,7 @@ func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 }
 
 // addNotes says the same of a decided command as the API does.
-func (d *decision) addNotes(rec *kgo.Record, opens bool) {
+func (k *kafkaCommander) addNotes(ctx context.Context, d *decision, rec *kgo.Record, opens bool) {
 	repeat := d.Result == string(trigger.Duplicate)
 	c, err := topics.DecodeCommand(&topics.Record{Key: rec.Key, Value: rec.Value, Timestamp: trigger.At(rec.Timestamp)},
 		topics.Limits{}, nil)
@@ -114,6 +117,11 @@ func (d *decision) addNotes(rec *kgo.Record, opens bool) {
 	}
 	if opens && !repeat {
 		d.Notes = append(d.Notes, topics.NoteNewChannel(c.Spec.Channel))
+	}
+	if !repeat && c.Op == trigger.OpRegister {
+		for _, name := range k.readers.unserved(ctx, c.Spec.Channels()) {
+			d.Notes = append(d.Notes, topics.NoteNobody(name))
+		}
 	}
 	if next, err := time.Parse(time.RFC3339, d.FireAt); err == nil {
 		d.Notes = append(d.Notes, topics.Notes(&c.Spec.When, trigger.At(rec.Timestamp), trigger.At(next), repeat)...)

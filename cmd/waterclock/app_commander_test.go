@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -376,4 +377,52 @@ func TestAckAndEraseOverHTTP(t *testing.T) {
 		t.Errorf("erase: %d %s %s", r.code, r.out, r.err)
 	}
 	api("ack", "nobody").want(t, exitNotFound)
+}
+
+// Of a channel that waits for receipts and that no worker reads, a register over Kafka says so
+// as the API does, and doctor does once something is due there; with a worker none does. Role
+// history, which reads the content of all channels, is no worker.
+func TestNobodyServesAChannel(t *testing.T) {
+	w := devInProcess(t, nil, "--set", "channels.asks.receipts=true")
+	n := 0
+	says := func(want bool) func() bool {
+		return func() bool {
+			n++
+			r := cli(t, nil, "", "--brokers", w.kafka, "--set", "channels.asks.receipts=true", "schedule",
+				fmt.Sprintf("k%d", n), "--in", "1ms", "--channel", "asks", "-o", "json")
+			if r.code != exitOK {
+				t.Fatal(r.code, r.err)
+			}
+			return strings.Contains(r.out, "nobody serves channel asks now") == want
+		}
+	}
+	doctor := func(want string) func() bool {
+		return func() bool {
+			r := cli(t, nil, "", "--brokers", w.kafka, "--url", w.http, "--set", "channels.asks.receipts=true",
+				"doctor")
+			return strings.Contains(r.out, want)
+		}
+	}
+	overHTTP := func(want bool) func() bool {
+		return func() bool {
+			n++
+			status, body := w.call("PUT", fmt.Sprintf("/v1/triggers/k%d", n), `{"delay":"1ms","channel":"asks"}`)
+			if status >= 300 {
+				t.Fatal(status, body)
+			}
+			return strings.Contains(body, "nobody serves channel asks now") == want
+		}
+	}
+	w.eventually("the note", says(true))
+	w.eventually("the API's note", overHTTP(true))
+	w.eventually("doctor's warning", doctor("no consumer group reads the due events of asks"))
+	worker, err := kgo.NewClient(kgo.SeedBrokers(w.kafka), kgo.ConsumerGroup("waterclock.asks"),
+		kgo.ConsumeTopics("waterclock.due.asks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Close()
+	w.eventually("no note", says(false))
+	w.eventually("no note of the API's", overHTTP(false))
+	w.eventually("doctor's consent", doctor("is read by a consumer group"))
 }

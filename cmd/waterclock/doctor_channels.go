@@ -30,7 +30,7 @@ func (d *doctor) channels(ctx context.Context) {
 		d.ok("channels", "nothing was due yet on a channel that waits for receipts")
 		return
 	}
-	read, err := kafkapart.TopicsRead(ctx, d.cl)
+	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
 	if err != nil {
 		d.warn("channels", "allow DESCRIBE on groups", "it is not known who reads the due topics: %v", err)
 		return

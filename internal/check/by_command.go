@@ -189,6 +189,9 @@ func (t *life) effect(c *command, e *event) {
 	case evSkipped:
 		t.skipped(e)
 	case evStopped:
+		if c.op == "ack" && c.which != "" && c.which != e.occurrence {
+			t.fail(Illegal, append(t.eventRecord(e), e.source), "an ack of %s stopped %s", c.which, e.occurrence)
+		}
 		t.acked(c.which)
 	case evRedriven:
 		t.redrive(c, e)
@@ -377,16 +380,17 @@ func (t *life) snooze(c *command, e *event) {
 }
 
 // acked ends what is in flight, retries that wait included: the named
-// occurrence, or all.
+// occurrence, or all. The name has the mark of its life, if that is a later one.
 func (t *life) acked(which string) {
-	named, _ := base(which)
+	named, mark := base(which)
+	ofThisLife := mark == t.lifeMark()
 	for name, l := range t.live {
-		if l.attempt > 0 && (named == "" || name == named) {
+		if l.attempt > 0 && (which == "" || ofThisLife && name == named) {
 			l.gone = true
 		}
 	}
 	for name, r := range t.redriven {
-		if bare, _ := base(name); named == "" || bare == named {
+		if which == "" || name == which {
 			r.gone = true
 		}
 	}

@@ -134,6 +134,9 @@ var mutations = []mutation{
 		tp.one("due.r-push", "flown",
 			"ce_wcattempt=2", 0).Value = []byte("x")
 	}},
+	{name: "an ack of another life", want: check.Illegal, change: func(tp *tape) {
+		tp.one("commands", "acked", `"ack"`, 0).replace(tp.t, `Z"}`, `Z~1-0"}`)
+	}},
 	{name: "an event is dropped", want: check.Illegal, change: func(tp *tape) {
 		r, i := tp.find("events", "once", "trigger.registered", 0)
 		r.drop(i)

@@ -159,3 +159,45 @@ func TestErasedStaysClosed(t *testing.T) {
 		}
 	})
 }
+
+// TestAckOfAnEarlierLife: an ack names an occurrence with its life. That of an earlier life
+// stops nothing of the same time in the next one.
+func TestAckOfAnEarlierLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &redriving{t, sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-push"}})}
+		r.w.Start("a")
+		r.w.AwaitOwners()
+		at := time.Now().Add(time.Minute).UTC().Format("2006-01-02T15:04:05.000Z")
+		register := fmt.Sprintf(`{"op":"register","fire_at":%q,"channel":"r-push","payload":"x"}`, at)
+		r.send("k", register)
+		time.Sleep(2 * time.Minute)
+		r.answer("k", "failed")
+		r.send("k", register)
+		stopped := func() (n int) {
+			for _, e := range r.w.Dump(r.w.Names.Events()) {
+				if strings.Contains(string(e.Value), "escalation.stopped") {
+					n++
+				}
+			}
+			return n
+		}
+		r.send("k", fmt.Sprintf(`{"op":"ack","occurrence":%q}`, at))
+		if n := stopped(); n != 0 {
+			t.Error("an ack of the first life stopped the second")
+		}
+		r.answer("k", "retry") // so the next attempt goes out
+		time.Sleep(time.Minute)
+		due := r.w.Dump(r.w.Names.Due("r-push"))
+		_, occurrence, _, err := topics.ParseDueID(pipelinetest.Header(due[len(due)-1], "ce_id"))
+		if err != nil || len(due) != 3 || occurrence == at {
+			t.Fatalf("%d due events, the last of %s: %v", len(due), occurrence, err)
+		}
+		r.send("k", fmt.Sprintf(`{"op":"ack","occurrence":%q}`, occurrence))
+		if n := stopped(); n != 1 {
+			t.Errorf("%d stopped by an ack of their own, want one", n)
+		}
+		for _, v := range r.w.Verify().Violations {
+			t.Error(v.String())
+		}
+	})
+}

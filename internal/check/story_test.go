@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -86,6 +87,7 @@ func report(w *sim.World) {
 	o("failed", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("late", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("halted", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("acked", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("gonemad", `not a command`)
 	w.Produce(&kgo.Record{
 		Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
@@ -125,6 +127,8 @@ func receipts(w *sim.World) {
 	for _, r := range w.Dump(w.Names.Due("r-push")) {
 		ids[string(r.Key)] = pipelinetest.Header(r, "ce_id")
 	}
+	occurrence := strings.TrimSuffix(strings.TrimPrefix(ids["acked"], "acked@"), "#0")
+	w.Send("acked", fmt.Sprintf(`{"op":"ack","occurrence":%q}`, occurrence))
 	say("flown", ids["flown"], `"outcome":"retry","retry_after":"5s"`)
 	say("failed", ids["failed"], `"outcome":"failed","code":"gone"`)
 	say("late", ids["late"], `"outcome":"retry","retry_after":"10s"`)

@@ -375,6 +375,10 @@ func (c *Config) Channel(name string) Channel {
 	return out
 }
 
+// ContentGroup is the consumer group by which role history reads the due topics. It answers
+// no due event.
+func (c *Config) ContentGroup() string { return c.Group + "-history-content" }
+
 // Tenant is the limits of a tenant, configured or not.
 func (c *Config) Tenant(name string) Tenant {
 	t, ok := c.Tenants[name]

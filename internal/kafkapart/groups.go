@@ -15,26 +15,33 @@ const maxGroups = 2000
 
 // TopicsRead are the topics that some consumer group reads now: a member of it has
 // subscribed to them or has partitions of them. Whoever reads without a group is
-// not seen. An error says that it is not known.
-func TopicsRead(ctx context.Context, cl *kgo.Client) (map[string]bool, error) {
+// not seen, and the groups in except do not count: they read and do not serve. An error
+// says that it is not known.
+func TopicsRead(ctx context.Context, cl *kgo.Client, except ...string) (map[string]bool, error) {
 	admin := kadm.NewClient(cl)
 	listed, err := admin.ListGroups(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
 	var names []string
+	seen := false
 	for _, g := range listed.Sorted() {
 		if g.State != "Empty" && g.State != "Dead" && (g.ProtocolType == "consumer" || g.ProtocolType == "") {
-			names = append(names, g.Group)
+			if seen = true; !slices.Contains(except, g.Group) {
+				names = append(names, g.Group)
+			}
 		}
 	}
 	if len(names) > maxGroups {
 		return nil, fmt.Errorf("there are %d consumer groups, more than are looked at (%d)", len(names), maxGroups)
 	}
-	if len(names) == 0 { // the engines are one, so it is rights that are missing
+	if !seen { // the engines are one, so it is rights that are missing
 		return nil, errors.New("no consumer group can be seen: allow DESCRIBE on groups")
 	}
 	read := map[string]bool{}
+	if len(names) == 0 { // a request for no group is one for all
+		return read, nil
+	}
 	classic, err := admin.DescribeGroups(ctx, names...)
 	if err != nil {
 		return nil, fmt.Errorf("describe groups: %w", err)

@@ -49,6 +49,12 @@ func TestTopicsRead(t *testing.T) {
 	}
 	defer worker.Close()
 	await(true)
+	if read, err := TopicsRead(t.Context(), cl, "g"); err != nil || read["read"] || !read["commands"] {
+		t.Errorf("but for the group g: %v, %v", read, err)
+	}
+	if read, err := TopicsRead(t.Context(), cl, "g", "engines"); err != nil || len(read) != 0 {
+		t.Errorf("but for both: %v, %v", read, err)
+	}
 	worker.Close()
 	await(false)
 }

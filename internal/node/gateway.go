@@ -32,7 +32,7 @@ func (n *node) openGateway() (err error) {
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, TestEndpoint: n.testEndpoint,
 		KnownChannel: channelSettings{c: c}.Known, FixedChannels: !c.AutoCreate,
-		Channels: channelTopics(c), Awaits: func(name string) (string, bool) {
+		Channels: channelTopics(c), Onlookers: []string{c.ContentGroup()}, Awaits: func(name string) (string, bool) {
 			ch := c.Channel(name)
 			return ch.Topic, ch.Receipts
 		},

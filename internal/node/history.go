@@ -64,7 +64,7 @@ func (n *node) runLetters(ctx context.Context) error {
 // runContents writes what notifications say to the history until ctx ends.
 func (n *node) runContents(ctx context.Context) error {
 	return sinks.RunContents(ctx, n.history, sinks.ContentOptions{
-		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.Group + "-history-content",
+		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.ContentGroup(),
 		Lag: n.metrics.ContentLag, Logger: n.log.With("role", "history"),
 	})
 }

@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
@@ -89,12 +92,20 @@ func webhookLimits(c *config.Config) egress.Limits {
 	}
 }
 
+// When a worker of ours is killed, others have its partitions after sessionTimeout. What a
+// moving partition has under way, it may finish for revokeWithin.
+const (
+	sessionTimeout = 10 * time.Second
+	revokeWithin   = 6 * time.Second
+)
+
 // kitOptions are what the worker kit has of the settings, for any channel of ours.
 func (n *node) kitOptions(channel string) []worker.Option {
 	c := n.cfg
 	ch := c.Channel(channel)
 	opts := []worker.Option{
 		worker.Prefix(c.Topics.Prefix), worker.Group(c.Group), worker.Topic(ch.Topic), worker.Memory(c.Worker.Memory),
+		worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
 		worker.DrainTimeout(c.Stop.Timeout * 3 / 4), worker.WithMetrics(workerprom.New(n.metrics.Registry, channel)),
 	}
 	if ch.Partitioning == "by_key" {

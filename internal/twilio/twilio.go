@@ -11,7 +11,6 @@ package twilio
 import (
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // it is what Twilio signs with: as HMAC it is not broken
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waterclock/waterclock/internal/sealed"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -74,19 +74,14 @@ func CallbackURL(public, authToken string, r Ref) string {
 	return strings.TrimRight(public, "/") + Path + "?" + refParameter + "=" + seal(authToken, r)
 }
 
-// seal is the reference and 16 bytes of its HMAC-SHA256, in base64url.
+// seal is the reference, sealed with the auth token.
 func seal(authToken string, r Ref) string {
 	text, _ := json.Marshal(r) // always spelled
-	return base64.RawURLEncoding.EncodeToString(append(mac(authToken, text), text...))
+	return sealed.Seal(authToken, purpose, text)
 }
 
-const macBytes = 16
-
-func mac(authToken string, text []byte) []byte {
-	m := hmac.New(sha256.New, []byte("waterclock twilio status\x00"+authToken))
-	m.Write(text)
-	return m.Sum(nil)[:macBytes]
-}
+// purpose tells these seals from all others.
+const purpose = "waterclock twilio status"
 
 // maxRef bounds a reference before it is decoded: a ce_id is a key of at most 255 bytes, an
 // occurrence and a step.
@@ -98,18 +93,11 @@ func Open(authTokens []string, query string) (r Ref, err error) {
 	if err != nil || len(values[refParameter]) != 1 || len(values) != 1 {
 		return Ref{}, ErrRef
 	}
-	sealed, err := base64.RawURLEncoding.DecodeString(values.Get(refParameter))
-	if err != nil || len(sealed) <= macBytes || len(sealed) > maxRef {
+	text, ok := sealed.Open(authTokens, purpose, values.Get(refParameter), maxRef)
+	if !ok || json.Unmarshal(text, &r) != nil {
 		return Ref{}, ErrRef
 	}
-	text := sealed[macBytes:]
-	for _, token := range authTokens {
-		if token != "" && hmac.Equal(mac(token, text), sealed[:macBytes]) {
-			err = json.Unmarshal(text, &r)
-			return r, err
-		}
-	}
-	return Ref{}, ErrRef
+	return r, nil
 }
 
 // Status is the receipt that a status of a message means: outcome, code and detail. ok is

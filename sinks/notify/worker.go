@@ -100,19 +100,12 @@ func New(o Options) (*Worker, error) {
 	return &Worker{opts: o, shares: shares.New(o.Concurrency, o.Now)}, nil
 }
 
-// When a worker is killed, others have its partitions after sessionTimeout. What a
-// moving partition has under way, it may finish for revokeWithin.
-const (
-	sessionTimeout = 10 * time.Second
-	revokeWithin   = 6 * time.Second
-)
-
 // Run works until ctx ends, and then finishes what is under way.
 func (w *Worker) Run(ctx context.Context) error {
 	o := &w.opts
 	opts := append([]worker.Option{
 		worker.Kafka(o.Kafka...), worker.Concurrency(o.Concurrency), worker.HandlerTimeout(o.Within + 10*time.Second),
-		worker.Logger(o.Logger), worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
+		worker.Logger(o.Logger),
 	}, o.Kit...)
 	if o.Consent != nil {
 		opts = append(opts, worker.OnBatch(o.Consent.OnBatch))

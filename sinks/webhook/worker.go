@@ -124,19 +124,12 @@ func New(o Options) (*Worker, error) {
 // handleWithin is over the longest request, with the question of recheck.
 const handleWithin = maxTimeout + recheckWithin + 10*time.Second
 
-// When a worker is killed, others have its partitions after sessionTimeout. What
-// a moving partition has under way, it may finish for revokeWithin.
-const (
-	sessionTimeout = 10 * time.Second
-	revokeWithin   = 6 * time.Second
-)
-
 // Run works until ctx ends, and then finishes what is under way.
 func (w *Worker) Run(ctx context.Context) error {
 	o := &w.opts
 	opts := append([]worker.Option{
 		worker.Kafka(o.Kafka...), worker.Concurrency(o.Concurrency), worker.HandlerTimeout(handleWithin),
-		worker.Logger(o.Logger), worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
+		worker.Logger(o.Logger),
 		worker.PerGroup(worker.Bulkhead{
 			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: overflow,
 		}),
