@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"cmp"
+	"strconv"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -63,8 +64,9 @@ func (d *decision) firstSent(l *Live) Instant {
 }
 
 // postponeSpread is the extra wait of an occurrence that was postponed n times before. It
-// depends on the hash of its ce_id.
+// depends on the hash of its ce_id and of n. Without n the same occurrence would come first
+// each time, and try each time whether an endpoint answers, until it has no attempt left.
 func postponeSpread(id string, n int) time.Duration {
 	window := min(firstSpread<<min(n, 10), maxSpread)
-	return window/2 + calendar.Jitter(id, "", window/2)
+	return window/2 + calendar.Jitter(id, strconv.Itoa(n), window/2)
 }

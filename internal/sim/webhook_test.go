@@ -175,6 +175,9 @@ func TestBreakerOpenForAnHour(t *testing.T) {
 		if most > 20 {
 			t.Errorf("%d re-emissions of one event in an hour, want at most 20", most)
 		}
+		if attempts > 4 { // of 6: it would have none left if the endpoint stayed away for longer
+			t.Errorf("one event of %d made %d of the attempts that ask whether the endpoint answers", bad, attempts)
+		}
 		t.Logf("at most %d re-emissions and %d attempts of one event", most, attempts)
 		var late []time.Duration
 		for i := range good {
