@@ -67,8 +67,8 @@ type fireBatch struct {
 }
 
 const (
-	turnBudget   = 10 * time.Millisecond // work of firing in one turn
-	urgentBudget = turnBudget / 16
+	turnBudget   = 5 * time.Millisecond // work of firing in one turn
+	urgentBudget = turnBudget / 8
 	urgentFor    = time.Second // so long after the last timer of priority high
 	leastBatch   = 256         // of a turn while the cost is not known, or high
 	leastUrgent  = leastBatch / 8

@@ -7,7 +7,7 @@ import (
 )
 
 func TestFireBatch(t *testing.T) {
-	const cost = 10 * time.Microsecond
+	const cost = 5 * time.Microsecond
 	synctest.Test(t, func(t *testing.T) {
 		var b fireBatch
 		turn := func(timers, high int, each time.Duration) {
