@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -218,30 +218,20 @@ func (b *engineRun) register(ctx context.Context) error {
 
 // produceAll produces n records, and returns when all are acknowledged.
 func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kgo.Record) error {
-	var failed atomic.Pointer[error]
+	var failed firstError
 	for i := range n {
-		cl.Produce(ctx, record(i), func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.CompareAndSwap(nil, &err)
-			}
-		})
+		cl.Produce(ctx, record(i), failed.promise)
 	}
 	if err := cl.Flush(ctx); err != nil {
 		return err
 	}
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return failed.get()
 }
 
 // raw produces the same registers to a topic that nobody reads, in one
 // transaction: what the broker and this machine can do at best.
 func (b *engineRun) raw(ctx context.Context) error {
-	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("bench-raw-" + b.run),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerBatchCompression(kgo.NoCompression()),
-	}, b.engine.Kafka()...)...)
+	cl, err := newRawProducer(b.engine, kgo.TransactionalID("bench-raw-"+b.run))
 	if err != nil {
 		return err
 	}
@@ -272,12 +262,21 @@ func (b *engineRun) raw(ctx context.Context) error {
 }
 
 func (b *engineRun) command(i int) *kgo.Record {
-	key := "bench-" + b.run + "-" + strconv.Itoa(i)
+	key := b.prefix() + strconv.Itoa(i)
 	return &kgo.Record{
 		Partition: topics.Partition([]byte(key), int32(b.cfg.Topics.Partitions)), Key: []byte(key),
 		Value:   b.payloads.at(i),
 		Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, b.due(i).UnixMilli(), 10)}},
 	}
+}
+
+func (b *engineRun) prefix() string { return "bench-" + b.run + "-" }
+
+// index is which trigger of the run a key names.
+func (b *engineRun) index(key []byte) (i int, ok bool) {
+	n, found := strings.CutPrefix(string(key), b.prefix())
+	i, err := strconv.Atoi(n)
+	return i, found && err == nil
 }
 
 // due spreads the triggers over the window, in an order that is not theirs.
@@ -328,8 +327,8 @@ func (b *engineRun) read(ctx context.Context) error {
 }
 
 func (b *engineRun) judge(r *kgo.Record, now time.Time, seen []bool, late *[]int64) {
-	i, err := strconv.Atoi(string(r.Key[len("bench-")+len(b.run)+1:]))
-	if err != nil || i < 0 || i >= len(seen) {
+	i, ok := b.index(r.Key)
+	if !ok || i < 0 || i >= len(seen) {
 		return
 	}
 	if seen[i] {

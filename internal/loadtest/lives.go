@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/producer"
 )
 
 // The life of a trigger is one command, and what the engine writes for it: two states, two
@@ -86,13 +88,6 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	return by, nil
 }
 
-// index is which trigger of the run a key names.
-func (b *engineRun) index(key []byte) (i int, ok bool) {
-	n, found := strings.CutPrefix(string(key), "bench-"+b.run+"-")
-	i, err := strconv.Atoi(n)
-	return i, found && err == nil
-}
-
 // rawLives produces the records of the run's lives anew, uncompressed, in transactions with as
 // many lives as a turn had, one producer for each partition.
 func (b *engineRun) rawLives(ctx context.Context) error {
@@ -130,53 +125,43 @@ func (b *engineRun) rawTopic(of string) string { return of + ".bench-raw" }
 
 // writeLives produces n lives to one partition.
 func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sampled, n, perTurn int) error {
-	plain := append([]kgo.Opt{
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-	}, b.engine.Kafka()...)
-	commands, err := kgo.NewClient(append(plain, kgo.ProducerLinger(5*time.Millisecond))...)
+	commands, err := newProducer(b.engine, b.cfg)
 	if err != nil {
 		return err
 	}
 	defer commands.Close()
-	cl, err := kgo.NewClient(append(plain,
-		kgo.TransactionalID(fmt.Sprintf("bench-raw-lives-%s-%d", b.run, partition)))...)
+	cl, err := newRawProducer(b.engine, kgo.TransactionalID(fmt.Sprintf("bench-raw-lives-%s-%d", b.run, partition)))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	var refused atomic.Pointer[error]
-	note := func(_ *kgo.Record, err error) {
-		if err != nil {
-			refused.CompareAndSwap(nil, &err)
-		}
-	}
+	var failed firstError // of the commands
 	for done := 0; done < n; {
 		if err := cl.BeginTransaction(); err != nil {
 			return err
 		}
+		var turn []*kgo.Record
+		var last int // where the last life begins, which has a record of each topic
 		for range min(perTurn, n-done) {
 			l := lives[done%len(lives)]
-			commands.Produce(ctx, b.rawCopy(l.command), note)
+			last = len(turn)
+			commands.Produce(ctx, b.rawCopy(l.command), failed.promise)
 			for _, r := range l.rest {
-				cl.Produce(ctx, b.rawCopy(r), note)
+				turn = append(turn, b.rawCopy(r))
 			}
 			done++
 		}
-		if err := cl.Flush(ctx); err != nil {
+		if err := produceAll(ctx, cl, len(turn), func(i int) *kgo.Record { return turn[i] }); err != nil {
 			return err
 		}
-		if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		if err := producer.EndTransaction(ctx, cl, kgo.TryCommit, turn[last:]...); err != nil {
 			return err
 		}
 	}
 	if err := commands.Flush(ctx); err != nil {
 		return err
 	}
-	if err := refused.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return failed.get()
 }
 
 // rawCopy is a copy of a record for its raw topic.
@@ -193,6 +178,10 @@ func (b *engineRun) atRest(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := map[string]string{} // of a life's topics, as the contract has them
+	for _, t := range lifeTopics {
+		names[b.cfg.Topic(t)] = t
+	}
 	type topicPartition struct {
 		topic     string
 		partition int32
@@ -200,17 +189,15 @@ func (b *engineRun) atRest(ctx context.Context) (map[string]float64, error) {
 	sizes := map[topicPartition]int64{} // of the largest replica
 	for _, broker := range all {
 		broker.EachPartition(func(p kadm.DescribedLogDirPartition) {
-			at := topicPartition{p.Topic, p.Partition}
-			sizes[at] = max(sizes[at], p.Size)
+			if name, ok := names[p.Topic]; ok {
+				at := topicPartition{name, p.Partition}
+				sizes[at] = max(sizes[at], p.Size)
+			}
 		})
 	}
 	rest := map[string]float64{}
-	for _, t := range lifeTopics {
-		for at, size := range sizes {
-			if at.topic == b.cfg.Topic(t) {
-				rest[t] += float64(size) / float64(b.o.Triggers)
-			}
-		}
+	for at, size := range sizes {
+		rest[at.topic] += float64(size) / float64(b.o.Triggers)
 	}
 	return rest, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,11 +48,33 @@ func (p payloads) at(i int) []byte {
 
 // newProducer writes commands, to partitions of its caller's choice.
 func newProducer(e *node.Engine, c *config.Config, opts ...kgo.Opt) (*kgo.Client, error) {
+	return newRawProducer(e, append([]kgo.Opt{
+		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.ProducerLinger(5 * time.Millisecond),
+	}, opts...)...)
+}
+
+// newRawProducer writes records as they are, to topics and partitions of its caller's choice.
+func newRawProducer(e *node.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(append([]kgo.Opt{
-		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(200_000), kgo.ProducerLinger(5 * time.Millisecond),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 	}, e.Kafka()...), opts...)...)
+}
+
+// firstError keeps the first error of many promises.
+type firstError struct{ err atomic.Pointer[error] }
+
+func (f *firstError) promise(_ *kgo.Record, err error) {
+	if err != nil {
+		f.err.CompareAndSwap(nil, &err)
+	}
+}
+
+func (f *firstError) get() error {
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // newConsumer reads what a channel fires from now on.

@@ -223,19 +223,9 @@ func (b *webhookRun) fill(ctx context.Context) error {
 	}
 	defer cl.Close()
 	payloads := payloadsOf(b.o.Payload)
-	var failed atomic.Pointer[error]
-	for i := range b.o.Events {
-		cl.Produce(ctx, b.event(i, payloads.at(i)), func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.Store(&err)
-			}
-		})
-	}
-	if err := cl.Flush(ctx); err != nil {
-		return err
-	}
-	if err := failed.Load(); err != nil {
-		return fmt.Errorf("write due events: %w", *err)
+	event := func(i int) *kgo.Record { return b.event(i, payloads.at(i)) }
+	if err := produceAll(ctx, cl, b.o.Events, event); err != nil {
+		return fmt.Errorf("write due events: %w", err)
 	}
 	return nil
 }
