@@ -15,12 +15,9 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// fact is an event with what a newer engine may have put into it. Names here hide those of
-// topics.Event.
+// fact is an event with what a newer engine may have put into it.
 type fact struct {
 	topics.Event
-	Rule        jsontext.Value `json:"rule"`
-	NextAt      string         `json:"next_at"`
 	EffectiveAt string         `json:"effective_at"`
 	Unknown     jsontext.Value `json:",embed"`
 }
