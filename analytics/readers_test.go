@@ -12,23 +12,6 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// python is where test/setup.sh has DuckDB, Polars and PyArrow.
-func python(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs what test/setup.sh installs")
-	}
-	jars, err := services.KafkaJars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(filepath.Dir(jars), "venv-data", "bin", "python")
-	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("%v; type  make setup", err)
-	}
-	return file
-}
-
 const readersProgram = `
 import glob, json, os, sys
 import duckdb, polars, pyarrow.parquet, pyarrow.types
@@ -71,7 +54,7 @@ print(json.dumps({
 // DuckDB, Polars and PyArrow read the same rows, and the views answer what they say. The
 // directory's name has characters that stand for others in a glob, and a quote.
 func TestReaders(t *testing.T) {
-	file := python(t)
+	file := services.Python(t, "venv-data")
 	dir := filepath.Join(t.TempDir(), "a lake's [x]")
 	w := newWorld(t, 2)
 	w.fill(12)

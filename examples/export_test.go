@@ -1,8 +1,6 @@
 package examples
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/waterclock/waterclock/test/services"
@@ -10,17 +8,7 @@ import (
 
 // TestExportGuide runs "Your first hour with the data": its commands, and then its program.
 func TestExportGuide(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs what test/setup.sh installs")
-	}
-	jars, err := services.KafkaJars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := filepath.Join(filepath.Dir(jars), "venv-data", "bin", "python")
-	if _, err := os.Stat(python); err != nil {
-		t.Fatalf("%v; type  make setup", err)
-	}
+	python := services.Python(t, "venv-data")
 	page := read(t, "../docs/analytics/export.md")
 	d, dir := startDev(t), t.TempDir()
 	commands := oneBlock(t, page, "sh export")

@@ -12,23 +12,6 @@ import (
 
 const pythonGuide = "../docs/api/python.md"
 
-// venv is the Python that test/setup.sh makes.
-func venv(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("needs what test/setup.sh installs")
-	}
-	jars, err := services.KafkaJars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(filepath.Dir(jars), "venv", "bin", "python")
-	if _, err := os.Stat(file); err != nil {
-		t.Fatalf("%v; type  make setup", err)
-	}
-	return file
-}
-
 // pythonPath is where Python finds the client of this source.
 func pythonPath(t *testing.T) string {
 	t.Helper()
@@ -41,7 +24,7 @@ func pythonPath(t *testing.T) string {
 
 func python(t *testing.T, d *dev, program string) *exec.Cmd {
 	t.Helper()
-	cmd := d.command(t, venv(t), "-c", program)
+	cmd := d.command(t, services.Python(t, "venv"), "-c", program)
 	cmd.Env = append(cmd.Env, pythonPath(t), "PYTHONDONTWRITEBYTECODE=1")
 	return cmd
 }
@@ -86,7 +69,8 @@ func pythonFile(t *testing.T, program string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file, run := filepath.Join(dir, "program.py"), filepath.Join(dir, "run")
-	script := "#!/bin/sh\nexec env " + pythonPath(t) + " PYTHONDONTWRITEBYTECODE=1 " + venv(t) + " " + file + "\n"
+	script := "#!/bin/sh\nexec env " + pythonPath(t) + " PYTHONDONTWRITEBYTECODE=1 " +
+		services.Python(t, "venv") + " " + file + "\n"
 	for name, text := range map[string]string{file: program, run: script} {
 		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
 			t.Fatal(err)

@@ -43,18 +43,11 @@ func TestSchemathesisWithKeys(t *testing.T) {
 var selectedOperations = regexp.MustCompile(`Selected: (\d+)`)
 
 func schemathesis(t *testing.T, w *world, more ...string) {
-	if testing.Short() {
-		t.Skip("needs what test/setup.sh installs")
-	}
-	jars, err := services.KafkaJars()
-	if err != nil {
-		t.Fatal(err)
-	}
+	python := services.Python(t, "venv")
 	data, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := filepath.Join(filepath.Dir(jars), "venv", "bin", "python") // where test/setup.sh puts it
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, append([]string{

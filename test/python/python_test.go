@@ -110,11 +110,7 @@ func install(t *testing.T, wheel string) string {
 // hangs is killed with its children.
 func run(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	jars, err := services.KafkaJars()
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := filepath.Join(filepath.Dir(jars), "venv", "bin", "python") // where test/setup.sh puts it
+	python := services.Python(t, "venv")
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, args...)

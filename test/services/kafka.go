@@ -235,6 +235,24 @@ func KafkaJars() (string, error) {
 	return vars["JARS"], err
 }
 
+// Python is the interpreter of a virtual environment that test/setup.sh makes: "venv" has the
+// clients of Kafka and HTTP, "venv-data" what reads exports.
+func Python(t testing.TB, venv string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs what test/setup.sh installs")
+	}
+	jars, err := KafkaJars()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(filepath.Dir(jars), venv, "bin", "python")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("%v; type  make setup", err)
+	}
+	return file
+}
+
 func skipShort(t testing.TB, what string) {
 	if testing.Short() {
 		t.Skipf("needs a real %s, which -short leaves out", what)
