@@ -43,6 +43,9 @@ func (n Names) Control() string { return n.join("control") }
 // call.
 func (n Names) Endpoints() string { return n.join("endpoints") }
 
+// Watermarks is the topic where each partition says how far it has fired.
+func (n Names) Watermarks() string { return n.join("watermarks") }
+
 // Due is the default due topic of a channel.
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
@@ -151,6 +154,12 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 		Name: n.Endpoints(), Partitions: 1, Why: "webhook workers: breakers and counts, for operators",
 		Configs: map[string]string{
 			cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		},
+	})
+	ts = append(ts, Topic{
+		Name: n.Watermarks(), Why: "how far each partition has fired, for analysts and gateways",
+		Configs: map[string]string{
+			cfgCleanup: "compact", cfgMinCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
 		},
 	})
 	for _, c := range channels {

@@ -68,6 +68,7 @@ func ACLs(o ACLOptions) []ACL {
 	}
 	e.as(RoleAnalyst, principal(o.Who[RoleAnalyst], RoleAnalyst))
 	e.add("an analyst", "topic", o.Names.Events(), false, "Read", "Describe")
+	e.add("and up to when they are complete", "topic", o.Names.Watermarks(), false, "Read", "Describe")
 	e.ownGroups()
 	return e.all
 }
@@ -100,6 +101,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("shows events", "topic", n.Events(), false, "Read")
 	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
 	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
+	w.add("shows watermarks", "topic", n.Watermarks(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("notes channels that nobody reads; without it, it does not", "group", "*", false, "Describe")
 }
@@ -128,6 +130,7 @@ func (w *aclWriter) export(o *ACLOptions) {
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
+	w.add("notes up to when its files are complete", "topic", n.Watermarks(), false, "Read")
 }
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.

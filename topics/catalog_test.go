@@ -32,6 +32,10 @@ func TestCatalogueIsTheContracts(t *testing.T) {
 		{"waterclock.dead-letter", 16, "cleanup.policy=delete retention.ms=2592000000"},
 		{"waterclock.control", 1, "cleanup.policy=compact"},
 		{
+			"waterclock.watermarks", 16,
+			"cleanup.policy=compact message.timestamp.type=LogAppendTime min.compaction.lag.ms=3600000",
+		},
+		{
 			"waterclock.due.default", 16,
 			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000",
 		},
@@ -60,11 +64,11 @@ func TestNames(t *testing.T) {
 	n := Names{Prefix: "acme-"}
 	got := []string{
 		n.Commands(), n.Receipts(), n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Control(),
-		n.Due("sms"), HighLane(n.Due("sms")),
+		n.Watermarks(), n.Due("sms"), HighLane(n.Due("sms")),
 	}
 	want := []string{
 		"acme-commands", "acme-receipts", "acme-state", "acme-events", "acme-rejected", "acme-dead-letter",
-		"acme-control", "acme-due.sms", "acme-due.sms.high",
+		"acme-control", "acme-watermarks", "acme-due.sms", "acme-due.sms.high",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -39,5 +39,6 @@ func ExamplePlan() {
 	// create waterclock.dead-letter
 	// create waterclock.control
 	// create waterclock.endpoints
+	// create waterclock.watermarks
 	// create waterclock.due.kitchen
 }

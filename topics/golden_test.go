@@ -235,6 +235,7 @@ func goldens(t *testing.T) []golden {
 		golden{"calendar", calendar},
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},
 		golden{"redrive-v2", redrive},
+		golden{"watermark", goldenWatermark().Value()},
 	)
 }
 
@@ -317,6 +318,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if r, err := DecodeReceipt(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "receipt-v2")}); err != nil ||
 		r.Postponed != 3 {
 		t.Errorf("receipt that names its emission: %+v, %v", r, err)
+	}
+	if w, err := DecodeWatermark([]byte("3"), readGolden(t, "watermark")); err != nil ||
+		!reflect.DeepEqual(w, goldenWatermark()) {
+		t.Errorf("watermark: %+v, %v", w, err)
 	}
 	if s, err := DecodeSetting(&Record{
 		Key:   []byte("calendar/us-holidays"),

@@ -136,6 +136,8 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Write", "receipts", "engine webhook push sms email channel:sms"},
 		{"Write", "endpoints", "engine webhook"},
 		{"Read", "endpoints", "engine api"},
+		{"Write", "watermarks", "engine"},
+		{"Read", "watermarks", "engine api export analyst"},
 		{"Read", "due.webhook", "engine history webhook"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine operator"},

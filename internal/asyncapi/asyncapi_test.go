@@ -123,6 +123,10 @@ func TestExamplesDecode(t *testing.T) {
 			_, err := topics.DecodeEndpoint([]byte("host-1/acme/https://hooks.example.com"), r.Value)
 			return err
 		},
+		"watermark": func(r *topics.Record) error {
+			_, err := topics.DecodeWatermark([]byte("3"), r.Value)
+			return err
+		},
 		"commandInHeaders": nil, "cancel": nil,
 	}
 	decode["commandInHeaders"], decode["cancel"] = decode["command"], decode["command"]

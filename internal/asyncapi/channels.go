@@ -26,6 +26,7 @@ const (
 	keyOfTarget   = "targetKey"
 	keyOfSetting  = "settingKey"
 	keyOfEndpoint = "endpointKey"
+	keyOfNumber   = "partitionKey"
 )
 
 func channels(n topics.Names) []channel {
@@ -96,6 +97,13 @@ func channels(n topics.Names) []channel {
 			{
 				name: "endpoint", title: "Endpoint", summary: "What one webhook worker knows of one; null: no more",
 				payload: "endpoint", key: keyOfEndpoint,
+			},
+		}},
+		{"watermarks", n.Watermarks(), "Watermarks", "send", "Says how far each partition has fired", []message{
+			{
+				name: "watermark", title: "Watermark",
+				summary: "Everything due up to fired_through stands below these offsets; null withdraws it",
+				payload: "watermark", key: keyOfNumber,
 			},
 		}},
 		{"state", n.State(), "State", "send", "Remembers triggers; restore reads it", []message{

@@ -53,6 +53,7 @@ func life(o Options) (map[string][]object, error) {
 	s.add("cancel", "a tombstone", nil, nil)
 	s.calendar()
 	s.endpoint()
+	s.watermark()
 	return s.examples, s.err
 }
 
@@ -62,6 +63,14 @@ func (s *story) endpoint() {
 		Failed: 31, LastCode: "timeout", Until: s.now.Time().Add(time.Minute),
 	}
 	s.add("endpoint", "an open breaker", nil, e.Value())
+}
+
+func (s *story) watermark() {
+	w := topics.Watermark{
+		Partition: 3, Term: 7, At: s.now, FiredThrough: s.now - 150, CommandsOffset: 4812, EventsOffset: 91_234,
+		Due: map[string]map[int32]int64{s.names.Due("orders"): {3: 811}},
+	}
+	s.add("watermark", "everything due is out", nil, w.Value())
 }
 
 // add notes an example. A nil value is null.

@@ -30,6 +30,7 @@ func components() (object, error) {
 			"pattern": "^(tzdata|calendar/[a-z0-9][a-z0-9._-]{0,63})$",
 		},
 	}
+	out[keyOfNumber] = object{"description": "The partition's number.", "type": "string", "pattern": "^[0-9]+$"}
 	out[keyOfEndpoint] = object{"description": "instance/tenant/origin.", "type": "string", "minLength": 1}
 	names, err := fs.Glob(schemas.FS, "*.schema.json")
 	if err != nil {

@@ -1,0 +1,218 @@
+// Package watermark decides what a partition may say about how far it has fired.
+//
+// # The claim
+//
+// A record on topic watermarks claims: every first emission whose time is at or before
+// fired_through stands below these offsets. The time of an emission is its effective_at, or its
+// due time if it has none. Two things make that true for ever.
+//
+//   - The offsets of a turn are known only after its flush. So a turn that emits writes the
+//     record about the turn before it. A turn that emits nothing may speak for itself, because
+//     the offsets are still those of the turn before.
+//   - What is emitted after a claim counts as due after it (Ledger.Effective), however long ago
+//     it was due: a register with a time in the past, a trigger that was paused, one that a sick
+//     due topic put off.
+//
+// # Who is right
+//
+// The committed progress record is: it has the last fired_through that was published. A
+// successor begins there, also if its clock is behind. The offsets it asks Kafka for, once, after
+// it has fenced its predecessor: the ends of all topics are above all that was emitted.
+//
+// # Promises
+//
+//   - fired_through never goes back, over owners and restarts.
+//   - At most one record in Interval; without anything new, one in Idle.
+//   - No goroutine, no lock, no clock. A turn that fails leaves nothing behind: its owner opens
+//     the partition anew, or begins the next turn.
+package watermark
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Options are what stays the same as long as one owner runs the partition.
+type Options struct {
+	Partition int32
+	Term      int64
+	Interval  time.Duration // least time between two records
+	Idle      time.Duration // time between two records if nothing is new
+}
+
+// Offsets are the next offsets of what a partition's turns write to.
+type Offsets struct {
+	Events int64
+	Due    map[string]map[int32]int64 // by due topic and its partition
+	// Unknown are due topics whose ends nobody could tell. They count as held until a turn has
+	// written to them.
+	Unknown []string
+}
+
+// Ledger is what one owner knows of the watermark of its partition.
+type Ledger struct {
+	opts Options
+
+	ends    Offsets         // of committed turns
+	known   bool            // Know was called
+	unknown map[string]bool // due topics whose ends are not known
+
+	published trigger.Instant // the latest fired_through that is committed; 0: none
+	last      claim           // of the last committed turn
+	tried     trigger.Instant // when a turn last wrote a record, or had nothing to say; 0: never
+	news      bool            // the next record says more than the time
+
+	turn turn
+}
+
+// claim is what may be said after a turn.
+type claim struct {
+	through  trigger.Instant // everything due up to here is emitted, or counts as due later
+	commands int64
+	held     []string
+}
+
+// turn is the turn under way.
+type turn struct {
+	now     trigger.Instant
+	writes  bool
+	floor   trigger.Instant // the latest fired_through that is published with this turn, or before
+	own     claim
+	emits   bool
+	written bool
+}
+
+// Resume begins for a new owner. published is FiredThrough of the last owner's progress.
+func Resume(o Options, published trigger.Instant) *Ledger {
+	return &Ledger{opts: o, published: published, last: claim{through: published}, news: true}
+}
+
+// Know takes the ends of the topics. They were asked for after the last owner was fenced.
+func (l *Ledger) Know(ends Offsets) {
+	l.known = true
+	l.unknown = map[string]bool{}
+	for _, topic := range ends.Unknown {
+		l.unknown[topic] = true
+	}
+	l.add(ends)
+}
+
+// add raises the offsets.
+func (l *Ledger) add(more Offsets) {
+	l.ends.Events = max(l.ends.Events, more.Events)
+	if l.ends.Due == nil {
+		l.ends.Due = map[string]map[int32]int64{}
+	}
+	for topic, ends := range more.Due {
+		if l.ends.Due[topic] == nil {
+			l.ends.Due[topic] = map[int32]int64{}
+		}
+		for partition, end := range ends {
+			l.ends.Due[topic][partition] = max(l.ends.Due[topic][partition], end)
+		}
+	}
+}
+
+// Never is a Wake without end.
+const Never trigger.Instant = math.MaxInt64
+
+// Wake is when the next record is due. A clock that was set back does not delay it.
+func (l *Ledger) Wake(now trigger.Instant) trigger.Instant {
+	switch {
+	case !l.known:
+		return Never
+	case l.tried == 0:
+		return now
+	}
+	l.tried = min(l.tried, now)
+	if l.news {
+		return l.tried.Add(l.opts.Interval)
+	}
+	return l.tried.Add(l.opts.Idle)
+}
+
+// Begin starts a turn. may is false if the topic refuses records.
+func (l *Ledger) Begin(now trigger.Instant, may bool) {
+	l.turn = turn{now: now, floor: l.published, writes: l.Wake(now) <= now}
+	switch {
+	case l.turn.writes && !may:
+		l.turn.writes, l.tried = false, now // the next try is an interval later
+	case l.turn.writes:
+		l.turn.floor = max(l.published, l.last.through)
+	}
+}
+
+// Effective is effective_at of an emission of this turn that was due at due; 0 if that is due
+// itself.
+func (l *Ledger) Effective(due trigger.Instant) trigger.Instant {
+	if l.turn.floor == 0 || due > l.turn.floor {
+		return 0
+	}
+	return l.turn.floor + 1
+}
+
+// Work is what a turn has done, but for its commit.
+type Work struct {
+	Hand     trigger.Instant // what was due up to here was taken up; 0: nothing was
+	Next     trigger.Instant // everything due before is emitted
+	Commands int64           // commands below are decided
+	Held     []string        // what may keep something due back
+	Emits    bool            // it writes to events or to due topics
+}
+
+// End ends the decisions of a turn. It returns the record to write, nil if none is due, and
+// the FiredThrough of the turn's progress. The record shares its maps with the ledger: encode it
+// at once.
+func (l *Ledger) End(w Work) (*topics.Watermark, trigger.Instant) {
+	t := &l.turn
+	t.emits = w.Emits
+	t.own = claim{through: l.last.through, commands: w.Commands, held: l.held(w.Held)}
+	if w.Hand != 0 {
+		t.own.through = max(t.own.through, min(w.Hand, w.Next-1))
+	}
+	if !t.writes {
+		return nil, l.published
+	}
+	says := t.own
+	if t.emits {
+		says = l.last
+	}
+	t.floor = max(t.floor, says.through)
+	if t.floor == 0 {
+		return nil, 0 // nothing can be said yet
+	}
+	t.written = true
+	return &topics.Watermark{
+		Partition: l.opts.Partition, Term: l.opts.Term, At: t.now, FiredThrough: t.floor,
+		CommandsOffset: says.commands, EventsOffset: l.ends.Events, Due: l.ends.Due, Held: says.held,
+	}, t.floor
+}
+
+// held adds the topics whose ends are not known.
+func (l *Ledger) held(names []string) []string {
+	all := append(slices.Collect(maps.Keys(l.unknown)), names...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Committed ends a turn that Kafka has committed. wrote has the offsets behind what it wrote.
+func (l *Ledger) Committed(wrote Offsets) {
+	t := &l.turn
+	for topic := range wrote.Due {
+		delete(l.unknown, topic)
+	}
+	l.add(wrote)
+	l.news = t.emits || !t.written && (l.news || !slices.Equal(t.own.held, l.last.held))
+	if t.written {
+		l.published = t.floor
+	}
+	if t.writes {
+		l.tried = t.now
+	}
+	l.last = t.own
+}
