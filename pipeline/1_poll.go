@@ -40,7 +40,11 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	}
 	now = p.now()
 	p.consumer.barrier.Clock(now)
-	if p.dueBy(now) && !p.clock.held {
+	p.timers.mark = 0
+	if at := p.watermarkDue(now); at <= now {
+		p.timers.mark = at
+	}
+	if (p.dueBy(now) || p.timers.mark != 0) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
 		}
@@ -125,7 +129,7 @@ func (p *Partition) maxPollWait() time.Duration {
 		}
 		return 0
 	}
-	next := p.timers.attention(now)
+	next := min(p.timers.attention(now), p.watermarkDue(now))
 	if p.clock.held {
 		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
@@ -144,13 +148,13 @@ func (p *Partition) maxPollWait() time.Duration {
 
 // mustBeat reports whether a turn must run although nothing happened. The reasons: a new
 // owner announces itself, an idle partition sends its heartbeat, clocks must be compared,
-// records must be forgotten, or progress must note what was forwarded.
+// records must be forgotten, progress must note what was forwarded, or a watermark is late.
 func (p *Partition) mustBeat(now trigger.Instant) bool {
 	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone ||
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() || p.view.mends.some() {
+	if !p.forwardNoted() || p.view.mends.some() || p.mustWatermark(now) {
 		return true
 	}
 	forget := p.forgetDue()

@@ -12,7 +12,8 @@ func (p *Partition) advance(t *turn, in input) fair.Taken {
 	if in.fire == 0 {
 		return fair.Taken{}
 	}
-	p.timers.advance(min(in.fire, t.now), t.now)
+	t.hand = min(in.fire, t.now)
+	p.timers.advance(t.hand, t.now)
 	due := p.timers.ready.Take(p.batch.size(p.opts.MaxTurnRecords), t.now)
 	t.firing.high = due.High
 	return due

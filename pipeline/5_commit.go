@@ -30,7 +30,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		return fmt.Errorf("write progress: %w", err)
 	}
 	p.step(StepFlush)
-	if err := p.kafka.flush(ctx, p.dueTopics.IsDue); err != nil {
+	if err := p.kafka.flush(ctx, p.dueTopics.Spares); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if err := p.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil { // before any reader sees what it fires
@@ -57,6 +57,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	if t.encodedGuard != nil {
 		p.guarded = last.Offset
 	}
+	p.watermarkCommitted(t)
 	p.unknown.add(t)
 	p.kept.health.Recovered(func(topic string) bool { return t.manifest.byTopic[topic] != nil })
 	p.committed = time.Now()
@@ -133,6 +134,7 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier of the two
 	t.progress.Forwarded = p.forward.owed()
+	p.writeWatermark(ctx, t)
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
 		return nil, err

@@ -17,6 +17,29 @@ type manifest struct{ byTopic map[string]*tally }
 type tally struct {
 	records int
 	digest  uint64
+	last    *kgo.Record           // on the partition of the first one
+	others  map[int32]*kgo.Record // the last on each other partition
+}
+
+// ends are the offsets behind the records, once they are acknowledged.
+func (t *tally) ends() map[int32]int64 {
+	out := make(map[int32]int64, 1+len(t.others))
+	out[t.last.Partition] = t.last.Offset + 1
+	for partition, r := range t.others {
+		out[partition] = r.Offset + 1
+	}
+	return out
+}
+
+func (t *tally) note(r *kgo.Record) {
+	switch {
+	case t.last == nil || t.last.Partition == r.Partition:
+		t.last = r
+	case t.others == nil:
+		t.others = map[int32]*kgo.Record{r.Partition: r}
+	default:
+		t.others[r.Partition] = r
+	}
 }
 
 func (m *manifest) reset() { m.byTopic = map[string]*tally{} }
@@ -28,6 +51,7 @@ func (m *manifest) add(r *kgo.Record) {
 		t = &tally{}
 		m.byTopic[r.Topic] = t
 	}
+	t.note(r)
 	var b [24]byte
 	binary.BigEndian.PutUint64(b[0:], t.digest)
 	binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(r.Key))

@@ -18,7 +18,7 @@ func (o *opening) resolver() *dangling.Resolver {
 	}
 	return &dangling.Resolver{Config: dangling.Config{
 		Client: o.kafka.cl, Reader: o.kafka.reader, Kafka: o.opts.Kafka, TransactionalID: o.opts.transactionalID(o.id),
-		State: o.state(), Own: own, Due: o.writtenByAll, IsDue: o.dueTopics.IsDue, Log: o.log,
+		State: o.state(), Own: own, Due: o.writtenByAll, IsDue: o.dueTopics.Spares, Log: o.log,
 	}}
 }
 
@@ -33,10 +33,11 @@ func (o *opening) describeLast(ctx context.Context) <-chan dangling.Last {
 	return answer
 }
 
-// writtenByAll lists the partitions of due topics that any owner of this partition may have
-// written to.
+// writtenByAll lists the partitions of due topics and of watermarks that any owner of this
+// partition may have written to.
 func (p *Partition) writtenByAll(ctx context.Context) (all []kafkapart.TopicPartition, err error) {
 	due, err := p.dueTopics.All(ctx)
+	all = append(all, kafkapart.TopicPartition{Topic: p.opts.Names.Watermarks(), Partition: p.id})
 	for i := range due {
 		all = append(all, due[i].WrittenBy(p.id)...)
 	}

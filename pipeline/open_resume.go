@@ -45,6 +45,7 @@ func (o *opening) resume(ctx context.Context) error {
 		return err
 	}
 	o.countRetries()
+	o.startWatermarks()
 	if err := o.openControl(ctx); err != nil {
 		return err
 	}

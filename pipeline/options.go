@@ -119,6 +119,12 @@ type Options struct {
 	GroupHeartbeat time.Duration
 	// TransactionTimeout is how long the broker waits for a silent owner. 0 means 10 s.
 	TransactionTimeout time.Duration
+	// WatermarkInterval is the least time between two watermarks of a partition. 0 writes none,
+	// and progress keeps the format of versions that know no watermarks.
+	WatermarkInterval time.Duration
+	// WatermarkIdle is the time between two watermarks of a partition where nothing happens. 0
+	// means 5 s.
+	WatermarkIdle time.Duration
 	// Heartbeat is how often an idle partition commits, so that its
 	// transactional id does not expire. 0 means 1 h.
 	Heartbeat time.Duration
@@ -180,6 +186,7 @@ func (o Options) withDefaults() Options {
 	def(&o.SessionTimeout, 6*time.Second)
 	def(&o.GroupHeartbeat, 100*time.Millisecond)
 	def(&o.TransactionTimeout, 10*time.Second)
+	def(&o.WatermarkIdle, 5*time.Second)
 	def(&o.Heartbeat, time.Hour)
 	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)

@@ -53,6 +53,8 @@ type Partition struct {
 	quotas    *quotas // nil: nobody is bounded
 	retries   *retryCounts
 
+	watermarks watermarks
+
 	takenOver bool // another member ran it before
 
 	kept *Kept // kept from one opening to the next
@@ -65,7 +67,8 @@ type ownNames struct{ state, events string }
 // turn is one transaction under way: its clock, its overlay, its output.
 type turn struct {
 	now       trigger.Instant
-	micros    int64 // event_us of the last event
+	hand      trigger.Instant // what was due up to here was taken up; 0: nothing was
+	micros    int64           // event_us of the last event
 	progress  topics.Progress
 	overlay   map[trigger.Key]*entry
 	order     []*entry // in order of first touch: state is written in this order
@@ -172,6 +175,7 @@ func (p *Partition) begin() (*turn, error) {
 	t.manifest.reset()
 	p.scratch.reset()
 	p.pace.begun()
+	p.beginWatermark(t)
 	return t, nil
 }
 
@@ -202,6 +206,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 	}
 	p.quotas.moved(e.key.Tenant(), e.status(), out.State.Status)
 	p.retries.moved(e.state, out.State)
+	p.watermarks.putOff.moved(e.state, out.State)
 	e.state, e.dirty = out.State, true
 	timers := p.scratch.timersOf(out.State)
 	for _, tm := range timers {
@@ -228,6 +233,7 @@ func (p *Partition) recordEvent(ctx context.Context, t *turn, key trigger.Key, f
 	r.Value, _ = p.scratch.encode(func(b []byte) ([]byte, error) {
 		return topics.AppendEventWithin(b, key, f, topics.EventEnv{
 			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, WithPayload: p.opts.EventsPayload,
+			EffectiveAt: p.watermarks.effective(f),
 		}, p.kafka.sizes.most(p.names.events)), nil
 	})
 	p.produce(ctx, t, r)

@@ -27,17 +27,21 @@ func (c *consumer) passed(ctx context.Context, timers *timers) (trigger.Instant,
 		}
 	}
 	timers.ready.Release(b.Receipts.Through(), c.now())
-	if !b.Commands.Reached() || !timers.anyReady(c.now()) {
+	if !b.Commands.Reached() || !timers.anyReady(c.now()) && !timers.marks(b.Commands.Through()) {
 		return 0, nil
 	}
 	return b.Commands.Through(), nil
 }
+
+// marks reports whether a watermark is due, and may say that everything up to through was read.
+func (ts *timers) marks(through trigger.Instant) bool { return ts.mark != 0 && ts.mark <= through }
 
 // demand describes what is due.
 func (ts *timers) demand() barrier.Demand {
 	due, ok := ts.wheel.Next()
 	return barrier.Demand{
 		InWheel: ok, Wheel: trigger.Instant(due), Ready: ts.ready.Newest(), Held: ts.ready.HeldNewest(),
+		Mark: ts.mark,
 	}
 }
 

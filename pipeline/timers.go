@@ -20,6 +20,7 @@ type timers struct {
 	wheel    *wheel.Wheel
 	hydrated statestore.DueKey  // every timer up to here was put into the wheel
 	ready    fair.Queue         // due, and waiting to fire
+	mark     trigger.Instant    // a watermark is due since then; 0: none is
 	left     *statestore.DueKey // timers after it found no room with the pacer and lie in the store; nil: none
 	leftTo   trigger.Instant    // the latest due time of those
 }
@@ -192,6 +193,22 @@ func (ts *timers) next() trigger.Instant {
 		return min(ts.hydrated.Due, due)
 	}
 	return ts.hydrated.Due
+}
+
+// unfired is next without the timers that wait for receipts, of which none fires for the first
+// time.
+func (ts *timers) unfired() trigger.Instant {
+	next := ts.hydrated.Due
+	if due, ok := ts.wheel.Next(); ok {
+		next = min(next, trigger.Instant(due))
+	}
+	if first, some := ts.ready.Queued(); some {
+		next = min(next, first)
+	}
+	if ts.left != nil {
+		next = min(next, ts.left.Due)
+	}
+	return next
 }
 
 // cursor is the earliest due time that may still be in the due index.

@@ -123,6 +123,7 @@ func checkTimes(e *topics.Event) error {
 		{"previous_scheduled_at", e.PreviousScheduled},
 		{"first_fired_at", e.FirstFired},
 		{"next_at", e.NextAt},
+		{"effective_at", e.EffectiveAt},
 	} {
 		if f.text == "" {
 			continue

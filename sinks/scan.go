@@ -63,7 +63,7 @@ func EventDigest(r *EventRecord, retention time.Duration) Row {
 	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
 		r.LocalTime, r.Timezone, r.TZData, r.Actor, r.Source, r.DueTopic, r.CorrelationID, r.PayloadBase64,
 		r.First, r.Last, r.PreviousScheduled, r.PreviousTZData, r.FirstFired, r.EventID, r.OccurredAt,
-		string(r.Payload), string(r.Rule), r.NextAt)
+		string(r.Payload), string(r.Rule), r.NextAt, r.EffectiveAt)
 	d.number(r.EventUS, r.Seq, r.Revision, int64(r.Attempt), int64(r.Count), int64(r.Version), int64(len(r.Tags)))
 	for _, name := range slices.Sorted(maps.Keys(r.Tags)) {
 		d.text(name, r.Tags[name])

@@ -21,7 +21,7 @@ func TestEventDigestCoversEveryField(t *testing.T) {
 		DueTopic: "d", DuePartition: &part, CorrelationID: "c",
 		Tags: map[string]string{"a": "b"}, Payload: json.RawMessage(`{"a":1}`), PayloadBase64: "YQ==", Count: 2,
 		First: "f", Last: "l", PreviousScheduled: "p", PreviousTZData: "q", FirstFired: "z",
-		Rule: json.RawMessage(`{"delay":"1s"}`), NextAt: "n",
+		Rule: json.RawMessage(`{"delay":"1s"}`), NextAt: "n", EffectiveAt: "e",
 	}
 	digest := func(e topics.Event) Row { return EventDigest(&EventRecord{Event: e}, time.Hour) }
 	fields := reflect.TypeFor[topics.Event]()

@@ -25,6 +25,11 @@ const Deliveries Format = 2
 // forgets it, and a dead letter from before the erase can be redriven.
 const Erasures Format = 3
 
+// Watermarks is the first format whose progress record says up to when the partition has
+// published that it has fired (Progress.FiredThrough). No state needs it: a partition that stops
+// to publish goes back to the format of its states.
+const Watermarks Format = 4
+
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
 // that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {

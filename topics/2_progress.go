@@ -2,7 +2,9 @@ package topics
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -40,12 +42,19 @@ type Progress struct {
 	Member string // its group.instance.id
 	At     trigger.Instant
 
-	Format Format // of this record and of the states before it
+	Format Format // of the states before this record, and of the record without FiredThrough
 
 	CommandsID [16]byte // topic ids, so that a recreated topic is noticed
 	StateID    [16]byte
 
 	Channels []string // channels the partition has met
+
+	// FiredThrough is the latest fired_through on topic watermarks; 0: none is in force. With it
+	// the record has format Watermarks.
+	FiredThrough trigger.Instant
+	// PutOff counts, by channel, the occurrences that their due topics have put off. It is written
+	// only with FiredThrough.
+	PutOff map[string]int64
 }
 
 // TopicCount has the number of records that a turn wrote to a topic, and a digest of them,
@@ -60,7 +69,7 @@ type TopicCount struct {
 // always gives the same bytes.
 func AppendProgress(b []byte, p *Progress) ([]byte, error) {
 	w := wire{b: b}
-	w.int(1, int64(max(p.Format, Oldest)))
+	w.int(1, int64(p.format()))
 	w.int(2, p.NextCommand)
 	w.int(3, p.NextReceipt)
 	w.int(4, p.NextControl)
@@ -78,10 +87,33 @@ func AppendProgress(b []byte, p *Progress) ([]byte, error) {
 	w.id(14, p.CommandsID)
 	w.id(15, p.StateID)
 	w.strs(16, p.Channels)
+	if p.FiredThrough != 0 {
+		w.int(17, int64(p.FiredThrough))
+		w.counts(18, p.PutOff)
+		w.int(19, int64(max(p.Format, Oldest)))
+	}
 	if w.err != nil {
 		return b, fmt.Errorf("encode progress: %w", w.err)
 	}
 	return w.b, nil
+}
+
+// format is the format of the record.
+func (p *Progress) format() Format {
+	if p.FiredThrough != 0 {
+		return max(p.Format, Watermarks)
+	}
+	return max(p.Format, Oldest)
+}
+
+// counts writes a map in ascending order of the name.
+func (w *wire) counts(n protowire.Number, m map[string]int64) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		mark := w.open(n)
+		w.str(1, name)
+		w.int(2, m[name])
+		w.close(mark)
+	}
 }
 
 // offsets writes a map in ascending order of partition.
@@ -117,19 +149,25 @@ func (w *wire) topicCount(n protowire.Number, c *TopicCount) {
 // give an error that wraps ErrNewer.
 func DecodeProgress(b []byte) (*Progress, error) {
 	p := new(Progress)
+	var ofRecord, ofStates uint64
 	err := fields(bytes.Clone(b), func(fv fieldValue) error {
-		if fv.key() == number|1 {
-			p.Format = Format(fv.v)
-			return nil
+		switch fv.key() {
+		case number | 1:
+			ofRecord = fv.v
+		case number | 19:
+			ofStates = fv.v
+		default:
+			return decodeProgress(fv, p)
 		}
-		return decodeProgress(fv, p)
+		return nil
 	})
 	if err == nil {
-		err = checkFormat(uint64(p.Format), uint64(Newest))
+		err = checkFormat(ofRecord, uint64(Newest))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("decode progress: %w", err)
 	}
+	p.Format = Format(cmp.Or(ofStates, ofRecord))
 	return p, nil
 }
 
@@ -166,6 +204,10 @@ func decodeProgress(fv fieldValue, p *Progress) error {
 		return fv.id(&p.StateID)
 	case data | 16:
 		return fv.texts(&p.Channels)
+	case number | 17:
+		p.FiredThrough = trigger.Instant(fv.v)
+	case data | 18:
+		return decodeCount(fv.p, &p.PutOff)
 	default:
 		return fv.unknown("progress")
 	}
@@ -190,6 +232,27 @@ func decodeOffset(b []byte, to *map[int32]int64) error {
 		*to = make(map[int32]int64)
 	}
 	(*to)[partition] = offset
+	return err
+}
+
+func decodeCount(b []byte, to *map[string]int64) error {
+	var name string
+	var n int64
+	err := fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case data | 1:
+			return fv.text(&name)
+		case number | 2:
+			n = int64(fv.v)
+		default:
+			return fv.unknown("count")
+		}
+		return nil
+	})
+	if *to == nil {
+		*to = make(map[string]int64)
+	}
+	(*to)[name] = n
 	return err
 }
 

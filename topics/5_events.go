@@ -46,6 +46,7 @@ type Event struct {
 	FirstFired        string            `json:"first_fired_at,omitempty"` // RFC 3339, ms, UTC: of the occurrence
 	Rule              json.RawMessage   `json:"rule,omitempty"`           // a register's time fields and policies
 	NextAt            string            `json:"next_at,omitempty"`        // RFC 3339, ms, UTC: planned next
+	EffectiveAt       string            `json:"effective_at,omitempty"`   // of a first emission, if later than due
 	// fields cut or left out, since the event did not fit its topic
 	Truncated []string `json:"truncated,omitempty"`
 }

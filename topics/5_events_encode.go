@@ -24,6 +24,8 @@ type EventEnv struct {
 	Source      string          // Source of the command or receipt; "" for timers
 	WithPayload bool            // setting events.payload
 
+	EffectiveAt trigger.Instant // of a first emission behind a watermark; 0: its due time counts
+
 	Truncated []string // fields that AppendEventWithin has cut; only it sets this
 }
 
@@ -55,6 +57,7 @@ func AppendEvent(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv) []byt
 		b = appendRule(append(b, `,"rule":`...), f.Rule)
 	}
 	b = appendTime(b, "next_at", f.Next)
+	b = appendTime(b, "effective_at", env.EffectiveAt)
 	b = appendTruncated(b, env.Truncated)
 	return append(b, '}')
 }

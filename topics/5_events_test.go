@@ -33,7 +33,7 @@ func event(key trigger.Key, f *trigger.Fact, env EventEnv) Event {
 		Source:        env.Source,
 		CorrelationID: f.Corr, Count: f.Count, First: at(f.First), Last: at(f.Last),
 		PreviousScheduled: at(f.PreviousScheduled), PreviousTZData: f.PreviousTZData, FirstFired: at(f.FirstFired),
-		NextAt: at(f.Next), Truncated: env.Truncated,
+		NextAt: at(f.Next), EffectiveAt: at(env.EffectiveAt), Truncated: env.Truncated,
 	}
 	if f.Rule != nil {
 		e.Rule = appendRule(nil, f.Rule) // TestRuleIsACommand reads it back

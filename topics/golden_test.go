@@ -110,6 +110,14 @@ func goldenProgress() *Progress {
 	}
 }
 
+// goldenProgressV4 has what format 4 added. The states before it are of format 3.
+func goldenProgressV4() *Progress {
+	p := goldenProgress()
+	p.Format, p.FiredThrough = Erasures, 1_789_999_999_123
+	p.PutOff = map[string]int64{"sms": 12, "push": 1}
+	return p
+}
+
 func goldenFact() (*trigger.Fact, EventEnv) {
 	return &trigger.Fact{
 			Type: trigger.Replaced, Revision: 3, Seq: 12, Channel: "push", UserID: "u_81",
@@ -157,6 +165,11 @@ func goldenEvents() []golden {
 				Priority: trigger.Normal,
 			},
 		}, EventEnv{At: 1_790_000_000_000, EventUS: 5})},
+		{"event-effective", AppendEvent(nil, "k", &trigger.Fact{
+			Type: trigger.OccurrenceFired, Seq: 2, HasStep: true, Attempt: 1, State: trigger.InFlight,
+			Occurrence: "2026-11-20T09:00:00", Scheduled: 1_795_183_200_000, Due: 1_795_183_200_000,
+			Lateness: 5000, HasLate: true,
+		}, EventEnv{At: 1_795_183_205_000, EventUS: 6, EffectiveAt: 1_795_183_204_101})},
 		{"event-base64", AppendEvent(nil, "k", &trigger.Fact{
 			Type: trigger.Registered, Seq: 1,
 			Spec: &trigger.Spec{Payload: []byte{0, 255}},
@@ -189,6 +202,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	progressV4, err := AppendProgress(nil, goldenProgressV4())
+	if err != nil {
+		t.Fatal(err)
+	}
 	nonce, err := AppendNonce(nil, &Nonce{ID: [16]byte{1, 15: 2}, Member: "node-1", Term: 7, At: 1_790_000_000_000})
 	if err != nil {
 		t.Fatal(err)
@@ -216,6 +233,7 @@ func goldens(t *testing.T) []golden {
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
 		golden{"state-v3", []byte(hex.EncodeToString(stateV3))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
+		golden{"progress-v4", []byte(hex.EncodeToString(progressV4))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
 		golden{"guard", []byte(hex.EncodeToString(guard))},
 		golden{"due", recordText(DueRecord(fullFire(), dueEnv))},
@@ -297,6 +315,10 @@ func TestGoldenDecodes(t *testing.T) {
 	}
 	if p, err := DecodeProgress(readGoldenHex(t, "progress")); err != nil || !reflect.DeepEqual(p, goldenProgress()) {
 		t.Errorf("progress: %+v, %v", p, err)
+	}
+	if p, err := DecodeProgress(readGoldenHex(t, "progress-v4")); err != nil ||
+		!reflect.DeepEqual(p, goldenProgressV4()) {
+		t.Errorf("progress of format 4: %+v, %v", p, err)
 	}
 	if n, err := DecodeNonce(readGoldenHex(t, "nonce")); err != nil || n.Term != 7 {
 		t.Errorf("nonce: %+v, %v", n, err)

@@ -76,6 +76,8 @@ type Fact struct {
 	PreviousScheduled Instant
 	PreviousTZData    string
 
+	Due Instant // occurrence.fired: nominal plus jitter; package topics does not write it
+
 	Next Instant // if Type.SaysNext: State.NextPlanned after the decision
 }
 

@@ -199,7 +199,7 @@ func (d *decision) emit(l *Live) *Fact {
 	}
 	d.statusOfFired(ch)
 	return d.addFactOf(l, Fact{
-		Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Lateness: late, HasLate: true,
+		Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Due: wanted, Lateness: late, HasLate: true,
 		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags,
 	})
 }

@@ -36,7 +36,7 @@ func newEventsVerify(a *app) *cobra.Command {
 		Long: `Replay all commands and receipts through a reference model that shares no code
 with the engine. Compare the engine's due events, events, refusals and state with
 it. Print every violation with a timeline of its trigger. docs/checker.md explains
-C1 to C12.
+C1 to C13.
 
 With --from it checks a recording of events record. Without, it first records the
 topics as they are now to a temporary directory, which needs room for all of them.

@@ -201,6 +201,7 @@ const (
 	kindDeadLetter
 	kindState
 	kindControl
+	kindWatermarks
 	kindOther
 )
 
@@ -225,6 +226,8 @@ func kindOf(prefix, topic string) topicKind {
 		return kindState
 	case "control":
 		return kindControl
+	case "watermarks":
+		return kindWatermarks
 	}
 	if strings.HasPrefix(name, "due.") {
 		return kindDue

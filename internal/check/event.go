@@ -29,6 +29,8 @@ type event struct {
 	scheduled  int64 // 0: none
 	previous   int64 // previous_scheduled_at
 	next       int64 // next_at; 0: none
+	late       int64 // lateness_ms
+	effective  int64 // effective_at; 0: none
 	local      string
 	zone       string
 	tzdata     string
@@ -93,6 +95,10 @@ func (e *event) set(name string, raw []byte) (ok bool) {
 		e.previous, ok = stamp(unquoted(raw))
 	case "next_at":
 		e.next, ok = stamp(unquoted(raw))
+	case "lateness_ms":
+		e.late, ok = number(raw)
+	case "effective_at":
+		e.effective, ok = stamp(unquoted(raw))
 	case "local_time":
 		e.local = text()
 	case "timezone":

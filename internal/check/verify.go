@@ -64,6 +64,7 @@ func Verify(h *History, o Options) (*Report, error) {
 	v.acks()
 	for p := range v.parts {
 		v.turns(int32(p))
+		v.watermarks(int32(p))
 	}
 	v.nameless()
 	v.replay()
@@ -108,7 +109,7 @@ func (v *verifier) scan() error {
 		}
 		v.fates = append(v.fates, ft)
 		v.report.Records += ft.records
-		if f.kind == kindReceipts || f.kind == kindControl || f.kind == kindOther {
+		if f.kind == kindReceipts || f.kind >= kindControl {
 			ft.last = 0
 		}
 		last = max(last, ft.last)

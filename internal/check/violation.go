@@ -23,6 +23,7 @@ const (
 	Torn       Class = "C10" // a transaction is not whole, or one that was aborted is seen
 	Order      Class = "C11" // an owner wrote after its successor
 	Stuck      Class = "C12" // a partition does not go on
+	Behind     Class = "C13" // what a watermark says is out came after it, or it goes back
 )
 
 // Classes are all there are, with what each means.
@@ -48,6 +49,7 @@ var Classes = []struct {
 	{Torn, "torn or aborted transaction"},
 	{Order, "two owners at once"},
 	{Stuck, "stuck partition"},
+	{Behind, "behind a watermark"},
 }
 
 // Violation is one way in which a history is not what was promised.

@@ -47,40 +47,41 @@ type Config struct {
 	HangAfter    time.Duration // hang_after
 	Protocol     string        // group.protocol
 
-	Kafka     Kafka
-	Admin     Admin
-	Internal  Internal
-	Auth      Auth
-	HTTP      HTTP
-	Topics    Topics
-	Turn      Turn
-	Barrier   Barrier
-	Clock     Clock
-	CatchUp   CatchUp
-	Store     Store
-	Memory    Memory
-	Disk      Disk
-	Stop      Stop
-	Dedup     Dedup
-	Limits    Limits
-	Events    Events
-	History   History
-	Cassandra Cassandra
-	Postgres  Postgres
-	Webhook   Webhook
-	Ack       Ack
-	FCM       FCM
-	APNs      APNs
-	Twilio    Twilio
-	Worker    Worker
-	SMTP      SMTP
-	Outbox    Outbox
-	Templates Templates
-	Log       Log
-	Tracing   Tracing
-	Reload    Reload
-	Reconcile Reconcile
-	Export    Export
+	Kafka      Kafka
+	Admin      Admin
+	Internal   Internal
+	Auth       Auth
+	HTTP       HTTP
+	Topics     Topics
+	Turn       Turn
+	Barrier    Barrier
+	Clock      Clock
+	CatchUp    CatchUp
+	Store      Store
+	Memory     Memory
+	Disk       Disk
+	Stop       Stop
+	Dedup      Dedup
+	Limits     Limits
+	Events     Events
+	Watermarks Watermarks
+	History    History
+	Cassandra  Cassandra
+	Postgres   Postgres
+	Webhook    Webhook
+	Ack        Ack
+	FCM        FCM
+	APNs       APNs
+	Twilio     Twilio
+	Worker     Worker
+	SMTP       SMTP
+	Outbox     Outbox
+	Templates  Templates
+	Log        Log
+	Tracing    Tracing
+	Reload     Reload
+	Reconcile  Reconcile
+	Export     Export
 
 	AutoCreate bool // channels.auto_create
 	Channels   map[string]*Channel
@@ -175,6 +176,9 @@ type Topics struct {
 
 // Turn paces the engine's transactions; MinInterval 0 means adaptive.
 type Turn struct{ MinInterval time.Duration }
+
+// Watermarks says how often partitions say how far they have fired; Interval 0 means never.
+type Watermarks struct{ Interval, IdleInterval time.Duration }
 
 // Barrier bounds how long an open foreign transaction may hold firing back.
 type Barrier struct{ MaxHold time.Duration }

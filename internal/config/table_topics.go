@@ -35,4 +35,15 @@ var topicSection = section{"Topics", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Events.Retention },
 		Doc:  "How long topic `events` keeps its records.",
 	},
+	{
+		Key: "watermarks.interval", Default: "1s", Word: "off", Min: "100ms", Max: "1h",
+		into: func(c *Config, _ string) any { return &c.Watermarks.Interval },
+		Doc: "Least time between two watermarks of a partition. `off` writes none, and withdraws those before. " +
+			"Then an older version can run the partitions.",
+	},
+	{
+		Key: "watermarks.idle_interval", Default: "5s", Min: "100ms", Max: "1h",
+		into: func(c *Config, _ string) any { return &c.Watermarks.IdleInterval },
+		Doc:  "Time between two watermarks of a partition where nothing happens. Each is a transaction.",
+	},
 }}

@@ -37,6 +37,7 @@ func (n *node) engineOptions() pipeline.Options {
 		},
 		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload, CatchUpRate: catchUpRate(c),
 		MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
+		WatermarkInterval: c.Watermarks.Interval, WatermarkIdle: c.Watermarks.IdleInterval,
 
 		Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
 	}

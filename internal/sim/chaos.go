@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
@@ -24,7 +25,7 @@ func (w *World) Chaos(minutes int) {
 	w.T.Helper()
 	names := []string{"a", "b", "c"}
 	for _, name := range names {
-		w.Start(name)
+		w.Start(name, publish)
 	}
 	w.AwaitOwners()
 	var load sync.WaitGroup
@@ -39,13 +40,16 @@ func (w *World) Chaos(minutes int) {
 	time.Sleep(30 * time.Second) // faults end by themselves within 25 s
 	for _, name := range names {
 		if w.Node(name) == nil {
-			w.Start(name)
+			w.Start(name, publish)
 		}
 	}
 	time.Sleep(90 * time.Second)
 	w.AwaitOwners()
 	time.Sleep(10 * time.Second)
 }
+
+// publish has a node write watermarks.
+func publish(o *pipeline.Options) { o.WatermarkInterval = time.Second }
 
 // load registers 100 triggers a minute, due within half a minute, and cancels
 // a fifth of them.
@@ -167,7 +171,7 @@ var faulty = []kmsg.Key{
 func (w *World) fault(name string) {
 	n := w.Node(name)
 	if n == nil {
-		w.Start(name)
+		w.Start(name, publish)
 		return
 	}
 	pause := time.Duration(w.Rand.IntN(20)) * time.Second

@@ -169,6 +169,9 @@ func (l *life) change(name string, o *pipeline.Options) {
 	if l.P >= many {
 		o.Standby = int(l.plan.Seed % 2)
 	}
+	if l.plan.Seed%2 == 0 { // rarely, because a life is days long
+		o.WatermarkInterval, o.WatermarkIdle = 10*time.Second, 10*time.Minute
+	}
 	if name == stranger {
 		o.Group = "other"
 	}

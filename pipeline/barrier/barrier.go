@@ -120,6 +120,7 @@ type Demand struct {
 	Wheel   trigger.Instant // due time of the next timer in the wheel
 	Ready   trigger.Instant // latest due time of a ready timer that skipped the wheel
 	Held    trigger.Instant // latest due time that waits for receipts
+	Mark    trigger.Instant // when a watermark became due
 }
 
 // mustAsk reports whether a due timer is not covered by the last answer. Timers that the
@@ -127,7 +128,7 @@ type Demand struct {
 // timers are that catch up. Neither may ready timers that skipped the wheel.
 func (b *Barrier) mustAsk(now trigger.Instant, d Demand) bool {
 	return b.Commands.asked == 0 || d.InWheel && b.Commands.asked < d.Wheel && d.Wheel <= now ||
-		b.Commands.asked < d.Ready ||
+		b.Commands.asked < d.Ready || b.Commands.asked < d.Mark ||
 		b.Receipts.Reached() && b.Receipts.asked < d.Held
 }
 

@@ -95,14 +95,15 @@ func (r *Queue) Take(n int, now trigger.Instant) Taken {
 
 // First is the earliest due time here; ok is false if the queue is empty.
 func (r *Queue) First() (due trigger.Instant, ok bool) {
-	due, ok = r.firstOfLanes()
+	due, ok = r.Queued()
 	if r.held.n() > 0 && (!ok || r.held.first < due) {
 		due, ok = r.held.first, true
 	}
 	return due, ok
 }
 
-func (r *Queue) firstOfLanes() (due trigger.Instant, ok bool) {
+// Queued is the earliest due time without the held ones.
+func (r *Queue) Queued() (due trigger.Instant, ok bool) {
 	for _, l := range []*lanes{&r.onTime, &r.overdue, &r.paced} {
 		if at, some := l.first(); some && (!ok || at < due) {
 			due, ok = at, true
@@ -118,7 +119,7 @@ func (r *Queue) Wake(now trigger.Instant) (at trigger.Instant, ok bool) {
 	case r.n == 0:
 		return 0, false
 	case r.n > r.paced.n:
-		return r.firstOfLanes()
+		return r.Queued()
 	}
 	return r.pacer.next(r.paced.n, now), true
 }

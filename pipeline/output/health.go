@@ -65,7 +65,7 @@ func (h *Health) Check(ctx context.Context, topic string, byKey bool) *Unhealthy
 // Refused notes a topic that made a turn fail. Errors that a retry cures, or that concern
 // the transaction, do not make a topic unhealthy.
 func (h *Health) Refused(topic string, cause error) {
-	if h.topics.IsDue(topic) && !passes(cause) {
+	if h.topics.Spares(topic) && !passes(cause) {
 		h.fail(topic, cause)
 	}
 }
@@ -139,6 +139,10 @@ func (h *Health) fail(topic string, cause error) *Unhealthy {
 		most = LeaderPause
 	}
 	u.until = time.Now().Add(min(time.Second<<min(u.tries, 9), most))
-	h.log.Warn("a due topic refuses records; its triggers wait", "topic", topic, "reason", u.Reason, "tries", u.tries)
+	what := "a due topic refuses records; its triggers wait"
+	if !h.topics.IsDue(topic) {
+		what = "a topic refuses records; turns go on without it"
+	}
+	h.log.Warn(what, "topic", topic, "reason", u.Reason, "tries", u.tries)
 	return u
 }

@@ -83,11 +83,15 @@ func (t *Topic) WrittenBy(partition int32) []kafkapart.TopicPartition {
 func (d *Topics) IsDue(topic string) bool {
 	n := d.Names
 	switch topic {
-	case n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts():
+	case n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Commands(), n.Receipts(), n.Watermarks():
 		return false
 	}
 	return true
 }
+
+// Spares reports whether turns can go on without a topic: the due topics, whose triggers wait,
+// and watermarks.
+func (d *Topics) Spares(topic string) bool { return d.IsDue(topic) || topic == d.Names.Watermarks() }
 
 // requestTimeout bounds how long one question about a topic may delay a turn.
 const requestTimeout = 2 * time.Second

@@ -1747,7 +1747,7 @@ func (x *Redrive) GetAttempt() int64 {
 // what the turn's transaction had consumed, and what it had written.
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`                              // 1
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`                              // 1 to 4
 	NextCommand   int64                  `protobuf:"varint,2,opt,name=next_command,json=nextCommand,proto3" json:"next_command,omitempty"` // offsets to read next
 	NextReceipt   int64                  `protobuf:"varint,3,opt,name=next_receipt,json=nextReceipt,proto3" json:"next_receipt,omitempty"`
 	NextControl   int64                  `protobuf:"varint,4,opt,name=next_control,json=nextControl,proto3" json:"next_control,omitempty"`
@@ -1762,7 +1762,10 @@ type Progress struct {
 	At            int64                  `protobuf:"varint,13,opt,name=at,proto3" json:"at,omitempty"`                                  // the turn's reading of the clock
 	CommandsId    []byte                 `protobuf:"bytes,14,opt,name=commands_id,json=commandsId,proto3" json:"commands_id,omitempty"` // topic ids, 16 bytes, or absent
 	StateId       []byte                 `protobuf:"bytes,15,opt,name=state_id,json=stateId,proto3" json:"state_id,omitempty"`
-	Channels      []string               `protobuf:"bytes,16,rep,name=channels,proto3" json:"channels,omitempty"` // channels known to the partition
+	Channels      []string               `protobuf:"bytes,16,rep,name=channels,proto3" json:"channels,omitempty"`                              // channels known to the partition
+	FiredThrough  int64                  `protobuf:"varint,17,opt,name=fired_through,json=firedThrough,proto3" json:"fired_through,omitempty"` // the latest fired_through on topic watermarks; with it, format is 4 at least
+	PutOff        []*ChannelCount        `protobuf:"bytes,18,rep,name=put_off,json=putOff,proto3" json:"put_off,omitempty"`                    // occurrences that their due topics have put off, by channel, ascending
+	StatesFormat  uint32                 `protobuf:"varint,19,opt,name=states_format,json=statesFormat,proto3" json:"states_format,omitempty"` // with fired_through: the newest format of the states before this record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1909,6 +1912,79 @@ func (x *Progress) GetChannels() []string {
 	return nil
 }
 
+func (x *Progress) GetFiredThrough() int64 {
+	if x != nil {
+		return x.FiredThrough
+	}
+	return 0
+}
+
+func (x *Progress) GetPutOff() []*ChannelCount {
+	if x != nil {
+		return x.PutOff
+	}
+	return nil
+}
+
+func (x *Progress) GetStatesFormat() uint32 {
+	if x != nil {
+		return x.StatesFormat
+	}
+	return 0
+}
+
+type ChannelCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       string                 `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	Occurrences   int64                  `protobuf:"varint,2,opt,name=occurrences,proto3" json:"occurrences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChannelCount) Reset() {
+	*x = ChannelCount{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChannelCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChannelCount) ProtoMessage() {}
+
+func (x *ChannelCount) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChannelCount.ProtoReflect.Descriptor instead.
+func (*ChannelCount) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ChannelCount) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *ChannelCount) GetOccurrences() int64 {
+	if x != nil {
+		return x.Occurrences
+	}
+	return 0
+}
+
 type PartitionOffset struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1919,7 +1995,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2007,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2020,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PartitionOffset) GetPartition() int32 {
@@ -1972,7 +2048,7 @@ type TopicCount struct {
 
 func (x *TopicCount) Reset() {
 	*x = TopicCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1984,7 +2060,7 @@ func (x *TopicCount) String() string {
 func (*TopicCount) ProtoMessage() {}
 
 func (x *TopicCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1997,7 +2073,7 @@ func (x *TopicCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicCount.ProtoReflect.Descriptor instead.
 func (*TopicCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TopicCount) GetTopic() string {
@@ -2037,7 +2113,7 @@ type Nonce struct {
 
 func (x *Nonce) Reset() {
 	*x = Nonce{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2125,7 @@ func (x *Nonce) String() string {
 func (*Nonce) ProtoMessage() {}
 
 func (x *Nonce) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2138,7 @@ func (x *Nonce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nonce.ProtoReflect.Descriptor instead.
 func (*Nonce) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Nonce) GetFormat() uint32 {
@@ -2129,7 +2205,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2217,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2230,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Guard) GetSeq() int64 {
@@ -2218,7 +2294,7 @@ type AppliedOrigin struct {
 
 func (x *AppliedOrigin) Reset() {
 	*x = AppliedOrigin{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2306,7 @@ func (x *AppliedOrigin) String() string {
 func (*AppliedOrigin) ProtoMessage() {}
 
 func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2319,7 @@ func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
 func (*AppliedOrigin) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AppliedOrigin) GetPartition() int32 {
@@ -2282,7 +2358,7 @@ type LastRead struct {
 
 func (x *LastRead) Reset() {
 	*x = LastRead{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[21]
+	mi := &file_waterclock_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2370,7 @@ func (x *LastRead) String() string {
 func (*LastRead) ProtoMessage() {}
 
 func (x *LastRead) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[21]
+	mi := &file_waterclock_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2383,7 @@ func (x *LastRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
 func (*LastRead) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LastRead) GetOffset() int64 {
@@ -2500,7 +2576,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"occurrence\x18\x01 \x01(\tR\n" +
 	"occurrence\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x18\n" +
-	"\aattempt\x18\x03 \x01(\x03R\aattempt\"\x91\x04\n" +
+	"\aattempt\x18\x03 \x01(\x03R\aattempt\"\x91\x05\n" +
 	"\bProgress\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12!\n" +
 	"\fnext_command\x18\x02 \x01(\x03R\vnextCommand\x12!\n" +
@@ -2519,7 +2595,13 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\vcommands_id\x18\x0e \x01(\fR\n" +
 	"commandsId\x12\x19\n" +
 	"\bstate_id\x18\x0f \x01(\fR\astateId\x12\x1a\n" +
-	"\bchannels\x18\x10 \x03(\tR\bchannels\"G\n" +
+	"\bchannels\x18\x10 \x03(\tR\bchannels\x12#\n" +
+	"\rfired_through\x18\x11 \x01(\x03R\ffiredThrough\x124\n" +
+	"\aput_off\x18\x12 \x03(\v2\x1b.waterclock.v1.ChannelCountR\x06putOff\x12#\n" +
+	"\rstates_format\x18\x13 \x01(\rR\fstatesFormat\"J\n" +
+	"\fChannelCount\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\tR\achannel\x12 \n" +
+	"\voccurrences\x18\x02 \x01(\x03R\voccurrences\"G\n" +
 	"\x0fPartitionOffset\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\"T\n" +
@@ -2601,7 +2683,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2624,12 +2706,13 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*Erasure)(nil),         // 18: waterclock.v1.Erasure
 	(*Redrive)(nil),         // 19: waterclock.v1.Redrive
 	(*Progress)(nil),        // 20: waterclock.v1.Progress
-	(*PartitionOffset)(nil), // 21: waterclock.v1.PartitionOffset
-	(*TopicCount)(nil),      // 22: waterclock.v1.TopicCount
-	(*Nonce)(nil),           // 23: waterclock.v1.Nonce
-	(*Guard)(nil),           // 24: waterclock.v1.Guard
-	(*AppliedOrigin)(nil),   // 25: waterclock.v1.AppliedOrigin
-	(*LastRead)(nil),        // 26: waterclock.v1.LastRead
+	(*ChannelCount)(nil),    // 21: waterclock.v1.ChannelCount
+	(*PartitionOffset)(nil), // 22: waterclock.v1.PartitionOffset
+	(*TopicCount)(nil),      // 23: waterclock.v1.TopicCount
+	(*Nonce)(nil),           // 24: waterclock.v1.Nonce
+	(*Guard)(nil),           // 25: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 26: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 27: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
@@ -2652,17 +2735,18 @@ var file_waterclock_v1_state_proto_depIdxs = []int32{
 	10, // 17: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
 	4,  // 18: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
 	7,  // 19: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
-	21, // 20: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
-	21, // 21: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
-	22, // 22: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	26, // 23: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
-	26, // 24: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
-	25, // 25: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	22, // 20: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
+	22, // 21: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
+	23, // 22: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
+	21, // 23: waterclock.v1.Progress.put_off:type_name -> waterclock.v1.ChannelCount
+	27, // 24: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	27, // 25: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	26, // 26: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2676,7 +2760,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -244,8 +244,9 @@ const insertEvent = `INSERT INTO events_by_trigger (tenant, trigger, era, event_
  type, version, event_id, occurred_at, revision, state, previous_state, channel, user_id,
  scheduled_at, local_time, timezone, tzdata, occurrence, step, attempt, lateness_ms,
  reason, detail, actor, source, due_topic, due_partition, correlation_id, tags, payload, payload_base64,
- count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, rule, next_at, partition, "offset")
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, rule, next_at, effective_at,
+ partition, "offset")
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
  USING TIMESTAMP ? AND TTL ?`
 
 func (w *writes) putEvent(r *sinks.EventRecord) {
@@ -263,7 +264,7 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 		set(r.Reason), set(r.Detail), set(r.Actor), set(r.Source), set(r.DueTopic), ptr(r.DuePartition),
 		set(r.CorrelationID), tags(r.Tags), set(string(r.Payload)), set(r.PayloadBase64),
 		set(r.Count), at(r.First), at(r.Last), at(r.PreviousScheduled), set(r.PreviousTZData),
-		at(r.FirstFired), set(string(r.Rule)), at(r.NextAt), r.Partition, r.Offset,
+		at(r.FirstFired), set(string(r.Rule)), at(r.NextAt), at(r.EffectiveAt), r.Partition, r.Offset,
 		r.EventUS, ttl)
 }
 

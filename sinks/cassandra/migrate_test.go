@@ -230,7 +230,7 @@ func TestLoadMigrations(t *testing.T) {
 func TestReleasedMigrations(t *testing.T) {
 	released := []string{
 		"history 7164f8bf944028d2", "dead_letters c4bce2acf68f8dfe", "notifications 20877fb8be1462ca",
-		"rules 9fa139770616382c",
+		"rules 9fa139770616382c", "effective c1ebd8a1531a6279",
 	}
 	for i, m := range known(t) {
 		if i >= len(released) {

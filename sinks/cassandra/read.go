@@ -27,8 +27,8 @@ func native(v any) any {
 const eventColumns = `event_us, seq, type, version, event_id, occurred_at, revision, state, previous_state, channel, user_id,
  scheduled_at, local_time, timezone, tzdata, occurrence, step, attempt, lateness_ms,
  reason, detail, actor, source, due_topic, due_partition, correlation_id, tags, payload, payload_base64,
- count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, rule, next_at, partition,
- "offset"`
+ count, first, last, previous_scheduled_at, previous_tzdata, first_fired_at, rule, next_at, effective_at,
+ partition, "offset"`
 
 const (
 	selectEvents = `SELECT ` + eventColumns + ` FROM events_by_trigger
@@ -130,7 +130,7 @@ type eventRow struct {
 	r                                      sinks.EventRecord
 	payload, rule                          string
 	occurred, scheduled, first, last, prev int64
-	fired, next                            int64
+	fired, next, effective                 int64
 }
 
 func newEventRow() *eventRow { return &eventRow{} }
@@ -143,7 +143,7 @@ func (w *eventRow) dest() []any {
 		&w.scheduled, &r.LocalTime, &r.Timezone, &r.TZData, &r.Occurrence, &r.Step, &r.Attempt, &r.LatenessMS,
 		&r.Reason, &r.Detail, &r.Actor, &r.Source, &r.DueTopic, &r.DuePartition, &r.CorrelationID, &r.Tags, &w.payload,
 		&r.PayloadBase64,
-		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &w.fired, &w.rule, &w.next, &r.Partition,
+		&r.Count, &w.first, &w.last, &w.prev, &r.PreviousTZData, &w.fired, &w.rule, &w.next, &w.effective, &r.Partition,
 		&r.Offset,
 	}
 }
@@ -153,7 +153,7 @@ func (w *eventRow) record(tenant, key string) sinks.EventRecord {
 	r.Tenant, r.Trigger = tenant, key
 	r.OccurredAt, r.ScheduledAt = text(w.occurred), text(w.scheduled)
 	r.First, r.Last, r.PreviousScheduled = text(w.first), text(w.last), text(w.prev)
-	r.FirstFired, r.NextAt = text(w.fired), text(w.next)
+	r.FirstFired, r.NextAt, r.EffectiveAt = text(w.fired), text(w.next), text(w.effective)
 	if w.rule != "" {
 		r.Rule = json.RawMessage(w.rule)
 	}

@@ -45,6 +45,7 @@ func testEveryField(t *testing.T, w *world) {
 		fill(reflect.ValueOf(&r.Event).Elem())
 		r.ScheduledAt, r.PreviousScheduled = "2026-11-20T14:00:00.001Z", "2026-11-20T15:00:00.999Z"
 		r.FirstFired, r.NextAt = "2026-11-20T14:00:00.002Z", "2026-11-21T14:00:00.003Z"
+		r.EffectiveAt = "2026-11-20T14:00:00.001Z"
 		r.Rule = json.RawMessage(`{"recurrence":"every:1d","jitter":"5s"}`)
 		r.First, r.Last = "2026-03-08T07:30:00.000Z", "2026-03-09T07:30:00.000Z"
 		r.Step, r.LatenessMS, r.DuePartition = &step, &late, &part

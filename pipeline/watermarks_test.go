@@ -1,0 +1,263 @@
+package pipeline_test
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+func publishing(o *pipeline.Options) {
+	o.WatermarkInterval, o.WatermarkIdle = time.Second, 5*time.Second
+}
+
+// firstEmission is an occurrence.fired that watermarks speak of.
+type firstEmission struct {
+	record    *kgo.Record
+	event     topics.Event
+	time      trigger.Instant // effective_at, else due
+	effective bool
+}
+
+// firstEmissions reads topic events.
+func firstEmissions(t *testing.T, w *sim.World) (all []firstEmission) {
+	t.Helper()
+	for _, r := range w.Dump(w.Names.Events()) {
+		e, err := topics.DecodeEvent(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type != string(trigger.OccurrenceFired) || *e.Step != 0 || e.Attempt != 1 {
+			continue
+		}
+		text, late := e.OccurredAt, *e.LatenessMS
+		if e.EffectiveAt != "" {
+			text, late = e.EffectiveAt, 0
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, firstEmission{r, e, trigger.At(at) - trigger.Instant(late), e.EffectiveAt != ""})
+	}
+	return all
+}
+
+// judgeWatermarks holds every emission against every watermark, and returns the watermarks of
+// partition 0.
+func judgeWatermarks(t *testing.T, w *sim.World) (of0 []*topics.Watermark) {
+	t.Helper()
+	emissions := firstEmissions(t, w)
+	due := map[string]*kgo.Record{} // the first by ce_id
+	for _, topic := range w.Topics() {
+		if w.Names.Channel(topic) == "" {
+			continue
+		}
+		for _, r := range w.Dump(topic) {
+			if id := pipelinetest.Header(r, "ce_id"); due[id] == nil {
+				due[id] = r
+			}
+		}
+	}
+	last := map[int32]trigger.Instant{}
+	for _, r := range w.Dump(w.Names.Watermarks()) {
+		m, err := topics.DecodeWatermark(r.Key, r.Value)
+		if err != nil || m == nil || m.Partition != r.Partition {
+			t.Fatalf("%s on partition %d: %+v, %v", r.Value, r.Partition, m, err)
+		}
+		if m.FiredThrough < last[r.Partition] {
+			t.Errorf("partition %d goes back from %s to %s", r.Partition, last[r.Partition], m.FiredThrough)
+		}
+		last[r.Partition] = m.FiredThrough
+		for _, e := range emissions {
+			if e.record.Partition != r.Partition || e.time > m.FiredThrough {
+				continue
+			}
+			if e.record.Offset >= m.EventsOffset {
+				t.Errorf("%s stands at %d of events; %s", e.record.Value, e.record.Offset, r.Value)
+			}
+			id := trigger.DueID(trigger.Key(e.event.Trigger), e.event.Occurrence, 0)
+			if d := due[id]; d == nil || d.Offset >= m.Due[d.Topic][d.Partition] {
+				t.Errorf("the due event %s stands at %+v; %s", id, d, r.Value)
+			}
+		}
+		if r.Partition == 0 {
+			of0 = append(of0, m)
+		}
+	}
+	return of0
+}
+
+// A partition says within seconds that everything due is out, while something happens and while
+// nothing does. What is due before that and comes later has an effective_at behind it.
+func TestWatermarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 4, Partitions: 1})
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		time.Sleep(21 * time.Second)
+		idle := judgeWatermarks(t, w)
+		if n := len(idle); n < 4 || n > 7 {
+			t.Fatalf("%d watermarks in 21 s without anything to do", n)
+		}
+		for i, m := range idle[1:] {
+			if behind := m.At - m.FiredThrough; behind > 100 || len(m.Held) > 0 {
+				t.Errorf("idle, %d: %+v is %d ms behind", i, m, behind)
+			}
+		}
+		for i := range 40 {
+			w.Send("soon-"+strconv.Itoa(i), `{"op":"register","delay":"1s","channel":"orders"}`)
+			time.Sleep(250 * time.Millisecond)
+		}
+		past := time.Now().Add(-20 * time.Second).UTC().Format(time.RFC3339)
+		w.Send("past", `{"op":"register","fire_at":"`+past+`","channel":"orders"}`)
+		time.Sleep(2 * time.Second)
+		all := judgeWatermarks(t, w)
+		if n := len(all) - len(idle); n < 9 || n > 14 {
+			t.Errorf("%d watermarks in 12 s with something to do", n)
+		}
+		if last := all[len(all)-1]; time.Since(last.FiredThrough.Time()) > 1500*time.Millisecond {
+			t.Errorf("the last is %v behind", time.Since(last.FiredThrough.Time()))
+		}
+		effective := 0
+		for _, e := range firstEmissions(t, w) {
+			if e.effective {
+				effective++
+			}
+			if e.effective != (e.event.Trigger == "past") {
+				t.Errorf("%s", e.record.Value)
+			}
+		}
+		if effective != 1 {
+			t.Errorf("%d have an effective_at", effective)
+		}
+	})
+}
+
+// Owners whose clocks differ, and who are killed, go on where the last one was.
+func TestWatermarksOverOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 5, Partitions: 2})
+		skewed := func(by time.Duration) func(*pipeline.Options) {
+			return func(o *pipeline.Options) {
+				publishing(o)
+				o.Now = func() time.Time { return time.Now().Add(by) }
+			}
+		}
+		w.Start("a", skewed(900*time.Millisecond))
+		w.AwaitOwners()
+		for i := range 60 {
+			w.Send("k-"+strconv.Itoa(i), `{"op":"register","delay":"`+strconv.Itoa(i%4*300)+`ms","channel":"orders"}`)
+			switch time.Sleep(200 * time.Millisecond); i {
+			case 15, 45:
+				w.Kill("a")
+				w.Start("b", skewed(-900*time.Millisecond))
+				w.AwaitOwners()
+			case 30:
+				w.Kill("b")
+				w.Start("a", skewed(900*time.Millisecond))
+				w.AwaitOwners()
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if all := judgeWatermarks(t, w); len(all) < 10 || all[len(all)-1].Term < 4 {
+			t.Errorf("%d watermarks, the last %+v", len(all), all[len(all)-1])
+		}
+		if n := len(firstEmissions(t, w)); n != 60 {
+			t.Errorf("%d fired", n)
+		}
+	})
+}
+
+// A due topic that refuses records is named until everything that it put off is out, also by a
+// successor.
+func TestWatermarkNamesWhatIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 6, Partitions: 1})
+		closed := func(o *pipeline.Options) {
+			publishing(o)
+			o.ManageTopics = false
+		}
+		w.Start("a", closed)
+		w.AwaitOwners()
+		w.Send("k", `{"op":"register","delay":"2s","channel":"missing"}`)
+		w.Send("other", `{"op":"register","delay":"2s"}`)
+		time.Sleep(8 * time.Second)
+		topic := w.Names.Due("missing")
+		held := func() []string {
+			all := judgeWatermarks(t, w)
+			return all[len(all)-1].Held
+		}
+		if got := held(); len(got) != 1 || got[0] != topic {
+			t.Errorf("held: %q", got)
+		}
+		w.Kill("a")
+		w.Start("b", closed)
+		w.AwaitOwners()
+		time.Sleep(7 * time.Second)
+		if got := held(); len(got) != 1 || got[0] != topic {
+			t.Errorf("held, says the next owner: %q", got)
+		}
+		if err := w.Stop("b"); err != nil {
+			t.Fatal(err)
+		}
+		w.Start("b", publishing)
+		w.AwaitOwners()
+		time.Sleep(6 * time.Minute)
+		if got := held(); len(got) != 0 {
+			t.Errorf("the topic is there now, and held are %q", got)
+		}
+		for _, e := range firstEmissions(t, w) {
+			if e.effective != (e.event.Trigger == "k") {
+				t.Errorf("%s", e.record.Value)
+			}
+		}
+	})
+}
+
+// Turned off, the partition withdraws its watermark, and progress is what an older version reads.
+func TestWatermarksTurnedOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 7, Partitions: 1})
+		progress := func() (p *topics.Progress, format int64) {
+			for _, r := range w.Dump(w.Names.State()) {
+				if string(r.Key) == string(topics.KeyProgress) {
+					var err error
+					if p, err = topics.DecodeProgress(r.Value); err != nil {
+						t.Fatal(err)
+					}
+					format = int64(r.Value[1]) // field 1 comes first
+				}
+			}
+			return p, format
+		}
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		w.Send("k", `{"op":"register","delay":"1s","channel":"orders"}`)
+		time.Sleep(7 * time.Second)
+		if p, format := progress(); p.FiredThrough == 0 || format != int64(topics.Watermarks) {
+			t.Errorf("format %d, %+v", format, p)
+		}
+		if err := w.Stop("a"); err != nil {
+			t.Fatal(err)
+		}
+		w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(time.Second)
+		if p, format := progress(); p.FiredThrough != 0 || format >= int64(topics.Watermarks) {
+			t.Errorf("format %d, %+v", format, p)
+		}
+		all := w.Dump(w.Names.Watermarks())
+		if n := len(all); n < 2 || all[n-1].Value != nil || string(all[n-1].Key) != "0" {
+			t.Errorf("%d records, the last %q", n, all[n-1].Value)
+		}
+	})
+}
