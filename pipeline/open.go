@@ -129,6 +129,7 @@ func (p *Partition) Run(ctx context.Context) error {
 // Close sends readers to the next owner, and closes the store.
 func (p *Partition) Close() {
 	p.view.shut()
+	p.quota.Leave()
 	if p.forward != nil {
 		p.forward.close()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -42,7 +43,7 @@ type Options struct {
 	Replication  int16 // of topics it creates; -1 the broker's default
 
 	// Quota returns the limits of a tenant; nil means no limits.
-	Quota func(tenant string) Quota
+	Quota func(tenant string) quota.Limit
 
 	EventsPayload bool // payload in registered and replaced events
 

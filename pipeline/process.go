@@ -11,6 +11,7 @@ import (
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -34,6 +35,7 @@ type Process struct {
 	due   *output.Topics
 
 	register *channelRegister
+	quotas   *quota.Ledger // nil: no tenant is bounded
 
 	cache *statestore.Cache // ours; nil if the options brought one
 
@@ -51,7 +53,7 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
-	p := &Process{Options: o, batches: batches}
+	p := &Process{Options: o, batches: batches, quotas: quota.New(o.Quota, o.Partitions)}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
 	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
 	p.timetable.Store(o.Machine.Timetable.Fork())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -128,7 +129,7 @@ func New() *Metrics {
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
-	fromZero(m.quota, append([]string{"reads"}, pipeline.QuotaLimits...)...)
+	fromZero(m.quota, append([]string{"reads"}, quota.Limits...)...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
 }
