@@ -218,13 +218,6 @@ func def[T comparable](field *T, value T) {
 // catchUpShare is one partition's share of CatchUpRate.
 func (o *Options) catchUpShare() float64 { return o.CatchUpRate / float64(o.Partitions) }
 
-// turnFloor is the least interval between turns under adaptive pacing. The turns of one
-// partition follow each other at once. More partitions share the brokers, so each leaves
-// more time between its turns.
-func (o *Options) turnFloor() time.Duration {
-	return time.Duration(o.Partitions/8) * time.Millisecond
-}
-
 // Validate joins every problem into one error.
 func (o Options) Validate() error {
 	var errs []error

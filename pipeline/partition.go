@@ -55,6 +55,7 @@ type Partition struct {
 	retries   *retryCounts
 
 	takenOver bool // another member ran it before
+	isOpen    bool
 
 	kept *Kept // kept from one opening to the next
 	view View  // what readers may see

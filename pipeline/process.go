@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -39,6 +40,10 @@ type Process struct {
 
 	cache *statestore.Cache // ours; nil if the options brought one
 
+	settings atomic.Pointer[settings] // read from topic control
+	reading  chan struct{}            // holds one while a partition that opens reads them
+	open     atomic.Int32             // number of open partitions
+
 	NoRoom func(error) // called for writes that find no room on the disk; set before the first store opens
 }
 
@@ -53,7 +58,9 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
-	p := &Process{Options: o, batches: batches, quotas: quota.New(o.Quota, o.Partitions)}
+	p := &Process{
+		Options: o, batches: batches, quotas: quota.New(o.Quota, o.Partitions), reading: make(chan struct{}, 1),
+	}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
 	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
 	p.timetable.Store(o.Machine.Timetable.Fork())
@@ -76,6 +83,11 @@ func (o *Process) Close() {
 		o.cache.Close()
 	}
 }
+
+// turnFloor is the least interval between turns under adaptive pacing. The turns of one
+// partition follow each other at once. More partitions of this process share its cores and
+// the brokers, so each leaves more time between its turns.
+func (o *Process) turnFloor() time.Duration { return time.Duration(o.open.Load()/8) * time.Millisecond }
 
 // Timetable returns a copy of the tz database and calendars in force.
 func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }
