@@ -24,11 +24,12 @@ import (
 type Process struct {
 	Options
 
-	format    atomic.Uint64                     // the format of topic state that we write
-	clocks    clocks                            // of the brokers
-	timetable atomic.Pointer[trigger.Timetable] // the one in force, for readers
-	batches   *decompress.Bound
-	endings   dangling.Endings // of the partitions that are opening
+	format     atomic.Uint64                     // the format of topic state that we write
+	clocks     clocks                            // of the brokers
+	timetable  atomic.Pointer[trigger.Timetable] // the one in force, for readers
+	batches    *decompress.Bound
+	compressor compressor
+	endings    dangling.Endings // of the partitions that are opening
 
 	// asker fetches single records. The client of a partition has one connection for
 	// fetches, where other requests would wait behind a fetch that waits for records.
@@ -58,8 +59,13 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
+	zip, err := newCompressor()
+	if err != nil {
+		return nil, fmt.Errorf("compressor: %w", err)
+	}
 	p := &Process{
-		Options: o, batches: batches, quotas: quota.New(o.Quota, o.Partitions), reading: make(chan struct{}, 1),
+		Options: o, batches: batches, compressor: zip, quotas: quota.New(o.Quota, o.Partitions),
+		reading: make(chan struct{}, 1),
 	}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
 	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
