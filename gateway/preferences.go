@@ -112,6 +112,10 @@ func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) 
 }
 
 func preferencesAway(err error) error {
+	if errors.Is(err, preferences.ErrTooManyUsers) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+			"the tenant has preferences of as many users as tenants.<name>.max_users says: erase users that are gone")
+	}
 	if unreadable(err) {
 		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
 	}

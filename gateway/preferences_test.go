@@ -63,6 +63,31 @@ func TestPreferencesOfTenants(t *testing.T) {
 	}
 }
 
+// A tenant fills no store: one user too many is refused, and other tenants and the users it has are not.
+func TestPreferencesOfTooManyUsers(t *testing.T) {
+	store, err := embedded.Open(embedded.Options{
+		Dir: t.TempDir(), MaxUsers: func(tenant string) int { return map[string]int{"acme": 2}[tenant] },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	put := func(status int, key, user string) string {
+		return w.must(status, "PUT", "/v1/preferences/"+user, `{"locale":"de"}`, "Authorization", "Bearer "+key).body
+	}
+	put(http.StatusOK, keyA, "1")
+	put(http.StatusOK, keyA, "2")
+	if got := put(http.StatusTooManyRequests, keyA, "3"); !strings.Contains(got, "quota_exceeded") ||
+		!strings.Contains(got, "max_users") {
+		t.Errorf("one too many: %s", got)
+	}
+	put(http.StatusOK, keyA, "2")
+	for _, user := range []string{"1", "2", "3"} {
+		put(http.StatusOK, keyB, user)
+	}
+}
+
 func TestPreferencesRefused(t *testing.T) {
 	store := testStore(t)
 	w := newWorld(t, func(o *Options) { o.Preferences = store })

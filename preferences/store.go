@@ -47,6 +47,8 @@ type Store interface {
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
 	// Put replaces a user's preferences. A zone that differs from the last one, and is
 	// not "", is written as that user's move in the same transaction; "" ends a move.
+	// Of a new user, where the tenant has as many as it may, it is ErrTooManyUsers, and
+	// nothing is written.
 	Put(ctx context.Context, user User, p *Preferences) error
 
 	// Claim takes the oldest move that nobody works on, for so long; ok is false if
@@ -80,7 +82,8 @@ type Store interface {
 type Editor interface {
 	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
-	// be called more than once. A user without preferences has the zero value.
+	// be called more than once. A user without preferences has the zero value. A new user is
+	// counted and never refused: an opt-out holds.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
 }
 
@@ -118,3 +121,6 @@ func (e *UnreadableError) OrNil() error {
 // ErrAway says that a store does not answer. Errors of stores wrap it unless the
 // caller is at fault.
 var ErrAway = errors.New("the preference store does not answer")
+
+// ErrTooManyUsers says that a tenant has preferences of as many users as it may.
+var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")

@@ -208,6 +208,11 @@ func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch)
 		return err
 	}
 	defer leave()
+	return s.commit(verb, f)
+}
+
+// commit is change for who holds s.write.
+func (s *Store) commit(verb string, f func(b *pebble.Batch) error) error {
 	b := s.db.NewIndexedBatch()
 	defer b.Close()
 	if err := f(b); err != nil {

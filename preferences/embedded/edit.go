@@ -26,8 +26,15 @@ func (s *Store) Edit(ctx context.Context, u preferences.User,
 	if !changed {
 		return false, nil
 	}
+	old, err := s.has(u)
+	if err != nil {
+		return false, err
+	}
 	if err := s.db.Set([]byte(userKey('p', u)), p.Encode(), pebble.Sync); err != nil {
 		return false, fmt.Errorf("write preferences: %w", err)
+	}
+	if !old {
+		s.usersChanged(u.Tenant, 1)
 	}
 	return true, nil
 }
