@@ -82,8 +82,7 @@ type Store interface {
 type Editor interface {
 	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
-	// be called more than once. A user without preferences has the zero value. A new user is
-	// counted and never refused: an opt-out holds.
+	// be called more than once. A user without preferences has the zero value.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
 }
 
@@ -122,5 +121,6 @@ func (e *UnreadableError) OrNil() error {
 // caller is at fault.
 var ErrAway = errors.New("the preference store does not answer")
 
-// ErrTooManyUsers says that a tenant has preferences of as many users as it may.
+// ErrTooManyUsers says that a tenant has preferences of as many users as it may. Edit counts a new
+// user and never refuses one: an opt-out holds.
 var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")

@@ -65,52 +65,43 @@ func (v *erasureValue) erasure() preferences.Erasure {
 
 // Erase deletes what is kept of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
-	leave, err := s.enterToWrite(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	known, err := s.has(e.User)
-	if err == nil {
-		err = s.commit("erase a user", func(b *pebble.Batch) error { return s.erase(b, e) })
-	}
-	if err == nil && known {
-		s.usersChanged(e.User.Tenant, -1)
-	}
-	return err
-}
-
-func (s *Store) erase(b *pebble.Batch, e preferences.Erasure) error {
-	last, err := s.move(e.User)
-	if err != nil {
-		return err
-	}
-	dropMove(b, last)
-	_ = b.Delete([]byte(userKey('p', e.User)), nil) // a batch fails at its commit
-	if err := s.dropMessages(b, e.User, nil); err != nil {
-		return err
-	}
-	hash := e.User.Hash()
-	old, err := s.readErasure(hash[:])
-	if err != nil {
-		return err
-	}
-	seq := s.seq + 1
-	v := &erasureValue{
-		Tenant: e.User.Tenant, User: e.User.ID, At: e.At.UnixMicro(), Before: map[int32]int64{}, Seq: seq,
-	}
-	maps.Copy(v.Before, e.Before)
-	if old != nil && old.Done == 0 {
-		_ = b.Delete(pendingKey(old.Seq), nil)
-		v.Triggers, v.At = old.Triggers, max(v.At, old.At)
-		for p, end := range old.Before {
-			v.Before[p] = max(v.Before[p], end)
+	known := false
+	forgotten := func() { s.userForgotten(e.User, known) }
+	return s.changeThen(ctx, "erase a user", forgotten, func(b *pebble.Batch) (err error) {
+		if known, err = s.has(e.User); err != nil {
+			return err
 		}
-	}
-	_ = b.Set(pendingKey(seq), hash[:], nil)
-	_ = b.Set([]byte("s"), binary.BigEndian.AppendUint64(nil, uint64(seq)), nil)
-	s.seq = seq // one that is not written leaves a gap, which does no harm
-	return putErasure(b, hash[:], v)
+		last, err := s.move(e.User)
+		if err != nil {
+			return err
+		}
+		dropMove(b, last)
+		_ = b.Delete([]byte(userKey('p', e.User)), nil) // a batch fails at its commit
+		if err := s.dropMessages(b, e.User, nil); err != nil {
+			return err
+		}
+		hash := e.User.Hash()
+		old, err := s.readErasure(hash[:])
+		if err != nil {
+			return err
+		}
+		seq := s.seq + 1
+		v := &erasureValue{
+			Tenant: e.User.Tenant, User: e.User.ID, At: e.At.UnixMicro(), Before: map[int32]int64{}, Seq: seq,
+		}
+		maps.Copy(v.Before, e.Before)
+		if old != nil && old.Done == 0 {
+			_ = b.Delete(pendingKey(old.Seq), nil)
+			v.Triggers, v.At = old.Triggers, max(v.At, old.At)
+			for p, end := range old.Before {
+				v.Before[p] = max(v.Before[p], end)
+			}
+		}
+		_ = b.Set(pendingKey(seq), hash[:], nil)
+		_ = b.Set([]byte("s"), binary.BigEndian.AppendUint64(nil, uint64(seq)), nil)
+		s.seq = seq // one that is not written leaves a gap, which does no harm
+		return putErasure(b, hash[:], v)
+	})
 }
 
 // dropMessages deletes claims of a user's messages: all, or those made until an instant.

@@ -238,9 +238,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return fmt.Errorf("write preferences: %w", err)
 	}
 	s.seq = seq
-	if added {
-		s.usersChanged(u.Tenant, 1)
-	}
+	s.userAdded(u, added)
 	return nil
 }
 

@@ -42,10 +42,13 @@ func (s *Store) admitUser(u preferences.User) (added bool, err error) {
 	return true, nil
 }
 
-// usersChanged keeps the count of a tenant that was counted, once the change is written. The caller
-// holds s.write.
-func (s *Store) usersChanged(tenant string, by int) {
-	if _, counted := s.users[tenant]; counted {
+// userAdded and userForgotten keep the count of a tenant that was counted, once the change is written.
+// The caller holds s.write.
+func (s *Store) userAdded(u preferences.User, added bool)         { s.usersChanged(u.Tenant, added, 1) }
+func (s *Store) userForgotten(u preferences.User, forgotten bool) { s.usersChanged(u.Tenant, forgotten, -1) }
+
+func (s *Store) usersChanged(tenant string, changed bool, by int) {
+	if _, counted := s.users[tenant]; counted && changed {
 		s.users[tenant] += by
 	}
 }
