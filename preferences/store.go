@@ -75,6 +75,9 @@ type Store interface {
 	// also drops erasures that were done ErasureKept before.
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
 
+	// WaitingErasures is how many erasures of a tenant are not done. It counts no further than most.
+	WaitingErasures(ctx context.Context, tenant string, most int) (int, error)
+
 	Close() error
 }
 

@@ -59,6 +59,7 @@ func Run(t *testing.T, open Open) {
 		{"a tenant has at most so many users", testTooManyUsers},
 		{"an opt-out of one user too many holds", testOptOutOfOneTooMany},
 		{"new users at once are at most so many", testManyNewUsers},
+		{"erasures of a tenant that wait are counted", testWaitingErasures},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reopen := open(t)

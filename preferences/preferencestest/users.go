@@ -108,3 +108,25 @@ func testManyNewUsers(t *testing.T, s preferences.Store, _ func() preferences.St
 		t.Errorf("%d new users were taken, and there may be %d", n, mostUsers)
 	}
 }
+
+// Erasures that wait are counted for each tenant, as far as it matters.
+func testWaitingErasures(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	waiting := func(tenant string, most, want int) {
+		t.Helper()
+		if n, err := s.WaitingErasures(t.Context(), tenant, most); n != want || err != nil {
+			t.Errorf("%d erasures of %s wait, %v; want %d", n, tenant, err, want)
+		}
+	}
+	waiting(crowded, 10, 0)
+	for i := range 5 {
+		erase(t, s, crowdedErasure(i))
+		erase(t, s, crowdedErasure(i)) // which is one
+	}
+	erase(t, s, preferences.Erasure{User: ada, At: time.Now(), Before: map[int32]int64{0: 1}})
+	waiting(crowded, 10, 5)
+	waiting(crowded, 3, 3)
+	waiting(ada.Tenant, 10, 1)
+	waiting("nobody", 10, 0)
+	finish(t, s, claimedErasure(t, s, crowdedUser(0), lease))
+	waiting(crowded, 10, 4)
+}
