@@ -68,6 +68,9 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	}
 	e.At = s.now()
 	err = s.prefs.withPreferences(ctx, u.Tenant, func() error {
+		if err := s.erasureFits(ctx, u); err != nil {
+			return err
+		}
 		if err := s.prefs.store.Erase(ctx, e); err != nil {
 			return err
 		}
@@ -80,6 +83,25 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	s.erasures.wake()
 	s.log.Info("a user is to be erased", "tenant", u.Tenant, "actor", r.who.Name)
 	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
+}
+
+// mostErasures is how many erasures of a tenant may wait. They are worked on one after the other, so without
+// a bound one tenant's would hold up those of all others.
+const mostErasures = 1000
+
+// errTooManyErasures says that as many wait already.
+var errTooManyErasures = errors.New("as many erasures of the tenant wait as may")
+
+// erasureFits refuses one too many. A repeat of one that waits adds none.
+func (s *users) erasureFits(ctx context.Context, u preferences.User) error {
+	n, err := s.prefs.store.WaitingErasures(ctx, u.Tenant, mostErasures)
+	if err != nil || n < mostErasures {
+		return err
+	}
+	if old, ok, err := s.prefs.store.Erasure(ctx, u); err != nil || ok && !old.Done {
+		return err
+	}
+	return errTooManyErasures
 }
 
 func (s *users) getErasure(w http.ResponseWriter, r *request) error {

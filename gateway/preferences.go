@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -112,6 +113,14 @@ func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) 
 }
 
 func preferencesAway(err error) error {
+	if errors.Is(err, preferences.ErrTooManyUsers) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+			"the tenant has preferences of as many users as tenants.<name>.max_users says: erase users that are gone")
+	}
+	if errors.Is(err, errTooManyErasures) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
+			"%d erasures of the tenant wait: send it again when some are done", mostErasures)).Retry(10 * time.Second)
+	}
 	if unreadable(err) {
 		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/preferences"
@@ -61,6 +62,67 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if got := w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{}`, as(keyA)...).body; got != noPreferences {
 		t.Errorf("PUT replaces: %s", got)
 	}
+}
+
+// A tenant fills no store: one user too many is refused, and other tenants and the users it has are not.
+func TestPreferencesOfTooManyUsers(t *testing.T) {
+	store, err := embedded.Open(embedded.Options{
+		Dir: t.TempDir(), MaxUsers: func(tenant string) int { return map[string]int{"acme": 2}[tenant] },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	put := func(status int, key, user string) string {
+		return w.must(status, "PUT", "/v1/preferences/"+user, `{"locale":"de"}`, "Authorization", "Bearer "+key).body
+	}
+	put(http.StatusOK, keyA, "1")
+	put(http.StatusOK, keyA, "2")
+	if got := put(http.StatusTooManyRequests, keyA, "3"); !strings.Contains(got, "quota_exceeded") ||
+		!strings.Contains(got, "max_users") {
+		t.Errorf("one too many: %s", got)
+	}
+	put(http.StatusOK, keyA, "2")
+	for _, user := range []string{"1", "2", "3"} {
+		put(http.StatusOK, keyB, user)
+	}
+}
+
+// A tenant that erases users without end holds up its own erasures, and not those of others.
+func TestErasuresWithoutEnd(t *testing.T) {
+	store, err := embedded.Open(embedded.Options{Dir: "/preferences", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	for i := range mostErasures {
+		e := preferences.Erasure{
+			User: preferences.User{Tenant: "acme", ID: fmt.Sprint(i)}, At: time.Now(), Before: map[int32]int64{0: 1},
+		}
+		if err := store.Erase(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erase := func(status int, key, user string) answer {
+		t.Helper()
+		return w.must(status, "DELETE", "/v1/users/"+user, "", "Authorization", "Bearer "+key)
+	}
+	if got := erase(http.StatusTooManyRequests, keyA, "one-more"); got.header.Get("Retry-After") == "" ||
+		!strings.Contains(got.body, "quota_exceeded") {
+		t.Errorf("one too many: %s", got.body)
+	}
+	erase(http.StatusAccepted, keyA, "7") // which waits already
+	erase(http.StatusAccepted, keyB, "bob")
+	e, ok, err := store.ClaimErasure(t.Context(), time.Minute)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := store.FinishErasure(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	erase(http.StatusAccepted, keyA, "one-more")
 }
 
 func TestPreferencesRefused(t *testing.T) {

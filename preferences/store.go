@@ -47,6 +47,8 @@ type Store interface {
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
 	// Put replaces a user's preferences. A zone that differs from the last one, and is
 	// not "", is written as that user's move in the same transaction; "" ends a move.
+	// Of a new user, where the tenant has as many as it may, it is ErrTooManyUsers, and
+	// nothing is written.
 	Put(ctx context.Context, user User, p *Preferences) error
 
 	// Claim takes the oldest move that nobody works on, for so long; ok is false if
@@ -72,6 +74,9 @@ type Store interface {
 	// Sweep drops claims that are over at an instant, the oldest first, at most so many. It
 	// also drops erasures that were done ErasureKept before.
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
+
+	// WaitingErasures is how many erasures of a tenant are not done. It counts no further than most.
+	WaitingErasures(ctx context.Context, tenant string, most int) (int, error)
 
 	Close() error
 }
@@ -118,3 +123,7 @@ func (e *UnreadableError) OrNil() error {
 // ErrAway says that a store does not answer. Errors of stores wrap it unless the
 // caller is at fault.
 var ErrAway = errors.New("the preference store does not answer")
+
+// ErrTooManyUsers says that a tenant has preferences of as many users as it may. Edit counts a new
+// user and never refuses one: an opt-out holds.
+var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")

@@ -24,6 +24,13 @@ var tenantSection = section{
 				"it in the share of the partitions that it owns.",
 		},
 		{
+			Key: "tenants.<name>.max_users", Default: "1000000", Word: "unlimited", Min: "1",
+			into: func(c *Config, n string) any { return &c.tenant(n).MaxUsers },
+			Doc: "Most users that it has preferences for. A `PUT` for one more is refused with `quota_exceeded`, " +
+				"429; those of users it has go on. A link to unsubscribe is never refused, and counts. An erased " +
+				"user counts no longer. Set it for all instances alike.",
+		},
+		{
 			Key:  "tenants.<name>.channels",
 			into: func(c *Config, n string) any { return &c.tenant(n).Channels },
 			Doc:  "Channels that it may use. Unset means all. Any other is refused with `forbidden_channel`.",

@@ -12,17 +12,22 @@ import (
 // Edit replaces a user's preferences by what f makes of them. No PUT comes in between.
 func (s *Store) Edit(ctx context.Context, u preferences.User,
 	f func(*preferences.Preferences) (*preferences.Preferences, bool),
-) (bool, error) {
+) (changed bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
+	old, err := s.has(u)
+	if err != nil {
+		return false, err
+	}
+	defer func() { s.userAdded(u, changed && err == nil && !old) }()
 	p, err := s.preferences(u)
 	if err != nil {
 		return false, err
 	}
-	p, changed := f(p)
+	p, changed = f(p)
 	if !changed {
 		return false, nil
 	}

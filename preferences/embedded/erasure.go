@@ -65,7 +65,12 @@ func (v *erasureValue) erasure() preferences.Erasure {
 
 // Erase deletes what is kept of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
-	return s.change(ctx, "erase a user", func(b *pebble.Batch) error {
+	known := false
+	forgotten := func() { s.userForgotten(e.User, known) }
+	return s.changeThen(ctx, "erase a user", forgotten, func(b *pebble.Batch) (err error) {
+		if known, err = s.has(e.User); err != nil {
+			return err
+		}
 		last, err := s.move(e.User)
 		if err != nil {
 			return err

@@ -26,6 +26,9 @@ type Options struct {
 	Logger *slog.Logger // gets what Pebble complains of; nil: nobody
 	FS     vfs.FS       // for tests; nil: the operating system's
 	NoRoom func(error)  // hears of each write that finds the disk full, and waits; nil: nobody
+
+	// MaxUsers is how many users of a tenant Put writes preferences for; 0: no bound. nil: no bound for any.
+	MaxUsers func(tenant string) int
 }
 
 // Store is a preferences.Store in a directory.
@@ -41,6 +44,9 @@ type Store struct {
 	claims map[preferences.User]claim
 
 	erasing map[int64]claim // by seq of the erasure
+
+	maxUsers func(tenant string) int
+	users    map[string]int // by tenant, of those whose users were counted (users.go)
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -72,9 +78,14 @@ func Open(o Options) (*Store, error) {
 	if o.NoRoom == nil {
 		o.NoRoom = func(error) {}
 	}
+	if o.MaxUsers == nil {
+		o.MaxUsers = func(string) int { return 0 }
+	}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database holds its own reference
-	s := &Store{claims: map[preferences.User]claim{}, erasing: map[int64]claim{}}
+	s := &Store{
+		claims: map[preferences.User]claim{}, erasing: map[int64]claim{}, maxUsers: o.MaxUsers, users: map[string]int{},
+	}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
 		FS:    room.Wrap(o.FS, o.NoRoom, &s.serving),
 		Cache: cache, MemTableSize: memtableBytes, MaxOpenFiles: 64, FormatMajorVersion: pebble.FormatNewest,
@@ -176,7 +187,7 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if ok && out[i] != nil {
 			out[i].ErasedAt = e.At
 		}
 	}
@@ -206,6 +217,10 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return err
 	}
 	defer leave()
+	added, err := s.admitUser(u)
+	if err != nil {
+		return err
+	}
 	zone, err := s.zoneOf(u)
 	if err != nil {
 		return err
@@ -223,6 +238,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return fmt.Errorf("write preferences: %w", err)
 	}
 	s.seq = seq
+	s.userAdded(u, added)
 	return nil
 }
 

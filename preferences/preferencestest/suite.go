@@ -15,8 +15,8 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Open makes an empty store, and returns what opens it again: the one before is
-// closed by then.
+// Open makes an empty store with MaxUsers, and returns what opens it again: the one
+// before is closed by then.
 type Open func(t testing.TB) (reopen func() preferences.Store)
 
 // Run runs the suite.
@@ -56,6 +56,10 @@ func Run(t *testing.T, open Open) {
 		{"an erasure whose lease is over is anybody's", testErasureLease},
 		{"a finished erasure keeps no user, and ends", testErasureDone},
 		{"erasures with a context that ended", testErasuresEnded},
+		{"a tenant has at most so many users", testTooManyUsers},
+		{"an opt-out of one user too many holds", testOptOutOfOneTooMany},
+		{"new users at once are at most so many", testManyNewUsers},
+		{"erasures of a tenant that wait are counted", testWaitingErasures},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reopen := open(t)
