@@ -451,3 +451,80 @@ func TestEraseUserAgainstRegisters(t *testing.T) {
 		}
 	}
 }
+
+// sickPast is a history that never answers about some users, and fails for others.
+type sickPast struct{ slow, broken map[string]bool }
+
+func (s *sickPast) TriggersOf(ctx context.Context, _, user string, _ func(trigger.Key) error) error {
+	switch {
+	case s.slow[user]:
+		<-ctx.Done()
+		return ctx.Err()
+	case s.broken[user]:
+		return errors.New("the history is away")
+	}
+	return nil
+}
+
+// Erasures run side by side. Those that stand still or fail hold up no other, however many fail.
+func TestEraseUsersSideBySide(t *testing.T) {
+	store, history := testStore(t), &sickPast{map[string]bool{}, map[string]bool{}}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers = store, history })
+	erase := func(user string) { w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "") }
+	for i := range outboxAtOnce - 1 {
+		user := fmt.Sprint("slow", i)
+		history.slow[user] = true
+		erase(user)
+	}
+	for i := range 3 * outboxAtOnce {
+		user := fmt.Sprint("broken", i)
+		history.broken[user] = true
+		erase(user)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"ada"`))
+	erase("ada")
+	runErasures(t, w.server)
+	w.untilErased("ada")
+	if !w.isErased("t") {
+		t.Errorf("t is %+v", w.state("t"))
+	}
+	if n, err := store.PendingErasures(t.Context()); n != 4*outboxAtOnce-1 || err != nil {
+		t.Errorf("%d erasures are pending, %v", n, err)
+	}
+}
+
+// The older an erasure that fails, the longer it waits, within bounds.
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct{ age, want time.Duration }{
+		{-time.Hour, erasureRetryLeast}, {0, erasureRetryLeast}, {30 * time.Second, 3 * time.Second},
+		{time.Hour, erasureRetryMost},
+	} {
+		if got := retryAfter(c.age); got != c.want {
+			t.Errorf("at an age of %v it is tried again after %v, want %v", c.age, got, c.want)
+		}
+	}
+}
+
+// What is kept of a user's triggers is bounded, and has those of last.
+func TestRecentKeys(t *testing.T) {
+	var r recentKeys
+	if _, ok := r.get("k0"); ok {
+		t.Fatal("an empty one has a key")
+	}
+	const n = 5 * recentMost
+	for i := range n {
+		r.put(trigger.Key(fmt.Sprint("k", i)), int64(i))
+		if kept := len(r.young) + len(r.old); kept > 2*recentMost {
+			t.Fatalf("%d are kept", kept)
+		}
+	}
+	for i := n - recentMost; i < n; i++ {
+		if revision, ok := r.get(trigger.Key(fmt.Sprint("k", i))); !ok || revision != int64(i) {
+			t.Fatalf("k%d: %d %v", i, revision, ok)
+		}
+	}
+	r.put("k0", 7)
+	if revision, ok := r.get("k0"); !ok || revision != 7 {
+		t.Errorf("k0: %d %v", revision, ok)
+	}
+}

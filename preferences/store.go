@@ -49,8 +49,9 @@ type Store interface {
 	// not "", is written as that user's move in the same transaction; "" ends a move.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim takes the oldest move that nobody works on, for so long; ok is false if
-	// there is none. A claim whose time is over may be taken by others.
+	// Claim takes a move that nobody works on, for so long: the oldest that was never claimed,
+	// else the one whose claim ended first. ok is false if there is none. So a move that fails
+	// holds up no other.
 	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
 	// Renew prolongs a claim. It is false if the claim is lost, or the user has a
 	// newer zone: then nothing more may be written for m.

@@ -197,6 +197,24 @@ func testOldestErasure(t *testing.T, s preferences.Store, _ func() preferences.S
 	pending(t, s, 12)
 }
 
+func testErasureBehind(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	var users []preferences.User
+	for i := range 4 {
+		users = append(users, preferences.User{Tenant: "t", ID: fmt.Sprint(i)})
+		erase(t, s, toErase(users[i], 1, 1))
+	}
+	// Two fail at once, the second before the first.
+	first := claimedErasure(t, s, users[0], lease)
+	claimedErasure(t, s, users[1], 20*time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
+	renewedErasure(t, s, first, time.Millisecond, true)
+	time.Sleep(30 * time.Millisecond)
+	for _, i := range []int{2, 3, 1, 0} {
+		claimedErasure(t, s, users[i], lease)
+	}
+	claimedErasure(t, s, preferences.User{}, lease)
+}
+
 func testErasureLease(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	erase(t, s, toErase(ada, 1, 1))
 	first := claimedErasure(t, s, ada, time.Millisecond)

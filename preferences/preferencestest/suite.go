@@ -31,6 +31,7 @@ func Run(t *testing.T, open Open) {
 		{"one that does not parse holds up nobody", testUnreadable},
 		{"a new zone is a move, once", testMoves},
 		{"the oldest move comes first", testOldest},
+		{"a move that fails goes behind the others", testMoveBehind},
 		{"a newer zone takes the move's place", testNewer},
 		{"a lease that is over is anybody's", testLease},
 		{"what was put is there after a restart", testRestart},
@@ -53,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"an erasure goes on after a restart", testErasureGoesOn},
 		{"a second erasure covers what the first does", testEraseTwice},
 		{"the oldest erasure comes first", testOldestErasure},
+		{"an erasure that fails goes behind the others", testErasureBehind},
 		{"an erasure whose lease is over is anybody's", testErasureLease},
 		{"a finished erasure keeps no user, and ends", testErasureDone},
 		{"erasures with a context that ended", testErasuresEnded},
@@ -247,6 +249,36 @@ func testOldest(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 		claimed(t, s, preferences.User{Tenant: "t", ID: id}, "Asia/Tokyo")
 	}
 	claimed(t, s, preferences.User{Tenant: "t", ID: "9"}, "Europe/Berlin")
+}
+
+func testMoveBehind(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	var users []preferences.User
+	for i := range 4 {
+		users = append(users, preferences.User{Tenant: "t", ID: fmt.Sprint(i)})
+		put(t, s, users[i], in("Asia/Tokyo"))
+	}
+	claim := func(lease time.Duration) (m preferences.Move) {
+		t.Helper()
+		m, ok, err := s.Claim(t.Context(), lease)
+		if err != nil || !ok {
+			t.Fatalf("no move can be claimed: %v", err)
+		}
+		return m
+	}
+	// Two fail at once, the second before the first.
+	first, second := claim(lease), claim(20*time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
+	renewed(t, s, first, true)
+	if ok, err := s.Renew(t.Context(), first, time.Millisecond); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	time.Sleep(30 * time.Millisecond)
+	for _, want := range []preferences.User{users[2], users[3], second.User, first.User} {
+		if m := claim(lease); m.User != want {
+			t.Fatalf("claimed the move of %v, want %v", m.User, want)
+		}
+	}
+	none(t, s)
 }
 
 func testNewer(t *testing.T, s preferences.Store, _ func() preferences.Store) {
