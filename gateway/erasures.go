@@ -175,7 +175,20 @@ func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog
 		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
 		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
 	}
-	r.outbox = newOutbox(r.claimErasure)
+	r.outbox = newOutbox()
+	r.claim, r.failed = r.claimErasure, o.Listener.ErasureFailed
+	r.measure = func(ctx context.Context) error {
+		n, oldest, err := r.store.PendingErasures(ctx)
+		if err != nil {
+			return err
+		}
+		age := time.Duration(0)
+		if n > 0 {
+			age = max(0, o.Now().Sub(oldest))
+		}
+		o.Listener.Erasures(n, age)
+		return nil
+	}
 	return r
 }
 

@@ -52,7 +52,15 @@ func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog)
 	m := &mover{
 		store: o.Preferences, encoder: e, router: router, commands: commands, listBudget: o.ListBudget, log: o.Logger,
 	}
-	m.outbox = newOutbox(m.claimMove)
+	m.outbox = newOutbox()
+	m.claim, m.failed = m.claimMove, o.Listener.MoveFailed
+	m.measure = func(ctx context.Context) error {
+		n, err := m.store.Moves(ctx)
+		if err == nil {
+			o.Listener.Moves(n)
+		}
+		return err
+	}
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -18,10 +19,16 @@ type outbox struct {
 	// claim takes a row that nobody works on, the one that waits longest first. work is nil where
 	// there is none.
 	claim func(ctx context.Context) (work func(context.Context) error, err error)
+	// measure reports how much is waiting, every measureEvery, and failed that a row could not be
+	// worked on.
+	measure      func(ctx context.Context) error
+	measureEvery time.Duration
+	failed       func()
 }
 
-func newOutbox(claim func(context.Context) (func(context.Context) error, error)) outbox {
-	return outbox{make(chan struct{}, 1), claim}
+// newOutbox is one without rows.
+func newOutbox() outbox {
+	return outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
 }
 
 const (
@@ -30,6 +37,8 @@ const (
 	outboxPoll = time.Second
 	// outboxAtOnce is how many users of one outbox a process works on at once.
 	outboxAtOnce = 8
+	// outboxMeasure is how often the rows are counted.
+	outboxMeasure = 15 * time.Second
 )
 
 // wake says that there may be a row.
@@ -46,8 +55,22 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 		<-ctx.Done()
 		return nil
 	}
+	fail := func(err error) {
+		if err != nil && ctx.Err() == nil {
+			log.Warn(failed, "error", err)
+			o.failed()
+		}
+	}
 	var working sync.WaitGroup
 	defer working.Wait()
+	working.Go(func() {
+		for ctx.Err() == nil {
+			if err := o.measure(ctx); err != nil && ctx.Err() == nil {
+				log.Debug("an outbox of the preference store was not counted", "error", err)
+			}
+			wait.For(ctx, o.measureEvery)
+		}
+	})
 	busy := make(chan struct{}, outboxAtOnce)
 	for {
 		select {
@@ -56,15 +79,11 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 		case busy <- struct{}{}:
 		}
 		work, err := o.claim(ctx)
-		if err != nil && ctx.Err() == nil {
-			log.Warn(failed, "error", err)
-		}
+		fail(err)
 		if work != nil {
 			working.Go(func() {
 				defer func() { <-busy }()
-				if err := work(ctx); err != nil && ctx.Err() == nil {
-					log.Warn(failed, "error", err)
-				}
+				fail(work(ctx))
 			})
 			continue
 		}

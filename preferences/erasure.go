@@ -51,8 +51,8 @@ type Erasures interface {
 	// The user's id is dropped. So are claims of messages that workers made for what was
 	// emitted until At.
 	FinishErasure(ctx context.Context, e Erasure) error
-	// PendingErasures is how many are not done.
-	PendingErasures(ctx context.Context) (int, error)
+	// PendingErasures is how many are not done, and At of the oldest of them; zero if there is none.
+	PendingErasures(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
 // Hash stands for a user who was erased. Whoever can guess the id can compute it.

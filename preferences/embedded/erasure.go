@@ -178,15 +178,24 @@ func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error
 	})
 }
 
-// PendingErasures counts those that are not done.
-func (s *Store) PendingErasures(ctx context.Context) (n int, err error) {
+// PendingErasures counts those that are not done. The oldest is the one with the lowest seq.
+func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
-		return 0, err
+		return 0, oldest, err
 	}
 	defer leave()
-	err = s.eachPending(func(int64, []byte) (bool, error) { n++; return true, nil })
-	return n, err
+	err = s.eachPending(func(_ int64, hash []byte) (bool, error) {
+		if n++; n > 1 {
+			return true, nil
+		}
+		v, err := s.readErasure(hash)
+		if err == nil && v != nil {
+			oldest = time.UnixMicro(v.At).UTC()
+		}
+		return true, err
+	})
+	return n, oldest, err
 }
 
 // ours reads an erasure if it is still the caller's, and still the newest. The caller holds

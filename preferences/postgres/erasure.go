@@ -153,11 +153,16 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 }
 
 // PendingErasures counts those that are not done.
-func (s *Store) PendingErasures(ctx context.Context) (n int, err error) {
+func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
+	var first *time.Time
 	err = s.do(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, `SELECT count(*) FROM waterclock_erasures WHERE done_at IS NULL`).Scan(&n)
+		return s.pool.QueryRow(ctx,
+			`SELECT count(*), min(erased_at) FROM waterclock_erasures WHERE done_at IS NULL`).Scan(&n, &first)
 	})
-	return n, err
+	if first != nil {
+		oldest = first.UTC()
+	}
+	return n, oldest, err
 }
 
 const sweepErasures = `DELETE FROM waterclock_erasures WHERE done_at <= $1`
