@@ -582,11 +582,14 @@ func TestUserWorkIsCounted(t *testing.T) {
 	w.must(http.StatusOK, "PUT", "/v1/preferences/eve", `{"timezone":"Asia/Tokyo"}`)
 	stop := runErasures(t, w.server)
 	heard.until(t, "while the history is away", func() bool {
-		return heard.erasures == 2 && heard.oldest > 59*time.Minute && heard.oldest < 2*time.Hour && heard.failed[0] >= 2
+		return heard.erasures == 2 && heard.oldest > 59*time.Minute && heard.oldest < 2*time.Hour &&
+			heard.failed[0] >= 2
 	})
 	stop()
 	history.set(func() { history.away = false })
-	second, _ := w.gateway(w.engine, func(o *Options) { o.Preferences, o.UserTriggers, o.Listener = store, history, heard })
+	second, _ := w.gateway(w.engine, func(o *Options) {
+		o.Preferences, o.UserTriggers, o.Listener = store, history, heard
+	})
 	second.erasures.measureEvery, second.moves.measureEvery = 10*time.Millisecond, 10*time.Millisecond
 	heard.set(func() { heard.moves = -1 })
 	runMoves(t, second)

@@ -82,7 +82,11 @@ type Editor interface {
 	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
 	// be called more than once. A user without preferences has the zero value.
+	// Where they do not parse, the error is an *UnreadableError, and nothing changes.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
+	// Mend replaces a user's document by what f makes of it, if it does not parse now. No Put comes
+	// in between. A zone that it changes is no move.
+	Mend(ctx context.Context, u User, f func(document []byte) *Preferences) (mended bool, err error)
 }
 
 // UnreadableError says that documents are kept that are none, as after a change by hand. A Put

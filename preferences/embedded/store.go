@@ -176,7 +176,7 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if ok && out[i] != nil {
 			out[i].ErasedAt = e.At
 		}
 	}

@@ -95,6 +95,9 @@ func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	if _, broken := errors.AsType[*preferences.UnreadableError](err); broken {
+		return err
+	}
 	return fmt.Errorf("%w: %w", preferences.ErrAway, err)
 }
 
