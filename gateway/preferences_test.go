@@ -412,3 +412,39 @@ func TestFollowUserRefused(t *testing.T) {
 		t.Errorf("moved to %s", z)
 	}
 }
+
+// stuckMoves is a store that never answers about the moves of some users.
+type stuckMoves struct {
+	preferences.Store
+	stuck map[string]bool
+}
+
+func (s *stuckMoves) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (bool, error) {
+	if s.stuck[m.User.ID] {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	return s.Store.Renew(ctx, m, lease)
+}
+
+// Moves run side by side: those that stand still hold up no other.
+func TestFollowUsersSideBySide(t *testing.T) {
+	store := &stuckMoves{testStore(t), map[string]bool{}}
+	w, _ := followWorld(t, store)
+	for i := range outboxAtOnce - 1 {
+		user := fmt.Sprint("slow", i)
+		store.stuck[user] = true
+		w.must(http.StatusOK, "PUT", "/v1/preferences/"+user, `{"timezone":"Asia/Tokyo"}`)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", `{"fire_at":"2060-07-01T09:00",`+berlin+`,"follow_user":true}`)
+	w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"Asia/Tokyo"}`)
+	runMoves(t, w.server)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if w.state(idKey("t")).Spec.When.Zone == "Asia/Tokyo" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("ada's trigger has not moved")
+		}
+	}
+}

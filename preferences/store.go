@@ -51,8 +51,9 @@ type Store interface {
 	// nothing is written.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim takes the oldest move that nobody works on, for so long; ok is false if
-	// there is none. A claim whose time is over may be taken by others.
+	// Claim takes a move that nobody works on, for so long: the oldest that was never claimed,
+	// else the one whose claim ended first. ok is false if there is none. So a move that fails
+	// holds up no other.
 	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
 	// Renew prolongs a claim. It is false if the claim is lost, or the user has a
 	// newer zone: then nothing more may be written for m.
@@ -86,7 +87,11 @@ type Editor interface {
 	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
 	// be called more than once. A user without preferences has the zero value.
+	// Where they do not parse, the error is an *UnreadableError, and nothing changes.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
+	// Mend replaces a user's document by what f makes of it, if it does not parse now. No Put comes
+	// in between. A zone that it changes is no move.
+	Mend(ctx context.Context, u User, f func(document []byte) *Preferences) (mended bool, err error)
 }
 
 // UnreadableError says that documents are kept that are none, as after a change by hand. A Put

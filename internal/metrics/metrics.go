@@ -52,6 +52,7 @@ type Metrics struct {
 	timeouts    *prometheus.CounterVec
 	limit       prometheus.Gauge
 	providers   providerCounters
+	userWork
 }
 
 const namespace = "waterclock"
@@ -109,6 +110,7 @@ func New() *Metrics {
 	}
 	m.door = newDoor(m.Registry)
 	m.providers = newProviderCounters(m.Registry)
+	m.userWork = newUserWork(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels name the running program.",

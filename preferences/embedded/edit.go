@@ -31,8 +31,29 @@ func (s *Store) Edit(ctx context.Context, u preferences.User,
 	if !changed {
 		return false, nil
 	}
-	if err := s.db.Set([]byte(userKey('p', u)), p.Encode(), pebble.Sync); err != nil {
-		return false, fmt.Errorf("write preferences: %w", err)
+	return true, s.putDocument(u, p)
+}
+
+// Mend replaces a document that does not parse.
+func (s *Store) Mend(ctx context.Context, u preferences.User, f func([]byte) *preferences.Preferences) (bool, error) {
+	leave, err := s.enterToWrite(ctx)
+	if err != nil {
+		return false, err
 	}
-	return true, nil
+	defer leave()
+	document, err := s.get(userKey('p', u))
+	if err != nil || document == nil {
+		return false, err
+	}
+	if _, err := preferences.Parse(document); err == nil {
+		return false, nil
+	}
+	return true, s.putDocument(u, f(document))
+}
+
+func (s *Store) putDocument(u preferences.User, p *preferences.Preferences) error {
+	if err := s.db.Set([]byte(userKey('p', u)), p.Encode(), pebble.Sync); err != nil {
+		return fmt.Errorf("write preferences: %w", err)
+	}
+	return nil
 }

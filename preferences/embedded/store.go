@@ -289,7 +289,7 @@ func (s *Store) move(u preferences.User) (preferences.Move, error) {
 	return preferences.Move{User: u, Zone: string(v[8:]), Seq: int64(binary.BigEndian.Uint64(v))}, nil
 }
 
-// Claim takes the oldest move that nobody works on.
+// Claim takes a move that nobody works on.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -297,22 +297,27 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	}
 	defer leave()
 	now := time.Now()
+	var until time.Time // when the claim before ended
 	err = s.each("o", "p", func(_, v []byte) (bool, error) {
 		tenant, id, _ := strings.Cut(string(v), "\x00")
 		u := preferences.User{Tenant: tenant, ID: id}
-		if c, held := s.claims[u]; held && now.Before(c.until) {
+		c, tried := s.claims[u]
+		if tried && (now.Before(c.until) || ok && !c.until.Before(until)) {
 			return true, nil
 		}
 		found, err := s.move(u)
 		if err != nil || found.Seq == 0 {
 			return true, err
 		}
-		m, ok = found, true
-		m.Claim = strconv.FormatInt(now.UnixNano(), 36)
-		s.claims[u] = claim{m.Claim, m.Seq, now.Add(lease)}
-		return false, nil
+		m, ok, until = found, true, c.until
+		return tried, nil
 	})
-	return m, ok, err
+	if err != nil || !ok {
+		return preferences.Move{}, false, err
+	}
+	m.Claim = strconv.FormatInt(now.UnixNano(), 36)
+	s.claims[m.User] = claim{m.Claim, m.Seq, now.Add(lease)}
+	return m, true, nil
 }
 
 // each visits the keys of a range in order, until f says no or fails.

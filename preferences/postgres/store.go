@@ -100,6 +100,9 @@ func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
+	if _, broken := errors.AsType[*preferences.UnreadableError](err); broken {
+		return err
+	}
 	return fmt.Errorf("%w: %w", preferences.ErrAway, err)
 }
 
@@ -233,26 +236,39 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	})
 }
 
-const claimMove = `
+// claimMove takes the oldest move that nobody has tried, and reclaimMove the one whose claim
+// ended first.
+const (
+	claimMove = `
 UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 FROM (
     SELECT tenant, user_id FROM waterclock_zone_moves
-    WHERE claimed_until < clock_timestamp() ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE claimed_until = '-infinity' ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS oldest
 WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
+	reclaimMove = `
+UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
+FROM (
+    SELECT tenant, user_id FROM waterclock_zone_moves
+    WHERE claimed_until < clock_timestamp() ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
+) AS oldest
+WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
+RETURNING m.tenant, m.user_id, m.timezone, m.seq`
+)
 
-// Claim takes the oldest move that nobody works on.
+// Claim takes a move that nobody works on.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	m.Claim = rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {
-		row := s.pool.QueryRow(ctx, claimMove, m.Claim, lease)
-		err := row.Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+		for _, query := range []string{claimMove, reclaimMove} {
+			err := s.pool.QueryRow(ctx, query, m.Claim, lease).Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
+			if !errors.Is(err, pgx.ErrNoRows) {
+				ok = err == nil
+				return err
+			}
 		}
-		ok = err == nil
-		return err
+		return nil
 	})
 	return m, ok, err
 }
