@@ -160,6 +160,14 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/explain", role: auth.Reader,
+			handle: p.explanations.getExplanation, costly: true, doc: operation{
+				id:      "explainTrigger",
+				summary: "Say what became of a trigger, and why it did or did not fire",
+				answers: answers{200: of[Explanation]()},
+			},
+		},
+		{
 			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{
