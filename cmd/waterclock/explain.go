@@ -17,7 +17,7 @@ import (
 )
 
 func newExplain(a *app) *cobra.Command {
-	n := 5
+	n, since := 5, 24*time.Hour
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say why a trigger did or will fire when it does",
@@ -27,9 +27,12 @@ func newExplain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if rank(c.Source("brokers")) > rank(c.Source("url")) {
+				return a.explainKafka(cmd.Context(), c, args[0], since, n)
+			}
 			x, err := fetchExplanation(cmd.Context(), newAPI(c), args[0], n)
 			if err != nil && x.forgotten() && exitOf(err) == exitNotFound {
-				return a.explainForgotten(x)
+				return a.explainSentence(x)
 			}
 			if err != nil {
 				return a.unknownKey(cmd.Context(), newAPI(c), args[0], err)
@@ -38,6 +41,7 @@ func newExplain(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many occurrences to look ahead")
+	cmd.Flags().DurationVar(&since, "since", since, "over Kafka: how far back to read events")
 	return cmd
 }
 
@@ -154,12 +158,7 @@ func (a *app) explain(x explanation) error {
 	for _, r := range x.Why {
 		fmt.Fprintln(w, clean(fmt.Sprintf("  %-10s %s", r.About, r.Says)))
 	}
-	if len(x.Occurrences) > 0 {
-		fmt.Fprintln(w, "\nnext occurrences")
-	}
-	for _, o := range x.Occurrences {
-		fmt.Fprintln(w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
-	}
+	a.printOccurrences(x.Occurrences)
 	if len(x.Events) > 0 {
 		fmt.Fprintln(w, "\nwhat happened")
 	}
@@ -172,13 +171,26 @@ func (a *app) explain(x explanation) error {
 	return nil
 }
 
-// explainForgotten says what became of a trigger that the API does not show any more: it is
-// erased, or its record is gone and only the history has it.
-func (a *app) explainForgotten(x explanation) error {
+func (a *app) printOccurrences(list []upcoming) {
+	if len(list) > 0 {
+		fmt.Fprintln(a.out.w, "\nnext occurrences")
+	}
+	for _, o := range list {
+		fmt.Fprintln(a.out.w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
+	}
+}
+
+// explainSentence says what became of a trigger that no API shows: it is erased, or its record is
+// gone, or only brokers were asked.
+func (a *app) explainSentence(x explanation) error {
 	if a.out.format != "table" {
-		return a.out.json(x.apiSentence)
+		return a.out.json(struct {
+			apiSentence
+			Occurrences []upcoming `json:"occurrences,omitempty"`
+		}{x.apiSentence, x.Occurrences})
 	}
 	fmt.Fprintln(a.out.w, clean(x.Sentence))
+	a.printOccurrences(x.Occurrences)
 	if len(x.Evidence) > 0 {
 		fmt.Fprintln(a.out.w, "\nevidence")
 	}

@@ -18,6 +18,7 @@ import (
 type devCauses struct {
 	t     *testing.T
 	url   string
+	at    string // of the brokers
 	kafka *kgo.Client
 }
 
@@ -28,7 +29,7 @@ func newDevCauses(t *testing.T) *devCauses {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return &devCauses{t: t, url: url, kafka: cl}
+	return &devCauses{t: t, url: url, at: kafka, kafka: cl}
 }
 
 func (d *devCauses) call(method, path, body string) (status int, answer map[string]any) {
@@ -154,6 +155,14 @@ func TestExplainInDev(t *testing.T) {
 			}
 			if row.code != "unknown" && row.code != "rejected" {
 				cli(t, nil, "", "explain", id, "--url", d.url).want(t, exitOK, row.says)
+			}
+			// Over Kafka alone it is the same answer, from topics state and events.
+			if over := cli(t, nil, "", "explain", id, "--brokers", d.at); row.code == "unknown" {
+				over.want(t, exitNotFound, "There is no trigger")
+			} else {
+				over.want(t, exitOK, x.Sentence)
+				cli(t, nil, "", "explain", id, "--brokers", d.at, "-o", "json", "--jq", ".code, .evidence[0].event_id").
+					want(t, exitOK, row.code+"\n"+x.Evidence[0].EventID)
 			}
 		})
 	}
