@@ -18,6 +18,7 @@ type parts struct {
 	previews      *previews
 	streams       *eventStreams
 	explanations  *explanations
+	searches      *searches
 	letters       *deadLetters
 	redrives      *redrives
 	notifications *notifications
@@ -134,6 +135,10 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
 		log: c.log, events: events,
+	}
+	p.searches = &searches{
+		events: events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
+		router: c.router, batches: searchBatches(),
 	}
 	p.explanations = &explanations{
 		lookup: c.lookup, events: events, now: o.Now, router: c.router, timetable: o.Timetable,

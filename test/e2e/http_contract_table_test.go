@@ -387,6 +387,10 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=unknown_field", "field=fresh"},
 			},
 		}},
+		{"GET /v1/search", []contractCall{
+			{name: "a key", path: "/v1/search?q=p1", status: 200},
+			{name: "nothing", path: "/v1/search", status: 400, wants: []string{"code=invalid", "field=q"}},
+		}},
 		{"POST /v1/preview", []contractCall{
 			{
 				name: "a gap", path: "/v1/preview",
