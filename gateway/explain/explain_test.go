@@ -74,16 +74,19 @@ func TestExplain(t *testing.T) {
 		{"a cancel of nothing", state(trigger.Unknown, nil), nil, Unknown, "state", "found nothing to cancel"},
 		{
 			"a cancel of nothing, cited", state(trigger.Unknown, nil),
-			[]string{`{"type":"cancel.too_late","reason":"unknown"}`}, Unknown, "0-1", "found nothing to cancel",
+			[]string{`{"type":"cancel.too_late","reason":"unknown"}`},
+			Unknown, "0-1", "found nothing to cancel",
 		},
 		{"erased", state(trigger.Erased, nil), []string{registered}, Erased, "state", "its content is gone"},
 		{
-			"refused", nil, []string{`{"type":"command.rejected","reason":"quota_exceeded","detail":"limit pending"}`},
+			"refused", nil,
+			[]string{`{"type":"command.rejected","reason":"quota_exceeded","detail":"limit pending"}`},
 			Rejected, "0-1", "refused Fri 2026-11-20 11:00 UTC, quota_exceeded: limit pending",
 		},
 		{
 			"refused once, registered later", state(trigger.Pending, due(time.Hour)),
-			[]string{`{"type":"command.rejected","reason":"invalid"}`, registered}, Scheduled, "0-2",
+			[]string{`{"type":"command.rejected","reason":"invalid"}`, registered},
+			Scheduled, "0-2",
 			"Scheduled: it fires Fri 2026-11-20 08:00 America/New_York.",
 		},
 		{
@@ -105,7 +108,8 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			"paused by the engine", state(trigger.Paused, nil),
-			[]string{`{"type":"trigger.paused","reason":"unknown_zone"}`}, Paused, "0-1", "(unknown_zone)",
+			[]string{`{"type":"trigger.paused","reason":"unknown_zone"}`},
+			Paused, "0-1", "(unknown_zone)",
 		},
 		{
 			"paused", state(trigger.Paused, func(s *trigger.State) { s.Note = "a\nb" }), nil, Paused, "state",
@@ -127,7 +131,8 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			"in flight", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveInFlight, Due: soon, Attempt: 1})),
-			[]string{registered, sent}, InFlight, "0-2", "to push, attempt 1: no receipt yet",
+			[]string{registered, sent},
+			InFlight, "0-2", "to push, attempt 1: no receipt yet",
 		},
 		{
 			"in flight, alone",
@@ -149,7 +154,9 @@ func TestExplain(t *testing.T) {
 		},
 		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "only a history knows"},
 		{
-			"a history that is behind", state(trigger.Fired, fired), []string{registered}, Fired, "state",
+			"a history that is behind", state(trigger.Fired, fired),
+			[]string{registered},
+			Fired, "state",
 			"only a history knows",
 		},
 		{"expired, alone", state(trigger.Expired, nil), nil, Expired, "state", "too late to be of use"},
@@ -175,16 +182,19 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			"an event that nobody knows", state(trigger.Pending, due(time.Hour)),
-			[]string{registered, `{"type":"trigger.teleported"}`}, Scheduled, "0-1", "Scheduled: it fires",
+			[]string{registered, `{"type":"trigger.teleported"}`},
+			Scheduled, "0-1", "Scheduled: it fires",
 		},
 		{
 			"a skip of a day to come", state(trigger.Pending, due(time.Hour)),
-			[]string{registered, `{"type":"occurrence.skipped","scheduled_at":"2026-12-25T14:00:00.000Z"}`}, Scheduled,
+			[]string{registered, `{"type":"occurrence.skipped","scheduled_at":"2026-12-25T14:00:00.000Z"}`},
+			Scheduled,
 			"0-1", "Scheduled: it fires",
 		},
 		{
 			"fired late", state(trigger.Fired, fired),
-			[]string{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":7200000,"channel":"push"}`}, Fired,
+			[]string{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":7200000,"channel":"push"}`},
+			Fired,
 			"0-1", ", 2h0m0s late to push",
 		},
 	} {
@@ -315,7 +325,9 @@ func FuzzExplain(f *testing.F) {
 			s.Done = []trigger.Firing{{Occurrence: occurrence, At: trigger.Instant(at), Topic: detail}}
 		}
 		for _, in := range []Input{
-			{State: s, Events: list, History: true, Zones: calendar.Embedded()}, {State: s}, {Events: list},
+			{State: s, Events: list, History: true, Zones: calendar.Embedded()},
+			{State: s},
+			{Events: list},
 			{State: s, Events: list, Restoring: detail},
 		} {
 			in.ID, in.Now = detail, trigger.Instant(now)
