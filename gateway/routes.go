@@ -160,6 +160,25 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/explain", role: auth.Reader,
+			handle: p.explanations.getExplanation, costly: true, doc: operation{
+				id:      "explainTrigger",
+				summary: "Say what became of a trigger, and why it did or did not fire",
+				answers: answers{200: of[Explanation]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/search", role: auth.Reader, handle: p.searches.search,
+			costly: true, doc: operation{
+				id: "search", summary: "Find what a text names: a trigger, a user, an occurrence or a record",
+				query: []parameter{{
+					name: "q", doc: "A trigger's key, a user_id, a ce_id, or topic/partition/offset of a command or " +
+						"due event", kind: of[string](), required: true,
+				}},
+				answers: answers{200: of[FoundItems]()},
+			},
+		},
+		{
 			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{

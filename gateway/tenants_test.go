@@ -47,6 +47,9 @@ var reaches = map[string]reach{
 	"POST /v1/triggers/{id}:ack":    {}, "POST /v1/triggers/{id}:erase": {own: true},
 
 	"GET /v1/triggers/{id}/events": {}, "GET /v1/triggers/{id}/occurrences": {},
+	"GET /v1/triggers/{id}/explain": {own: true}, // it says that the caller has no such trigger
+
+	"GET /v1/search":     {query: "?q=t", empty: `"items":[]`},
 	"GET /v1/triggers":   {query: "?user_id=u", empty: `"items":[]`},
 	"GET /api/reminders": {query: "?user_id=u", empty: `"items":[]`},
 	"GET /v1/upcoming":   {query: "?bucket=366d&n=100", empty: `"count":0`},

@@ -17,6 +17,8 @@ type parts struct {
 	reminders     *reminders
 	previews      *previews
 	streams       *eventStreams
+	explanations  *explanations
+	searches      *searches
 	letters       *deadLetters
 	redrives      *redrives
 	notifications *notifications
@@ -126,13 +128,20 @@ func (p *parts) wireViews(o *Options, c *common) {
 		timetable: o.Timetable, now: o.Now,
 	}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
+	events := &eventLog{
+		history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
+		within: o.ReadWithin,
+	}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
-		log: c.log,
-		events: &eventLog{
-			history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
-			within: o.ReadWithin,
-		},
+		log: c.log, events: events,
+	}
+	p.searches = &searches{
+		events: events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
+		router: c.router, batches: searchBatches(),
+	}
+	p.explanations = &explanations{
+		lookup: c.lookup, events: events, now: o.Now, router: c.router, timetable: o.Timetable,
 	}
 	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,

@@ -32,7 +32,7 @@ var notJSON = map[string]string{
 var jsonArgs = []string{
 	"schedule k --in 1h --channel orders --tag team=seats", "schedule w --in 100ms --channel orders --wait",
 	"schedule r --every every:1h",
-	"schedule old --in 1ms --channel orders", "get k", "list", "explain k", "occurrences k", "watch k",
+	"schedule old --in 1ms --channel orders", "get k", "list", "search k", "explain k", "occurrences k", "watch k",
 	"reschedule k --in 2h", "snooze k --for 3h", "pause k", "resume k", "run k", "skip r", "rezone z --tz Asia/Tokyo",
 	"ack k", "cancel k", "erase k",
 	"apply -f DIR/triggers.yaml", "diff -f DIR/triggers.yaml",

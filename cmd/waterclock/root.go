@@ -44,6 +44,7 @@ var verbs = []struct {
 	{groupInspect, newGet},
 	{groupInspect, newList},
 	{groupInspect, newWatch},
+	{groupInspect, newSearch},
 	{groupInspect, newExplain},
 	{groupInspect, newOccurrences},
 	{groupInspect, newPreview},

@@ -375,6 +375,22 @@ func contractViews(w *world) []contractRow {
 			{name: "n", path: "/v1/triggers/p1/occurrences?n=1001", status: 400, wants: []string{"field=n"}},
 			{name: "nobody", path: "/v1/triggers/nobody/occurrences", status: 404},
 		}},
+		{"GET /v1/triggers/{id}/explain", []contractCall{
+			{name: "read", path: "/v1/triggers/p1/explain", status: 200},
+			{name: "nobody", path: "/v1/triggers/nobody/explain", status: 200, wants: []string{"code=unknown"}},
+			{
+				name: "another tenant's", path: "/v1/triggers/p1/explain", headers: as("blue"), status: 200,
+				wants: []string{"code=unknown"},
+			},
+			{
+				name: "a parameter", path: "/v1/triggers/p1/explain?fresh=1", status: 400,
+				wants: []string{"code=unknown_field", "field=fresh"},
+			},
+		}},
+		{"GET /v1/search", []contractCall{
+			{name: "a key", path: "/v1/search?q=p1", status: 200},
+			{name: "nothing", path: "/v1/search", status: 400, wants: []string{"code=invalid", "field=q"}},
+		}},
 		{"POST /v1/preview", []contractCall{
 			{
 				name: "a gap", path: "/v1/preview",
