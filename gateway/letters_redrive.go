@@ -87,6 +87,7 @@ type redrive struct {
 
 // redrives tries dead letters again.
 type redrives struct {
+	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
 	letters *deadLetters
@@ -163,6 +164,8 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	case b.TriggerID != "" && (b.All || b.Channel != "" || b.Code != "" || b.Endpoint != "" || b.From != "" ||
 		b.To != "" || b.Cursor != ""):
 		return nil, invalid("trigger_id", "give trigger_id, or a filter, not both")
+	case b.TriggerID == "" && !r.who.May(auth.Write):
+		return nil, s.auditor.forbid(r, auth.Write, "dead letters by a filter are redriven by")
 	case b.TriggerID == "" && !filtered && !b.All:
 		return nil, invalid("all", `say which: trigger_id, one of tenant, channel, code, endpoint, from, to, or `+
 			`"all": true`)
@@ -410,7 +413,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 // wait keeps to the rate, and to the caller's tenant's. An operator's redrive takes from no
 // tenant's rate: the letters of one whose rate is used up would hold up those of all others.
 func (j *redrive) wait(ctx context.Context, tenant string) error {
-	if err := j.pace.Wait(ctx); err != nil || j.r.who.Role >= auth.Operator {
+	if err := j.pace.Wait(ctx); err != nil || j.r.who.May(auth.Operate) {
 		return err
 	}
 	for {

@@ -46,7 +46,7 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 	}
 	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
-		answer.Items = append(answer.Items, triggerJSON(f.State))
+		answer.Items = append(answer.Items, triggerJSON(f.State, &r.who))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }

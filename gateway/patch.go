@@ -11,6 +11,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -90,6 +91,9 @@ func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Va
 	op, fs, own, err := patched(st, patch)
 	if err != nil {
 		return nil, verdict{}, err
+	}
+	if op != trigger.OpReschedule && !r.who.May(auth.Write) {
+		return nil, verdict{}, s.auditor.forbid(r, auth.Write, "what is not a time field is patched by")
 	}
 	if fs.set("if_revision", st.Revision); revision != nil {
 		fs.set("if_revision", revision)

@@ -33,7 +33,7 @@ func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 func triggerRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: p.writes.createTrigger,
+			method: http.MethodPost, pattern: "/v1/triggers", right: auth.Write, handle: p.writes.createTrigger,
 			doc: operation{
 				id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -44,7 +44,7 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: p.views.listTriggers,
+			method: http.MethodGet, pattern: "/v1/triggers", right: auth.Read, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
@@ -53,7 +53,7 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: p.batches.postBatch,
+			method: http.MethodPost, pattern: "/v1/triggers:batch", right: auth.Write, handle: p.batches.postBatch,
 			doc: operation{
 				id: "batch",
 				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
@@ -63,7 +63,7 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.putTrigger,
+			method: http.MethodPut, pattern: "/v1/triggers/{id}", right: auth.Write, handle: p.writes.putTrigger,
 			doc: operation{
 				id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -71,14 +71,14 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: p.views.getTrigger,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}", right: auth.Read, handle: p.views.getTrigger,
 			doc: operation{
 				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.patchTrigger,
+			method: http.MethodPatch, pattern: "/v1/triggers/{id}", right: auth.Act, handle: p.writes.patchTrigger,
 			doc: operation{
 				id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays",
 				body:     of[Patch](),
@@ -87,7 +87,7 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.deleteTrigger,
+			method: http.MethodDelete, pattern: "/v1/triggers/{id}", right: auth.Act, handle: p.writes.deleteTrigger,
 			doc: operation{
 				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
 				answers: answers{200: of[Changed](), 202: of[Accepted]()},
@@ -120,8 +120,12 @@ func verbRoutes(p *parts) []route {
 	}
 	var all []route
 	for _, v := range verbs {
+		right := auth.Act
+		if v.op == trigger.OpErase { // what it takes away nobody can give back
+			right = auth.Write
+		}
 		all = append(all, route{
-			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
+			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, right: right,
 			handle: p.writes.verb(v.op), doc: operation{
 				id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" &&
 					v.name != "rezone",
@@ -135,7 +139,14 @@ func verbRoutes(p *parts) []route {
 func viewRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: p.streams.getEvents,
+			method: http.MethodGet, pattern: "/v1/whoami", right: auth.Read, handle: p.identity.getWhoami,
+			doc: operation{
+				id: "whoami", summary: "Say who the caller is, and what its roles allow",
+				answers: answers{200: of[Whoami]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", right: auth.Read, handle: p.streams.getEvents,
 			costly: true,
 			doc: operation{
 				id: "getEvents",
@@ -152,7 +163,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", right: auth.Read,
 			handle: p.views.getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
@@ -160,7 +171,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
+			method: http.MethodPost, pattern: "/v1/preview", right: auth.Read, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
@@ -168,7 +179,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: p.views.getUpcoming,
+			method: http.MethodGet, pattern: "/v1/upcoming", right: auth.Read, handle: p.views.getUpcoming,
 			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
@@ -180,14 +191,14 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: p.cluster.getPartitions,
+			method: http.MethodGet, pattern: "/v1/partitions", right: auth.Operate, handle: p.cluster.getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: p.cluster.postReconcile,
+			method: http.MethodPost, pattern: "/v1/reconcile", right: auth.Operate, handle: p.cluster.postReconcile,
 			doc: operation{
 				id: "reconcile",
 				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
@@ -197,13 +208,13 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: p.channels.listChannels,
+			method: http.MethodGet, pattern: "/v1/channels", right: auth.Read, handle: p.channels.listChannels,
 			costly: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
+			method: http.MethodDelete, pattern: "/v1/channels/{name}", right: auth.Operate,
 			handle: p.channels.deleteChannel, costly: true, doc: operation{
 				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
 					"its topic; answers what it was",
@@ -211,7 +222,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: p.endpoints.listEndpoints,
+			method: http.MethodGet, pattern: "/v1/endpoints", right: auth.Operate, handle: p.endpoints.listEndpoints,
 			costly: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
@@ -219,7 +230,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/endpoints:test", role: auth.Operator,
+			method: http.MethodPost, pattern: "/v1/endpoints:test", right: auth.Operate,
 			handle: p.endpoints.testEndpoint, doc: operation{
 				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
 					"lead, what does it show, and with send what does it answer",
@@ -227,21 +238,21 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: p.calendars.listCalendars,
+			method: http.MethodGet, pattern: "/v1/calendars", right: auth.Read, handle: p.calendars.listCalendars,
 			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: p.calendars.getCalendar,
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", right: auth.Read, handle: p.calendars.getCalendar,
 			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: p.calendars.putCalendar,
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", right: auth.Write, handle: p.calendars.putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
@@ -249,7 +260,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/v1/calendars/{name}", right: auth.Write,
 			handle: p.calendars.deleteCalendar, costly: true, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
@@ -262,7 +273,7 @@ func viewRoutes(p *parts) []route {
 func reminderRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: p.reminders.createReminder,
+			method: http.MethodPost, pattern: "/api/reminders", right: auth.Write, handle: p.reminders.createReminder,
 			doc: operation{
 				id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -270,7 +281,7 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: p.reminders.listReminders,
+			method: http.MethodGet, pattern: "/api/reminders", right: auth.Read, handle: p.reminders.listReminders,
 			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
@@ -278,13 +289,13 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: p.reminders.getReminder,
+			method: http.MethodGet, pattern: "/api/reminders/{id}", right: auth.Read, handle: p.reminders.getReminder,
 			doc: operation{
 				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer,
+			method: http.MethodPatch, pattern: "/api/reminders/{id}", right: auth.Act,
 			handle: p.reminders.patchReminder,
 			doc: operation{
 				id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](),
@@ -293,7 +304,7 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/api/reminders/{id}", right: auth.Act,
 			handle: p.reminders.deleteReminder,
 			doc: operation{
 				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
@@ -301,7 +312,7 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
+			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", right: auth.Act,
 			handle: p.reminders.snoozeReminder, doc: operation{
 				id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](),
 				headers: []string{ifMatch, prefer},

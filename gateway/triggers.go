@@ -11,6 +11,7 @@ import (
 
 // triggerWrites registers, changes and cancels triggers.
 type triggerWrites struct {
+	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
 	lookup  *lookup
@@ -128,7 +129,7 @@ func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return sendJSON(w, http.StatusOK, triggerJSON(st))
+	return sendJSON(w, http.StatusOK, triggerJSON(st, &r.who))
 }
 
 // asRevised reports whether a trigger is as its last change left it. The ETag is the

@@ -28,6 +28,7 @@ type parts struct {
 	ackLinks      *ackLinks
 	optOuts       *optOutLinks
 	twilio        *twilioStatus
+	identity      *identity
 	documents     *documents
 	probes        *probes
 }
@@ -104,7 +105,9 @@ func (s *Server) wire() {
 
 // wireWrites makes the parts that write commands.
 func (p *parts) wireWrites(o *Options, c *common) {
-	p.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
+	p.writes = &triggerWrites{
+		auditor: c.auditor, bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer,
+	}
 	p.batches = &batches{
 		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
 		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
@@ -146,9 +149,9 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.redrives = &redrives{
-		letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
-		decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon, answerWithin: o.AnswerWithin,
-		readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
+		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
+		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
 	}
 }
 
@@ -183,5 +186,6 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		readWithin: o.ReadWithin, log: c.log,
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }
