@@ -185,9 +185,13 @@ func (s *reminders) patchReminder(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if occurrence != "" {
+		note := fs.take("note")
 		if len(fs) > 0 {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name,
-				"skip stands alone: patch the rest by another request")
+				"skip stands alone, but for a note: patch the rest by another request")
+		}
+		if note != nil {
+			fs.set("note", note)
 		}
 		fs.set("occurrence", occurrence)
 		err := s.writes.change(w, r, trigger.OpSkip, fs, &asReminder)

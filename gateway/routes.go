@@ -89,7 +89,8 @@ func triggerRoutes(p *parts) []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/triggers/{id}", right: auth.Act, handle: p.writes.deleteTrigger,
 			doc: operation{
-				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
+				id: "deleteTrigger", summary: "Cancel a trigger", query: []parameter{noteParameter},
+				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[Changed](), 202: of[Accepted]()},
 			},
 		},
@@ -115,7 +116,7 @@ func verbRoutes(p *parts) []route {
 		{
 			"erase",
 			"Cancel it and forget its content; also of a finished trigger, or one that only the history has",
-			trigger.OpErase, of[EmptyBody](),
+			trigger.OpErase, of[NoteBody](),
 		},
 	}
 	var all []route
@@ -307,7 +308,8 @@ func reminderRoutes(p *parts) []route {
 			method: http.MethodDelete, pattern: "/api/reminders/{id}", right: auth.Act,
 			handle: p.reminders.deleteReminder,
 			doc: operation{
-				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
+				id: "deleteReminder", summary: "Cancel a reminder", query: []parameter{noteParameter},
+				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
 			},
 		},
@@ -356,6 +358,8 @@ func ownRoutes(p *parts) []route {
 		},
 	}
 }
+
+var noteParameter = parameter{name: "note", doc: "Why, in at most 512 bytes: the event's detail", kind: of[string]()}
 
 var limitParameter = parameter{name: "limit", doc: "Items of a page", kind: of[int](), least: 1, most: maxPage}
 

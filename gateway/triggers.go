@@ -154,6 +154,12 @@ func (s *triggerWrites) cancel(w http.ResponseWriter, r *request, say *wording) 
 	if err != nil {
 		return err
 	}
+	if r.query.Has("note") {
+		if fs.has("note") {
+			return problem.BadParameter("note", "note is given twice: in the query and in the body")
+		}
+		fs.set("note", r.query.Get("note"))
+	}
 	c, v, err := s.writer.apply(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {
 		return err
