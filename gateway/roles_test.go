@@ -23,6 +23,7 @@ var leastRoles = map[string]string{
 	"GET /v1/upcoming":                     "viewer",
 	"GET /v1/channels":                     "viewer",
 	"GET /v1/calendars":                    "viewer",
+	"GET /v1/tzdata":                       "viewer",
 	"GET /v1/calendars/{name}":             "viewer",
 	"GET /v1/dead-letters":                 "viewer",
 	"GET /v1/users/{user}/notifications":   "viewer",

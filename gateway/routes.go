@@ -239,6 +239,13 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
+			method: http.MethodGet, pattern: "/v1/tzdata", right: auth.Read, handle: p.tzdata.getTZData,
+			costly: true, doc: operation{
+				id: "getTZData", summary: "Say which tz release plans triggers, which one is ahead, and what it changes",
+				answers: answers{200: of[TZData]()},
+			},
+		},
+		{
 			method: http.MethodGet, pattern: "/v1/calendars", right: auth.Read, handle: p.calendars.listCalendars,
 			costly: true,
 			doc: operation{

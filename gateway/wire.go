@@ -22,6 +22,7 @@ type parts struct {
 	notifications *notifications
 	users         *users
 	calendars     *calendars
+	tzdata        *tzReleases
 	channels      *channelAdmin
 	endpoints     *endpoints
 	cluster       *cluster
@@ -174,6 +175,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		router: c.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: c.log,
 	}
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
+	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
 		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
 	}

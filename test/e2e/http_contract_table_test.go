@@ -538,6 +538,13 @@ func contractViews(w *world) []contractRow {
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
 		}},
+		{"GET /v1/tzdata", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/tzdata", headers: as("reader"), status: 200,
+				wants: []string{"same=true"},
+			},
+			{name: "a parameter", path: "/v1/tzdata?x=1", status: 400, wants: []string{"code=unknown_field"}},
+		}},
 		{"GET /v1/whoami", []contractCall{
 			{
 				name: "a reader's key", path: "/v1/whoami", headers: as("reader"), status: 200,
