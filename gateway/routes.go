@@ -48,7 +48,13 @@ func triggerRoutes(p *parts) []route {
 			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
-				query:   listQuery("state"),
+				query: append(listQuery("state"), parameter{
+					name: "key_prefix", doc: "Whose id begins so", kind: of[string](),
+				}, parameter{
+					name: "fresh", doc: "false: without the read barrier, so sooner, but perhaps without what was " +
+						"acknowledged shortly before, and without partitions that do not answer (silent_partitions)",
+					kind: of[string](), oneOf: flags,
+				}),
 				answers: answers{200: of[Triggers]()},
 			},
 		},

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ type engine struct {
 	frozen  bool // decides nothing
 	forgets bool // keeps no decision
 	foreign map[int32]bool
-	asked   int   // calls of Get, Decision and scans
-	control int64 // settings below it are applied
+	asked   int          // calls of Get, Decision and scans
+	control int64        // settings below it are applied
+	stale   atomic.Int64 // reads without the read barrier
 
 	seen func(r *kgo.Record, facts []trigger.Fact) // hears what commands have made, if it is there
 }
@@ -236,6 +238,12 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 		}
 	}
 	return err
+}
+
+// Stale counts what reads without the read barrier.
+func (e *engine) Stale() peer.Owner {
+	e.stale.Add(1)
+	return e
 }
 
 // Reconcile finds a leak in partition 1.

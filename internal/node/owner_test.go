@@ -21,6 +21,11 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
 	})
 	own := engineOwner{e: n.Engine}
+	stale := 0
+	count := func(*trigger.State) bool { stale++; return true }
+	if err := own.Stale().Scan(w.Context(), 0, "", count); err != nil || stale == 0 || stale > 200 {
+		t.Errorf("a stale scan: %d triggers, %v", stale, err)
+	}
 	seen := 0
 	leave := func() bool {
 		if seen++; seen == 1 {
