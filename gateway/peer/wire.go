@@ -45,7 +45,8 @@ func queryFrom(v url.Values) (Query, error) {
 		Tenant: v.Get("tenant"), User: v.Get("user"), Channel: v.Get("channel"), States: StateSet(number("states")),
 		From: trigger.Instant(number("from")), To: trigger.Instant(number("to")),
 		After:  UserCursor{trigger.Instant(number("after_due")), trigger.Key(v.Get("after_key"))},
-		Prefix: v.Get("prefix"), Stale: v.Has("stale"), Limit: int(number("limit")), Budget: int(number("budget")), Cost: &Budget{},
+		Prefix: v.Get("prefix"), Stale: v.Has("stale"),
+		Limit: int(number("limit")), Budget: int(number("budget")), Cost: &Budget{},
 	}
 	if v.Has("bytes") { // an instance of before bounds none
 		q.Bytes = number("bytes")
