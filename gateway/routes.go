@@ -18,6 +18,7 @@ func allRoutes(p *parts) []route {
 	all = append(all, verbRoutes(p)...)
 	all = append(all, viewRoutes(p)...)
 	all = append(all, letterRoutes(p)...)
+	all = append(all, rejectedRoutes(p)...)
 	all = append(all, notificationRoutes(p)...)
 	all = append(all, preferenceRoutes(p)...)
 	all = append(all, erasureRoutes(p)...)
@@ -247,7 +248,8 @@ func viewRoutes(p *parts) []route {
 		{
 			method: http.MethodGet, pattern: "/v1/tzdata", right: auth.Read, handle: p.tzdata.getTZData,
 			costly: true, doc: operation{
-				id: "getTZData", summary: "Say which tz release plans triggers, which one is ahead, and what it changes",
+				id:      "getTZData",
+				summary: "Say which tz release plans triggers, which one is ahead, and what it changes",
 				answers: answers{200: of[TZData]()},
 			},
 		},

@@ -58,6 +58,7 @@ var reaches = map[string]reach{
 	"DELETE /api/reminders/{id}":      {},
 	"POST /api/reminders/{id}/snooze": {bodies: []string{`{"minutes":1}`}},
 
+	"GET /v1/rejected":     {empty: `"items":[]`},
 	"GET /v1/dead-letters": {empty: `"items":[]`}, "POST /v1/dead-letters:redrive": {bodies: []string{
 		`{"all":true}`, `{"tenant":"acme"}`, `{"trigger_id":"t"}`, `{"trigger_id":"acme/t"}`, `{"tenant":"acme","trigger_id":"t"}`,
 	}},

@@ -19,6 +19,7 @@ type parts struct {
 	streams       *eventStreams
 	letters       *deadLetters
 	redrives      *redrives
+	rejected      *rejections
 	notifications *notifications
 	users         *users
 	calendars     *calendars
@@ -148,6 +149,10 @@ func (p *parts) wireLetters(o *Options, c *common) {
 	p.letters = &deadLetters{
 		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
 		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
+	}
+	p.rejected = &rejections{
+		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
+		partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.redrives = &redrives{
 		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate,

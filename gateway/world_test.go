@@ -62,7 +62,8 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	names := topics.Names{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
-		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter()),
+		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter(),
+			names.Rejected()),
 		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
 	if err != nil {
 		t.Fatal(err)

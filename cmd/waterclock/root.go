@@ -54,6 +54,7 @@ var verbs = []struct {
 	{groupOperate, newBackup},
 	{groupOperate, newDeadLetters},
 	{groupOperate, newCalendar},
+	{groupOperate, newRejected},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},

@@ -538,6 +538,11 @@ func contractViews(w *world) []contractRow {
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
 		}},
+		{"GET /v1/rejected", []contractCall{
+			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
+			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
+			{name: "an empty code", path: "/v1/rejected?code=", status: 400, wants: []string{"field=code"}},
+		}},
 		{"GET /v1/tzdata", []contractCall{
 			{
 				name: "a reader's key", path: "/v1/tzdata", headers: as("reader"), status: 200,
