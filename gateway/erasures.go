@@ -35,7 +35,7 @@ type ErasureAnswer struct {
 func erasureRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodDelete, pattern: "/v1/users/{user}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/v1/users/{user}", right: auth.Write,
 			handle: p.users.deleteUser, doc: operation{
 				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
 					"triggers. Repeating it is safe",
@@ -43,7 +43,7 @@ func erasureRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", right: auth.Read,
 			handle: p.users.getErasure, doc: operation{
 				id: "getErasure", summary: "How far the last erasure of a user is, until 30 days after it was done",
 				answers: answers{200: of[ErasureAnswer]()},

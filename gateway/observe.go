@@ -90,7 +90,7 @@ func (s *Server) observe(h func(*observed, *http.Request)) http.Handler {
 // one. Probes and descriptions have no span: they are frequent and are not about triggers.
 func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
 	o.route = to
-	if s.opts.Tracing == nil || to.role == 0 {
+	if s.opts.Tracing == nil || to.right == 0 {
 		return
 	}
 	caller, _ := tracing.ParseParent(r.Header.Get("Traceparent"))
@@ -120,7 +120,7 @@ func (s *Server) ended(o *observed, r *http.Request) {
 		}
 		o.span.End()
 	}
-	if s.opts.LogRequests && (o.route == nil || o.route.role != 0) {
+	if s.opts.LogRequests && (o.route == nil || o.route.right != 0) {
 		s.log.Info("request", "trace_id", o.traceID(r), "tenant", o.tenant, "method", method, "route", pattern,
 			"status", o.status, "duration_ms", float64(took.Microseconds())/1000)
 	}

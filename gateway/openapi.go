@@ -179,8 +179,8 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 		Description: "A problem",
 		Content:     content(types, reflect.TypeFor[problem.Problem](), "application/problem+json", ""),
 	}
-	if r.role != 0 {
-		op.Description = "Needs the role " + r.role.String() + "."
+	if r.right != 0 {
+		op.Description = "Needs the role " + r.right.Least() + "."
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
 		if open {
 			op.Security = []map[string][]string{{}}

@@ -229,7 +229,7 @@ func TestRegisterSchemaIsTheDecoders(t *testing.T) {
 		"user_id", "payload", "payload_base64", "target_key", "headers", "tags", "priority", "jitter", "expires_after",
 		"misfire", "follow_user",
 		// docs/formats/commands.md
-		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key",
+		"callback", "escalation", "correlation_id", "note", "if_revision", "if_absent", "idempotency_key",
 	}
 	for _, name := range everything {
 		if properties[name] == nil {

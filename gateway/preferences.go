@@ -23,7 +23,7 @@ import (
 func preferenceRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/preferences/{user}", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/preferences/{user}", right: auth.Read,
 			handle: p.users.getPreferences, doc: operation{
 				id:      "getPreferences",
 				summary: "Read a user's preferences; of a user who never had any, the defaults",
@@ -31,7 +31,7 @@ func preferenceRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/preferences/{user}", role: auth.Writer,
+			method: http.MethodPut, pattern: "/v1/preferences/{user}", right: auth.Write,
 			handle: p.users.putPreferences, doc: operation{
 				id: "putPreferences", summary: "Replace a user's preferences: a field that is left out is reset. A " +
 					"new timezone moves the user's follow_user triggers",

@@ -21,15 +21,18 @@ type parts struct {
 	searches      *searches
 	letters       *deadLetters
 	redrives      *redrives
+	rejected      *rejections
 	notifications *notifications
 	users         *users
 	calendars     *calendars
+	tzdata        *tzReleases
 	channels      *channelAdmin
 	endpoints     *endpoints
 	cluster       *cluster
 	ackLinks      *ackLinks
 	optOuts       *optOutLinks
 	twilio        *twilioStatus
+	identity      *identity
 	documents     *documents
 	probes        *probes
 }
@@ -106,7 +109,9 @@ func (s *Server) wire() {
 
 // wireWrites makes the parts that write commands.
 func (p *parts) wireWrites(o *Options, c *common) {
-	p.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
+	p.writes = &triggerWrites{
+		auditor: c.auditor, bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer,
+	}
 	p.batches = &batches{
 		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
 		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
@@ -154,10 +159,14 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
 		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
+	p.rejected = &rejections{
+		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
+		partitions: o.Partitions, readWithin: o.ReadWithin,
+	}
 	p.redrives = &redrives{
-		letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
-		decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon, answerWithin: o.AnswerWithin,
-		readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
+		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
+		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
 	}
 }
 
@@ -180,6 +189,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		router: c.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: c.log,
 	}
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
+	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
 		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
 	}
@@ -192,5 +202,6 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		readWithin: o.ReadWithin, log: c.log,
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }

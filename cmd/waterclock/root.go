@@ -55,6 +55,7 @@ var verbs = []struct {
 	{groupOperate, newBackup},
 	{groupOperate, newDeadLetters},
 	{groupOperate, newCalendar},
+	{groupOperate, newRejected},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},

@@ -552,7 +552,26 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"GET /v1/channels", []contractCall{
 			{name: "list", path: "/v1/channels", status: 200},
-			{name: "a writer's key", path: "/v1/channels", headers: as("blue"), status: 403},
+			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
+		}},
+		{"GET /v1/rejected", []contractCall{
+			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
+			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
+			{name: "an empty code", path: "/v1/rejected?code=", status: 400, wants: []string{"field=code"}},
+		}},
+		{"GET /v1/tzdata", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/tzdata", headers: as("reader"), status: 200,
+				wants: []string{"same=true"},
+			},
+			{name: "a parameter", path: "/v1/tzdata?x=1", status: 400, wants: []string{"code=unknown_field"}},
+		}},
+		{"GET /v1/whoami", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/whoami", headers: as("reader"), status: 200,
+				wants: []string{"tenant=acme"},
+			},
+			{name: "a parameter", path: "/v1/whoami?x=1", status: 400, wants: []string{"code=unknown_field"}},
 		}},
 		{"POST /v1/endpoints:test", []contractCall{
 			{
