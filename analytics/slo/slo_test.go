@@ -119,8 +119,9 @@ func TestWhatCounts(t *testing.T) {
 		}, [5]int64{0, 0, 1, 0, 0}},
 		{"expired after it went out", func(e *topics.Event) { e.Type = "occurrence.expired" }, [5]int64{}},
 		{"misfired", func(e *topics.Event) {
-			*e = topics.Event{Type: "occurrence.misfired", Trigger: "k", Tenant: "default", Count: 4,
-				First: text(noon.Add(-time.Hour))}
+			*e = topics.Event{
+				Type: "occurrence.misfired", Trigger: "k", Tenant: "default", Count: 4, First: text(noon.Add(-time.Hour)),
+			}
 		}, [5]int64{0, 0, 0, 4, 0}},
 		{"dead-lettered", func(e *topics.Event) { e.Type = "delivery.dead_lettered" }, [5]int64{0, 0, 0, 0, 1}},
 		{"delivered", func(e *topics.Event) { e.Type = "delivery.delivered" }, [5]int64{}},
@@ -348,8 +349,10 @@ func randomLives(l *lake) {
 		case 5:
 			e.Type, e.Step, e.Attempt, e.FirstFired, e.LatenessMS = "occurrence.expired", nil, 0, "", nil
 		case 6:
-			e = topics.Event{Type: "occurrence.misfired", Trigger: key, Tenant: e.Tenant, Channel: e.Channel,
-				Count: 1 + dice.IntN(5), First: e.ScheduledAt, Last: text(at)}
+			e = topics.Event{
+				Type: "occurrence.misfired", Trigger: key, Tenant: e.Tenant, Channel: e.Channel,
+				Count: 1 + dice.IntN(5), First: e.ScheduledAt, Last: text(at),
+			}
 		case 7:
 			e.Type, e.LatenessMS = "delivery.dead_lettered", nil
 		}
