@@ -123,11 +123,13 @@ func openParquet(f *os.File) (*parquet.File, error) {
 	return file, nil
 }
 
+type offsetRow struct {
+	Offset int64 `parquet:"log_offset"`
+}
+
 // rowsBelow counts the rows before an offset.
 func rowsBelow(file *parquet.File, offset int64) (n int64, err error) {
-	err = readFrom(file, 0, func(rows []struct {
-		Offset int64 `parquet:"log_offset"`
-	}) error {
+	err = readFrom(file, 0, func(rows []offsetRow) error {
 		for i := range rows {
 			if rows[i].Offset < offset {
 				n++

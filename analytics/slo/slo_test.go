@@ -120,7 +120,8 @@ func TestWhatCounts(t *testing.T) {
 		{"expired after it went out", func(e *topics.Event) { e.Type = "occurrence.expired" }, [5]int64{}},
 		{"misfired", func(e *topics.Event) {
 			*e = topics.Event{
-				Type: "occurrence.misfired", Trigger: "k", Tenant: "default", Count: 4, First: text(noon.Add(-time.Hour)),
+				Type: "occurrence.misfired", Trigger: "k", Tenant: "default", Count: 4,
+				First: text(noon.Add(-time.Hour)),
 			}
 		}, [5]int64{0, 0, 0, 4, 0}},
 		{"dead-lettered", func(e *topics.Event) { e.Type = "delivery.dead_lettered" }, [5]int64{0, 0, 0, 0, 1}},
