@@ -47,6 +47,8 @@ const (
 // triggerViews shows triggers, and when they will fire.
 type triggerViews struct {
 	lookup *lookup
+	events *eventLog
+	reads  *reads
 
 	cursors    *cursorSeal
 	listBudget int

@@ -80,7 +80,12 @@ func triggerRoutes(p *parts) []route {
 		{
 			method: http.MethodGet, pattern: "/v1/triggers/{id}", right: auth.Read, handle: p.views.getTrigger,
 			doc: operation{
-				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
+				id: "getTrigger", summary: "Read a trigger, as it is or as it was", headers: []string{ifNoneMatch},
+				query: []parameter{{
+					name: asOfParameter, kind: of[string](),
+					doc: "An instant that is over (RFC 3339): what the trigger was then, from the history; without " +
+						"payload, live and skipped. 410 before_history if the history does not reach that far",
+				}},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},

@@ -34,6 +34,7 @@ type Standing struct {
 	LocalTime  string   `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
 	TZData     string   `json:"tzdata,omitempty" doc:"Release of the tz database the instant was resolved with"`
 	Skipped    []string `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
+	AsOf       string   `json:"as_of,omitempty" format:"date-time" doc:"The instant that was asked for"`
 
 	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which the caller's roles may not read"`
 }

@@ -119,7 +119,11 @@ func (s *triggerWrites) putTrigger(w http.ResponseWriter, r *request) error {
 	return sendRegistered(w, c, v, &asTrigger)
 }
 
+// getTrigger answers what a trigger is, or with as_of= what it was.
 func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
+	if r.query.Has(asOfParameter) {
+		return s.getAsOf(w, r)
+	}
 	st, err := s.lookup.read(r)
 	if err != nil {
 		return err

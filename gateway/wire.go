@@ -56,6 +56,8 @@ type common struct {
 	moves    *mover
 	erasures *eraser
 	history  *historyWait
+	reads    *reads
+	events   *eventLog
 	ackRates *rateLimits                     // of links to acknowledge, by occurrence
 	batches  *slots.Slots                    // one for each batch or redrive under way
 	waiting  *undecided                      // lines of batches; nil without log-in
@@ -88,6 +90,11 @@ func (s *Server) wire() {
 	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
+	c.reads = s.reads
+	c.events = &eventLog{
+		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
+		within: o.ReadWithin,
+	}
 	c.encoder = &encoder{
 		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka, except: o.Onlookers},
 		channels: &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin},
@@ -129,24 +136,20 @@ func (p *parts) wireWrites(o *Options, c *common) {
 // wireViews makes the parts that read triggers and what happened to them.
 func (p *parts) wireViews(o *Options, c *common) {
 	p.views = &triggerViews{
-		lookup: c.lookup, cursors: c.cursors, router: c.router, listBudget: o.ListBudget, readWithin: o.ReadWithin,
-		timetable: o.Timetable, now: o.Now,
+		lookup: c.lookup, events: c.events, reads: c.reads, cursors: c.cursors, router: c.router,
+		listBudget: o.ListBudget, readWithin: o.ReadWithin, timetable: o.Timetable, now: o.Now,
 	}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
-	events := &eventLog{
-		history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
-		within: o.ReadWithin,
-	}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
-		log: c.log, events: events,
+		log: c.log, events: c.events,
 	}
 	p.searches = &searches{
-		events: events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
+		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
 		router: c.router, batches: searchBatches(),
 	}
 	p.explanations = &explanations{
-		lookup: c.lookup, events: events, now: o.Now, router: c.router, timetable: o.Timetable,
+		lookup: c.lookup, events: c.events, now: o.Now, router: c.router, timetable: o.Timetable,
 	}
 	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,

@@ -39,6 +39,7 @@ var jsonArgs = []string{
 	"preview --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin",
 	"events tail --from-beginning -n 1", "events record --dir DIR/history", "events verify --from DIR/history",
 	"events export --dir DIR/lake", "events views --dir DIR/lake",
+	"report slo --dir DIR/lake",
 	"due tail orders --from-beginning -n 1",
 	"topics plan", "topics apply", "doctor", "calendar put us DIR/us.json", "calendar list", "calendar get us",
 	"preferences set ada DIR/ada.json", "preferences get ada",

@@ -194,6 +194,18 @@ func contractTriggers() []contractRow {
 				wants: []string{"state=PENDING"},
 			},
 			{name: "a verb", path: "/v1/triggers/p1:pause", status: 405, wants: []string{"code=method_not_allowed"}},
+			{
+				name: "as of garbage", path: "/v1/triggers/p1?as_of=yesterday", status: 400,
+				wants: []string{"code=invalid", "field=as_of"},
+			},
+			{
+				name: "as of the future", path: "/v1/triggers/p1?as_of=2100-01-01T00:00:00Z", status: 400,
+				wants: []string{"code=invalid", "field=as_of"},
+			},
+			{
+				name: "as of before it was", path: "/v1/triggers/p1?as_of=2020-01-01T00:00:00Z", status: 404,
+				wants: []string{"code=not_found", "trigger_id=p1"},
+			},
 		}},
 		{"PATCH /v1/triggers/{id}", []contractCall{
 			{
