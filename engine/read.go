@@ -38,7 +38,21 @@ func (e *Engine) Decision(
 // Scan calls f for the triggers of one owned partition, in key order, until f returns
 // false. It includes every command acknowledged before the call.
 func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
-	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
+	return e.scan(ctx, partition, true, after, f)
+}
+
+// ScanStale is Scan without the read barrier: commands acknowledged shortly before may be
+// missing.
+func (e *Engine) ScanStale(
+	ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool,
+) error {
+	return e.scan(ctx, partition, false, after, f)
+}
+
+func (e *Engine) scan(
+	ctx context.Context, partition int32, fresh bool, after trigger.Key, f func(*trigger.State) bool,
+) error {
+	return e.snapshot(ctx, partition, fresh, func(sn *statestore.Snapshot) error {
 		var bad error
 		err := sn.Scan(after, func(key trigger.Key, value []byte) bool {
 			s, err := topics.DecodeState(key, value)
@@ -56,7 +70,22 @@ func (e *Engine) ScanUser(
 	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
 	f func(statestore.UserCursor, *trigger.State) bool,
 ) error {
-	return e.snapshot(ctx, partition, func(sn *statestore.Snapshot) error {
+	return e.scanUser(ctx, partition, true, tenant, user, after, f)
+}
+
+// ScanUserStale is ScanUser without the read barrier.
+func (e *Engine) ScanUserStale(
+	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
+	f func(statestore.UserCursor, *trigger.State) bool,
+) error {
+	return e.scanUser(ctx, partition, false, tenant, user, after, f)
+}
+
+func (e *Engine) scanUser(
+	ctx context.Context, partition int32, fresh bool, tenant, user string, after statestore.UserCursor,
+	f func(statestore.UserCursor, *trigger.State) bool,
+) error {
+	return e.snapshot(ctx, partition, fresh, func(sn *statestore.Snapshot) error {
 		var bad error
 		err := sn.ScanUser(tenant, user, after, func(at statestore.UserCursor, value []byte) bool {
 			s, err := topics.DecodeState(at.Key, value)
@@ -69,14 +98,16 @@ func (e *Engine) ScanUser(
 	})
 }
 
-// snapshot opens a snapshot of an owned partition behind the read barrier.
-func (e *Engine) snapshot(ctx context.Context, partition int32, f func(*statestore.Snapshot) error) error {
+// snapshot opens a snapshot of an owned partition, behind the read barrier if it is fresh.
+func (e *Engine) snapshot(ctx context.Context, partition int32, fresh bool, f func(*statestore.Snapshot) error) error {
 	p, err := e.partition(partition)
 	if err != nil {
 		return err
 	}
-	if err := p.Await(ctx, e.cl); err != nil {
-		return err
+	if fresh {
+		if err := p.Await(ctx, e.cl); err != nil {
+			return err
+		}
 	}
 	sn, err := p.Snapshot()
 	if err != nil {

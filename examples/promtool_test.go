@@ -57,3 +57,71 @@ func dashboardRules(t *testing.T) []byte {
 	}
 	return b
 }
+
+// TestAlertsOfUserWork runs alerts against series that must raise them, and against those that must not.
+func TestAlertsOfUserWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs promtool, which test/setup.sh installs")
+	}
+	alerts, err := filepath.Abs(operations + "alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type values struct{ Series, Values string }
+	type firing struct {
+		Labels map[string]string `yaml:"exp_labels"`
+		Notes  map[string]string `yaml:"exp_annotations"`
+	}
+	const content = `waterclock_history_content_lag_records{topic="due.push",instance="a"}`
+	stuck := func(age string) string { return "a user has been waiting for an erasure for " + age }
+	tests := []map[string]any{}
+	for _, c := range []struct {
+		alert, series, values string
+		summary               string // "": no alert
+		topic                 string
+	}{
+		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "3000+60x180", stuck("3h 50m 0s"), ""},
+		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "0+10x180", "", ""},
+		{
+			"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+2x180",
+			"moving users' triggers to a new zone failed 30 times in 15 minutes: they fire by the old zone", "",
+		},
+		{"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+0x100 1+0x80", "", ""},
+		{
+			"WaterclockContentBehind", content, "0+100x180",
+			"what 18000 notifications of due.push said is not in the history; the topic drops it after its retention",
+			"due.push",
+		},
+		{
+			"WaterclockContentBehind", content, "5+0x180",
+			"what 5 notifications of due.push said is not in the history; the topic drops it after its retention",
+			"due.push",
+		},
+		{"WaterclockContentBehind", content, "0+0x180", "", ""},
+		{"WaterclockContentBehind", content, "9000-50x180", "", ""},
+	} {
+		want := []firing{}
+		if c.summary != "" {
+			labels := map[string]string{"severity": "ticket"}
+			if c.topic != "" {
+				labels["topic"] = c.topic
+			}
+			want = append(want, firing{labels, map[string]string{"summary": c.summary}})
+		}
+		tests = append(tests, map[string]any{
+			"interval": "1m", "input_series": []values{{c.series, c.values}},
+			"alert_rule_test": []map[string]any{{"eval_time": "3h", "alertname": c.alert, "exp_alerts": want}},
+		})
+	}
+	b, err := yaml.Marshal(map[string]any{"rule_files": []string{alerts}, "evaluation_interval": "1m", "tests": tests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "alerts_test.yml")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool test rules: %v\n%s", err, out)
+	}
+}

@@ -79,6 +79,14 @@ func (a *auditor) audit(r *http.Request, who auth.Caller, what string, args ...a
 	return true
 }
 
+// forbid records that a caller lacks a right, and returns the refusal. what is its
+// beginning, before the role.
+func (a *auditor) forbid(r *request, right auth.Rights, what string) *problem.Problem {
+	a.audit(r.Request, r.who, "role too low")
+	return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
+		what+" the role "+right.Least()+"; yours is "+r.who.Role.String())
+}
+
 // boundOf names the bound under which a tenant's attempt goes on record. No tenant's
 // name has a '/'.
 func boundOf(tenant, what string) string {

@@ -111,6 +111,7 @@ func commandSchema(names []string) *huma.Schema {
 type SnoozeBody struct {
 	For        topics.TextOrNumber `json:"for,omitempty" doc:"A duration such as 10m"`
 	Until      topics.TextOrNumber `json:"until,omitempty" doc:"An instant, or a local date-time in the trigger's zone"`
+	Note       string              `json:"note,omitempty"`
 	IfRevision int64               `json:"if_revision,omitempty"`
 	Corr       string              `json:"correlation_id,omitempty"`
 }
@@ -119,6 +120,7 @@ type SnoozeBody struct {
 // flight.
 type AckBody struct {
 	Occurrence string `json:"occurrence,omitempty" doc:"Its name in events and due events, without the life"`
+	Note       string `json:"note,omitempty"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
@@ -126,18 +128,19 @@ type AckBody struct {
 // SkipBody names an occurrence; the default is the next.
 type SkipBody struct {
 	Occurrence string `json:"occurrence,omitempty" doc:"A local date, local date-time or instant"`
+	Note       string `json:"note,omitempty"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
 
-// NoteBody gives a reason.
+// NoteBody has no fields of its own but a note: the reason.
 type NoteBody struct {
 	Note       string `json:"note,omitempty"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
 
-// EmptyBody has no fields.
+// EmptyBody has no fields of its own.
 type EmptyBody struct {
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
@@ -146,6 +149,7 @@ type EmptyBody struct {
 // RezoneBody names the new zone.
 type RezoneBody struct {
 	Timezone   string `json:"timezone" doc:"An IANA name"`
+	Note       string `json:"note,omitempty"`
 	IfRevision int64  `json:"if_revision,omitempty"`
 	Corr       string `json:"correlation_id,omitempty"`
 }
@@ -155,6 +159,7 @@ type ReminderSnooze struct {
 	Minutes    float64             `json:"minutes,omitempty"`
 	For        topics.TextOrNumber `json:"for,omitempty"`
 	Until      topics.TextOrNumber `json:"until,omitempty"`
+	Note       string              `json:"note,omitempty"`
 	IfRevision int64               `json:"if_revision,omitempty"`
 	Corr       string              `json:"correlation_id,omitempty"`
 }

@@ -131,12 +131,10 @@ func (s *calendars) calendarToChange(r *request) (string, error) {
 	switch {
 	case !topics.ValidName(r.names["name"]):
 		return "", errNoCalendar()
-	case scope == "" && r.who.Role >= auth.Operator, scope == "cluster" && r.who.Role >= auth.Operator:
+	case scope != "tenant" && r.who.May(auth.Operate):
 		return r.names["name"], nil
 	case scope == "cluster":
-		s.auditor.audit(r.Request, r.who, "role too low")
-		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-			"calendars of all tenants are changed by the role operator; yours is "+r.who.Role.String())
+		return "", s.auditor.forbid(r, auth.Operate, "calendars of all tenants are changed by")
 	}
 	return trigger.OwnCalendar(r.who.Tenant, r.names["name"]), nil
 }

@@ -58,6 +58,8 @@ func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after
 	return s.engine.ScanUser(ctx, p, tenant, user, after, f)
 }
 
+func (s share) Stale() peer.Owner { return s }
+
 func (s share) Reconcile(ctx context.Context, p int32, dry bool) (peer.Reconciled, error) {
 	if !s.owns(p) {
 		return peer.Reconciled{}, peer.ErrNoOwner

@@ -117,5 +117,10 @@ func question(q *peer.Query) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(q.States))
 	b = binary.AppendVarint(b, int64(q.From))
-	return binary.AppendVarint(b, int64(q.To))
+	b = binary.AppendVarint(b, int64(q.To))
+	if q.Prefix != "" {
+		text("\x00prefix")
+		text(q.Prefix)
+	}
+	return b
 }

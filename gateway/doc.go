@@ -27,14 +27,16 @@
 //	reminders.go short_form.go  other names for the same
 //	list.go cursor.go           lists; reads.go bounds costly reads
 //	event_log.go events.go      what happened to a trigger; follow.go streams it
+//	explain.go                  why it did or did not fire; search.go finds what a text names
 //	occurrences.go upcoming.go  coming occurrences; preview.go
 //	partitions.go calendars.go channels.go   what operators see and change
 //	openapi.go bodies.go        /openapi.json; docs.go for people
 //	audit.go observe.go         refused attempts, metrics, traces
 //
 //	problem/  errors        auth/  callers        peer/  reads, wherever a partition is
+//	explain/  what became of a trigger, in a sentence; pure
 //
-// The three subpackages never import this package.
+// The subpackages never import this package.
 //
 // # Promises
 //

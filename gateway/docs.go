@@ -55,8 +55,8 @@ func (s *documents) getDocs(w http.ResponseWriter, _ *request) error {
 
 func (r *route) docsRow() docsRow {
 	row := docsRow{Method: r.method, Path: r.pattern, Summary: r.doc.summary}
-	if r.role != 0 {
-		row.Role = r.role.String()
+	if r.right != 0 {
+		row.Role = r.right.Least()
 	}
 	for _, q := range r.doc.query {
 		row.Parameters = append(row.Parameters, docsParameter{"?" + q.name, q.doc})

@@ -35,7 +35,7 @@ type ErasureAnswer struct {
 func erasureRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodDelete, pattern: "/v1/users/{user}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/v1/users/{user}", right: auth.Write,
 			handle: p.users.deleteUser, doc: operation{
 				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
 					"triggers. Repeating it is safe",
@@ -43,7 +43,7 @@ func erasureRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/users/{user}/erasure", right: auth.Read,
 			handle: p.users.getErasure, doc: operation{
 				id: "getErasure", summary: "How far the last erasure of a user is, until 30 days after it was done",
 				answers: answers{200: of[ErasureAnswer]()},
@@ -68,6 +68,9 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	}
 	e.At = s.now()
 	err = s.prefs.withPreferences(ctx, u.Tenant, func() error {
+		if err := s.erasureFits(ctx, u); err != nil {
+			return err
+		}
 		if err := s.prefs.store.Erase(ctx, e); err != nil {
 			return err
 		}
@@ -80,6 +83,25 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	s.erasures.wake()
 	s.log.Info("a user is to be erased", "tenant", u.Tenant, "actor", r.who.Name)
 	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
+}
+
+// mostErasures is how many erasures of a tenant may wait. They are worked on one after the other, so without
+// a bound one tenant's would hold up those of all others.
+const mostErasures = 1000
+
+// errTooManyErasures says that as many wait already.
+var errTooManyErasures = errors.New("as many erasures of the tenant wait as may")
+
+// erasureFits refuses one too many. A repeat of one that waits adds none.
+func (s *users) erasureFits(ctx context.Context, u preferences.User) error {
+	n, err := s.prefs.store.WaitingErasures(ctx, u.Tenant, mostErasures)
+	if err != nil || n < mostErasures {
+		return err
+	}
+	if old, ok, err := s.prefs.store.Erasure(ctx, u); err != nil || ok && !old.Done {
+		return err
+	}
+	return errTooManyErasures
 }
 
 func (s *users) getErasure(w http.ResponseWriter, r *request) error {
@@ -131,6 +153,8 @@ func (s *users) commandEnds(ctx context.Context) (map[int32]int64, error) {
 // transaction. An instance claims the row and erases each trigger of the user that the
 // engine or the history knows, by command. It is done when neither knows one any more. A
 // crash leaves the row, and whoever claims it next goes on with the triggers that are left.
+// One that waits, for the history to read on or after an error, is given back, and claimed
+// again later: behind those that were never tried.
 //
 // A life whose register stands behind the ends that the row has is new, and stays. So each
 // command carries the revision that was read: what is registered meanwhile is read anew.
@@ -140,11 +164,13 @@ const (
 	// commands may be on their way.
 	erasureLease = 30 * time.Second
 	erasurePage  = 500
-	// erasurePasses bounds how long one erasure keeps others waiting. One that waits, for the
-	// history to read on, gets its next turn after erasureLater.
-	erasurePasses = 20
-	erasureLater  = 10 * time.Second
-	erasureRetry  = 2 * time.Second
+	// erasurePasses is how many passes one claim makes. erasureTurn bounds them where the engine
+	// or the history does not answer; what was erased by then, the next turn does not meet.
+	erasurePasses = 5
+	erasureTurn   = 10 * time.Minute
+	// An erasure that was given back is tried again after a tenth of its age, within these bounds.
+	erasureRetryLeast = 2 * time.Second
+	erasureRetryMost  = time.Minute
 	// erasureActor is the actor of the commands.
 	erasureActor = "erasure"
 	// noRevision is of no life: a command that carries it is for a key that nobody knows.
@@ -171,7 +197,20 @@ func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog
 		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
 		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
 	}
-	r.outbox = newOutbox(r.erase)
+	r.outbox = newOutbox()
+	r.claim, r.failed = r.claimErasure, o.Listener.ErasureFailed
+	r.measure = func(ctx context.Context) error {
+		n, oldest, err := r.store.PendingErasures(ctx)
+		if err != nil {
+			return err
+		}
+		age := time.Duration(0)
+		if n > 0 {
+			age = max(0, o.Now().Sub(oldest))
+		}
+		o.Listener.Erasures(n, age)
+		return nil
+	}
 	return r
 }
 
@@ -187,8 +226,8 @@ type erasing struct {
 	*eraser
 	preferences.Erasure
 
-	count  atomic.Int64          // of triggers; those of earlier claims are in it
-	sent   map[trigger.Key]int64 // with which revision a trigger was erased last
+	count  atomic.Int64 // of triggers; those of earlier claims are in it
+	sent   recentKeys   // with which revision a trigger was erased last
 	flying int
 	done   chan location
 	left   bool // the pass has found something that is not erased yet
@@ -197,52 +236,67 @@ type erasing struct {
 // errLost says that somebody else works on the erasure, or that there is a newer one.
 var errLost = errors.New("the claim of the erasure is lost")
 
-// erase works on the oldest erasure, if there is one.
-func (r *eraser) erase(ctx context.Context) (worked bool, err error) {
+// claimErasure takes an erasure, if there is one.
+func (r *eraser) claimErasure(ctx context.Context) (work func(context.Context) error, err error) {
 	e, ok, err := r.store.ClaimErasure(ctx, r.lease)
 	if err != nil || !ok {
-		return false, err
+		return nil, err
 	}
-	w := &erasing{eraser: r, Erasure: e, sent: map[trigger.Key]int64{}}
+	w := &erasing{eraser: r, Erasure: e}
 	w.count.Store(int64(e.Triggers))
-	switch err := w.work(ctx); {
-	case errors.Is(err, errLost):
-		return true, nil // somebody else goes on
-	case err != nil:
-		_ = w.renew(ctx, erasureRetry) // else it is claimed when the lease is over
-		return true, fmt.Errorf("tenant %s: %w", e.User.Tenant, err)
-	}
-	return true, nil
+	return w.turn, nil
 }
 
-// work makes passes until nothing is left. One that waits for the history lets others go first.
-func (w *erasing) work(ctx context.Context) error {
+// turn works on an erasure, and gives it back if it is not done.
+func (w *erasing) turn(ctx context.Context) error {
+	done, err := w.work(ctx)
+	if done || errors.Is(err, errLost) {
+		return nil // errLost: somebody else goes on
+	}
+	renewed := w.renew(ctx, retryAfter(time.Since(w.At)))
+	switch {
+	case err != nil:
+		return fmt.Errorf("tenant %s: %w", w.User.Tenant, err) // not renewed: it is claimed when the lease is over
+	case errors.Is(renewed, errLost):
+		return nil
+	}
+	return renewed
+}
+
+// retryAfter is when an erasure of some age that could not go on is tried again.
+func retryAfter(age time.Duration) time.Duration {
+	return min(max(age/10, erasureRetryLeast), erasureRetryMost)
+}
+
+// work makes passes until nothing is left. done is false where the history has to read on first.
+func (w *erasing) work(ctx context.Context) (done bool, err error) {
 	begun := time.Now()
-	held, release := w.hold(ctx)
+	bounded, cancel := context.WithTimeout(ctx, erasureTurn)
+	defer cancel()
+	held, release := w.hold(bounded)
 	defer release()
 	pause := 50 * time.Millisecond
 	for range erasurePasses {
 		if err := w.pass(held); err != nil {
-			return cmp.Or(context.Cause(held), err)
+			return false, cmp.Or(context.Cause(held), err)
 		}
 		if !w.left {
 			release()
 			w.Triggers = int(w.count.Load())
 			if err := w.store.FinishErasure(ctx, w.Erasure); err != nil {
-				return err
+				return false, err
 			}
 			w.log.Info("a user was erased", "tenant", w.User.Tenant, "triggers", w.Triggers, "took",
 				time.Since(begun).Round(time.Millisecond))
-			return nil
+			return true, nil
 		}
 		if err := w.renew(ctx, w.lease); err != nil {
-			return err
+			return false, err
 		}
 		wait.For(held, pause)
-		pause = min(2*pause, time.Second)
+		pause *= 2
 	}
-	release()
-	return w.renew(ctx, erasureLater)
+	return false, nil
 }
 
 // hold prolongs the claim until release is called. The context ends when the claim is lost.
@@ -286,12 +340,12 @@ func (w *erasing) pass(ctx context.Context) error {
 		return err
 	}
 	if history := w.userTriggers; history != nil {
-		seen := map[trigger.Key]bool{}
+		var seen recentKeys
 		err := history.TriggersOf(ctx, w.User.Tenant, w.User.ID, func(key trigger.Key) error {
-			if seen[key] {
+			if _, twice := seen.get(key); twice {
 				return nil
 			}
-			seen[key] = true
+			seen.put(key, 0)
 			return w.ofHistory(ctx, key)
 		})
 		if err != nil {
@@ -349,7 +403,7 @@ func (w *erasing) ofHistory(ctx context.Context, key trigger.Key) error {
 // sendErase sends the command.
 func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64) error {
 	w.left = true
-	before, known := w.sent[key]
+	before, known := w.sent.get(key)
 	if known && before == revision {
 		return nil // it is under way
 	}
@@ -357,7 +411,7 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 	if err != nil {
 		return err
 	}
-	w.sent[key] = revision
+	w.sent.put(key, revision)
 	if !known {
 		w.count.Add(1)
 	}

@@ -194,7 +194,7 @@ func TestEraseUser(t *testing.T) {
 		t.Errorf("the other tenant's preferences are %s", got)
 	}
 	w.must(http.StatusNotFound, "GET", "/v1/users/ada/erasure", "", theirs...)
-	if n, err := store.PendingErasures(t.Context()); n != 0 || err != nil {
+	if n, _, err := store.PendingErasures(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d erasures are left, %v", n, err)
 	}
 	// The next one takes what came since.
@@ -362,7 +362,7 @@ func TestEraseUserDiesAtEveryStep(t *testing.T) {
 				dying.mu.Lock()
 				dead := dying.dead
 				dying.mu.Unlock()
-				if n, err := store.PendingErasures(t.Context()); dead || err != nil || n == 0 {
+				if n, _, err := store.PendingErasures(t.Context()); dead || err != nil || n == 0 {
 					break
 				}
 			}
@@ -450,4 +450,150 @@ func TestEraseUserAgainstRegisters(t *testing.T) {
 			t.Errorf("%s is new, and is %+v", id, st)
 		}
 	}
+}
+
+// sickPast is a history that never answers about some users, and fails for others.
+type sickPast struct{ slow, broken map[string]bool }
+
+func (s *sickPast) TriggersOf(ctx context.Context, _, user string, _ func(trigger.Key) error) error {
+	switch {
+	case s.slow[user]:
+		<-ctx.Done()
+		return ctx.Err()
+	case s.broken[user]:
+		return errors.New("the history is away")
+	}
+	return nil
+}
+
+// Erasures run side by side. Those that stand still or fail hold up no other, however many fail.
+func TestEraseUsersSideBySide(t *testing.T) {
+	store, history := testStore(t), &sickPast{map[string]bool{}, map[string]bool{}}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers = store, history })
+	erase := func(user string) { w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "") }
+	for i := range outboxAtOnce - 1 {
+		user := fmt.Sprint("slow", i)
+		history.slow[user] = true
+		erase(user)
+	}
+	for i := range 3 * outboxAtOnce {
+		user := fmt.Sprint("broken", i)
+		history.broken[user] = true
+		erase(user)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"ada"`))
+	erase("ada")
+	runErasures(t, w.server)
+	w.untilErased("ada")
+	if !w.isErased("t") {
+		t.Errorf("t is %+v", w.state("t"))
+	}
+	if n, _, err := store.PendingErasures(t.Context()); n != 4*outboxAtOnce-1 || err != nil {
+		t.Errorf("%d erasures are pending, %v", n, err)
+	}
+}
+
+// The older an erasure that fails, the longer it waits, within bounds.
+func TestRetryAfter(t *testing.T) {
+	for _, c := range []struct{ age, want time.Duration }{
+		{-time.Hour, erasureRetryLeast}, {0, erasureRetryLeast}, {30 * time.Second, 3 * time.Second},
+		{time.Hour, erasureRetryMost},
+	} {
+		if got := retryAfter(c.age); got != c.want {
+			t.Errorf("at an age of %v it is tried again after %v, want %v", c.age, got, c.want)
+		}
+	}
+}
+
+// What is kept of a user's triggers is bounded, and has those of last.
+func TestRecentKeys(t *testing.T) {
+	var r recentKeys
+	if _, ok := r.get("k0"); ok {
+		t.Fatal("an empty one has a key")
+	}
+	const n = 5 * recentMost
+	for i := range n {
+		r.put(trigger.Key(fmt.Sprint("k", i)), int64(i))
+		if kept := len(r.young) + len(r.old); kept > 2*recentMost {
+			t.Fatalf("%d are kept", kept)
+		}
+	}
+	for i := n - recentMost; i < n; i++ {
+		if revision, ok := r.get(trigger.Key(fmt.Sprint("k", i))); !ok || revision != int64(i) {
+			t.Fatalf("k%d: %d %v", i, revision, ok)
+		}
+	}
+	r.put("k0", 7)
+	if revision, ok := r.get("k0"); !ok || revision != 7 {
+		t.Errorf("k0: %d %v", revision, ok)
+	}
+}
+
+// userWork hears how much is to be done about users.
+type userWork struct {
+	NoListener
+
+	mu              sync.Mutex
+	erasures, moves int
+	oldest          time.Duration
+	failed          [2]int // erasures, moves
+}
+
+func (u *userWork) set(f func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f()
+}
+
+func (u *userWork) Erasures(n int, oldest time.Duration) {
+	u.set(func() { u.erasures, u.oldest = n, oldest })
+}
+func (u *userWork) Moves(n int)    { u.set(func() { u.moves = n }) }
+func (u *userWork) ErasureFailed() { u.set(func() { u.failed[0]++ }) }
+func (u *userWork) MoveFailed()    { u.set(func() { u.failed[1]++ }) }
+
+// until waits until what was heard is as wanted.
+func (u *userWork) until(t *testing.T, what string, want func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		ok := false
+		u.set(func() { ok = want() })
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: heard %d erasures, the oldest of %v, %d moves, failures %v", what, u.erasures, u.oldest,
+				u.moves, u.failed)
+		}
+	}
+}
+
+// What waits is counted, with the age of the oldest, and so are tries that fail.
+func TestUserWorkIsCounted(t *testing.T) {
+	heard := &userWork{}
+	w, history, store := eraseWorld(t, func(o *Options) { o.Listener = heard })
+	w.server.erasures.measureEvery, w.server.moves.measureEvery = 10*time.Millisecond, 10*time.Millisecond
+	history.set(func() { history.away = true })
+	long := preferences.Erasure{User: preferences.User{Tenant: "default", ID: "ada"}, At: time.Now().Add(-time.Hour)}
+	if err := store.Erase(t.Context(), long); err != nil {
+		t.Fatal(err)
+	}
+	w.must(http.StatusAccepted, "DELETE", "/v1/users/bob", "")
+	w.must(http.StatusOK, "PUT", "/v1/preferences/eve", `{"timezone":"Asia/Tokyo"}`)
+	stop := runErasures(t, w.server)
+	heard.until(t, "while the history is away", func() bool {
+		return heard.erasures == 2 && heard.oldest > 59*time.Minute && heard.oldest < 2*time.Hour &&
+			heard.failed[0] >= 2
+	})
+	stop()
+	history.set(func() { history.away = false })
+	second, _ := w.gateway(w.engine, func(o *Options) {
+		o.Preferences, o.UserTriggers, o.Listener = store, history, heard
+	})
+	second.erasures.measureEvery, second.moves.measureEvery = 10*time.Millisecond, 10*time.Millisecond
+	heard.set(func() { heard.moves = -1 })
+	runMoves(t, second)
+	heard.until(t, "after the move", func() bool { return heard.moves == 0 && heard.failed[1] == 0 })
+	runErasures(t, second)
+	w.untilErased("bob")
 }

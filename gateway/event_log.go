@@ -39,6 +39,14 @@ func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor,
 	return list, nil
 }
 
+// last reads the newest events of a trigger from the history, in order.
+func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topics.Event, error) {
+	if h.history == nil {
+		return nil, errNoHistory
+	}
+	return h.history.LastEvents(ctx, key.Tenant(), key, limit)
+}
+
 // replay sends what the history has. An error can be answered only before the stream has
 // begun.
 func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {

@@ -6,15 +6,33 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 )
 
+// Event is an event of a trigger, as a caller may see it.
+type Event struct {
+	topics.Event
+	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which the caller's roles may not read"`
+}
+
+// eventJSON shows an event to a caller, without its payload where the caller may not read
+// payloads.
+func eventJSON(e *topics.Event, to *auth.Caller) Event {
+	shown := Event{Event: *e}
+	if !to.May(auth.ReadPayloads) {
+		shown.PayloadHidden = len(e.Payload) > 0 || e.PayloadBase64 != ""
+		shown.Payload, shown.PayloadBase64 = nil, ""
+	}
+	return shown
+}
+
 // Events is a page of what happened to a trigger.
 type Events struct {
-	Items      []topics.Event `json:"items"`
-	NextCursor string         `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+	Items      []Event `json:"items"`
+	NextCursor string  `json:"next_cursor,omitempty" doc:"Absent on the last page"`
 }
 
 // eventStreams answers what happened to a trigger, by pages and as streams.
@@ -56,10 +74,13 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if len(list) == 0 && after == (EventCursor{}) {
 		return s.noEvents(w, r)
 	}
-	answer := Events{Items: list}
+	answer := Events{Items: make([]Event, 0, len(list))}
 	if n := min(limit, len(list)); n > 0 && len(list) == ask {
-		answer.Items = list[:n]
+		list = list[:n]
 		answer.NextCursor = cursorOf(&list[n-1]).String()
+	}
+	for i := range list {
+		answer.Items = append(answer.Items, eventJSON(&list[i], &r.who))
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }
@@ -78,7 +99,7 @@ func (s *eventStreams) noEvents(w http.ResponseWriter, r *request) error {
 	if _, err := s.lookup.read(r); err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, Events{Items: []topics.Event{}})
+	return sendJSON(w, http.StatusOK, Events{Items: []Event{}})
 }
 
 func cursorOf(e *topics.Event) EventCursor { return EventCursor{e.EventUS, e.Seq} }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -47,7 +48,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	defer tail.Close()
-	out := &eventStream{w: w, control: http.NewResponseController(w), after: after}
+	out := &eventStream{w: w, to: &r.who, control: http.NewResponseController(w), after: after}
 	if err := s.events.replay(r, key, out); err != nil {
 		return err
 	}
@@ -76,6 +77,7 @@ const eventStreamType = "text/event-stream"
 type eventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
+	to      *auth.Caller
 	after   EventCursor // of the last event sent
 	begun   bool
 	err     error // the caller is gone
@@ -99,7 +101,7 @@ func (e *eventStream) send(ev *topics.Event) {
 	}
 	e.begin()
 	e.after = cursorOf(ev)
-	data, err := json.Marshal(ev)
+	data, err := json.Marshal(eventJSON(ev, e.to))
 	if err != nil {
 		e.err = err
 		return

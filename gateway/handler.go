@@ -81,19 +81,18 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		return err
 	}
 	req := &request{Request: r, names: names, query: query, span: w.span, route: route.pattern}
-	if route.role != 0 {
+	if route.right != 0 {
 		who, err := s.authenticate(r)
 		if err != nil {
 			return err
 		}
-		if who.Role < route.role {
-			s.auditor.audit(r, who, "role too low")
-			return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-				"this needs the role "+route.role.String()+"; yours is "+who.Role.String())
+		req.who = who
+		if !who.May(route.right) {
+			return s.auditor.forbid(req, route.right, "this needs")
 		}
-		req.who, w.tenant = who, who.Tenant
+		w.tenant = who.Tenant
 	}
-	if wait, why := s.opts.Overloaded(); wait > 0 && route.role != 0 && route.role < auth.Operator {
+	if wait, why := s.opts.Overloaded(); wait > 0 && route.right != 0 && route.right != auth.Operate {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "", why).Retry(wait)
 	}
 	if why := s.opts.NoRoom(); why != "" && route.writes() {
@@ -230,7 +229,7 @@ func (r *request) number(name string, def, least, most int) (int, error) {
 // filter would show everything. It also refuses a repeated one, because one value would be
 // lost.
 func (r *route) query(req *http.Request) (url.Values, error) {
-	if req.URL.RawQuery == "" || r.role == 0 {
+	if req.URL.RawQuery == "" || r.right == 0 {
 		return nil, nil
 	}
 	all, err := url.ParseQuery(req.URL.RawQuery)
@@ -274,7 +273,7 @@ var meanings = []struct{ header, instead string }{
 // unread refuses a write with a header that its route does not read. A write that is safe
 // to repeat may always have a key.
 func (r *route) unread(req *http.Request) error {
-	if r.role < auth.Writer {
+	if r.right == 0 || r.right == auth.Read {
 		return nil
 	}
 	for _, m := range meanings {

@@ -103,7 +103,7 @@ func letterRoutes(p *parts) []route {
 	}
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/dead-letters", role: auth.Reader, handle: p.letters.listLetters,
+			method: http.MethodGet, pattern: "/v1/dead-letters", right: auth.Read, handle: p.letters.listLetters,
 			costly: true, doc: operation{
 				id:      "listDeadLetters",
 				summary: "List occurrences that nobody could deliver, by tenant and within one the newest first",
@@ -111,7 +111,7 @@ func letterRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", role: auth.Writer,
+			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", right: auth.Act,
 			handle: p.redrives.postRedrive, doc: operation{
 				id: "redriveDeadLetters",
 				summary: "Try dead letters again: those of a trigger, of a filter, or all; answers its progress, a " +
@@ -236,7 +236,7 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 // operator anybody's; "" is all.
 func (r *request) letterTenant(asked string) (string, error) {
 	switch {
-	case r.who.Role >= auth.Operator:
+	case r.who.May(auth.Operate):
 		return asked, nil
 	case asked != "" && asked != r.who.Tenant:
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",

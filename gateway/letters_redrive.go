@@ -39,6 +39,7 @@ type RedriveBody struct {
 	Rate           float64 `json:"rate,omitempty"            doc:"How many a second; default 100"                                   minimum:"0.01" maximum:"100000"`
 	DryRun         bool    `json:"dry_run,omitempty"         doc:"Only count"`
 	IncludeExpired bool    `json:"include_expired,omitempty" doc:"Send what is past its expires_at too"`
+	Note           string  `json:"note,omitempty"            doc:"Why; the detail of the event of each" minLength:"1" maxLength:"512"`
 	Cursor         string  `json:"cursor,omitempty"          doc:"Of a line of an earlier answer with the same filter: go on there"`
 }
 
@@ -73,6 +74,7 @@ type redrive struct {
 	list    []topics.Letter // of a trigger; nil: as the query finds them
 	expired bool            // send those too
 	dry     bool
+	note    string // of the events
 	pace    *rate.Limiter
 	chunk   int
 	content letterContents
@@ -87,6 +89,7 @@ type redrive struct {
 
 // redrives tries dead letters again.
 type redrives struct {
+	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
 	letters *deadLetters
@@ -163,11 +166,16 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	case b.TriggerID != "" && (b.All || b.Channel != "" || b.Code != "" || b.Endpoint != "" || b.From != "" ||
 		b.To != "" || b.Cursor != ""):
 		return nil, invalid("trigger_id", "give trigger_id, or a filter, not both")
+	case b.TriggerID == "" && !r.who.May(auth.Write):
+		return nil, s.auditor.forbid(r, auth.Write, "dead letters by a filter are redriven by")
 	case b.TriggerID == "" && !filtered && !b.All:
 		return nil, invalid("all", `say which: trigger_id, one of tenant, channel, code, endpoint, from, to, or `+
 			`"all": true`)
 	}
-	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired}
+	if err := topics.CheckNote(b.Note); err != nil {
+		return nil, err
+	}
+	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired, note: b.Note}
 	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
 	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}
 	var err error
@@ -208,7 +216,8 @@ func asField(err error) error {
 func (b *RedriveBody) set(name string, v jsontext.Value) error {
 	texts := map[string]*string{
 		"trigger_id": &b.TriggerID, "ce_id": &b.CeID, "tenant": &b.Tenant, "channel": &b.Channel, "code": &b.Code,
-		"endpoint": &b.Endpoint, "from": &b.From, "to": &b.To, "cursor": &b.Cursor,
+		"endpoint": &b.Endpoint, "from": &b.From, "to": &b.To, "note": &b.Note,
+		"cursor": &b.Cursor,
 	}
 	flags := map[string]*bool{"all": &b.All, "dry_run": &b.DryRun, "include_expired": &b.IncludeExpired}
 	invalid := func(detail string) error {
@@ -219,7 +228,7 @@ func (b *RedriveBody) set(name string, v jsontext.Value) error {
 	case text == nil && flag == nil && name != "rate":
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
 			problem.Quoted(name)+" is no field here; there are trigger_id, ce_id, tenant, channel, code, endpoint, "+
-				"from, to, all, rate, dry_run, include_expired and cursor")
+				"from, to, all, rate, dry_run, include_expired, note and cursor")
 	case v.Kind() == 'n':
 		return nil
 	case text != nil:
@@ -410,7 +419,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 // wait keeps to the rate, and to the caller's tenant's. An operator's redrive takes from no
 // tenant's rate: the letters of one whose rate is used up would hold up those of all others.
 func (j *redrive) wait(ctx context.Context, tenant string) error {
-	if err := j.pace.Wait(ctx); err != nil || j.r.who.Role >= auth.Operator {
+	if err := j.pace.Wait(ctx); err != nil || j.r.who.May(auth.Operate) {
 		return err
 	}
 	for {
@@ -447,7 +456,7 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	case j.expired:
 		dead.Fire.Expires = 0
 	}
-	value, err := topics.RedriveCommand(dead)
+	value, err := topics.RedriveCommand(dead, j.note)
 	if err != nil {
 		return nil, err
 	}

@@ -17,9 +17,27 @@ import (
 type Triggers struct {
 	Items      []*Trigger `json:"items"`
 	NextCursor string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A short page may have one, too"`
+	Read
 }
 
-func (t Triggers) appendJSON(b []byte) ([]byte, error) { return appendPage(b, t.Items, t.NextCursor) }
+// Read says how a list was read.
+type Read struct {
+	AsOf    string  `json:"as_of" format:"date-time" doc:"When the owners were asked. Without fresh=false the list has all that was acknowledged before"`
+	Visited int64   `json:"looked_at" doc:"How many triggers were visited for this page"`
+	Silent  []int32 `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers are missing; ask again from the first page"`
+}
+
+func (t Triggers) appendJSON(b []byte) ([]byte, error) {
+	b, err := appendPage(b, t.Items, t.NextCursor)
+	if err != nil {
+		return nil, err
+	}
+	begin := len(b)
+	if b, err = appendJSON(b, &t.Read); err == nil {
+		b[begin-1], b = ',', append(b[:begin], b[begin+1:]...) // one object of both
+	}
+	return b, err
+}
 
 const (
 	defaultPage = 100
@@ -29,6 +47,8 @@ const (
 // triggerViews shows triggers, and when they will fire.
 type triggerViews struct {
 	lookup *lookup
+	events *eventLog
+	reads  *reads
 
 	cursors    *cursorSeal
 	listBudget int
@@ -40,13 +60,17 @@ type triggerViews struct {
 
 // listTriggers lists triggers by next due time if a user is named, else by id.
 func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
+	read := Read{AsOf: trigger.At(s.now()).String(), Silent: []int32{}}
 	page, q, err := s.list(r)
 	if err != nil {
 		return err
 	}
-	answer := Triggers{Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
+	read.Visited, read.Silent = r.read.cost.Visited(), append(read.Silent, page.Silent...)
+	answer := Triggers{
+		Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page), Read: read,
+	}
 	for _, f := range page.Items {
-		answer.Items = append(answer.Items, triggerJSON(f.State))
+		answer.Items = append(answer.Items, triggerJSON(f.State, &r.who))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
@@ -69,7 +93,7 @@ func (s *triggerViews) list(r *request) (peer.Page, *peer.Query, error) {
 // query reads the parameters of a list.
 func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	v := r.query
-	for _, name := range []string{"user_id", "channel", "from", "to"} {
+	for _, name := range []string{"user_id", "channel", "from", "to", "key_prefix"} {
 		if v.Has(name) && v.Get(name) == "" { // an empty filter would list everything
 			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
 		}
@@ -80,7 +104,8 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	}
 	q := &peer.Query{
 		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
-		Budget: s.listBudget, Cost: r.read.cost,
+		Budget: s.listBudget, Cost: r.read.cost, Prefix: v.Get("key_prefix"),
+		Stale: r.query.Has("fresh") && !r.flag("fresh"),
 	}
 	for _, name := range []string{"state", "status"} { // the reminder routes call it so
 		states, p := parseStates(name, v[name])

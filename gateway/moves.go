@@ -52,7 +52,15 @@ func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog)
 	m := &mover{
 		store: o.Preferences, encoder: e, router: router, commands: commands, listBudget: o.ListBudget, log: o.Logger,
 	}
-	m.outbox = newOutbox(m.move)
+	m.outbox = newOutbox()
+	m.claim, m.failed = m.claimMove, o.Listener.MoveFailed
+	m.measure = func(ctx context.Context) error {
+		n, err := m.store.Moves(ctx)
+		if err == nil {
+			o.Listener.Moves(n)
+		}
+		return err
+	}
 	return m
 }
 
@@ -63,20 +71,27 @@ func (s *Server) RunMoves(ctx context.Context) error {
 		"moving triggers to a user's new zone failed; it is tried again")
 }
 
-// move works on the oldest move, if there is one.
-func (m *mover) move(ctx context.Context) (worked bool, err error) {
-	store := m.store
-	move, ok, err := store.Claim(ctx, moveLease)
+// claimMove takes a move, if there is one.
+func (m *mover) claimMove(ctx context.Context) (work func(context.Context) error, err error) {
+	move, ok, err := m.store.Claim(ctx, moveLease)
 	if err != nil || !ok {
-		return false, err
+		return nil, err
 	}
+	return func(ctx context.Context) error { return m.move(ctx, move) }, nil
+}
+
+// move works on a move.
+func (m *mover) move(ctx context.Context, move preferences.Move) error {
 	begun, moved := time.Now(), 0
-	tried := map[trigger.Key]int64{} // the revisions that were told to move
+	// tried has the revisions that were sent a rezone. What was moved follows no more, so it is
+	// needed for those that the engine refuses to move: each of these gets one, and of more
+	// than recentMost some get more, movePasses at most.
+	var tried recentKeys
 	for range movePasses {
-		sent, newest, err := m.pass(ctx, move, tried)
+		sent, newest, err := m.pass(ctx, move, &tried)
 		moved += sent
 		if err != nil {
-			return true, fmt.Errorf("user %q: %w", move.User.ID, err)
+			return fmt.Errorf("user %q: %w", move.User.ID, err)
 		}
 		if !newest || sent == 0 {
 			break
@@ -86,14 +101,14 @@ func (m *mover) move(ctx context.Context) (worked bool, err error) {
 		m.log.Info("a user's triggers were moved to a new zone", "tenant", move.User.Tenant, "zone", move.Zone,
 			"triggers", moved, "took", time.Since(begun).Round(time.Millisecond))
 	}
-	return true, store.Done(ctx, move)
+	return m.store.Done(ctx, move)
 }
 
 // pass walks the user's triggers once, by their next due times. A move changes
 // those, so a walk may meet a trigger twice, which does no harm; one that somebody
 // moved from ahead of the walk to behind it is found by the next pass. newest is
 // false where the claim is lost or a newer zone is there.
-func (m *mover) pass(ctx context.Context, move preferences.Move, tried map[trigger.Key]int64) (
+func (m *mover) pass(ctx context.Context, move preferences.Move, tried *recentKeys) (
 	sent int, newest bool, err error,
 ) {
 	q := peer.Query{
@@ -114,7 +129,7 @@ func (m *mover) pass(ctx context.Context, move preferences.Move, tried map[trigg
 }
 
 // page moves one page, and waits until the commands are durable.
-func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, tried map[trigger.Key]int64) (
+func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, tried *recentKeys) (
 	page peer.Page, sent int, err error,
 ) {
 	ctx, cancel := context.WithTimeout(ctx, movePage)
@@ -124,17 +139,20 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 	}
 	done := make(chan location, len(page.Items))
 	for _, f := range page.Items {
-		if !follows(f.State, move) || tried[f.State.Key] == f.State.Revision {
+		if !follows(f.State, move) {
+			continue
+		}
+		if last, ok := tried.get(f.State.Key); ok && last == f.State.Revision {
 			continue
 		}
 		c, err := m.command(ctx, f.State, move)
 		if err != nil {
 			m.log.Warn("a trigger cannot move to its user's new zone", "trigger", f.State.Key, "zone", move.Zone,
 				"error", err)
-			tried[f.State.Key] = f.State.Revision
+			tried.put(f.State.Key, f.State.Revision)
 			continue
 		}
-		tried[f.State.Key] = f.State.Revision
+		tried.put(f.State.Key, f.State.Revision)
 		m.commands.send(ctx, c, func(at location) { done <- at })
 		sent++
 	}

@@ -37,6 +37,8 @@ type Notification struct {
 	ChannelStatus  map[string]string `json:"channel_status" doc:"By channel: PENDING, SENT, DELIVERED, FAILED, SUPPRESSED or POSTPONED"`
 	AckedAt        string            `json:"acked_at,omitempty" format:"date-time" doc:"When the user acknowledged it"`
 	Content        *Content          `json:"content,omitempty" doc:"What it said; in lists with content=1"`
+
+	ContentHidden bool `json:"content_hidden,omitempty" doc:"What it said is asked for, and the caller's roles may not read it"`
 }
 
 // Content is what a notification said.
@@ -57,7 +59,7 @@ type NotificationList struct {
 func notificationRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", right: auth.Read,
 			handle: p.notifications.listNotifications, costly: true, doc: operation{
 				id:      "listNotifications",
 				summary: "List what became of a user's notifications, the newest first",
@@ -72,7 +74,7 @@ func notificationRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/notifications/{notification}", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/notifications/{notification}", right: auth.Read,
 			handle: p.notifications.getNotification, doc: operation{
 				id:      "getNotification",
 				summary: "Read what became of one occurrence on each channel, and what it said",
@@ -113,6 +115,8 @@ func (s *notifications) listNotifications(w http.ResponseWriter, r *request) err
 	if q.After.IsZero() {
 		s.awaitNotifications(ctx, "") // a user's triggers are on all partitions
 	}
+	hidden := q.Content && !r.who.May(auth.ReadPayloads)
+	q.Content = q.Content && !hidden
 	var page topics.NotificationPage
 	if err := r.read.gather(ctx, func() (err error) {
 		if page, err = s.notificationPage(ctx, r.read, q); err != nil {
@@ -125,7 +129,9 @@ func (s *notifications) listNotifications(w http.ResponseWriter, r *request) err
 	r.read.charge(len(page.Items))
 	answer := NotificationList{Items: make([]Notification, 0, len(page.Items))}
 	for i := range page.Items {
-		answer.Items = append(answer.Items, notificationJSON(&page.Items[i]))
+		one := notificationJSON(&page.Items[i])
+		one.ContentHidden = hidden
+		answer.Items = append(answer.Items, one)
 	}
 	if next := page.Next; !next.IsZero() {
 		answer.NextCursor = s.cursors.seal(sealed, peer.UserCursor{Due: next.CreatedAt, Key: trigger.Key(next.ID)})
@@ -246,7 +252,11 @@ func (s *notifications) getNotification(w http.ResponseWriter, r *request) error
 	case !ok:
 		return unknown
 	}
-	return sendJSON(w, http.StatusOK, notificationJSON(&n))
+	answer := notificationJSON(&n)
+	if !r.who.May(auth.ReadPayloads) && answer.Content != nil {
+		answer.Content, answer.ContentHidden = nil, true
+	}
+	return sendJSON(w, http.StatusOK, answer)
 }
 
 func notificationJSON(n *topics.Notification) Notification {

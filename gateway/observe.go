@@ -24,6 +24,13 @@ type Listener interface {
 	// Audited is called for every refused attempt. onRecord is false if it was one of too
 	// many.
 	Audited(onRecord bool)
+	// Erasures and Moves are how many users' erasures, and moves to a new zone, are not done: all
+	// of the preference store's, not only those of this process. oldest is the age of the oldest.
+	Erasures(pending int, oldest time.Duration)
+	Moves(pending int)
+	// ErasureFailed and MoveFailed are called when one could not go on and is tried again later.
+	ErasureFailed()
+	MoveFailed()
 }
 
 // NoListener does nothing.
@@ -34,6 +41,10 @@ func (NoListener) RequestEnded(_, _, _ string, _ time.Duration) {}
 func (NoListener) Streams(int)                                  {}
 func (NoListener) QuotaRejected(string)                         {}
 func (NoListener) Audited(bool)                                 {}
+func (NoListener) Erasures(int, time.Duration)                  {}
+func (NoListener) Moves(int)                                    {}
+func (NoListener) ErasureFailed()                               {}
+func (NoListener) MoveFailed()                                  {}
 
 // observed is an answer under way, and what RequestEnded will report.
 type observed struct {
@@ -79,7 +90,7 @@ func (s *Server) observe(h func(*observed, *http.Request)) http.Handler {
 // one. Probes and descriptions have no span: they are frequent and are not about triggers.
 func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
 	o.route = to
-	if s.opts.Tracing == nil || to.role == 0 {
+	if s.opts.Tracing == nil || to.right == 0 {
 		return
 	}
 	caller, _ := tracing.ParseParent(r.Header.Get("Traceparent"))
@@ -109,7 +120,7 @@ func (s *Server) ended(o *observed, r *http.Request) {
 		}
 		o.span.End()
 	}
-	if s.opts.LogRequests && (o.route == nil || o.route.role != 0) {
+	if s.opts.LogRequests && (o.route == nil || o.route.right != 0) {
 		s.log.Info("request", "trace_id", o.traceID(r), "tenant", o.tenant, "method", method, "route", pattern,
 			"status", o.status, "duration_ms", float64(took.Microseconds())/1000)
 	}

@@ -29,7 +29,7 @@ func BenchmarkObserve(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := &Server{opts: Options{Listener: c.listener, Tracing: c.tracer}}
-			route := &route{method: "PUT", pattern: "/v1/triggers/{id}", role: auth.Writer}
+			route := &route{method: "PUT", pattern: "/v1/triggers/{id}", right: auth.Write}
 			h := s.observe(func(o *observed, r *http.Request) {
 				s.onRoute(o, r, route)
 				o.WriteHeader(http.StatusCreated)

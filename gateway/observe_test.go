@@ -27,6 +27,8 @@ const (
 
 // heard is what a door told.
 type heard struct {
+	NoListener
+
 	mu       sync.Mutex
 	inFlight int
 	streams  int

@@ -33,6 +33,7 @@ type parameter struct {
 	kind        reflect.Type
 	least, most int      // of a number
 	oneOf       []string // all allowed values
+	required    bool
 }
 
 // allows reports whether the parameter allows all values.
@@ -151,7 +152,7 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 	}
 	for _, q := range d.query {
 		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: q.name, In: "query", Description: q.doc,
+			Name: q.name, In: "query", Description: q.doc, Required: q.required,
 			Schema: q.schema(types),
 		})
 	}
@@ -178,8 +179,8 @@ func (r *route) describe(types huma.Registry, open bool) *huma.Operation {
 		Description: "A problem",
 		Content:     content(types, reflect.TypeFor[problem.Problem](), "application/problem+json", ""),
 	}
-	if r.role != 0 {
-		op.Description = "Needs the role " + r.role.String() + "."
+	if r.right != 0 {
+		op.Description = "Needs the role " + r.right.Least() + "."
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
 		if open {
 			op.Security = []map[string][]string{{}}

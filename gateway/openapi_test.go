@@ -187,7 +187,8 @@ func TestContractRoutes(t *testing.T) {
 		"POST /v1/triggers/x:snooze", "POST /v1/triggers/x:skip", "POST /v1/triggers/x:pause",
 		"POST /v1/triggers/x:resume", "POST /v1/triggers/x:run",
 		"POST /v1/triggers/x:rezone", "POST /v1/triggers/x:ack", "POST /v1/triggers/x:erase",
-		"GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "POST /v1/preview",
+		"GET /v1/search",
+		"GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "GET /v1/triggers/x/explain", "POST /v1/preview",
 		"POST /v1/triggers:batch",
 		"POST /v1/reconcile",
 		"GET /v1/upcoming", "GET /v1/partitions", "GET /v1/calendars", "GET /v1/calendars/x", "PUT /v1/calendars/x",
@@ -228,7 +229,7 @@ func TestRegisterSchemaIsTheDecoders(t *testing.T) {
 		"user_id", "payload", "payload_base64", "target_key", "headers", "tags", "priority", "jitter", "expires_after",
 		"misfire", "follow_user",
 		// docs/formats/commands.md
-		"callback", "escalation", "correlation_id", "if_revision", "if_absent", "idempotency_key",
+		"callback", "escalation", "correlation_id", "note", "if_revision", "if_absent", "idempotency_key",
 	}
 	for _, name := range everything {
 		if properties[name] == nil {

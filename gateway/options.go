@@ -193,6 +193,8 @@ type History interface {
 	// Events lists what happened to one trigger, in order, after a cursor. Fewer than limit
 	// events means that there are no more for now.
 	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error)
+	// LastEvents lists the newest events of one trigger, at most limit of them, in order.
+	LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event, error)
 	// Next is the offset of the first event of a partition of topic events that the history
 	// does not have yet.
 	Next(ctx context.Context, partition int32) (int64, error)

@@ -3,25 +3,43 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/preferences"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // outbox is work that the preference store keeps until it is done: moves and erasures of
-// users. It is worked on one row at a time.
+// users. Up to outboxAtOnce users are worked on at the same time, so one who is slow or fails
+// holds up nobody else.
 type outbox struct {
 	kick chan struct{}
-	one  func(ctx context.Context) (worked bool, err error) // works on the oldest row, if there is one
+	// claim takes a row that nobody works on, the one that waits longest first. work is nil where
+	// there is none.
+	claim func(ctx context.Context) (work func(context.Context) error, err error)
+	// measure reports how much is waiting, every measureEvery, and failed that a row could not be
+	// worked on.
+	measure      func(ctx context.Context) error
+	measureEvery time.Duration
+	failed       func()
 }
 
-func newOutbox(one func(ctx context.Context) (bool, error)) outbox {
-	return outbox{make(chan struct{}, 1), one}
+// newOutbox is one without rows.
+func newOutbox() outbox {
+	return outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
 }
 
-// outboxPoll is how often an outbox is read without a reason: of rows that other instances have
-// left.
-const outboxPoll = time.Second
+const (
+	// outboxPoll is how often an outbox is read without a reason: of rows that other instances
+	// have left.
+	outboxPoll = time.Second
+	// outboxAtOnce is how many users of one outbox a process works on at once.
+	outboxAtOnce = 8
+	// outboxMeasure is how often the rows are counted.
+	outboxMeasure = 15 * time.Second
+)
 
 // wake says that there may be a row.
 func (o *outbox) wake() {
@@ -37,17 +55,39 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 		<-ctx.Done()
 		return nil
 	}
-	for {
-		worked, err := o.one(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
+	fail := func(err error) {
+		if err != nil && ctx.Err() == nil {
 			log.Warn(failed, "error", err)
+			o.failed()
 		}
-		if worked && err == nil {
+	}
+	var working sync.WaitGroup
+	defer working.Wait()
+	working.Go(func() {
+		for ctx.Err() == nil {
+			if err := o.measure(ctx); err != nil && ctx.Err() == nil {
+				log.Debug("an outbox of the preference store was not counted", "error", err)
+			}
+			wait.For(ctx, o.measureEvery)
+		}
+	})
+	busy := make(chan struct{}, outboxAtOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case busy <- struct{}{}:
+		}
+		work, err := o.claim(ctx)
+		fail(err)
+		if work != nil {
+			working.Go(func() {
+				defer func() { <-busy }()
+				fail(work(ctx))
+			})
 			continue
 		}
+		<-busy
 		select {
 		case <-ctx.Done():
 			return nil
@@ -55,4 +95,28 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 		case <-time.After(outboxPoll):
 		}
 	}
+}
+
+// recentKeys keeps a revision for each of the keys that were put last: for at least recentMost
+// of them, and at most twice as many. So a user with millions of triggers costs no more memory
+// than one with thousands.
+type recentKeys struct{ young, old map[trigger.Key]int64 }
+
+const recentMost = 5_000
+
+func (r *recentKeys) get(key trigger.Key) (revision int64, ok bool) {
+	if revision, ok = r.young[key]; !ok {
+		revision, ok = r.old[key]
+	}
+	return revision, ok
+}
+
+func (r *recentKeys) put(key trigger.Key, revision int64) {
+	if len(r.young) >= recentMost {
+		r.old, r.young = r.young, nil
+	}
+	if r.young == nil {
+		r.young = map[trigger.Key]int64{}
+	}
+	r.young[key] = revision
 }

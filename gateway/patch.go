@@ -11,6 +11,7 @@ import (
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -53,30 +54,33 @@ func (s *triggerWrites) patch(w http.ResponseWriter, r *request, fs fields, say 
 	if revision.Kind() == 'n' {
 		revision = nil
 	}
-	c, v, err := s.patchUnder(r, fs, revision, match)
+	c, v, err := s.patchUnder(r, fs, patchOf{revision: revision, note: fs.take("note"), match: match})
 	if err != nil {
 		return err
 	}
 	return sendChanged(w, c, v, say)
 }
 
+// patchOf is what a patch says beside the fields of the trigger.
+type patchOf struct {
+	revision jsontext.Value // if_revision; nil: none
+	note     jsontext.Value
+	match    string // If-Match
+}
+
 // patchUnder patches the trigger under a condition. A patch for one given revision is tried
 // once; any other is retried (conflicts.go).
-func (s *triggerWrites) patchUnder(r *request, patch fields, revision jsontext.Value, match string) (*command, verdict,
-	error,
-) {
-	_, one := parseETag(match)
+func (s *triggerWrites) patchUnder(r *request, patch fields, of patchOf) (*command, verdict, error) {
+	_, one := parseETag(of.match)
 	return s.writer.retryConflicts(r, func() (*command, verdict, bool, error) {
-		c, v, err := s.patchOnce(r, patch, revision, match)
-		return c, v, revision == nil && !one, err
+		c, v, err := s.patchOnce(r, patch, of)
+		return c, v, of.revision == nil && !one, err
 	})
 }
 
 // patchOnce patches the present trigger if it is at the requested revision. It checks the
 // patch first, because a wrong patch is wrong at any revision.
-func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Value, match string) (
-	*command, verdict, error,
-) {
+func (s *triggerWrites) patchOnce(r *request, patch fields, of patchOf) (*command, verdict, error) {
 	st, err := s.lookup.read(r)
 	if err != nil {
 		return nil, verdict{}, err
@@ -91,20 +95,26 @@ func (s *triggerWrites) patchOnce(r *request, patch fields, revision jsontext.Va
 	if err != nil {
 		return nil, verdict{}, err
 	}
-	if fs.set("if_revision", st.Revision); revision != nil {
-		fs.set("if_revision", revision)
+	if op != trigger.OpReschedule && !r.who.May(auth.Write) {
+		return nil, verdict{}, s.auditor.forbid(r, auth.Write, "what is not a time field is patched by")
+	}
+	if fs.set("if_revision", st.Revision); of.revision != nil {
+		fs.set("if_revision", of.revision)
+	}
+	if of.note != nil {
+		fs.set("note", of.note)
 	}
 	c, err := s.encoder.command(r, op, r.id(), fs, own...)
 	if err != nil {
 		return nil, verdict{}, err
 	}
-	if match != "" {
-		if _, err := matched(match, st, nil); err != nil {
+	if of.match != "" {
+		if _, err := matched(of.match, st, nil); err != nil {
 			return nil, verdict{}, err
 		}
 	}
 	if len(patch) == 0 {
-		if revision != nil && string(revision) != strconv.FormatInt(st.Revision, 10) {
+		if of.revision != nil && string(of.revision) != strconv.FormatInt(st.Revision, 10) {
 			return nil, verdict{}, problem.New(http.StatusConflict, trigger.CodeConflict, "if_revision",
 				"the trigger is at revision "+strconv.FormatInt(st.Revision, 10))
 		}

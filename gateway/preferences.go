@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -22,7 +23,7 @@ import (
 func preferenceRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/preferences/{user}", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/preferences/{user}", right: auth.Read,
 			handle: p.users.getPreferences, doc: operation{
 				id:      "getPreferences",
 				summary: "Read a user's preferences; of a user who never had any, the defaults",
@@ -30,7 +31,7 @@ func preferenceRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/preferences/{user}", role: auth.Writer,
+			method: http.MethodPut, pattern: "/v1/preferences/{user}", right: auth.Write,
 			handle: p.users.putPreferences, doc: operation{
 				id: "putPreferences", summary: "Replace a user's preferences: a field that is left out is reset. A " +
 					"new timezone moves the user's follow_user triggers",
@@ -112,6 +113,14 @@ func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) 
 }
 
 func preferencesAway(err error) error {
+	if errors.Is(err, preferences.ErrTooManyUsers) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+			"the tenant has preferences of as many users as tenants.<name>.max_users says: erase users that are gone")
+	}
+	if errors.Is(err, errTooManyErasures) {
+		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
+			"%d erasures of the tenant wait: send it again when some are done", mostErasures)).Retry(10 * time.Second)
+	}
 	if unreadable(err) {
 		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/preferences"
@@ -61,6 +62,67 @@ func TestPreferencesOfTenants(t *testing.T) {
 	if got := w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{}`, as(keyA)...).body; got != noPreferences {
 		t.Errorf("PUT replaces: %s", got)
 	}
+}
+
+// A tenant fills no store: one user too many is refused, and other tenants and the users it has are not.
+func TestPreferencesOfTooManyUsers(t *testing.T) {
+	store, err := embedded.Open(embedded.Options{
+		Dir: t.TempDir(), MaxUsers: func(tenant string) int { return map[string]int{"acme": 2}[tenant] },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	put := func(status int, key, user string) string {
+		return w.must(status, "PUT", "/v1/preferences/"+user, `{"locale":"de"}`, "Authorization", "Bearer "+key).body
+	}
+	put(http.StatusOK, keyA, "1")
+	put(http.StatusOK, keyA, "2")
+	if got := put(http.StatusTooManyRequests, keyA, "3"); !strings.Contains(got, "quota_exceeded") ||
+		!strings.Contains(got, "max_users") {
+		t.Errorf("one too many: %s", got)
+	}
+	put(http.StatusOK, keyA, "2")
+	for _, user := range []string{"1", "2", "3"} {
+		put(http.StatusOK, keyB, user)
+	}
+}
+
+// A tenant that erases users without end holds up its own erasures, and not those of others.
+func TestErasuresWithoutEnd(t *testing.T) {
+	store, err := embedded.Open(embedded.Options{Dir: "/preferences", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	for i := range mostErasures {
+		e := preferences.Erasure{
+			User: preferences.User{Tenant: "acme", ID: fmt.Sprint(i)}, At: time.Now(), Before: map[int32]int64{0: 1},
+		}
+		if err := store.Erase(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	erase := func(status int, key, user string) answer {
+		t.Helper()
+		return w.must(status, "DELETE", "/v1/users/"+user, "", "Authorization", "Bearer "+key)
+	}
+	if got := erase(http.StatusTooManyRequests, keyA, "one-more"); got.header.Get("Retry-After") == "" ||
+		!strings.Contains(got.body, "quota_exceeded") {
+		t.Errorf("one too many: %s", got.body)
+	}
+	erase(http.StatusAccepted, keyA, "7") // which waits already
+	erase(http.StatusAccepted, keyB, "bob")
+	e, ok, err := store.ClaimErasure(t.Context(), time.Minute)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	if err := store.FinishErasure(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	erase(http.StatusAccepted, keyA, "one-more")
 }
 
 func TestPreferencesRefused(t *testing.T) {
@@ -348,5 +410,41 @@ func TestFollowUserRefused(t *testing.T) {
 	untilNone(t, store)
 	if z := w.state(idKey("good")).Spec.When.Zone; z != "Europe/Berlin" {
 		t.Errorf("moved to %s", z)
+	}
+}
+
+// stuckMoves is a store that never answers about the moves of some users.
+type stuckMoves struct {
+	preferences.Store
+	stuck map[string]bool
+}
+
+func (s *stuckMoves) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (bool, error) {
+	if s.stuck[m.User.ID] {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	return s.Store.Renew(ctx, m, lease)
+}
+
+// Moves run side by side: those that stand still hold up no other.
+func TestFollowUsersSideBySide(t *testing.T) {
+	store := &stuckMoves{testStore(t), map[string]bool{}}
+	w, _ := followWorld(t, store)
+	for i := range outboxAtOnce - 1 {
+		user := fmt.Sprint("slow", i)
+		store.stuck[user] = true
+		w.must(http.StatusOK, "PUT", "/v1/preferences/"+user, `{"timezone":"Asia/Tokyo"}`)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", `{"fire_at":"2060-07-01T09:00",`+berlin+`,"follow_user":true}`)
+	w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"Asia/Tokyo"}`)
+	runMoves(t, w.server)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if w.state(idKey("t")).Spec.When.Zone == "Asia/Tokyo" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("ada's trigger has not moved")
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -132,7 +133,7 @@ func (s *reminders) listReminders(w http.ResponseWriter, r *request) error {
 	}
 	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
-		answer.Items = append(answer.Items, reminder(f.State))
+		answer.Items = append(answer.Items, reminder(f.State, &r.who))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
@@ -143,13 +144,13 @@ func (s *reminders) getReminder(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(st.Revision))
-	return sendJSON(w, http.StatusOK, reminder(st))
+	return sendJSON(w, http.StatusOK, reminder(st, &r.who))
 }
 
-func reminder(st *trigger.State) Reminder {
-	t := triggerJSON(st)
+func reminder(st *trigger.State, to *auth.Caller) Reminder {
+	t := triggerJSON(st, to)
 	m := Reminder{ReminderNames{ReminderID: t.TriggerID, FireAtUTC: cmp.Or(t.NextFireAt, instantText(st.Nominal()))}, t}
-	if fs, err := parseFields(st.Spec.Payload); err == nil {
+	if fs, err := parseFields(st.Spec.Payload); err == nil && !t.PayloadHidden {
 		m.Title, m.Body = json.RawMessage(fs.take("title")), json.RawMessage(fs.take("body"))
 	}
 	return m
@@ -184,9 +185,13 @@ func (s *reminders) patchReminder(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if occurrence != "" {
+		note := fs.take("note")
 		if len(fs) > 0 {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name,
-				"skip stands alone: patch the rest by another request")
+				"skip stands alone, but for a note: patch the rest by another request")
+		}
+		if note != nil {
+			fs.set("note", note)
 		}
 		fs.set("occurrence", occurrence)
 		err := s.writes.change(w, r, trigger.OpSkip, fs, &asReminder)

@@ -19,7 +19,7 @@ type handler func(http.ResponseWriter, *request) error
 type route struct {
 	method  string
 	pattern string
-	role    auth.Role // 0: no credential needed
+	right   auth.Rights // the one that a caller needs; 0: no credential needed
 	handle  handler
 	costly  bool      // bounded by reads.go
 	doc     operation // for /openapi.json
@@ -29,7 +29,9 @@ type route struct {
 }
 
 // writes says whether the route adds records to topics.
-func (r *route) writes() bool { return r.role >= auth.Writer && r.method != http.MethodGet }
+func (r *route) writes() bool {
+	return r.right != 0 && r.right != auth.Read && r.method != http.MethodGet
+}
 
 // routeTable finds routes. Paths are matched before they are decoded, so that
 // an id may have any character, and none is cleaned away.

@@ -18,6 +18,7 @@ func allRoutes(p *parts) []route {
 	all = append(all, verbRoutes(p)...)
 	all = append(all, viewRoutes(p)...)
 	all = append(all, letterRoutes(p)...)
+	all = append(all, rejectedRoutes(p)...)
 	all = append(all, notificationRoutes(p)...)
 	all = append(all, preferenceRoutes(p)...)
 	all = append(all, erasureRoutes(p)...)
@@ -33,7 +34,7 @@ func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 func triggerRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/v1/triggers", role: auth.Writer, handle: p.writes.createTrigger,
+			method: http.MethodPost, pattern: "/v1/triggers", right: auth.Write, handle: p.writes.createTrigger,
 			doc: operation{
 				id: "createTrigger", summary: "Register a trigger", body: of[RegisterOrShort](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -44,16 +45,22 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers", role: auth.Reader, handle: p.views.listTriggers,
+			method: http.MethodGet, pattern: "/v1/triggers", right: auth.Read, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
 				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
-				query:   listQuery("state"),
+				query: append(listQuery("state"), parameter{
+					name: "key_prefix", doc: "Whose id begins so", kind: of[string](),
+				}, parameter{
+					name: "fresh", doc: "false: without the read barrier, so sooner, but perhaps without what was " +
+						"acknowledged shortly before, and without partitions that do not answer (silent_partitions)",
+					kind: of[string](), oneOf: flags,
+				}),
 				answers: answers{200: of[Triggers]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/triggers:batch", role: auth.Writer, handle: p.batches.postBatch,
+			method: http.MethodPost, pattern: "/v1/triggers:batch", right: auth.Write, handle: p.batches.postBatch,
 			doc: operation{
 				id: "batch",
 				summary: "Apply up to 10,000 commands, one per line; answers one line each, in order; a refused line " +
@@ -63,7 +70,7 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.putTrigger,
+			method: http.MethodPut, pattern: "/v1/triggers/{id}", right: auth.Write, handle: p.writes.putTrigger,
 			doc: operation{
 				id: "putTrigger", summary: "Create or replace a trigger", body: of[Register](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -71,14 +78,19 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}", role: auth.Reader, handle: p.views.getTrigger,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}", right: auth.Read, handle: p.views.getTrigger,
 			doc: operation{
-				id: "getTrigger", summary: "Read a trigger", headers: []string{ifNoneMatch},
+				id: "getTrigger", summary: "Read a trigger, as it is or as it was", headers: []string{ifNoneMatch},
+				query: []parameter{{
+					name: asOfParameter, kind: of[string](),
+					doc: "An instant that is over (RFC 3339): what the trigger was then, from the history; without " +
+						"payload, live and skipped. 410 before_history if the history does not reach that far",
+				}},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.patchTrigger,
+			method: http.MethodPatch, pattern: "/v1/triggers/{id}", right: auth.Act, handle: p.writes.patchTrigger,
 			doc: operation{
 				id: "patchTrigger", summary: "Change some fields (RFC 7396); without time fields the instant stays",
 				body:     of[Patch](),
@@ -87,9 +99,10 @@ func triggerRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/triggers/{id}", role: auth.Writer, handle: p.writes.deleteTrigger,
+			method: http.MethodDelete, pattern: "/v1/triggers/{id}", right: auth.Act, handle: p.writes.deleteTrigger,
 			doc: operation{
-				id: "deleteTrigger", summary: "Cancel a trigger", headers: []string{ifMatch, prefer},
+				id: "deleteTrigger", summary: "Cancel a trigger", query: []parameter{noteParameter},
+				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[Changed](), 202: of[Accepted]()},
 			},
 		},
@@ -115,13 +128,17 @@ func verbRoutes(p *parts) []route {
 		{
 			"erase",
 			"Cancel it and forget its content; also of a finished trigger, or one that only the history has",
-			trigger.OpErase, of[EmptyBody](),
+			trigger.OpErase, of[NoteBody](),
 		},
 	}
 	var all []route
 	for _, v := range verbs {
+		right := auth.Act
+		if v.op == trigger.OpErase { // what it takes away nobody can give back
+			right = auth.Write
+		}
 		all = append(all, route{
-			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, role: auth.Writer,
+			method: http.MethodPost, pattern: "/v1/triggers/{id}:" + v.name, right: right,
 			handle: p.writes.verb(v.op), doc: operation{
 				id: v.name + "Trigger", summary: v.summary, body: v.body, bodyOptional: v.name != "snooze" &&
 					v.name != "rezone",
@@ -135,7 +152,14 @@ func verbRoutes(p *parts) []route {
 func viewRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", role: auth.Reader, handle: p.streams.getEvents,
+			method: http.MethodGet, pattern: "/v1/whoami", right: auth.Read, handle: p.identity.getWhoami,
+			doc: operation{
+				id: "whoami", summary: "Say who the caller is, and what its roles allow",
+				answers: answers{200: of[Whoami]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/events", right: auth.Read, handle: p.streams.getEvents,
 			costly: true,
 			doc: operation{
 				id: "getEvents",
@@ -152,7 +176,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", role: auth.Reader,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", right: auth.Read,
 			handle: p.views.getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
 				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
@@ -160,7 +184,26 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/preview", role: auth.Reader, handle: p.previews.postPreview,
+			method: http.MethodGet, pattern: "/v1/triggers/{id}/explain", right: auth.Read,
+			handle: p.explanations.getExplanation, costly: true, doc: operation{
+				id:      "explainTrigger",
+				summary: "Say what became of a trigger, and why it did or did not fire",
+				answers: answers{200: of[Explanation]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/search", right: auth.Read, handle: p.searches.search,
+			costly: true, doc: operation{
+				id: "search", summary: "Find what a text names: a trigger, a user, an occurrence or a record",
+				query: []parameter{{
+					name: "q", doc: "A trigger's key, a user_id, a ce_id, or topic/partition/offset of a command or " +
+						"due event", kind: of[string](), required: true,
+				}},
+				answers: answers{200: of[FoundItems]()},
+			},
+		},
+		{
+			method: http.MethodPost, pattern: "/v1/preview", right: auth.Read, handle: p.previews.postPreview,
 			costly: true,
 			doc: operation{
 				id: "preview", summary: "When a register would fire; nothing is registered", body: of[PreviewBody](),
@@ -168,7 +211,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/upcoming", role: auth.Reader, handle: p.views.getUpcoming,
+			method: http.MethodGet, pattern: "/v1/upcoming", right: auth.Read, handle: p.views.getUpcoming,
 			costly: true,
 			doc: operation{
 				id: "getUpcoming", summary: "A forecast of load, recurrences included",
@@ -180,14 +223,14 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/partitions", role: auth.Operator, handle: p.cluster.getPartitions,
+			method: http.MethodGet, pattern: "/v1/partitions", right: auth.Operate, handle: p.cluster.getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
 				answers: answers{200: of[Partitions]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/reconcile", role: auth.Operator, handle: p.cluster.postReconcile,
+			method: http.MethodPost, pattern: "/v1/reconcile", right: auth.Operate, handle: p.cluster.postReconcile,
 			doc: operation{
 				id: "reconcile",
 				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
@@ -197,13 +240,13 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/channels", role: auth.Operator, handle: p.channels.listChannels,
+			method: http.MethodGet, pattern: "/v1/channels", right: auth.Read, handle: p.channels.listChannels,
 			costly: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/channels/{name}", role: auth.Operator,
+			method: http.MethodDelete, pattern: "/v1/channels/{name}", right: auth.Operate,
 			handle: p.channels.deleteChannel, costly: true, doc: operation{
 				id: "deleteChannel", summary: "Remove a channel that a command created and no trigger names, with " +
 					"its topic; answers what it was",
@@ -211,7 +254,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/endpoints", role: auth.Operator, handle: p.endpoints.listEndpoints,
+			method: http.MethodGet, pattern: "/v1/endpoints", right: auth.Operate, handle: p.endpoints.listEndpoints,
 			costly: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
@@ -219,7 +262,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/v1/endpoints:test", role: auth.Operator,
+			method: http.MethodPost, pattern: "/v1/endpoints:test", right: auth.Operate,
 			handle: p.endpoints.testEndpoint, doc: operation{
 				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
 					"lead, what does it show, and with send what does it answer",
@@ -227,21 +270,29 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars", role: auth.Reader, handle: p.calendars.listCalendars,
+			method: http.MethodGet, pattern: "/v1/tzdata", right: auth.Read, handle: p.tzdata.getTZData,
+			costly: true, doc: operation{
+				id:      "getTZData",
+				summary: "Say which tz release plans triggers, which one is ahead, and what it changes",
+				answers: answers{200: of[TZData]()},
+			},
+		},
+		{
+			method: http.MethodGet, pattern: "/v1/calendars", right: auth.Read, handle: p.calendars.listCalendars,
 			costly: true,
 			doc: operation{
 				id: "listCalendars", summary: "List the named calendars", answers: answers{200: of[Calendars]()},
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/calendars/{name}", role: auth.Reader, handle: p.calendars.getCalendar,
+			method: http.MethodGet, pattern: "/v1/calendars/{name}", right: auth.Read, handle: p.calendars.getCalendar,
 			costly: true,
 			doc: operation{
 				id: "getCalendar", summary: "Read a named calendar", answers: answers{200: of[NamedCalendar]()},
 			},
 		},
 		{
-			method: http.MethodPut, pattern: "/v1/calendars/{name}", role: auth.Writer, handle: p.calendars.putCalendar,
+			method: http.MethodPut, pattern: "/v1/calendars/{name}", right: auth.Write, handle: p.calendars.putCalendar,
 			doc: operation{
 				id: "putCalendar", summary: "Create or replace a named calendar", body: of[Calendar](),
 				query:   []parameter{scopeParameter},
@@ -249,7 +300,7 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/v1/calendars/{name}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/v1/calendars/{name}", right: auth.Write,
 			handle: p.calendars.deleteCalendar, costly: true, doc: operation{
 				id: "deleteCalendar", summary: "Delete a named calendar that no trigger names; answers what it deletes",
 				query:   []parameter{scopeParameter},
@@ -262,7 +313,7 @@ func viewRoutes(p *parts) []route {
 func reminderRoutes(p *parts) []route {
 	return []route{
 		{
-			method: http.MethodPost, pattern: "/api/reminders", role: auth.Writer, handle: p.reminders.createReminder,
+			method: http.MethodPost, pattern: "/api/reminders", right: auth.Write, handle: p.reminders.createReminder,
 			doc: operation{
 				id: "createReminder", summary: "Register a reminder", body: of[ReminderBody](),
 				headers: []string{idempotencyKey, ifMatch, ifNoneMatch, prefer},
@@ -270,7 +321,7 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders", role: auth.Reader, handle: p.reminders.listReminders,
+			method: http.MethodGet, pattern: "/api/reminders", right: auth.Read, handle: p.reminders.listReminders,
 			costly: true,
 			doc: operation{
 				id: "listReminders", summary: "List reminders", query: listQuery("status", "state"),
@@ -278,13 +329,13 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/api/reminders/{id}", role: auth.Reader, handle: p.reminders.getReminder,
+			method: http.MethodGet, pattern: "/api/reminders/{id}", right: auth.Read, handle: p.reminders.getReminder,
 			doc: operation{
 				id: "getReminder", summary: "Read a reminder", answers: answers{200: of[Reminder]()},
 			},
 		},
 		{
-			method: http.MethodPatch, pattern: "/api/reminders/{id}", role: auth.Writer,
+			method: http.MethodPatch, pattern: "/api/reminders/{id}", right: auth.Act,
 			handle: p.reminders.patchReminder,
 			doc: operation{
 				id: "patchReminder", summary: "Change a reminder, or leave out one instance", body: of[ReminderPatch](),
@@ -293,15 +344,16 @@ func reminderRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodDelete, pattern: "/api/reminders/{id}", role: auth.Writer,
+			method: http.MethodDelete, pattern: "/api/reminders/{id}", right: auth.Act,
 			handle: p.reminders.deleteReminder,
 			doc: operation{
-				id: "deleteReminder", summary: "Cancel a reminder", headers: []string{ifMatch, prefer},
+				id: "deleteReminder", summary: "Cancel a reminder", query: []parameter{noteParameter},
+				headers: []string{ifMatch, prefer},
 				answers: answers{200: of[ReminderAnswer](), 202: of[ReminderAccepted]()},
 			},
 		},
 		{
-			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", role: auth.Writer,
+			method: http.MethodPost, pattern: "/api/reminders/{id}/snooze", right: auth.Act,
 			handle: p.reminders.snoozeReminder, doc: operation{
 				id: "snoozeReminder", summary: "Snooze a reminder", body: of[ReminderSnooze](),
 				headers: []string{ifMatch, prefer},
@@ -345,6 +397,8 @@ func ownRoutes(p *parts) []route {
 		},
 	}
 }
+
+var noteParameter = parameter{name: "note", doc: "Why, in at most 512 bytes: the event's detail", kind: of[string]()}
 
 var limitParameter = parameter{name: "limit", doc: "Items of a page", kind: of[int](), least: 1, most: maxPage}
 

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -32,6 +34,9 @@ type Standing struct {
 	LocalTime  string   `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
 	TZData     string   `json:"tzdata,omitempty" doc:"Release of the tz database the instant was resolved with"`
 	Skipped    []string `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
+	AsOf       string   `json:"as_of,omitempty" format:"date-time" doc:"The instant that was asked for"`
+
+	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which the caller's roles may not read"`
 }
 
 // Firings are the past firings of a trigger, and the occurrences that are still open.
@@ -120,25 +125,28 @@ func appendPage[T appender](b []byte, items []T, next string) (_ []byte, err err
 	return append(b, '}'), err
 }
 
-func triggerJSON(st *trigger.State) *Trigger {
+// triggerJSON shows a trigger to a caller, without its payload where the caller may not read
+// payloads.
+func triggerJSON(st *trigger.State, to *auth.Caller) *Trigger {
+	payloads := to.May(auth.ReadPayloads)
 	return &Trigger{
 		Standing: Standing{
 			TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,
 			NextFireAt: instantText(st.NextFire()), LocalTime: st.Series.Local, TZData: st.Series.TZData,
-			Skipped: st.Series.Skip,
+			Skipped: st.Series.Skip, PayloadHidden: !payloads && len(st.Spec.Payload) > 0,
 		},
-		register: registerJSON(st), Firings: firingsJSON(st),
+		register: registerJSON(st, payloads), Firings: firingsJSON(st),
 	}
 }
 
-// registerJSON encodes the fields of a register that a trigger has. Some fields are shown
-// as planned, or even if they have the default value.
-func registerJSON(st *trigger.State) []byte {
+// registerJSON encodes the fields of a register that a trigger has, with or without its
+// payload. Some fields are shown as planned, or even if they have the default value.
+func registerJSON(st *trigger.State, payloads bool) []byte {
 	hasPayload := false
 	b := append(make([]byte, 0, 256+len(st.Spec.Payload)*4/3), '{')
 	for i := range shownTable {
 		f := &shownTable[i]
-		if f.instead && hasPayload {
+		if f.instead && hasPayload || f.ofPayload && !payloads {
 			continue
 		}
 		name := len(b)
@@ -242,7 +250,8 @@ var shown = map[string]shownField{
 var shownTable = func() (all []shownRow) {
 	for _, f := range registerTable {
 		if f.Kept {
-			all = append(all, shownRow{f, shown[f.Name], `"` + f.Name + `":`, f.Name == "payload_base64"})
+			all = append(all, shownRow{f, shown[f.Name], `"` + f.Name + `":`, f.Name == "payload_base64",
+				strings.HasPrefix(f.Name, "payload")})
 		}
 	}
 	return all
@@ -253,6 +262,8 @@ type shownRow struct {
 	shownField
 	quoted  string // the quoted name and a colon
 	instead bool   // field of the payload that a single parse decides: JSON or not
+
+	ofPayload bool
 }
 
 // shownZone is UTC for a rule without a timezone.

@@ -11,6 +11,7 @@ import (
 
 // triggerWrites registers, changes and cancels triggers.
 type triggerWrites struct {
+	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
 	lookup  *lookup
@@ -118,7 +119,11 @@ func (s *triggerWrites) putTrigger(w http.ResponseWriter, r *request) error {
 	return sendRegistered(w, c, v, &asTrigger)
 }
 
+// getTrigger answers what a trigger is, or with as_of= what it was.
 func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
+	if r.query.Has(asOfParameter) {
+		return s.getAsOf(w, r)
+	}
 	st, err := s.lookup.read(r)
 	if err != nil {
 		return err
@@ -128,7 +133,7 @@ func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return sendJSON(w, http.StatusOK, triggerJSON(st))
+	return sendJSON(w, http.StatusOK, triggerJSON(st, &r.who))
 }
 
 // asRevised reports whether a trigger is as its last change left it. The ETag is the
@@ -152,6 +157,12 @@ func (s *triggerWrites) cancel(w http.ResponseWriter, r *request, say *wording) 
 	fs, err := s.bodies.optionalObject(w, r)
 	if err != nil {
 		return err
+	}
+	if r.query.Has("note") {
+		if fs.has("note") {
+			return problem.BadParameter("note", "note is given twice: in the query and in the body")
+		}
+		fs.set("note", r.query.Get("note"))
 	}
 	c, v, err := s.writer.apply(r, trigger.OpCancel, r.id(), fs)
 	if err != nil {

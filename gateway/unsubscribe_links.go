@@ -76,9 +76,14 @@ func (s *optOutLinks) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	user := preferences.User{Tenant: l.Tenant, ID: l.User}
-	if _, err := preferences.OptOut(ctx, s.store, user, l.Channel, l.Type); err != nil {
+	_, mended, err := preferences.OptOut(ctx, s.store, user, l.Channel, l.Type)
+	if err != nil {
 		s.log.Warn("an opt-out by a link was not written", "error", err)
 		return ackUndecided.send(w, r)
+	}
+	if mended {
+		s.log.Warn("preferences did not parse; an opt-out has replaced them by what could be read", "tenant", l.Tenant,
+			"user", l.User)
 	}
 	return optOutDone.send(w, r)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/acklink"
 	"github.com/waterclock/waterclock/gateway/unsubscribe"
+	"github.com/waterclock/waterclock/preferences"
 )
 
 // A link only asks; its POST opts out, of the type that it names or of the channel, and of
@@ -55,6 +56,29 @@ func TestUnsubscribe(t *testing.T) {
 		if code, _ := w.follow(http.MethodPost, url); code != http.StatusNotFound {
 			t.Errorf("%s: %d", name, code)
 		}
+	}
+}
+
+// A link opts out also where the user's document does not parse.
+func TestUnsubscribeDamaged(t *testing.T) {
+	store := testStore(t)
+	w := newWorld(t, func(o *Options) {
+		o.Preferences, o.AckSecrets = store, func() []string { return []string{ackSecret} }
+	})
+	if err := store.Put(t.Context(), preferences.User{Tenant: "default", ID: "u"}, &preferences.Preferences{
+		OptedOut: []string{"sms"}, Locale: "de", Quiet: &preferences.Quiet{From: 5000, To: 5001},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/preferences/u", "")
+	of := unsubscribe.Link{Tenant: "default", User: "u", Channel: "email"}
+	link := unsubscribe.URL(w.url, []string{ackSecret}, of)
+	if code, page := w.follow(http.MethodPost, link); code != http.StatusOK || strings.Contains(page, "<button") {
+		t.Fatalf("%d: %s", code, page)
+	}
+	if now := w.must(http.StatusOK, "GET", "/v1/preferences/u", "").body; !strings.Contains(now, `["sms","email"]`) ||
+		!strings.Contains(now, `"locale":"de"`) {
+		t.Errorf("afterwards: %s", now)
 	}
 }
 

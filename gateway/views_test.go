@@ -138,6 +138,13 @@ func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, a
 	return list, l.err
 }
 
+func (l *keptEvents) LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event,
+	error,
+) {
+	list, err := l.Events(ctx, tenant, key, EventCursor{}, len(l.all))
+	return list[max(0, len(list)-limit):], err
+}
+
 func (l *keptEvents) Next(context.Context, int32) (int64, error) { return l.next, l.err }
 
 func event(key string, us, seq int64, kind string) topics.Event {

@@ -17,17 +17,22 @@ type parts struct {
 	reminders     *reminders
 	previews      *previews
 	streams       *eventStreams
+	explanations  *explanations
+	searches      *searches
 	letters       *deadLetters
 	redrives      *redrives
+	rejected      *rejections
 	notifications *notifications
 	users         *users
 	calendars     *calendars
+	tzdata        *tzReleases
 	channels      *channelAdmin
 	endpoints     *endpoints
 	cluster       *cluster
 	ackLinks      *ackLinks
 	optOuts       *optOutLinks
 	twilio        *twilioStatus
+	identity      *identity
 	documents     *documents
 	probes        *probes
 }
@@ -51,6 +56,8 @@ type common struct {
 	moves    *mover
 	erasures *eraser
 	history  *historyWait
+	reads    *reads
+	events   *eventLog
 	ackRates *rateLimits                     // of links to acknowledge, by occurrence
 	batches  *slots.Slots                    // one for each batch or redrive under way
 	waiting  *undecided                      // lines of batches; nil without log-in
@@ -83,6 +90,11 @@ func (s *Server) wire() {
 	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
+	c.reads = s.reads
+	c.events = &eventLog{
+		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
+		within: o.ReadWithin,
+	}
 	c.encoder = &encoder{
 		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka, except: o.Onlookers},
 		channels: &channels{kafka: kafka, names: o.Names, known: o.KnownChannel, within: o.ReadWithin},
@@ -104,7 +116,9 @@ func (s *Server) wire() {
 
 // wireWrites makes the parts that write commands.
 func (p *parts) wireWrites(o *Options, c *common) {
-	p.writes = &triggerWrites{bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer}
+	p.writes = &triggerWrites{
+		auditor: c.auditor, bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer,
+	}
 	p.batches = &batches{
 		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
 		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
@@ -122,17 +136,20 @@ func (p *parts) wireWrites(o *Options, c *common) {
 // wireViews makes the parts that read triggers and what happened to them.
 func (p *parts) wireViews(o *Options, c *common) {
 	p.views = &triggerViews{
-		lookup: c.lookup, cursors: c.cursors, router: c.router, listBudget: o.ListBudget, readWithin: o.ReadWithin,
-		timetable: o.Timetable, now: o.Now,
+		lookup: c.lookup, events: c.events, reads: c.reads, cursors: c.cursors, router: c.router,
+		listBudget: o.ListBudget, readWithin: o.ReadWithin, timetable: o.Timetable, now: o.Now,
 	}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
-		log: c.log,
-		events: &eventLog{
-			history: o.History, kafka: c.kafka, opts: o.Kafka, topic: o.Names.Events(), router: c.router,
-			within: o.ReadWithin,
-		},
+		log: c.log, events: c.events,
+	}
+	p.searches = &searches{
+		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
+		router: c.router, batches: searchBatches(),
+	}
+	p.explanations = &explanations{
+		lookup: c.lookup, events: c.events, now: o.Now, router: c.router, timetable: o.Timetable,
 	}
 	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,
@@ -145,10 +162,14 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
 		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
+	p.rejected = &rejections{
+		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
+		partitions: o.Partitions, readWithin: o.ReadWithin,
+	}
 	p.redrives = &redrives{
-		letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, commands: c.commands,
-		decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon, answerWithin: o.AnswerWithin,
-		readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
+		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
+		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
 	}
 }
 
@@ -171,6 +192,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		router: c.router, names: o.Names, most: o.OwnCalendars, readWithin: o.ReadWithin, log: c.log,
 	}
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
+	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
 		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
 	}
@@ -183,5 +205,6 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		readWithin: o.ReadWithin, log: c.log,
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }

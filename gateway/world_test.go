@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ type engine struct {
 	frozen  bool // decides nothing
 	forgets bool // keeps no decision
 	foreign map[int32]bool
-	asked   int   // calls of Get, Decision and scans
-	control int64 // settings below it are applied
+	asked   int          // calls of Get, Decision and scans
+	control int64        // settings below it are applied
+	stale   atomic.Int64 // reads without the read barrier
 
 	seen func(r *kgo.Record, facts []trigger.Fact) // hears what commands have made, if it is there
 }
@@ -60,7 +62,8 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	names := topics.Names{}
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
-		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter()),
+		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter(),
+			names.Rejected()),
 		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
 	if err != nil {
 		t.Fatal(err)
@@ -236,6 +239,12 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 		}
 	}
 	return err
+}
+
+// Stale counts what reads without the read barrier.
+func (e *engine) Stale() peer.Owner {
+	e.stale.Add(1)
+	return e
 }
 
 // Reconcile finds a leak in partition 1.

@@ -73,6 +73,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		p.replan.batch.turned(t.moved, time.Since(p.pace.start))
 	}
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
+	p.quota.Committed()
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}

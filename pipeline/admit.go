@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strconv"
 
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -29,8 +30,8 @@ func (p *Partition) admit(t *turn, cmd *trigger.Command, e *entry, out *trigger.
 	if err := p.admitVersion(cmd.Spec); err != nil {
 		return err
 	}
-	known := alive(e.status())
-	if limit, err := p.quotas.admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
+	known := quota.Alive(e.status())
+	if limit, err := p.quota.Admit(cmd.Key.Tenant(), cmd.From.Append, known); err != nil {
 		t.overQuota = append(t.overQuota, limit)
 		return err
 	}

@@ -99,23 +99,3 @@ func TestTrimBelow(t *testing.T) {
 		}
 	}
 }
-
-// TestQuotaOfWhatLives: a tenant at its limit may change what it has, and
-// register no more.
-func TestQuotaOfWhatLives(t *testing.T) {
-	q := newQuotas(&Process{Options: Options{Partitions: 1, Quota: func(string) Quota { return Quota{MaxPending: 2} }}})
-	q.moved("t", 0, trigger.Pending)
-	q.moved("t", trigger.Fired, trigger.Pending)
-	for _, c := range []struct {
-		known bool
-		limit string
-	}{{true, ""}, {false, limitPending}} {
-		if limit, _ := q.admit("t", 1, c.known); limit != c.limit {
-			t.Errorf("at the limit, known %v: %q", c.known, limit)
-		}
-	}
-	q.moved("t", trigger.Pending, trigger.Cancelled)
-	if limit, _ := q.admit("t", 1, false); limit != "" {
-		t.Errorf("below the limit: %q", limit)
-	}
-}

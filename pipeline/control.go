@@ -12,10 +12,56 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
-// openControl reads the settings that are in force, and notes which of them progress has
-// not seen. It applies each one as it is read, because a log before compaction may hold
+// settings are what the partitions of this process have read from topic control so far. The
+// next partition to open reads on from there: a release is half a megabyte, and before
+// compaction the topic may hold hundreds.
+type settings struct {
+	topic     [16]byte // its id
+	next      int64    // offset to read next
+	last      int64    // offset of the last setting; -1: none
+	timetable *trigger.Timetable
+}
+
+// readingWithin bounds how long a partition waits for another one that reads the settings.
+// Then it reads them itself.
+const readingWithin = 2 * time.Second
+
+// readAlone waits until no other partition reads the settings, so that it finds them read.
+func (o *Process) readAlone(ctx context.Context) (done func()) {
+	ctx, cancel := context.WithTimeout(ctx, readingWithin)
+	defer cancel()
+	select {
+	case o.reading <- struct{}{}:
+		return func() { <-o.reading }
+	case <-ctx.Done():
+		return func() {}
+	}
+}
+
+// knownSettings are the settings read so far, none if the topic was made anew.
+func (o *opening) knownSettings() settings {
+	if known := o.opts.settings.Load(); known != nil && known.topic == o.ids.Control {
+		return *known
+	}
+	return settings{topic: o.ids.Control, last: -1, timetable: o.machine.Timetable}
+}
+
+// keepSettings keeps what was read for the next partition to open.
+func (o *Process) keepSettings(read settings) {
+	for {
+		known := o.settings.Load()
+		if known != nil && known.topic == read.topic && known.next >= read.next ||
+			o.settings.CompareAndSwap(known, &read) {
+			return
+		}
+	}
+}
+
+// openControl reads the settings that are in force, and notes whether progress has seen
+// them. It applies each one as it is read, because a log before compaction may hold
 // hundreds of releases.
 func (o *opening) openControl(ctx context.Context) error {
 	topic := o.opts.Names.Control()
@@ -27,21 +73,28 @@ func (o *opening) openControl(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	some, unseen := false, false
-	err = o.readRange(ctx, topic, 0, start, end, func(r *kgo.Record) {
+	defer o.opts.readAlone(ctx)()
+	read := o.knownSettings()
+	o.machine.Timetable = read.timetable.Fork()
+	if read.next > start && o.machine.Timetable.Zones != o.opts.Machine.Timetable.Zones {
+		o.warnOrphans(o.machine.Timetable.Zones)
+	}
+	err = o.readRange(ctx, topic, 0, max(start, min(read.next, end)), end, func(r *kgo.Record) {
 		if _, err := o.adopt(r); err != nil {
 			o.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
 				err)
 		}
-		some, unseen = true, unseen || r.Offset >= o.progress.NextControl
+		read.last = r.Offset
 	})
 	if err != nil {
 		return fmt.Errorf("read %s: %w", topic, err)
 	}
-	if some {
+	if read.last >= 0 {
 		o.opts.timetable.Store(o.machine.Timetable.Fork())
 	}
-	if unseen && o.progress.Seq > 0 {
+	read.next, read.timetable = max(read.next, end), o.machine.Timetable.Fork()
+	o.opts.keepSettings(read)
+	if read.last >= o.progress.NextControl && o.progress.Seq > 0 {
 		o.replan = &replan{next: end, reason: "settings", start: time.Now()}
 	} else {
 		o.progress.NextControl = max(o.progress.NextControl, end)

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -138,4 +141,63 @@ func without(t *testing.T, zone string) []byte {
 		t.Fatal(err)
 	}
 	return out.Bytes()
+}
+
+// TestSettingsAreReadOnce: the partitions of a process read topic control once between
+// them, and one that comes back later reads what is new.
+func TestSettingsAreReadOnce(t *testing.T) {
+	old, err := os.ReadFile("../calendar/testdata/zoneinfo-2023c.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 8})
+	w.Release("2023c", old)
+	control, id := w.Names.Control(), w.Cluster.TopicInfo(w.Names.Control()).TopicID
+	var whole, parts atomic.Int32
+	w.Cluster.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.Cluster.KeepControl()
+		for _, rt := range r.(*kmsg.FetchRequest).Topics {
+			for _, rp := range rt.Partitions {
+				if (rt.Topic == control || rt.TopicID == id) && rp.FetchOffset == 0 {
+					whole.Add(1)
+				} else if rt.Topic == control || rt.TopicID == id {
+					parts.Add(1)
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	a := w.Start("a")
+	w.AwaitOwners()
+	if n := whole.Load(); n != 1 {
+		t.Errorf("8 partitions read the settings %d times from the beginning", n)
+	}
+	w.Start("b")
+	w.AwaitOwners()
+	w.Setting(topics.EncodeCalendar(topics.Calendar{Name: "holidays", Dates: []string{"2030-05-01"}}))
+	w.Eventually("the calendar is known", applied(a, 2))
+	if err := w.Stop("b"); err != nil {
+		t.Fatal(err)
+	}
+	w.AwaitOwners()
+	if n := whole.Load(); n > 2 { // b's
+		t.Errorf("the settings were read %d times from the beginning", n)
+	}
+	if parts.Load() == 0 {
+		t.Error("nobody read what is new")
+	}
+	w.SendAll(40, func(i int) (string, string) {
+		return fmt.Sprint("t", i), `{"op":"register","recurrence":"FREQ=DAILY","start":"2030-05-01T09:00",` +
+			`"timezone":"Asia/Almaty","calendars":{"names":["holidays"],"on":"skip"}}`
+	})
+	events := w.Tail(w.Names.Events())
+	for range 40 { // Almaty was at +06:00 before 2024
+		e, err := topics.DecodeEvent(events.Next().Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.TZData != "2023c" || e.ScheduledAt != "2030-05-02T03:00:00.000Z" {
+			t.Errorf("%s: planned for %s by %s", e.Trigger, e.ScheduledAt, e.TZData)
+		}
+	}
 }

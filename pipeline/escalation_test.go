@@ -32,6 +32,14 @@ func TestEscalation(t *testing.T) {
 			t.Errorf("step %d went out as %s, want %s", i, r, want)
 		}
 	}
+	for i, r := range []string{
+		pipelinetest.Header(first, "wcx-steps"), pipelinetest.Header(second, "wcx-steps"),
+		pipelinetest.Header(third, "wcx-steps"),
+	} {
+		if r != "3" {
+			t.Errorf("step %d says that there are %q steps", i, r)
+		}
+	}
 	if step := pipelinetest.Header(second, "ce_wcstep"); step != "1" || string(second.Value) != `{"a":1}` {
 		t.Errorf("the second step is ce_wcstep %s of %s", step, second.Value)
 	}

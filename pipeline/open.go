@@ -41,7 +41,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
-		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor()},
+		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor},
 	}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
@@ -50,6 +50,8 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		return nil, err
 	}
 	p.view.start(p)
+	p.isOpen = true
+	o.open.Add(1)
 	return p, nil
 }
 
@@ -130,6 +132,11 @@ func (p *Partition) Run(ctx context.Context) error {
 func (p *Partition) Close() {
 	p.view.shut()
 	p.watermarks.close()
+	p.quota.Leave()
+	if p.isOpen {
+		p.isOpen = false
+		p.opts.open.Add(-1)
+	}
 	if p.forward != nil {
 		p.forward.close()
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/pipeline/handover"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -141,16 +143,33 @@ func (o *opening) findTopics(ctx context.Context) (found handover.Found, err err
 }
 
 func (o *opening) openQuotas() error {
-	o.quotas = newQuotas(o.opts)
-	if o.quotas == nil {
+	o.quota = o.opts.quotas.Share()
+	if o.quota == nil {
 		return nil
 	}
 	sn := o.store.Snapshot()
 	defer sn.Close()
-	if err := o.quotas.count(sn); err != nil {
+	if err := countPending(sn, o.quota); err != nil {
 		return fmt.Errorf("count what is pending: %w", err)
 	}
+	o.quota.Join()
 	return nil
+}
+
+// countPending counts the triggers of tenants whose number is limited.
+func countPending(sn *statestore.Snapshot, share *quota.Share) (err error) {
+	scanned := sn.Scan("", func(key trigger.Key, value []byte) bool {
+		if !share.Bounds(key.Tenant()) {
+			return true
+		}
+		var s *trigger.State
+		if s, err = topics.DecodeState(key, value); err != nil {
+			return false
+		}
+		share.Moved(key.Tenant(), 0, s.Status)
+		return true
+	})
+	return cmp.Or(err, scanned)
 }
 
 // startWheel starts the wheel at the stored cursor; poll fills it.

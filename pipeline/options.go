@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -42,7 +43,7 @@ type Options struct {
 	Replication  int16 // of topics it creates; -1 the broker's default
 
 	// Quota returns the limits of a tenant; nil means no limits.
-	Quota func(tenant string) Quota
+	Quota func(tenant string) quota.Limit
 
 	EventsPayload bool // payload in registered and replaced events
 
@@ -223,13 +224,6 @@ func def[T comparable](field *T, value T) {
 
 // catchUpShare is one partition's share of CatchUpRate.
 func (o *Options) catchUpShare() float64 { return o.CatchUpRate / float64(o.Partitions) }
-
-// turnFloor is the least interval between turns under adaptive pacing. The turns of one
-// partition follow each other at once. More partitions share the brokers, so each leaves
-// more time between its turns.
-func (o *Options) turnFloor() time.Duration {
-	return time.Duration(o.Partitions/8) * time.Millisecond
-}
 
 // Validate joins every problem into one error.
 func (o Options) Validate() error {

@@ -12,8 +12,8 @@ import (
 // saturate it, and the latency of all rises. So the interval grows when EndTransaction
 // slows down, and shrinks when it is quick.
 type pace struct {
-	fixed    time.Duration // > 0: set by the operator; < 0: no pacing
-	floor    time.Duration // grows with the number of partitions of this process
+	fixed    time.Duration        // > 0: set by the operator; < 0: no pacing
+	floor    func() time.Duration // grows with the number of open partitions of this process
 	interval time.Duration
 	start    time.Time
 }
@@ -36,7 +36,7 @@ func (p *pace) next() time.Duration {
 	case p.fixed < 0:
 		return 0
 	}
-	return max(p.floor, p.interval)
+	return max(p.floor(), p.interval)
 }
 
 func (p *pace) begun() { p.start = time.Now() }

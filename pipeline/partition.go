@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -49,13 +50,14 @@ type Partition struct {
 	dueTopics *output.Topics
 	claims    claims
 	pace      pace
-	replan    *replan // nil: everything is planned by the timetable in force
-	quotas    *quotas // nil: nobody is bounded
+	replan    *replan      // nil: everything is planned by the timetable in force
+	quota     *quota.Share // nil: nobody is bounded
 	retries   *retryCounts
 
 	watermarks watermarks
 
 	takenOver bool // another member ran it before
+	isOpen    bool
 
 	kept *Kept // kept from one opening to the next
 	view View  // what readers may see
@@ -204,7 +206,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 	if !out.Changed {
 		return
 	}
-	p.quotas.moved(e.key.Tenant(), e.status(), out.State.Status)
+	p.quota.Moved(e.key.Tenant(), e.status(), out.State.Status)
 	p.retries.moved(e.state, out.State)
 	p.watermarks.putOff.moved(e.state, out.State)
 	e.state, e.dirty = out.State, true

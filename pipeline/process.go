@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -22,11 +24,12 @@ import (
 type Process struct {
 	Options
 
-	format    atomic.Uint64                     // the format of topic state that we write
-	clocks    clocks                            // of the brokers
-	timetable atomic.Pointer[trigger.Timetable] // the one in force, for readers
-	batches   *decompress.Bound
-	endings   dangling.Endings // of the partitions that are opening
+	format     atomic.Uint64                     // the format of topic state that we write
+	clocks     clocks                            // of the brokers
+	timetable  atomic.Pointer[trigger.Timetable] // the one in force, for readers
+	batches    *decompress.Bound
+	compressor compressor
+	endings    dangling.Endings // of the partitions that are opening
 
 	// asker fetches single records. The client of a partition has one connection for
 	// fetches, where other requests would wait behind a fetch that waits for records.
@@ -34,8 +37,13 @@ type Process struct {
 	due   *output.Topics
 
 	register *channelRegister
+	quotas   *quota.Ledger // nil: no tenant is bounded
 
 	cache *statestore.Cache // ours; nil if the options brought one
+
+	settings atomic.Pointer[settings] // read from topic control
+	reading  chan struct{}            // holds one while a partition that opens reads them
+	open     atomic.Int32             // number of open partitions
 
 	NoRoom func(error) // called for writes that find no room on the disk; set before the first store opens
 }
@@ -51,7 +59,14 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
-	p := &Process{Options: o, batches: batches}
+	zip, err := newCompressor()
+	if err != nil {
+		return nil, fmt.Errorf("compressor: %w", err)
+	}
+	p := &Process{
+		Options: o, batches: batches, compressor: zip, quotas: quota.New(o.Quota, o.Partitions),
+		reading: make(chan struct{}, 1),
+	}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
 	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
 	p.timetable.Store(o.Machine.Timetable.Fork())
@@ -74,6 +89,11 @@ func (o *Process) Close() {
 		o.cache.Close()
 	}
 }
+
+// turnFloor is the least interval between turns under adaptive pacing. The turns of one
+// partition follow each other at once. More partitions of this process share its cores and
+// the brokers, so each leaves more time between its turns.
+func (o *Process) turnFloor() time.Duration { return time.Duration(o.open.Load()/8) * time.Millisecond }
 
 // Timetable returns a copy of the tz database and calendars in force.
 func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }

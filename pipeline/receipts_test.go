@@ -141,3 +141,33 @@ func headersOf(r *kgo.Record, without ...string) string {
 	}
 	return b.String()
 }
+
+// A receipt counts for the trigger of its record's key alone: one that another tenant's key brings,
+// or one with this key for another tenant's due event, changes nothing.
+func TestReceiptsOfAnotherTenant(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1}) // so that receipts keep their order
+	heard := &delivered{all: map[string]int{}}
+	w.Start("a", func(o *pipeline.Options) { o.Listener = heard })
+	due := w.Tail(w.Names.Due("r-push"))
+	ids := map[string]string{}
+	for _, key := range []string{"acme/k", "blue/k"} {
+		w.Send(key, `{"op":"register","delay":"0","channel":"r-push"}`)
+		ids[key] = pipelinetest.Header(due.Next(), "ce_id")
+	}
+	said := func(id, outcome string) string {
+		return fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":1}`, id, outcome)
+	}
+	w.Receipt("blue/k", said(ids["acme/k"], "failed"))
+	w.Receipt("acme/k", said(ids["blue/k"], "failed"))
+	w.Receipt("k", said(ids["acme/k"], "failed"))
+	w.Receipt("acme/k", said(ids["acme/k"], "delivered"))
+	w.Receipt("blue/k", said(ids["blue/k"], "accepted"))
+	w.Eventually("the genuine ones are reported", func() bool { return heard.count() >= 2 })
+	if err := w.Stop("a"); err != nil {
+		t.Fatal(err)
+	}
+	if heard.count() != 2 || heard.all["r-push delivered"] != 1 || heard.all["r-push accepted"] != 1 ||
+		heard.letters() != 0 {
+		t.Errorf("reported %v and %d dead letters", heard.all, heard.letters())
+	}
+}

@@ -70,7 +70,7 @@ func openSession(o *Process, partition int32) (*session, error) {
 		kgo.ProducerLinger(linger),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProducerBatchMaxBytesFn(s.sizes.forKgo),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.WithCompressor(o.compressor),
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.MetadataMaxAge(5 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),

@@ -41,7 +41,8 @@ type Erasures interface {
 	Erase(ctx context.Context, e Erasure) error
 	// Erasure is a user's newest; ok is false if there is none.
 	Erasure(ctx context.Context, u User) (e Erasure, ok bool, err error)
-	// ClaimErasure takes the oldest that is not done and that nobody works on, for so long.
+	// ClaimErasure takes one that is not done and that nobody works on, for so long: the oldest
+	// that was never claimed, else the one whose claim ended first.
 	ClaimErasure(ctx context.Context, lease time.Duration) (e Erasure, ok bool, err error)
 	// RenewErasure prolongs a claim, and writes how many triggers were erased. It is false if
 	// the claim is lost, or the user has a newer erasure.
@@ -50,8 +51,8 @@ type Erasures interface {
 	// The user's id is dropped. So are claims of messages that workers made for what was
 	// emitted until At.
 	FinishErasure(ctx context.Context, e Erasure) error
-	// PendingErasures is how many are not done.
-	PendingErasures(ctx context.Context) (int, error)
+	// PendingErasures is how many are not done, and At of the oldest of them; zero if there is none.
+	PendingErasures(ctx context.Context) (n int, oldest time.Time, err error)
 }
 
 // Hash stands for a user who was erased. Whoever can guess the id can compute it.

@@ -2,6 +2,7 @@ package preferences
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 )
@@ -36,7 +37,22 @@ func (p *Preferences) OptedOutOf(channel, typ string) (out *Preferences, changed
 }
 
 // OptOut adds an opt-out to a user's preferences as they are now, whether or not the user has
-// any. changed is false if it was there.
-func OptOut(ctx context.Context, s Editor, u User, channel, typ string) (changed bool, err error) {
-	return s.Edit(ctx, u, func(p *Preferences) (*Preferences, bool) { return p.OptedOutOf(channel, typ) })
+// any. changed is false if it was there. mended says that they did not parse: what Salvage reads
+// of them, with the opt-out, has taken their place.
+func OptOut(ctx context.Context, s Editor, u User, channel, typ string) (changed, mended bool, err error) {
+	out := func(p *Preferences) (*Preferences, bool) { return p.OptedOutOf(channel, typ) }
+	for range 3 { // somebody else may mend or break them in between
+		changed, err = s.Edit(ctx, u, out)
+		if _, broken := errors.AsType[*UnreadableError](err); !broken {
+			return changed, false, err
+		}
+		mended, err := s.Mend(ctx, u, func(document []byte) *Preferences {
+			p, _ := out(Salvage(document))
+			return p
+		})
+		if mended || err != nil {
+			return mended, mended, err
+		}
+	}
+	return false, false, err
 }

@@ -47,10 +47,13 @@ type Store interface {
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
 	// Put replaces a user's preferences. A zone that differs from the last one, and is
 	// not "", is written as that user's move in the same transaction; "" ends a move.
+	// Of a new user, where the tenant has as many as it may, it is ErrTooManyUsers, and
+	// nothing is written.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim takes the oldest move that nobody works on, for so long; ok is false if
-	// there is none. A claim whose time is over may be taken by others.
+	// Claim takes a move that nobody works on, for so long: the oldest that was never claimed,
+	// else the one whose claim ended first. ok is false if there is none. So a move that fails
+	// holds up no other.
 	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
 	// Renew prolongs a claim. It is false if the claim is lost, or the user has a
 	// newer zone: then nothing more may be written for m.
@@ -73,6 +76,9 @@ type Store interface {
 	// also drops erasures that were done ErasureKept before.
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
 
+	// WaitingErasures is how many erasures of a tenant are not done. It counts no further than most.
+	WaitingErasures(ctx context.Context, tenant string, most int) (int, error)
+
 	Close() error
 }
 
@@ -81,7 +87,11 @@ type Editor interface {
 	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
 	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
 	// be called more than once. A user without preferences has the zero value.
+	// Where they do not parse, the error is an *UnreadableError, and nothing changes.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
+	// Mend replaces a user's document by what f makes of it, if it does not parse now. No Put comes
+	// in between. A zone that it changes is no move.
+	Mend(ctx context.Context, u User, f func(document []byte) *Preferences) (mended bool, err error)
 }
 
 // UnreadableError says that documents are kept that are none, as after a change by hand. A Put
@@ -118,3 +128,7 @@ func (e *UnreadableError) OrNil() error {
 // ErrAway says that a store does not answer. Errors of stores wrap it unless the
 // caller is at fault.
 var ErrAway = errors.New("the preference store does not answer")
+
+// ErrTooManyUsers says that a tenant has preferences of as many users as it may. Edit counts a new
+// user and never refuses one: an opt-out holds.
+var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")

@@ -25,6 +25,7 @@ func (d *draft) build(c *trigger.Command) {
 	}
 	c.IfRevision = d.number(fIfRevision, 1<<53)
 	c.Actor = d.string(fActor, maxText)
+	c.Note = d.string(fNote, maxNote)
 	correlation := d.string(fCorrelationID, maxText) // only a register and a reschedule keep it
 	switch c.Op {
 	case trigger.OpRegister:
@@ -38,8 +39,6 @@ func (d *draft) build(c *trigger.Command) {
 		c.Occurrence = d.occurrence()
 	case trigger.OpAck:
 		c.Occurrence = d.string(fOccurrence, maxText) // may also name a snooze or a run_now
-	case trigger.OpPause, trigger.OpResume:
-		c.Note = d.string(fNote, maxNote)
 	case trigger.OpRezone:
 		c.Zone = d.zone()
 		if !d.seen.has(fTimezone) {
@@ -299,4 +298,16 @@ func (d *draft) duration(f field) time.Duration {
 		d.refuseError(f.path(), err)
 	}
 	return v
+}
+
+// CheckNote refuses a note that no command may have.
+func CheckNote(note string) error {
+	d := draft{}
+	d.text[fNote] = note
+	d.seen.set(fNote, note != "")
+	d.string(fNote, maxNote)
+	if d.err != nil {
+		return d.err
+	}
+	return nil
 }

@@ -160,7 +160,8 @@ var schemaVariants = []schemaVariant{
 		name: "rezone", doc: "Move a local-time trigger to another zone; wall times are kept.",
 		ops: []trigger.Op{trigger.OpRezone}, required: []field{fTimezone},
 	},
-	{name: "plain", ops: []trigger.Op{trigger.OpCancel, trigger.OpRunNow, trigger.OpErase}},
+	{name: "cancelOrErase", ops: []trigger.Op{trigger.OpCancel, trigger.OpErase}},
+	{name: "run", doc: "Fire once now.", ops: []trigger.Op{trigger.OpRunNow}},
 	{
 		name: "redrive", doc: "Try a dead-lettered occurrence again. Written by the gateway and the command line " +
 			"from the dead letter.",

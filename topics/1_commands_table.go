@@ -60,6 +60,7 @@ var (
 	ofWhen     = beside(trigger.OpRegister, trigger.OpReschedule)
 	ofContent  = beside(trigger.OpRegister, trigger.OpRedrive)
 	ofRedrive  = beside(trigger.OpRedrive)
+	ofNote     = allOps &^ beside(trigger.OpRunNow) // a run has no event of its own, only its firing
 )
 
 // The table and what is derived from it. init fills them, because the table's functions use
@@ -309,6 +310,13 @@ func commandFields() []fieldDef {
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.CorrelationID) },
 		},
 
+		{
+			f: fNote, name: "note", ops: ofNote,
+			schema: textUpTo(maxNote),
+			doc:    "Why, in at most 512 bytes: the detail of the event about this command",
+			flag:   "note", help: "`reason`, which the event has as its detail",
+		},
+
 		// Conditions of the command. The trigger does not keep them.
 		{
 			f: fIfRevision, name: "if_revision", kind: kindNumber, ops: allOps,
@@ -332,10 +340,6 @@ func commandFields() []fieldDef {
 			schema: ref("duration"),
 		},
 		{f: fOccurrence, name: "occurrence", ops: beside(trigger.OpSkip, trigger.OpAck)},
-		{
-			f: fNote, name: "note", ops: beside(trigger.OpPause, trigger.OpResume),
-			schema: textUpTo(maxNote),
-		},
 		{f: fDueID, name: "due_id", ops: ofRedrive, schema: `{"type": "string"}`},
 		{f: fAttempt, name: "attempt", kind: kindNumber, ops: ofRedrive, doc: "Of the dead letter"},
 		{f: fRevision, name: "revision", kind: kindNumber, ops: ofRedrive},

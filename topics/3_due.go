@@ -13,7 +13,7 @@ import (
 // DueType is the ce_type of every due event.
 const DueType = "waterclock.due.v1"
 
-// The headers of a due event, in the order in which they are written. The two wcx- headers
+// The headers of a due event, in the order in which they are written. The wcx- headers
 // are for Waterclock's own workers, which need more than the payload. The user's headers come
 // last.
 const (
@@ -37,6 +37,7 @@ const (
 	traceParent   = "traceparent"
 	dueCallback   = enginePrefix + "callback" // {"url","timeout","body","recheck"}, channel webhook
 	dueTags       = enginePrefix + "tags"     // {"type":"…"}
+	dueSteps      = enginePrefix + "steps"    // how many steps the escalation has, if it has over one
 )
 
 // DueEnv describes the engine that emits a due event. It is the same for all events of one
@@ -112,7 +113,7 @@ func (w *dueWriter) room(f *trigger.Fire, env DueEnv) {
 	s := f.Spec
 	w.b = slices.Grow(w.b, 230+3*len(f.Key)+len(f.Occurrence)+len(env.Cluster)+len(env.Basis)+len(f.Local)+
 		len(s.UserID)+len(s.ContentType)+len(s.TraceParent)+len(s.TargetKey))
-	w.headers = slices.Grow(w.headers, 22+len(s.Headers))
+	w.headers = slices.Grow(w.headers, 23+len(s.Headers))
 }
 
 // sliceValues points the headers at their values, which follow one another in the buffer from
@@ -180,6 +181,9 @@ func (w *dueWriter) workerHeaders(s *trigger.Spec) {
 		start := len(w.b)
 		w.b = appendTags(w.b, s.Tags)
 		w.end(dueTags, start)
+	}
+	if n := len(s.Escalation); n > 1 {
+		w.number(dueSteps, int64(n))
 	}
 }
 

@@ -110,6 +110,24 @@ func TestDecodeDueReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A worker hears of an escalation at its first step too: the link to acknowledge stops the others.
+func TestDueRecordOfAnEscalation(t *testing.T) {
+	for steps, want := range map[int]string{0: "", 1: "", 3: "wcx-steps=3\n"} {
+		f := fullFire()
+		f.Step = 0
+		f.Spec.Escalation = make([]trigger.Step, steps)
+		key, value, hs := DueRecord(f, dueEnv)
+		got := headerPairs(hs)
+		if strings.Contains(got, "wcx-steps") != (want != "") || !strings.Contains(got, want+"x-a=1\n") {
+			t.Errorf("%d steps:\n%s", steps, got)
+		}
+		d, err := DecodeDue(&Record{Key: key, Value: value, Headers: hs})
+		if err != nil || len(d.Fire.Spec.Headers) != 2 {
+			t.Errorf("%d steps: the user's headers are %v, %v", steps, d.Fire.Spec.Headers, err)
+		}
+	}
+}
+
 // A worker reads what it can: garbled extras must not cost it the event.
 func TestDecodeDueOfGarbledHeaders(t *testing.T) {
 	got, err := DecodeDue(&Record{Key: []byte("k"), Headers: headers("ce_id=k@x#0", "ce_time=noon", "ce_wcattempt=many",

@@ -29,11 +29,18 @@ type EventEnv struct {
 	Truncated []string // fields that AppendEventWithin has cut; only it sets this
 }
 
+// eventStart is how every event begins. Nothing else that the engine writes without headers
+// does.
+const eventStart = `{"event_id":"`
+
+// IsEvent reports whether a record's value is an event, as AppendEvent writes it.
+func IsEvent(value []byte) bool { return bytes.HasPrefix(value, []byte(eventStart)) }
+
 // AppendEvent appends the JSON of one fact, as DecodeEvent and any JSON
 // reader understand it. It allocates only to grow b. Tags must be sorted by
 // key, as they are in a Spec.
 func AppendEvent(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv) []byte {
-	b = append(b, `{"event_id":"`...)
+	b = append(b, eventStart...)
 	b = append(strconv.AppendInt(b, int64(env.Partition), 10), '-')
 	b = strconv.AppendInt(b, env.EventUS, 10)
 	b = append(append(b, `","type":"`...), f.Type...)

@@ -171,3 +171,29 @@ func DecodeDeadLetter(rec *Record) (*trigger.DeadLetter, error) {
 func header(key, value string) trigger.Header {
 	return trigger.Header{Key: key, Value: []byte(value)}
 }
+
+// Rejection is why a command was refused, as the headers on topic rejected say it.
+type Rejection struct {
+	Code, Detail, Field string
+	Source              string // topic/partition/offset of the command
+	Cut                 bool   // parts of the record were cut
+}
+
+// RejectionOf reads the headers of a record on topic rejected.
+func RejectionOf(headers []trigger.Header) (r Rejection) {
+	for _, h := range headers {
+		switch h.Key {
+		case headerErrorCode:
+			r.Code = string(h.Value)
+		case headerErrorDetail:
+			r.Detail = string(h.Value)
+		case headerErrorField:
+			r.Field = string(h.Value)
+		case headerSource:
+			r.Source = string(h.Value)
+		case headerErrorCut:
+			r.Cut = true
+		}
+	}
+	return r
+}

@@ -103,6 +103,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
 	w.add("shows watermarks", "topic", n.Watermarks(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
+	w.add("lists refused commands", "topic", n.Rejected(), false, "Read")
 	w.add("notes channels that nobody reads; without it, it does not", "group", "*", false, "Describe")
 }
 

@@ -169,6 +169,9 @@ func headerNames(hs []trigger.Header, without ...string) (out []string) {
 func TestHeaderSchemas(t *testing.T) {
 	sent := *fullFire()
 	sent.ReceiptBy, sent.Postponed = sent.Fired.Add(time.Hour), 1
+	escalated := *sent.Spec
+	escalated.Escalation = make([]trigger.Step, 2)
+	sent.Spec = &escalated
 	_, _, due := DueRecord(&sent, dueEnv)
 	_, _, rejected := RejectedRecord(&Record{
 		Topic: "waterclock.commands", Key: []byte("k"),

@@ -156,7 +156,7 @@ func (d *decision) pause(c *Command) *Error {
 	s.Status, s.Note = Paused, c.Note
 	s.Revision++
 	s.UpdatedAt = d.now
-	d.addPlanFact(PausedFact).Detail = c.Note
+	d.addPlanFact(PausedFact)
 	return nil
 }
 
@@ -178,17 +178,16 @@ func (d *decision) resume(c *Command) *Error {
 		return err
 	}
 	s.Revision++
-	d.goOn("", c.Note)
+	d.goOn("")
 	return nil
 }
 
 // goOn ends a pause.
-func (d *decision) goOn(reason, note string) {
+func (d *decision) goOn(reason string) {
 	s := d.s
 	s.Status, s.Note = Pending, ""
 	s.UpdatedAt = d.now
-	f := d.addPlanFact(Resumed)
-	f.Reason, f.Detail = reason, note
+	d.addPlanFact(Resumed).Reason = reason
 	d.deriveStatus()
 }
 

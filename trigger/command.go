@@ -67,7 +67,7 @@ type Command struct {
 	Until      Instant       // snooze
 	UntilLocal string        // snooze until a wall time; resolved in the trigger's zone
 	Occurrence string        // skip, ack
-	Note       string        // pause, resume
+	Note       string        // why; the detail of the fact about the command
 	Zone       string        // rezone; beside an instant or a delay it has no effect
 	Actor      string        // who asked, if the gateway said so
 }

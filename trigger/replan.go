@@ -15,7 +15,7 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 		if d.unstrand() != nil {
 			return Outcome{State: s}
 		}
-		d.goOn(reason, "")
+		d.goOn(reason)
 		return d.finish()
 	}
 	if s.Status.Finished() || s.Series.At == 0 || !s.movable() {

@@ -167,6 +167,7 @@ type commandFlags struct {
 	wait       time.Duration
 	ifRevision int64
 	revision   bool // --if-revision makes sense for this verb
+	note       string
 }
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
@@ -196,10 +197,14 @@ func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
 			if f.ifRevision != 0 {
 				body["if_revision"] = f.ifRevision
 			}
+			put(body, "note", f.note)
 			return a.doAll(cmd.Context(), f, op, keys, body)
 		},
 	}
 	f.bind(cmd)
+	if op != trigger.OpRunNow { // which has no event that could have it
+		cmd.Flags().StringVar(&f.note, "note", "", "`reason`, which the event has as its detail")
+	}
 	return cmd
 }
 

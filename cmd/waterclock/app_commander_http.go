@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/waterclock/waterclock/topics"
@@ -99,6 +100,9 @@ func route(w wish) (method, path string) {
 	case trigger.OpReschedule:
 		return http.MethodPatch, path
 	case trigger.OpCancel:
+		if note, ok := w.Fields["note"].(string); ok {
+			path += "?note=" + url.QueryEscape(note)
+		}
 		return http.MethodDelete, path
 	case trigger.OpRunNow:
 		return http.MethodPost, path + ":run"

@@ -424,5 +424,38 @@ func TestNobodyServesAChannel(t *testing.T) {
 	defer worker.Close()
 	w.eventually("no note", says(false))
 	w.eventually("no note of the API's", overHTTP(false))
-	w.eventually("doctor's consent", doctor("is read by a consumer group"))
+	w.eventually("doctor's consent", doctor(noneUnserved))
+}
+
+// noneUnserved is what doctor says of a dev without providers on which nothing waits.
+const noneUnserved = "no trigger names a channel that no consumer group reads (email, push, sms)"
+
+// A channel that nobody serves is named by doctor as soon as a live trigger goes there,
+// by its escalation too, and long before something is due.
+func TestDoctorNamesAChannelBeforeItIsDue(t *testing.T) {
+	w := devInProcess(t, nil)
+	doctor := func(url string) string {
+		t.Helper()
+		return cli(t, nil, "", "--brokers", w.kafka, "--url", url, "doctor").out
+	}
+	w.eventually("nothing to warn of", func() bool { return strings.Contains(doctor(w.http), noneUnserved) })
+	body := `{"delay":"1h","channel":"push","escalation":[{"channel":"push"},{"after":"1h","channel":"sms"}]}`
+	if status, answer := w.call("PUT", "/v1/triggers/rent", body); status != 201 {
+		t.Fatal(status, answer)
+	}
+	const warning = "no consumer group reads the due events of push (trigger rent waits), sms (trigger rent waits). " +
+		"Start its worker"
+	if out := doctor(w.http); !strings.Contains(out, warning) {
+		t.Errorf("it does not warn: %s", out)
+	}
+	out := doctor("http://127.0.0.1:1")
+	if !strings.Contains(out, "Which triggers wait is known only to an API, and none answered within 2s") {
+		t.Errorf("without an API: %s", out)
+	}
+	if status, answer := w.call("DELETE", "/v1/triggers/rent", ""); status != 200 {
+		t.Fatal(status, answer)
+	}
+	if out := doctor(w.http); !strings.Contains(out, noneUnserved) {
+		t.Errorf("the trigger is cancelled: %s", out)
+	}
 }

@@ -40,3 +40,10 @@ func count(n int64, what string) string {
 	}
 	return s + " " + strings.TrimSuffix(what, " ")
 }
+
+func bracket(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}

@@ -20,7 +20,7 @@ func newChannelsList(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "Print the channels with their topics",
 		Long: `Print the channels that settings name, those that always exist, and every one that
-has a due topic. It asks the API at --url, as an operator.`,
+has a due topic. It asks the API at --url.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := a.httpAPI()

@@ -2,52 +2,119 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/twmb/franz-go/pkg/kadm"
+	"time"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 )
 
-// channels warns of channels that wait for receipts, on which something is due or
-// was, and that no consumer group reads.
+// liveWithin bounds the questions to the API, which may have to look at every trigger.
+// It is less than checkWithin, so that an API that hangs is not taken for the brokers.
+const liveWithin = 2 * time.Second
+
+// channels warns of channels that wait for receipts and that no consumer group reads,
+// if something was due there or a live trigger names them.
 func (d *doctor) channels(ctx context.Context) {
 	waiting := d.channelTopics()
-	names := slices.Sorted(maps.Keys(waiting))
-	ends, err := d.admin.ListEndOffsets(ctx, slices.Collect(maps.Values(waiting))...)
-	if err != nil {
-		d.warn("channels", "allow DESCRIBE on them", "the due topics cannot be listed: %v", err)
-		return
-	}
-	written := map[string]bool{}
-	ends.Each(func(o kadm.ListedOffset) { written[o.Topic] = written[o.Topic] || o.Err == nil && o.Offset > 0 })
-	names = slices.DeleteFunc(names, func(name string) bool { return !written[waiting[name]] })
-	if len(names) == 0 {
-		d.ok("channels", "nothing was due yet on a channel that waits for receipts")
-		return
-	}
 	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
 	if err != nil {
 		d.warn("channels", "allow DESCRIBE on groups", "it is not known who reads the due topics: %v", err)
 		return
 	}
-	var unserved []string
-	for _, name := range names {
-		if topic := waiting[name]; !read[topic] && !read[topics.HighLane(topic)] {
-			unserved = append(unserved, name)
-		}
-	}
-	if len(unserved) == 0 {
-		d.ok("channels", "each channel that waits for receipts and has due events is read by a consumer group")
+	maps.DeleteFunc(waiting, func(_, topic string) bool { return read[topic] || read[topics.HighLane(topic)] })
+	if len(waiting) == 0 {
+		d.ok("channels", "each channel that waits for receipts is read by a consumer group")
 		return
 	}
-	d.warn("channels", "start its worker; what times out becomes a dead letter, and `waterclock dead-letters redrive "+
-		"--code receipt_timeout` sends it again", "no consumer group reads the due events of %s",
-		strings.Join(unserved, ", "))
+	written, err := d.written(ctx, waiting)
+	if err != nil {
+		d.warn("channels", "allow DESCRIBE on them", "the due topics cannot be listed: %v", err)
+		return
+	}
+	var unserved, idle []string
+	asked := true
+	from := newAPI(d.c)
+	ctx, cancel := context.WithTimeout(ctx, liveWithin)
+	defer cancel()
+	for _, name := range slices.Sorted(maps.Keys(waiting)) {
+		if written[name] {
+			unserved = append(unserved, name)
+			continue
+		}
+		key := ""
+		if asked { // an API that does not answer once is not asked for each channel
+			key, asked = d.liveOn(ctx, from, name)
+		}
+		if key != "" {
+			unserved = append(unserved, fmt.Sprintf("%s (trigger %s waits)", name, clean(key)))
+		} else {
+			idle = append(idle, name)
+		}
+	}
+	d.unserved(unserved, idle, asked)
+}
+
+// unserved says what channels found. Without an API only what was due is known,
+// because no topic that can be read in seconds says which triggers wait.
+func (d *doctor) unserved(unserved, idle []string, asked bool) {
+	switch {
+	case len(unserved) > 0:
+		d.warn("channels", "start its worker; what times out becomes a dead letter, and "+
+			"`waterclock dead-letters redrive --code receipt_timeout` sends it again",
+			"no consumer group reads the due events of %s", strings.Join(unserved, ", "))
+	case asked:
+		d.ok("channels", "no trigger names a channel that no consumer group reads (%s)", strings.Join(idle, ", "))
+	default:
+		d.ok("channels", "nothing was due yet on a channel that no consumer group reads (%s). Which triggers wait is "+
+			"known only to an API, and none answered within %s: name one with --url", strings.Join(idle, ", "),
+			liveWithin)
+	}
+}
+
+// written are the channels on whose topics something was due.
+func (d *doctor) written(ctx context.Context, channels map[string]string) (map[string]bool, error) {
+	ends, err := d.admin.ListEndOffsets(ctx, slices.Collect(maps.Values(channels))...)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for name, topic := range channels {
+		for _, o := range ends[topic] {
+			found[name] = found[name] || o.Err == nil && o.Offset > 0
+		}
+	}
+	return found, nil
+}
+
+// liveOn is a live trigger of the caller's tenant that names a channel, "" if there is
+// none; known is false if the API does not say. It reads one page for as many
+// triggers as the API looks at for one answer.
+func (d *doctor) liveOn(ctx context.Context, from *api, channel string) (key string, known bool) {
+	q := url.Values{"channel": {channel}, "state": {"PENDING,PAUSED,IN_FLIGHT"}, "limit": {"1"}}
+	for {
+		var page struct {
+			Items []struct {
+				TriggerID string `json:"trigger_id"`
+			} `json:"items"`
+			NextCursor string `json:"next_cursor"`
+		}
+		err := from.get(ctx, "/v1/triggers?"+q.Encode(), &page)
+		switch {
+		case err != nil:
+			return "", false
+		case len(page.Items) > 0:
+			return page.Items[0].TriggerID, true
+		case page.NextCursor == "":
+			return "", true
+		}
+		q.Set("cursor", page.NextCursor)
+	}
 }
 
 // channelTopics are the due topics of channels that wait for receipts, by name.

@@ -34,6 +34,8 @@ func newErase(a *app) *cobra.Command {
 			return usagef("--user is empty: name the user to forget")
 		case byUser && len(args) > 0:
 			return usagef("erase takes the KEYs of triggers, or --user, not both")
+		case byUser && cmd.Flags().Changed("note"):
+			return usagef("--note goes with the KEYs of triggers")
 		case !byUser && untilDone:
 			return usagef("--wait goes with --user")
 		case !byUser:

@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/explain"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 func newExplain(a *app) *cobra.Command {
-	n := 5
+	n, since := 5, 24*time.Hour
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say why a trigger did or will fire when it does",
@@ -26,7 +27,13 @@ func newExplain(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if rank(c.Source("brokers")) > rank(c.Source("url")) {
+				return a.explainKafka(cmd.Context(), c, args[0], since, n)
+			}
 			x, err := fetchExplanation(cmd.Context(), newAPI(c), args[0], n)
+			if err != nil && x.forgotten() && exitOf(err) == exitNotFound {
+				return a.explainSentence(x)
+			}
 			if err != nil {
 				return a.unknownKey(cmd.Context(), newAPI(c), args[0], err)
 			}
@@ -34,17 +41,43 @@ func newExplain(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many occurrences to look ahead")
+	cmd.Flags().DurationVar(&since, "since", since, "over Kafka: how far back to read events")
 	return cmd
 }
 
 // explanation is what the API knows of one trigger, and in words what follows
 // from it.
 type explanation struct {
+	apiSentence
 	Trigger     map[string]any `json:"trigger"`
 	Why         []reason       `json:"why"`
 	Occurrences []upcoming     `json:"occurrences"`
 	Events      []topics.Event `json:"events"`
 	Unknown     string         `json:"unknown,omitempty"` // what could not be found out, and why
+}
+
+// apiSentence is GET /v1/triggers/{id}/explain. An older API has none.
+type apiSentence struct {
+	Code     string     `json:"code,omitempty"`
+	Sentence string     `json:"sentence,omitempty"`
+	Evidence []evidence `json:"evidence,omitempty"`
+	Next     string     `json:"next,omitempty"`
+	History  *bool      `json:"history,omitempty"`
+}
+
+type evidence struct {
+	EventID string `json:"event_id,omitempty"`
+	Source  string `json:"source"`
+	Text    string `json:"text"`
+}
+
+// forgotten says that the API has no such trigger, and knows what became of it.
+func (v *apiSentence) forgotten() bool {
+	switch explain.Code(v.Code) {
+	case "", explain.Unknown, explain.Rejected: // why a command was refused is said with the error
+		return false
+	}
+	return true
 }
 
 // reason is one of the things that decide when it fires.
@@ -61,7 +94,11 @@ type upcoming struct {
 }
 
 func fetchExplanation(ctx context.Context, from *api, key string, n int) (x explanation, err error) {
-	if err = from.get(ctx, triggerPath(key), &x.Trigger); err != nil {
+	err = from.get(ctx, triggerPath(key), &x.Trigger)
+	if err == nil || exitOf(err) == exitNotFound {
+		_ = from.get(ctx, triggerPath(key)+"/explain", &x.apiSentence) // an older API has no such route
+	}
+	if err != nil {
 		return x, err
 	}
 	if x.Occurrences, err = fetchOccurrences(ctx, from, key, n); err != nil && exitOf(err) != exitNotFound {
@@ -114,21 +151,19 @@ func (a *app) explain(x explanation) error {
 	}
 	w := a.out.w
 	fmt.Fprintln(w, clean(headline(x.Trigger, time.Now())))
+	if x.Sentence != "" {
+		fmt.Fprintln(w, clean(x.Sentence))
+	}
 	fmt.Fprintln(w)
 	for _, r := range x.Why {
 		fmt.Fprintln(w, clean(fmt.Sprintf("  %-10s %s", r.About, r.Says)))
 	}
-	if len(x.Occurrences) > 0 {
-		fmt.Fprintln(w, "\nnext occurrences")
-	}
-	for _, o := range x.Occurrences {
-		fmt.Fprintln(w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
-	}
+	a.printOccurrences(x.Occurrences)
 	if len(x.Events) > 0 {
 		fmt.Fprintln(w, "\nwhat happened")
 	}
 	for i := range x.Events {
-		fmt.Fprintln(w, clean(fmt.Sprintf("  %s  %s", x.Events[i].OccurredAt, inWords(&x.Events[i]))))
+		fmt.Fprintln(w, clean(fmt.Sprintf("  %s  %s", x.Events[i].OccurredAt, explain.Words(&x.Events[i]))))
 	}
 	if x.Unknown != "" {
 		a.note("not known: %s", x.Unknown)
@@ -136,7 +171,36 @@ func (a *app) explain(x explanation) error {
 	return nil
 }
 
-// headline is the answer in one sentence.
+func (a *app) printOccurrences(list []upcoming) {
+	if len(list) > 0 {
+		fmt.Fprintln(a.out.w, "\nnext occurrences")
+	}
+	for _, o := range list {
+		fmt.Fprintln(a.out.w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
+	}
+}
+
+// explainSentence says what became of a trigger that no API shows: it is erased, or its record is
+// gone, or only brokers were asked.
+func (a *app) explainSentence(x explanation) error {
+	if a.out.format != "table" {
+		return a.out.json(struct {
+			apiSentence
+			Occurrences []upcoming `json:"occurrences,omitempty"`
+		}{x.apiSentence, x.Occurrences})
+	}
+	fmt.Fprintln(a.out.w, clean(x.Sentence))
+	a.printOccurrences(x.Occurrences)
+	if len(x.Evidence) > 0 {
+		fmt.Fprintln(a.out.w, "\nevidence")
+	}
+	for _, e := range x.Evidence {
+		fmt.Fprintln(a.out.w, clean("  "+e.Text))
+	}
+	return nil
+}
+
+// headline says when it fires, in one sentence.
 func headline(t map[string]any, now time.Time) string {
 	id, state, next := cell(t["trigger_id"]), cell(t["state"]), cell(t["next_fire_at"])
 	switch {
@@ -184,7 +248,7 @@ func reasons(t map[string]any, events []topics.Event, now time.Time) (all []reas
 	}
 	explainWhen(t, when, events, now, add)
 	explainPolicies(t, add)
-	if words := lastDelivery(events); words != "" && answersReceipts(t, events) {
+	if words := explain.LastDelivery(events); words != "" && answersReceipts(t, events) {
 		add("delivery", "%s", words)
 	}
 	if note := cell(t["note"]); note != "" {
@@ -199,7 +263,7 @@ func answersReceipts(t map[string]any, events []topics.Event) bool {
 	if cell(t["state"]) == "IN_FLIGHT" {
 		return true
 	}
-	return slices.ContainsFunc(events, func(e topics.Event) bool { return deliveryWords(&e) != "" })
+	return slices.ContainsFunc(events, func(e topics.Event) bool { return explain.Delivery(&e) != "" })
 }
 
 // whenOf reads the time fields of the API's JSON.

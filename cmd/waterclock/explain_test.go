@@ -1,15 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/waterclock/waterclock/topics"
 )
 
 // oneTrigger answers as the gateway does for a single trigger.
@@ -166,46 +163,32 @@ func TestExplainOthers(t *testing.T) {
 	}
 }
 
-func TestEventsInWords(t *testing.T) {
-	for _, row := range []struct{ event, want string }{
-		{
-			`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`,
-			"fired 2026-11-20T09:00:00, 3ms late",
-		},
-		{
-			`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`,
-			"fired o, 1m30s late (misfire)",
-		},
-		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
-		{
-			`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`,
-			"moved from a to b (user)",
-		},
-		{
-			`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
-			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)",
-		},
-		{
-			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
-			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)",
-		},
-		{
-			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`,
-			"did not fire o: the misfire policy skips what was missed (misfire)",
-		},
-		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
-		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
-		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},
-		{`{"type":"trigger.failed"}`, "failed: its only occurrence could not be delivered"},
-	} {
-		var e topics.Event
-		if err := json.Unmarshal([]byte(row.event), &e); err != nil {
-			t.Fatal(err)
+// The sentence of the API stands below the headline; what the API does not show any more is
+// explained by it alone.
+func TestExplainBySentence(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/here/explain"):
+			fmt.Fprint(w, `{"code":"suppressed","sentence":"Not sent: opted out.","evidence":[{"event_id":"0-1",
+				"source":"r/0/1","text":"12:00 suppressed"}],"next":"2099-01-01T00:00:00.000Z","history":true}`)
+		case strings.HasSuffix(r.URL.Path, "/gone/explain"):
+			fmt.Fprint(w, `{"code":"erased","sentence":"Erased.","evidence":[{"source":"state","text":"ERASED"}],
+				"history":true}`)
+		case strings.HasSuffix(r.URL.Path, "/nobody/explain"):
+			fmt.Fprint(w, `{"code":"unknown","sentence":"There is none.","evidence":[],"history":true}`)
+		case strings.HasSuffix(r.URL.Path, "/here"):
+			fmt.Fprint(w, `{"trigger_id":"here","state":"FIRED","fire_at":"2026-01-01T00:00:00Z"}`)
+		default:
+			problemJSON(w, 404, "not_found", "no such trigger")
 		}
-		if got := inWords(&e); got != row.want {
-			t.Errorf("%s\n got %q\nwant %q", row.event, got, row.want)
-		}
-	}
+	}))
+	defer s.Close()
+	cli(t, nil, "", "explain", "here", "--url", s.URL).want(t, exitOK, "here has fired at", "\nNot sent: opted out.\n")
+	cli(t, nil, "", "explain", "here", "--url", s.URL, "-o", "json", "--jq", ".code, .evidence[0].event_id").
+		want(t, exitOK, "suppressed\n0-1")
+	cli(t, nil, "", "explain", "gone", "--url", s.URL).want(t, exitOK, "Erased.\n", "  ERASED")
+	cli(t, nil, "", "explain", "gone", "--url", s.URL, "-o", "json", "--jq", ".code").want(t, exitOK, "erased")
+	cli(t, nil, "", "explain", "nobody", "--url", s.URL).want(t, exitNotFound, "no such trigger")
 }
 
 // What a breaker holds back has not failed: it waits, as what is retried does.

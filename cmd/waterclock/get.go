@@ -5,33 +5,51 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"sort"
 
 	"github.com/spf13/cobra"
 )
 
 func newGet(a *app) *cobra.Command {
-	return &cobra.Command{
+	var asOf string
+	cmd := &cobra.Command{
 		Use:   "get KEY...",
-		Short: "Print triggers",
-		Args:  keysArg,
+		Short: "Print triggers, as they are or as they were",
+		Long: `Print triggers. With --as-of T, print what they were at an instant that is over,
+from the history.`,
+		Example: "  waterclock get k\n  waterclock get k --as-of 2026-03-03T14:00:00Z",
+		Args:    keysArg,
 		RunE: func(cmd *cobra.Command, keys []string) error {
+			if err := refuseEmpty(cmd.Flags(), "as-of"); err != nil {
+				return err
+			}
 			c, err := a.config(false)
 			if err != nil {
 				return err
 			}
-			return a.get(cmd.Context(), newAPI(c), keys)
+			query := ""
+			if asOf != "" {
+				query = "?as_of=" + url.QueryEscape(asOf)
+			}
+			return a.get(cmd.Context(), newAPI(c), keys, query)
 		},
 	}
+	cmd.Flags().StringVar(&asOf, "as-of", "", "what they were at this `time`: 2026-03-03T14:00:00Z")
+	return cmd
 }
 
 // get prints what there is and joins what there is not.
-func (a *app) get(ctx context.Context, from *api, keys []string) error {
+func (a *app) get(ctx context.Context, from *api, keys []string, query string) error {
 	var failed []error
 	for _, key := range keys {
 		var t map[string]any
-		if err := from.get(ctx, triggerPath(key), &t); err != nil {
-			failed = append(failed, a.unknownKey(ctx, from, key, fmt.Errorf("%s: %w", key, err)))
+		if err := from.get(ctx, triggerPath(key)+query, &t); err != nil {
+			err = fmt.Errorf("%s: %w", key, err)
+			if query == "" { // else a key that is there now is no better guess
+				err = a.unknownKey(ctx, from, key, err)
+			}
+			failed = append(failed, err)
 			continue
 		}
 		if err := a.out.record(t, triggerRows(t)); err != nil {

@@ -151,7 +151,7 @@ func newLettersShow(a *app) *cobra.Command {
 
 type redriveFlags struct {
 	letterFlags
-	ceID, cursor             string
+	ceID, cursor, note       string
 	all, dry, includeExpired bool
 	rate                     float64
 }
@@ -190,6 +190,7 @@ API at --url. The exit code is 1 if some were refused.`,
 	fs.Float64Var(&f.rate, "rate", 0, "how many a second (default 100)")
 	fs.BoolVar(&f.dry, "dry-run", false, "only count")
 	fs.BoolVar(&f.includeExpired, "include-expired", false, "include dead letters past their expires_at")
+	fs.StringVar(&f.note, "note", "", "`reason`, which the events have as their detail")
 	fs.StringVar(&f.cursor, "cursor", "", "go on at the cursor of an earlier run with the same filters")
 	return cmd
 }
@@ -222,9 +223,8 @@ func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[stri
 	if f.rate > 0 {
 		body["rate"] = f.rate
 	}
-	if f.cursor != "" {
-		body["cursor"] = f.cursor
-	}
+	put(body, "cursor", f.cursor)
+	put(body, "note", f.note)
 	if len(keys) == 0 {
 		return []map[string]any{body}, nil
 	}

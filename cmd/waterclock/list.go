@@ -16,9 +16,10 @@ import (
 const pageSize = 500
 
 type listFlags struct {
-	state, user, channel, from, to string
-	tags                           []string
-	limit                          int
+	state, user, channel, from, to, prefix string
+	tags                                   []string
+	limit                                  int
+	fresh                                  bool
 }
 
 func newList(a *app) *cobra.Command {
@@ -46,6 +47,9 @@ func newList(a *app) *cobra.Command {
 	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name=value`; may be repeated")
 	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
+	fs.StringVar(&f.prefix, "key-prefix", "", "only whose id begins so")
+	fs.BoolVar(&f.fresh, "fresh", true,
+		"wait for what was acknowledged before; --fresh=false is sooner, and names partitions that do not answer")
 	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most this many; 0 for all")
 	return cmd
 }
@@ -53,7 +57,7 @@ func newList(a *app) *cobra.Command {
 // check refuses a filter without a value, which would list everything, and
 // says of instants what to type on a command line.
 func (f *listFlags) check(flags *pflag.FlagSet) error {
-	for _, name := range []string{"state", "user", "channel", "from", "to"} {
+	for _, name := range []string{"state", "user", "channel", "from", "to", "key-prefix"} {
 		if err := refuseEmpty(flags, name); err != nil {
 			return err
 		}
@@ -79,12 +83,16 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 		var page struct {
 			Items      []map[string]any `json:"items"`
 			NextCursor string           `json:"next_cursor"`
+			Silent     []int32          `json:"silent_partitions"`
 		}
 		if err := from.get(ctx, "/v1/triggers?"+f.query(cursor, len(items)).Encode(), &page); err != nil {
 			return err
 		}
 		for _, t := range page.Items {
 			items = append(items, t)
+		}
+		if len(page.Silent) > 0 {
+			a.note("partitions %v did not answer: their triggers are missing", page.Silent)
 		}
 		if cursor = page.NextCursor; cursor == "" {
 			break
@@ -115,7 +123,7 @@ func (f *listFlags) query(cursor string, have int) url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"state": f.state, "user_id": f.user, "channel": f.channel,
-		"from": f.from, "to": f.to, "cursor": cursor,
+		"from": f.from, "to": f.to, "cursor": cursor, "key_prefix": f.prefix,
 	} {
 		if value != "" {
 			q.Set(name, value)
@@ -126,6 +134,9 @@ func (f *listFlags) query(cursor string, have int) url.Values {
 			tag = name + ":" + value // as the other verbs spell it
 		}
 		q.Add("tag", tag)
+	}
+	if !f.fresh {
+		q.Set("fresh", "false")
 	}
 	limit := pageSize
 	if f.limit > 0 {

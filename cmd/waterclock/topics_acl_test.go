@@ -140,7 +140,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "watermarks", "engine api export analyst"},
 		{"Read", "due.webhook", "engine history webhook"},
 		{"Write", "control", "engine api operator"},
-		{"Read", "rejected", "engine operator"},
+		{"Read", "rejected", "engine api operator"},
 		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -39,11 +40,17 @@ func newTZDataStatus(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Print the active release and the one this binary carries",
-		Args:  cobra.NoArgs,
+		Long: `Print the release of the tz database that is in force, and the one that this binary
+carries. With --url the API answers, about the binary that runs it, and says what
+clocks its release would change.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)
 			if err != nil {
 				return err
+			}
+			if asksAPI(c) {
+				return a.tzdataOfAPI(cmd.Context(), newAPI(c))
 			}
 			active, err := a.activeRelease(cmd.Context(), c)
 			if err != nil {
@@ -58,6 +65,26 @@ func newTZDataStatus(a *app) *cobra.Command {
 			return a.out.record(status, statusRows(active, own))
 		},
 	}
+}
+
+// tzdataOfAPI prints what the API says of its release.
+func (a *app) tzdataOfAPI(ctx context.Context, from *api) error {
+	var t gateway.TZData
+	if err := from.get(ctx, "/v1/tzdata", &t); err != nil {
+		return err
+	}
+	of := func(r *gateway.TZRelease) release {
+		return release{Label: r.Label, ID: r.SHA256, Zones: r.Zones, Since: r.Since, Carried: r.Carried}
+	}
+	active, own := of(&t.Active), of(&t.Embedded)
+	rows := statusRows(&active, own)
+	if t.Active.Since == "" {
+		rows = statusRows(nil, own)
+	}
+	for _, z := range t.Changes {
+		rows = append(rows, [2]string{z.What, z.Zone + " from " + z.From})
+	}
+	return a.out.record(t, rows)
 }
 
 func statusRows(active *release, own release) [][2]string {

@@ -127,7 +127,8 @@ func TestTokens(t *testing.T) {
 		{"right, and a reader without roles", good, Reader},
 		{"role writer", set("roles", "writer"), Writer},
 		{"role reader", set("roles", []string{"reader"}), Reader},
-		{"roles, the highest", set("roles", []string{"reader", "operator", "else"}), Operator},
+		{"role viewer", set("roles", "viewer"), Viewer},
+		{"roles, all of them", set("roles", []string{"reader", "support", "else"}), Reader | Support},
 		{"role as a string", set("roles", "reader"), Reader},
 		{"audience among others", set("aud", []string{"x", audience}), Reader},
 		{"roles of others", set("roles", []string{"admin"}), 0},
@@ -480,5 +481,15 @@ func TestIssuerThatHangsIsAskedOnce(t *testing.T) {
 	all.Wait()
 	if took := time.Since(began); asked.Load() != 1 || took > 2*patience {
 		t.Errorf("asked %d times in %v", asked.Load(), took)
+	}
+}
+
+func TestLeast(t *testing.T) {
+	for right, want := range map[Rights]string{
+		Read: "viewer", ReadPayloads: "reader", Act: "support", Write: "writer", Operate: "operator",
+	} {
+		if got := right.Least(); got != want {
+			t.Errorf("%v: %q, want %q", right.Names(), got, want)
+		}
 	}
 }

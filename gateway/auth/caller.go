@@ -3,8 +3,8 @@
 // # Who is right
 //
 // The operator's file of keys (keys.go), and the OpenID Connect issuer that is set
-// up (oidc.go). AnyOf asks both (caller.go). A role is one of three, each with the
-// rights of those below it; which role a route needs is the gateway's table to say.
+// up (oidc.go). AnyOf asks both (caller.go). A role is a set of rights (roles.go);
+// which right a route needs is the gateway's table to say.
 //
 // # Promises
 //
@@ -30,32 +30,11 @@ import (
 type Caller struct {
 	Tenant string
 	Name   string // for the record: actor of commands, and the log
-	Role   Role
+	Role   Role   // one or several
 }
 
-// Role is what a caller may do; each may do what those below it may.
-type Role uint8
-
-// The roles, the least first.
-const (
-	Reader   Role = iota + 1 // read the tenant's triggers, preview
-	Writer                   // and change them
-	Operator                 // and see partitions, put calendars
-)
-
-func (r Role) String() string {
-	return [...]string{"none", "reader", "writer", "operator"}[min(r, Operator)]
-}
-
-// ParseRole finds a role by its name.
-func ParseRole(s string) (Role, bool) {
-	for r := Reader; r <= Operator; r++ {
-		if r.String() == s {
-			return r, true
-		}
-	}
-	return 0, false
-}
+// May reports whether the caller has a right.
+func (c *Caller) May(right Rights) bool { return c.Role.Rights()&right == right }
 
 // Authenticator says who a caller is. Its errors never travel to the caller,
 // unless they are a *Problem.

@@ -31,8 +31,8 @@ var errUnknownKey = errors.New("unknown API key")
 //
 //	tenant key [role [name]]
 //
-// where key is the key itself or sha256: and its hash in hex, role is reader,
-// writer (the default) or operator, and name is who the log says it was.
+// where key is the key itself or sha256: and its hash in hex, role is one of
+// RoleNames (default writer), and name is who the log says it was.
 // Empty lines and those that begin with # are passed.
 func ReadKeys(from io.Reader) (*Keys, error) {
 	by := keysByHash{}
@@ -78,7 +78,8 @@ func (by keysByHash) add(words []string) error {
 	if len(words) > 2 {
 		role, ok := ParseRole(words[2])
 		if !ok {
-			return fmt.Errorf("%s is no role: reader, writer or operator", problem.Quoted(words[2]))
+			return fmt.Errorf("%s is no role; there are %s", problem.Quoted(words[2]),
+				strings.Join(roleNames[:], ", "))
 		}
 		who.Role = role
 	}

@@ -27,7 +27,7 @@ type OIDCOptions struct {
 	Algorithms []string
 	// TenantClaim is the claim that is the tenant. "" means tenant.
 	TenantClaim string
-	// RoleClaim is the claim with roles, a string or a list; the highest counts.
+	// RoleClaim is the claim with roles, a string or a list; the rights of all of them count.
 	// "" means roles. A token without it is a reader.
 	RoleClaim string
 	// Keys are the issuer's keys; nil finds them by discovery.
@@ -135,16 +135,16 @@ func (a *OIDC) caller(id *oidc.IDToken, claims map[string]any) (Caller, error) {
 	if !ok || !validTenant(tenant) {
 		return Caller{}, fmt.Errorf("claim %s is no tenant", a.opts.TenantClaim)
 	}
-	role, err := roleIn(claims[a.opts.RoleClaim])
+	role, err := rolesIn(claims[a.opts.RoleClaim])
 	if err != nil {
 		return Caller{}, err
 	}
 	return Caller{Tenant: tenant, Name: id.Subject, Role: role}, nil
 }
 
-// roleIn is the highest role a claim names. Names we do not know are of other
+// rolesIn are the roles that a claim names. Names we do not know are of other
 // services; a claim with none of ours gives no role.
-func roleIn(claim any) (Role, error) {
+func rolesIn(claim any) (Role, error) {
 	names, ok := claim.([]any)
 	switch {
 	case claim == nil:
@@ -152,17 +152,17 @@ func roleIn(claim any) (Role, error) {
 	case !ok:
 		names = []any{claim}
 	}
-	var highest Role
+	var roles Role
 	for _, n := range names {
-		if name, ok := n.(string); ok {
-			role, _ := ParseRole(name)
-			highest = max(highest, role)
+		name, _ := n.(string)
+		if role, ok := ParseRole(name); ok {
+			roles |= role
 		}
 	}
-	if highest == 0 {
+	if roles == 0 {
 		return 0, errors.New("no role of ours among the token's")
 	}
-	return highest, nil
+	return roles, nil
 }
 
 // discoverEvery bounds how often an issuer that does not answer is asked.

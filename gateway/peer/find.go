@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -23,6 +24,8 @@ type Query struct {
 	Limit   int             // of items, at least 1
 	Budget  int             // of triggers visited, at least 1
 	Bytes   int64           // of what is stored of the items of one partition; 0: no bound
+	Prefix  string          // of ids
+	Stale   bool            // without the read barrier; a partition that does not answer is left out and named
 
 	Cost *Budget // of the whole request; nil: no bound
 }
@@ -45,6 +48,8 @@ type Page struct {
 	Through UserCursor
 	More    bool
 	Visited int64 // of another instance: what it cost there
+
+	Silent []int32 // of a stale query: partitions that did not answer
 }
 
 // Found is a trigger and its place in the list.
@@ -55,6 +60,9 @@ type Found struct {
 
 // find answers a query about one partition from its owner.
 func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error) {
+	if q.Stale {
+		o = o.Stale()
+	}
 	var page Page
 	visited, row := 0, 0
 	var bytes int64
@@ -69,6 +77,9 @@ func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error)
 		visited++
 		row++
 		full := false
+		if q.User == "" && q.behindPrefix(s.Key) {
+			return false
+		}
 		switch ours := q.inTenant(s.Key); {
 		case !ours && !q.mayFollow(s.Key):
 			return false
@@ -118,10 +129,25 @@ func behindTenant(name string) trigger.Key { return trigger.Key(name + "/\xff") 
 
 // firstKey skips the tenants before ours: their keys sort before tenant/.
 func (q *Query) firstKey() trigger.Key {
-	if q.Tenant == trigger.DefaultTenant {
-		return q.After.Key
+	from := q.keyPrefix()
+	if last := len(from) - 1; q.Prefix != "" { // a scan begins behind this key, and one may be the prefix itself
+		from = from[:last] + string([]byte{from[last] - 1, 0xff})
 	}
-	return max(q.After.Key, trigger.Key(q.Tenant+"/"))
+	return max(q.After.Key, trigger.Key(from))
+}
+
+// keyPrefix begins all keys that may match.
+func (q *Query) keyPrefix() string {
+	if q.Tenant == trigger.DefaultTenant {
+		return q.Prefix
+	}
+	return q.Tenant + "/" + q.Prefix
+}
+
+// behindPrefix says that neither this key nor one behind it has the prefix.
+func (q *Query) behindPrefix(k trigger.Key) bool {
+	prefix := q.keyPrefix()
+	return q.Prefix != "" && string(k) > prefix && !strings.HasPrefix(string(k), prefix)
 }
 
 func (q *Query) inTenant(k trigger.Key) bool { return k.Tenant() == q.Tenant }
@@ -138,7 +164,7 @@ func (q *Query) matches(s *trigger.State) bool {
 		states = Shown
 	}
 	if !states.Has(s.Status) || q.Channel != "" && !s.Spec.GoesTo(q.Channel) || q.User != "" &&
-		s.Spec.UserID != q.User {
+		s.Spec.UserID != q.User || !strings.HasPrefix(s.Key.ID(), q.Prefix) {
 		return false
 	}
 	if q.From != 0 || q.To != 0 {
@@ -203,6 +229,7 @@ func merge(pages []Page, limit int) Page {
 	var all Page
 	for _, p := range pages {
 		all.Items = append(all.Items, p.Items...)
+		all.Silent = append(all.Silent, p.Silent...)
 		if p.More && (!all.More || p.Through.Compare(all.Through) < 0) {
 			all.Through, all.More = p.Through, true
 		}

@@ -20,6 +20,8 @@ type shelves struct {
 	visited atomic.Int64
 }
 
+func (s *shelves) Stale() Owner { return s }
+
 func (s *shelves) Reconcile(context.Context, int32, bool) (Reconciled, error) {
 	return Reconciled{}, nil
 }

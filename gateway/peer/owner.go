@@ -30,6 +30,10 @@ type Owner interface {
 	ScanUser(ctx context.Context, partition int32, tenant, user string, after UserCursor,
 		f func(UserCursor, *trigger.State) bool) error
 
+	// Stale is the same owner without its read barrier: Scan and ScanUser do not wait for
+	// commands that were acknowledged shortly before.
+	Stale() Owner
+
 	// Reconcile compares the timers of a partition with its states, and the rows of its
 	// history with what happened. It mends what differs, unless dry is set.
 	Reconcile(ctx context.Context, partition int32, dry bool) (Reconciled, error)

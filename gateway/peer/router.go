@@ -22,7 +22,8 @@
 //
 // # Promises
 //
-//   - A read is at least as new as every write that was acknowledged before it.
+//   - A read is at least as new as every write that was acknowledged before it, unless it asks
+//     for a stale list. That one leaves out partitions that do not answer, and names them.
 //   - A list by pages has every trigger that is there throughout, once, in order.
 //   - An answer that broke off is an error and never a short list.
 //   - Nobody without the shared secret reads anything, or is taken for an owner (sign.go). What is read
@@ -34,12 +35,15 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -112,6 +116,9 @@ func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
 	pages := make([]Page, r.partitions)
 	q.Limit = shareOf(need, int(r.partitions))
 	err := r.find(ctx, &q, pages, func(int32) bool { return true })
+	if silent := len(merge(pages, need).Silent); err == nil && silent == len(pages) {
+		err = ErrNoOwner
+	}
 	if wants := wanting(pages, q.Limit, need); err == nil && wants != nil {
 		q.Limit = need
 		err = r.find(ctx, &q, pages, wants)
@@ -121,18 +128,43 @@ func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
 
 // find replaces the pages of those partitions that wants names.
 func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(int32) bool) error {
-	return r.each(ctx, func(ctx context.Context, p int32) (err error) {
+	return r.each(ctx, func(ctx context.Context, p int32) error {
 		if !wants(p) {
 			return nil
 		}
-		return r.ask(ctx, p, SearchTimeout,
-			func() error { pages[p], err = find(ctx, r.own, p, q); return err },
-			func(addr string) error {
-				pages[p], err = r.peer.find(ctx, addr, p, q)
-				q.Cost.used(pages[p].Visited, 0)
+		within := ctx
+		if q.Stale {
+			var cancel context.CancelFunc
+			within, cancel = context.WithTimeout(ctx, SearchTimeout)
+			defer cancel()
+		}
+		var page Page
+		err := r.ask(within, p, SearchTimeout,
+			func() (err error) { page, err = find(within, r.own, p, q); return err },
+			func(addr string) (err error) {
+				page, err = r.peer.find(within, addr, p, q)
+				q.Cost.used(page.Visited, 0)
+				page.Items = slices.DeleteFunc(page.Items, func(f Found) bool { // of an instance of before
+					return !strings.HasPrefix(f.State.Key.ID(), q.Prefix)
+				})
 				return err
 			})
+		switch {
+		case err == nil:
+			pages[p] = page
+		case q.Stale && ctx.Err() == nil && !refused(err):
+			pages[p].Silent = []int32{p} // what it had answered before stays
+		default:
+			return err
+		}
+		return nil
 	})
+}
+
+// refused says that a read was answered: it may not be made, or not now.
+func refused(err error) bool {
+	_, is := errors.AsType[*problem.Problem](err)
+	return is
 }
 
 // forecastAtOnce bounds the partitions that one forecast is computed for side by

@@ -26,6 +26,12 @@ func (q *Query) addTo(v url.Values) {
 	v.Set("limit", strconv.Itoa(q.Limit))
 	v.Set("budget", strconv.Itoa(q.Budget))
 	v.Set("bytes", strconv.FormatInt(q.Bytes, 10))
+	if q.Prefix != "" {
+		v.Set("prefix", q.Prefix)
+	}
+	if q.Stale {
+		v.Set("stale", "1") // an instance of before takes its read barrier
+	}
 }
 
 func queryFrom(v url.Values) (Query, error) {
@@ -38,7 +44,8 @@ func queryFrom(v url.Values) (Query, error) {
 	q := Query{
 		Tenant: v.Get("tenant"), User: v.Get("user"), Channel: v.Get("channel"), States: StateSet(number("states")),
 		From: trigger.Instant(number("from")), To: trigger.Instant(number("to")),
-		After: UserCursor{trigger.Instant(number("after_due")), trigger.Key(v.Get("after_key"))},
+		After:  UserCursor{trigger.Instant(number("after_due")), trigger.Key(v.Get("after_key"))},
+		Prefix: v.Get("prefix"), Stale: v.Has("stale"),
 		Limit: int(number("limit")), Budget: int(number("budget")), Cost: &Budget{},
 	}
 	if v.Has("bytes") { // an instance of before bounds none

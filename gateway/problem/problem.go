@@ -34,6 +34,7 @@ const (
 	CodeUnauthenticated  trigger.Code = "unauthenticated"    // 401: no credential, or a bad one
 	CodeForbidden        trigger.Code = "forbidden"          // 403: the role does not allow it
 	CodeMethodNotAllowed trigger.Code = "method_not_allowed" // 405
+	CodeBeforeHistory    trigger.Code = "before_history"     // 410: the history does not reach that far back
 	CodeUnavailable      trigger.Code = "unavailable"        // 503: Kafka, the owner or the history is away
 	CodeInternal         trigger.Code = "internal"           // 500: a fault of ours, in the log
 )
@@ -54,6 +55,8 @@ type Problem struct {
 
 	Triggers     []string `json:"triggers,omitempty" doc:"Of a calendar: up to 5 of the caller's triggers that name it"`
 	TriggerCount int64    `json:"trigger_count,omitempty" doc:"Of a calendar: how many triggers of all tenants name it"`
+
+	Since string `json:"since,omitempty" doc:"Of before_history: from when on the history reaches"`
 
 	// Visited is in the answer to a read that met its budget.
 	Visited int64 `json:"looked_at,omitempty" doc:"How many triggers and occurrences a read had visited when it stopped"`

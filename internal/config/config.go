@@ -327,6 +327,7 @@ type Tenant struct {
 	CallbackAllow []string // origins, beside webhook.allow
 	Rate          float64  // commands a second
 	MaxPending    int
+	MaxUsers      int      // that it has preferences for
 	Channels      []string // empty means all
 	MinPeriod     time.Duration
 	ReadRate      float64 // triggers and occurrences a second that reads visit

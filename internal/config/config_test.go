@@ -193,7 +193,7 @@ cassandra:
 	}
 	want := Tenant{
 		Rate: 2.5, Channels: []string{"push", "sms"}, CallbackAllow: []string{"https://a.example"},
-		MinPeriod: time.Minute, ReadRate: 100_000,
+		MinPeriod: time.Minute, ReadRate: 100_000, MaxUsers: 1_000_000,
 	}
 	if got := c.Tenant("acme"); !reflect.DeepEqual(got, want) {
 		t.Errorf("tenant is %+v, want %+v", got, want)

@@ -82,8 +82,9 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Limits.BatchBytes },
 		Doc: "Most memory that one batch of commands or receipts may take after decompression, records and " +
 			"headers included. A larger batch is refused as a whole, with `too_large`. A process holds the " +
-			"memory of at most four such batches, and decompresses one at a time. Every other consumer " +
-			"(history, API, command line) has the same bound; one such batch stops it with an error.",
+			"memory of at most four such batches, and decompresses one at a time, in memory that all its " +
+			"consumers (and `dev`'s broker) share. Every other consumer (history, API, command line) has the " +
+			"same bound; one such batch stops it with an error.",
 	},
 	{
 		Key: "limits.max_pending", Default: "5000000", Word: "unlimited", Min: "1",
@@ -168,7 +169,8 @@ var engineSection = section{"Engine", "", []Setting{
 		Key: "store.cache", Default: "auto", Word: "auto", Min: "32MiB", Max: "1TiB",
 		into: func(c *Config, _ string) any { return &c.Store.Cache },
 		Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
-			"it. `auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
+			"it, and a size that is set bounds them too. " +
+			"`auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
 	},
 	{
 		Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",

@@ -79,9 +79,9 @@ var listenerSection = section{"Listeners", "", []Setting{
 	{
 		Key: "auth.oidc.role_claim", Default: "roles",
 		into: func(c *Config, _ string) any { return &c.Auth.OIDC.RoleClaim },
-		Doc: "Claim of a token with its roles (`reader`, `writer`, `operator`), a text or a list. The highest " +
-			"counts. A token without the claim has the role `reader`. A token with the claim and none of these " +
-			"roles is refused.",
+		Doc: "Claim of a token with its roles (`viewer`, `support`, `reader`, `writer`, `operator`), a text or a " +
+			"list. The rights of all of them count. A token without the claim has the role `reader`. A token with " +
+			"the claim and none of these roles is refused.",
 	},
 	{
 		Key: "auth.oidc.algorithms", Default: "RS256,ES256,EdDSA",

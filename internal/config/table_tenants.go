@@ -13,13 +13,22 @@ var tenantSection = section{
 		{
 			Key: "tenants.<name>.rate", Default: "unlimited", Word: "unlimited", Min: "0.001",
 			into: func(c *Config, n string) any { return &c.tenant(n).Rate },
-			Doc:  "Most commands a second. More are refused with `quota_exceeded`, 429 over HTTP.",
+			Doc: "Most commands a second over HTTP, on each instance, and most registers a second on `commands`, in " +
+				"windows of 10 s of append time. More are refused with `quota_exceeded`, 429 over HTTP. An engine " +
+				"enforces it in the share of the partitions that it owns.",
 		},
 		{
 			Key: "tenants.<name>.max_pending", Default: "unlimited", Word: "unlimited", Min: "1",
 			into: func(c *Config, n string) any { return &c.tenant(n).MaxPending },
-			Doc: "Most pending triggers. One more is refused with `quota_exceeded`. Each partition enforces " +
-				"1/P of it, so a tenant whose keys spread unevenly meets it early.",
+			Doc: "Most pending triggers. One more is refused with `quota_exceeded`. An engine enforces " +
+				"it in the share of the partitions that it owns.",
+		},
+		{
+			Key: "tenants.<name>.max_users", Default: "1000000", Word: "unlimited", Min: "1",
+			into: func(c *Config, n string) any { return &c.tenant(n).MaxUsers },
+			Doc: "Most users that it has preferences for. A `PUT` for one more is refused with `quota_exceeded`, " +
+				"429; those of users it has go on. A link to unsubscribe is never refused, and counts. An erased " +
+				"user counts no longer. Set it for all instances alike.",
 		},
 		{
 			Key:  "tenants.<name>.channels",

@@ -8,7 +8,9 @@
 //	a fetch      Options.Batch for all batches that a client (Reader) has decompressed and still
 //	             uses; one may always be
 //	others       Shared: four times Options.Batch for all clients of a process that are not Readers
-//	the process  four times Options.Batch for those above 1 MiB; and one such batch is decompressed at a time
+//	a Bound      four times Options.Batch for those above 1 MiB
+//	the process  one batch above 1 MiB is decompressed at a time, whoever reads it, in memory that all share:
+//	             32 MiB, and more only while a larger batch comes
 //
 // A batch beyond the first bound is kgo.ErrMaxDecompress: no try will help. One
 // beyond the others is ErrLater: kgo returns what it has, and fetches again.
@@ -38,6 +40,9 @@ const DefaultBatch = 64 << 20
 // process.
 const small = 1 << 20
 
+// medium is the room in which larger batches are tried first: few need more.
+const medium = 32 << 20
+
 // window is what a zstd frame may ask for however little is in it: Java's encoder asks
 // for 2 MiB, others for 8 up to level 19.
 const window = 8 << 20
@@ -50,12 +55,11 @@ var ErrLater = errors.New("too much is decompressed already; this batch has to w
 
 // Bound is one for a process.
 type Bound struct {
-	batch        int
-	small, large kgo.Decompressor
-	zstd         kgo.Decompressor // of small batches in large windows
+	batch int
+	small kgo.Decompressor
+	zstd  kgo.Decompressor   // of small batches in large windows
+	large []kgo.Decompressor // tried one after the other, each in a larger room
 
-	gate sync.Mutex // of large and room
-	room room
 	mu   sync.Mutex
 	held int // by batches that are not small
 }
@@ -73,9 +77,19 @@ func New(batch int) (*Bound, error) {
 	if b.zstd, err = codecs(window); err != nil {
 		return nil, err
 	}
-	b.room.size = batch + slack
-	b.large, err = codecs(max(batch, window), kgo.WithPools(&b.room)) // decompress holds batch against what comes out
-	return b, err
+	sizes := []int{batch}
+	if batch > medium {
+		sizes = []int{medium, batch}
+	}
+	for _, size := range sizes {
+		// decompress holds batch against what comes out.
+		d, err := codecs(max(size, window), kgo.WithPools(room(max(size, window)+slack)))
+		if err != nil {
+			return nil, err
+		}
+		b.large = append(b.large, d)
+	}
+	return b, nil
 }
 
 // codecs are kgo's, bounded.
@@ -132,47 +146,68 @@ func (b *Bound) decompressSmall(src []byte, codec kgo.CompressionCodecType) ([]b
 
 // decompressLarge works in memory that is used again: gzip and lz4 do not say
 // how long their output is, and a buffer that grows takes three times as much.
-func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
-	b.gate.Lock()
-	defer b.gate.Unlock()
-	b.room.open()
-	defer b.room.close()
-	out, err := b.large.Decompress(src, codec)
-	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, kgo.ErrMaxDecompress
+func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) (out []byte, err error) {
+	workshop.Lock()
+	defer workshop.Unlock()
+	defer workshop.close()
+	for _, large := range b.large {
+		out, err = large.Decompress(src, codec)
+		switch {
+		case err == nil:
+			return bytes.Clone(out), nil
+		case errors.Is(err, zstd.ErrWindowSizeExceeded):
+			err = kgo.ErrMaxDecompress
+		case !errors.Is(err, kgo.ErrMaxDecompress):
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return bytes.Clone(out), nil
+	return nil, err
 }
 
-// room is memory for one large batch, which the garbage collector may take. It
-// implements kgo.PoolDecompressBytes.
-type room struct {
-	size  int
-	spare sync.Pool // of *[]byte
-	buf   *[]byte
+// workshop is where this process decompresses one large batch.
+var workshop shop
+
+// shop is memory that is there while large batches come, and for keptFor after them. (A sync.Pool has one for
+// each processor, and loses them to collections while they are needed.)
+type shop struct {
+	sync.Mutex
+	buf   []byte
+	timer *time.Timer
 }
+
+const keptFor = 5 * time.Second
+
+// open is memory of so many bytes. A buffer that is too small is dropped.
+func (w *shop) open(size int) []byte {
+	if cap(w.buf) < size {
+		w.buf = nil // first, so that the collector may take it
+		w.buf = make([]byte, size)
+	}
+	return w.buf[:0:size]
+}
+
+// close ends a use.
+func (w *shop) close() {
+	if w.timer == nil {
+		w.timer = time.AfterFunc(keptFor, func() {
+			w.Lock()
+			defer w.Unlock()
+			w.buf = nil
+		})
+	}
+	w.timer.Reset(keptFor)
+}
+
+// room is how much of it a decompressor uses. It implements kgo.PoolDecompressBytes.
+type room int
+
+func (r room) GetDecompressBytes([]byte, kgo.CompressionCodecType) []byte {
+	return workshop.open(int(r))
+}
+func (room) PutDecompressBytes([]byte) {}
 
 // slack is what a bytes.Buffer wants free before it reads on.
 const slack = 4 << 10
-
-func (r *room) open() {
-	var ok bool
-	if r.buf, ok = r.spare.Get().(*[]byte); !ok {
-		buf := make([]byte, r.size)
-		r.buf = &buf
-	}
-}
-
-func (r *room) close() {
-	r.spare.Put(r.buf)
-	r.buf = nil
-}
-
-func (r *room) GetDecompressBytes([]byte, kgo.CompressionCodecType) []byte { return *r.buf }
-func (r *room) PutDecompressBytes([]byte)                                  {}
 
 // take reserves n bytes of the process; a batch that finds nothing reserved
 // may always have them.

@@ -64,7 +64,7 @@ func Share(limit int64, partitions int, cache int64) Shares {
 	if cache > 0 {
 		s.Cache = cache
 	}
-	if limit > 0 { // memtables must not push the cache out
+	if limit > 0 || cache > 0 { // memtables must not push the cache out
 		s.MemTable = int(min(max(s.Cache/memTables/n, int64(least.MemTable)), int64(most.MemTable)))
 	}
 	return s

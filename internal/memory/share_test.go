@@ -31,7 +31,7 @@ func TestShares(t *testing.T) {
 	}{
 		{"no limit", 0, 16, 0, most},
 		{"no limit, a cache", 0, 16, 64 * mib, Shares{
-			Cache: 64 * mib, MemTable: most.MemTable, Outcomes: most.Outcomes, Outbox: most.Outbox, Fetch: most.Fetch,
+			Cache: 64 * mib, MemTable: mib, Outcomes: most.Outcomes, Outbox: most.Outbox, Fetch: most.Fetch,
 			InFlight: most.InFlight,
 		}},
 		{"a container of 1 GiB at 16 partitions", container, 16, 0, Shares{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -51,6 +52,7 @@ type Metrics struct {
 	timeouts    *prometheus.CounterVec
 	limit       prometheus.Gauge
 	providers   providerCounters
+	userWork
 }
 
 const namespace = "waterclock"
@@ -108,6 +110,7 @@ func New() *Metrics {
 	}
 	m.door = newDoor(m.Registry)
 	m.providers = newProviderCounters(m.Registry)
+	m.userWork = newUserWork(m.Registry)
 	m.quota = counterVec("quota_rejected_total", "Requests refused because a tenant met a limit.", "limit")
 	m.build = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; the labels name the running program.",
@@ -128,7 +131,7 @@ func New() *Metrics {
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
-	fromZero(m.quota, append([]string{"reads"}, pipeline.QuotaLimits...)...)
+	fromZero(m.quota, append([]string{"reads"}, quota.Limits...)...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
 }

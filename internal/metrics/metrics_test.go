@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/sinks/webhook"
@@ -126,5 +127,32 @@ func TestCodesOfWorkersAreKnown(t *testing.T) {
 	}
 	if got := labelOf("what a tenant chose"); got != otherCode {
 		t.Errorf("%s", got)
+	}
+}
+
+// What the gateway counts of erasures and moves is what is exported.
+func TestUserWork(t *testing.T) {
+	m := New()
+	m.Erasures(7, 90*time.Second)
+	m.Moves(3)
+	m.ErasureFailed()
+	m.ErasureFailed()
+	m.MoveFailed()
+	all, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		name := strings.TrimPrefix(f.GetName(), "waterclock_")
+		if strings.HasPrefix(name, "erasure") || strings.HasPrefix(name, "zone_move") {
+			got[name] = f.Metric[0].Gauge.GetValue() + f.Metric[0].Counter.GetValue()
+		}
+	}
+	if want := (map[string]float64{
+		"erasures_pending": 7, "erasures_oldest_seconds": 90, "erasure_failures_total": 2,
+		"zone_moves_pending": 3, "zone_move_failures_total": 1,
+	}); !maps.Equal(got, want) {
+		t.Errorf("exported %v, want %v", got, want)
 	}
 }

@@ -48,7 +48,8 @@ func (n *node) openGateway() (err error) {
 	}
 	n.boundReads(&o)
 	if n.engine != nil {
-		o.Owner, o.Timetable = engineOwner{n.engine, n.internalAddress, n.reconcile}, n.engine.Timetable
+		o.Owner = engineOwner{e: n.engine, address: n.internalAddress, reconcile: n.reconcile}
+		o.Timetable = n.engine.Timetable
 	}
 	if n.fullBroker != nil {
 		o.NoRoom = n.noRoom

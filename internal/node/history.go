@@ -106,6 +106,20 @@ func (r historyReader) Events(
 	return out, nil
 }
 
+func (r historyReader) LastEvents(
+	ctx context.Context, tenant string, key trigger.Key, limit int,
+) ([]topics.Event, error) {
+	page, err := r.h.Events(ctx, sinks.EventQuery{Tenant: tenant, Trigger: string(key), Newest: true, Limit: limit})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]topics.Event, len(page.Events))
+	for i := range page.Events {
+		out[len(out)-1-i] = page.Events[i].Event
+	}
+	return out, nil
+}
+
 func (r historyReader) Next(ctx context.Context, partition int32) (int64, error) {
 	progress, err := r.h.Progress(ctx)
 	return progress[partition].Next, err

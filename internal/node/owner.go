@@ -45,6 +45,25 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 		}))
 }
 
+// Stale is the owner without its read barrier.
+func (o engineOwner) Stale() peer.Owner { return staleOwner{o} }
+
+// staleOwner scans without the read barrier.
+type staleOwner struct{ engineOwner }
+
+func (o staleOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
+	return left(o.e.ScanStale(ctx, partition, after, f))
+}
+
+func (o staleOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
+	f func(peer.UserCursor, *trigger.State) bool,
+) error {
+	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after),
+		func(at statestore.UserCursor, s *trigger.State) bool {
+			return f(peer.UserCursor(at), s)
+		}))
+}
+
 func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {
 	r, err := o.reconcile(ctx, partition, dry)
 	return r, left(err)

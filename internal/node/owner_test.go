@@ -21,6 +21,12 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
 	})
 	own := engineOwner{e: n.Engine}
+	for _, o := range []peer.Owner{own, own.Stale()} { // the fresh one has waited for all
+		n := 0
+		if err := o.Scan(w.Context(), 0, "", func(*trigger.State) bool { n++; return true }); err != nil || n != 200 {
+			t.Errorf("%T: %d triggers, %v", o, n, err)
+		}
+	}
 	seen := 0
 	leave := func() bool {
 		if seen++; seen == 1 {

@@ -27,7 +27,7 @@ func (n *node) openPreferences() error {
 	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") && !slices.ContainsFunc(workerRoles, n.cfg.HasRole) {
 		return nil
 	}
-	s, err := postgres.New(postgres.Options{URL: n.cfg.Postgres.URL})
+	s, err := postgres.New(postgres.Options{URL: n.cfg.Postgres.URL, MaxUsers: n.maxUsers})
 	if err != nil {
 		return &SettingError{err.Error()}
 	}
@@ -38,7 +38,7 @@ func (n *node) openPreferences() error {
 // openDevPreferences opens them in the data directory.
 func (n *node) openDevPreferences() error {
 	s, err := embedded.Open(embedded.Options{
-		Dir: filepath.Join(n.cfg.DataDir, preferencesDir), Logger: n.log,
+		Dir: filepath.Join(n.cfg.DataDir, preferencesDir), Logger: n.log, MaxUsers: n.maxUsers,
 	})
 	if err != nil {
 		return err
@@ -46,6 +46,9 @@ func (n *node) openDevPreferences() error {
 	n.preferences = s
 	return nil
 }
+
+// maxUsers is how many users of a tenant there may be preferences for.
+func (n *node) maxUsers(tenant string) int { return n.cfg.Tenant(tenant).MaxUsers }
 
 func (n *node) closePreferences() {
 	if n.preferences == nil {

@@ -102,7 +102,7 @@ func (n *node) compare(ctx context.Context, partition int32, dry bool, sliceOf f
 		out.RowsWhy = "the partition's owner has no history: give it the settings cassandra.*"
 		return out, nil
 	}
-	c := &rowCheck{n: n, partition: partition, dry: dry, out: &out, slice: sliceOf(out.Triggers)}
+	c := &rowCheck{n: n, log: n.engine, partition: partition, dry: dry, out: &out, slice: sliceOf(out.Triggers)}
 	c.notifications = &sinks.NotificationCheck{
 		History: n.history, Retention: n.cfg.History.Retention, Now: time.Now, Mend: !dry, ReadDue: n.readDue,
 		DueSince: trigger.At(time.Now().Add(dueMargin - topics.DueRetention)),
@@ -142,9 +142,16 @@ func name(l *peer.Leak, key trigger.Key) {
 	}
 }
 
+// logOffsets is what a check asks about topics; the engine knows it.
+type logOffsets interface {
+	OffsetAt(ctx context.Context, topic string, partition int32, at trigger.Instant) (int64, error)
+	EndOf(ctx context.Context, topic string, partition int32) (int64, error)
+}
+
 // rowCheck compares the rows of one partition's triggers with what the owner knows.
 type rowCheck struct {
 	n         *node
+	log       logOffsets
 	partition int32
 	dry       bool
 	out       *peer.Reconciled
@@ -291,12 +298,18 @@ func (c *rowCheck) reportMissing(ctx context.Context) error {
 // logReaches reports whether topic events has, or has not dropped, what was appended at an
 // instant.
 func (c *rowCheck) logReaches(ctx context.Context, at trigger.Instant) (bool, error) {
-	first, err := c.n.engine.OffsetAt(ctx, c.n.names.Events(), c.partition, 0)
+	topic := c.n.names.Events()
+	first, err := c.log.OffsetAt(ctx, topic, c.partition, 0)
 	if err != nil || first == 0 {
 		return true, err
 	}
-	then, err := c.n.engine.OffsetAt(ctx, c.n.names.Events(), c.partition, at)
-	return then != first, err // -1: all that the topic has is older
+	then, err := c.log.OffsetAt(ctx, topic, c.partition, at)
+	if err != nil || then >= 0 {
+		return then != first, err
+	}
+	// All that the topic has is older, if it has anything.
+	end, err := c.log.EndOf(ctx, topic, c.partition)
+	return first < end, err
 }
 
 // dueWithin is how far a due event's record may be from its instant, by the brokers' clocks.
@@ -304,11 +317,17 @@ const dueWithin = time.Minute
 
 // readDue looks for a due event on its topic.
 func (n *node) readDue(ctx context.Context, at sinks.DueAt) (r sinks.ContentRecord, ok bool, err error) {
-	from, err := n.engine.OffsetAt(ctx, at.Topic, at.Partition, at.Fired-trigger.Instant(dueWithin.Milliseconds()))
+	return readDue(ctx, n.engine, n.clients, at)
+}
+
+func readDue(ctx context.Context, log logOffsets, kafka []kgo.Opt, at sinks.DueAt) (
+	r sinks.ContentRecord, ok bool, err error,
+) {
+	from, err := log.OffsetAt(ctx, at.Topic, at.Partition, at.Fired-trigger.Instant(dueWithin.Milliseconds()))
 	if err == nil && from >= 0 {
 		var end int64
-		if end, err = n.engine.EndOf(ctx, at.Topic, at.Partition); err == nil && from < end {
-			return n.findDue(ctx, at, from, end)
+		if end, err = log.EndOf(ctx, at.Topic, at.Partition); err == nil && from < end {
+			return findDue(ctx, kafka, at, from, end)
 		}
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -317,11 +336,11 @@ func (n *node) readDue(ctx context.Context, at sinks.DueAt) (r sinks.ContentReco
 	return r, false, err
 }
 
-func (n *node) findDue(ctx context.Context, at sinks.DueAt, from, end int64) (
+func findDue(ctx context.Context, kafka []kgo.Opt, at sinks.DueAt, from, end int64) (
 	r sinks.ContentRecord, ok bool, err error,
 ) {
 	offset := map[string]map[int32]kgo.Offset{at.Topic: {at.Partition: kgo.NewOffset().At(from)}}
-	opts := append([]kgo.Opt{}, n.clients...)
+	opts := append([]kgo.Opt{}, kafka...)
 	cl, err := kgo.NewClient(append(opts, kgo.ConsumePartitions(offset), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords())...)
 	if err != nil {

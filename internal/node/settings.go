@@ -8,6 +8,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -68,16 +69,16 @@ func maxPending(c *config.Config) int64 {
 }
 
 // quotaOf is nil if no tenant has a limit, so that pipeline need not count.
-func quotaOf(c *config.Config) func(string) pipeline.Quota {
+func quotaOf(c *config.Config) func(string) quota.Limit {
 	if len(c.Tenants) == 0 {
 		return nil
 	}
-	return func(name string) pipeline.Quota {
+	return func(name string) quota.Limit {
 		t, ok := c.Tenants[name]
 		if !ok {
-			return pipeline.Quota{}
+			return quota.Limit{}
 		}
-		return pipeline.Quota{Rate: t.Rate, MaxPending: int64(t.MaxPending)}
+		return quota.Limit{Rate: t.Rate, MaxPending: int64(t.MaxPending)}
 	}
 }
 

@@ -203,6 +203,13 @@ func dropMessage(b *pebble.Batch, m preferences.Message, v *claimValue) {
 
 // change writes what f puts into a batch, in which f finds it as well.
 func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch) error) error {
+	return s.changeThen(ctx, verb, func() {}, f)
+}
+
+// changeThen is change, and then what is to be done under s.write if it was written.
+func (s *Store) changeThen(
+	ctx context.Context, verb string, then func(), f func(b *pebble.Batch) error,
+) error {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return err
@@ -216,6 +223,7 @@ func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch)
 	if err := b.Commit(pebble.Sync); err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
+	then()
 	return nil
 }
 

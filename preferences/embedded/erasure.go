@@ -65,7 +65,12 @@ func (v *erasureValue) erasure() preferences.Erasure {
 
 // Erase deletes what is kept of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
-	return s.change(ctx, "erase a user", func(b *pebble.Batch) error {
+	known := false
+	forgotten := func() { s.userForgotten(e.User, known) }
+	return s.changeThen(ctx, "erase a user", forgotten, func(b *pebble.Batch) (err error) {
+		if known, err = s.has(e.User); err != nil {
+			return err
+		}
 		last, err := s.move(e.User)
 		if err != nil {
 			return err
@@ -87,6 +92,7 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 		maps.Copy(v.Before, e.Before)
 		if old != nil && old.Done == 0 {
 			_ = b.Delete(pendingKey(old.Seq), nil)
+			delete(s.erasing, old.Seq)
 			v.Triggers, v.At = old.Triggers, max(v.At, old.At)
 			for p, end := range old.Before {
 				v.Before[p] = max(v.Before[p], end)
@@ -133,7 +139,7 @@ func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err
 	return v.erasure(), true, nil
 }
 
-// ClaimErasure takes the oldest that is not done and that nobody works on.
+// ClaimErasure takes one that is not done and that nobody works on.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -141,20 +147,30 @@ func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e prefer
 	}
 	defer leave()
 	now := time.Now()
+	var waited *claim // the one whose claim ended first
+	var of []byte
 	err = s.eachPending(func(seq int64, hash []byte) (bool, error) {
-		if c, held := s.erasing[seq]; held && now.Before(c.until) {
-			return true, nil
+		c, tried := s.erasing[seq]
+		switch {
+		case !tried:
+			waited, of = &claim{seq: seq}, hash
+			return false, nil
+		case !now.Before(c.until) && (waited == nil || c.until.Before(waited.until)):
+			waited, of = &c, hash
 		}
-		v, err := s.readErasure(hash)
-		if err != nil || v == nil || v.Seq != seq || v.Done != 0 {
-			return true, err
-		}
-		e, ok = v.erasure(), true
-		e.Claim = strconv.FormatInt(now.UnixNano(), 36)
-		s.erasing[seq] = claim{e.Claim, seq, now.Add(lease)}
-		return false, nil
+		return true, nil
 	})
-	return e, ok && err == nil, err
+	if err != nil || waited == nil {
+		return e, false, err
+	}
+	v, err := s.readErasure(of)
+	if err != nil || v == nil || v.Seq != waited.seq || v.Done != 0 {
+		return e, false, err
+	}
+	e = v.erasure()
+	e.Claim = strconv.FormatInt(now.UnixNano(), 36)
+	s.erasing[v.Seq] = claim{e.Claim, v.Seq, now.Add(lease)}
+	return e, true, nil
 }
 
 // eachPending visits erasures that are not done, the oldest first, until f says no.
@@ -167,15 +183,24 @@ func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error
 	})
 }
 
-// PendingErasures counts those that are not done.
-func (s *Store) PendingErasures(ctx context.Context) (n int, err error) {
+// PendingErasures counts those that are not done. The oldest is the one with the lowest seq.
+func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
-		return 0, err
+		return 0, oldest, err
 	}
 	defer leave()
-	err = s.eachPending(func(int64, []byte) (bool, error) { n++; return true, nil })
-	return n, err
+	err = s.eachPending(func(_ int64, hash []byte) (bool, error) {
+		if n++; n > 1 {
+			return true, nil
+		}
+		v, err := s.readErasure(hash)
+		if err == nil && v != nil {
+			oldest = time.UnixMicro(v.At).UTC()
+		}
+		return true, err
+	})
+	return n, oldest, err
 }
 
 // ours reads an erasure if it is still the caller's, and still the newest. The caller holds

@@ -26,6 +26,9 @@ type Options struct {
 	Logger *slog.Logger // gets what Pebble complains of; nil: nobody
 	FS     vfs.FS       // for tests; nil: the operating system's
 	NoRoom func(error)  // hears of each write that finds the disk full, and waits; nil: nobody
+
+	// MaxUsers is how many users of a tenant Put writes preferences for; 0: no bound. nil: no bound for any.
+	MaxUsers func(tenant string) int
 }
 
 // Store is a preferences.Store in a directory.
@@ -41,6 +44,9 @@ type Store struct {
 	claims map[preferences.User]claim
 
 	erasing map[int64]claim // by seq of the erasure
+
+	maxUsers func(tenant string) int
+	users    map[string]int // by tenant, of those whose users were counted (users.go)
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -72,9 +78,14 @@ func Open(o Options) (*Store, error) {
 	if o.NoRoom == nil {
 		o.NoRoom = func(error) {}
 	}
+	if o.MaxUsers == nil {
+		o.MaxUsers = func(string) int { return 0 }
+	}
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database holds its own reference
-	s := &Store{claims: map[preferences.User]claim{}, erasing: map[int64]claim{}}
+	s := &Store{
+		claims: map[preferences.User]claim{}, erasing: map[int64]claim{}, maxUsers: o.MaxUsers, users: map[string]int{},
+	}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
 		FS:    room.Wrap(o.FS, o.NoRoom, &s.serving),
 		Cache: cache, MemTableSize: memtableBytes, MaxOpenFiles: 64, FormatMajorVersion: pebble.FormatNewest,
@@ -176,7 +187,7 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if ok && out[i] != nil {
 			out[i].ErasedAt = e.At
 		}
 	}
@@ -206,6 +217,10 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return err
 	}
 	defer leave()
+	added, err := s.admitUser(u)
+	if err != nil {
+		return err
+	}
 	zone, err := s.zoneOf(u)
 	if err != nil {
 		return err
@@ -223,6 +238,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 		return fmt.Errorf("write preferences: %w", err)
 	}
 	s.seq = seq
+	s.userAdded(u, added)
 	return nil
 }
 
@@ -273,7 +289,7 @@ func (s *Store) move(u preferences.User) (preferences.Move, error) {
 	return preferences.Move{User: u, Zone: string(v[8:]), Seq: int64(binary.BigEndian.Uint64(v))}, nil
 }
 
-// Claim takes the oldest move that nobody works on.
+// Claim takes a move that nobody works on.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -281,22 +297,27 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	}
 	defer leave()
 	now := time.Now()
+	var until time.Time // when the claim before ended
 	err = s.each("o", "p", func(_, v []byte) (bool, error) {
 		tenant, id, _ := strings.Cut(string(v), "\x00")
 		u := preferences.User{Tenant: tenant, ID: id}
-		if c, held := s.claims[u]; held && now.Before(c.until) {
+		c, tried := s.claims[u]
+		if tried && (now.Before(c.until) || ok && !c.until.Before(until)) {
 			return true, nil
 		}
 		found, err := s.move(u)
 		if err != nil || found.Seq == 0 {
 			return true, err
 		}
-		m, ok = found, true
-		m.Claim = strconv.FormatInt(now.UnixNano(), 36)
-		s.claims[u] = claim{m.Claim, m.Seq, now.Add(lease)}
-		return false, nil
+		m, ok, until = found, true, c.until
+		return tried, nil
 	})
-	return m, ok, err
+	if err != nil || !ok {
+		return preferences.Move{}, false, err
+	}
+	m.Claim = strconv.FormatInt(now.UnixNano(), 36)
+	s.claims[m.User] = claim{m.Claim, m.Seq, now.Add(lease)}
+	return m, true, nil
 }
 
 // each visits the keys of a range in order, until f says no or fails.

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 
 func open(t testing.TB, dir string) *Store {
 	t.Helper()
-	s, err := Open(Options{Dir: dir})
+	s, err := Open(Options{Dir: dir, MaxUsers: preferencestest.MaxUsers})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ const (
 SELECT document FROM waterclock_preferences WHERE tenant = $1 AND user_id = $2 FOR UPDATE`
 	changeDocument = `
 UPDATE waterclock_preferences SET document = $3, updated_at = now() WHERE tenant = $1 AND user_id = $2`
+	mendDocument = `
+UPDATE waterclock_preferences SET timezone = $3, document = $4, updated_at = now()
+WHERE tenant = $1 AND user_id = $2`
 )
 
 // Edit replaces a user's preferences by what f makes of them, in one transaction.
@@ -44,11 +47,13 @@ func edit(ctx context.Context, tx pgx.Tx, u preferences.User,
 			err = tx.QueryRow(ctx, lockDocument, u.Tenant, u.ID).Scan(&document)
 		}
 	}
-	if err == nil && len(document) > 0 {
-		p, err = preferences.Parse(document)
-	}
 	if err != nil {
 		return false, err
+	}
+	if len(document) > 0 {
+		if p, err = preferences.Parse(document); err != nil {
+			return false, (*preferences.UnreadableError)(nil).Add(u, err)
+		}
 	}
 	p, changed := f(p)
 	if !changed {
@@ -56,4 +61,31 @@ func edit(ctx context.Context, tx pgx.Tx, u preferences.User,
 	}
 	_, err = tx.Exec(ctx, changeDocument, u.Tenant, u.ID, p.Encode())
 	return err == nil, err
+}
+
+// Mend replaces a document that does not parse, in one transaction.
+func (s *Store) Mend(ctx context.Context, u preferences.User, f func([]byte) *preferences.Preferences) (
+	mended bool, err error,
+) {
+	err = s.do(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			mended = false
+			var document []byte
+			err := tx.QueryRow(ctx, lockDocument, u.Tenant, u.ID).Scan(&document)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := preferences.Parse(document); err == nil {
+				return nil
+			}
+			p := f(document)
+			mended = true
+			_, err = tx.Exec(ctx, mendDocument, u.Tenant, u.ID, p.Zone, p.Encode())
+			return err
+		})
+	})
+	return mended && err == nil, err
 }

@@ -79,20 +79,36 @@ func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.
 	return e, ok && err == nil, err
 }
 
-const claimErasure = `
+// claimErasure takes the oldest that nobody has tried, and reclaimErasure the one whose claim
+// ended first.
+const (
+	claimErasure = `
 UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 WHERE user_hash = (
     SELECT user_hash FROM waterclock_erasures
-    WHERE done_at IS NULL AND claimed_until < clock_timestamp() ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE done_at IS NULL AND claimed_until = '-infinity' ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 RETURNING ` + erasureColumns
+	reclaimErasure = `
+UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
+WHERE user_hash = (
+    SELECT user_hash FROM waterclock_erasures
+    WHERE done_at IS NULL AND claimed_until < clock_timestamp()
+    ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING ` + erasureColumns
+)
 
-// ClaimErasure takes the oldest that is not done and that nobody works on.
+// ClaimErasure takes one that is not done and that nobody works on.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	by := rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {
-		e, ok, err = scanErasure(s.pool.QueryRow(ctx, claimErasure, by, lease))
-		return err
+		for _, query := range []string{claimErasure, reclaimErasure} {
+			if e, ok, err = scanErasure(s.pool.QueryRow(ctx, query, by, lease)); ok || err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	e.Claim = by
 	return e, ok && err == nil, err
@@ -137,11 +153,16 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 }
 
 // PendingErasures counts those that are not done.
-func (s *Store) PendingErasures(ctx context.Context) (n int, err error) {
+func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
+	var first *time.Time
 	err = s.do(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, `SELECT count(*) FROM waterclock_erasures WHERE done_at IS NULL`).Scan(&n)
+		return s.pool.QueryRow(ctx,
+			`SELECT count(*), min(erased_at) FROM waterclock_erasures WHERE done_at IS NULL`).Scan(&n, &first)
 	})
-	return n, err
+	if first != nil {
+		oldest = first.UTC()
+	}
+	return n, oldest, err
 }
 
 const sweepErasures = `DELETE FROM waterclock_erasures WHERE done_at <= $1`

@@ -22,6 +22,8 @@ type Options struct {
 	URL string
 	// Within bounds each call. 0 means 5 s.
 	Within time.Duration
+	// MaxUsers is how many users of a tenant Put writes preferences for; 0: no bound. nil: no bound for any.
+	MaxUsers func(tenant string) int
 }
 
 // Store is a preferences.Store in PostgreSQL.
@@ -39,6 +41,9 @@ var _ preferences.Store = (*Store)(nil)
 func New(o Options) (*Store, error) {
 	if o.Within == 0 {
 		o.Within = 5 * time.Second
+	}
+	if o.MaxUsers == nil {
+		o.MaxUsers = func(string) int { return 0 }
 	}
 	c, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
@@ -90,10 +95,13 @@ func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
 		err = f(bounded)
 	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, preferences.ErrTooManyUsers):
+		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
+	}
+	if _, broken := errors.AsType[*preferences.UnreadableError](err); broken {
+		return err
 	}
 	return fmt.Errorf("%w: %w", preferences.ErrAway, err)
 }
@@ -199,6 +207,9 @@ DELETE FROM waterclock_zone_moves WHERE tenant = $1 AND user_id = $2 AND $3::tex
 	putDocument = `
 UPDATE waterclock_preferences SET timezone = $3, document = $4, updated_at = now()
 WHERE tenant = $1 AND user_id = $2`
+	// This transaction has counted its new user, and others wait until it ends.
+	countUsers = `
+SELECT coalesce(max(users), 0) FROM waterclock_user_counts WHERE tenant = $1`
 )
 
 // Put replaces a user's preferences, and writes a move where the zone is new.
@@ -206,36 +217,58 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	return s.do(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			var b pgx.Batch
-			b.Queue(putRow, u.Tenant, u.ID)
+			added, users := false, 0
+			b.Queue(putRow, u.Tenant, u.ID).Exec(func(tag pgconn.CommandTag) error {
+				added = tag.RowsAffected() == 1
+				return nil
+			})
+			b.Queue(countUsers, u.Tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&users) })
 			b.Queue(lockDocument, u.Tenant, u.ID)
 			b.Queue(putMove, u.Tenant, u.ID, p.Zone)
 			b.Queue(endMove, u.Tenant, u.ID, p.Zone)
 			b.Queue(putDocument, u.Tenant, u.ID, p.Zone, p.Encode())
-			return tx.SendBatch(ctx, &b).Close()
+			err := tx.SendBatch(ctx, &b).Close()
+			if most := s.opts.MaxUsers(u.Tenant); err == nil && added && most > 0 && users > most {
+				return preferences.ErrTooManyUsers // which rolls it back
+			}
+			return err
 		})
 	})
 }
 
-const claimMove = `
+// claimMove takes the oldest move that nobody has tried, and reclaimMove the one whose claim
+// ended first.
+const (
+	claimMove = `
 UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 FROM (
     SELECT tenant, user_id FROM waterclock_zone_moves
-    WHERE claimed_until < clock_timestamp() ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE claimed_until = '-infinity' ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS oldest
 WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
+	reclaimMove = `
+UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
+FROM (
+    SELECT tenant, user_id FROM waterclock_zone_moves
+    WHERE claimed_until < clock_timestamp() ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
+) AS oldest
+WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
+RETURNING m.tenant, m.user_id, m.timezone, m.seq`
+)
 
-// Claim takes the oldest move that nobody works on.
+// Claim takes a move that nobody works on.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	m.Claim = rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {
-		row := s.pool.QueryRow(ctx, claimMove, m.Claim, lease)
-		err := row.Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+		for _, query := range []string{claimMove, reclaimMove} {
+			err := s.pool.QueryRow(ctx, query, m.Claim, lease).Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
+			if !errors.Is(err, pgx.ErrNoRows) {
+				ok = err == nil
+				return err
+			}
 		}
-		ok = err == nil
-		return err
+		return nil
 	})
 	return m, ok, err
 }

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 
 func open(t testing.TB, at string) *Store {
 	t.Helper()
-	s, err := New(Options{URL: at, Within: 20 * time.Second})
+	s, err := New(Options{URL: at, Within: 20 * time.Second, MaxUsers: preferencestest.MaxUsers})
 	if err != nil {
 		t.Fatal(err)
 	}

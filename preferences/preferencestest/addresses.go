@@ -113,7 +113,7 @@ func RunOptOuts(t *testing.T, s preferences.Store) {
 	known := preferences.User{Tenant: "opt-outs", ID: "known"}
 	optOut := func(u preferences.User, channel, typ string, want bool) {
 		t.Helper()
-		if changed, err := preferences.OptOut(t.Context(), s, u, channel, typ); err != nil || changed != want {
+		if changed, _, err := preferences.OptOut(t.Context(), s, u, channel, typ); err != nil || changed != want {
 			t.Errorf("%s, %q: changed %v, %v", channel, typ, changed, err)
 		}
 	}
@@ -151,7 +151,7 @@ func RunOptOuts(t *testing.T, s preferences.Store) {
 	var all sync.WaitGroup // none loses another's
 	for _, channel := range channels {
 		all.Go(func() {
-			if _, err := preferences.OptOut(t.Context(), s, known, channel, ""); err != nil {
+			if _, _, err := preferences.OptOut(t.Context(), s, known, channel, ""); err != nil {
 				t.Error(err)
 			}
 		})

@@ -63,8 +63,9 @@ func finish(t testing.TB, s preferences.Store, e preferences.Erasure) {
 // pending wants so many erasures that are not done.
 func pending(t testing.TB, s preferences.Store, want int) {
 	t.Helper()
-	if n, err := s.PendingErasures(t.Context()); n != want || err != nil {
-		t.Fatalf("%d erasures, %v; want %d", n, err, want)
+	n, oldest, err := s.PendingErasures(t.Context())
+	if n != want || err != nil || oldest.IsZero() != (n == 0) {
+		t.Fatalf("%d erasures, the oldest of %v, %v; want %d", n, oldest, err, want)
 	}
 }
 
@@ -197,6 +198,42 @@ func testOldestErasure(t *testing.T, s preferences.Store, _ func() preferences.S
 	pending(t, s, 12)
 }
 
+func testOldestPending(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	pending(t, s, 0)
+	for i, u := range []preferences.User{ada, bob} {
+		e := toErase(u, 1, 1)
+		e.At = noon.Add(time.Duration(i) * time.Hour)
+		erase(t, s, e)
+	}
+	oldest := func(want time.Time) {
+		t.Helper()
+		if _, got, err := s.PendingErasures(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("the oldest is of %v, %v; want %v", got, err, want)
+		}
+	}
+	oldest(noon)
+	finish(t, s, claimedErasure(t, s, ada, lease))
+	oldest(noon.Add(time.Hour))
+}
+
+func testErasureBehind(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	var users []preferences.User
+	for i := range 4 {
+		users = append(users, preferences.User{Tenant: "t", ID: fmt.Sprint(i)})
+		erase(t, s, toErase(users[i], 1, 1))
+	}
+	// Two fail at once, the second before the first.
+	first := claimedErasure(t, s, users[0], lease)
+	claimedErasure(t, s, users[1], 20*time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
+	renewedErasure(t, s, first, time.Millisecond, true)
+	time.Sleep(30 * time.Millisecond)
+	for _, i := range []int{2, 3, 1, 0} {
+		claimedErasure(t, s, users[i], lease)
+	}
+	claimedErasure(t, s, preferences.User{}, lease)
+}
+
 func testErasureLease(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	erase(t, s, toErase(ada, 1, 1))
 	first := claimedErasure(t, s, ada, time.Millisecond)
@@ -252,7 +289,7 @@ func testErasuresEnded(t *testing.T, s preferences.Store, _ func() preferences.S
 	_, _, claim := s.ClaimErasure(ctx, lease)
 	_, renew := s.RenewErasure(ctx, preferences.Erasure{}, lease)
 	_, _, read := s.Erasure(ctx, ada)
-	_, count := s.PendingErasures(ctx)
+	_, _, count := s.PendingErasures(ctx)
 	for i, err := range []error{
 		s.Erase(ctx, toErase(ada, 1, 1)), claim, renew, read, count, s.FinishErasure(ctx, preferences.Erasure{}),
 	} {

@@ -15,8 +15,8 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Open makes an empty store, and returns what opens it again: the one before is
-// closed by then.
+// Open makes an empty store with MaxUsers, and returns what opens it again: the one
+// before is closed by then.
 type Open func(t testing.TB) (reopen func() preferences.Store)
 
 // Run runs the suite.
@@ -29,8 +29,10 @@ func Run(t *testing.T, open Open) {
 		{"put replaces, for one user of one tenant", testReplace},
 		{"many at once keep their order", testMany},
 		{"one that does not parse holds up nobody", testUnreadable},
+		{"one that does not parse takes an opt-out", testOptOutOfUnreadable},
 		{"a new zone is a move, once", testMoves},
 		{"the oldest move comes first", testOldest},
+		{"a move that fails goes behind the others", testMoveBehind},
 		{"a newer zone takes the move's place", testNewer},
 		{"a lease that is over is anybody's", testLease},
 		{"what was put is there after a restart", testRestart},
@@ -53,9 +55,15 @@ func Run(t *testing.T, open Open) {
 		{"an erasure goes on after a restart", testErasureGoesOn},
 		{"a second erasure covers what the first does", testEraseTwice},
 		{"the oldest erasure comes first", testOldestErasure},
+		{"the oldest erasure that is not done", testOldestPending},
+		{"an erasure that fails goes behind the others", testErasureBehind},
 		{"an erasure whose lease is over is anybody's", testErasureLease},
 		{"a finished erasure keeps no user, and ends", testErasureDone},
 		{"erasures with a context that ended", testErasuresEnded},
+		{"a tenant has at most so many users", testTooManyUsers},
+		{"an opt-out of one user too many holds", testOptOutOfOneTooMany},
+		{"new users at once are at most so many", testManyNewUsers},
+		{"erasures of a tenant that wait are counted", testWaitingErasures},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			reopen := open(t)
@@ -170,14 +178,63 @@ func testUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	if _, err := s.Edit(t.Context(), ada, func(p *preferences.Preferences) (*preferences.Preferences, bool) {
 		t.Errorf("what does not parse is changed: %+v", p)
 		return p, false
-	}); err == nil {
-		t.Error("what does not parse was changed")
+	}); !errors.As(err, &e) {
+		t.Errorf("an edit of what does not parse: %v", err)
 	}
 	put(t, s, ada, in("Asia/Tokyo"))
 	wantThat(t, s, ada, in("Asia/Tokyo"))
 	claimed(t, s, bob, "Asia/Tokyo")
 	claimed(t, s, ada, "Asia/Tokyo")
 	none(t, s)
+}
+
+// testOptOutOfUnreadable: who clicks on a link to unsubscribe is opted out, whatever is wrong with
+// the document.
+func testOptOutOfUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	put(t, s, ada, &preferences.Preferences{
+		Locale: "de", Zone: "Asia/Tokyo", OptedOut: []string{"sms"},
+		Types: map[string]preferences.Type{"bill": {Wanted: true}},
+		Quiet: &preferences.Quiet{From: 5000, To: 5001}, Addresses: preferences.Addresses{Email: "ada@example.com"},
+	})
+	untouched := func(u preferences.User) {
+		t.Helper()
+		mended, err := s.Mend(t.Context(), u, func([]byte) *preferences.Preferences {
+			t.Errorf("%v is mended", u)
+			return &preferences.Preferences{}
+		})
+		if mended || err != nil {
+			t.Errorf("%v: %v, %v", u, mended, err)
+		}
+	}
+	untouched(bob)
+	changed, mended, err := preferences.OptOut(t.Context(), s, ada, "email", "offers")
+	if !changed || !mended || err != nil {
+		t.Fatalf("changed %v, mended %v, %v", changed, mended, err)
+	}
+	want := &preferences.Preferences{
+		Locale: "de", Zone: "Asia/Tokyo", OptedOut: []string{"sms"},
+		Types: map[string]preferences.Type{
+			"bill": {Wanted: true}, "offers": {Channels: map[string]bool{"email": false}},
+		},
+		Addresses: preferences.Addresses{Email: "ada@example.com"},
+	}
+	wantThat(t, s, ada, want)
+	untouched(ada)
+	changed, mended, err = preferences.OptOut(t.Context(), s, ada, "email", "offers")
+	if changed || mended || err != nil {
+		t.Errorf("the second time: changed %v, mended %v, %v", changed, mended, err)
+	}
+	// The zone is as it was: it is no move.
+	done(t, s, claimed(t, s, ada, "Asia/Tokyo"))
+	put(t, s, ada, want)
+	none(t, s)
+	// One who was erased, and has said something that does not parse since.
+	erase(t, s, toErase(ada, 1, 1))
+	put(t, s, ada, &preferences.Preferences{Quiet: &preferences.Quiet{From: 5000, To: 5001}})
+	got, err := s.Get(t.Context(), []preferences.User{ada, bob})
+	if _, is := errors.AsType[*preferences.UnreadableError](err); !is || got[0] != nil || got[1] == nil {
+		t.Errorf("%v, %v", got, err)
+	}
 }
 
 func testReplace(t *testing.T, s preferences.Store, _ func() preferences.Store) {
@@ -247,6 +304,36 @@ func testOldest(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 		claimed(t, s, preferences.User{Tenant: "t", ID: id}, "Asia/Tokyo")
 	}
 	claimed(t, s, preferences.User{Tenant: "t", ID: "9"}, "Europe/Berlin")
+}
+
+func testMoveBehind(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	var users []preferences.User
+	for i := range 4 {
+		users = append(users, preferences.User{Tenant: "t", ID: fmt.Sprint(i)})
+		put(t, s, users[i], in("Asia/Tokyo"))
+	}
+	claim := func(lease time.Duration) (m preferences.Move) {
+		t.Helper()
+		m, ok, err := s.Claim(t.Context(), lease)
+		if err != nil || !ok {
+			t.Fatalf("no move can be claimed: %v", err)
+		}
+		return m
+	}
+	// Two fail at once, the second before the first.
+	first, second := claim(lease), claim(20*time.Millisecond)
+	time.Sleep(30 * time.Millisecond)
+	renewed(t, s, first, true)
+	if ok, err := s.Renew(t.Context(), first, time.Millisecond); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	time.Sleep(30 * time.Millisecond)
+	for _, want := range []preferences.User{users[2], users[3], second.User, first.User} {
+		if m := claim(lease); m.User != want {
+			t.Fatalf("claimed the move of %v, want %v", m.User, want)
+		}
+	}
+	none(t, s)
 }
 
 func testNewer(t *testing.T, s preferences.Store, _ func() preferences.Store) {

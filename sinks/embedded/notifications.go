@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/topics"
@@ -152,6 +154,10 @@ func (s *Store) ContentProgress(context.Context) (map[sinks.TopicPartition]int64
 	return all, wrap("read progress of content", err)
 }
 
+// readAside is how many rows of a page are looked up at the same time: each is elsewhere in the
+// database, and most of its time is a block that is read and unpacked.
+const readAside = 4
+
 // Notifications reads a user's list in key order, which is the newest first.
 func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	page topics.NotificationPage, err error,
@@ -161,23 +167,68 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	}
 	defer s.leave()
 	limit := sinks.PageSize(q.Limit)
+	var ids []string
+	read := func() error {
+		found, err := s.notificationsBy(ctx, &q, ids)
+		page.Items, ids = append(page.Items, found...), ids[:0]
+		return err
+	}
 	err = s.walk(s.userRange(&q), false, func(k, _ []byte) error {
 		_, id, err := parseUserKey(k)
 		if err != nil {
 			return err
 		}
-		n, ok, err := s.notification(q.Tenant, id, q.Content)
-		if err != nil || !ok || n.User != q.User {
-			return errors.Join(err, ctx.Err())
+		if ids = append(ids, id); len(page.Items)+len(ids) <= limit {
+			return nil
 		}
-		if len(page.Items) == limit {
-			page.Next = page.Items[limit-1].Cursor()
-			return errStop
+		if err := read(); err != nil || len(page.Items) <= limit {
+			return err
 		}
-		page.Items = append(page.Items, n)
-		return ctx.Err()
+		return errStop
 	})
-	return page, wrap("read notifications", err)
+	if err == nil {
+		err = read()
+	}
+	if err != nil {
+		return topics.NotificationPage{}, wrap("read notifications", err)
+	}
+	if len(page.Items) > limit {
+		page.Items = page.Items[:limit]
+		page.Next = page.Items[limit-1].Cursor()
+	}
+	return page, nil
+}
+
+// notificationsBy reads notifications, several at a time, in the order of their ids. It leaves out those that
+// have ended, or that are another user's by now.
+func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery, ids []string) (
+	list []topics.Notification, err error,
+) {
+	found := make([]topics.Notification, len(ids))
+	ours := make([]bool, len(ids))
+	var g errgroup.Group
+	var next atomic.Int64
+	for range min(readAside, len(ids)) {
+		g.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < len(ids); i = int(next.Add(1)) - 1 {
+				n, ok, err := s.notification(q.Tenant, ids[i], q.Content)
+				if err := errors.Join(err, ctx.Err()); err != nil {
+					return err
+				}
+				found[i], ours[i] = n, ok && n.User == q.User
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if ours[i] {
+			list = append(list, found[i])
+		}
+	}
+	return list, nil
 }
 
 func (s *Store) userRange(q *topics.NotificationQuery) [2][]byte {

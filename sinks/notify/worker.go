@@ -208,9 +208,9 @@ func (w *Worker) whilePaused(left time.Duration) worker.Result {
 
 // message renders an event. failure is why that cannot be.
 //
-// A text without a template ends with the link to acknowledge from the second step of an
-// escalation on. Of the first step nobody here knows whether another follows, and a link that
-// stops nothing makes an SMS longer. Data of a push have it always, and templates may.
+// A text without a template ends with the link to acknowledge if its trigger has an escalation,
+// from the first step on. Without one the link would stop nothing, and make an SMS longer. Data
+// of a push have it always, and templates may.
 func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
 	failure *worker.Result,
 ) {
@@ -244,10 +244,17 @@ func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Prefe
 	if ack != "" && w.opts.Channel == "push" {
 		m.Data["ack_url"] = ack
 	}
-	if w.opts.Channel == "push" || e.Step > 0 {
+	if w.opts.Channel == "push" || escalates(e) {
 		m.AckURL = ack
 	}
 	return m, nil
+}
+
+// escalates says whether an event is a step of an escalation. Engines of before header wcx-steps
+// say so from the second step on.
+func escalates(e *worker.DueEvent) bool {
+	_, more := e.Header("wcx-steps")
+	return more || e.Step > 0
 }
 
 func templateFailure(err error) worker.Result {

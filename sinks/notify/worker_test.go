@@ -367,6 +367,10 @@ func TestTemplates(t *testing.T) {
 	if last := smtp.got[len(smtp.got)-1]; last.AckURL != "https://wc.example/a/acme/pills" {
 		t.Errorf("the second step of an escalation shows the link %q", last.AckURL)
 	}
+	x.handle(`{"template_id":"of-payload","title":"Mine","body":"b"}`, workertest.Header("wcx-steps", "3"))
+	if last := smtp.got[len(smtp.got)-1]; last.AckURL != "https://wc.example/a/acme/pills" || last.Body != "b" {
+		t.Errorf("the first step of an escalation shows the link %q", last.AckURL)
+	}
 	smtp.got = smtp.got[:len(want)]
 	r := x.handle(`{"template_id":"pills"}`)
 	x.want(r, worker.OutcomeFailed, notify.CodeTemplate)

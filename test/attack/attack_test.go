@@ -35,7 +35,7 @@ const (
 const mostOthers = 0.15
 
 func TestDev(t *testing.T)   { suffer(t, newDev(t), attacks()) }
-func TestServe(t *testing.T) { suffer(t, newServe(t), append(attacks(), bombing())) }
+func TestServe(t *testing.T) { suffer(t, newServe(t), attacks()) }
 
 func suffer(t *testing.T, n *node, all []attack) {
 	v, a := watch(t, n), n.as("attacker", attackerKey)

@@ -135,7 +135,6 @@ func doorsOf() []door {
 		{attackerKey, "DELETE", "/v1/triggers/first", "", http.StatusNotFound, ""},
 		{attackerKey, "GET", "/v1/partitions", "", http.StatusForbidden, ""},
 		{attackerKey, "POST", "/v1/reconcile", "", http.StatusForbidden, ""},
-		{attackerKey, "GET", "/v1/channels", "", http.StatusForbidden, ""},
 		{attackerKey, "DELETE", "/v1/channels/default", "", http.StatusForbidden, ""},
 		{attackerKey, "GET", "/v1/endpoints", "", http.StatusForbidden, ""},
 		{attackerKey, "POST", "/v1/endpoints:test", `{"url":"http://127.0.0.1/"}`, http.StatusForbidden, ""},

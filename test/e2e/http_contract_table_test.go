@@ -194,6 +194,18 @@ func contractTriggers() []contractRow {
 				wants: []string{"state=PENDING"},
 			},
 			{name: "a verb", path: "/v1/triggers/p1:pause", status: 405, wants: []string{"code=method_not_allowed"}},
+			{
+				name: "as of garbage", path: "/v1/triggers/p1?as_of=yesterday", status: 400,
+				wants: []string{"code=invalid", "field=as_of"},
+			},
+			{
+				name: "as of the future", path: "/v1/triggers/p1?as_of=2100-01-01T00:00:00Z", status: 400,
+				wants: []string{"code=invalid", "field=as_of"},
+			},
+			{
+				name: "as of before it was", path: "/v1/triggers/p1?as_of=2020-01-01T00:00:00Z", status: 404,
+				wants: []string{"code=not_found", "trigger_id=p1"},
+			},
 		}},
 		{"PATCH /v1/triggers/{id}", []contractCall{
 			{
@@ -375,6 +387,22 @@ func contractViews(w *world) []contractRow {
 			{name: "n", path: "/v1/triggers/p1/occurrences?n=1001", status: 400, wants: []string{"field=n"}},
 			{name: "nobody", path: "/v1/triggers/nobody/occurrences", status: 404},
 		}},
+		{"GET /v1/triggers/{id}/explain", []contractCall{
+			{name: "read", path: "/v1/triggers/p1/explain", status: 200},
+			{name: "nobody", path: "/v1/triggers/nobody/explain", status: 200, wants: []string{"code=unknown"}},
+			{
+				name: "another tenant's", path: "/v1/triggers/p1/explain", headers: as("blue"), status: 200,
+				wants: []string{"code=unknown"},
+			},
+			{
+				name: "a parameter", path: "/v1/triggers/p1/explain?fresh=1", status: 400,
+				wants: []string{"code=unknown_field", "field=fresh"},
+			},
+		}},
+		{"GET /v1/search", []contractCall{
+			{name: "a key", path: "/v1/search?q=p1", status: 200},
+			{name: "nothing", path: "/v1/search", status: 400, wants: []string{"code=invalid", "field=q"}},
+		}},
 		{"POST /v1/preview", []contractCall{
 			{
 				name: "a gap", path: "/v1/preview",
@@ -536,7 +564,26 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"GET /v1/channels", []contractCall{
 			{name: "list", path: "/v1/channels", status: 200},
-			{name: "a writer's key", path: "/v1/channels", headers: as("blue"), status: 403},
+			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
+		}},
+		{"GET /v1/rejected", []contractCall{
+			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
+			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
+			{name: "an empty code", path: "/v1/rejected?code=", status: 400, wants: []string{"field=code"}},
+		}},
+		{"GET /v1/tzdata", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/tzdata", headers: as("reader"), status: 200,
+				wants: []string{"same=true"},
+			},
+			{name: "a parameter", path: "/v1/tzdata?x=1", status: 400, wants: []string{"code=unknown_field"}},
+		}},
+		{"GET /v1/whoami", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/whoami", headers: as("reader"), status: 200,
+				wants: []string{"tenant=acme"},
+			},
+			{name: "a parameter", path: "/v1/whoami?x=1", status: 400, wants: []string{"code=unknown_field"}},
 		}},
 		{"POST /v1/endpoints:test", []contractCall{
 			{

@@ -277,3 +277,38 @@ func TestNotifyKills(t *testing.T) {
 		}
 	}
 }
+
+// An SMS that is the first step of an escalation has the link, and its POST stops the next step. One
+// without an escalation has none: there is nothing to stop.
+func TestDevAckLinkOfTheFirstStep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "outbox")
+	w := newDevWorld(t, "--outbox", dir)
+	register := func(id, body string) {
+		wants(t, id, w.call(t, http.MethodPut, "/v1/triggers/"+id, `{"delay":"0","payload":{"body":"`+id+
+			`","to":"+4915112345678"},`+body+`}`), 201)
+	}
+	register("alone", `"channel":"sms"`)
+	register("oncall", `"escalation":[{"channel":"sms"},{"after":"1h","channel":"sms"}]`)
+	links := map[string]string{}
+	await(t, "two SMS", func() bool {
+		for _, m := range outboxFiles(t, dir) {
+			links[m.Trigger] = m.AckURL
+		}
+		return len(links) == 2
+	})
+	if links["alone"] != "" || links["oncall"] == "" {
+		t.Fatalf("links %v", links)
+	}
+	resp, err := http.Post(links["oncall"], "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("acknowledging: %d", resp.StatusCode)
+	}
+	await(t, "the end of the escalation", func() bool {
+		a := w.call(t, http.MethodGet, "/v1/triggers/oncall", "")
+		return a.str("next_fire_at") == "" && a.str("state") == "FIRED"
+	})
+}

@@ -89,8 +89,13 @@ func ErrorOf(err error) *Error {
 	return e
 }
 
-// typeOf are the codes whose type is not that of their status.
+// typeOf is the type of each documented code, whatever its status.
 var typeOf = map[string]ErrorType{
+	"invalid": Invalid, "invalid_key": Invalid, "not_a_command": Invalid, "ambiguous_tombstone": Invalid,
+	"unknown_field": Invalid, "unknown_op": Invalid, "unknown_zone": Invalid, "unknown_channel": Invalid,
+	"invalid_rule": Invalid, "disputed_rule": Invalid, "period_too_short": Invalid, "no_occurrences": Invalid,
+	"conflicting_time": Invalid, "in_the_past": Invalid, "beyond_horizon": Invalid, "unsupported": Invalid,
+	"malformed": Invalid, "method_not_allowed": Invalid,
 	"not_found": NotFound, "already_fired": AlreadyFired,
 	"conflict": Conflict, "idempotency_conflict": Conflict, "superseded": Conflict,
 	"too_large": TooLarge, "unauthenticated": Unauthenticated,
@@ -100,6 +105,7 @@ var typeOf = map[string]ErrorType{
 	"internal": ServerFault,
 }
 
+// errorType follows from the code; for a code of a newer server, from the status.
 func errorType(status int, code string) ErrorType {
 	if t, ok := typeOf[code]; ok {
 		return t

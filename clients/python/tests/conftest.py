@@ -122,5 +122,32 @@ def await_(what: str, done: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
+def receipts(brokers: str, prefix: str, channel: str, want: int) -> list[tuple[bytes, Any]]:
+    """All receipts of a channel, once there are as many and no more come."""
+    from confluent_kafka import Consumer
+
+    group = f"{prefix}test-{time.time_ns()}"
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([prefix + "receipts"])
+    found: list[tuple[bytes, Any]] = []
+
+    def more(seconds: float) -> int:
+        read = [(m.key(), json.loads(m.value())) for m in consumer.consume(1000, timeout=seconds) if m.error() is None]
+        found.extend(r for r in read if r[1]["channel"] == channel)
+        return len(read)
+
+    def enough() -> bool:
+        more(0.2)
+        return len(found) >= want
+
+    try:
+        await_(f"{want} receipts", enough)
+        while more(1):
+            pass
+    finally:
+        consumer.close()
+    return found
+
+
 def python(*args: str) -> list[str]:
     return [sys.executable, *args]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook, worker
 from waterclock.kafka import NotWritten
 
-from conftest import Dev
+from conftest import Dev, await_
 
 
 def test_server_killed_in_mid_call(tmp_path: Path) -> None:
@@ -48,6 +49,68 @@ def test_server_killed_in_mid_call(tmp_path: Path) -> None:
         with Client(server.url, retry=Retry(retries=1, first=0.01)) as client, pytest.raises(Unavailable) as raised:
             client.run("a")
         assert raised.value.status == 0 and raised.value.attempts == 2 and not raised.value.maybe_applied
+    finally:
+        server.stop()
+
+
+class Struck(httpx.BaseTransport):
+    """The way to a server that is killed once, by kill -9, with the first write. The client gets no answer to that.
+
+    applied: once the server has answered. Otherwise the server is frozen and has the request in its hands.
+    """
+
+    def __init__(self, server: Dev, applied: bool) -> None:
+        self.server, self.applied, self.struck = server, applied, False
+        self.keys: list[str | None] = []
+        self.inner = httpx.HTTPTransport()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if request.method != "GET":
+            self.keys.append(request.headers.get("Idempotency-Key"))
+            if not self.struck:
+                self.struck = True
+                self.strike(request)
+        return self.inner.handle_request(request)
+
+    def strike(self, request: httpx.Request) -> None:
+        if self.applied:
+            answer = self.inner.handle_request(request)
+            answer.read()
+            assert answer.status_code == 201, answer.text
+            self.server.kill()
+        else:
+            assert self.server.process is not None
+            self.server.process.send_signal(signal.SIGSTOP)
+            threading.Timer(0.3, self.server.kill).start()
+            with pytest.raises(httpx.HTTPError):
+                self.inner.handle_request(request)
+            assert self.server.process.wait(30) == -signal.SIGKILL
+        self.server.start()
+        raise httpx.ReadError("the server was killed", request=request)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "in hand"])
+def test_one_call_outlives_its_server(tmp_path: Path, applied: bool) -> None:
+    """The server dies with a write in its hands: the client sends it once more with the same key; it is applied once."""
+    server = Dev(tmp_path / "data")
+    server.start()
+    try:
+        for given in (None, "order-77"):
+            way = Struck(server, applied)
+            with Client(server.url, transport=way, retry=Retry(retries=60, first=0.05, most=0.5)) as client:
+                made = client.schedule(delay="1h", payload={"holdId": "h_8c4"}, idempotency_key=given)
+                assert way.struck and len(way.keys) >= 2
+                assert len(set(way.keys)) == 1 and way.keys[0] and (given is None or way.keys[0] == given), way.keys
+                assert made.created != applied, "after what was applied the repeat is no new trigger"
+                id = made.trigger_id
+                await_("it is decided", lambda: client.get(id).state == "PENDING")
+                await_("the history has it", lambda: any(True for _ in client.events(id)))
+                types = [e.type for e in client.events(id)]
+                assert types.count("trigger.registered") == 1 and "trigger.replaced" not in types, types
+                assert client.get(id).revision == 1
     finally:
         server.stop()
 

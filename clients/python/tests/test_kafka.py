@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import waterclock
 from waterclock import Client
 
-from conftest import Serve, await_, python
+from conftest import Serve, await_, python, receipts
 
 BROKERS = os.environ.get("WATERCLOCK_TEST_KAFKA", "")
 PROCESS = str(Path(__file__).parent / "worker_process.py")
 ENV = {**os.environ, "PYTHONPATH": str(Path(waterclock.__file__).parents[1])}
-
-
-def receipts(prefix: str, want: int) -> list[tuple[bytes, Any]]:
-    """All receipts, once there are as many."""
-    from confluent_kafka import Consumer
-
-    consumer = Consumer({"bootstrap.servers": BROKERS, "group.id": prefix + "test", "auto.offset.reset": "earliest"})
-    consumer.subscribe([prefix + "receipts"])
-    found: list[Any] = []
-
-    def read() -> bool:
-        found.extend(m for m in consumer.consume(1000, timeout=0.2) if m.error() is None)
-        return len(found) >= want
-
-    try:
-        await_(f"{want} receipts", read)
-    finally:
-        consumer.close()
-    return [(m.key(), json.loads(m.value())) for m in found]
 
 
 @pytest.mark.skipif(not BROKERS, reason="WATERCLOCK_TEST_KAFKA names no brokers")
@@ -74,6 +53,8 @@ def test_one_of_two_workers_killed(tmp_path: Path) -> None:
     assert len(second) == len(set(second)), "the second one handles nothing twice"
     # What had its receipt is not handled a second time: at most what was in hand when it died is.
     assert len(set(first) & set(second)) <= 4
-    written = receipts(prefix, n)
+    written = receipts(BROKERS, prefix, "kill", n)
+    died = first[9].split(" ")[0]
+    assert second.count(first[9]) == 1 and sum(r["due_id"] == died for _, r in written) == 1, "its receipt is there once"
     assert {key for key, _ in written} == {f"kill-{i}".encode() for i in range(n)} and len(written) <= n + 4
     assert {r["outcome"] for _, r in written} == {"delivered"}

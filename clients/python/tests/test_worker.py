@@ -20,7 +20,7 @@ import waterclock
 from waterclock import Client, InvalidRequest, NotFound, Unfinished, worker
 
 from calls import Synchronous
-from conftest import Dev, await_, python
+from conftest import Dev, await_, python, receipts
 
 HERE = Path(__file__).parent
 PATIENCE = 3  # how much slower a machine may be that does other things too
@@ -240,6 +240,9 @@ def test_killed_between_work_and_receipt(dev: Dev, client: Client, tmp_path: Pat
     assert len(counts) == n
     twice = [id for id, k in counts.items() if k > 1]
     assert before[9] in twice, "what was worked on and not answered has to come again"
+    assert counts[before[9]] == 2
+    ids = [r["due_id"] for _, r in receipts(dev.kafka, "waterclock.", "kill", n)]
+    assert ids.count(before[9].split(" ")[0]) == 1, "its receipt is there once"
     assert len(twice) <= 4 and max(counts.values()) == 2, counts  # at most what was in hand: concurrency
 
 

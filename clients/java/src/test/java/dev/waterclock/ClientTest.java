@@ -12,6 +12,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -63,6 +64,49 @@ class ClientTest {
             assertEquals(2, e.attempts());
             assertFalse(e.maybeApplied(), "nobody was there");
         }
+    }
+
+    /** Dies with a write in its hands, applied or not: the client sends it once more with the same key. */
+    @Test
+    @Timeout(120)
+    void oneCallOutlivesItsServer() throws Exception {
+        for (boolean applied : new boolean[] {true, false}) {
+            for (String given : new String[] {"", "order-77"}) {
+                try (Dev dev = new Dev(); Struck way = new Struck(dev, applied)) {
+                    dev.start();
+                    WaterclockClient c = WaterclockClient.builder().url(way.url()).retries(200)
+                            .backoff(Duration.ofMillis(20)).build();
+                    Register r = Register.in(Duration.ofHours(1)).payload(Map.of("holdId", "h_8c4"));
+                    Answer made = c.schedule(r, given.isEmpty() ? Options.NONE : Options.NONE.idempotencyKey(given));
+                    String what = "applied " + applied + ", key " + given + ": " + way.keys;
+                    assertTrue(way.keys.size() >= 2, what);
+                    assertEquals(1, new HashSet<>(way.keys).size(), what);
+                    assertFalse(way.keys.get(0).isEmpty(), what);
+                    assertTrue(given.isEmpty() || given.equals(way.keys.get(0)), what);
+                    assertEquals(!applied, made.created(), what);
+                    assertAppliedOnce(c, made.triggerId());
+                }
+            }
+        }
+    }
+
+    private static void assertAppliedOnce(WaterclockClient c, String id) {
+        Dev.await("it is decided", () -> {
+            try {
+                return c.get(id).state().equals("PENDING");
+            } catch (ApiException.NotFound e) {
+                return false;
+            }
+        });
+        List<String> types = new ArrayList<>();
+        Dev.await("the history has it", () -> {
+            types.clear();
+            c.events(id).forEach(e -> types.add(e.type()));
+            return types.contains("trigger.registered");
+        });
+        assertEquals(1, types.stream().filter("trigger.registered"::equals).count(), () -> "events " + types);
+        assertFalse(types.contains("trigger.replaced"), () -> "events " + types);
+        assertEquals(1, c.get(id).revision());
     }
 
     @Test

@@ -138,6 +138,14 @@ public final class Dev implements AutoCloseable {
         }
     }
 
+    /** SIGSTOP: what it has in its hands stays there. */
+    public void freeze() throws IOException, InterruptedException {
+        int code = new ProcessBuilder("kill", "-STOP", Long.toString(process.pid())).inheritIO().start().waitFor();
+        if (code != 0) {
+            throw new IOException("kill -STOP ended with " + code);
+        }
+    }
+
     public void kill() {
         process.destroyForcibly();
         waitFor();

@@ -244,7 +244,9 @@ class WorkerTest {
         Files.readAllLines(calls).forEach(line -> counts.merge(line, 1, Integer::sum));
         assertEquals(n, counts.size());
         List<String> twice = counts.keySet().stream().filter(id -> counts.get(id) > 1).toList();
-        assertTrue(twice.contains(before.get(9)), "what was worked on and not answered comes again");
+        assertEquals(2, counts.get(before.get(9)), "what was worked on and not answered comes once more");
+        assertEquals(1, ReceiptLog.of(DEV.kafka, "waterclock.", "kill", n).get(before.get(9).split(" ")[0]),
+                "its receipt is there once");
         assertTrue(twice.size() <= 4, "at most what was in hand comes again: " + twice);
         for (int i = 0; i < n; i++) {
             awaitOutcomes("java-kill-" + i, List.of("delivered"));

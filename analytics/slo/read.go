@@ -1,0 +1,68 @@
+package slo
+
+import (
+	"github.com/waterclock/waterclock/analytics"
+)
+
+// planRow has what Plan needs, of files that have nothing of the window.
+type planRow struct {
+	Type    string `parquet:"type"`
+	Trigger string `parquet:"trigger"`
+	Rule    string `parquet:"rule"`
+}
+
+// Read makes the report of an export.
+func Read(from *analytics.Reader, o Options) (Report, error) {
+	f := New(o)
+	ends := map[int32]int64{}
+	for {
+		if err := f.pass(from, ends); err != nil {
+			return Report{}, err
+		}
+		if !f.Refine() {
+			break
+		}
+	}
+	r := f.Report()
+	r.Manifest = from.Manifest()
+	return r, nil
+}
+
+// pass gives the fold all rows. Nothing happens before it is due, so a file that ends before
+// the window has no fire of it, and what it says of priorities is all that counts. The first
+// pass notes where each partition ends; later ones end there too.
+func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
+	for p := range from.Partitions() {
+		f.Partition()
+		old := map[int64]bool{} // by first offset: an exporter may seal more between the two
+		before := func(file *analytics.File) bool {
+			old[file.First] = file.MaxUS < f.from*1000
+			return old[file.First]
+		}
+		err := analytics.Read(from, p, analytics.Selection{Files: before, NoTail: true}, func(rows []planRow) error {
+			for i := range rows {
+				f.Plan(rows[i].Type, rows[i].Trigger, rows[i].Rule)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		within := func(file *analytics.File) bool { return !old[file.First] }
+		err = analytics.Read(from, p, analytics.Selection{Files: within}, func(rows []Row) error {
+			for i := range rows {
+				if r := &rows[i]; !f.refines {
+					ends[p] = r.Offset
+				} else if r.Offset > ends[p] {
+					break
+				}
+				f.Add(&rows[i])
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

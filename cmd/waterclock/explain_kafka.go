@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/explain"
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// explainKafka explains a trigger from topics state and events, where only brokers were named.
+// It reads the trigger's partition: of state all, of events what was appended since.
+func (a *app) explainKafka(ctx context.Context, c *config.Config, key string, since time.Duration, n int) error {
+	if _, err := trigger.ParseKey([]byte(key)); err != nil {
+		return worded(err)
+	}
+	in := &explain.Input{ID: key, Zones: calendar.Embedded()}
+	err := a.readTrigger(ctx, c, key, since, in)
+	if err != nil {
+		return err
+	}
+	in.Now = trigger.At(time.Now())
+	in.History = len(in.Events) > 0 // else nobody knows what was before
+	answer := explain.Explain(in)
+	x := explanation{apiSentence: sentenceOf(in, &answer)}
+	if answer.Code == explain.Unknown {
+		return &failure{Exit: exitNotFound, Msg: key + ": not_found: " + clean(answer.Sentence)}
+	}
+	if s := in.State; s != nil && s.Spec.When.Calendars == nil { // the days of calendars are on topic control
+		zones := &trigger.Timetable{Zones: in.Zones}
+		for _, p := range zones.Upcoming(s, n, 0) {
+			x.Occurrences = append(x.Occurrences, upcoming{p.Nominal.String(), p.Local, p.Occurrence})
+		}
+	}
+	return a.explainSentence(x)
+}
+
+func sentenceOf(in *explain.Input, answer *explain.Answer) apiSentence {
+	x := apiSentence{Code: string(answer.Code), Sentence: answer.Sentence, History: &in.History}
+	for _, e := range answer.Evidence {
+		x.Evidence = append(x.Evidence, evidence(e))
+	}
+	if answer.Next != 0 {
+		x.Next = answer.Next.String()
+	}
+	return x
+}
+
+// readTrigger reads the state of a key, and its newest events.
+func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, since time.Duration,
+	in *explain.Input,
+) error {
+	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(time.Second))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	parts, err := partitions(ctx, admin, c.Topic("commands"))
+	if err != nil {
+		return err
+	}
+	p := topics.Partition([]byte(key), parts)
+	var value []byte
+	state := func(r *kgo.Record) { value = r.Value }
+	if err := a.readKey(ctx, cl, c.Topic("state"), p, key, 0, state); err != nil {
+		return err
+	}
+	if value != nil {
+		if in.State, err = topics.DecodeState(trigger.Key(key), value); err != nil {
+			return err
+		}
+	}
+	return a.readKey(ctx, cl, c.Topic("events"), p, key, since, func(r *kgo.Record) {
+		if e, err := topics.DecodeEvent(r.Value); err == nil {
+			in.Events = append(in.Events, e)
+			in.Events = in.Events[max(0, len(in.Events)-eventsRead):]
+		}
+	})
+}
+
+// eventsRead bounds the events of one trigger that are kept.
+const eventsRead = 64
+
+// readKey gives visit the committed records of a key in one partition, of all or since a while
+// ago, up to its present end.
+func (a *app) readKey(ctx context.Context, cl *kgo.Client, topic string, p int32, key string, since time.Duration,
+	visit func(*kgo.Record),
+) error {
+	admin := kadm.NewClient(cl)
+	f := &tailFlags{fromBeginning: true, partition: p}
+	s, err := f.span(ctx, admin, []string{topic})
+	if err != nil {
+		return err
+	}
+	if since > 0 {
+		at, err := admin.ListOffsetsAfterMilli(ctx, time.Now().Add(-since).UnixMilli(), topic)
+		if err != nil {
+			return fmt.Errorf("find what was appended to %s since %s: %w", topic, since, err)
+		}
+		if o, ok := at.Lookup(topic, p); ok && o.Err == nil {
+			s.start[topic][p], s.next[topic][p] = kgo.NewOffset().At(o.Offset), o.Offset
+		}
+	}
+	bar := a.progress("reading "+topic, s.length())
+	defer bar.end()
+	err = s.read(ctx, cl, func() { bar.set(s.length()) }, func(r *kgo.Record) {
+		if string(r.Key) == key {
+			visit(r)
+		}
+	})
+	cl.RemoveConsumePartitions(map[string][]int32{topic: {p}})
+	return err
+}

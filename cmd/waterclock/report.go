@@ -1,0 +1,191 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/waterclock/waterclock/analytics"
+	"github.com/waterclock/waterclock/analytics/slo"
+	"github.com/waterclock/waterclock/internal/config"
+)
+
+func newReport(a *app) *cobra.Command {
+	return parent("report", "Reports from an export of the event log", newReportSLO(a))
+}
+
+type sloFlags struct {
+	dir, objective, window, until, html string
+}
+
+// maxWindow bounds the hours of a report.
+const maxWindow = 400 * 24 * time.Hour
+
+func newReportSLO(a *app) *cobra.Command {
+	f := &sloFlags{}
+	cmd := &cobra.Command{
+		Use:   "slo",
+		Short: "Say whether triggers fired on time: percentiles, error budget, burn rate",
+		Long: `Say from an export (events export) how late triggers fired: exact percentiles by
+channel, priority, tenant and hour, the error budget, and how fast it burns.
+
+What was due in the window counts. Snoozes, run, retries and further steps do not.
+Expired occurrences spend the budget; misfired and dead-lettered ones are counted
+beside it.`,
+		Example: "  waterclock report slo --dir ./lake --objective 99.9:1s --window 28d",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.config(false)
+			if err != nil {
+				return err
+			}
+			if f.dir = or(f.dir, c.Export.Dir); f.dir == "" {
+				return usagef("read which export: --dir DIRECTORY")
+			}
+			o, err := f.options(time.Now())
+			if err != nil {
+				return err
+			}
+			return a.slo(f, o)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.dir, "dir", "", "`directory` of the export (default: export.dir)")
+	fs.StringVar(&f.objective, "objective", "99.9:1s", "so many `percent:late`: at least 99.9 % at most 1 s late")
+	fs.StringVar(&f.window, "window", "28d", "length of the window, a `duration`")
+	fs.StringVar(&f.until, "until", "", "end of the window, a `time` such as 2026-11-20T09:00:00Z (default: now)")
+	fs.StringVar(&f.html, "html", "", "write a page with a picture, too, into this `file`")
+	return cmd
+}
+
+// options are what the flags say.
+func (f *sloFlags) options(now time.Time) (o slo.Options, err error) {
+	if o.Objective, err = slo.ParseObjective(f.objective, config.ParseDuration); err != nil {
+		return o, usagef("--objective: %v", err)
+	}
+	window, err := config.ParseDuration(f.window)
+	if err != nil || window < time.Hour || window > maxWindow {
+		return o, usagef("--window %s: write a duration from 1h to 400d, such as 28d", f.window)
+	}
+	o.Until = now.Truncate(time.Millisecond)
+	if f.until != "" {
+		if o.Until, err = time.Parse(time.RFC3339, f.until); err != nil {
+			return o, usagef("--until %s: write a time with Z or an offset, such as 2026-11-20T09:00:00Z", f.until)
+		}
+	}
+	o.From = o.Until.Add(-window)
+	return o, nil
+}
+
+func (a *app) slo(f *sloFlags, o slo.Options) error {
+	from, err := analytics.Open(f.dir)
+	if err != nil {
+		return exportFailure(nil, err)
+	}
+	if from == nil {
+		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf(
+			"%s has no export yet: waterclock events export --dir %s", f.dir, f.dir)}
+	}
+	r, err := slo.Read(from, o)
+	if err != nil {
+		return exportFailure(nil, err)
+	}
+	if f.html != "" {
+		if err := writeWhole(f.html, r.HTML); err != nil {
+			return failf("%v", err)
+		}
+		a.note("wrote %s", f.html)
+	}
+	if a.out.format != "table" {
+		return a.out.json(r)
+	}
+	_, err = fmt.Fprintln(a.out.w, sloText(a.out, &r))
+	return err
+}
+
+// writeWhole makes a file of what write writes: all of it, or none.
+func writeWhole(name string, write func(io.Writer) error) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".waterclock-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
+}
+
+// sloText is the report for people. Of the hours it has the worst.
+func sloText(out *output, r *slo.Report) string {
+	verdict := "met"
+	if !r.Budget.Met {
+		verdict = "missed"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "objective  %s, due from %s until %s: %s\n", r.Objective, r.From, r.Until, verdict)
+	fmt.Fprintf(&b, "on time    %s of %s\n", share(r.Total.OnTime), count(r.Total.Fires+r.Total.Expired, "occurrence"))
+	left := share(r.Budget.LeftPercent)
+	fmt.Fprintf(&b, "budget     %d of %.1f spent, %s left\n", r.Budget.Spent, r.Budget.Allowed, left)
+	burn := make([]string, len(r.Burn))
+	for i, w := range r.Burn {
+		burn[i] = w.Window + " " + strconv.FormatFloat(w.Rate, 'f', 2, 64)
+	}
+	fmt.Fprintf(&b, "burn rate  %s\n", strings.Join(burn, ", "))
+	fmt.Fprintf(&b, "newest     %s\n\n", or(r.Newest, "no event"))
+	t := out.table()
+	header := table.Row{"", "fires", "late", "expired", "misfired", "dead-lettered", "on time"}
+	for _, p := range r.Total.Percentiles {
+		header = append(header, "p"+strconv.FormatFloat(p.Percent, 'f', -1, 64))
+	}
+	t.AppendHeader(append(header, "worst"))
+	line := func(kind string, l *slo.Line) {
+		row := table.Row{
+			clean(strings.TrimSpace(kind + " " + l.Name)), l.Fires, l.Late, l.Expired, l.Misfired, l.DeadLettered,
+			share(l.OnTime),
+		}
+		for _, p := range l.Percentiles {
+			row = append(row, slo.MS(p.MS))
+		}
+		t.AppendRow(append(row, slo.MS(l.MaxMS)))
+	}
+	line("", &r.Total)
+	for _, g := range []struct {
+		kind  string
+		lines []slo.Line
+	}{
+		{"channel", r.Channels},
+		{"priority", r.Priority},
+		{"tenant", r.Tenants},
+		{"hour", slo.Worst(r.Hours, worstHours)},
+	} {
+		for i := range g.lines {
+			line(g.kind, &g.lines[i])
+		}
+	}
+	b.WriteString(trimRight(t.Render()))
+	if n := len(r.Hours); n > worstHours {
+		fmt.Fprintf(&b, "\n\nthe %d worst of %s; all: -o json", worstHours, count(int64(n), "hour"))
+	}
+	return b.String()
+}
+
+// worstHours are in the table; JSON and the page have all.
+const worstHours = 5
+
+// share rounds down, so that 100 % means all.
+func share(percent float64) string {
+	text := strconv.FormatFloat(percent, 'f', 6, 64)
+	return strings.TrimRight(strings.TrimRight(text[:len(text)-3], "0"), ".") + " %"
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A report says in words and as JSON what is in an export, and refuses what it cannot read.
+func TestReportSLO(t *testing.T) {
+	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "lake")
+	run := func(args ...string) result {
+		return cli(t, nil, "", append([]string{"--brokers", brokers}, args...)...)
+	}
+	report := func(args ...string) result { return run(append([]string{"report", "slo", "--dir", dir}, args...)...) }
+	run("report", "slo").want(t, exitUsage, "--dir")
+	report().want(t, exitNotFound, "has no export yet")
+
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	due := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Second)
+	for i, late := range []int64{3, 700, 90_000} {
+		at := due.Add(time.Duration(late) * time.Millisecond)
+		text := fmt.Sprintf(`{"type":"occurrence.fired","trigger":"k%d","tenant":"acme","channel":"push","event_us":%d,`+
+			`"occurred_at":%q,"scheduled_at":%q,"step":0,"attempt":1,"lateness_ms":%d}`, i, at.UnixMicro(),
+			at.Format(time.RFC3339Nano), due.Format(time.RFC3339), late)
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord(text)).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("events", "export", "--dir", dir).want(t, exitOK)
+
+	report().want(t, exitOK, "99.9 % within 1s", "missed", "66.666 % of 3 occurrences", "1 of 0.0 spent",
+		"channel push", "tenant acme", "priority normal", "1m30s")
+	report("--objective", "50:1s", "--window", "3h").want(t, exitOK, "met", "1 of 1.5 spent, 33.333 % left")
+	report("--window", "1h").want(t, exitOK, "100 % of 0 occurrences", "met")
+	report("-o", "json", "--jq", ".total.percentiles[1].ms").want(t, exitOK, "90000\n")
+	report("--jq", ".budget.met").want(t, exitOK, "false\n")
+	page := filepath.Join(t.TempDir(), "slo.html")
+	report("--html", page).want(t, exitOK, "wrote "+page)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") {
+		t.Errorf("%v: %.100s", err, text)
+	}
+	report("--html", filepath.Join(dir, "no", "such")).want(t, exitFailed, "no such file")
+	report("--objective", "100:1s").want(t, exitUsage, "no budget")
+	report("--window", "5m").want(t, exitUsage, "from 1h to 400d")
+	report("--until", "yesterday").want(t, exitUsage, "--until yesterday")
+	if err := os.Truncate(filepath.Join(dir, "tail", "p=00.parquet"), 10); err != nil {
+		t.Fatal(err)
+	}
+	report().want(t, exitLoss, "damaged_directory")
+}

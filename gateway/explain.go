@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/explain"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Explanation says what became of a trigger, and why.
+type Explanation struct {
+	Code     string         `json:"code" enum:"scheduled,paused,overdue,in_flight,retrying,delivered,suppressed,postponed,failed,cancelled,expired,skipped,misfired,fired,rejected,erased,unknown,restoring"`
+	Sentence string         `json:"sentence" doc:"For a person; it may change. Times are in the trigger's zone"`
+	Evidence []EvidenceJSON `json:"evidence" maxItems:"6" doc:"The event that decides comes first"`
+	Next     string         `json:"next,omitempty" format:"date-time" doc:"When it fires next"`
+	History  bool           `json:"history" doc:"false: no history was read; the owner alone has answered"`
+}
+
+// EvidenceJSON is an event, or what the owner's state has.
+type EvidenceJSON struct {
+	EventID string `json:"event_id,omitempty" doc:"Absent if this is no event"`
+	Source  string `json:"source" doc:"topic/partition/offset of the command or receipt that caused it; timer; or state, for the owner's state"`
+	Text    string `json:"text"`
+}
+
+// explanations answers why triggers did or did not fire.
+type explanations struct {
+	lookup *lookup
+
+	events    *eventLog
+	now       func() time.Time
+	router    *peer.Router
+	timetable func() *trigger.Timetable
+}
+
+// These bound what an explanation reads of a long life, and how long it waits for a history that
+// does not have the trigger's newest events yet.
+const (
+	explainEvents  = 64
+	explainWait    = time.Second
+	explainRecheck = 25 * time.Millisecond
+)
+
+// getExplanation says in a sentence what became of a trigger. A trigger that is unknown, erased
+// or forgotten has an answer, too, from what the history has of it.
+func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
+	key, err := r.key(r.id())
+	if err != nil {
+		return problem.NotFound(r.id())
+	}
+	in := &explain.Input{ID: r.id()}
+	if err := s.ask(r, key, in); err != nil {
+		return err
+	}
+	s.read(r, key, in)
+	if t := forked(s.timetable); t != nil {
+		in.Zones = t().Zones
+	}
+	in.Now = trigger.At(s.now())
+	var a explain.Answer
+	if err := r.read.cost.Compute(r.Context(), r.who.Tenant, func() { a = explain.Explain(in) }); err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, explanationJSON(in, &a))
+}
+
+// ask reads the trigger's state from its owner. That nobody answers for its partition is an
+// answer.
+func (s *explanations) ask(r *request, key trigger.Key, in *explain.Input) (err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.lookup.readWithin)
+	defer cancel()
+	if in.State, err = s.router.Get(ctx, key); !peer.Moved(err) {
+		return err
+	}
+	in.Restoring = restoring(s.router.Partitions(ctx)[s.router.PartitionOf(key)])
+	return nil
+}
+
+// restoring says why nobody answers for a partition.
+func restoring(p peer.PartitionStatus) string {
+	switch {
+	case p.Refused != "":
+		return "its partition must not be opened: " + p.Refused
+	case p.RestoreTotal > 0:
+		return fmt.Sprintf("its partition is being restored, %d of %d records are read", p.Restored, p.RestoreTotal)
+	case p.Doing != "":
+		return "its partition is being opened (" + p.Doing + ")"
+	}
+	return "its partition has no owner that answers"
+}
+
+// read reads the newest events of a trigger. The history may be behind the owner, so it waits a
+// moment for it. A history that does not answer is as none: the owner has said the rest.
+func (s *explanations) read(r *request, key trigger.Key, in *explain.Input) {
+	ctx, cancel := context.WithTimeout(r.Context(), explainWait)
+	defer cancel()
+	for {
+		list, err := s.events.last(ctx, key, explainEvents)
+		if err != nil {
+			return
+		}
+		in.Events, in.History = list, true
+		r.read.charge(len(list))
+		if in.Missing = missing(in.State, list); in.Missing == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(explainRecheck):
+		}
+	}
+}
+
+// missing is how many of a trigger's newest events are not in the list.
+func missing(st *trigger.State, list []topics.Event) int64 {
+	if st == nil {
+		return 0
+	}
+	var newest int64
+	for i := range list {
+		newest = max(newest, list[i].Seq)
+	}
+	return max(0, st.Seq-newest)
+}
+
+func explanationJSON(in *explain.Input, a *explain.Answer) *Explanation {
+	out := &Explanation{
+		Code: string(a.Code), Sentence: a.Sentence, Evidence: []EvidenceJSON{}, Next: instantText(a.Next),
+		History: in.History,
+	}
+	for _, e := range a.Evidence {
+		out.Evidence = append(out.Evidence, EvidenceJSON(e))
+	}
+	return out
+}

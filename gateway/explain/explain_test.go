@@ -1,0 +1,353 @@
+package explain
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+var noon = trigger.At(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))
+
+// events reads events, one JSON object each.
+func events(t *testing.T, texts ...string) (list []topics.Event) {
+	t.Helper()
+	for i, text := range texts {
+		var e topics.Event
+		if err := json.Unmarshal([]byte(text), &e); err != nil {
+			t.Fatal(err)
+		}
+		e.EventID = "0-" + string(rune('1'+i))
+		if e.OccurredAt == "" {
+			e.OccurredAt = "2026-11-20T11:00:00.000Z"
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// state is a trigger on channel push whose content has a zone.
+func state(status trigger.Status, change func(*trigger.State)) *trigger.State {
+	s := &trigger.State{Key: "k", Status: status, Revision: 2, CreatedAt: noon - 7_200_000, UpdatedAt: noon - 60_000}
+	s.Spec.Channel, s.Spec.When.Zone = "push", "America/New_York"
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
+func due(in time.Duration) func(*trigger.State) {
+	return func(s *trigger.State) { s.Series.At, s.Series.Occurrence = noon.Add(in), "o" }
+}
+
+func live(l trigger.Live) func(*trigger.State) {
+	return func(s *trigger.State) {
+		l.Occurrence, l.Nominal = "o", noon-3_600_000
+		s.Live = []trigger.Live{l}
+	}
+}
+
+func fired(s *trigger.State) {
+	s.Done = []trigger.Firing{{Occurrence: "o", At: noon - 1000, Nominal: noon - 1000, Topic: "due.push", Partition: 4}}
+}
+
+// Each code, from events and from the state alone, and what the newest of several events means.
+func TestExplain(t *testing.T) {
+	soon := noon + 1000
+	const registered = `{"type":"trigger.registered","scheduled_at":"2026-11-20T15:00:00.000Z"}`
+	const sent = `{"type":"occurrence.fired","occurrence":"o","attempt":1,"channel":"push","due_topic":"due.push"}`
+	for _, row := range []struct {
+		name   string
+		state  *trigger.State
+		events []string
+		code   Code
+		cites  string // event_id, or a source
+		says   string
+	}{
+		{"nothing", nil, nil, Unknown, "", "There is no trigger k, and the history has no event of it."},
+		{"a cancel of nothing", state(trigger.Unknown, nil), nil, Unknown, "state", "found nothing to cancel"},
+		{
+			"a cancel of nothing, cited", state(trigger.Unknown, nil),
+			[]string{`{"type":"cancel.too_late","reason":"unknown"}`},
+			Unknown, "0-1", "found nothing to cancel",
+		},
+		{"erased", state(trigger.Erased, nil), []string{registered}, Erased, "state", "its content is gone"},
+		{
+			"refused", nil,
+			[]string{`{"type":"command.rejected","reason":"quota_exceeded","detail":"limit pending"}`},
+			Rejected, "0-1", "refused Fri 2026-11-20 11:00 UTC, quota_exceeded: limit pending",
+		},
+		{
+			"refused once, registered later", state(trigger.Pending, due(time.Hour)),
+			[]string{`{"type":"command.rejected","reason":"invalid"}`, registered},
+			Scheduled, "0-2",
+			"Scheduled: it fires Fri 2026-11-20 08:00 America/New_York.",
+		},
+		{
+			"forgotten", nil, []string{registered, sent}, Fired, "0-2", "Its record is gone since",
+		},
+		{
+			"forgotten before it fired", nil, []string{registered}, Scheduled, "0-1", "It was scheduled for ",
+		},
+		{
+			"pending", state(trigger.Pending, due(time.Hour)), nil, Scheduled, "state",
+			"it fires Fri 2026-11-20 08:00 Am",
+		},
+		{
+			"tz release", state(trigger.Pending, due(time.Hour)), []string{
+				registered, sent,
+				`{"type":"delivery.suppressed","occurrence":"o","channel":"push","reason":"capped"}`,
+				`{"type":"trigger.rescheduled","previous_tzdata":"2025b","tzdata":"2025c"}`,
+			}, Suppressed, "0-3", "max_per_user allows (capped), Fri 2026-11-20 06:00 America/New_York. Next: Fri ",
+		},
+		{
+			"paused by the engine", state(trigger.Paused, nil),
+			[]string{`{"type":"trigger.paused","reason":"unknown_zone"}`},
+			Paused, "0-1", "(unknown_zone)",
+		},
+		{
+			"paused", state(trigger.Paused, func(s *trigger.State) { s.Note = "a\nb" }), nil, Paused, "state",
+			`Paused (a\nb): it`,
+		},
+		{"overdue", state(trigger.Pending, due(-time.Minute)), []string{registered}, Overdue, "state", "1m0s ago"},
+		{"just due", state(trigger.Pending, due(-time.Second)), []string{registered}, Scheduled, "0-1", "it fires"},
+		{
+			"jitter is not late", state(trigger.Pending, func(s *trigger.State) {
+				due(-time.Minute)(s)
+				s.Series.Jitter = 120_000
+			}), []string{registered}, Scheduled, "0-1", "07:01 America/New_York",
+		},
+		{
+			"its topic refuses", state(trigger.Pending, func(s *trigger.State) {
+				due(-time.Minute)(s)
+				s.Series.Retry, s.Series.RetryAt = 3, noon+60_000
+			}), nil, Overdue, "state", "did not take it, 3 times so far; the next try is Fri 2026-11-20 07:01",
+		},
+		{
+			"in flight", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveInFlight, Due: soon, Attempt: 1})),
+			[]string{registered, sent},
+			InFlight, "0-2", "to push, attempt 1: no receipt yet",
+		},
+		{
+			"in flight, alone",
+			state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveInFlight, Due: soon, Attempt: 2})),
+			nil, InFlight, "state", "attempt 2: no receipt yet",
+		},
+		{
+			"retrying", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveRetry, Due: soon, Attempt: 3})),
+			nil, Retrying, "state", "attempt 2 failed at the push worker. Attempt 3",
+		},
+		{
+			"postponed", state(trigger.InFlight, live(trigger.Live{
+				Kind: trigger.LiveRetry, Due: noon + 1000, Attempt: 1, Postponed: 2,
+			})), nil, Postponed, "state", "has put it off. It is tried again Fri 2026-11-20 07:00:01 Am",
+		},
+		{
+			"escalating", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveEscalating, Due: noon + 1000})),
+			nil, InFlight, "state", "the next step goes out",
+		},
+		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "only a history knows"},
+		{
+			"a history that is behind", state(trigger.Fired, fired),
+			[]string{registered},
+			Fired, "state",
+			"only a history knows",
+		},
+		{"expired, alone", state(trigger.Expired, nil), nil, Expired, "state", "too late to be of use"},
+		{"failed, alone", state(trigger.Failed, fired), nil, Failed, "state", "given up"},
+		{"cancelled, alone", state(trigger.Cancelled, nil), nil, Cancelled, "state", "Cancelled Fri"},
+		{
+			"delivered late", state(trigger.Fired, fired), []string{
+				sent,
+				`{"type":"delivery.dead_lettered","occurrence":"o","reason":"http_410"}`,
+				`{"type":"delivery.delivered","occurrence":"o","channel":"push","reason":"late"}`,
+			}, Delivered, "0-3", "Delivered: the push worker",
+		},
+		{
+			"a late failure", state(trigger.Fired, fired), []string{
+				sent, `{"type":"delivery.delivered","occurrence":"o","channel":"push"}`,
+				`{"type":"delivery.failed","occurrence":"o","channel":"push","reason":"late"}`,
+			}, Delivered, "0-2", "Delivered: the push worker",
+		},
+		{
+			"a code that nobody knows", state(trigger.Fired, fired), []string{
+				sent, `{"type":"delivery.suppressed","occurrence":"o","channel":"fax","reason":"moon","detail":"full"}`,
+			}, Suppressed, "0-2", "the fax worker decided against it: moon (full), Fri",
+		},
+		{
+			"an event that nobody knows", state(trigger.Pending, due(time.Hour)),
+			[]string{registered, `{"type":"trigger.teleported"}`},
+			Scheduled, "0-1", "Scheduled: it fires",
+		},
+		{
+			"a skip of a day to come", state(trigger.Pending, due(time.Hour)),
+			[]string{registered, `{"type":"occurrence.skipped","scheduled_at":"2026-12-25T14:00:00.000Z"}`},
+			Scheduled,
+			"0-1", "Scheduled: it fires",
+		},
+		{
+			"fired late", state(trigger.Fired, fired),
+			[]string{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":7200000,"channel":"push"}`},
+			Fired,
+			"0-1", ", 2h0m0s late to push",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			in := &Input{
+				ID: "k", State: row.state, Events: events(t, row.events...), History: true, Now: noon,
+				Zones: calendar.Embedded(),
+			}
+			a := Explain(in)
+			cites := ""
+			if len(a.Evidence) > 0 {
+				if cites = a.Evidence[0].EventID; cites == "" {
+					cites = a.Evidence[0].Source
+				}
+			}
+			if a.Code != row.code || cites != row.cites || !strings.Contains(a.Sentence, row.says) {
+				t.Errorf("cites %q, want %s %q %q:\n%+v", cites, row.code, row.cites, row.says, a)
+			}
+		})
+	}
+	in := Input{ID: "k", Restoring: "its partition moves", Events: events(t, registered)}
+	if a := Explain(&in); a.Code != Restoring ||
+		!strings.Contains(a.Sentence, "its partition moves") ||
+		len(a.Evidence) != 1 {
+		t.Errorf("%+v", a)
+	}
+	if a := Explain(&Input{ID: "k"}); a.Code != Unknown || !strings.Contains(a.Sentence, "no history is read") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// The first and the last year that a trigger may have are instants like any other.
+func TestYearsAtTheEnds(t *testing.T) {
+	for text, want := range map[string]string{
+		"0001-01-01T00:00:00.000Z": "Mon 0001-01-01 00:00 UTC",
+		"9999-12-31T23:59:59.999Z": "Fri 9999-12-31 23:59:59 UTC",
+		"soon":                     "soon", "": "",
+	} {
+		x := &explanation{in: &Input{}}
+		if got := x.when(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\u202eb": `a\u202eb`, "a\u200b\x1b": `a\u200b\x1b`, "\xff": "\uFFFD", "für 😀": "für 😀",
+		strings.Repeat("ä", 30): strings.Repeat("ä", 8) + "…",
+	} {
+		if got := plain(text, 20); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Whatever a history and an owner say, there is an answer: with a known code, bounded, and with
+// nothing in it that does not print.
+func FuzzExplain(f *testing.F) {
+	f.Add(
+		uint8(1),
+		uint8(0),
+		int64(0),
+		int64(0),
+		"occurrence.fired",
+		"o",
+		"opted_out",
+		"\u202e",
+		"2026-11-20T12:00:00Z",
+		"UTC",
+	)
+	f.Add(uint8(3), uint8(2), int64(-62135596800000), int64(253402300799999), "delivery.retried", "", "", "x",
+		"9999-12-31T23:59:59.999Z", "America/New_York")
+	f.Add(
+		uint8(9),
+		uint8(5),
+		int64(1<<62),
+		int64(-1<<62),
+		"command.rejected",
+		"\x00",
+		"\xff",
+		strings.Repeat("😀", 3000),
+		"0001-01-01T00:00:00Z",
+		"Nowhere/At_All",
+	)
+	types := []string{
+		"trigger.registered", "trigger.rescheduled", "occurrence.skipped", "occurrence.expired", "occurrence.misfired",
+		"delivery.suppressed", "delivery.dead_lettered", "cancel.too_late", "escalation.stopped", "trigger.erased",
+	}
+	f.Fuzz(func(t *testing.T, status, kind uint8, now, at int64, what, occurrence, reason, detail, when, zone string) {
+		late := at
+		list := []topics.Event{
+			{
+				EventID: detail, Type: types[int(kind)%len(types)], OccurredAt: when, Occurrence: occurrence,
+				Reason: reason, Detail: detail, ScheduledAt: when, Attempt: int(at), Count: int(now), Source: reason,
+				Channel: occurrence,
+			},
+			{
+				EventID: "1", Type: what, OccurredAt: when, Occurrence: occurrence, Reason: reason, Detail: detail,
+				ScheduledAt: detail, Timezone: zone, LatenessMS: &late, Attempt: int(now), Count: int(at), First: when,
+				PreviousTZData: zone, TZData: reason, Channel: detail, DueTopic: zone, LocalTime: detail,
+			},
+		}
+		s := &trigger.State{
+			Key: trigger.Key(
+				occurrence,
+			), Status: trigger.Status(status % 10), Note: detail, CreatedAt: trigger.Instant(now),
+			UpdatedAt: trigger.Instant(at), ForgetAt: trigger.Instant(at),
+		}
+		s.Series = trigger.Series{
+			At:         trigger.Instant(at),
+			Occurrence: occurrence,
+			Jitter:     now,
+			Retry:      int(kind),
+			After:      trigger.Instant(now),
+		}
+		s.Spec.Channel, s.Spec.When = detail, trigger.When{
+			Kind: trigger.WhenRecurrence, Zone: zone, Recurrence: "FREQ=DAILY", Start: "2026-01-01T09:00",
+			Calendars: &trigger.Calendars{Names: []string{detail, reason}, On: calendar.OnNext},
+		}
+		if kind%6 != 0 {
+			s.Live = []trigger.Live{{
+				Kind: trigger.LiveKind(kind % 6), Occurrence: occurrence, Nominal: trigger.Instant(at),
+				Due: trigger.Instant(now), Attempt: int(at), Postponed: int(now), Step: int(kind),
+			}}
+		}
+		if kind%2 == 0 {
+			s.Done = []trigger.Firing{{Occurrence: occurrence, At: trigger.Instant(at), Topic: detail}}
+		}
+		for _, in := range []Input{
+			{State: s, Events: list, History: true, Zones: calendar.Embedded()},
+			{State: s},
+			{Events: list},
+			{State: s, Events: list, Restoring: detail},
+		} {
+			in.ID, in.Now = detail, trigger.Instant(now)
+			a := Explain(&in)
+			if !slices.Contains(Codes, a.Code) || a.Sentence == "" || len(a.Sentence) > maxSentence ||
+				len(a.Evidence) > maxEvidence || a.Evidence == nil {
+				t.Fatalf("%+v", a)
+			}
+			for _, text := range append([]string{a.Sentence}, textsOf(&a)...) {
+				if strings.IndexFunc(text, hidden) >= 0 || !utf8.ValidString(text) || len(text) > maxSentence {
+					t.Fatalf("%q", text)
+				}
+			}
+		}
+	})
+}
+
+func textsOf(a *Answer) (all []string) {
+	for _, e := range a.Evidence {
+		all = append(all, e.EventID, e.Source, e.Text)
+	}
+	return all
+}

@@ -1,0 +1,169 @@
+package explain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Words says what an event means for when the trigger fires.
+func Words(e *topics.Event) string {
+	late := int64(0)
+	if e.LatenessMS != nil {
+		late = *e.LatenessMS
+	}
+	switch trigger.FactType(e.Type) {
+	case trigger.OccurrenceFired:
+		return strings.TrimRight(
+			fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
+				bracket(e.Reason)),
+			" ",
+		)
+	case trigger.Misfired:
+		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1),
+			cmp.Or(e.First, e.ScheduledAt), cmp.Or(e.Last, e.ScheduledAt), bracket(e.Reason))
+	case trigger.Snoozed:
+		return fmt.Sprintf("snoozed until %s", e.ScheduledAt)
+	case trigger.OccurrenceExpired:
+		return fmt.Sprintf("did not fire %s: %s", e.Occurrence, whyExpired(e))
+	case trigger.Rescheduled:
+		if e.PreviousTZData != "" && e.PreviousTZData != e.TZData {
+			return fmt.Sprintf("moved from %s to %s: tz release %s became %s", e.PreviousScheduled, e.ScheduledAt,
+				e.PreviousTZData, e.TZData)
+		}
+		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt,
+			bracket(e.Reason)), " ")
+	case trigger.Registered, trigger.Replaced:
+		return fmt.Sprintf(
+			"%s for %s by %s",
+			strings.TrimPrefix(e.Type, "trigger."),
+			cmp.Or(e.LocalTime, e.ScheduledAt),
+			cmp.Or(e.Source, "somebody"),
+		)
+	case trigger.FailedFact:
+		return "failed: its only occurrence could not be delivered"
+	}
+	if words := cmp.Or(Delivery(e), escalationEvent(e)); words != "" {
+		return words
+	}
+	words := e.Type
+	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {
+		if s != "" {
+			words += " " + s
+		}
+	}
+	return words
+}
+
+// Delivery says what was answered to which attempt, and what comes next; "" of
+// what is no delivery.
+func Delivery(e *topics.Event) string {
+	answer := strings.TrimSpace(cmp.Or(e.Reason, "no reason given") + " " + bracket(e.Detail))
+	switch trigger.FactType(e.Type) {
+	case trigger.DeliveryRetried: // it has the attempt to come
+		return fmt.Sprintf("%s: attempt %d was answered %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1,
+			answer, e.Attempt, e.ScheduledAt)
+	case trigger.DeliveryPostponed:
+		return fmt.Sprintf(
+			"%s: attempt %d was postponed, %s; it goes out again at %s",
+			e.Occurrence,
+			e.Attempt,
+			answer,
+			e.ScheduledAt,
+		)
+	case trigger.DeliveryFailed:
+		return fmt.Sprintf("%s: attempt %d failed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+	case trigger.DeliverySuppressed:
+		return fmt.Sprintf("%s: attempt %d was suppressed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+	case trigger.DeadLettered:
+		return fmt.Sprintf(
+			"%s: given up after attempt %d, %s; it is a dead letter, and `waterclock redrive` tries it "+
+				"again",
+			e.Occurrence,
+			e.Attempt,
+			answer,
+		)
+	case trigger.Redriven:
+		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d", e.Occurrence, e.Attempt)
+	case trigger.DeliveryAccepted, trigger.DeliveryDelivered:
+		return strings.TrimSpace(fmt.Sprintf("%s: attempt %d was %s %s", e.Occurrence, max(e.Attempt, 1),
+			strings.TrimPrefix(e.Type, "delivery."), bracket(e.Detail))) + lateWords(e)
+	}
+	return ""
+}
+
+func lateWords(e *topics.Event) string {
+	if e.Reason == "late" {
+		return "; that was too late to count"
+	}
+	return ""
+}
+
+// LastDelivery is how the newest occurrence fares that went out: of the events the
+// last that is about a delivery. Where none is kept nobody knows.
+func LastDelivery(events []topics.Event) string {
+	for i := len(events) - 1; i >= 0; i-- {
+		if words := Delivery(&events[i]); words != "" {
+			return words
+		}
+		if trigger.FactType(events[i].Type) == trigger.OccurrenceFired {
+			return fmt.Sprintf("%s: attempt %d went out at %s; nothing was answered yet", events[i].Occurrence,
+				max(events[i].Attempt, 1), events[i].OccurredAt)
+		}
+	}
+	return ""
+}
+
+// escalationEvent says where an escalation goes, or why it ends; "" of other events.
+func escalationEvent(e *topics.Event) string {
+	switch trigger.FactType(e.Type) {
+	case trigger.EscalationAdvanced:
+		step := 0
+		if e.Step != nil {
+			step = *e.Step
+		}
+		return fmt.Sprintf("%s: escalated to step %d, channel %s", e.Occurrence, step, e.Channel)
+	case trigger.EscalationStopped:
+		why := cmp.Or(escalationEnds[e.Reason], cmp.Or(e.Reason, "no reason given")) // a newer engine may know others
+		return fmt.Sprintf("%s: no further step of its escalation: %s", e.Occurrence, why)
+	}
+	return ""
+}
+
+// escalationEnds say why, by the reason of the event.
+var escalationEnds = map[string]string{
+	"ack":       "somebody has acknowledged it (ack)",
+	"delivered": "a step was delivered (delivered)",
+	"cancelled": "the trigger was cancelled (cancelled)",
+	"overrun":   "the trigger had too many occurrences under way (overrun)",
+}
+
+// expiredWords say why, by the reason of the event.
+var expiredWords = map[string]string{
+	"misfire":       "the misfire policy skips what was missed (misfire)",
+	"expires_after": "that is too late to be of use (expires_after)",
+}
+
+// whyExpired says by how much an occurrence was late when it was given up, and
+// why. The event has no lateness of its own, since nothing was fired.
+func whyExpired(e *topics.Event) string {
+	why := cmp.Or(expiredWords[e.Reason], e.Reason) // a newer engine may know other reasons
+	at, err1 := time.Parse(time.RFC3339, e.OccurredAt)
+	due, err2 := time.Parse(time.RFC3339, e.ScheduledAt)
+	if errors.Join(err1, err2) != nil || at.Before(due) {
+		return why
+	}
+	return fmt.Sprintf("it was %s late, and %s", at.Sub(due), why)
+}
+
+func bracket(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}

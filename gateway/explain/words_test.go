@@ -1,0 +1,50 @@
+package explain
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+func TestEventsInWords(t *testing.T) {
+	for _, row := range []struct{ event, want string }{
+		{
+			`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`,
+			"fired 2026-11-20T09:00:00, 3ms late",
+		},
+		{
+			`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`,
+			"fired o, 1m30s late (misfire)",
+		},
+		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
+		{
+			`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","reason":"user"}`,
+			"moved from a to b (user)",
+		},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
+			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)",
+		},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
+			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)",
+		},
+		{
+			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`,
+			"did not fire o: the misfire policy skips what was missed (misfire)",
+		},
+		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
+		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
+		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},
+		{`{"type":"trigger.failed"}`, "failed: its only occurrence could not be delivered"},
+	} {
+		var e topics.Event
+		if err := json.Unmarshal([]byte(row.event), &e); err != nil {
+			t.Fatal(err)
+		}
+		if got := Words(&e); got != row.want {
+			t.Errorf("%s\n got %q\nwant %q", row.event, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,424 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/gateway/explain"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// causes is a world with a history: what its engine decides becomes events, by the product's own
+// encoder. The tests let timers go off, and send receipts, as the rest of a cluster would.
+type causes struct {
+	*world
+	log   *keptEvents
+	us    int64
+	ahead atomic.Int64 // how much later it is for the gateway than for the engine, ns
+	bare  string       // a gateway of the same engine, without a history
+}
+
+func newCauses(t *testing.T) *causes {
+	t.Helper()
+	c := &causes{log: &keptEvents{}}
+	clock := func(o *Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+	}
+	c.world = newWorld(t, func(o *Options) { clock(o); o.History = c.log })
+	_, c.bare = c.gateway(c.engine, clock)
+	c.engine.set(func() {
+		c.engine.machine.Channel = func(name string) trigger.Channel {
+			return trigger.Channel{
+				Topic: topics.Names{}.Due(name), Receipts: name != "orders", ReceiptTimeout: time.Hour,
+				Retry: []time.Duration{10 * time.Second, 30 * time.Second},
+			}
+		}
+		c.engine.seen = func(r *kgo.Record, facts []trigger.Fact) {
+			c.add(trigger.Key(r.Key), trigger.At(time.Now()), topics.Source(r.Topic, r.Partition, r.Offset), facts)
+		}
+	})
+	return c
+}
+
+// add writes facts to the history.
+func (c *causes) add(key trigger.Key, at trigger.Instant, source string, facts []trigger.Fact) {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	for i := range facts {
+		c.us++
+		var e topics.Event
+		b := topics.AppendEvent(nil, key, &facts[i], topics.EventEnv{
+			Partition: 3, EventUS: firstEventUS + c.us, At: at, Source: source,
+		})
+		if err := json.Unmarshal(b, &e); err != nil {
+			c.t.Errorf("%s: %v", b, err)
+		}
+		c.log.all = append(c.log.all, e)
+	}
+}
+
+// fires lets the next timer of a trigger go off, so much later than it should.
+func (c *causes) fires(id string, late time.Duration) {
+	c.step(id, "", func(m *trigger.Machine, s *trigger.State) (trigger.Outcome, trigger.Instant) {
+		timers := s.Timers(nil)
+		if len(timers) == 0 {
+			c.t.Fatalf("%s has no timer", id)
+		}
+		slices.SortFunc(timers, func(a, b trigger.Timer) int { return int(a.Due - b.Due) })
+		at := timers[0].Due.Add(late)
+		return m.Due(s, timers[0], at), at
+	})
+}
+
+// receipt answers what is in flight.
+func (c *causes) receipt(id string, outcome trigger.ReceiptOutcome, code, detail string) {
+	c.step(
+		id,
+		"waterclock.receipts/0/7",
+		func(m *trigger.Machine, s *trigger.State) (trigger.Outcome, trigger.Instant) {
+			l := &s.Live[len(s.Live)-1]
+			at := l.Due.Add(-time.Hour + time.Second)
+			return m.Receive(s, &trigger.Receipt{
+				Occurrence: l.Occurrence, Step: l.Step, Channel: "sms", Outcome: outcome, Postponed: -1, Code: code,
+				Detail: detail, At: at,
+			}, at), at
+		},
+	)
+}
+
+// refused is a command that the engine refuses.
+func (c *causes) refused(id string, code trigger.Code, text string) {
+	c.step(
+		id,
+		"waterclock.commands/0/9",
+		func(m *trigger.Machine, s *trigger.State) (trigger.Outcome, trigger.Instant) {
+			return m.Reject(s, &trigger.Error{Code: code, Msg: text}, ""), trigger.At(time.Now())
+		},
+	)
+}
+
+func (c *causes) step(id, source string, f func(*trigger.Machine, *trigger.State) (trigger.Outcome, trigger.Instant)) {
+	c.t.Helper()
+	c.engine.set(func() {
+		key := idKey(id)
+		out, at := f(&c.engine.machine, c.engine.states[key])
+		if out.State != nil {
+			c.engine.states[key] = out.State
+		}
+		c.add(key, at, source, out.Facts)
+	})
+}
+
+func (c *causes) put(id, body string) {
+	c.t.Helper()
+	c.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, body)
+}
+
+// explain asks, at an instant so much later than now.
+func (c *causes) explain(base, id string, ahead time.Duration) (x Explanation) {
+	c.t.Helper()
+	c.ahead.Store(int64(ahead))
+	a := c.callAt(base, "GET", "/v1/triggers/"+id+"/explain", "")
+	if a.status != http.StatusOK {
+		c.t.Fatalf("%s: %d %s", id, a.status, a.body)
+	}
+	if err := json.Unmarshal([]byte(a.body), &x); err != nil {
+		c.t.Fatal(err)
+	}
+	return x
+}
+
+// typeOf is the type of the event that evidence cites.
+func (c *causes) typeOf(e EvidenceJSON) string {
+	c.log.mu.Lock()
+	defer c.log.mu.Unlock()
+	for i := range c.log.all {
+		if c.log.all[i].EventID == e.EventID {
+			return c.log.all[i].Type
+		}
+	}
+	return e.Source
+}
+
+// Each cause for which a customer gets nothing, or gets it, is named, and the event that decided
+// is cited first.
+func TestExplainNamesTheCause(t *testing.T) {
+	c := newCauses(t)
+	day := func(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
+	c.engine.set(func() {
+		if err := c.engine.machine.Timetable.PutCalendar("us", []string{day(0), day(1), day(2), day(3)}); err != nil {
+			t.Error(err)
+		}
+	})
+	const soon, daily = `"channel":"sms","delay":"1h"`, `"channel":"sms","recurrence":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","timezone":"America/New_York"`
+	sent := func(more string) func(string) {
+		return func(id string) { c.put(id, `{`+soon+more+`}`); c.fires(id, 0) }
+	}
+	answered := func(outcome trigger.ReceiptOutcome, code string) func(string) {
+		return func(id string) { sent("")(id); c.receipt(id, outcome, code, "") }
+	}
+	for _, row := range []struct {
+		name  string
+		cause func(id string)
+		ahead time.Duration
+		code  explain.Code
+		cites string // type of the event
+		says  string
+		next  bool
+		bare  explain.Code // without a history; "": the same
+	}{
+		{
+			"scheduled", func(id string) { c.put(id, `{`+soon+`}`) }, 0, explain.Scheduled, "trigger.registered",
+			"Scheduled: it fires ", true, "",
+		},
+		{
+			"superseded", func(id string) {
+				c.put(id, `{`+soon+`}`)
+				c.must(http.StatusOK, "PUT", "/v1/triggers/"+id, `{"channel":"sms","delay":"2h"}`)
+			}, 0, explain.Scheduled, "trigger.replaced", ", since it was replaced ", true, "",
+		},
+		{
+			"paused", func(id string) {
+				c.put(id, `{`+daily+`}`)
+				c.must(http.StatusOK, "POST", "/v1/triggers/"+id+":pause", `{"note":"on holiday"}`)
+			}, 0, explain.Paused, "trigger.paused", "(on holiday): it does not fire until it is resumed.", false, "",
+		},
+		{
+			"overdue", func(id string) { c.put(id, `{`+soon+`}`) }, 2 * time.Hour, explain.Overdue, "state",
+			"Not sent yet: it was due ", false, "",
+		},
+		{
+			"in flight", sent(""), 0, explain.InFlight, "occurrence.fired", " to sms, attempt 1: no receipt yet.",
+			false, "",
+		},
+		{
+			"retrying", answered(trigger.ReceiptRetry, "http_503"), 0, explain.Retrying, "delivery.retried",
+			"attempt 1 failed at the sms worker: http_503. Attempt 2 goes out ", true, "",
+		},
+		{
+			"delivered", answered(trigger.ReceiptDelivered, ""), 0, explain.Delivered, "delivery.delivered",
+			"Delivered: the sms worker says so of attempt 1", false, explain.Fired,
+		},
+		{
+			"acked", func(id string) { sent("")(id); c.must(http.StatusOK, "POST", "/v1/triggers/"+id+":ack", "") }, 0,
+			explain.Delivered, "escalation.stopped", "the user has reacted", false, explain.Fired,
+		},
+		{
+			"opted out", answered(trigger.ReceiptSuppressed, "opted_out"), 0, explain.Suppressed, "delivery.suppressed",
+			"Not sent: the sms worker decided against it: the user has opted out of this channel (opted_out)", false,
+			explain.Fired,
+		},
+		{
+			"opted out of a series", func(id string) {
+				c.put(id, `{`+daily+`}`)
+				c.fires(id, 0)
+				c.receipt(id, trigger.ReceiptSuppressed, "opted_out", "")
+			}, 0, explain.Suppressed, "delivery.suppressed", "09:00 America/New_York.", true, explain.Fired,
+		},
+		{
+			"breaker open", answered(trigger.ReceiptPostponed, "breaker_open"), 0, explain.Postponed,
+			"delivery.postponed", "its breaker is open (breaker_open). It is tried again ", true, "",
+		},
+		{
+			"quiet hours", answered(trigger.ReceiptPostponed, "quiet_hours"), 0, explain.Postponed,
+			"delivery.postponed", "these are the user's quiet hours", true, "",
+		},
+		{
+			"dead letter", answered(trigger.ReceiptFailed, "no_address"), 0, explain.Failed, "delivery.dead_lettered",
+			"given up after attempt 1: neither the payload nor the preferences have an address (no_address)", false, "",
+		},
+		{
+			"cancelled", func(id string) {
+				c.put(id, `{`+soon+`}`)
+				c.must(http.StatusOK, "DELETE", "/v1/triggers/"+id, "")
+			}, 0, explain.Cancelled, "trigger.cancelled", "before it went out", false, "",
+		},
+		{
+			"cancelled too late", func(id string) {
+				sent("")(id)
+				c.must(http.StatusConflict, "DELETE", "/v1/triggers/"+id, "")
+			}, 0, explain.Cancelled, "cancel.too_late", ", too late: occurrence ", false, "",
+		},
+		{
+			"expired", func(id string) {
+				c.put(id, `{`+soon+`,"expires_after":"10m"}`)
+				c.fires(id, 11*time.Minute)
+			}, 0, explain.Expired, "occurrence.expired", "too late by 11m0s, over its expires_after 10m0s", false, "",
+		},
+		{
+			"skipped", func(id string) {
+				c.put(id, `{`+daily+`}`)
+				c.must(http.StatusOK, "POST", "/v1/triggers/"+id+":skip", "")
+			}, 0, explain.Skipped, "occurrence.skipped", "was left out by a skip", true, explain.Scheduled,
+		},
+		{
+			"calendar day", func(id string) { c.put(id, `{`+daily+`,"calendars":{"names":["us"],"on":"skip"}}`) },
+			49 * time.Hour, explain.Skipped, "state", "09:00 America/New_York is a day of calendar us, on which", true,
+			"",
+		},
+		{
+			"calendar day to come",
+			func(id string) { c.put(id, `{`+daily+`,"calendars":{"names":["us"],"on":"next_business_day"}}`) },
+			0, explain.Scheduled, "state", "calendar us, so it moves to the next business day", true, "",
+		},
+		{
+			"misfired", func(id string) {
+				c.put(id, `{`+soon+`,"misfire":"skip"}`)
+				c.fires(id, 2*time.Hour)
+			}, 0, explain.Misfired, "occurrence.expired", "missed by 2h0m0s", false, explain.Expired,
+		},
+		{
+			"misfired series", func(id string) {
+				c.put(id, `{`+daily+`,"misfire":"skip"}`)
+				c.fires(id, 49*time.Hour)
+			}, 0, explain.Misfired, "occurrence.misfired", "3 occurrences were missed", true, explain.Scheduled,
+		},
+		{
+			"fired", func(id string) { c.put(id, `{"channel":"orders","delay":"1h"}`); c.fires(id, 0) }, 0,
+			explain.Fired, "occurrence.fired", " to waterclock.due.orders, attempt 1.", false, "",
+		},
+		{
+			"accepted", answered(trigger.ReceiptAccepted, ""), 0, explain.Fired, "delivery.accepted",
+			"the sms worker accepted attempt 1", false, "",
+		},
+		{
+			"quota", func(id string) { c.refused(id, trigger.CodeQuotaExceeded, "the tenant's limit pending, 10") }, 0,
+			explain.Rejected, "command.rejected", "refused ", false, explain.Unknown,
+		},
+		{
+			"erased", func(id string) {
+				c.put(id, `{`+soon+`}`)
+				c.must(http.StatusOK, "POST", "/v1/triggers/"+id+":erase", "")
+			}, 0, explain.Erased, "trigger.erased", "its content is gone", false, "",
+		},
+		{"unknown", func(string) {}, 0, explain.Unknown, "", "the history has no event of it", false, ""},
+		{
+			"restoring", func(id string) {
+				c.put(id, `{`+soon+`}`)
+				c.engine.set(func() { c.engine.foreign[topics.Partition([]byte(idKey(id)), testPartitions)] = true })
+			}, 0, explain.Restoring, "trigger.registered", "its partition has no owner that answers", false, "",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c.t = t
+			id := strings.ReplaceAll(row.name, " ", "-")
+			row.cause(id)
+			x := c.explain(c.url, id, row.ahead)
+			cites := ""
+			if len(x.Evidence) > 0 {
+				cites = c.typeOf(x.Evidence[0])
+			}
+			if x.Code != string(row.code) || cites != row.cites || !strings.Contains(x.Sentence, row.says) ||
+				(x.Next != "") != row.next || !x.History {
+				t.Errorf("cites %q, want %s %q %q:\n%+v", cites, row.code, row.cites, row.says, x)
+			}
+			bare := c.explain(c.bare, id, row.ahead)
+			want := row.bare
+			if want == "" {
+				want = row.code
+			}
+			if bare.Code != string(want) || bare.History || bare.Sentence == "" {
+				t.Errorf("without a history, want %s:\n%+v", want, bare)
+			}
+		})
+	}
+	c.t = t
+}
+
+// What came after and changed nothing is said, too.
+func TestExplainMentions(t *testing.T) {
+	c := newCauses(t)
+	c.put("late", `{"channel":"orders","delay":"1h"}`)
+	c.fires("late", 0)
+	c.must(http.StatusConflict, "DELETE", "/v1/triggers/late", "")
+	if x := c.explain(c.url, "late", 0); x.Code != "fired" || !strings.Contains(x.Sentence, "A cancel came too late") ||
+		c.typeOf(x.Evidence[len(x.Evidence)-1]) != "cancel.too_late" {
+		t.Errorf("%+v", x)
+	}
+	c.put("moved", `{"channel":"sms","delay":"1h"}`)
+	c.refused("moved", trigger.CodeSuperseded, "a later command was applied first")
+	if x := c.explain(c.url, "moved", 0); x.Code != "scheduled" ||
+		!strings.Contains(x.Sentence, "superseded: a later command was applied first") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A trigger that its owner has forgotten is explained by what the history has.
+func TestExplainForgotten(t *testing.T) {
+	c := newCauses(t)
+	c.put("old", `{"channel":"sms","delay":"1h"}`)
+	c.fires("old", 0)
+	c.receipt("old", trigger.ReceiptSuppressed, "opted_out", "")
+	c.engine.set(func() { delete(c.engine.states, idKey("old")) })
+	if x := c.explain(c.url, "old", 0); x.Code != "suppressed" ||
+		!strings.Contains(x.Sentence, "Its record is gone since") {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A history that is behind is waited for, and one that stays behind is named.
+func TestExplainWaitsForTheHistory(t *testing.T) {
+	c := newCauses(t)
+	c.put("k", `{"channel":"sms","delay":"1h"}`)
+	c.fires("k", 0)
+	c.receipt("k", trigger.ReceiptSuppressed, "opted_out", "")
+	c.log.mu.Lock()
+	all := c.log.all
+	c.log.all = all[:1]
+	c.log.mu.Unlock()
+	x := c.explain(c.url, "k", 0)
+	if x.Code != "fired" || !strings.Contains(x.Sentence, "it lacks the newest 2 of its events") || !x.History {
+		t.Errorf("behind: %+v", x)
+	}
+	time.AfterFunc(100*time.Millisecond, func() {
+		c.log.mu.Lock()
+		c.log.all = all
+		c.log.mu.Unlock()
+	})
+	if x := c.explain(c.url, "k", 0); x.Code != "suppressed" {
+		t.Errorf("in a moment: %+v", x)
+	}
+}
+
+// What a user wrote stays text: nothing of it turns the sentence around.
+func TestExplainHostileTexts(t *testing.T) {
+	c := newCauses(t)
+	for _, id := range []string{
+		"%E2%80%AEx%3Cscript%3E" + strings.Repeat("a", 100), "x%00", strings.Repeat("b", 255), "a%2Fb", "%3Arun",
+	} {
+		a := c.call("GET", "/v1/triggers/"+id+"/explain", "")
+		hostile := a.status == http.StatusOK && strings.ContainsRune(a.body, 0x202e) // a problem has the id as it came
+		if a.status != http.StatusOK && a.status != http.StatusNotFound || hostile {
+			t.Errorf("%s: %d %q", id, a.status, a.body)
+		}
+	}
+	c.put("k", `{"channel":"sms","delay":"1h"}`)
+	c.fires("k", 0)
+	c.receipt("k", trigger.ReceiptFailed, "</script>\u202e\u200b", strings.Repeat("x\u202e", 4000))
+	a := c.must(http.StatusOK, "GET", "/v1/triggers/k/explain", "")
+	if strings.ContainsAny(a.body, "\u202e\u200b<") || len(a.body) > 8000 {
+		t.Errorf("%d bytes: %s", len(a.body), a.body)
+	}
+}
+
+func TestRestoring(t *testing.T) {
+	for want, p := range map[string]peer.PartitionStatus{
+		"no owner":           {},
+		"10 of 20 records":   {Restored: 10, RestoreTotal: 20},
+		"opened (fence)":     {Doing: "fence"},
+		"must not be opened": {Refused: "a log gap", RestoreTotal: 3},
+	} {
+		if got := restoring(p); !strings.Contains(got, want) {
+			t.Errorf("%q lacks %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package gateway
+
+import (
+	"context"
+	"encoding/binary"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// RejectedCommand is a command that was refused, without its content: that stands on topic
+// rejected.
+type RejectedCommand struct {
+	TriggerID string `json:"trigger_id" doc:"Empty where the record has no key that may be a trigger's"`
+	Tenant    string `json:"tenant" doc:"Empty where trigger_id is; operators alone see those"`
+	Code      string `json:"code"`
+	Field     string `json:"field,omitempty" doc:"The field at fault"`
+	Detail    string `json:"detail,omitempty" doc:"What to write instead"`
+	At        string `json:"at" format:"date-time" doc:"When it was refused"`
+	Source    string `json:"source" doc:"topic/partition/offset of the command"`
+	Partition int32  `json:"partition" doc:"Of topic rejected"`
+	Offset    int64  `json:"offset"`
+	Truncated bool   `json:"truncated,omitempty" doc:"The record on topic rejected has not all of the command"`
+}
+
+// RejectedCommands is a page of refused commands, the newest first.
+type RejectedCommands struct {
+	Items      []RejectedCommand `json:"items"`
+	NextCursor string            `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short, or empty, and have one"`
+	Visited    int64             `json:"looked_at" doc:"How many records were visited for this page"`
+}
+
+func rejectedRoutes(p *parts) []route {
+	return []route{{
+		method: http.MethodGet, pattern: "/v1/rejected", right: auth.Read, handle: p.rejected.listRejected,
+		costly: true, doc: operation{
+			id: "listRejected", summary: "List commands that were refused within the last 14 days, the newest first",
+			query: []parameter{
+				{name: "tenant", doc: "Of this tenant; operators see all without it", kind: of[string]()},
+				{name: "trigger_id", doc: "About this trigger", kind: of[string]()},
+				{name: "code", doc: "With this code", kind: of[string]()},
+				{name: "from", doc: "Refused at or after this instant", kind: of[string]()},
+				{name: "to", doc: "Refused before this instant", kind: of[string]()},
+				{name: "cursor", doc: "next_cursor of the page before, with the same filters", kind: of[string]()},
+				limitParameter,
+			},
+			answers: answers{200: of[RejectedCommands]()},
+		},
+	}}
+}
+
+// Bounds of a page: records and bytes read, and how many offsets a partition is read at once.
+const (
+	maxRefusalsRead  = 20_000
+	maxRefusalBytes  = 32 << 20
+	refusalsAtOnce   = 256
+	refusalsOffsets  = 16 // partitions asked at once
+	rejectedQuestion = "\x00rejected"
+)
+
+// rejections lists topic rejected.
+type rejections struct {
+	cursors *cursorSeal
+	kafka   *producer.Producer
+	records *topicReader
+
+	partitions int32
+	readWithin time.Duration
+}
+
+// refusalQuery is what a list asks for.
+type refusalQuery struct {
+	tenant, id, code string // tenant "": all
+	from, to         trigger.Instant
+	key              trigger.Key // of tenant and id; "": any
+	limit            int
+	sealed           *peer.Query // to what cursors belong
+	after            []int64     // by partition the offset behind which all was listed; nil: the first page
+}
+
+func (q *refusalQuery) matches(c *RejectedCommand) bool {
+	return (q.tenant == "" || c.Tenant == q.tenant) && (q.key == "" || c.TriggerID == q.id) &&
+		(q.code == "" || c.Code == q.code)
+}
+
+func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
+	q, err := s.query(r)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
+	defer cancel()
+	scans, err := s.scans(ctx, q)
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	walk := refusalWalk{q: q, scans: scans, read: s.records.read}
+	items, err := walk.page(ctx)
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	r.read.charge(int(walk.visited))
+	answer := RejectedCommands{Items: items, Visited: walk.visited}
+	if next, more := walk.rest(s.partitions); more {
+		answer.NextCursor = s.cursors.seal(q.sealed, peer.UserCursor{Key: trigger.Key(next)})
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// query reads the parameters of a list.
+func (s *rejections) query(r *request) (*refusalQuery, error) {
+	v := r.query
+	for _, name := range []string{"tenant", "trigger_id", "code", "from", "to"} {
+		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
+			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
+		}
+	}
+	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
+	var err error
+	if q.tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+		return nil, err
+	}
+	if q.id != "" {
+		key := ""
+		if q.tenant, key, err = r.letterTrigger(q.tenant, q.id); err != nil {
+			return nil, problem.BadParameter("trigger_id", "trigger_id is no id of a trigger")
+		}
+		q.key = trigger.Key(key)
+	}
+	if q.limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+		return nil, err
+	}
+	if q.from, err = instantParam(v, "from"); err != nil {
+		return nil, err
+	}
+	if q.to, err = instantParam(v, "to"); err != nil {
+		return nil, err
+	}
+	q.sealed = &peer.Query{
+		Tenant: q.tenant, User: q.id, Channel: rejectedQuestion + q.code, From: q.from, To: q.to,
+	}
+	if text := v.Get("cursor"); text != "" {
+		at, err := s.cursors.open(q.sealed, text)
+		if err != nil {
+			return nil, err
+		}
+		for rest := []byte(at.Key); len(rest) > 0; {
+			n, size := binary.Varint(rest)
+			if size <= 0 {
+				break
+			}
+			q.after, rest = append(q.after, n), rest[size:]
+		}
+	}
+	return q, nil
+}
+
+// scans finds where to read each partition.
+func (s *rejections) scans(ctx context.Context, q *refusalQuery) ([]*refusalScan, error) {
+	var all []*refusalScan
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(refusalsOffsets)
+	for p := range s.partitions {
+		if q.key != "" && p != topics.Partition([]byte(q.key), s.partitions) {
+			continue
+		}
+		one := &refusalScan{partition: p}
+		all = append(all, one)
+		g.Go(func() (err error) {
+			cl, topic := s.kafka.Client(), s.records.topic
+			if q.from != 0 {
+				one.first, err = offsetSince(ctx, cl, topic, p, q.from)
+			} else {
+				one.first, err = startOf(ctx, cl, topic, p)
+			}
+			switch {
+			case err != nil:
+				return err
+			case int(p) < len(q.after):
+				one.from = q.after[p]
+			case q.to != 0:
+				one.from, err = offsetSince(ctx, cl, topic, p, q.to)
+			default:
+				one.from, err = stableEnd(ctx, cl, topic, p)
+			}
+			return err
+		})
+	}
+	return all, g.Wait()
+}
+
+// refusalScan reads a partition from its end to its beginning.
+type refusalScan struct {
+	partition   int32
+	first, from int64             // [first, from) is not read yet
+	found       []RejectedCommand // read, and not listed yet; the newest last
+	times       []trigger.Instant // of found
+}
+
+// refusalWalk merges partitions, the newest record first.
+type refusalWalk struct {
+	q       *refusalQuery
+	scans   []*refusalScan
+	read    func(ctx context.Context, partition int32, from, until int64, f func(*kgo.Record) error) error
+	visited int64
+	bytes   int64
+}
+
+func (k *refusalWalk) page(ctx context.Context) ([]RejectedCommand, error) {
+	items := []RejectedCommand{}
+	for len(items) < k.q.limit {
+		var newest *refusalScan
+		for _, s := range k.scans {
+			for len(s.found) == 0 && s.from > s.first {
+				if k.visited >= maxRefusalsRead || k.bytes >= maxRefusalBytes {
+					return items, nil // an unread partition may have the newest
+				}
+				if err := k.more(ctx, s); err != nil {
+					return nil, err
+				}
+			}
+			if n := len(s.found); n > 0 && (newest == nil || s.times[n-1] > newest.times[len(newest.times)-1]) {
+				newest = s
+			}
+		}
+		if newest == nil {
+			return items, nil
+		}
+		last := len(newest.found) - 1
+		items = append(items, newest.found[last])
+		newest.found, newest.times = newest.found[:last], newest.times[:last]
+	}
+	return items, nil
+}
+
+// more reads the next records of a partition towards its beginning.
+func (k *refusalWalk) more(ctx context.Context, s *refusalScan) error {
+	until := s.from
+	s.from = max(s.first, until-refusalsAtOnce)
+	return k.read(ctx, s.partition, s.from, until, func(r *kgo.Record) error {
+		k.visited++
+		k.bytes += int64(len(r.Key) + len(r.Value))
+		if r.Offset < s.from {
+			return nil
+		}
+		if c := rejectedJSON(r); k.q.matches(&c) {
+			s.found, s.times = append(s.found, c), append(s.times, trigger.At(r.Timestamp))
+		}
+		return nil
+	})
+}
+
+// rest encodes where the next page begins: for each partition the offset before which nothing
+// was listed. more is false if there is nothing left.
+func (k *refusalWalk) rest(partitions int32) (cursor []byte, more bool) {
+	next := make([]int64, partitions)
+	for _, s := range k.scans {
+		if next[s.partition] = s.from; len(s.found) > 0 {
+			next[s.partition] = s.found[len(s.found)-1].Offset + 1
+		}
+		more = more || next[s.partition] > s.first
+	}
+	for _, at := range next {
+		cursor = binary.AppendVarint(cursor, at)
+	}
+	return cursor, more
+}
+
+func rejectedJSON(r *kgo.Record) RejectedCommand {
+	rec := topicRecord(r)
+	why := topics.RejectionOf(rec.Headers)
+	c := RejectedCommand{
+		Code: why.Code, Field: why.Field, Detail: why.Detail, At: rec.Timestamp.String(), Source: why.Source,
+		Partition: r.Partition, Offset: r.Offset, Truncated: why.Cut,
+	}
+	if key, err := trigger.ParseKey(slices.Clone(r.Key)); err == nil {
+		c.TriggerID, c.Tenant = key.ID(), key.Tenant()
+	}
+	return c
+}

@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/decompress"
+	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// FoundItems is what a search found.
+type FoundItems struct {
+	Items []FoundItem `json:"items" maxItems:"24" doc:"The best match first; empty: there is nothing of this name"`
+}
+
+// FoundItem is one thing that a text names.
+type FoundItem struct {
+	Kind      string `json:"kind" enum:"trigger,user,occurrence,record" doc:"What the text names"`
+	TriggerID string `json:"trigger_id,omitempty" doc:"Absent for a user"`
+	UserID    string `json:"user_id,omitempty" doc:"The user, or that of the trigger"`
+}
+
+// searches finds what a text names: a trigger, a user, an occurrence by its ce_id, a record by its
+// topic, partition and offset. It finds only what is the caller's tenant's.
+type searches struct {
+	events     *eventLog
+	kafka      *producer.Producer
+	listBudget int
+	names      topics.Names
+	readWithin time.Duration
+	router     *peer.Router
+	batches    kgo.Decompressor // bounded: anybody may write to topic commands
+}
+
+const (
+	maxQuery    = 1024 // bytes of q
+	foundOfUser = 20   // triggers that are listed of a user
+	searchFetch = 1 << 20
+)
+
+// searchBatch bounds what a fetched batch may take in memory.
+const searchBatch = 8 << 20
+
+func searchBatches() kgo.Decompressor {
+	bound, err := decompress.New(searchBatch)
+	if err != nil {
+		panic(err) // its codecs are constants
+	}
+	return bound.Shared()
+}
+
+// search finds what q names.
+func (s *searches) search(w http.ResponseWriter, r *request) error {
+	q := strings.TrimSpace(r.query.Get("q"))
+	if q == "" || len(q) > maxQuery {
+		return problem.BadParameter("q", "q is a trigger's key, a user, a ce_id, or topic/partition/offset, of at "+
+			"most "+strconv.Itoa(maxQuery)+" bytes")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
+	defer cancel()
+	answer := FoundItems{Items: []FoundItem{}}
+	for _, find := range []func(context.Context, *request, string) ([]FoundItem, error){
+		s.trigger, s.occurrence, s.record, s.user,
+	} {
+		found, err := find(ctx, r, q)
+		if err != nil {
+			return err
+		}
+		answer.Items = append(answer.Items, found...)
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
+// trigger finds a trigger by its id, or by its whole key.
+func (s *searches) trigger(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+	ids := []string{q}
+	if id, ok := strings.CutPrefix(q, r.who.Tenant+"/"); ok && r.who.Tenant != trigger.DefaultTenant {
+		ids = append(ids, id)
+	}
+	var found []FoundItem
+	for _, id := range ids {
+		key, err := r.key(id)
+		if err != nil {
+			continue
+		}
+		one, err := s.known(ctx, key, "trigger")
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one...)
+	}
+	return found, nil
+}
+
+// known is an item for a trigger that its owner or the history knows; none for any other.
+func (s *searches) known(ctx context.Context, key trigger.Key, kind string) ([]FoundItem, error) {
+	st, err := s.router.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if st != nil && peer.Shown.Has(st.Status) {
+		return []FoundItem{{kind, key.ID(), st.Spec.UserID}}, nil
+	}
+	events, err := s.events.last(ctx, key, 1)
+	if err != nil || len(events) == 0 { // the owner has answered; without a history nobody knows more
+		return nil, nil
+	}
+	return []FoundItem{{kind, key.ID(), events[0].UserID}}, nil
+}
+
+// occurrence finds a trigger by a ce_id, with or without its #step.
+func (s *searches) occurrence(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+	key, _, _, err := topics.ParseDueID(q)
+	if err != nil {
+		key, _, _, err = topics.ParseDueID(q + "#0")
+	}
+	if err != nil || key.Tenant() != r.who.Tenant {
+		return nil, nil
+	}
+	return s.known(ctx, key, "occurrence")
+}
+
+// record finds the trigger of a record on topic commands, or on a due topic. It reads that record
+// and no other.
+func (s *searches) record(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+	at, offset, ok := s.recordAt(q)
+	if !ok {
+		return nil, nil
+	}
+	end, err := stableEnd(ctx, s.kafka.Client(), at.Topic, at.Partition)
+	if err != nil || offset >= end {
+		return nil, ctx.Err() // there is no such topic, or partition, or nothing there yet
+	}
+	p, err := kafkapart.NewReaderOf(s.kafka.Client(), searchFetch).TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
+	if err != nil {
+		return nil, problem.Unavailable(err, "Kafka does not answer")
+	}
+	if p == nil {
+		return nil, nil
+	}
+	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Partition,
+	}, p, s.batches, nil)
+	if len(got.Records) == 0 || got.Records[0].Offset != offset {
+		return nil, nil // compacted, aborted, a marker, or not readable
+	}
+	r.read.charge(len(got.Records))
+	key, user := s.keyOf(got.Records[0])
+	if key == "" || key.Tenant() != r.who.Tenant {
+		return nil, nil
+	}
+	return []FoundItem{{"record", key.ID(), user}}, nil
+}
+
+// recordAt reads topic/partition/offset of a topic that a search may read.
+func (s *searches) recordAt(q string) (at kafkapart.TopicPartition, offset int64, ok bool) {
+	rest, last, ok1 := cutLast(q)
+	topic, middle, ok2 := cutLast(rest)
+	partition, err1 := strconv.ParseInt(middle, 10, 32)
+	offset, err2 := strconv.ParseInt(last, 10, 64)
+	ok = ok1 && ok2 && err1 == nil && err2 == nil && partition >= 0 && offset >= 0 &&
+		(topic == s.names.Commands() || s.names.Channel(topic) != "")
+	return kafkapart.TopicPartition{Topic: topic, Partition: int32(partition)}, offset, ok
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// keyOf is the trigger that a record is about; "" if it is about none.
+func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
+	if rec.Topic == s.names.Commands() {
+		key, err := trigger.ParseKey(rec.Key)
+		if err != nil {
+			return "", ""
+		}
+		return key, ""
+	}
+	due, err := topics.DecodeDue(topicRecord(rec))
+	if err != nil {
+		return "", ""
+	}
+	return due.Fire.Key, due.Fire.Spec.UserID
+}
+
+// user finds a user who has triggers, and the first of them by next due time.
+func (s *searches) user(ctx context.Context, r *request, q string) (found []FoundItem, err error) {
+	query := peer.Query{
+		Tenant: r.who.Tenant, User: q, Limit: foundOfUser, Budget: s.listBudget, Cost: r.read.cost,
+	}
+	var page peer.Page
+	if err := r.read.gather(ctx, func() (err error) {
+		page, err = s.router.Find(ctx, query)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if len(page.Items) == 0 {
+		return nil, nil
+	}
+	found = append(found, FoundItem{Kind: "user", UserID: q})
+	for _, f := range page.Items {
+		found = append(found, FoundItem{"trigger", f.State.Key.ID(), q})
+	}
+	return found, nil
+}

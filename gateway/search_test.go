@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// search is what a text finds, as kind:trigger:user.
+func (w *world) search(q string, header ...string) (found []string) {
+	w.t.Helper()
+	a := w.must(http.StatusOK, "GET", "/v1/search?q="+url.QueryEscape(q), "", header...)
+	for _, item := range strings.SplitAfter(a.body, "}")[:strings.Count(a.body, `"kind"`)] {
+		part := func(name string) string {
+			_, rest, _ := strings.Cut(item, `"`+name+`":"`)
+			value, _, _ := strings.Cut(rest, `"`)
+			return value
+		}
+		found = append(found, part("kind")+":"+part("trigger_id")+":"+part("user_id"))
+	}
+	return found
+}
+
+// Whatever a person has at hand is found: a key, a user, a ce_id, the place of a record.
+func TestSearch(t *testing.T) {
+	due := topics.Names{}.Due("sms")
+	log := &keptEvents{all: []topics.Event{event("old", 10, 1, "trigger.erased")}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	if err := addTopic(w, due); err != nil {
+		t.Fatal(err)
+	}
+	put := func(id, user string) {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, `{"channel":"sms","delay":"1h","user_id":"`+user+`"}`)
+	}
+	put("hold-1", "ada")
+	put("hold-2", "ada")
+	put("a@b%231", "bob")
+	fire := &trigger.Fire{
+		Key: idKey("hold-1"), Spec: &trigger.Spec{UserID: "ada", Channel: "sms", Priority: trigger.Normal},
+		Occurrence: "2026-11-20T14:00:00.000Z", Attempt: 1, Channel: "sms", Nominal: 1, Fired: 1,
+	}
+	sent := w.produceDue(t, due, fire)
+	foreign := *fire
+	foreign.Key = "acme/t"
+	theirs := w.produceDue(t, due, &foreign)
+	command := ""
+	for _, r := range w.commands(t) {
+		if string(r.Key) == "hold-2" {
+			command = topics.Source(r.Topic, r.Partition, r.Offset)
+		}
+	}
+	for _, row := range []struct{ name, q, want string }{
+		{"key", "hold-1", "trigger:hold-1:ada"},
+		{"key with blanks around", "  hold-1\n", "trigger:hold-1:ada"},
+		{"hostile key", "a@b#1", "trigger:a@b#1:bob"},
+		{"user", "ada", "user::ada trigger:hold-1:ada trigger:hold-2:ada"},
+		{"ce_id", "hold-1@2026-11-20T14:00:00.000Z#0", "occurrence:hold-1:ada"},
+		{"notification id", "hold-1@2026-11-20T14:00:00.000Z", "occurrence:hold-1:ada"},
+		{"ce_id of a hostile key", "a@b#1@2026-11-20T14:00:00.000Z#0", "occurrence:a@b#1:bob"},
+		{"command", command, "record:hold-2:"},
+		{"due event", sent, "record:hold-1:ada"},
+		{"due event of another tenant", theirs, ""},
+		{"only in the history", "old", "trigger:old:"},
+		{"nothing", "nobody", ""},
+		{"behind the end", "waterclock.commands/0/99999", ""},
+		{"no such partition", "waterclock.commands/99/0", ""},
+		{"no such topic", "waterclock.due.none/0/0", ""},
+		{"a topic that is not searched", "waterclock.state/0/0", ""},
+		{"hostile numbers", "waterclock.commands/-1/99999999999999999999", ""},
+		{"another tenant's key", "acme/t", ""},
+		{"another tenant's ce_id", "acme/t@o#0", ""},
+		{"markup", "<script>\u202e", ""},
+	} {
+		if got := strings.Join(w.search(row.q), " "); got != row.want {
+			t.Errorf("%s: %q finds %q, want %q", row.name, row.q, got, row.want)
+		}
+	}
+	for _, q := range []string{"", "%20", strings.Repeat("x", maxQuery+1)} {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/search?q="+q, ""); a.get(t, "field") != "q" {
+			t.Errorf("%.20s: %s", q, a.body)
+		}
+	}
+}
+
+// addTopic makes a topic of one partition.
+func addTopic(w *world, name string) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	_, err = kadm.NewClient(cl).CreateTopic(context.Background(), 1, 1, nil, name)
+	return err
+}
+
+// produceDue writes a due event, and is its place.
+func (w *world) produceDue(t *testing.T, topic string, f *trigger.Fire) string {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r := &kgo.Record{Topic: topic}
+	var headers []trigger.Header
+	r.Key, r.Value, headers = topics.DueRecord(f, topics.DueEnv{})
+	for _, h := range headers {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	return topics.Source(r.Topic, r.Partition, r.Offset)
+}
+
+// Nothing that another tenant has is found, however it is named.
+func TestSearchOfAnotherTenant(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	acme, blue := []string{"Authorization", "Bearer " + keyA}, []string{"Authorization", "Bearer " + keyB}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u"`), acme...)
+	command := ""
+	for _, r := range w.commands(t) {
+		command = topics.Source(r.Topic, r.Partition, r.Offset)
+	}
+	for q, want := range map[string]string{
+		"t": "trigger:t:u", "acme/t": "trigger:t:u", "acme/t@o#0": "occurrence:t:u", "u": "user::u trigger:t:u",
+		command: "record:t:",
+	} {
+		if got := strings.Join(w.search(q, acme...), " "); got != want {
+			t.Errorf("%q finds %q, want %q", q, got, want)
+		}
+		if got := w.search(q, blue...); got != nil {
+			t.Errorf("blue: %q finds %q", q, got)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package trigger
+
+import "slices"
+
+// addNote makes the note of a command the detail of the fact about it. Facts that follow from
+// it, such as dropped snoozes, have none. An ack has a fact for each occurrence that it ends.
+func (d *decision) addNote(c *Command) {
+	if c.Note == "" {
+		return
+	}
+	for i := range d.out.Facts {
+		f := &d.out.Facts[i]
+		if f.Type != Duplicate && !slices.Contains(factsAbout[c.Op], f.Type) || f.Detail != "" {
+			continue
+		}
+		if f.Detail = c.Note; c.Op != OpAck {
+			return
+		}
+	}
+}
+
+// factsAbout are the facts about a command itself, beside that it is a duplicate. A run_now has
+// none: only its firing is a fact.
+var factsAbout = [...][]FactType{
+	OpRegister:   {Registered, Replaced},
+	OpCancel:     {CancelledFact, CancelTooLate},
+	OpReschedule: {Rescheduled},
+	OpSnooze:     {Snoozed},
+	OpSkip:       {Skipped},
+	OpPause:      {PausedFact},
+	OpResume:     {Resumed},
+	OpRunNow:     nil,
+	OpRezone:     {Rescheduled},
+	OpAck:        {EscalationStopped},
+	OpRedrive:    {Redriven},
+	OpErase:      {ErasedFact},
+}

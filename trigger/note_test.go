@@ -1,0 +1,89 @@
+package trigger
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// The note of each op is the detail of one fact, the one about the command, whatever else
+// follows from it.
+func TestNotes(t *testing.T) {
+	const why = "asked by phone"
+	for _, c := range []struct {
+		name string
+		old  *State
+		c    Command
+		want FactType
+	}{
+		{"register", nil, Command{Op: OpRegister, Spec: dailySpec()}, Registered},
+		{"replace", noteLiving(), Command{Op: OpRegister, Spec: dailySpec(), Hash: Hash{1}}, Replaced},
+		{"repeat", noteLiving(), Command{Op: OpRegister, Spec: dailySpec()}, Duplicate},
+		{"cancel, a snooze beside", noteSnoozed(), Command{Op: OpCancel}, CancelledFact},
+		{"cancel of nothing", nil, Command{Op: OpCancel}, CancelTooLate},
+		{"reschedule", noteLiving(), Command{Op: OpReschedule, Spec: dailySpec()}, Rescheduled},
+		{"snooze", noteLiving(), Command{Op: OpSnooze, For: time.Minute}, Snoozed},
+		{"snooze, one too many", noteCrowded(), Command{Op: OpSnooze, For: time.Minute}, Snoozed},
+		{"skip", noteLiving(), Command{Op: OpSkip}, Skipped},
+		{"pause", noteLiving(), Command{Op: OpPause}, PausedFact},
+		{"resume, not paused", noteLiving(), Command{Op: OpResume}, Duplicate},
+		{"rezone", noteLiving(), Command{Op: OpRezone, Zone: "Asia/Tokyo"}, Rescheduled},
+		{"erase, a snooze beside", noteSnoozed(), Command{Op: OpErase}, ErasedFact},
+	} {
+		c.c.Key, c.c.Note, c.c.From = "k", why, Origin{Append: noteNow}
+		out := noteMachine.Apply(c.old, &c.c, noteNow)
+		if out.Rejected != nil {
+			t.Errorf("%s: %v", c.name, out.Rejected)
+			continue
+		}
+		noted := 0
+		for _, f := range out.Facts {
+			if f.Detail != why {
+				continue
+			}
+			if noted++; f.Type != c.want {
+				t.Errorf("%s: the note is of %s, want %s", c.name, f.Type, c.want)
+			}
+		}
+		if noted != 1 {
+			t.Errorf("%s: %d of %d facts have the note", c.name, noted, len(out.Facts))
+		}
+	}
+}
+
+const noteNow = Instant(1_795_000_000_000)
+
+var noteMachine = &Machine{
+	Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
+	Timetable: &Timetable{Zones: calendar.Embedded()},
+	Channel:   func(string) Channel { return Channel{Topic: "due"} },
+}
+
+func dailySpec() *Spec {
+	return &Spec{Channel: "default", When: When{
+		Kind: WhenRecurrence, Recurrence: "FREQ=DAILY", Start: "2026-01-01T09:00", Zone: "Europe/Berlin",
+	}}
+}
+
+func noteApplied(s *State, c Command) *State {
+	c.Key, c.From = "k", Origin{Append: noteNow}
+	return noteMachine.Apply(s, &c, noteNow).State
+}
+
+func noteLiving() *State { return noteApplied(nil, Command{Op: OpRegister, Spec: dailySpec()}) }
+
+// noteSnoozed has a snooze beside its plan, which a cancel reports too.
+func noteSnoozed() *State { return noteApplied(noteLiving(), Command{Op: OpSnooze, For: time.Hour}) }
+
+// noteCrowded has as many live occurrences as there may be, so that a snooze fails one.
+func noteCrowded() *State {
+	s := noteLiving()
+	for i := range MaxLive {
+		s.Live = append(s.Live, Live{
+			Kind: LiveRetry, Occurrence: "run-0-" + string(rune('a'+i)), Nominal: noteNow - 1, Due: noteNow + 1,
+			Attempt: 1,
+		})
+	}
+	return s
+}
