@@ -76,7 +76,8 @@ func testOptOutOfOneTooMany(t *testing.T, s preferences.Store, _ func() preferen
 	for i := range 2 {
 		u := crowdedUser(mostUsers + i)
 		for _, want := range []bool{true, false} { // the second time changes nothing
-			if changed, _, err := preferences.OptOut(t.Context(), s, u, "email", "news"); changed != want || err != nil {
+			changed, _, err := preferences.OptOut(t.Context(), s, u, "email", "news")
+			if changed != want || err != nil {
 				t.Fatalf("opt-out %d: %v, %v", i, changed, err)
 			}
 		}
