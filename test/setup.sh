@@ -6,6 +6,7 @@
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, prometheus-client, pytest, mypy
 #           and hatchling, in $SVC_CACHE/venv
 #           duckdb, polars, pyarrow and pytz, in $SVC_CACHE/venv-data
+#           pyiceberg and sqlalchemy, in $SVC_CACHE/venv-iceberg
 #   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE; what clients/java is built with, in $SVC_CACHE/maven
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
@@ -13,6 +14,7 @@
 CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=9.2.0 MYPY=2.4.1 HATCHLING=1.33.0
 PROMETHEUS_CLIENT=0.26.0
 DUCKDB=2.0.1 POLARS=2.1.0 PYARROW=26.0.1 PYTZ=2026.6
+PYICEBERG=0.12.0 SQLALCHEMY=2.1.9
 KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
 missing=()
 
@@ -23,6 +25,7 @@ main() {
   get_promtool
   get_python_packages
   get_data_packages
+  get_iceberg_packages
   get_node_packages
   [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
   [ ${#missing[@]} -gt 0 ] || get_maven_packages
@@ -98,6 +101,16 @@ get_python_packages() {
 get_data_packages() {
   local venv="$SVC_CACHE/venv-data" wanted=("duckdb==$DUCKDB" "polars==$POLARS" "pyarrow==$PYARROW" "pytz==$PYTZ")
   ! "$venv/bin/python" -c 'import duckdb, polars, pyarrow, pytz' 2>/dev/null || return 0
+  say "installing ${wanted[*]} into $venv"
+  rm -rf "$venv"
+  if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi
+  missing+=("python3 -m venv $venv && $venv/bin/pip install ${wanted[*]}")
+}
+
+# A program that registers what events export writes as an Iceberg table.
+get_iceberg_packages() {
+  local venv="$SVC_CACHE/venv-iceberg" wanted=("pyiceberg==$PYICEBERG" "sqlalchemy==$SQLALCHEMY" "pyarrow==$PYARROW")
+  ! "$venv/bin/python" -c 'import pyiceberg, sqlalchemy, pyarrow' 2>/dev/null || return 0
   say "installing ${wanted[*]} into $venv"
   rm -rf "$venv"
   if python3 -m venv "$venv" >&2 && "$venv/bin/pip" install -q --only-binary :all: "${wanted[@]}" >&2; then return 0; fi
