@@ -496,7 +496,9 @@ func TestEraseUsersSideBySide(t *testing.T) {
 // The older an erasure that fails, the longer it waits, within bounds.
 func TestRetryAfter(t *testing.T) {
 	for _, c := range []struct{ age, want time.Duration }{
-		{-time.Hour, erasureRetryLeast}, {0, erasureRetryLeast}, {30 * time.Second, 3 * time.Second},
+		{-time.Hour, erasureRetryLeast},
+		{0, erasureRetryLeast},
+		{30 * time.Second, 3 * time.Second},
 		{time.Hour, erasureRetryMost},
 	} {
 		if got := retryAfter(c.age); got != c.want {

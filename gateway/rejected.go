@@ -131,7 +131,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 		return nil, err
 	}
 	if q.id != "" {
-		key := ""
+		var key string
 		if q.tenant, key, err = r.letterTrigger(q.tenant, q.id); err != nil {
 			return nil, problem.BadParameter("trigger_id", "trigger_id is no id of a trigger")
 		}

@@ -250,8 +250,10 @@ var shown = map[string]shownField{
 var shownTable = func() (all []shownRow) {
 	for _, f := range registerTable {
 		if f.Kept {
-			all = append(all, shownRow{f, shown[f.Name], `"` + f.Name + `":`, f.Name == "payload_base64",
-				strings.HasPrefix(f.Name, "payload")})
+			all = append(all, shownRow{
+				f, shown[f.Name], `"` + f.Name + `":`, f.Name == "payload_base64",
+				strings.HasPrefix(f.Name, "payload"),
+			})
 		}
 	}
 	return all

@@ -167,16 +167,19 @@ func TestFoldBeforeHistory(t *testing.T) {
 		{"at its birth", "2026-03-01T10:00:00.000Z", born.OccurredAt, []topics.Event{born, fired}, asof.Known, 1},
 		{"later", "2026-03-01T11:00:00.000Z", born.OccurredAt, []topics.Event{born, fired}, asof.Known, 2},
 		{
-			"its birth is lost", "2026-03-01T11:30:00.000Z", replaced.OccurredAt, []topics.Event{fired, replaced},
+			"its birth is lost", "2026-03-01T11:30:00.000Z", replaced.OccurredAt,
+			[]topics.Event{fired, replaced},
 			asof.BeforeHistory, 0,
 		},
 		{
-			"all before is lost", "2026-03-01T10:30:00.000Z", replaced.OccurredAt, []topics.Event{fired, replaced},
+			"all before is lost", "2026-03-01T10:30:00.000Z", replaced.OccurredAt,
+			[]topics.Event{fired, replaced},
 			asof.BeforeHistory, 0,
 		},
 		{
 			"its birth is lost, a plan is kept", "2026-03-01T12:00:00.000Z", replaced.OccurredAt,
-			[]topics.Event{fired, replaced}, asof.Known, 3,
+			[]topics.Event{fired, replaced},
+			asof.Known, 3,
 		},
 		{"no plan is kept", "2026-03-01T12:00:00.000Z", "", []topics.Event{fired}, asof.BeforeHistory, 0},
 		{"nothing is kept", "2026-03-01T12:00:00.000Z", "", nil, asof.Absent, 0},

@@ -24,7 +24,6 @@ type world struct {
 	real    trigger.Instant // true time
 	skew    trigger.Instant // of the owner's clock
 	pending []trigger.Instant
-	put     int // pending ones that a refusing topic has put off
 	hand    trigger.Instant
 
 	committed trigger.Instant // FiredThrough in progress

@@ -45,6 +45,7 @@ func (s *Store) admitUser(u preferences.User) (added bool, err error) {
 // userAdded and userForgotten keep the count of a tenant that was counted, once the change is written.
 // The caller holds s.write.
 func (s *Store) userAdded(u preferences.User, added bool) { s.usersChanged(u.Tenant, added, 1) }
+
 func (s *Store) userForgotten(u preferences.User, forgotten bool) {
 	s.usersChanged(u.Tenant, forgotten, -1)
 }
