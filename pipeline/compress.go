@@ -18,13 +18,16 @@ import (
 //
 // kgo does not say which topic a batch is for. A batch of events is told by its first
 // record: it has no headers, as a due event has, and begins as only an event does.
-type compressor struct{ events *zstd.Encoder }
+type compressor struct{ events *zstd.Encoder } // nil: nothing is compressed
 
 // compressWindow is how far back an event may refer to. It bounds the memory of the encoder,
 // for each core about five times as much.
 const compressWindow = 256 << 10
 
-func newCompressor() (compressor, error) {
+func newCompressor(o *Options) (compressor, error) {
+	if o.PlainEvents {
+		return compressor{}, nil
+	}
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(compressWindow),
 		zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)) // a batch has a checksum of its own
 	return compressor{e}, err
@@ -34,6 +37,9 @@ func newCompressor() (compressor, error) {
 func (c compressor) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFlag) (
 	[]byte, kgo.CompressionCodecType,
 ) {
+	if c.events == nil {
+		return nil, kgo.CodecNone
+	}
 	value, headers, ok := decompress.First(src)
 	if !ok || headers != 0 || !topics.IsEvent(value) || slices.Contains(flags, kgo.CompressDisableZstd) {
 		return nil, kgo.CodecNone

@@ -59,7 +59,7 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
-	zip, err := newCompressor()
+	zip, err := newCompressor(&o)
 	if err != nil {
 		return nil, fmt.Errorf("compressor: %w", err)
 	}

@@ -176,7 +176,8 @@ func TestCalendarsOverHTTP(t *testing.T) {
 	run("", "schedule", "k", "--every", "FREQ=DAILY", "--start", "2026-12-24T09:00", "--tz", "UTC", "--calendars",
 		"office", "--on-holiday", "next_business_day").want(t, exitOK, "PENDING")
 	run("", "get", "k", "-o", "json").want(t, exitOK, "next_business_day")
-	run("", "tzdata", "status").want(t, exitUsage, "name the brokers with --brokers")
+	run("", "tzdata", "status").want(t, exitOK, "none applied")
+	run("", "tzdata", "apply", "embedded").want(t, exitUsage, "name the brokers with --brokers")
 }
 
 func TestPictureOfAMonth(t *testing.T) {

@@ -234,8 +234,9 @@ type Limits struct {
 
 // Events is what the event log holds; Retention 0 means for ever.
 type Events struct {
-	Payload   bool
-	Retention time.Duration
+	Payload     bool
+	Compression string // zstd or none
+	Retention   time.Duration
 }
 
 // History is what the history's tables keep, whatever the event log does.

@@ -31,6 +31,12 @@ var topicSection = section{"Topics", "", []Setting{
 			"is kept for more than 30 days.",
 	},
 	{
+		Key: "events.compression", Default: "zstd", OneOf: []string{"zstd", "none"},
+		into: func(c *Config, _ string) any { return &c.Events.Compression },
+		Doc: "How the engine compresses topic `events`. With `none`, brokers compress it by zstd themselves, and " +
+			"`dev` keeps it as it is.",
+	},
+	{
 		Key: "events.retention", Default: "30d", Word: "unlimited", Min: "1h",
 		into: func(c *Config, _ string) any { return &c.Events.Retention },
 		Doc:  "How long topic `events` keeps its records.",

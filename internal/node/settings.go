@@ -36,7 +36,8 @@ func (n *node) engineOptions() pipeline.Options {
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
 			CallbackURL: n.allowURL,
 		},
-		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload, CatchUpRate: catchUpRate(c),
+		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload,
+		PlainEvents: c.Events.Compression == "none", CatchUpRate: catchUpRate(c),
 		MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
 		WatermarkInterval: c.Watermarks.Interval, WatermarkIdle: c.Watermarks.IdleInterval,
 

@@ -30,7 +30,7 @@ func (w *World) Kafka() []kgo.Opt { return w.reach(w.direct) }
 
 // reach is how the brokers are reached: through a gate, if there is one.
 func (w *World) reach(g *gate) []kgo.Opt {
-	opts := []kgo.Opt{kgo.SeedBrokers(w.brokers...), kgo.WithDecompressor(decompressor{others})}
+	opts := []kgo.Opt{kgo.SeedBrokers(w.brokers...)}
 	if g != nil {
 		opts = append(opts, kgo.Dialer(g.dial))
 	}

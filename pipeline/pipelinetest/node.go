@@ -79,6 +79,9 @@ func (w *World) engineOptions(n *Node) *pipeline.Options {
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	if w.opts.Simulated {
 		o.Dir, o.StoreFS, o.InstanceID = "store", n.disk, n.Name
+		// kgo's decoder of zstd makes a channel at its first use, in the bubble then, and a
+		// finalizer closes it from outside, which ends the process.
+		o.PlainEvents = true
 		o.FetchMaxWait, o.GroupHeartbeat = time.Minute, time.Second // a day of idle waiting costs less
 		return o
 	}
