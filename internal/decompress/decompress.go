@@ -171,8 +171,8 @@ var workshop shop
 // each processor, and loses them to collections while they are needed.)
 type shop struct {
 	sync.Mutex
-	buf   []byte
-	timer *time.Timer
+	buf  []byte
+	uses int
 }
 
 const keptFor = 5 * time.Second
@@ -186,16 +186,18 @@ func (w *shop) open(size int) []byte {
 	return w.buf[:0:size]
 }
 
-// close ends a use.
+// close ends a use. Each has a timer of its own: one that belongs to the bubble of a test must
+// not be set from outside.
 func (w *shop) close() {
-	if w.timer == nil {
-		w.timer = time.AfterFunc(keptFor, func() {
-			w.Lock()
-			defer w.Unlock()
+	w.uses++
+	n := w.uses
+	time.AfterFunc(keptFor, func() {
+		w.Lock()
+		defer w.Unlock()
+		if w.uses == n {
 			w.buf = nil
-		})
-	}
-	w.timer.Reset(keptFor)
+		}
+	})
 }
 
 // room is how much of it a decompressor uses. It implements kgo.PoolDecompressBytes.
