@@ -50,6 +50,7 @@ func client(t testing.TB, b *Broker, opts ...kgo.Opt) *kgo.Client {
 		kgo.SeedBrokers(b.Addrs()...),
 		kgo.MetadataMinAge(10 * time.Millisecond),
 		// Long enough in all for a broker that restarts on a busy machine.
+		kgo.RequestRetries(200),
 		kgo.RetryBackoffFn(func(n int) time.Duration {
 			return min(time.Duration(n)*5*time.Millisecond, 50*time.Millisecond)
 		}),

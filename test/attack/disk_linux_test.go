@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // TestSmallDisk: a burst that fills the disk does not end dev. Writes are answered 503,
@@ -28,7 +30,7 @@ func TestSmallDisk(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	n := &node{kind: "dev", kafka: freeAddr(t), history: true}
+	n := &node{kind: "dev", kafka: built.FreeAddr(t), history: true}
 	n.start(t, append([]string{
 		"dev", "--kafka-listen", n.kafka, "--data-dir", filepath.Join(disk, "data"),
 	}, settings(t)...)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -69,7 +68,7 @@ func settings(t *testing.T) []string {
 // newDev is dev with auth: everything in one process.
 func newDev(t *testing.T, more ...string) *node {
 	t.Helper()
-	n := &node{kind: "dev", kafka: freeAddr(t), history: true, issuer: newIssuer(t)}
+	n := &node{kind: "dev", kafka: built.FreeAddr(t), history: true, issuer: newIssuer(t)}
 	args := append([]string{
 		"dev", "--kafka-listen", n.kafka, "--data-dir", filepath.Join(t.TempDir(), "data"),
 	}, n.issuer.settings()...)
@@ -113,7 +112,7 @@ func (n *node) start(t *testing.T, args ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), "log")}
+	p := &process{http: built.FreeAddr(t), admin: built.FreeAddr(t), log: filepath.Join(t.TempDir(), "log")}
 	log, err := os.Create(p.log)
 	if err != nil {
 		t.Fatal(err)
@@ -178,14 +177,4 @@ func (n *node) rss(t *testing.T) (sum int64) {
 		sum += kb << 10
 	}
 	return sum
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }

@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // A backup is taken of a dev under load, and dev is killed. The copy has all that
 // was acknowledged when the backup began, fires each of it once, and repeats only
 // what had fired since, under the same id.
 func TestBackupOfDev(t *testing.T) {
-	kafka, data := freeAddr(t), filepath.Join(t.TempDir(), "data")
+	kafka, data := built.FreeAddr(t), filepath.Join(t.TempDir(), "data")
 	p := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", data)
 	p.ready(30 * time.Second)
 	l := newLoad(t, []string{kafka}, "waterclock.")
@@ -41,7 +43,7 @@ func TestBackupOfDev(t *testing.T) {
 			before.unknown[key] = true
 		}
 	}
-	restored := freeAddr(t)
+	restored := built.FreeAddr(t)
 	r := start(t, "restored", "dev", "--kafka-listen", restored, "--data-dir", copied)
 	r.ready(30 * time.Second)
 	awaitReady(t, r)
@@ -107,7 +109,7 @@ func sameFires(t *testing.T, original, restored []*kgo.Record, taken time.Time) 
 
 // What is no data directory, no empty target, or no whole copy is refused by name.
 func TestBackupRefusals(t *testing.T) {
-	kafka, data := freeAddr(t), filepath.Join(t.TempDir(), "data")
+	kafka, data := built.FreeAddr(t), filepath.Join(t.TempDir(), "data")
 	p := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", data)
 	p.ready(30 * time.Second)
 	full := t.TempDir()

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -299,7 +300,7 @@ var refusedURLs = []string{
 // callbacksInside is the test, in that network.
 func callbacksInside(t *testing.T, file string) {
 	n := newNetwork(t)
-	kafka := freeAddr(t)
+	kafka := built.FreeAddr(t)
 	node := startAs(t, "dev", file, []string{
 		"SSL_CERT_FILE=" + n.roots, "HTTP_PROXY=http://10.0.0.5:80", "HTTPS_PROXY=http://10.0.0.5:80",
 		"http_proxy=http://10.0.0.5:80", "https_proxy=http://10.0.0.5:80",

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // kills is how often dev is killed: 5 in the ordinary test, more by
@@ -24,7 +26,7 @@ func TestDevSurvivesKill9(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
-	kafka := freeAddr(t)
+	kafka := built.FreeAddr(t)
 	p := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data"))
 	p.ready(30 * time.Second)
 	brokers := []string{kafka}
@@ -55,7 +57,7 @@ func awaitReady(t *testing.T, ps ...*process) {
 }
 
 func TestDevSaysWhatToDo(t *testing.T) {
-	taken := freeAddr(t)
+	taken := built.FreeAddr(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	p := start(t, "dev", "dev", "--kafka-listen", taken, "--data-dir", dir)
 	p.ready(30 * time.Second)

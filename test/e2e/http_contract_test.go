@@ -106,7 +106,7 @@ func awaitShared(t *testing.T, w *world, n int) {
 
 func contract(t *testing.T, w *world) {
 	met := map[string]bool{}
-	rows := append(contractTriggers(), contractViews(w)...)
+	rows := append(contractTriggers(w), contractViews(w)...)
 	for _, row := range rows {
 		method, _, _ := strings.Cut(row.route, " ")
 		for _, c := range row.calls {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // What a process may take with so many pending (docs/testing.md F40), beyond an empty
@@ -27,7 +29,7 @@ func TestMeasureRestart(t *testing.T) {
 		measureRestart(t, "kafka", n, c.brokers, c.prefix, filepath.Join(dir, "store"))
 	})
 	t.Run("embedded", func(t *testing.T) {
-		kafka, dir := freeAddr(t), filepath.Join(t.TempDir(), "data")
+		kafka, dir := built.FreeAddr(t), filepath.Join(t.TempDir(), "data")
 		n := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", dir)
 		measureRestart(t, "embedded", n, []string{kafka}, "waterclock.", filepath.Join(dir, "store"))
 	})

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,7 +58,7 @@ func start(t *testing.T, name string, args ...string) *process {
 func startAs(t *testing.T, name, file string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{
-		t: t, file: file, env: env, http: freeAddr(t), admin: freeAddr(t), log: filepath.Join(t.TempDir(), name+".log"),
+		t: t, file: file, env: env, http: built.FreeAddr(t), admin: built.FreeAddr(t), log: filepath.Join(t.TempDir(), name+".log"),
 	}
 	p.args = append(args, "--listen", p.http, "--admin-listen", p.admin)
 	p.launch()
@@ -189,16 +188,6 @@ func try(t *testing.T, args ...string) (string, error) {
 		err = fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return string(out), err
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // dataDir is where a process keeps its data.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/twilio"
+	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -209,7 +210,7 @@ func TestProviders(t *testing.T) {
 		t.Parallel()
 		phones := startPhones(t)
 		flags, env := phones.settings(t)
-		kafka := freeAddr(t)
+		kafka := built.FreeAddr(t)
 		file, err := binary()
 		if err != nil {
 			t.Fatal(err)

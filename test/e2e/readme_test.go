@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // reader is somebody who types what the documents say, on a machine where the usual
@@ -26,7 +28,7 @@ func newReader(t *testing.T) *reader {
 	t.Helper()
 	dir := t.TempDir()
 	r := &reader{
-		t: t, w: newDevWorld(t), hook: freeAddr(t),
+		t: t, w: newDevWorld(t), hook: built.FreeAddr(t),
 		receiver: filepath.Join(dir, "receiver"), log: filepath.Join(dir, "receiver.log"),
 	}
 	build := exec.Command("go", "build", "-o", r.receiver, "./examples/receiver")

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // TestReconcile takes a timer out of a stopped server's store, and adds one that belongs to
@@ -15,7 +17,7 @@ import (
 // the history are compared as well (sinktest.CheckRow loses some).
 func TestReconcile(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	p := start(t, "dev", "dev", "--kafka-listen", freeAddr(t), "--data-dir", data, "--set", "topics.partitions=1")
+	p := start(t, "dev", "dev", "--kafka-listen", built.FreeAddr(t), "--data-dir", data, "--set", "topics.partitions=1")
 	p.ready(30 * time.Second)
 	cli := func(want int, args ...string) string {
 		t.Helper()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -45,7 +46,7 @@ func both(t *testing.T, story func(t *testing.T, w *world), more ...string) {
 
 func newDevWorld(t *testing.T, more ...string) *world {
 	t.Helper()
-	kafka := freeAddr(t)
+	kafka := built.FreeAddr(t)
 	args := append([]string{"dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data")}, more...)
 	w := &world{
 		name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4,
