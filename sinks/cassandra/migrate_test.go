@@ -141,8 +141,8 @@ func TestSchemaBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openTest(t, o)
-	requireRefusal(t, s.Ping(context.Background()), fmt.Sprintf("is at version 0 and this binary needs %d", len(known(t))),
-		"run its migrations first")
+	requireRefusal(t, s.Ping(context.Background()),
+		fmt.Sprintf("is at version 0 and this binary needs %d", len(known(t))), "run its migrations first")
 	if _, err := Migrate(context.Background(), o); err != nil {
 		t.Fatal(err)
 	}

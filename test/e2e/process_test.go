@@ -58,7 +58,8 @@ func start(t *testing.T, name string, args ...string) *process {
 func startAs(t *testing.T, name, file string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{
-		t: t, file: file, env: env, http: built.FreeAddr(t), admin: built.FreeAddr(t), log: filepath.Join(t.TempDir(), name+".log"),
+		t: t, file: file, env: env, http: built.FreeAddr(t), admin: built.FreeAddr(t),
+		log: filepath.Join(t.TempDir(), name+".log"),
 	}
 	p.args = append(args, "--listen", p.http, "--admin-listen", p.admin)
 	p.launch()
