@@ -13,10 +13,20 @@ trap '"$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
 env=$("$HERE/services.sh" up)
 eval "$env"
 failed=0
-if [ $# -eq 0 ]; then # clients/go needs no services
-  (cd clients/go && go test -p 1 ./...) || failed=1 # and go on: one run names all that fails
-  set -- ./...
-fi
 # One package after another: on two cores, time-outs under load would be the tests' own doing.
-go test -p 1 -timeout 40m "$@" || failed=1
+if [ $# -gt 0 ]; then
+  go test -p 1 -timeout 40m "$@" || failed=1
+  exit $failed
+fi
+
+(cd clients/go && go test -p 1 ./...) || failed=1 # it needs no services; go on: one run names all that fails
+# Simulated worlds have a clock of their own. So they take what the others leave of the cores.
+idle=(nice -n 19)
+chrt -i 0 true 2>/dev/null && idle=(chrt -i 0)
+"${idle[@]}" go test -timeout 50m ./internal/sim > "$SVC_HOME/sim.log" 2>&1 &
+sim=$!
+trap 'kill "$sim" 2>/dev/null; "$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
+go list ./... | grep -v '/internal/sim$' | xargs go test -p 1 -timeout 40m || failed=1
+wait "$sim" || failed=1
+cat "$SVC_HOME/sim.log"
 exit $failed
