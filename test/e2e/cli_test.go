@@ -347,8 +347,8 @@ func TestTopicsApply(t *testing.T) {
 		"--brokers", strings.Join(c.brokers, ","), "--set", "topics.prefix=" + prefix, "--set",
 		"topics.partitions=3", "-o", "ndjson",
 	}
-	// commands receipts state due.default events rejected dead-letter control endpoints
-	for i, want := range []int{9, 9, 0} {
+	// commands receipts state due.default events rejected dead-letter control endpoints watermarks
+	for i, want := range []int{10, 10, 0} {
 		verb := []string{"plan", "apply", "plan"}[i]
 		out, code, stderr := waterclock(t, "", append([]string{"topics", verb}, flags...)...)
 		if made := strings.Count(out, `"create"`); code != 0 || made != want {
