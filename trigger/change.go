@@ -50,7 +50,7 @@ func (d *decision) ack(c *Command) *Error {
 	if len(acked) == 0 {
 		return nil
 	}
-	d.showWaiting()
+	d.showStatus()
 	if d.endsNow() && !d.s.Recurring() {
 		d.end(Fired)
 	}

@@ -328,3 +328,19 @@ func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {
 			w.states["k"].Status)
 	}
 }
+
+// TestFactOfWhatIsNeverEmitted: an occurrence goes to its dead letter without ever being emitted,
+// while one of the content before is in flight. The event says the status that the trigger has
+// afterwards.
+func TestFactOfWhatIsNeverEmitted(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := collectFacts(w)
+	register(w, "push", "ann", in(time.Minute))
+	w.advance(w.now.Add(time.Minute))
+	register(w, "push", "bob", in(time.Minute))
+	w.refuse = true
+	w.advance(w.now.Add(30 * time.Minute))
+	if f, s := last(t, facts, DeadLettered), w.states["k"]; f.State != s.Status || s.Status != InFlight {
+		t.Errorf("the event says %v, the trigger is %v", f.State, s.Status)
+	}
+}

@@ -135,7 +135,7 @@ func (d *decision) liveDue(i int) {
 	s := d.s
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
-	d.showWaiting()
+	d.showStatus()
 	if l.Kind == LiveInFlight {
 		d.out.TimedOut = d.content(&l).Channel
 		d.retry(&l, 0, d.now, "receipt_timeout", "")
@@ -328,6 +328,7 @@ func (d *decision) putOffLive(i int, step bool, reason string, outlast bool) {
 
 // giveUp fails an occurrence, or its step, that its due topic has refused for too long.
 func (d *decision) giveUp(l *Live, reason string) {
+	d.showStatus()
 	if !d.hasNext(l) && !l.Accepted { // the only fact is that it was never emitted
 		d.deadLetter(l, reasonDueTopic, reason)
 		d.endOrDeriveStatus()

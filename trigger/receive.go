@@ -81,7 +81,7 @@ func (d *decision) receive(i int, r *Receipt) {
 	s := d.s
 	l := s.Live[i]
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
-	d.showWaiting()
+	d.showStatus()
 	d.out.Delivered = d.content(&l).ChannelOfStep(r.Step)
 	switch r.Outcome {
 	case ReceiptRetry:
@@ -100,11 +100,16 @@ func (d *decision) receive(i int, r *Receipt) {
 	}
 }
 
-// showWaiting sets PENDING for a one-shot with an occurrence that is still to fire, as
-// deriveStatus will later. So the fact shows the right status.
-func (d *decision) showWaiting() {
-	if d.s.Status == InFlight && d.s.waiting() {
-		d.s.Status = Pending
+// showStatus sets the status that deriveStatus will set later for a one-shot that goes on. So the
+// fact shows the right status.
+func (d *decision) showStatus() {
+	s := d.s
+	switch {
+	case s.Status == InFlight && s.waiting():
+		s.Status = Pending
+	case (s.Status == Pending || s.Status == Paused) && !s.Recurring() && s.Series.At == 0 &&
+		!s.waiting() && len(s.Live) > 0:
+		s.Status = InFlight
 	}
 }
 
