@@ -82,6 +82,10 @@ type Share struct {
 	joined  bool
 	pending map[string]int64
 	turn    []window // of the registers admitted by the turn under way
+
+	// admitted is the tenant of a register that was admitted and is not Moved yet. The ledger counts
+	// it as pending already: two partitions must not both take the last that is left. Empty for none.
+	admitted string
 }
 
 // Share returns the share of a partition that is about to open. What Moved says of it
@@ -108,10 +112,20 @@ func (s *Share) Leave() {
 	l := s.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.release()
 	for _, w := range s.turn {
 		l.spend(w, -1)
 	}
 	s.turn = nil
+}
+
+// release takes back the count of a register that was admitted and then refused for another
+// reason. The caller holds mu.
+func (s *Share) release() {
+	if s.admitted != "" {
+		s.ledger.add(s.admitted, -1)
+		s.admitted = ""
+	}
 }
 
 func (s *Share) count(sign int64) {
@@ -143,6 +157,10 @@ func (s *Share) Moved(tenant string, was, is trigger.Status) {
 	}
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()
+	if n > 0 && s.admitted == tenant {
+		s.admitted = "" // it is counted
+		return
+	}
 	s.ledger.add(tenant, n)
 }
 
@@ -162,6 +180,7 @@ func (s *Share) Admit(tenant string, appended trigger.Instant, known bool) (limi
 	l := s.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s.release()
 	share := float64(l.owned) / float64(l.partitions)
 	if bound.MaxPending > 0 && !known && l.pending[tenant] >= max(1, int64(float64(bound.MaxPending)*share)) {
 		return MaxPending, refusal(tenant, MaxPending, fmt.Sprint(bound.MaxPending))
@@ -174,14 +193,22 @@ func (s *Share) Admit(tenant string, appended trigger.Instant, known bool) (limi
 		l.spend(w, 1)
 		s.turn = append(s.turn, w)
 	}
+	if bound.MaxPending > 0 && !known {
+		l.add(tenant, 1)
+		s.admitted = tenant
+	}
 	return "", nil
 }
 
 // Committed says that the turn under way has committed: what it admitted stays counted.
 func (s *Share) Committed() {
-	if s != nil {
-		s.turn = s.turn[:0]
+	if s == nil {
+		return
 	}
+	s.turn = s.turn[:0]
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	s.release()
 }
 
 func refusal(tenant, limit, value string) *trigger.Error {

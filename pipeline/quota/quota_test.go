@@ -126,6 +126,37 @@ func TestPending(t *testing.T) {
 	}
 }
 
+// TestLastRegister: two partitions that decide at once do not both take the last one. A register
+// that is refused for another reason gives it back.
+func TestLastRegister(t *testing.T) {
+	l := quota.New(limit(0, 1), 2)
+	shares := open(l, 2)
+	a, b := shares[0], shares[1]
+	if limit, _ := a.Admit("t", noon, false); limit != "" {
+		t.Fatalf("the first: %q", limit)
+	}
+	if limit, _ := b.Admit("t", noon, false); limit != quota.MaxPending {
+		t.Errorf("while the first is decided: %q", limit)
+	}
+	a.Committed() // a did not register it
+	if limit, _ := b.Admit("t", noon, false); limit != "" {
+		t.Errorf("when the first was refused: %q", limit)
+	}
+	b.Moved("t", 0, trigger.Pending)
+	b.Committed()
+	if limit, _ := a.Admit("t", noon, false); limit != quota.MaxPending {
+		t.Errorf("when it is taken: %q", limit)
+	}
+	b.Moved("t", trigger.Pending, trigger.Fired)
+	if limit, _ := a.Admit("t", noon, false); limit != "" {
+		t.Errorf("when it is free again: %q", limit)
+	}
+	a.Leave()
+	if limit, _ := b.Admit("t", noon, false); limit != "" {
+		t.Errorf("after the other partition closed: %q", limit)
+	}
+}
+
 // TestTurnThatFails: what a turn admitted that did not commit is not counted twice.
 func TestTurnThatFails(t *testing.T) {
 	l := quota.New(limit(1, 0), 1)
