@@ -199,29 +199,29 @@ func clean() (env []string) {
 	return env
 }
 
-var built struct {
+var program struct {
 	once sync.Once
 	bin  string
 }
 
 // waterclock is the binary, built once and removed by TestMain.
 func waterclock(t *testing.T) string {
-	built.once.Do(func() {
+	program.once.Do(func() {
 		dir, err := os.MkdirTemp("", "waterclock-examples-")
 		if err != nil {
 			t.Fatal(err)
 		}
-		built.bin = filepath.Join(dir, "waterclock")
-		build(t, built.bin, "../cmd/waterclock")
+		program.bin = filepath.Join(dir, "waterclock")
+		build(t, program.bin, "../cmd/waterclock")
 	})
-	return built.bin
+	return program.bin
 }
 
 // TestMain removes what waterclock built.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if built.bin != "" {
-		_ = os.RemoveAll(filepath.Dir(built.bin))
+	if program.bin != "" {
+		_ = os.RemoveAll(filepath.Dir(program.bin))
 	}
 	os.Exit(code)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/asof"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -84,27 +85,25 @@ func (h *eventLog) caughtUp(ctx context.Context, key trigger.Key) error {
 	if h.history == nil {
 		return nil // page says so
 	}
-	partition := h.router.PartitionOf(key)
-	end, err := stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+	at := kafkapart.TopicPartition{Topic: h.topic, Partition: h.router.PartitionOf(key)}
+	end, err := stableEnd(ctx, h.kafka.Client(), at.Topic, at.Partition)
 	if err != nil {
 		return problem.Unavailable(err, "the event log does not answer")
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
-	for {
-		next, err := h.history.Next(ctx, partition)
-		switch {
-		case err == nil && next >= end:
-			return nil
-		case err != nil && ctx.Err() == nil:
-			return problem.Unavailable(err, "the history does not answer")
-		}
-		select {
-		case <-ctx.Done():
-			return problem.Unavailable(nil, "the history is behind the event log: try again")
-		case <-time.After(historyPoll):
-		}
+	type offsets = map[kafkapart.TopicPartition]int64
+	err = pollUntilRead(ctx, offsets{at: end}, func(ctx context.Context) (offsets, error) {
+		next, err := h.history.Next(ctx, at.Partition)
+		return offsets{at: next}, err
+	})
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return problem.Unavailable(nil, "the history is behind the event log: try again")
+	case err != nil:
+		return problem.Unavailable(err, "the history does not answer")
 	}
+	return nil
 }
 
 // absent distinguishes a trigger that the history knows nothing of from one that was not

@@ -85,8 +85,8 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
 }
 
-// mostErasures is how many erasures of a tenant may wait. They are worked on one after the other, so without
-// a bound one tenant's would hold up those of all others.
+// mostErasures is how many erasures of a tenant may wait. Only outboxAtOnce are worked on at the
+// same time, so without a bound one tenant's would hold up those of all others.
 const mostErasures = 1000
 
 // errTooManyErasures says that as many wait already.

@@ -372,21 +372,30 @@ func (s *historyWait) awaitHistory(ctx context.Context, all []kafkapart.TopicPar
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
 	ends, _ := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadCommitted)
+	_ = pollUntilRead(ctx, ends, next)
+}
+
+// pollUntilRead polls the history until it has read up to the ends. It returns the history's error, or
+// ctx's.
+func pollUntilRead(ctx context.Context, ends map[kafkapart.TopicPartition]int64,
+	next func(context.Context) (map[kafkapart.TopicPartition]int64, error),
+) error {
 	for ctx.Err() == nil {
 		at, err := next(ctx)
 		if err != nil {
-			return
+			return err
 		}
 		behind := false
 		for p, end := range ends {
 			behind = behind || at[p] < end
 		}
 		if !behind {
-			return
+			return nil
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(historyPoll):
 		}
 	}
+	return ctx.Err()
 }

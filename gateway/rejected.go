@@ -202,10 +202,17 @@ func (s *rejections) scans(ctx context.Context, q *refusalQuery) ([]*refusalScan
 // refusalScan reads a partition from its end to its beginning.
 type refusalScan struct {
 	partition   int32
-	first, from int64             // [first, from) is not read yet
-	found       []RejectedCommand // read, and not listed yet; the newest last
-	times       []trigger.Instant // of found
+	first, from int64     // [first, from) is not read yet
+	found       []refusal // read, and not listed yet; the newest last
 }
+
+type refusal struct {
+	RejectedCommand
+	at trigger.Instant
+}
+
+// newest is the one to list next. There must be one.
+func (s *refusalScan) newest() *refusal { return &s.found[len(s.found)-1] }
 
 // refusalWalk merges partitions, the newest record first.
 type refusalWalk struct {
@@ -229,16 +236,15 @@ func (k *refusalWalk) page(ctx context.Context) ([]RejectedCommand, error) {
 					return nil, err
 				}
 			}
-			if n := len(s.found); n > 0 && (newest == nil || s.times[n-1] > newest.times[len(newest.times)-1]) {
+			if len(s.found) > 0 && (newest == nil || s.newest().at > newest.newest().at) {
 				newest = s
 			}
 		}
 		if newest == nil {
 			return items, nil
 		}
-		last := len(newest.found) - 1
-		items = append(items, newest.found[last])
-		newest.found, newest.times = newest.found[:last], newest.times[:last]
+		items = append(items, newest.newest().RejectedCommand)
+		newest.found = newest.found[:len(newest.found)-1]
 	}
 	return items, nil
 }
@@ -254,7 +260,7 @@ func (k *refusalWalk) more(ctx context.Context, s *refusalScan) error {
 			return nil
 		}
 		if c := rejectedJSON(r); k.q.matches(&c) {
-			s.found, s.times = append(s.found, c), append(s.times, trigger.At(r.Timestamp))
+			s.found = append(s.found, refusal{c, trigger.At(r.Timestamp)})
 		}
 		return nil
 	})
@@ -266,7 +272,7 @@ func (k *refusalWalk) rest(partitions int32) (cursor []byte, more bool) {
 	next := make([]int64, partitions)
 	for _, s := range k.scans {
 		if next[s.partition] = s.from; len(s.found) > 0 {
-			next[s.partition] = s.found[len(s.found)-1].Offset + 1
+			next[s.partition] = s.newest().Offset + 1
 		}
 		more = more || next[s.partition] > s.first
 	}

@@ -134,11 +134,7 @@ func (s *tzReleases) inForce(ctx context.Context) (*tzApplied, error) {
 
 // appliedRelease decodes a record; nil if it is no release.
 func appliedRelease(r *kgo.Record) *tzApplied {
-	rec := &topics.Record{Key: r.Key, Value: r.Value}
-	for _, h := range r.Headers {
-		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
-	}
-	set, err := topics.DecodeSetting(rec)
+	set, err := topics.DecodeSetting(topicRecord(r))
 	if err != nil {
 		return nil
 	}

@@ -162,12 +162,12 @@ func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	}
 }
 
-// earliest is the due time of the next timer to fire, in the wheel, in ready, or left in
-// the store.
-func (ts *timers) earliest() (trigger.Instant, bool) {
+// earliest is the due time of the next timer to fire, in the wheel, left in the store, or
+// first of those in ready that the caller means, if there are some.
+func (ts *timers) earliest(first trigger.Instant, some bool) (trigger.Instant, bool) {
 	due, ok := ts.wheel.Next()
 	next := trigger.Instant(due)
-	if first, some := ts.ready.First(); some && (!ok || first < next) {
+	if some && (!ok || first < next) {
 		next, ok = first, true
 	}
 	if ts.left != nil && (!ok || ts.left.Due < next) {
@@ -188,33 +188,24 @@ func (ts *timers) wake(now trigger.Instant) (trigger.Instant, bool) {
 }
 
 // next is a time at or before the next timer. Everything due earlier has fired.
-func (ts *timers) next() trigger.Instant {
-	if due, ok := ts.earliest(); ok {
+func (ts *timers) next() trigger.Instant { return ts.before(ts.ready.First()) }
+
+// unfired is next without the timers that wait for receipts, of which none fires for the first
+// time.
+func (ts *timers) unfired() trigger.Instant { return ts.before(ts.ready.Queued()) }
+
+// before is a time at or before earliest, and before all that the wheel does not have yet.
+func (ts *timers) before(first trigger.Instant, some bool) trigger.Instant {
+	if due, ok := ts.earliest(first, some); ok {
 		return min(ts.hydrated.Due, due)
 	}
 	return ts.hydrated.Due
 }
 
-// unfired is next without the timers that wait for receipts, of which none fires for the first
-// time.
-func (ts *timers) unfired() trigger.Instant {
-	next := ts.hydrated.Due
-	if due, ok := ts.wheel.Next(); ok {
-		next = min(next, trigger.Instant(due))
-	}
-	if first, some := ts.ready.Queued(); some {
-		next = min(next, first)
-	}
-	if ts.left != nil {
-		next = min(next, ts.left.Due)
-	}
-	return next
-}
-
 // cursor is the earliest due time that may still be in the due index.
 func (ts *timers) cursor() trigger.Instant {
 	cursor := ts.hydrated.Due
-	if due, ok := ts.earliest(); ok {
+	if due, ok := ts.earliest(ts.ready.First()); ok {
 		cursor = min(cursor, due)
 	}
 	return cursor

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -232,9 +233,13 @@ func (c putOff) moved(was, is *trigger.State) {
 	if from == nil && to == nil {
 		return
 	}
-	if from != nil && c[channelOf(from)] > 0 {
-		if c[channelOf(from)]--; c[channelOf(from)] == 0 {
-			delete(c, channelOf(from))
+	if from != nil {
+		switch channel := channelOf(from); c[channel] {
+		case 0: // of before the counts began
+		case 1:
+			delete(c, channel)
+		default:
+			c[channel]--
 		}
 	}
 	if to != nil {
@@ -263,9 +268,5 @@ func (c putOff) counts() map[string]int64 {
 	if len(c) == 0 {
 		return nil
 	}
-	out := make(map[string]int64, len(c))
-	for channel, n := range c {
-		out[channel] = n
-	}
-	return out
+	return maps.Clone(map[string]int64(c))
 }

@@ -8,7 +8,8 @@ cd "$HERE/../.."
 SVC_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waterclock-run-XXXXXX") # ours alone: another run may go on beside us
 chmod 755 "$SVC_HOME"                                          # PostgreSQL reads it as another user
 export SVC_HOME SVC_CACHE PATH="$SVC_CACHE/bin:$PATH"
-trap '"$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
+sim= # the process that runs beside the others
+trap '[ -z "$sim" ] || kill "$sim" 2>/dev/null; "$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
 
 env=$("$HERE/services.sh" up)
 eval "$env"
@@ -25,7 +26,6 @@ idle=(nice -n 19)
 chrt -i 0 true 2>/dev/null && idle=(chrt -i 0)
 "${idle[@]}" go test -timeout 50m ./internal/sim > "$SVC_HOME/sim.log" 2>&1 &
 sim=$!
-trap 'kill "$sim" 2>/dev/null; "$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
 go list ./... | grep -v '/internal/sim$' | xargs go test -p 1 -timeout 40m || failed=1
 wait "$sim" || failed=1
 cat "$SVC_HOME/sim.log"

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/itchyny/gojq"
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/waterclock/waterclock/internal/printable"
 )
 
 var outputFormats = []string{"table", "json", "ndjson"}
@@ -206,22 +206,5 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// clean shows control characters instead of obeying them: what a producer
-// wrote must not move the cursor of whoever looks at it.
-func clean(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func unprintable(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+// clean is printable.Text: nothing of a user's is printed without it.
+func clean(s string) string { return printable.Text(s) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -351,3 +352,5 @@ func textsOf(a *Answer) (all []string) {
 	}
 	return all
 }
+
+func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }

@@ -1,12 +1,12 @@
 package explain
 
 import (
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -69,23 +69,8 @@ func plain(s string, most int) string {
 	if len(s) > 4*most {
 		s = s[:4*most] // a bound on the work; it is cut below
 	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if strings.IndexFunc(s, hidden) >= 0 {
-		var b strings.Builder
-		for _, r := range s {
-			if hidden(r) {
-				q := strconv.QuoteRuneToASCII(r)
-				b.WriteString(q[1 : len(q)-1])
-				continue
-			}
-			b.WriteRune(r)
-		}
-		s = b.String()
-	}
-	return cut(s, most)
+	return cut(printable.Text(strings.ToValidUTF8(s, "\uFFFD")), most)
 }
-
-func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
 // cut shortens a text to a number of bytes, at the end of a character.
 func cut(s string, most int) string {
@@ -94,7 +79,7 @@ func cut(s string, most int) string {
 		return s
 	}
 	n := most - len(more)
-	for n > 0 && s[n]&0xc0 == 0x80 {
+	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
 	return s[:n] + more

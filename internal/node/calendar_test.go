@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // cluster is n nodes on an embedded broker; it returns their URLs.
@@ -30,7 +30,7 @@ func cluster(t *testing.T, n int) (urls []string) {
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	for i := range n {
-		listen := freeAddress(t)
+		listen := built.FreeAddr(t)
 		c, err := config.Load(config.Options{Env: []string{
 			"WATERCLOCK_BROKERS=" + b.Addr(), "WATERCLOCK_LISTEN=" + listen, "WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
 			"WATERCLOCK_DATA_DIR=" + filepath.Join(t.TempDir(), fmt.Sprint(i)), "WATERCLOCK_ROLES=engine,api",
@@ -61,15 +61,6 @@ func cluster(t *testing.T, n int) (urls []string) {
 		}
 	}
 	return urls
-}
-
-func freeAddress(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // call is status 0 where nobody answers.

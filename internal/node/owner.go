@@ -39,10 +39,12 @@ func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Ke
 func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {
-	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after),
-		func(at statestore.UserCursor, s *trigger.State) bool {
-			return f(peer.UserCursor(at), s)
-		}))
+	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
+}
+
+// visitor takes the engine's cursors for f, which takes the gateway's.
+func visitor(f func(peer.UserCursor, *trigger.State) bool) func(statestore.UserCursor, *trigger.State) bool {
+	return func(at statestore.UserCursor, s *trigger.State) bool { return f(peer.UserCursor(at), s) }
 }
 
 // Stale is the owner without its read barrier.
@@ -58,10 +60,7 @@ func (o staleOwner) Scan(ctx context.Context, partition int32, after trigger.Key
 func (o staleOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {
-	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after),
-		func(at statestore.UserCursor, s *trigger.State) bool {
-			return f(peer.UserCursor(at), s)
-		}))
+	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
 }
 
 func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // TestStopWithFrozenBrokers: SIGTERM while the brokers take connections and
@@ -37,7 +38,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 	})
 	c, err := config.Load(config.Options{Env: []string{
 		"WATERCLOCK_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_DATA_DIR=" + t.TempDir(),
-		"WATERCLOCK_LISTEN=" + freeAddress(t), "WATERCLOCK_TOPICS_PARTITIONS=4", "WATERCLOCK_ROLES=engine,api",
+		"WATERCLOCK_LISTEN=" + built.FreeAddr(t), "WATERCLOCK_TOPICS_PARTITIONS=4", "WATERCLOCK_ROLES=engine,api",
 		"WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s", "WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
 	}})
 	if err != nil {

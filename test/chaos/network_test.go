@@ -1,12 +1,13 @@
 package chaos
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // Engines and brokers lose each other: packets between namespaces where we are
@@ -144,10 +145,6 @@ func freePort(t *testing.T, address string) string {
 	if address != "127.0.0.1" {
 		return "8080" // in a namespace of its own
 	}
-	ln, err := net.Listen("tcp", address+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
+	_, port, _ := net.SplitHostPort(built.FreeAddr(t))
+	return port
 }

@@ -1,0 +1,29 @@
+// Package printable makes texts of users safe to show to a person.
+package printable
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Text shows control, bidirectional and zero-width characters as escapes instead of obeying
+// them: what a producer wrote must not move the cursor of whoever looks at it, nor turn a line
+// around.
+func Text(s string) string {
+	if strings.IndexFunc(s, hidden) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }

@@ -1,0 +1,17 @@
+package printable
+
+import "testing"
+
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                      "",
+		"Grüße, 東京":             "Grüße, 東京",
+		"a\x1b[2Jb\n":           `a\x1b[2Jb\n`,
+		"abc\u202etxt.exe":      `abc\u202etxt.exe`,
+		"zero\u200bwidth\u00a0": `zero\u200bwidth\u00a0`,
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
