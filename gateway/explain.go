@@ -45,6 +45,7 @@ const (
 	explainEvents  = 64
 	explainWait    = time.Second
 	explainRecheck = 25 * time.Millisecond
+	explainTries   = 3
 )
 
 // getExplanation says in a sentence what became of a trigger. A trigger that is unknown, erased
@@ -55,10 +56,14 @@ func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
 		return problem.NotFound(r.id())
 	}
 	in := &explain.Input{ID: r.id()}
-	if err := s.ask(r, key, in); err != nil {
-		return err
+	for range explainTries {
+		if err := s.ask(r, key, in); err != nil {
+			return err
+		}
+		if s.read(r, key, in); !overtaken(in) {
+			break
+		}
 	}
-	s.read(r, key, in)
 	if t := forked(s.timetable); t != nil {
 		in.Zones = t().Zones
 	}
@@ -116,6 +121,13 @@ func (s *explanations) read(r *request, key trigger.Key, in *explain.Input) {
 		case <-time.After(explainRecheck):
 		}
 	}
+}
+
+// overtaken reports whether the trigger changed between both reads: the newest event is newer than
+// the state. An answer from both would contradict itself.
+func overtaken(in *explain.Input) bool {
+	n := len(in.Events)
+	return in.Restoring == "" && n > 0 && (in.State == nil || in.Events[n-1].Seq > in.State.Seq)
 }
 
 // missing is how many of a trigger's newest events are not in the list.

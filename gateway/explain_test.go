@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -420,5 +421,33 @@ func TestRestoring(t *testing.T) {
 		if got := restoring(p); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)
 		}
+	}
+}
+
+// hasty is an owner whose trigger fires right behind the answer.
+type hasty struct {
+	*engine
+	fire func()
+}
+
+func (o *hasty) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	st, err := o.engine.Get(ctx, key)
+	if fire := o.fire; fire != nil {
+		o.fire = nil
+		fire()
+	}
+	return st, err
+}
+
+// A trigger that fires between the read of its state and that of its events is explained from a
+// state that has both: it does not say that it fired, and when it will.
+func TestExplainWhileItFires(t *testing.T) {
+	c := newCauses(t)
+	c.put("k", `{"channel":"orders","delay":"1h"}`)
+	owner := &hasty{c.engine, func() { c.fires("k", 0) }}
+	_, base := c.gateway(owner, func(o *Options) { o.History = c.log })
+	x := c.explain(base, "k", 0)
+	if x.Code != string(explain.Fired) || x.Next != "" || strings.Contains(x.Sentence, "Next") {
+		t.Errorf("%+v", x)
 	}
 }

@@ -299,6 +299,22 @@ func TestCommandSpelling(t *testing.T) {
 			[]string{"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h"},
 		},
 		{
+			"callback with all its fields", "",
+			`{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h","timeout":"5s",` +
+				`"retry":["10s","2m"],"body":"raw","recheck":true}}`,
+			[]string{
+				"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h", "--callback-timeout", "5s",
+				"--callback-retry", "10s,2m", "--callback-body", "raw", "--callback-recheck",
+			},
+		},
+		{
+			"callback of one attempt", "",
+			`{"op":"register","delay":"1s","channel":"webhook","callback":{"url":"https://a.example/h","retry":[]}}`,
+			[]string{
+				"schedule", "k", "--in", "1s", "--callback-url", "https://a.example/h", "--callback-retry", "none",
+			},
+		},
+		{
 			"tags and conditions", "",
 			`{"op":"register","delay":"1s","tags":{"a":"b=c"},"headers":{"h":"v"},"if_absent":true,"idempotency_key":"i"}`,
 			[]string{

@@ -16,7 +16,7 @@ func TestEndpointsTest(t *testing.T) {
 	var requests atomic.Int32
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
-		got.Store(r.Method + " " + r.Header.Get("X-Trigger-Id"))
+		got.Store(r.Method + " " + r.Header.Get("X-Trigger-Id") + " " + r.Header.Get("X-Trigger-Attempt"))
 		if r.URL.Path == "/moved" {
 			http.Redirect(w, r, "/", http.StatusFound)
 		}
@@ -34,7 +34,7 @@ func TestEndpointsTest(t *testing.T) {
 	}
 	r := run(receiver.URL+"/in", "--send", "-o", "json")
 	if r.want(t, exitOK); !strings.Contains(r.out, `"status": 200`) &&
-		!strings.Contains(r.out, `"status":200`) || got.Load() != "POST endpoint-test" {
+		!strings.Contains(r.out, `"status":200`) || got.Load() != "POST endpoint-test 1" {
 		t.Errorf("%s; the receiver got %v", r.out, got.Load())
 	}
 	run(receiver.URL+"/moved", "--send").want(t, exitFailed, "status 302 acknowledges nothing")

@@ -69,22 +69,25 @@ func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, sin
 		return err
 	}
 	p := topics.Partition([]byte(key), parts)
-	var value []byte
-	state := func(r *kgo.Record) { value = r.Value }
-	if err := a.readKey(ctx, cl, c.Topic("state"), p, key, 0, state); err != nil {
-		return err
-	}
-	if value != nil {
-		if in.State, err = topics.DecodeState(trigger.Key(key), value); err != nil {
-			return err
-		}
-	}
-	return a.readKey(ctx, cl, c.Topic("events"), p, key, since, func(r *kgo.Record) {
+	err = a.readKey(ctx, cl, c.Topic("events"), p, key, since, func(r *kgo.Record) {
 		if e, err := topics.DecodeEvent(r.Value); err == nil {
 			in.Events = append(in.Events, e)
 			in.Events = in.Events[max(0, len(in.Events)-eventsRead):]
 		}
 	})
+	if err != nil {
+		return err
+	}
+	var value []byte // read second: what the events say, the state has too
+	state := func(r *kgo.Record) { value = r.Value }
+	if err := a.readKey(ctx, cl, c.Topic("state"), p, key, 0, state); err != nil || value == nil {
+		return err
+	}
+	in.State, err = topics.DecodeState(trigger.Key(key), value)
+	if n := len(in.Events); err == nil && n > 0 {
+		in.Missing = max(0, in.State.Seq-in.Events[n-1].Seq)
+	}
+	return err
 }
 
 // eventsRead bounds the events of one trigger that are kept.

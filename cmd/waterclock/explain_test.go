@@ -236,6 +236,11 @@ func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 				"attempt 2 goes out at 2026-11-20T14:00:10.000Z",
 		},
 		{
+			"nobody answered", fired + `,{"type":"delivery.retried","trigger":"k","occurrence":"o1","attempt":2,` +
+				`"reason":"connection_refused","scheduled_at":"2026-11-20T14:00:10.000Z"}`,
+			"delivery   o1: attempt 1 failed, connection_refused; attempt 2 goes out at 2026-11-20T14:00:10.000Z",
+		},
+		{
 			"postponed", fired + `,{"type":"delivery.postponed","trigger":"k","occurrence":"o1","attempt":1,` +
 				`"reason":"breaker_open","scheduled_at":"2026-11-20T14:01:00.000Z"}`,
 			"delivery   o1: attempt 1 was postponed, breaker_open; it goes out again at 2026-11-20T14:01:00.000Z",

@@ -21,8 +21,8 @@ type scheduleFlags struct {
 	texts map[string]*string // of the flags that are a field each, by the field's name
 	bools map[string]*bool
 
-	data, callback   string
-	escalation       string
+	callback         callbackFlags
+	data, escalation string
 	tags, headers    []string
 	waitForTheFiring bool
 }
@@ -57,7 +57,7 @@ func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	f.bindFields(fs)
 	fs.StringVar(&f.data, "data", "", "payload: `JSON`, @file, or - for standard input")
-	fs.StringVar(&f.callback, "callback-url", "", "`URL` to post to, on channel webhook")
+	f.callback.bind(fs)
 	fs.StringVar(&f.escalation, "escalation", "",
 		"`STEPS` until somebody reacts: push,5m:sms,10m:email, each this long after the step before")
 	fs.StringArrayVar(&f.tags, "tag", nil, "label, `name=value`; may be repeated")
@@ -93,11 +93,8 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 			out[name] = true
 		}
 	}
-	if f.callback != "" {
-		out["callback"] = map[string]any{"url": f.callback}
-		if *f.texts["channel"] == "" {
-			out["channel"] = "webhook"
-		}
+	if err := f.callback.put(out); err != nil {
+		return nil, err
 	}
 	if f.escalation != "" {
 		steps, err := topics.ParseEscalation(f.escalation)

@@ -66,7 +66,11 @@ func Delivery(e *topics.Event) string {
 	answer := strings.TrimSpace(cmp.Or(e.Reason, "no reason given") + " " + bracket(e.Detail))
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryRetried: // it has the attempt to come
-		return fmt.Sprintf("%s: attempt %d was answered %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1,
+		verb := "was answered"
+		if !strings.HasPrefix(e.Reason, "http_") { // nothing answered
+			verb = "failed,"
+		}
+		return fmt.Sprintf("%s: attempt %d %s %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1, verb,
 			answer, e.Attempt, e.ScheduledAt)
 	case trigger.DeliveryPostponed:
 		return fmt.Sprintf(

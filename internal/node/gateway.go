@@ -221,6 +221,7 @@ func (n *node) testEndpoint(ctx context.Context, tenant, url string, send bool) 
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("User-Agent", "waterclock/"+n.opts.Version)
 		r.Header.Set("X-Trigger-Id", "endpoint-test")
+		r.Header.Set("X-Trigger-Attempt", "1")
 		return r, nil
 	})
 }
