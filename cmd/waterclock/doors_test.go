@@ -72,7 +72,8 @@ func TestWrongValuesAreWrongUsage(t *testing.T) {
 		"schedule k --at 2020-01-01T00:00:00Z",
 		"schedule k --in 7m --callback-url http://u:p@x/",
 		"schedule k --in 7m --callback-retry 10s",
-		"schedule k --in 7m --callback-url https://a.example/h --callback-retry soon", "schedule k --in 7m --data @" + large,
+		"schedule k --in 7m --callback-url https://a.example/h --callback-retry soon",
+		"schedule k --in 7m --data @" + large,
 		"list --state bogus", "list --from then", "occurrences k -n 0", "preview --in soon",
 		"preview --every FREQ=DAILY --month 2026-13",
 	} {

@@ -39,7 +39,7 @@ func (c *callbackFlags) put(fields map[string]any) error {
 	}
 	if c.url == "" {
 		if len(callback) > 0 {
-			return usagef("--callback-timeout, --callback-retry, --callback-body and --callback-recheck "+
+			return usagef("--callback-timeout, --callback-retry, --callback-body and --callback-recheck " +
 				"need --callback-url")
 		}
 		return nil
