@@ -40,8 +40,16 @@ type request struct {
 // id is the trigger's id as the path has it.
 func (r *request) id() string { return r.names["id"] }
 
-// Handler serves every route.
+// Handler serves every route, and the console if it is on.
 func (s *Server) Handler() http.Handler {
+	if s.console != nil {
+		return s.console
+	}
+	return s.api()
+}
+
+// api serves every route.
+func (s *Server) api() http.Handler {
 	foreign := http.NewCrossOriginProtection() // refuses browser pages of other origins
 	return s.observe(func(w *observed, r *http.Request) {
 		defer s.survive(w, r)

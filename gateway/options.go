@@ -39,6 +39,11 @@ type Options struct {
 	// while in use. nil makes it from PeerSecret, without TLS.
 	Peers *peer.Credentials
 
+	// Console serves the web console beside the API. ConsolePrefix is the path that a proxy in
+	// front takes away before it passes a request on; "" for none.
+	Console       bool
+	ConsolePrefix string
+
 	// History answers what happened to a trigger. nil means that there is none, and the
 	// events routes say so.
 	History History

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/console"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
 )
@@ -25,6 +26,7 @@ type Server struct {
 	auditor *auditor     // records refused attempts
 	reads   *reads       // bounds lists, forecasts, previews
 	stop    func()       // ends open event streams
+	console http.Handler // nil: there is none
 
 	moves    *mover  // of follow_user triggers to new zones
 	erasures *eraser // of users
@@ -54,6 +56,14 @@ func New(o Options) (*Server, error) {
 	s.documents.routes = s.routes
 	if s.documents.openapi, err = describe(s.routes, o.Auth == nil); err != nil {
 		return nil, fmt.Errorf("openapi: %w", err)
+	}
+	if o.Console {
+		s.console, err = console.New(console.Options{
+			API: s.api(), Prefix: o.ConsolePrefix, Secrets: sealSecrets(o.Peers), Now: o.Now,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
 	}
 	return s, nil
 }

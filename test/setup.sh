@@ -2,12 +2,12 @@
 # setup.sh : what `make test` needs beyond Go. As root on Debian it installs what is missing; else it
 # names what to type, and fails. What is there already is left as it is.
 #
-#   Debian  openjdk-17-jdk-headless maven postgresql kcat curl nodejs npm python3-venv openssl exim4-daemon-light
+#   Debian  openjdk-17-jdk-headless maven postgresql kcat curl nodejs npm python3-venv openssl exim4-daemon-light chromium
 #   PyPI    confluent-kafka, cloudevents, schemathesis, and for clients/python httpx, prometheus-client, pytest, mypy
 #           and hatchling, in $SVC_CACHE/venv
 #           duckdb, polars, pyarrow and pytz, in $SVC_CACHE/venv-data
 #           pyiceberg and sqlalchemy, in $SVC_CACHE/venv-iceberg
-#   npm     kafkajs, cloudevents and @asyncapi/parser, in $SVC_CACHE/node
+#   npm     kafkajs, cloudevents, @asyncapi/parser and axe-core, in $SVC_CACHE/node
 #   Maven   the jars of Kafka and Cassandra, in $SVC_CACHE; what clients/java is built with, in $SVC_CACHE/maven
 #   promtool, unpacked from Debian's prometheus into $SVC_CACHE/bin without its service
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
@@ -15,7 +15,7 @@ CONFLUENT_KAFKA=2.6.1 CLOUDEVENTS=2.2.0 SCHEMATHESIS=4.32.5 HTTPX=0.28.1 PYTEST=
 PROMETHEUS_CLIENT=0.26.0
 DUCKDB=2.0.1 POLARS=2.1.0 PYARROW=26.0.1 PYTZ=2026.6
 PYICEBERG=0.12.0 SQLALCHEMY=2.1.9
-KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3
+KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3 AXE_CORE=4.14.1
 missing=()
 
 main() {
@@ -53,6 +53,7 @@ wanted() {
   command -v openssl >/dev/null || echo openssl
   has_venv >/dev/null 2>&1 || echo python3-venv
   has_postgres >/dev/null 2>&1 || echo postgresql
+  command -v chromium >/dev/null || echo chromium
   [ -x /usr/sbin/exim4 ] || command -v exim4 >/dev/null || echo exim4-daemon-light
 }
 
@@ -118,8 +119,9 @@ get_iceberg_packages() {
 }
 
 get_node_packages() {
-  local dir="$SVC_CACHE/node" wanted=("kafkajs@$KAFKAJS" "cloudevents@$CLOUDEVENTS_JS" "@asyncapi/parser@$ASYNCAPI_PARSER") name
-  for name in kafkajs cloudevents @asyncapi/parser; do [ -d "$dir/node_modules/$name" ] || break; name=; done
+  local dir="$SVC_CACHE/node" wanted=("kafkajs@$KAFKAJS" "cloudevents@$CLOUDEVENTS_JS" "@asyncapi/parser@$ASYNCAPI_PARSER"
+    "axe-core@$AXE_CORE") name
+  for name in kafkajs cloudevents @asyncapi/parser axe-core; do [ -d "$dir/node_modules/$name" ] || break; name=; done
   [ -n "$name" ] || return 0
   say "installing ${wanted[*]} into $dir"
   mkdir -p "$dir"

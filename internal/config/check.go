@@ -17,6 +17,7 @@ import (
 // to the problems that parsing found.
 func (l *loader) check() {
 	l.checkAddresses()
+	l.checkConsole()
 	l.checkExposure()
 	l.checkAuth()
 	l.checkKafka()
@@ -89,6 +90,16 @@ func (l *loader) checkAddresses() {
 	}
 	if u, err := url.Parse(l.c.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", Masked(l.c.URL))
+	}
+}
+
+// prefixed is a path below which a proxy serves us.
+var prefixed = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
+
+func (l *loader) checkConsole() {
+	if !prefixed.MatchString(l.c.Console.Prefix) {
+		l.at("console.prefix", "%q is no path: write such as /tools/waterclock, without a slash at the end",
+			l.c.Console.Prefix)
 	}
 }
 

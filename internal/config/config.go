@@ -52,6 +52,7 @@ type Config struct {
 	Internal   Internal
 	Auth       Auth
 	HTTP       HTTP
+	Console    Console
 	Topics     Topics
 	Turn       Turn
 	Barrier    Barrier
@@ -157,6 +158,12 @@ type HTTP struct {
 	Cert, Key    string   // PEM files; empty speaks plain HTTP
 	TLSElsewhere bool     // a proxy in front ends TLS
 	Hosts        []string // names by which callers may address us
+}
+
+// Console is the web console beside the API.
+type Console struct {
+	Enabled bool
+	Prefix  string // the path that a proxy in front takes away
 }
 
 // OIDC is an identity provider whose tokens we accept.

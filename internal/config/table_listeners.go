@@ -120,6 +120,17 @@ var listenerSection = section{"Listeners", "", []Setting{
 			"so that no web page reaches us by a name of its own.",
 	},
 	{
+		Key: "console.enabled", Default: "true",
+		into: func(c *Config, _ string) any { return &c.Console.Enabled },
+		Doc:  "Serve the web console at `/console/` of `listen`. It needs role `api`.",
+	},
+	{
+		Key:  "console.prefix",
+		into: func(c *Config, _ string) any { return &c.Console.Prefix },
+		Doc: "The path that a proxy in front of `listen` takes away before it passes a request on, such as " +
+			"`/tools/waterclock`. The console is then at `/tools/waterclock/console/`.",
+	},
+	{
 		Key: "reload.interval", Default: "10s", Min: "1s", Max: "1h",
 		into: func(c *Config, _ string) any { return &c.Reload.Interval },
 		Doc: "How often the process looks whether files of keys, certificates or secrets have changed. It takes " +

@@ -73,6 +73,7 @@ func (n *node) openGateway() (err error) {
 		return err
 	}
 	o.TLS, o.TLSElsewhere, o.OwnHost = n.cert.server(), c.HTTP.TLSElsewhere, n.ownHost
+	o.Console, o.ConsolePrefix = c.Console.Enabled, c.Console.Prefix
 	n.gateway, err = gateway.New(o)
 	return err
 }

@@ -1,0 +1,60 @@
+// The API, as the pages use it: the same routes, with the same rights, as any other client.
+
+// This file stands at <root>/console/assets/<hash>/api.js.
+export const root = new URL('../../../', import.meta.url);
+export const home = new URL('console/', root);
+
+// Problem is an answer that is no success, or none.
+export class Problem extends Error {
+  constructor(status, body) {
+    super(body.detail || body.title || `status ${status}`);
+    this.status = status;
+    this.code = body.code || '';
+    this.field = body.field || '';
+  }
+}
+
+// skew is how many milliseconds the server's clock is ahead of the browser's.
+let skew = 0;
+export const now = () => Date.now() + skew;
+
+export async function call(method, path, body, more = {}) {
+  const headers = {accept: 'application/json', ...more.headers};
+  if (body !== undefined) headers['content-type'] = more.type || 'application/json';
+  let answer;
+  try {
+    answer = await fetch(new URL(path, root), {
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: more.signal,
+      cache: 'no-store', credentials: 'same-origin',
+    });
+  } catch (err) {
+    if (err.name === 'AbortError') throw err;
+    throw new Problem(0, {detail: 'The server does not answer.', code: 'unreachable'});
+  }
+  const date = Date.parse(answer.headers.get('date') || '');
+  if (date && Math.abs(date - Date.now()) > 2000) skew = date - Date.now();
+  else if (date) skew = 0;
+  const text = await answer.text();
+  let value = text;
+  try { value = text === '' ? {} : JSON.parse(text); } catch { /* not JSON: the text itself */ }
+  if (!answer.ok) throw new Problem(answer.status, typeof value === 'object' ? value : {detail: value});
+  return value;
+}
+
+export const get = (path, signal) => call('GET', path, undefined, {signal});
+
+// query makes a query string of what is set.
+export function query(fields) {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== '') q.set(name, value);
+  const text = q.toString();
+  return text === '' ? '' : '?' + text;
+}
+
+export const trigger = (id, rest = '') => 'v1/triggers/' + encodeURIComponent(id) + rest;
+
+export async function login(credential) {
+  return call('POST', 'console/session', undefined, {headers: {authorization: 'Bearer ' + credential}});
+}
+
+export const logout = () => call('DELETE', 'console/session');

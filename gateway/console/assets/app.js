@@ -1,0 +1,112 @@
+// The console: one page, whose address says what it shows.
+import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
+import {home, login, logout} from './api.js';
+import {A, Fault, go, useData} from './parts.js';
+import {Now} from './pages/now.js';
+import {Triggers} from './pages/triggers.js';
+import {Trigger} from './pages/trigger.js';
+import {Deliveries} from './pages/deliveries.js';
+import {Forecast} from './pages/forecast.js';
+import {System} from './pages/system.js';
+import {Search} from './pages/search.js';
+
+const pages = [
+  ['', 'Now', Now], ['triggers', 'Triggers', Triggers], ['forecast', 'Forecast', Forecast],
+  ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System],
+  ['trigger', '', Trigger], ['search', '', Search],
+];
+
+const address = () => ({
+  page: decodeURIComponent(location.pathname.slice(home.pathname.length)).replace(/\/+$/, ''),
+  query: Object.fromEntries(new URLSearchParams(location.search)),
+});
+
+function useAddress() {
+  const [at, set] = useState(address());
+  useEffect(() => {
+    const changed = () => set(address());
+    addEventListener('popstate', changed);
+    return () => removeEventListener('popstate', changed);
+  }, []);
+  return at;
+}
+
+function Login({begun}) {
+  const [error, set] = useState();
+  const key = useRef();
+  const submit = async (e) => {
+    e.preventDefault();
+    try {
+      await login(key.current.value.trim());
+      begun();
+    } catch (err) { set(err); }
+  };
+  return html`<main><h1>Waterclock</h1>
+    <form class="filters" onSubmit=${submit}>
+      <label>API key or token<input ref=${key} type="password" autocomplete="current-password" required autofocus /></label>
+      <button class="act">Log in</button>
+    </form>
+    <${Fault} error=${error && error.status === 401 ? {message: 'This key is not known here.'} : error} />
+    <p>The key becomes a cookie that scripts cannot read. It lasts 12 hours, and ends with the key.</p></main>`;
+}
+
+function Top({at, who, out}) {
+  const box = useRef();
+  const search = (e) => {
+    e.preventDefault();
+    const q = box.current.value.trim();
+    if (q) go('search?q=' + encodeURIComponent(q));
+  };
+  return html`<a class="skip" href="#main">Skip to the page</a>
+    <header class="top"><span class="brand">Waterclock</span>
+      <nav aria-label="Pages">${pages.filter(([, name]) => name).map(([path, name]) => html`
+        <${A} to=${path || './'} aria-current=${at.page === path ? 'page' : undefined}>${name}<//>`)}</nav>
+      <form role="search" onSubmit=${search}>
+        <input ref=${box} type="search" aria-label="Trigger, user, ce_id or topic/partition/offset"
+          placeholder="Trigger, user, ce_id or topic/partition/offset" maxlength="1024" />
+        <button>Find</button></form>
+      <span class="who">${who.actor || 'no log-in'}, ${who.tenant} (${who.roles.join(', ')})
+        ${who.actor ? html` <button type="button" onClick=${out}>Log out</button>` : ''}</span></header>`;
+}
+
+function App() {
+  const at = useAddress();
+  const [round, again] = useState(0);
+  const who = useData('v1/whoami#' + round);
+  const [said, say] = useState('');
+  const main = useRef();
+  useEffect(() => {
+    const lost = () => again((n) => n + 1);
+    addEventListener('unauthenticated', lost);
+    return () => removeEventListener('unauthenticated', lost);
+  }, []);
+  const first = useRef(true);
+  useEffect(() => { // a new page is read from its heading
+    if (first.current) { first.current = false; return; }
+    const title = main.current && main.current.querySelector('h1');
+    if (title) { title.tabIndex = -1; title.focus(); }
+    scrollTo(0, 0);
+  }, [at.page, at.query.id, at.query.q]);
+  const found = pages.find(([path]) => path === at.page);
+  document.title = [at.query.id || at.query.q || (found && found[1]), 'Waterclock'].filter(Boolean).join(' · ');
+  useEffect(() => {
+    if (!said) return undefined;
+    const timer = setTimeout(() => say(''), 8000);
+    return () => clearTimeout(timer);
+  }, [said]);
+  if (who.error && who.error.status === 401) return html`<${Login} begun=${() => again(round + 1)} />`;
+  if (!who.data) {
+    return html`<main><h1>Waterclock</h1>${who.error ? html`<${Fault} error=${who.error} reload=${who.reload} />` :
+      html`<p class="wait">Reading…</p>`}</main>`;
+  }
+  const out = async () => { await logout(); again(round + 1); };
+  const Page = found && found[2];
+  return html`<${Top} at=${at} who=${who.data} out=${out} />
+    <main id="main" ref=${main}>
+      ${Page ? html`<${Page} query=${at.query} who=${who.data} say=${say} />` :
+        html`<h1>No such page</h1><p>${'There is no page here. '}<${A} to="./">Begin with Now<//>.</p>`}
+    </main>
+    <div class="said" role="status" aria-live="polite">${said}</div>`;
+}
+
+render(html`<${App} />`, document.body);

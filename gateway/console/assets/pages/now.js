@@ -1,0 +1,55 @@
+// Now: does it fire, and what is not well?
+import {html} from '../vendor/htm-preact.js';
+import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+
+const every = 2000;
+
+// unwell is what somebody should see to, the worst first.
+function unwell(partitions, endpoints) {
+  const all = [];
+  for (const p of partitions) {
+    if (!p.ready) all.push(['bad', `Partition ${p.partition} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
+    else if (p.oldest_overdue_seconds > 5) {
+      all.push(['bad', `Partition ${p.partition} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
+    }
+    if (p.commands_lag > 10000) all.push(['warn', `Partition ${p.partition} has ${p.commands_lag} commands to read.`, 'system']);
+  }
+  for (const e of endpoints) {
+    if (e.state !== 'closed') all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+  }
+  return all;
+}
+
+const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
+
+export function Now({who}) {
+  const partitions = useData('v1/partitions', every);
+  const operates = who.rights.includes('operate');
+  const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
+  const letters = useData('v1/dead-letters?group_by=code', 10000);
+  const next = useData('v1/upcoming?bucket=1m&n=10', 10000);
+  return html`<article><h1>Now</h1>
+    <${Loaded} of=${partitions}>${({items}) => {
+      const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
+      const overdue = Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      return html`
+        <p class="sentence ${bad.length ? 'bad' : 'good'}" id="health">${bad.length ?
+          `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : 'Healthy: every partition fires on time.'}</p>
+        <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
+        <ul class="figures">
+          <li><b>${sum(items, 'pending').toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
+          <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
+          <li><b>${sum(items, 'commands_lag').toLocaleString('en')}</b>commands not read yet</li>
+          <li><b>${items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
+          ${next.data ? html`<li><b>${sum(next.data.items, 'count').toLocaleString('en')}</b>
+            <${A} to="forecast">due in ten minutes<//></li>` : ''}
+        </ul>`;
+    }}<//>
+    <h2>Dead letters by cause</h2>
+    <${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code" rows=${groups}
+      none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
+        ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.value}<//>`],
+        ['Letters', (g) => g.count, 'num'],
+      ]} />`}<//>
+    <${Twins} lines=${[curl('v1/partitions'), 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+}

@@ -1,0 +1,30 @@
+// System: who owns what, and by which rules?
+import {html} from '../vendor/htm-preact.js';
+import {Loaded, Table, Twins, curl, useData} from '../parts.js';
+
+export function System() {
+  const partitions = useData('v1/partitions', 3000);
+  const tz = useData('v1/tzdata');
+  const calendars = useData('v1/calendars');
+  return html`<article><h1>System</h1><h2>Partitions</h2>
+    <${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
+      rowKey=${(p) => p.partition} columns=${[
+        ['Partition', (p) => p.partition, 'num'],
+        ['State', (p) => (p.ready ? html`<span class="good">fires</span>` :
+          html`<span class="bad">${p.refused || p.doing || 'no owner answers'}</span>`)],
+        ['Owner', (p) => p.owner || 'none'], ['Term', (p) => p.term, 'num'],
+        ['Pending', (p) => p.pending, 'num'], ['Commands to read', (p) => p.commands_lag, 'num'],
+        ['Overdue, s', (p) => p.oldest_overdue_seconds, 'num'],
+        ['Restored', (p) => (p.restore_total ? `${p.restored} of ${p.restore_total}` : ''), 'num'],
+      ]} />`}<//>
+    <h2>Time zones</h2>
+    <${Loaded} of=${tz}>${(d) => html`<dl class="facts"><dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
+      <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
+        <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
+      ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`<li>${typeof c === 'string' ? c : JSON.stringify(c)}</li>`)}</ul>` : ''}`}<//>
+    <h2>Calendars</h2>
+    <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
+      rowKey=${(c) => c.name} columns=${[['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first],
+        ['Last', (c) => c.last]]} />`}<//>
+    <${Twins} lines=${[curl('v1/partitions'), 'waterclock tzdata status', 'waterclock calendar list']} /></article>`;
+}

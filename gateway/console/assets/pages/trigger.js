@@ -1,0 +1,83 @@
+// Trigger: what is it, when does it fire next, what happened, and why (not)?
+import {html, useState} from '../vendor/htm-preact.js';
+import {trigger} from '../api.js';
+import {At, inZone, ownZone} from '../time.js';
+import {A, Fault, Loaded, State, Table, Twins, curl, quoted, useData} from '../parts.js';
+import {Acts} from './acts.js';
+
+const every = 2000;
+
+export function Trigger({query, who, say}) {
+  const id = query.id || '';
+  const state = useData(trigger(id), every);
+  const why = useData(trigger(id, '/explain'), every);
+  const reload = () => { state.reload(); why.reload(); };
+  const t = state.data;
+  return html`<article><h1>${id}</h1>
+    <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
+      ${x.history === false ? html`<p class="warn">There is no history here: this is what its owner knows.</p>` : ''}
+      ${x.evidence.length ? html`<details open><summary>Evidence</summary><ul id="evidence">${x.evidence.map((e) => html`
+        <li>${e.text} <span class="far">${e.source}${e.event_id ? html` · event ${e.event_id}` : ''}</span></li>`)}</ul></details>` : ''}`}<//>
+    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
+      <${Facts} t=${t} who=${who} />` :
+      state.error && state.error.status !== 404 ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
+    ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
+    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} />
+    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock events ${quoted(id)}`,
+      curl(trigger(id, '/explain'))]} /></article>`;
+}
+
+function Facts({t, who}) {
+  const [shown, show] = useState(false);
+  const zone = t.timezone || 'UTC';
+  const rows = [
+    ['State', html`<${State} state=${t.state} />`],
+    ['Next', html`<${At} at=${t.next_fire_at} zone=${zone} />`],
+    ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${t.start}`],
+    ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
+    ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
+    ['User', t.user_id && html`<${A} to=${'triggers?user_id=' + encodeURIComponent(t.user_id)}>${t.user_id}<//>`],
+    ['Tags', t.tags && Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${k}=${v}</code> `)],
+    ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
+    ['Callback', t.callback && t.callback.url],
+    ['Escalation', t.escalation && t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
+    ['Note', t.note], ['Revision', t.revision],
+    ['Registered', html`<${At} at=${t.created_at} />`], ['Changed', html`<${At} at=${t.updated_at} />`],
+  ];
+  const payload = t.payload !== undefined ? JSON.stringify(t.payload, null, 2) : t.payload_base64;
+  return html`<section><h2>What it is</h2>
+    <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
+      <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ? 'hidden: your roles may not read payloads' :
+        payload === undefined ? 'none' : shown ? html`<pre>${payload.slice(0, 20000)}</pre>` :
+          html`<button type="button" onClick=${() => show(true)}>Show the payload</button>`}</dd></dl>
+    ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
+      <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
+}
+
+function Next({t}) {
+  const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
+  const own = ownZone();
+  const zone = t.timezone || 'UTC';
+  const columns = [[`In ${zone}`, (o) => inZone(o.at, zone)]];
+  if (zone !== 'UTC') columns.push(['In UTC', (o) => inZone(o.at)]);
+  if (own !== zone && own !== 'UTC') columns.push([`Here, ${own}`, (o) => inZone(o.at, own)]);
+  columns.push(['Note', (o) => o.note || o.notes || '']);
+  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table} caption="The next occurrences" rows=${items}
+    none="It does not fire any more." rowKey=${(o) => o.occurrence} columns=${columns} />`}<//></section>`;
+}
+
+function Happened({id, zone, revision}) {
+  const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 0);
+  if (data.error && data.error.status === 404) return null;
+  return html`<section><h2>What happened</h2>
+    <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
+      <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items} none="Nothing is known."
+        rowKey=${(e) => e.event_id} columns=${[
+          ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
+          ['State', (e) => html`<${State} state=${e.state || ''} />`],
+          ['What', (e) => [e.occurrence, e.attempt ? `attempt ${e.attempt}` : '', e.lateness_ms ? `${e.lateness_ms} ms late` : '',
+            e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail].filter(Boolean).join(', ')],
+          ['By', (e) => [e.actor, e.source].filter(Boolean).join(', ')],
+          ['Due event', (e) => (e.due_topic ? `${e.due_topic}/${e.due_partition ?? ''}` : '')],
+        ]} />`}<//></section>`;
+}

@@ -1,0 +1,44 @@
+// Instants in words. Each has its zone with it.
+import {html} from './vendor/htm-preact.js';
+import {now} from './api.js';
+
+export const ownZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+
+const formats = new Map();
+function format(zone) {
+  if (!formats.has(zone)) {
+    formats.set(zone, new Intl.DateTimeFormat('en-CA', {
+      timeZone: zone, weekday: 'short', year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit',
+      minute: '2-digit', second: '2-digit', hourCycle: 'h23',
+    }));
+  }
+  return formats.get(zone);
+}
+
+// inZone is an instant in a zone: "Mon 2026-11-30 09:00:00 America/New_York".
+export function inZone(instant, zone = 'UTC') {
+  const at = new Date(instant);
+  if (isNaN(at)) return String(instant);
+  if (at.getUTCFullYear() < 1900 || at.getUTCFullYear() > 9000) return at.toISOString() + ' UTC';
+  let parts;
+  try {
+    parts = Object.fromEntries(format(zone).formatToParts(at).map((p) => [p.type, p.value]));
+  } catch { // a zone that this browser does not know
+    return inZone(instant, 'UTC');
+  }
+  return `${parts.weekday} ${parts.year}-${parts.month}-${parts.day} ` +
+    `${parts.hour}:${parts.minute}:${parts.second} ${zone}`;
+}
+
+// ago is how far an instant is from now: "in 3 h", "20 s ago".
+export function ago(instant) {
+  const ms = new Date(instant) - now();
+  const s = Math.abs(ms) / 1000;
+  const text = s < 60 ? `${Math.round(s)} s` : s < 5400 ? `${Math.round(s / 60)} min` :
+    s < 129600 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} d`;
+  return ms >= 0 ? `in ${text}` : `${text} ago`;
+}
+
+export const At = ({at, zone = 'UTC', far = true}) => (at ?
+  html`<time datetime=${at}>${inZone(at, zone)}${far ? html` <span class="far">(${ago(at)})</span>` : ''}</time>` :
+  html`<span class="none">none</span>`);

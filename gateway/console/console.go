@@ -1,0 +1,217 @@
+// Package console serves the web console: pages for people who ask what became of a trigger,
+// and who act on one.
+//
+//	console.go   what a request is for: a page, a file of the console, a session, or the API
+//	session.go   logging in: a credential becomes a cookie that scripts cannot read
+//	assets/      the pages, as ES modules that browsers load as they are: no build step
+//
+// # Who is right
+//
+// The API. The pages read and act through it alone, as any other client does, and with the
+// caller's own rights. The console decides nothing: what it does not show, the API refuses.
+//
+// # Promises
+//
+//   - A page loads nothing from anywhere else, and runs no script but ours: the content security
+//     policy says so, and Trusted Types forbid to make markup of text.
+//   - A page itself has no data. Data comes from the API, with its own headers.
+//   - Files are served under a name that has their hash, so a browser may keep them for ever.
+//   - A credential is never readable by a script once it is exchanged, and never in a URL.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+// Options say where the console stands, and what it stands on.
+type Options struct {
+	API     http.Handler     // the API, as callers reach it
+	Prefix  string           // the path that a proxy in front takes away, such as /tools/clock; "" for none
+	Secrets func() [][]byte  // seal sessions, the same on all instances; the first one seals, all open
+	Now     func() time.Time // nil: time.Now
+}
+
+// policy is the content security policy of a page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"trusted-types 'none'"
+
+// Root is the path of the console.
+const Root = "/console/"
+
+type console struct {
+	api      http.Handler
+	prefix   string
+	sessions *sessions
+	files    map[string]file
+	assets   string // the path of files
+	shell    []byte
+	foreign  *http.CrossOriginProtection
+}
+
+type file struct {
+	plain, zipped []byte
+	kind          string
+}
+
+// New returns a handler of the console and of everything that the API serves.
+func New(o Options) (http.Handler, error) {
+	c := &console{
+		api: o.API, prefix: strings.TrimRight(o.Prefix, "/"), sessions: newSessions(&o),
+		foreign: http.NewCrossOriginProtection(),
+	}
+	var hash string
+	var err error
+	if c.files, hash, err = load(); err != nil {
+		return nil, err
+	}
+	c.assets = Root + "assets/" + hash + "/"
+	c.shell, err = shell(c.prefix + c.assets)
+	return c, err
+}
+
+// load reads the files, and returns the hash of them all.
+func load() (files map[string]file, hash string, err error) {
+	files = map[string]file{}
+	sum := sha256.New()
+	err = fs.WalkDir(embedded, "assets", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := embedded.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sum, "%s %d\n", name, len(b))
+		sum.Write(b)
+		files[strings.TrimPrefix(name, "assets/")] = file{b, zipped(b), kindOf(name)}
+		return nil
+	})
+	return files, hex.EncodeToString(sum.Sum(nil)[:8]), err
+}
+
+func kindOf(name string) string {
+	if kind := mime.TypeByExtension(path.Ext(name)); kind != "" {
+		return kind
+	}
+	return "text/plain; charset=utf-8"
+}
+
+func zipped(b []byte) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one
+	_, _ = w.Write(b)                                       // a buffer takes all
+	_ = w.Close()
+	return out.Bytes()
+}
+
+var shellPage = template.Must(template.New("shell").Parse(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Waterclock</title>
+<link rel="icon" href="{{.}}icon.svg">
+<link rel="stylesheet" href="{{.}}style.css">
+<script type="module" src="{{.}}app.js"></script>
+</head>
+<body><noscript>This page needs JavaScript. The command line and the API do without.</noscript></body>
+</html>
+`))
+
+func shell(assets string) ([]byte, error) {
+	var b bytes.Buffer
+	err := shellPage.Execute(&b, assets)
+	return b.Bytes(), err
+}
+
+func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := r.URL.Path
+	switch {
+	case at == Root+"session":
+		c.session(w, r)
+	case at == strings.TrimSuffix(Root, "/"):
+		c.moved(w, r)
+	case at == "/" && isRead(r) && prefersPage(r):
+		c.moved(w, r)
+	case strings.HasPrefix(at, Root):
+		c.page(w, r, strings.TrimPrefix(at, Root))
+	default:
+		c.api.ServeHTTP(w, c.sessions.asCredential(r))
+	}
+}
+
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// prefersPage reports whether a browser asks: it names HTML, and before JSON if it names that.
+func prefersPage(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	page, data := strings.Index(accept, "text/html"), strings.Index(accept, "json")
+	return page >= 0 && (data < 0 || page < data)
+}
+
+func (c *console) moved(w http.ResponseWriter, r *http.Request) {
+	safely(w.Header())
+	http.Redirect(w, r, c.prefix+Root, http.StatusFound)
+}
+
+func safely(h http.Header) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+}
+
+// page serves a file of the console, or the one page that all addresses below it are.
+func (c *console) page(w http.ResponseWriter, r *http.Request, name string) {
+	h := w.Header()
+	safely(h)
+	if !isRead(r) {
+		h.Set("Allow", "GET, HEAD")
+		http.Error(w, "the console is read; acts go to the API", http.StatusMethodNotAllowed)
+		return
+	}
+	f := file{plain: c.shell, kind: "text/html; charset=utf-8"}
+	if rest, isAsset := strings.CutPrefix(Root+name, Root+"assets/"); isAsset {
+		version, of, _ := strings.Cut(rest, "/")
+		known, ok := c.files[of]
+		if !ok || Root+"assets/"+version+"/" != c.assets {
+			// Another instance may run another version: the page reloads itself.
+			http.Error(w, "no such file in this version of the console", http.StatusNotFound)
+			return
+		}
+		f = known
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	h.Set("Content-Type", f.kind)
+	body := f.plain
+	if f.zipped != nil {
+		h.Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			h.Set("Content-Encoding", "gzip")
+			body = f.zipped
+		}
+	}
+	h.Set("Content-Length", fmt.Sprint(len(body)))
+	if r.Method == http.MethodGet {
+		_, _ = w.Write(body)
+	}
+}

@@ -1,0 +1,252 @@
+package console
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const key = "0123456789abcdef0123456789abcdef"
+
+// world is a console over an API that knows one key and says what it was asked.
+type world struct {
+	t       *testing.T
+	handler http.Handler
+	now     time.Time
+	secrets [][]byte
+}
+
+func newWorld(t *testing.T, prefix string) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Unix(1_800_000_000, 0), secrets: [][]byte{[]byte("a secret of the cluster")}}
+	api := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+key {
+			http.Error(out, "who?", http.StatusUnauthorized)
+			return
+		}
+		_, _ = io.WriteString(out, r.Method+" "+r.URL.Path)
+	})
+	var err error
+	w.handler, err = New(Options{
+		API: api, Prefix: prefix, Secrets: func() [][]byte { return w.secrets }, Now: func() time.Time { return w.now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) do(method, path string, headers ...string) *http.Response {
+	w.t.Helper()
+	r := httptest.NewRequestWithContext(w.t.Context(), method, path, http.NoBody)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	out := httptest.NewRecorder()
+	w.handler.ServeHTTP(out, r)
+	return out.Result()
+}
+
+func body(r *http.Response) string {
+	b, _ := io.ReadAll(r.Body)
+	return string(b)
+}
+
+// login returns the cookie of a new session, as a browser sends it.
+func (w *world) login() string {
+	w.t.Helper()
+	r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)
+	if r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
+		w.t.Fatalf("%d, %v", r.StatusCode, r.Cookies())
+	}
+	return r.Cookies()[0].Name + "=" + r.Cookies()[0].Value
+}
+
+func TestSession(t *testing.T) {
+	w := newWorld(t, "")
+	r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)
+	c := r.Cookies()[0]
+	if c.Name != Cookie || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" ||
+		c.Domain != "" || strings.Contains(c.Value, key) {
+		t.Errorf("cookie %v", c)
+	}
+	if got := body(r); got != "GET /v1/whoami" {
+		t.Errorf("answer %q", got)
+	}
+	cookie := w.login()
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie); body(r) != "GET /v1/triggers" {
+		t.Errorf("with the session: %d", r.StatusCode)
+	}
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie, "Authorization", "Bearer other"); r.StatusCode != 401 {
+		t.Errorf("a credential of its own counts: %d", r.StatusCode)
+	}
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie, "X-API-Key", "other"); r.StatusCode != 401 {
+		t.Errorf("a key of its own counts: %d", r.StatusCode)
+	}
+	flipped := cookie[:len(cookie)-3] + string(cookie[len(cookie)-3]^1) + cookie[len(cookie)-2:]
+	for name, bad := range map[string]string{
+		"changed": flipped, "cut": cookie[:len(cookie)-4], "none": Cookie + "=", "junk": Cookie + "=%%%",
+		"another's": newWorldWith(t, "another secret").login(),
+	} {
+		if r := w.do("GET", "/v1/triggers", "Cookie", bad); r.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %d", name, r.StatusCode)
+		}
+	}
+	w.secrets = [][]byte{[]byte("a new secret"), w.secrets[0]}
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie); r.StatusCode != http.StatusOK {
+		t.Errorf("after the secret was changed: %d", r.StatusCode)
+	}
+	w.now = w.now.Add(sessionFor + time.Second)
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("too old: %d", r.StatusCode)
+	}
+	end := w.do("DELETE", "/console/session")
+	if end.StatusCode != http.StatusNoContent || len(end.Cookies()) != 1 || end.Cookies()[0].MaxAge != -1 {
+		t.Errorf("ended: %d, %v", end.StatusCode, end.Cookies())
+	}
+}
+
+func newWorldWith(t *testing.T, secret string) *world {
+	w := newWorld(t, "")
+	w.secrets = [][]byte{[]byte(secret)}
+	return w
+}
+
+func TestSessionRefused(t *testing.T) {
+	w := newWorld(t, "")
+	for name, c := range map[string]struct {
+		method string
+		header []string
+		want   int
+	}{
+		"no credential":      {"POST", nil, 400},
+		"an unknown key":     {"POST", []string{"Authorization", "Bearer x"}, 401},
+		"a large credential": {"POST", []string{"Authorization", "Bearer " + strings.Repeat("x", 3000)}, 400},
+		"another origin": {
+			"POST", []string{"Authorization", "Bearer " + key, "Sec-Fetch-Site", "cross-site"}, 403,
+		},
+		"an end from another": {"DELETE", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"a read":              {"GET", nil, 405},
+	} {
+		r := w.do(c.method, "/console/session", c.header...)
+		if r.StatusCode != c.want || len(r.Cookies()) != 0 {
+			t.Errorf("%s: %d, %v", name, r.StatusCode, r.Cookies())
+		}
+	}
+}
+
+// A page is the same below every address; it names its files by their hash, and they last.
+func TestPagesAndFiles(t *testing.T) {
+	for _, prefix := range []string{"", "/tools/clock"} {
+		w := newWorld(t, prefix)
+		page := w.do("GET", "/console/trigger?id=x")
+		text := body(page)
+		h := page.Header
+		if h.Get("Content-Security-Policy") != policy || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("page has %v", page.Header)
+		}
+		if strings.Contains(strings.ReplaceAll(text, ` src="`, ""), "<script>") || strings.Contains(text, "style=") {
+			t.Errorf("the page has something inline: %s", text)
+		}
+		found := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(text, -1)
+		if len(found) != 3 {
+			t.Fatalf("files %v", found)
+		}
+		for _, f := range found {
+			path, ok := strings.CutPrefix(f[1], prefix)
+			r := w.do("GET", path)
+			if !ok || r.StatusCode != 200 || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
+				t.Errorf("%s: %d %v", f[1], r.StatusCode, r.Header)
+			}
+			plain := body(r)
+			z, err := gzip.NewReader(w.do("GET", path, "Accept-Encoding", "gzip").Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, _ := io.ReadAll(z); string(b) != plain {
+				t.Errorf("%s differs when it is compressed", path)
+			}
+			if r := w.do("HEAD", path); body(r) != "" || r.StatusCode != 200 {
+				t.Errorf("HEAD %s: %d", path, r.StatusCode)
+			}
+		}
+		for path, want := range map[string]int{
+			"/console/assets/0000/app.js": 404, "/console/assets/": 404, "/console/assets/x": 404,
+		} {
+			if r := w.do("GET", path); r.StatusCode != want {
+				t.Errorf("%s: %d", path, r.StatusCode)
+			}
+		}
+		if r := w.do("POST", "/console/triggers"); r.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("POST to a page: %d", r.StatusCode)
+		}
+	}
+}
+
+// Browsers are led to the console; whoever wants data is not.
+func TestRoot(t *testing.T) {
+	w := newWorld(t, "/tools")
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, path := range []string{"/", "/console"} {
+		r := w.do("GET", path, "Accept", browser)
+		if r.StatusCode != http.StatusFound || r.Header.Get("Location") != "/tools/console/" {
+			t.Errorf("%s: %d %v", path, r.StatusCode, r.Header)
+		}
+	}
+	for _, accept := range []string{"", "*/*", "application/json", "application/json, text/html"} {
+		if r := w.do("GET", "/", "Accept", accept); r.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%q: %d", accept, r.StatusCode)
+		}
+	}
+	if r := w.do("POST", "/", "Accept", browser); r.StatusCode != http.StatusUnauthorized {
+		t.Errorf("POST: %d", r.StatusCode)
+	}
+}
+
+// The first load stays small: all files together, compressed.
+func TestSize(t *testing.T) {
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, f := range files {
+		total += len(f.zipped)
+	}
+	if total > 120<<10 {
+		t.Errorf("%d bytes", total)
+	}
+}
+
+// The vendored files are those that were published.
+func TestVendored(t *testing.T) {
+	// htm 3.1.1, preact/standalone.module.js
+	const want = "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7"
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(files["vendor/htm-preact.js"].plain)
+	if got := hex.EncodeToString(sum[:]); got != want {
+		t.Errorf("sha256 %s", got)
+	}
+}
+
+func FuzzSession(f *testing.F) {
+	f.Add("")
+	f.Add("AAAA")
+	s := &sessions{secrets: func() [][]byte { return [][]byte{[]byte("s")} }, now: time.Now}
+	f.Add(s.seal("x", time.Now().Add(time.Hour)))
+	f.Fuzz(func(t *testing.T, value string) {
+		if credential, ok := s.open(value); ok && credential != "x" {
+			t.Errorf("%q opened as %q", value, credential)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package console
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Cookie is the name of the session's cookie. Browsers take a name that begins so only from
+// this host, over TLS (or on the machine itself), and for all paths.
+const Cookie = "__Host-waterclock"
+
+// sessionFor is how long a session lasts. A credential that is revoked before ends it at once,
+// because each request presents it.
+const sessionFor = 12 * time.Hour
+
+// mostCredential bounds the bytes of a credential: browsers keep cookies of at most 4,096 bytes.
+const mostCredential = 2900
+
+// sessions turn credentials into cookies and back. A cookie is the credential with the time it
+// ends, sealed: only instances can read it, and none keeps anything.
+type sessions struct {
+	api     http.Handler
+	secrets func() [][]byte
+	now     func() time.Time
+}
+
+func newSessions(o *Options) *sessions {
+	s := &sessions{api: o.API, secrets: o.Secrets, now: o.Now}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	return s
+}
+
+// session begins a session with POST and the credential in Authorization, and ends it with DELETE.
+func (c *console) session(w http.ResponseWriter, r *http.Request) {
+	safely(w.Header())
+	if c.foreign.Check(r) != nil {
+		http.Error(w, "a page of another origin may not do this", http.StatusForbidden)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		c.sessions.begin(w, r)
+	case http.MethodDelete:
+		setCookie(w, "", -1)
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("Allow", "POST, DELETE")
+		http.Error(w, "begin a session with POST, end it with DELETE", http.StatusMethodNotAllowed)
+	}
+}
+
+// begin asks the API who the credential belongs to, and answers as it does. Only a credential
+// that it knows becomes a cookie.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
+	_, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if credential == "" || len(credential) > mostCredential {
+		http.Error(w, "send an API key or a token of at most 2,900 bytes as Authorization: Bearer",
+			http.StatusBadRequest)
+		return
+	}
+	ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "/v1/whoami", http.NoBody)
+	if err != nil {
+		http.Error(w, "not now", http.StatusInternalServerError)
+		return
+	}
+	ask.Host, ask.RemoteAddr, ask.TLS = r.Host, r.RemoteAddr, r.TLS
+	ask.Header.Set("Authorization", r.Header.Get("Authorization"))
+	answer := &recorder{header: http.Header{}, status: http.StatusOK}
+	s.api.ServeHTTP(answer, ask)
+	if answer.status == http.StatusOK {
+		setCookie(w, s.seal(credential, s.now().Add(sessionFor)), int(sessionFor/time.Second))
+	}
+	for _, name := range []string{"Content-Type", "Retry-After"} {
+		if value := answer.header.Get(name); value != "" {
+			w.Header().Set(name, value)
+		}
+	}
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(answer.body.Bytes())
+}
+
+func setCookie(w http.ResponseWriter, value string, seconds int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: Cookie, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// asCredential returns a request that presents the credential of its session, unless it has one
+// of its own. A cookie that cannot be read, or is too old, is as none.
+func (s *sessions) asCredential(r *http.Request) *http.Request {
+	if r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" {
+		return r
+	}
+	cookie, err := r.Cookie(Cookie)
+	if err != nil {
+		return r
+	}
+	credential, ok := s.open(cookie.Value)
+	if !ok {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+credential)
+	return r
+}
+
+func (s *sessions) seal(credential string, ends time.Time) string {
+	text := binary.BigEndian.AppendUint64(nil, uint64(ends.Unix()))
+	return base64.RawURLEncoding.EncodeToString(aead(s.secrets()[0]).Seal(nil, nil, append(text, credential...), nil))
+}
+
+func (s *sessions) open(value string) (credential string, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil {
+		return "", false
+	}
+	for _, secret := range s.secrets() {
+		text, err := aead(secret).Open(nil, nil, sealed, nil)
+		if err != nil || len(text) < 8 {
+			continue
+		}
+		ends := time.Unix(int64(binary.BigEndian.Uint64(text)), 0)
+		return string(text[8:]), s.now().Before(ends)
+	}
+	return "", false
+}
+
+// aead derives the key of sessions from a secret that has other uses, too.
+func aead(secret []byte) cipher.AEAD {
+	key, err := hkdf.Key(sha256.New, secret, nil, "waterclock console session 1", 32)
+	if err != nil {
+		panic("console: a key of a fixed size: " + err.Error())
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic("console: a key of a fixed size: " + err.Error())
+	}
+	sealer, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic("console: AES has blocks of 16 bytes: " + err.Error())
+	}
+	return sealer
+}
+
+// recorder keeps an answer.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -1,0 +1,213 @@
+// Package console_test walks the web console in a real browser, against a dev server.
+package console_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/waterclock/waterclock/test/built"
+)
+
+func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
+
+// server is a dev server.
+type server struct {
+	t   testing.TB
+	url string
+}
+
+// dev starts a server with settings, written key=value.
+func dev(t *testing.T, settings ...string) *server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a browser")
+	}
+	file, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, url: "http://" + built.FreeAddr(t)}
+	args := []string{
+		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", strings.TrimPrefix(s.url, "http://"),
+		"--kafka-listen", built.FreeAddr(t),
+	}
+	for _, setting := range settings {
+		args = append(args, "--set", setting)
+	}
+	cmd := exec.Command(file, args...)
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if r, err := http.Get(s.url + "/readyz"); err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode != http.StatusServiceUnavailable { // with log-in, readyz stands elsewhere
+				return s
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("dev does not become ready")
+		}
+	}
+}
+
+// tab is a page of a browser of its own. What no page may do fails its test: an error on the
+// browser's console, a report of a content security policy, a request to another origin.
+type tab struct {
+	context.Context
+	t      *testing.T
+	server *server
+	clicks int
+
+	mu      sync.Mutex
+	faults  []string
+	allowed []string // parts of faults that the test causes
+}
+
+func (s *server) open(t *testing.T, width, height int, flags ...chromedp.ExecAllocatorOption) *tab {
+	t.Helper()
+	file, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("%v: test/setup.sh installs it", err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(file), chromedp.NoSandbox,
+		chromedp.WindowSize(width, height), chromedp.Flag("force-device-scale-factor", "1"))
+	allocator, stop := chromedp.NewExecAllocator(t.Context(), append(options, flags...)...)
+	t.Cleanup(stop)
+	// Its errors are events of newer browsers that it does not know.
+	ctx, stop := chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {}))
+	t.Cleanup(stop)
+	ctx, stop = context.WithTimeout(ctx, 3*time.Minute)
+	t.Cleanup(stop)
+	b := &tab{Context: ctx, t: t, server: s}
+	chromedp.ListenTarget(ctx, b.watch)
+	b.do(network.Enable(), log.Enable(), runtime.Enable(), chromedp.EmulateViewport(int64(width), int64(height)))
+	t.Cleanup(b.judge)
+	return b
+}
+
+func (b *tab) watch(event any) {
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.fault("exception: " + e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			b.fault(fmt.Sprint("console: ", e.Args))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
+			b.fault(fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL))
+		}
+	case *network.EventRequestWillBeSent:
+		if !strings.HasPrefix(e.Request.URL, b.server.url+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+			b.fault("request to " + e.Request.URL)
+		}
+	}
+}
+
+func (b *tab) fault(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = append(b.faults, text)
+}
+
+// judge fails the test for what the page should not have done.
+func (b *tab) judge() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+next:
+	for _, f := range b.faults {
+		for _, a := range b.allowed {
+			if strings.Contains(f, a) {
+				continue next
+			}
+		}
+		b.t.Error(f)
+	}
+}
+
+func (b *tab) do(actions ...chromedp.Action) {
+	b.t.Helper()
+	if err := chromedp.Run(b, actions...); err != nil {
+		var html string
+		ctx, stop := context.WithTimeout(b, 5*time.Second)
+		defer stop()
+		_ = chromedp.Run(ctx, chromedp.Text("body", &html, chromedp.ByQuery))
+		b.t.Fatalf("%v\nthe page says:\n%s", err, html)
+	}
+}
+
+// visit shows an address of the console, and waits for its heading.
+func (b *tab) visit(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.server.url+"/console/"+path), chromedp.WaitVisible("h1", chromedp.ByQuery))
+}
+
+// await waits until something on the page has a text.
+func (b *tab) await(selector, text string) {
+	b.t.Helper()
+	var got string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		b.do(chromedp.Evaluate(fmt.Sprintf(`(document.querySelector(%q) || {}).textContent || ''`, selector), &got))
+		if strings.Contains(got, text) {
+			return
+		}
+	}
+	b.t.Fatalf("%s is %q, want %q in it", selector, got, text)
+}
+
+// click clicks the link or button whose text is so.
+func (b *tab) click(text string) {
+	b.t.Helper()
+	b.clicks++
+	path := fmt.Sprintf(`//main//*[self::a or self::button][normalize-space()=%[1]q] | //header//*[self::a or `+
+		`self::button][normalize-space()=%[1]q]`, text)
+	b.do(chromedp.Click(path, chromedp.BySearch, chromedp.NodeVisible))
+}
+
+// fill writes a text over what an input has.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	b.do(chromedp.WaitVisible(selector, chromedp.ByQuery),
+		chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q).select()`, selector), nil), chromedp.KeyEvent(text))
+}
+
+// axe is axe-core, for tests alone.
+var axe = sync.OnceValues(func() (string, error) {
+	home, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	if cache := os.Getenv("SVC_CACHE"); cache != "" {
+		home = filepath.Dir(filepath.Join(cache, "x"))
+	} else {
+		home = filepath.Join(home, "waterclock")
+	}
+	b, err := os.ReadFile(filepath.Join(home, "node", "node_modules", "axe-core", "axe.min.js"))
+	return string(b), err
+})
+
+// awaitPromise makes Evaluate wait for what a promise becomes.
+func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }

@@ -1,0 +1,362 @@
+package console_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/waterclock/waterclock/test/built"
+)
+
+// call asks the API, which says whether an act of a page has happened.
+func (s *server) call(method, path, body string, headers ...string) map[string]any {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode >= 300 {
+		s.t.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, b)
+	}
+	var value map[string]any
+	_ = json.Unmarshal(b, &value)
+	return value
+}
+
+const daily = `{"recurrence":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","start":"2026-11-01T09:00",` +
+	`"timezone":"America/New_York","channel":"orders","user_id":"u_81","payload":{"say":"take pills"}}`
+
+// From a user id somebody finds why a reminder did not come, and repairs it: a search, two clicks
+// to the cause, two for the act.
+func TestWhyItDidNotComeAndRepair(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/pills", daily)
+	s.call("POST", "/v1/triggers/pills:pause", `{"note":"on holiday"}`)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#health", "Healthy")
+	b.do(chromedp.SendKeys("header input", "u_81"+kb.Enter, chromedp.ByQuery))
+	b.await("h1", "Found for u_81")
+	b.click("pills")
+	b.await("#sentence", "on holiday")
+	b.await("main", "America/New_York")
+	b.click("Resume")
+	b.do(chromedp.SendKeys(`dialog input[name=note]`, "back early", chromedp.ByQuery))
+	b.do(chromedp.Click(`dialog button.act`, chromedp.ByQuery))
+	b.await("#sentence", "Scheduled: it fires")
+	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
+		t.Errorf("it is %v", state)
+	}
+	if got := fmt.Sprint(s.call("GET", "/v1/triggers/pills/events", "")); !strings.Contains(got, "back early") {
+		t.Errorf("the note is in no event: %s", got)
+	}
+	if b.clicks+1 > 4 {
+		t.Errorf("%d clicks", b.clicks+1)
+	}
+}
+
+// Each act does what it says, once, and shows what it did.
+func TestActs(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	var first any
+	for _, c := range []struct {
+		button, register, field, value string
+		want                           func(trigger map[string]any) bool
+	}{
+		{"Snooze", `{"delay":"1h","channel":"orders"}`, "for", "3h", func(s map[string]any) bool {
+			at, err := time.Parse(time.RFC3339, fmt.Sprint(s["next_fire_at"]))
+			return err == nil && time.Until(at) > 2*time.Hour
+		}},
+		{"Reschedule", `{"delay":"1h","channel":"orders"}`, "delay", "5h", func(s map[string]any) bool {
+			at, err := time.Parse(time.RFC3339, fmt.Sprint(s["next_fire_at"]))
+			return err == nil && time.Until(at) > 4*time.Hour
+		}},
+		{"Skip", daily, "", "", func(s map[string]any) bool { return s["next_fire_at"] != first }},
+		{"Pause", daily, "", "", func(s map[string]any) bool { return s["state"] == "PAUSED" }},
+		{"Run now", daily, "", "", func(s map[string]any) bool { return s["last_fired_at"] != nil }},
+		{"Cancel", `{"delay":"1h","channel":"orders"}`, "", "", func(s map[string]any) bool {
+			return s["state"] == "CANCELLED"
+		}},
+	} {
+		id := "act-" + strings.ReplaceAll(c.button, " ", "-")
+		s.call("PUT", "/v1/triggers/"+id, c.register)
+		first = s.call("GET", "/v1/triggers/"+id, "")["next_fire_at"]
+		b.visit("trigger?id=" + id)
+		b.click(c.button)
+		if c.field != "" {
+			b.fill(`dialog input[name=`+c.field+`]`, c.value)
+		}
+		b.do(chromedp.Click(`dialog button.act`, chromedp.ByQuery))
+		b.await(".said", c.button+": done")
+		if got := s.call("GET", "/v1/triggers/"+id, ""); !c.want(got) {
+			t.Errorf("%s: %v", c.button, got)
+		}
+	}
+}
+
+// What cannot be done says why, and leaves the dialog open.
+func TestActRefused(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/k", `{"delay":"1h","channel":"orders"}`)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 422"}
+	b.visit("trigger?id=k")
+	b.click("Snooze")
+	b.fill(`dialog input[name=for]`, "soon")
+	b.do(chromedp.Click(`dialog button.act`, chromedp.ByQuery))
+	b.await("dialog .fault", "soon")
+}
+
+// pages are all pages, with what each must show.
+var pages = []struct{ name, path, selector, text string }{
+	{"now", "", "#health", "Healthy"},
+	{"triggers", "triggers", "main table", "pills"},
+	{"trigger", "trigger?id=pills", "#sentence", "Scheduled"},
+	{"forecast", "forecast", "main", "The highest bar"},
+	{"deliveries", "deliveries", "main", "Refused commands"},
+	{"system", "system", "main", "In force"},
+	{"search", "search?q=u_81", "main ul", "pills"},
+	{"nothing", "nothing", "h1", "No such page"},
+}
+
+// Each page, light and dark, wide and narrow: nothing overflows, and axe-core finds nothing.
+func TestPages(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/pills", daily)
+	s.call("PUT", "/v1/triggers/soon", `{"delay":"5m","channel":"orders","user_id":"u_82"}`)
+	s.refused("quick", `{"recurrence":"every:1s","channel":"orders"}`)
+	check, err := axe()
+	if err != nil {
+		t.Fatalf("%v: test/setup.sh installs it", err)
+	}
+	for _, view := range []struct {
+		name  string
+		width int
+		theme string
+	}{{"light", 1200, "light"}, {"dark", 1200, "dark"}, {"narrow", 360, "light"}} {
+		b := s.open(t, view.width, 900)
+		b.do(page.SetBypassCSP(true), // for axe-core, which adds itself to the page
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: view.theme},
+			}))
+		for _, p := range pages {
+			b.visit(p.path)
+			b.await(p.selector, p.text)
+			var wide bool
+			b.do(chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &wide))
+			if wide {
+				t.Errorf("%s, %s: the page is wider than the window", p.name, view.name)
+			}
+			var found []struct {
+				ID, Help string
+				Nodes    []string
+			}
+			b.do(chromedp.Evaluate(check+`; undefined`, nil), chromedp.Evaluate(
+				`axe.run().then((r) => r.violations.map((v) => ({id: v.id, help: v.help, nodes: v.nodes.map((n) => n.html)})))`,
+				&found, awaitPromise))
+			for _, f := range found {
+				t.Errorf("%s, %s: %s, %s: %q", p.name, view.name, f.ID, f.Help, f.Nodes)
+			}
+			b.picture(p.name + "-" + view.name)
+		}
+	}
+}
+
+// Each command that a page names is one that the program has.
+func TestTwins(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/pills", daily)
+	file, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.open(t, 1200, 900)
+	seen := map[string]bool{}
+	for _, p := range pages[:len(pages)-1] {
+		b.visit(p.path)
+		b.await("main .twins", "The same")
+		var lines []string
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)`, &lines))
+		if len(lines) == 0 {
+			t.Errorf("%s names no command", p.name)
+		}
+		for _, line := range lines {
+			seen[line] = true
+		}
+	}
+	for line := range seen {
+		if rest, isOurs := strings.CutPrefix(line, "waterclock "); isOurs {
+			if out, err := exec.Command(file, append(strings.Fields(rest), "--help")...).CombinedOutput(); err != nil {
+				t.Errorf("%s: %s", line, out)
+			}
+		} else if out, err := exec.Command("sh", "-c", line+" -sf").CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", line, err, out)
+		}
+	}
+}
+
+// picture keeps a screenshot in the directory that WATERCLOCK_TEST_PICTURES names.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	dir := os.Getenv("WATERCLOCK_TEST_PICTURES")
+	if dir == "" {
+		return
+	}
+	var png []byte
+	b.do(chromedp.CaptureScreenshot(&png))
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// refused writes a command that the engine refuses.
+func (s *server) refused(id, body string) {
+	s.t.Helper()
+	r, err := http.Post(s.url+"/v1/triggers:batch", "application/x-ndjson",
+		strings.NewReader(`{"op":"register","id":"`+id+`",`+body[1:]+"\n"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = r.Body.Close()
+}
+
+// What users write is text on every page: no markup, no link, no script.
+func TestHostileTexts(t *testing.T) {
+	s := dev(t)
+	id := `<img src=x onerror=alert(1)>%25'"&` + "\u202e"
+	path := "/v1/triggers/" + url.PathEscape(id)
+	s.call("PUT", path, `{"delay":"1h","channel":"orders","user_id":"<script>alert(1)</script>","tags":{"a":"<b>x"},`+
+		`"payload":"</script><script>alert(2)</script>"}`)
+	s.call("POST", path+":snooze", `{"for":"3h","note":"<svg onload=alert(3)>"}`)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=" + url.QueryEscape(id))
+	b.await("#sentence", "Scheduled")
+	b.await("main", "<svg onload=alert(3)>")
+	b.click("Show the payload")
+	b.await("main", "</script><script>alert(2)")
+	for _, p := range []string{"", "triggers", "search?q=" + url.QueryEscape(`<script>alert(1)</script>`), "deliveries"} {
+		b.visit(p)
+		b.await("main", "")
+	}
+	b.visit("triggers")
+	b.await("main table", "<img src=x")
+	var markup int
+	b.do(chromedp.Evaluate(`document.querySelectorAll('main img, main script, main svg[onload]').length`, &markup))
+	if markup != 0 {
+		t.Errorf("%d elements were made of text", markup)
+	}
+}
+
+// A whole story by the keyboard alone: find a trigger, and cancel it.
+func TestKeyboardAlone(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/k", `{"delay":"1h","channel":"orders"}`)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#health", "Healthy")
+	b.tabTo("INPUT", "")
+	b.do(chromedp.KeyEvent("k" + kb.Enter))
+	b.await("h1", "Found for k")
+	b.tabTo("A", "k")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("#sentence", "Scheduled")
+	b.tabTo("BUTTON", "Cancel")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("dialog h2", "Cancel: k")
+	b.do(chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog", chromedp.ByQuery)) // nothing happens
+	b.tabTo("BUTTON", "Cancel")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("dialog h2", "Cancel: k")
+	b.tabTo("BUTTON", "Cancel")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await(".said", "Cancel: done")
+	if state := s.call("GET", "/v1/triggers/k", "")["state"]; state != "CANCELLED" {
+		t.Errorf("it is %v", state)
+	}
+}
+
+// tabTo presses Tab until an element with this tag and text has the focus.
+func (b *tab) tabTo(tag, text string) {
+	b.t.Helper()
+	var seen []string
+	for range 60 {
+		var at struct{ Tag, Text string }
+		b.do(chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(
+			`({tag: document.activeElement.tagName, text: document.activeElement.textContent.trim()})`, &at))
+		seen = append(seen, at.Tag+" "+at.Text[:min(20, len(at.Text))])
+		if at.Tag == tag && (text == "" || at.Text == text) {
+			return
+		}
+	}
+	b.t.Fatalf("no Tab leads to %s %q: %q", tag, text, seen)
+}
+
+// With log-in, a page shows nothing before it, and only what the role allows after it. A key
+// that is taken away ends the session.
+func TestLogin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	write := func(lines string) {
+		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	viewer, writer := strings.Repeat("v", 40), strings.Repeat("w", 40)
+	write("acme " + viewer + " viewer eve\nacme " + writer + " writer bob\nother " + strings.Repeat("o", 40) +
+		" writer\n")
+	s := dev(t, "auth.keys_file="+file, "reload.interval=1s")
+	s.call("PUT", "/v1/triggers/pills", daily, "Authorization", "Bearer "+writer)
+	s.call("PUT", "/v1/triggers/theirs", daily, "Authorization", "Bearer "+strings.Repeat("o", 40))
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 401", "status of 403", "status of 404"}
+	b.visit("trigger?id=pills")
+	b.await("main", "API key")
+	b.do(chromedp.SendKeys("input[type=password]", "wrong"+kb.Enter, chromedp.ByQuery))
+	b.await(".fault", "not known")
+	b.fill("input[type=password]", viewer+kb.Enter)
+	b.await("#sentence", "Scheduled")
+	b.await(".who", "eve")
+	b.await("main", "hidden: your roles may not read payloads")
+	var got struct {
+		Acts   int
+		Cookie string
+		Text   string
+	}
+	b.do(chromedp.Evaluate(`({acts: document.querySelectorAll('.acts button').length, cookie: document.cookie,
+		text: document.body.textContent})`, &got))
+	if got.Acts != 0 || strings.Contains(got.Text, "take pills") {
+		t.Errorf("a viewer sees %d acts, or the payload: %s", got.Acts, got.Text)
+	}
+	if strings.Contains(got.Cookie, "waterclock") {
+		t.Error("a script can read the session")
+	}
+	b.visit("trigger?id=theirs")
+	b.await("#sentence", "There is no trigger")
+	write("acme " + writer + " writer bob\n")
+	b.await("main", "API key") // the page polls, and the key is gone
+}
