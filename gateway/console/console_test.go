@@ -43,7 +43,7 @@ func newWorld(t *testing.T, prefix string) *world {
 	return w
 }
 
-func (w *world) do(method, path string, headers ...string) *http.Response {
+func (w *world) do(method, path string, headers ...string) *answer {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(w.t.Context(), method, path, http.NoBody)
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -51,37 +51,48 @@ func (w *world) do(method, path string, headers ...string) *http.Response {
 	}
 	out := httptest.NewRecorder()
 	w.handler.ServeHTTP(out, r)
-	return out.Result()
+	a := &answer{StatusCode: out.Code, Header: out.Header(), body: out.Body.String()}
+	for _, line := range out.Header().Values("Set-Cookie") {
+		cookie, err := http.ParseSetCookie(line)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		a.cookies = append(a.cookies, cookie)
+	}
+	return a
 }
 
-func body(r *http.Response) string {
-	b, _ := io.ReadAll(r.Body)
-	return string(b)
+// answer is what a request got.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	body       string
+	cookies    []*http.Cookie
 }
 
 // login returns the cookie of a new session, as a browser sends it.
 func (w *world) login() string {
 	w.t.Helper()
 	r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)
-	if r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
-		w.t.Fatalf("%d, %v", r.StatusCode, r.Cookies())
+	if r.StatusCode != http.StatusOK || len(r.cookies) != 1 {
+		w.t.Fatalf("%d, %v", r.StatusCode, r.cookies)
 	}
-	return r.Cookies()[0].Name + "=" + r.Cookies()[0].Value
+	return r.cookies[0].Name + "=" + r.cookies[0].Value
 }
 
 func TestSession(t *testing.T) {
 	w := newWorld(t, "")
 	r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)
-	c := r.Cookies()[0]
+	c := r.cookies[0]
 	if c.Name != Cookie || !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" ||
 		c.Domain != "" || strings.Contains(c.Value, key) {
 		t.Errorf("cookie %v", c)
 	}
-	if got := body(r); got != "GET /v1/whoami" {
+	if got := r.body; got != "GET /v1/whoami" {
 		t.Errorf("answer %q", got)
 	}
 	cookie := w.login()
-	if r := w.do("GET", "/v1/triggers", "Cookie", cookie); body(r) != "GET /v1/triggers" {
+	if r := w.do("GET", "/v1/triggers", "Cookie", cookie); r.body != "GET /v1/triggers" {
 		t.Errorf("with the session: %d", r.StatusCode)
 	}
 	if r := w.do("GET", "/v1/triggers", "Cookie", cookie, "Authorization", "Bearer other"); r.StatusCode != 401 {
@@ -108,8 +119,8 @@ func TestSession(t *testing.T) {
 		t.Errorf("too old: %d", r.StatusCode)
 	}
 	end := w.do("DELETE", "/console/session")
-	if end.StatusCode != http.StatusNoContent || len(end.Cookies()) != 1 || end.Cookies()[0].MaxAge != -1 {
-		t.Errorf("ended: %d, %v", end.StatusCode, end.Cookies())
+	if end.StatusCode != http.StatusNoContent || len(end.cookies) != 1 || end.cookies[0].MaxAge != -1 {
+		t.Errorf("ended: %d, %v", end.StatusCode, end.cookies)
 	}
 }
 
@@ -136,8 +147,8 @@ func TestSessionRefused(t *testing.T) {
 		"a read":              {"GET", nil, 405},
 	} {
 		r := w.do(c.method, "/console/session", c.header...)
-		if r.StatusCode != c.want || len(r.Cookies()) != 0 {
-			t.Errorf("%s: %d, %v", name, r.StatusCode, r.Cookies())
+		if r.StatusCode != c.want || len(r.cookies) != 0 {
+			t.Errorf("%s: %d, %v", name, r.StatusCode, r.cookies)
 		}
 	}
 }
@@ -147,7 +158,7 @@ func TestPagesAndFiles(t *testing.T) {
 	for _, prefix := range []string{"", "/tools/clock"} {
 		w := newWorld(t, prefix)
 		page := w.do("GET", "/console/trigger?id=x")
-		text := body(page)
+		text := page.body
 		h := page.Header
 		if h.Get("Content-Security-Policy") != policy || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("page has %v", page.Header)
@@ -165,15 +176,15 @@ func TestPagesAndFiles(t *testing.T) {
 			if !ok || r.StatusCode != 200 || !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
 				t.Errorf("%s: %d %v", f[1], r.StatusCode, r.Header)
 			}
-			plain := body(r)
-			z, err := gzip.NewReader(w.do("GET", path, "Accept-Encoding", "gzip").Body)
+			plain := r.body
+			z, err := gzip.NewReader(strings.NewReader(w.do("GET", path, "Accept-Encoding", "gzip").body))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if b, _ := io.ReadAll(z); string(b) != plain {
 				t.Errorf("%s differs when it is compressed", path)
 			}
-			if r := w.do("HEAD", path); body(r) != "" || r.StatusCode != 200 {
+			if r := w.do("HEAD", path); r.body != "" || r.StatusCode != 200 {
 				t.Errorf("HEAD %s: %d", path, r.StatusCode)
 			}
 		}

@@ -76,7 +76,7 @@ func dev(t *testing.T, settings ...string) *server {
 // tab is a page of a browser of its own. What no page may do fails its test: an error on the
 // browser's console, a report of a content security policy, a request to another origin.
 type tab struct {
-	context.Context
+	run    func(within time.Duration, actions ...chromedp.Action) error
 	t      *testing.T
 	server *server
 	clicks int
@@ -99,9 +99,15 @@ func (s *server) open(t *testing.T, width, height int, flags ...chromedp.ExecAll
 	// Its errors are events of newer browsers that it does not know.
 	ctx, stop := chromedp.NewContext(allocator, chromedp.WithErrorf(func(string, ...any) {}))
 	t.Cleanup(stop)
-	ctx, stop = context.WithTimeout(ctx, 3*time.Minute)
-	t.Cleanup(stop)
-	b := &tab{Context: ctx, t: t, server: s}
+	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as ctx
+		t.Fatal(err)
+	}
+	b := &tab{t: t, server: s}
+	b.run = func(within time.Duration, actions ...chromedp.Action) error {
+		ctx, stop := context.WithTimeout(ctx, within)
+		defer stop()
+		return chromedp.Run(ctx, actions...)
+	}
 	chromedp.ListenTarget(ctx, b.watch)
 	b.do(network.Enable(), log.Enable(), runtime.Enable(), chromedp.EmulateViewport(int64(width), int64(height)))
 	t.Cleanup(b.judge)
@@ -150,11 +156,9 @@ next:
 
 func (b *tab) do(actions ...chromedp.Action) {
 	b.t.Helper()
-	if err := chromedp.Run(b, actions...); err != nil {
+	if err := b.run(time.Minute, actions...); err != nil {
 		var html string
-		ctx, stop := context.WithTimeout(b, 5*time.Second)
-		defer stop()
-		_ = chromedp.Run(ctx, chromedp.Text("body", &html, chromedp.ByQuery))
+		_ = b.run(5*time.Second, chromedp.Text("body", &html, chromedp.ByQuery))
 		b.t.Fatalf("%v\nthe page says:\n%s", err, html)
 	}
 }
