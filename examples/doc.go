@@ -6,6 +6,7 @@
 //
 //	scripts/*.sh      one task each, runnable by hand; what a line must print stands behind "#="
 //	worker/           a channel of your own: due events in, receipts out
+//	windows/          a consumer that knows when a minute is complete
 //	blocks_test.go    finds fenced blocks in a document, and rewrites them with -update
 //	preview_test.go   ```preview: questions to POST /v1/preview, and their answers
 //	life_test.go      ```life: commands with their times, and what the engine tells

@@ -30,6 +30,7 @@
 //	explain.go                  why it did or did not fire; search.go finds what a text names
 //	occurrences.go upcoming.go  coming occurrences; preview.go
 //	partitions.go calendars.go channels.go   what operators see and change
+//	watermarks.go               up to when everything due is out
 //	openapi.go bodies.go        /openapi.json; docs.go for people
 //	audit.go observe.go         refused attempts, metrics, traces
 //

@@ -80,6 +80,7 @@ var reaches = map[string]reach{
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
 	"GET /v1/partitions": {},
 	"GET /v1/whoami":     {},
+	"GET /v1/watermark":  {},
 	"GET /v1/tzdata":     {},
 	"GET /v1/endpoints":  {},
 	"GET /v1/channels":   {}, "DELETE /v1/channels/{name}": {},

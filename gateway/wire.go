@@ -29,6 +29,7 @@ type parts struct {
 	channels      *channelAdmin
 	endpoints     *endpoints
 	cluster       *cluster
+	watermarks    *watermarks
 	ackLinks      *ackLinks
 	optOuts       *optOutLinks
 	twilio        *twilioStatus
@@ -203,6 +204,11 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.cluster = &cluster{
 		bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names, partitions: o.Partitions,
 		readWithin: o.ReadWithin, log: c.log,
+	}
+	p.watermarks = &watermarks{
+		channels: p.channels, readWithin: o.ReadWithin, log: &watermarkLog{
+			topic: &topicReader{kafka: c.kafka, topic: o.Names.Watermarks()}, partitions: o.Partitions,
+		},
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
 	p.identity = &identity{}

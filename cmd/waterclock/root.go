@@ -50,6 +50,7 @@ var verbs = []struct {
 	{groupInspect, newPreview},
 	{groupInspect, newEvents},
 	{groupInspect, newDue},
+	{groupInspect, newWatermark},
 	{groupInspect, newReport},
 	{groupOperate, newTopics},
 	{groupOperate, newDoctor},

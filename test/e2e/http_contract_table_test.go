@@ -570,6 +570,15 @@ func contractViews(w *world) []contractRow {
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
 		}},
+		{"GET /v1/watermark", []contractCall{
+			{name: "of all", path: "/v1/watermark", status: 200},
+			{name: "a reader's key", path: "/v1/watermark?channel=webhook", headers: as("reader"), status: 200},
+			{
+				name: "an unknown channel", path: "/v1/watermark?channel=nowhere", status: 404,
+				wants: []string{"code=not_found", "field=channel"},
+			},
+			{name: "a parameter", path: "/v1/watermark?x=1", status: 400, wants: []string{"code=unknown_field"}},
+		}},
 		{"GET /v1/rejected", []contractCall{
 			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
 			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
