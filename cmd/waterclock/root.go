@@ -57,6 +57,7 @@ var verbs = []struct {
 	{groupOperate, newDeadLetters},
 	{groupOperate, newCalendar},
 	{groupOperate, newRejected},
+	{groupOperate, newLateness},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},

@@ -21,6 +21,7 @@ import (
 //	outcomes?key&partition&offsets&within   what was decided about commands
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
+//	lateness?partition&…   lateness.Report
 //	partitions             PartitionStatus of every partition of the instance
 //	reconcile?partition&dry  Reconciled; the only one that may write
 //	calendar-use?partition&tenant&calendar&channel   Use
@@ -87,6 +88,7 @@ var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) er
 	"outcomes":   (*handler).decisions,
 	"find":       (*handler).find,
 	"forecast":   (*handler).forecast,
+	"lateness":   (*handler).lateness,
 	"partitions": (*handler).partitions,
 
 	"calendar-use": (*handler).calendarUse,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -33,6 +34,11 @@ type Owner interface {
 	// Stale is the same owner without its read barrier: Scan and ScanUser do not wait for
 	// commands that were acknowledged shortly before.
 	Stale() Owner
+
+	// Lateness reports how late the due events of a partition were: of one tenant, or of all
+	// if it is empty. It waits for nothing.
+	Lateness(ctx context.Context, partition int32, now trigger.Instant, w lateness.Window, tenant string) (
+		lateness.Report, error)
 
 	// Reconcile compares the timers of a partition with its states, and the rows of its
 	// history with what happened. It mends what differs, unless dry is set.

@@ -7,6 +7,7 @@
 //	owner.go      Owner: what an engine answers, and what a partition says of itself
 //	find.go       lists: the share of each partition, pages joined
 //	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
+//	lateness.go   how late due events were
 //	reconcile.go  what does not agree in a partition
 //	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question

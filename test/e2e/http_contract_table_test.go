@@ -570,6 +570,13 @@ func contractViews(w *world) []contractRow {
 			{name: "list", path: "/v1/channels", status: 200},
 			{name: "a reader's key", path: "/v1/channels", headers: as("reader"), status: 200},
 		}},
+		{"GET /v1/lateness", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/lateness?window=1m", headers: as("reader"), status: 200,
+				wants: []string{"window=1m"},
+			},
+			{name: "no such window", path: "/v1/lateness?window=1d", status: 400, wants: []string{"field=window"}},
+		}},
 		{"GET /v1/rejected", []contractCall{
 			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
 			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
