@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
@@ -68,6 +69,13 @@ func (s share) Lateness(
 		return lateness.Report{}, peer.ErrNoOwner
 	}
 	return s.engine.Lateness(ctx, p, now, w, tenant)
+}
+
+func (s share) Forecast(ctx context.Context, p int32, q forecast.Query) (forecast.Answer, error) {
+	if !s.owns(p) {
+		return forecast.Answer{}, peer.ErrNoOwner
+	}
+	return s.engine.Forecast(ctx, p, q)
 }
 
 func (s share) Reconcile(ctx context.Context, p int32, dry bool) (peer.Reconciled, error) {

@@ -23,6 +23,7 @@ type parts struct {
 	redrives      *redrives
 	rejected      *rejections
 	lateness      *latenessViews
+	forecasts     *forecasts
 	notifications *notifications
 	users         *users
 	calendars     *calendars
@@ -161,6 +162,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 // wireLoad makes the parts that show how owners keep up.
 func (p *parts) wireLoad(o *Options, c *common) {
 	p.lateness = &latenessViews{router: c.router, now: o.Now}
+	p.forecasts = &forecasts{router: c.router, now: o.Now}
 }
 
 // wireLetters makes the parts for dead letters.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -40,6 +41,7 @@ type engine struct {
 	states  map[trigger.Key]*trigger.State
 	decided map[location]peer.Decision
 	late    [testPartitions]*lateness.Recent
+	expects [testPartitions][2]*forecast.Picture // by place in forecast.Frames
 	read    map[int32]int64
 	frozen  bool // decides nothing
 	forgets bool // keeps no decision
@@ -113,6 +115,9 @@ func newEngine(t testing.TB, brokers []string) *engine {
 	e.changed = sync.NewCond(&e.mu)
 	for i := range e.late {
 		e.late[i] = lateness.NewRecent()
+		for j, f := range forecast.Frames {
+			e.expects[i][j] = forecast.NewBuilder(f, time.Now().UnixMilli()).Picture()
+		}
 	}
 	e.machine = trigger.Machine{
 		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
@@ -262,6 +267,17 @@ func (e *engine) Lateness(
 		return lateness.Report{}, peer.ErrNoOwner
 	}
 	return e.late[partition].Report(int64(now), w, tenant), nil
+}
+
+// Forecast answers from the picture that a test has made.
+func (e *engine) Forecast(_ context.Context, partition int32, q forecast.Query) (forecast.Answer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	picture := e.expects[partition][q.Frame]
+	if e.foreign[partition] || picture == nil {
+		return forecast.Answer{}, peer.ErrNoOwner
+	}
+	return picture.Answer(q), nil
 }
 
 // Reconcile finds a leak in partition 1.

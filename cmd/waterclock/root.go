@@ -58,6 +58,7 @@ var verbs = []struct {
 	{groupOperate, newCalendar},
 	{groupOperate, newRejected},
 	{groupOperate, newLateness},
+	{groupOperate, newForecast},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},

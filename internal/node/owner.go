@@ -8,6 +8,7 @@ import (
 
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
@@ -69,6 +70,11 @@ func (o engineOwner) Lateness(
 ) (lateness.Report, error) {
 	r, err := o.e.Lateness(partition, now, w, tenant)
 	return r, left(err)
+}
+
+func (o engineOwner) Forecast(_ context.Context, partition int32, q forecast.Query) (forecast.Answer, error) {
+	a, err := o.e.Forecast(partition, q)
+	return a, left(err)
 }
 
 func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {

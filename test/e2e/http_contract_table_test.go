@@ -577,6 +577,11 @@ func contractViews(w *world) []contractRow {
 			},
 			{name: "no such window", path: "/v1/lateness?window=1d", status: 400, wants: []string{"field=window"}},
 		}},
+		{"GET /v1/forecast", []contractCall{
+			{name: "a reader's key", path: "/v1/forecast?bucket=1h&n=3&by=channel", headers: as("reader"), status: 200},
+			{name: "too many minutes", path: "/v1/forecast?bucket=1m&n=121", status: 400, wants: []string{"field=n"}},
+			{name: "by user", path: "/v1/forecast?by=user", status: 400, wants: []string{"field=by"}},
+		}},
 		{"GET /v1/rejected", []contractCall{
 			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
 			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
