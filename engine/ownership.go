@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
@@ -32,6 +34,8 @@ type ownership struct {
 	failure      error
 	refused      string            // why the partition must not be opened; "": nothing is known against it
 	standbyStore *statestore.Store // store that our standby left open
+
+	expects [2]atomic.Pointer[forecast.Picture] // by place in forecast.Frames; nil: not made yet
 }
 
 // onAssigned begins to open and run partitions that the group has assigned to this process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -96,6 +97,18 @@ func (e *Engine) scanUser(
 		})
 		return errors.Join(bad, err)
 	})
+}
+
+// Lateness reports how late the due events of an owned partition were: of one tenant, or of
+// all if it is empty.
+func (e *Engine) Lateness(
+	partition int32, now trigger.Instant, w lateness.Window, tenant string,
+) (lateness.Report, error) {
+	p, err := e.partition(partition)
+	if err != nil {
+		return lateness.Report{}, err
+	}
+	return p.Lateness(now, w, tenant)
 }
 
 // snapshot opens a snapshot of an owned partition, behind the read barrier if it is fresh.

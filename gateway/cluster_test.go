@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -59,6 +61,22 @@ func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after
 }
 
 func (s share) Stale() peer.Owner { return s }
+
+func (s share) Lateness(
+	ctx context.Context, p int32, now trigger.Instant, w lateness.Window, tenant string,
+) (lateness.Report, error) {
+	if !s.owns(p) {
+		return lateness.Report{}, peer.ErrNoOwner
+	}
+	return s.engine.Lateness(ctx, p, now, w, tenant)
+}
+
+func (s share) Forecast(ctx context.Context, p int32, q forecast.Query) (forecast.Answer, error) {
+	if !s.owns(p) {
+		return forecast.Answer{}, peer.ErrNoOwner
+	}
+	return s.engine.Forecast(ctx, p, q)
+}
 
 func (s share) Reconcile(ctx context.Context, p int32, dry bool) (peer.Reconciled, error) {
 	if !s.owns(p) {

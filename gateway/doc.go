@@ -29,6 +29,7 @@
 //	event_log.go events.go      what happened to a trigger; follow.go streams it
 //	explain.go                  why it did or did not fire; search.go finds what a text names
 //	occurrences.go upcoming.go  coming occurrences; preview.go
+//	lateness.go expected.go     how late due events were; what falls due by minute and hour
 //	partitions.go calendars.go channels.go   what operators see and change
 //	watermarks.go               up to when everything due is out
 //	openapi.go bodies.go        /openapi.json; docs.go for people

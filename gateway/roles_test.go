@@ -28,6 +28,8 @@ var leastRoles = map[string]string{
 	"GET /v1/tzdata":                       "viewer",
 	"GET /v1/calendars/{name}":             "viewer",
 	"GET /v1/rejected":                     "viewer",
+	"GET /v1/lateness":                     "viewer",
+	"GET /v1/forecast":                     "viewer",
 	"GET /v1/dead-letters":                 "viewer",
 	"GET /v1/users/{user}/notifications":   "viewer",
 	"GET /v1/users/{user}/erasure":         "viewer",

@@ -20,6 +20,8 @@ func allRoutes(p *parts) []route {
 	all = append(all, letterRoutes(p)...)
 	all = append(all, rejectedRoutes(p)...)
 	all = append(all, watermarkRoutes(p)...)
+	all = append(all, latenessRoutes(p)...)
+	all = append(all, forecastRoutes(p)...)
 	all = append(all, notificationRoutes(p)...)
 	all = append(all, preferenceRoutes(p)...)
 	all = append(all, erasureRoutes(p)...)

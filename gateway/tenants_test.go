@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -61,6 +63,8 @@ var reaches = map[string]reach{
 	"DELETE /api/reminders/{id}":      {},
 	"POST /api/reminders/{id}/snooze": {bodies: []string{`{"minutes":1}`}},
 
+	"GET /v1/forecast":     {query: "?bucket=1h&n=3&by=channel", empty: `"nominal":0,"due":0}`},
+	"GET /v1/lateness":     {empty: `"fires":0,"items":[`},
 	"GET /v1/rejected":     {empty: `"items":[]`},
 	"GET /v1/dead-letters": {empty: `"items":[]`}, "POST /v1/dead-letters:redrive": {bodies: []string{
 		`{"all":true}`, `{"tenant":"acme"}`, `{"trigger_id":"t"}`, `{"trigger_id":"acme/t"}`, `{"tenant":"acme","trigger_id":"t"}`,
@@ -105,6 +109,11 @@ func TestTenantsCannotMeet(t *testing.T) {
 	const preferred = `{"locale":"de","addresses":{"push":[{"provider":"fcm","token":"only-acme-knows"}]}}`
 	kept := w.must(http.StatusOK, "PUT", "/v1/preferences/u", preferred, bearer(keyA)...).body
 	before := *w.state("acme/t")
+	expects := forecast.NewBuilder(forecast.Frames[1], time.Now().UnixMilli())
+	soon := time.Now().Add(time.Minute).UnixMilli()
+	expects.Add(forecast.Key{Tenant: "acme", Channel: "only acme knows"}, soon, soon)
+	w.engine.expects[0][1] = expects.Picture()
+	w.engine.late[0].Count(time.Now().UnixMilli(), []lateness.Fired{{Tenant: "acme", Channel: "only acme knows"}})
 	routes := newRouteTable(&parts{}).all()
 	// those that make triggers of one's own under such ids come last
 	slices.SortStableFunc(routes, func(a, b *route) int {

@@ -22,6 +22,8 @@ type parts struct {
 	letters       *deadLetters
 	redrives      *redrives
 	rejected      *rejections
+	lateness      *latenessViews
+	forecasts     *forecasts
 	notifications *notifications
 	users         *users
 	calendars     *calendars
@@ -110,6 +112,7 @@ func (s *Server) wire() {
 	s.auditor, s.moves, s.erasures = c.auditor, c.moves, c.erasures
 	s.wireWrites(o, c)
 	s.wireViews(o, c)
+	s.wireLoad(o, c)
 	s.wireLetters(o, c)
 	s.wireUsers(o, c)
 	s.wireAdmin(o, c)
@@ -155,6 +158,12 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,
 	}
+}
+
+// wireLoad makes the parts that show how owners keep up.
+func (p *parts) wireLoad(o *Options, c *common) {
+	p.lateness = &latenessViews{router: c.router, now: o.Now}
+	p.forecasts = &forecasts{router: c.router, now: o.Now}
 }
 
 // wireLetters makes the parts for dead letters.

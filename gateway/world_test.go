@@ -21,6 +21,8 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -38,6 +40,8 @@ type engine struct {
 	changed *sync.Cond
 	states  map[trigger.Key]*trigger.State
 	decided map[location]peer.Decision
+	late    [testPartitions]*lateness.Recent
+	expects [testPartitions][2]*forecast.Picture // by place in forecast.Frames
 	read    map[int32]int64
 	frozen  bool // decides nothing
 	forgets bool // keeps no decision
@@ -109,6 +113,12 @@ func newEngine(t testing.TB, brokers []string) *engine {
 		read: map[int32]int64{}, control: math.MaxInt64, foreign: map[int32]bool{},
 	}
 	e.changed = sync.NewCond(&e.mu)
+	for i := range e.late {
+		e.late[i] = lateness.NewRecent()
+		for j, f := range forecast.Frames {
+			e.expects[i][j] = forecast.NewBuilder(f, time.Now().UnixMilli()).Picture()
+		}
+	}
 	e.machine = trigger.Machine{
 		Horizon: 24 * time.Hour, MisfireAfter: time.Minute, MaxCatchUp: 1000,
 		Timetable: &trigger.Timetable{Zones: calendar.Embedded()},
@@ -245,6 +255,29 @@ func (e *engine) Scan(_ context.Context, partition int32, after trigger.Key, f f
 func (e *engine) Stale() peer.Owner {
 	e.stale.Add(1)
 	return e
+}
+
+// Lateness reports what a test has counted.
+func (e *engine) Lateness(
+	_ context.Context, partition int32, now trigger.Instant, w lateness.Window, tenant string,
+) (lateness.Report, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.foreign[partition] {
+		return lateness.Report{}, peer.ErrNoOwner
+	}
+	return e.late[partition].Report(int64(now), w, tenant), nil
+}
+
+// Forecast answers from the picture that a test has made.
+func (e *engine) Forecast(_ context.Context, partition int32, q forecast.Query) (forecast.Answer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	picture := e.expects[partition][q.Frame]
+	if e.foreign[partition] || picture == nil {
+		return forecast.Answer{}, peer.ErrNoOwner
+	}
+	return picture.Answer(q), nil
 }
 
 // Reconcile finds a leak in partition 1.

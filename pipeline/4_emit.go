@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/statestore"
@@ -91,7 +92,9 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 	}
 	t.fires += len(out.Fires)
 	for i := range out.Fires {
-		p.opts.Listener.Fired(out.Fires[i].Channel, out.Fires[i].Spec.Priority, t.now.Sub(d.Due))
+		f := &out.Fires[i]
+		p.opts.Listener.Fired(f.Channel, f.Spec.Priority, t.now.Sub(d.Due))
+		t.fired = append(t.fired, lateness.Fired{Tenant: f.Key.Tenant(), Channel: f.Channel, Late: t.now.Sub(d.Due)})
 	}
 	return nil
 }

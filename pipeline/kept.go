@@ -3,6 +3,7 @@ package pipeline
 import (
 	"sync/atomic"
 
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
 )
@@ -12,6 +13,7 @@ import (
 type Kept struct {
 	health   *output.Health // of the due topics
 	dangling dangling.Kept
+	late     *lateness.Recent // how late its due events were
 
 	at     atomic.Pointer[Step] // current step of opening, or of the turn
 	moves  atomic.Int64         // counts steps
@@ -21,7 +23,10 @@ type Kept struct {
 
 // NewKept makes the Kept of a partition that this process is about to open.
 func (o *Process) NewKept(partition int32) *Kept {
-	return &Kept{health: output.NewHealth(o.due, partition), dangling: dangling.Kept{Endings: &o.endings}}
+	return &Kept{
+		health: output.NewHealth(o.due, partition), dangling: dangling.Kept{Endings: &o.endings},
+		late: lateness.NewRecent(),
+	}
 }
 
 // Step notes what the partition does now.

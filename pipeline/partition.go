@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
@@ -94,6 +95,7 @@ type turn struct {
 	delivered []delivery
 	timedOut  []string // the channel of each due event that got no receipt
 	dead      []deadLetter
+	fired     []lateness.Fired
 	traced    traced
 
 	mended  []mending // leaks of an audit, mended by this turn

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -58,6 +59,7 @@ type View struct {
 	ending  bool              // a transaction is ending: readers of topics may see it before the store has it
 	status  Status
 	retries *retryCounts
+	late    *lateness.Recent
 	decided decided
 	mends   mends
 	rouse   func() // ends the wait for records
@@ -68,7 +70,8 @@ func (v *View) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
-	v.retries, v.rouse = p.retries, p.kafka.watcher.Rouse
+	v.retries, v.rouse, v.late = p.retries, p.kafka.watcher.Rouse, p.kept.late
+	v.late.Begin(int64(trigger.At(v.now())))
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
 	v.show(p.status(), p.consumer.barrier.Commands.At(), p.timers.next())
@@ -195,6 +198,16 @@ func (v *View) Status() Status {
 		s.StoreBytes, s.Retries = int64(v.store.Stats().DiskBytes), v.retries.all()
 	}
 	return s
+}
+
+// Lateness reports how late the due events of a tenant were, or of all if it is empty.
+func (v *View) Lateness(now trigger.Instant, w lateness.Window, tenant string) (lateness.Report, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.store == nil {
+		return lateness.Report{}, ErrNotOwner
+	}
+	return v.late.Report(int64(now), w, tenant), nil
 }
 
 // Get reads a trigger from the store as it is.

@@ -51,6 +51,24 @@ func (t *Timetable) Walk(s *State, until Instant, f func(p Planned, followed boo
 	}
 }
 
+// Expect calls f for each occurrence that s will fire as it stands, until f returns false:
+// with its nominal instant, and when it is due, jitter included. It ends with those whose
+// nominal instant is after until. Nothing is expected of a paused trigger.
+func (m *Machine) Expect(s *State, until Instant, f func(nominal, due Instant) bool) {
+	if s.Status == Paused {
+		return
+	}
+	m.Timetable.Walk(s, until, func(p Planned, followed bool) bool {
+		switch {
+		case followed:
+			return f(p.Nominal, p.At+Instant(m.jitter(&s.Spec, s.Key, p.Occurrence)))
+		case p.Occurrence != s.Series.Occurrence: // snoozed, or fired by hand: its due time is what was asked for
+			return f(p.At, p.At)
+		}
+		return f(p.Nominal, p.At)
+	})
+}
+
 func (s *State) waitingPlanned() []Planned {
 	var out []Planned
 	for i := range s.Live {

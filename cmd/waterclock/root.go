@@ -58,6 +58,8 @@ var verbs = []struct {
 	{groupOperate, newDeadLetters},
 	{groupOperate, newCalendar},
 	{groupOperate, newRejected},
+	{groupOperate, newLateness},
+	{groupOperate, newForecast},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
 	{groupOperate, newPreferences},

@@ -39,10 +39,10 @@ const MaxBuckets = 1440
 // that fires every minute.
 const maxForecastOf = 10_080
 
-// forecast counts one partition from its owner. Recurrences are followed to
+// countUpcoming counts one partition from its owner. Recurrences are followed to
 // the end of the window; what is paused does not count. Over says that the budget
 // was met before the end.
-func forecast(
+func countUpcoming(
 	ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable,
 ) (Forecast, error) {
 	f := Forecast{Channels: map[string][]int{}}

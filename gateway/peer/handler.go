@@ -21,6 +21,8 @@ import (
 //	outcomes?key&partition&offsets&within   what was decided about commands
 //	find?partition&…       Query; a page (frame.go)
 //	forecast?partition&…   ForecastQuery
+//	picture?partition&…    forecast.Answer
+//	lateness?partition&…   lateness.Report
 //	partitions             PartitionStatus of every partition of the instance
 //	reconcile?partition&dry  Reconciled; the only one that may write
 //	calendar-use?partition&tenant&calendar&channel   Use
@@ -87,6 +89,8 @@ var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) er
 	"outcomes":   (*handler).decisions,
 	"find":       (*handler).find,
 	"forecast":   (*handler).forecast,
+	"picture":    (*handler).picture,
+	"lateness":   (*handler).lateness,
 	"partitions": (*handler).partitions,
 
 	"calendar-use": (*handler).calendarUse,
@@ -184,7 +188,7 @@ func (h *handler) forecast(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
-	f, err := forecast(r.Context(), h.own, partition, &q, h.times)
+	f, err := countUpcoming(r.Context(), h.own, partition, &q, h.times)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -33,6 +35,14 @@ type Owner interface {
 	// Stale is the same owner without its read barrier: Scan and ScanUser do not wait for
 	// commands that were acknowledged shortly before.
 	Stale() Owner
+
+	// Lateness reports how late the due events of a partition were: of one tenant, or of all
+	// if it is empty. It waits for nothing.
+	Lateness(ctx context.Context, partition int32, now trigger.Instant, w lateness.Window, tenant string) (
+		lateness.Report, error)
+
+	// Forecast answers from a picture of what a partition expects, which may be some time old.
+	Forecast(ctx context.Context, partition int32, q forecast.Query) (forecast.Answer, error)
 
 	// Reconcile compares the timers of a partition with its states, and the rows of its
 	// history with what happened. It mends what differs, unless dry is set.

@@ -7,6 +7,8 @@
 //	owner.go      Owner: what an engine answers, and what a partition says of itself
 //	find.go       lists: the share of each partition, pages joined
 //	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
+//	picture.go    what is expected to fire, from pictures that owners keep
+//	lateness.go   how late due events were
 //	reconcile.go  what does not agree in a partition
 //	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question
@@ -183,7 +185,7 @@ func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func()
 	for p := range r.partitions {
 		g.Go(func() (err error) {
 			err = r.ask(ctx, p, SearchTimeout,
-				func() error { all[p], err = forecast(ctx, r.own, p, &q, timetable); return err },
+				func() error { all[p], err = countUpcoming(ctx, r.own, p, &q, timetable); return err },
 				func(addr string) error {
 					all[p], err = r.peer.forecast(ctx, addr, p, &q)
 					q.Cost.used(all[p].Visited, all[p].Spent)

@@ -121,6 +121,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	life.start("letters", n.runLetters)
 	life.start("contents", n.runContents)
 	life.start("engine", n.engine.Run)
+	life.start("forecasts", n.engine.KeepForecasts)
 	n.startReconcile(life)
 	if n.webhooks != nil {
 		life.start("webhook", n.runWebhook)

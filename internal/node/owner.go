@@ -8,6 +8,8 @@ import (
 
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -61,6 +63,18 @@ func (o staleOwner) ScanUser(ctx context.Context, partition int32, tenant, user 
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {
 	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
+}
+
+func (o engineOwner) Lateness(
+	_ context.Context, partition int32, now trigger.Instant, w lateness.Window, tenant string,
+) (lateness.Report, error) {
+	r, err := o.e.Lateness(partition, now, w, tenant)
+	return r, left(err)
+}
+
+func (o engineOwner) Forecast(_ context.Context, partition int32, q forecast.Query) (forecast.Answer, error) {
+	a, err := o.e.Forecast(partition, q)
+	return a, left(err)
 }
 
 func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {

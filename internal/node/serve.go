@@ -76,6 +76,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	}
 	if n.engine != nil {
 		life.start("engine", n.engine.Run)
+		life.start("forecasts", n.engine.KeepForecasts)
 		n.startReconcile(life)
 	}
 	if n.webhooks != nil {

@@ -579,6 +579,18 @@ func contractViews(w *world) []contractRow {
 			},
 			{name: "a parameter", path: "/v1/watermark?x=1", status: 400, wants: []string{"code=unknown_field"}},
 		}},
+		{"GET /v1/lateness", []contractCall{
+			{
+				name: "a reader's key", path: "/v1/lateness?window=1m", headers: as("reader"), status: 200,
+				wants: []string{"window=1m"},
+			},
+			{name: "no such window", path: "/v1/lateness?window=1d", status: 400, wants: []string{"field=window"}},
+		}},
+		{"GET /v1/forecast", []contractCall{
+			{name: "a reader's key", path: "/v1/forecast?bucket=1h&n=3&by=channel", headers: as("reader"), status: 200},
+			{name: "too many minutes", path: "/v1/forecast?bucket=1m&n=121", status: 400, wants: []string{"field=n"}},
+			{name: "by user", path: "/v1/forecast?by=user", status: 400, wants: []string{"field=by"}},
+		}},
 		{"GET /v1/rejected", []contractCall{
 			{name: "a reader's key", path: "/v1/rejected?code=not_found", headers: as("reader"), status: 200},
 			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},

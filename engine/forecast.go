@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline"
+	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// Pictures of what owned partitions expect. One goroutine for each frame walks the states of one
+// partition after another and rests in between, so that both together take at most 5 % of a core.
+// A picture is made anew when it is `renew` old, or when it cost so little that the effort is
+// below a half percent.
+
+// painter makes the pictures of one frame.
+type painter struct {
+	e     *Engine
+	frame int
+
+	rest  time.Duration            // for each unit of work, this many units of rest
+	least time.Duration            // a picture is kept at least so long …
+	renew time.Duration            // … and made anew at the latest after that
+	next  map[*ownership]time.Time // when a picture is to be made
+}
+
+// How many triggers are visited, and for how long, before others go first.
+const (
+	paintChunk = 256
+	paintTime  = 2 * time.Millisecond
+	paintEvery = 200 * time.Millisecond // how often it is checked what is to be made
+	paintWorth = 200                    // a picture is made anew after so many times the work that it was
+)
+
+// KeepForecasts keeps the pictures until ctx ends.
+func (e *Engine) KeepForecasts(ctx context.Context) error {
+	var all sync.WaitGroup
+	for i, p := range []*painter{
+		{rest: 49, least: time.Second, renew: 30 * time.Second},
+		{rest: 32, least: 5 * time.Second, renew: 10 * time.Minute},
+	} {
+		p.e, p.frame, p.next = e, i, map[*ownership]time.Time{}
+		all.Go(func() { wait.Every(ctx, paintEvery, func() { p.round(ctx) }) })
+	}
+	all.Wait()
+	return nil
+}
+
+// round makes the pictures that are due to be made.
+func (p *painter) round(ctx context.Context) {
+	p.e.mu.Lock()
+	owned := maps.Clone(p.e.owned)
+	p.e.mu.Unlock()
+	held := map[*ownership]time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(owned)) {
+		own := owned[id]
+		if held[own] = p.next[own]; ctx.Err() != nil || time.Now().Before(p.next[own]) {
+			continue
+		}
+		v, _ := own.get()
+		if v == nil {
+			continue
+		}
+		picture, work, err := p.paint(ctx, v)
+		if err != nil { // the partition moves, or its store is damaged and opens anew
+			continue
+		}
+		own.expects[p.frame].Store(picture)
+		held[own] = time.Now().Add(min(max(paintWorth*work, p.least), p.renew))
+	}
+	p.next = held
+}
+
+// paint walks the states of a partition, of the minutes only those that have a timer within
+// them: a trigger's home is its earliest timer.
+func (p *painter) paint(ctx context.Context, v *pipeline.View) (_ *forecast.Picture, work time.Duration, err error) {
+	sn, err := v.Snapshot()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer sn.Close()
+	now, frame := p.e.process.Now().UnixMilli(), forecast.Frames[p.frame]
+	scan := painting{
+		machine: p.e.process.Machine, builder: forecast.NewBuilder(frame, now),
+		end: trigger.Instant(frame.EndOf(now)) - 1,
+	}
+	scan.machine.Timetable = p.e.process.Timetable()
+	for !scan.done {
+		begun := time.Now()
+		if err := scan.chunk(sn, begun); err != nil {
+			return nil, 0, err
+		}
+		took := time.Since(begun)
+		work += took
+		if wait.For(ctx, p.rest*took); ctx.Err() != nil {
+			return nil, 0, ctx.Err()
+		}
+	}
+	return scan.builder.Picture(), work, nil
+}
+
+// painting is a picture under way.
+type painting struct {
+	machine trigger.Machine
+	builder *forecast.Builder
+	end     trigger.Instant
+
+	at    statestore.Home // where to go on
+	done  bool
+	state trigger.State
+}
+
+// chunk visits some triggers.
+func (s *painting) chunk(sn *statestore.Snapshot, begun time.Time) error {
+	s.done = true
+	n := 0
+	var bad error
+	err := sn.ScanHomes(s.at, func(at statestore.Home, key trigger.Key, value []byte) bool {
+		if at.Here != "" || at.Due.Due > s.end {
+			return false // paused, or after all that is counted
+		}
+		s.at = at
+		if bad = topics.DecodeStateInto(&s.state, key, value); bad != nil {
+			return false
+		}
+		s.visit()
+		if n++; n == paintChunk || time.Since(begun) > paintTime {
+			s.done = false
+		}
+		return s.done
+	})
+	return errors.Join(err, bad)
+}
+
+func (s *painting) visit() {
+	spec := &s.state.Spec
+	k := forecast.Key{Tenant: s.state.Key.Tenant(), Channel: spec.Channel, Priority: spec.Priority.String()}
+	s.machine.Expect(&s.state, s.end, func(nominal, due trigger.Instant) bool {
+		s.builder.Add(k, int64(nominal), int64(due))
+		return true
+	})
+}
+
+// Forecast answers from the picture of an owned partition.
+func (e *Engine) Forecast(partition int32, q forecast.Query) (forecast.Answer, error) {
+	if _, err := e.partition(partition); err != nil {
+		return forecast.Answer{}, err
+	}
+	e.mu.Lock()
+	own := e.owned[partition]
+	e.mu.Unlock()
+	if own == nil {
+		return forecast.Answer{}, pipeline.ErrNotOwner
+	}
+	picture := own.expects[q.Frame].Load()
+	if picture == nil {
+		return forecast.Answer{}, &trigger.Error{
+			Code: trigger.CodeNotOwner, Msg: "the partition has not counted yet what it expects; try again",
+		}
+	}
+	return picture.Answer(q), nil
+}
