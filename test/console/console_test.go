@@ -135,7 +135,7 @@ func TestActRefused(t *testing.T) {
 
 // pages are all pages, with what each must show.
 var pages = []struct{ name, path, selector, text string }{
-	{"now", "", "#health", "Healthy"},
+	{"now", "", "main", "1 due events"},
 	{"triggers", "triggers", "main table", "pills"},
 	{"trigger", "trigger?id=pills", "#sentence", "Scheduled"},
 	{"forecast", "forecast", "main", "The highest bar"},
@@ -150,6 +150,7 @@ func TestPages(t *testing.T) {
 	s := dev(t)
 	s.call("PUT", "/v1/triggers/pills", daily)
 	s.call("PUT", "/v1/triggers/soon", `{"delay":"5m","channel":"orders","user_id":"u_82"}`)
+	s.call("POST", "/v1/triggers/soon:run", "")
 	s.refused("quick", `{"recurrence":"every:1s","channel":"orders"}`)
 	check, err := axe()
 	if err != nil {
@@ -196,6 +197,7 @@ func TestTwins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.call("POST", "/v1/triggers/pills:run", "")
 	b := s.open(t, 1200, 900)
 	seen := map[string]bool{}
 	for _, p := range pages[:len(pages)-1] {

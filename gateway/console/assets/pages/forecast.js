@@ -1,40 +1,29 @@
-// Forecast: how much falls due, and when?
-import {html, useState} from '../vendor/htm-preact.js';
-import {inZone} from '../time.js';
+// Forecast: how much falls due, when, and on which channel?
+import {html} from '../vendor/htm-preact.js';
+import {inZone, At} from '../time.js';
+import {Bars} from '../bars.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
 
 const views = [['1m', 120, 'Two hours, by minute'], ['1h', 168, 'A week, by hour']];
 
-// Bars is a picture of buckets. An arrow key moves along it and says what is there; the table
-// below has the same.
-function Bars({items, label}) {
-  const [on, set] = useState(-1);
-  const most = Math.max(1, ...items.map((b) => b.count));
-  const move = (e) => {
-    const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
-    if (!step) return;
-    e.preventDefault();
-    set((i) => Math.min(items.length - 1, Math.max(0, i + step)));
-  };
-  const said = on < 0 ? 'Move along with the arrow keys.' : `${inZone(items[on].at)}: ${items[on].count}`;
-  return html`<div><div role="slider" tabindex="0" onKeyDown=${move} aria-label=${label} aria-valuemin="0"
-      aria-valuemax=${items.length - 1} aria-valuenow=${Math.max(0, on)} aria-valuetext=${said}>
-    <svg class="bars" viewBox="0 0 ${items.length * 4} 100" preserveAspectRatio="none" aria-hidden="true">
-      ${items.map((b, i) => html`<rect x=${i * 4} width="3" y=${100 - (96 * b.count) / most} height=${(96 * b.count) / most}
-        class=${i === on ? 'on' : ''} />`)}</svg></div>
-    <p>${said} <span class="far">The highest bar is ${most}.</span></p></div>`;
-}
+const by = (b) => Object.entries(b.by || {}).sort(([, m], [, n]) => n - m).map(([name, n]) => `${name} ${n}`).join(', ');
 
 export function Forecast({query}) {
   const [bucket, n, label] = views.find(([b]) => b === query.bucket) || views[0];
-  const data = useData(`v1/upcoming?bucket=${bucket}&n=${n}`, 60000);
+  const path = `v1/forecast?bucket=${bucket}&n=${n}&by=channel`;
+  const data = useData(path, 30000);
   return html`<article><h1>Forecast</h1>
     <p>${views.map(([b, , text], i) => html`${i ? ' · ' : ''}<${A} to=${'forecast?bucket=' + b}
       aria-current=${b === bucket ? 'true' : undefined}>${text}<//>`)}</p>
-    <${Loaded} of=${data}>${({items}) => html`
-      <${Bars} items=${items} label=${label} key=${bucket} />
+    <${Loaded} of=${data}>${({items, as_of: asOf, silent_partitions: silent}) => html`
+      ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silent.length} partitions have not answered
+        (${silent.join(', ')}).</p>` : ''}
+      <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`} label=${label}
+        key=${bucket} />
+      <p>Counted as of <${At} at=${asOf} />, jitter included.</p>
       <details open=${items.length < 130}><summary>As a table</summary>
-        <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.count > 0)} none="Nothing is due."
-          rowKey=${(b) => b.at} columns=${[['From', (b) => inZone(b.at)], ['Due', (b) => b.count, 'num']]} /></details>`}<//>
-    <${Twins} lines=${[curl(`v1/upcoming?bucket=${bucket}&n=${n}`)]} /></article>`;
+        <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
+          none="Nothing is due." rowKey=${(b) => b.at} columns=${[['From', (b) => inZone(b.at)], ['Due', (b) => b.due, 'num'],
+            ['Without jitter', (b) => b.nominal, 'num'], ['By channel', by]]} /></details>`}<//>
+    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by channel`, curl(path)]} /></article>`;
 }

@@ -1,5 +1,7 @@
 // Now: does it fire, and what is not well?
 import {html} from '../vendor/htm-preact.js';
+import {Bars} from '../bars.js';
+import {inZone} from '../time.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
 
 const every = 2000;
@@ -27,7 +29,8 @@ export function Now({who}) {
   const operates = who.rights.includes('operate');
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const letters = useData('v1/dead-letters?group_by=code', 10000);
-  const next = useData('v1/upcoming?bucket=1m&n=10', 10000);
+  const next = useData('v1/forecast?bucket=1m&n=10', 10000);
+  const late = useData('v1/lateness?window=1h', 5000);
   return html`<article><h1>Now</h1>
     <${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
@@ -41,15 +44,32 @@ export function Now({who}) {
           <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
           <li><b>${sum(items, 'commands_lag').toLocaleString('en')}</b>commands not read yet</li>
           <li><b>${items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
-          ${next.data ? html`<li><b>${sum(next.data.items, 'count').toLocaleString('en')}</b>
+          ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
         </ul>`;
     }}<//>
+    <h2>Lateness</h2>
+    <${Loaded} of=${late}>${(l) => html`
+      <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
+        html`In the last hour ${l.fires.toLocaleString('en')} due events: half were at most ${l.p50_ms} ms late, 99 of 100 at most
+          ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
+        ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
+      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
+        ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
+      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0} label="The 99th percentile, ms, by minute"
+        says=${(i) => (i.fires ? `${i.fires} fired, p99 ${i.p99_ms} ms` : 'nothing fired')} />
+      <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
+        rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
+          ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
+          ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
+        <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
+          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'], ['p50, ms', (i) => i.p50_ms ?? '', 'num'],
+          ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
     <h2>Dead letters by cause</h2>
     <${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code" rows=${groups}
       none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.value}<//>`],
         ['Letters', (g) => g.count, 'num'],
       ]} />`}<//>
-    <${Twins} lines=${[curl('v1/partitions'), 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+    <${Twins} lines=${[curl('v1/partitions'), 'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
 }
