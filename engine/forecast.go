@@ -26,7 +26,7 @@ type painter struct {
 	e     *Engine
 	frame int
 
-	rest  time.Duration            // for each unit of work, this many units of rest
+	rest  int                      // for each unit of work, this many units of rest
 	least time.Duration            // a picture is kept at least so long …
 	renew time.Duration            // … and made anew at the latest after that
 	next  map[*ownership]time.Time // when a picture is to be made
@@ -100,7 +100,7 @@ func (p *painter) paint(ctx context.Context, v *pipeline.View) (_ *forecast.Pict
 		}
 		took := time.Since(begun)
 		work += took
-		if wait.For(ctx, p.rest*took); ctx.Err() != nil {
+		if wait.For(ctx, took*time.Duration(p.rest)); ctx.Err() != nil {
 			return nil, 0, ctx.Err()
 		}
 	}

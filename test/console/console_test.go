@@ -135,7 +135,7 @@ func TestActRefused(t *testing.T) {
 
 // pages are all pages, with what each must show.
 var pages = []struct{ name, path, selector, text string }{
-	{"now", "", "main", "1 due events"},
+	{"now", "", "main", "1 due event"},
 	{"triggers", "triggers", "main table", "pills"},
 	{"trigger", "trigger?id=pills", "#sentence", "Scheduled"},
 	{"forecast", "forecast", "main", "The highest bar"},

@@ -51,8 +51,8 @@ export function Now({who}) {
     <h2>Lateness</h2>
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
-        html`In the last hour ${l.fires.toLocaleString('en')} due events: half were at most ${l.p50_ms} ms late, 99 of 100 at most
-          ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
+        `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
+        `${l.p50_ms} ms late, 99 of 100 at most ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
         ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
