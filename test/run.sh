@@ -27,7 +27,7 @@ behind=(./calendar/... ./gateway/... ./internal/check ./internal/sim ./pipeline/
 nice -n 10 go test -p 1 -timeout 50m "${behind[@]}" > "$SVC_HOME/behind.log" 2>&1 &
 background=$!
 comm -23 <(go list ./... | sort) <(go list "${behind[@]}" | sort) |
-  xargs go test -p 1 -parallel 3 -timeout 40m || failed=1
+  xargs go test -p 1 -timeout 40m || failed=1
 wait "$background" || failed=1
 cat "$SVC_HOME/behind.log"
 exit $failed

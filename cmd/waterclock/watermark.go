@@ -29,7 +29,7 @@ what holds it back. With --wait it first waits until everything that was due at 
 before that instant is out in all partitions. It asks the API at --url.
 
 The exit code is 3 if no partition writes watermarks (watermarks.interval), or if
-there is no such channel.`,
+there is no such channel; --wait waits 5 s for the first watermark.`,
 		Example: "  waterclock watermark\n" +
 			"  waterclock watermark --channel push --wait 2026-03-03T14:00Z && ./nightly-report\n" +
 			"  waterclock watermark -o json --jq .fired_through",
@@ -74,12 +74,15 @@ func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, 
 		path += "?" + url.Values{"channel": {f.channel}}.Encode()
 	}
 	w := outBy{until: until, out: map[int32]bool{}}
+	begun := time.Now()
 	var failing time.Time // since when no answer came; zero: the last one did
 	for noted := ""; ; {
 		var answer gateway.Watermarks
 		switch err := from.get(ctx, path, &answer); {
 		case err == nil:
 			failing = time.Time{}
+		case all == nil && f.wait != "" && exitOf(err) == exitNotFound && time.Since(begun) < firstWithin:
+			failing = time.Now() // the first watermark of a cluster, or of a channel, may be under way
 		case all == nil || exitOf(err) != exitFailed || ctx.Err() != nil:
 			return nil, err
 		case failing.IsZero():
@@ -109,6 +112,9 @@ func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, 
 
 // noAnswerFor is how long a wait outlasts an API that does not answer, such as one that restarts.
 const noAnswerFor = time.Minute
+
+// firstWithin is how long a wait waits for the first watermark.
+const firstWithin = 5 * time.Second
 
 // outBy is what has come out of everything due by an instant.
 type outBy struct {

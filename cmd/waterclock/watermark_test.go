@@ -50,7 +50,7 @@ func TestWatermarkWaits(t *testing.T) {
 	cli(t, nil, "", "--url", url, "watermark", "--wait", "").want(t, exitUsage, "--wait is empty")
 }
 
-// Without watermarks a wait would never end, so it does not begin.
+// Without watermarks a wait would never end. It ends when the first one should be there.
 func TestWatermarkOff(t *testing.T) {
 	_, url := startDev(t, "--set", "watermarks.interval=off")
 	cli(t, nil, "", "--url", url, "watermark", "--wait", "2026-03-03T14:00Z").want(t, exitNotFound,

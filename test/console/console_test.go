@@ -133,6 +133,40 @@ func TestActRefused(t *testing.T) {
 	b.await("dialog .fault", "soon")
 }
 
+// While one types a rule, the page says when it would fire, and what daylight saving does to it;
+// then it registers it. A rule that is none gets the field and what to write.
+func TestRegister(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 422", "status of 400", "status of 412"}
+	b.visit("new")
+	b.await("#preview", "UTC")
+	b.fill("input[name=id]", "tea")
+	b.do(chromedp.SetValue("select[name=kind]", "recurrence", chromedp.ByQuery))
+	b.do(chromedp.Evaluate(`document.querySelector('select[name=kind]').dispatchEvent(new Event('change'))`, nil))
+	b.fill("input[name=recurrence]", "FREQ=SOMETIMES")
+	b.await("#preview .fault", "SOMETIMES")
+	b.fill("input[name=recurrence]", "FREQ=DAILY")
+	b.fill("input[name=start]", "2027-03-13T02:30")
+	b.fill("input[name=timezone]", "America/New_York")
+	b.await("#preview", "gap")
+	b.fill("input[name=payload]", `{"say":"tea"}`)
+	b.fill("input[name=channel]", "orders")
+	b.await("main .twins", "--every FREQ=DAILY")
+	b.click("Register")
+	b.await("h1", "tea")
+	b.await("#sentence", "Scheduled")
+	got := s.call("GET", "/v1/triggers/tea", "")
+	if got["timezone"] != "America/New_York" || got["channel"] != "orders" ||
+		fmt.Sprint(got["payload"]) != "map[say:tea]" {
+		t.Errorf("registered: %v", got)
+	}
+	b.visit("new")
+	b.fill("input[name=id]", "tea")
+	b.click("Register")
+	b.await("main .fault", "already")
+}
+
 // pages are all pages, with what each must show.
 var pages = []struct{ name, path, selector, text string }{
 	{"now", "", "main", "1 due event"},
@@ -141,6 +175,7 @@ var pages = []struct{ name, path, selector, text string }{
 	{"forecast", "forecast", "main", "The highest bar"},
 	{"deliveries", "deliveries", "main", "Refused commands"},
 	{"system", "system", "main", "In force"},
+	{"new", "new", "#preview", "UTC"},
 	{"search", "search?q=u_81", "main ul", "pills"},
 	{"nothing", "nothing", "h1", "No such page"},
 }
@@ -217,8 +252,10 @@ func TestTwins(t *testing.T) {
 			if out, err := exec.Command(file, append(strings.Fields(rest), "--help")...).CombinedOutput(); err != nil {
 				t.Errorf("%s: %s", line, out)
 			}
-		} else if out, err := exec.Command("sh", "-c", line+" -sf").CombinedOutput(); err != nil {
-			t.Errorf("%s: %v %s", line, err, out)
+		} else if strings.HasPrefix(line, "curl http") {
+			if out, err := exec.Command("sh", "-c", line+" -sf").CombinedOutput(); err != nil {
+				t.Errorf("%s: %v %s", line, err, out)
+			}
 		}
 	}
 }

@@ -104,7 +104,22 @@ func awaitShared(t *testing.T, w *world, n int) {
 	}
 }
 
+// awaitWatermark waits until all partitions have written their first one.
+func awaitWatermark(t *testing.T, w *world) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		a := w.call(t, http.MethodGet, "/v1/watermark", "", "Authorization", "Bearer "+contractTenants["acme"])
+		if a.str("fired_through") != "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no watermark: %v", a)
+		}
+	}
+}
+
 func contract(t *testing.T, w *world) {
+	awaitWatermark(t, w)
 	met := map[string]bool{}
 	rows := append(contractTriggers(w), contractViews(w)...)
 	for _, row := range rows {

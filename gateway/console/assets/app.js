@@ -9,10 +9,11 @@ import {Deliveries} from './pages/deliveries.js';
 import {Forecast} from './pages/forecast.js';
 import {System} from './pages/system.js';
 import {Search} from './pages/search.js';
+import {New} from './pages/new.js';
 
 const pages = [
   ['', 'Now', Now], ['triggers', 'Triggers', Triggers], ['forecast', 'Forecast', Forecast],
-  ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System],
+  ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System], ['new', 'New', New],
   ['trigger', '', Trigger], ['search', '', Search],
 ];
 

@@ -1,0 +1,82 @@
+// New: a form that says while one types when a trigger would fire, and registers it.
+import {html, useEffect, useState} from '../vendor/htm-preact.js';
+import {call, root, trigger} from '../api.js';
+import {inZone, ownZone} from '../time.js';
+import {Fault, Table, Twins, go, quoted, triggerPage} from '../parts.js';
+
+const kinds = [['delay', 'after a delay'], ['fire_at', 'at a time'], ['recurrence', 'again and again']];
+
+// whenOf is the time fields of the command.
+function whenOf(f) {
+  if (f.kind === 'delay') return {delay: f.delay};
+  const at = f.kind === 'fire_at' ? {fire_at: f.fire_at} : {recurrence: f.recurrence, start: f.start};
+  return {...at, timezone: f.timezone};
+}
+
+const filled = (o) => Object.fromEntries(Object.entries(o).filter(([, v]) => v !== ''));
+
+// payloadOf is what was typed, which must be JSON.
+function payloadOf(text) {
+  if (text.trim() === '') return {};
+  try { return {payload: JSON.parse(text)}; } catch { return {bad: 'The payload is no JSON. Put a text in "quotes".'}; }
+}
+
+export function New({who, say}) {
+  const [f, set] = useState({kind: 'delay', id: '', delay: '10m', fire_at: '', recurrence: 'FREQ=DAILY', start: '',
+    timezone: ownZone(), channel: '', user_id: '', payload: ''});
+  const [seen, show] = useState({});
+  const [error, fail] = useState();
+  const when = filled(whenOf(f));
+  const asked = JSON.stringify(when);
+  useEffect(() => { // a preview of what is typed, a moment after the last key
+    const ended = new AbortController();
+    const timer = setTimeout(async () => {
+      try {
+        show(await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal}));
+      } catch (err) { if (err.name !== 'AbortError') show({error: err}); }
+    }, 300);
+    return () => { clearTimeout(timer); ended.abort(); };
+  }, [asked]);
+  const {payload, bad} = payloadOf(f.payload);
+  const body = {...when, ...filled({channel: f.channel, user_id: f.user_id}), ...(payload === undefined ? {} : {payload})};
+  const submit = async (e) => {
+    e.preventDefault();
+    fail(bad && {message: bad});
+    if (bad) return;
+    try {
+      await call('PUT', trigger(f.id), body, {headers: {'if-none-match': '*'}});
+      say(`Registered: ${f.id}`);
+      go(triggerPage(f.id));
+    } catch (err) { fail(err.status === 412 ? {message: 'There is a trigger with this key already. Take another key.'} : err); }
+  };
+  const input = (name, text, more = {}) => html`<label>${text}<input name=${name} value=${f[name]} ...${more}
+    onInput=${(e) => set({...f, [name]: e.currentTarget.value})} /></label>`;
+  if (!who.rights.includes('write')) return html`<article><h1>New</h1><p>Your roles may not register triggers.</p></article>`;
+  const flags = {delay: '--in', fire_at: '--at', recurrence: '--every', start: '--start', timezone: '--tz'};
+  return html`<article><h1>New</h1>
+    <form class="filters" onSubmit=${submit}>
+      ${input('id', 'Key', {required: true, maxlength: 255})}
+      <label>It fires<select name="kind" value=${f.kind} onChange=${(e) => set({...f, kind: e.currentTarget.value})}>
+        ${kinds.map(([kind, text]) => html`<option value=${kind} selected=${f.kind === kind}>${text}</option>`)}</select></label>
+      ${f.kind === 'delay' ? input('delay', 'Delay, as 7m or 2d', {required: true}) : ''}
+      ${f.kind === 'fire_at' ? input('fire_at', 'Local time, as 2027-01-31T09:00', {required: true}) : ''}
+      ${f.kind === 'recurrence' ? input('recurrence', 'Rule: RRULE, cron: or every:', {required: true}) : ''}
+      ${f.kind === 'recurrence' ? input('start', 'From, as 2027-01-31T09:00') : ''}
+      ${f.kind !== 'delay' ? input('timezone', 'Zone') : ''}
+      ${input('channel', 'Channel')} ${input('user_id', 'User')} ${input('payload', 'Payload, JSON')}
+      <button class="act">Register</button></form>
+    <${Fault} error=${error} />
+    <h2>It would fire</h2>
+    <div aria-live="polite" id="preview">${seen.error ? html`<${Fault} error=${seen.error} />` :
+      html`<${Table} caption="The next ten" rows=${seen.occurrences || []} none="Never." rowKey=${(o) => o.at} columns=${[
+        ['There', (o) => o.local], ['In UTC', (o) => inZone(o.at)], [`Here, ${ownZone()}`, (o) => inZone(o.at, ownZone())],
+        ['Note', (o) => o.note || '']]} />`}</div>
+    <${Twins} lines=${[
+      `waterclock schedule ${quoted(f.id || 'KEY')}${Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('')}` +
+        (f.channel ? ` --channel ${quoted(f.channel)}` : '') + (f.user_id ? ` --user ${quoted(f.user_id)}` : '') +
+        (payload === undefined ? '' : ` --data ${quoted(JSON.stringify(payload))}`),
+      `curl -X PUT ${quoted(new URL(trigger(f.id || 'KEY'), root).href)} -H 'content-type: application/json' ` +
+        `-d ${quoted(JSON.stringify(body))}`,
+      `echo ${quoted(JSON.stringify({op: 'register', ...body}))} | kcat -P -t waterclock.commands -k ${quoted(f.id || 'KEY')} ` +
+        '-X topic.partitioner=murmur2_random']} /></article>`;
+}
