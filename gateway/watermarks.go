@@ -101,7 +101,6 @@ func (s *watermarks) topicsOf(ctx context.Context, r *request) ([]string, error)
 // are the only due topics to name; nil means all. Offsets count what all tenants do, so only an
 // operator gets them.
 func watermarksOf(last []*topics.Watermark, ofChannel []string, operator bool) Watermarks {
-	reasons := []string{topics.HeldClock, topics.HeldBarrier, topics.HeldLag}
 	shown := func(topic string) bool { return ofChannel == nil || slices.Contains(ofChannel, topic) }
 	answer := Watermarks{Items: []Watermark{}}
 	var least trigger.Instant
@@ -115,7 +114,7 @@ func watermarksOf(last []*topics.Watermark, ofChannel []string, operator bool) W
 			Held: []string{},
 		}
 		for _, held := range m.Held {
-			if slices.Contains(reasons, held) || shown(held) {
+			if topics.IsHeldReason(held) || shown(held) {
 				one.Held = append(one.Held, held)
 			}
 		}

@@ -39,6 +39,11 @@ const (
 	HeldLag     = "lag"     // more is due than has fired yet
 )
 
+// IsHeldReason reports whether a name in Held is one of these reasons, and no due topic.
+func IsHeldReason(name string) bool {
+	return name == HeldClock || name == HeldBarrier || name == HeldLag
+}
+
 // watermarkJSON has the order and the names of the fields.
 type watermarkJSON struct {
 	Partition      int32                      `json:"partition"`

@@ -208,3 +208,12 @@ func cells(texts []string) table.Row {
 
 // clean is printable.Text: nothing of a user's is printed without it.
 func clean(s string) string { return printable.Text(s) }
+
+// anyOf is a list as list prints it.
+func anyOf[T any](list []T) []any {
+	all := make([]any, len(list))
+	for i := range list {
+		all[i] = list[i]
+	}
+	return all
+}

@@ -206,10 +206,7 @@ func (a *app) apply(ctx context.Context, f *applyFlags) error {
 		bar.done(int64(i + 1))
 	}
 	bar.end()
-	items := make([]any, len(steps))
-	for i := range steps {
-		items[i] = steps[i]
-	}
+	items := anyOf(steps)
 	err = a.out.list(items, []string{"trigger", "result", "revision", "fires at", ""}, func(i int) []string {
 		s := steps[i]
 		return []string{s.Key, s.Result, number64(s.Rev), s.FireAt, s.note()}

@@ -31,10 +31,7 @@ has a due topic. It asks the API at --url.`,
 			if err := from.get(cmd.Context(), "/v1/channels", &all); err != nil {
 				return err
 			}
-			items := make([]any, len(all.Items))
-			for i := range all.Items {
-				items[i] = all.Items[i]
-			}
+			items := anyOf(all.Items)
 			return a.out.list(items, []string{"channel", "topic", "partitions", "removable"}, func(i int) []string {
 				c := &all.Items[i]
 				return []string{c.Name, c.Topic, strconv.Itoa(c.Partitions), strconv.FormatBool(c.Removable)}

@@ -36,10 +36,7 @@ uses the API at --url and needs an operator's key.`,
 			if all.Omitted > 0 {
 				a.note("%d more endpoints are left out", all.Omitted)
 			}
-			items := make([]any, len(all.Items))
-			for i := range all.Items {
-				items[i] = all.Items[i]
-			}
+			items := anyOf(all.Items)
 			columns := []string{
 				"origin", "tenant", "state", "in flight", "ok", "failed", "last code", "until", "workers",
 			}

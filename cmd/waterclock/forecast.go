@@ -45,10 +45,7 @@ included. It asks the API at --url.`,
 			if f.Incomplete {
 				a.note("there are too many tenants and channels to tell apart: these counts are too low")
 			}
-			items := make([]any, len(f.Items))
-			for i := range f.Items {
-				items[i] = f.Items[i]
-			}
+			items := anyOf(f.Items)
 			header := []string{"at", "nominal", "due"}
 			if by != "" {
 				header = append(header, "by "+by)

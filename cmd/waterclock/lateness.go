@@ -36,10 +36,7 @@ in steps of 5 s. It asks the API at --url.`,
 			if l.Since != "" {
 				a.note("all partitions were counted from %s on only: one has a new owner", l.Since)
 			}
-			items := make([]any, len(l.Items))
-			for i := range l.Items {
-				items[i] = l.Items[i]
-			}
+			items := anyOf(l.Items)
 			return a.out.list(items, []string{"at", "fires", "p50 ms", "p99 ms", "max ms"}, func(i int) []string {
 				of := &l.Items[i].LatenessOf
 				return []string{

@@ -251,10 +251,7 @@ func fetchLetters(ctx context.Context, from *api, given map[string]string, limit
 }
 
 func (a *app) printLetters(all []gateway.DeadLetter) error {
-	items := make([]any, len(all))
-	for i := range all {
-		items[i] = all[i]
-	}
+	items := anyOf(all)
 	header := []string{"failed", "tenant", "trigger", "channel", "code", "attempts", "status", "detail"}
 	return a.out.list(items, header, func(i int) []string {
 		l := &all[i]

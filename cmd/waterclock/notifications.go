@@ -72,10 +72,7 @@ second.`,
 }
 
 func (a *app) printNotifications(all []gateway.Notification) error {
-	items := make([]any, len(all))
-	for i := range all {
-		items[i] = all[i]
-	}
+	items := anyOf(all)
 	header := []string{"created", "notification", "type", "channels", "acked"}
 	return a.out.list(items, header, func(i int) []string {
 		n := &all[i]

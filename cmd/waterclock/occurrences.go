@@ -18,10 +18,7 @@ func newOccurrences(a *app) *cobra.Command {
 			if err != nil {
 				return a.unknownKey(cmd.Context(), api, args[0], err)
 			}
-			items := make([]any, len(all))
-			for i := range all {
-				items[i] = all[i]
-			}
+			items := anyOf(all)
 			return a.out.list(items, []string{"at", "local time", "occurrence"}, func(i int) []string {
 				return []string{all[i].At, all[i].LocalTime, all[i].Occurrence}
 			})

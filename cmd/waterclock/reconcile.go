@@ -87,10 +87,7 @@ func noteOf(r *peer.Reconciled) string {
 
 func (a *app) printReconciled(all []peer.Reconciled) error {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
-	items := make([]any, len(all))
-	for i := range all {
-		items[i] = all[i]
-	}
+	items := anyOf(all)
 	header := []string{"partition", "triggers", "timers", "overdue", "rows", "leaks", "mended", "note"}
 	if err := a.out.list(items, header, func(i int) []string {
 		r := &all[i]

@@ -44,10 +44,7 @@ the newest first. It asks the API at --url.`,
 			if err != nil {
 				return err
 			}
-			items := make([]any, len(all))
-			for i := range all {
-				items[i] = all[i]
-			}
+			items := anyOf(all)
 			header := []string{"refused", "trigger", "code", "field", "detail", "source"}
 			return a.out.list(items, header, func(i int) []string {
 				c := &all[i]

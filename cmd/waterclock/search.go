@@ -29,10 +29,7 @@ exit code 3 if nothing has this name.`,
 			if len(found.Items) == 0 {
 				return &failure{Exit: exitNotFound, Msg: clean(args[0]) + ": not_found: nothing has this name"}
 			}
-			items := make([]any, len(found.Items))
-			for i := range found.Items {
-				items[i] = found.Items[i]
-			}
+			items := anyOf(found.Items)
 			return a.out.list(items, []string{"kind", "trigger", "user"}, func(i int) []string {
 				f := &found.Items[i]
 				return []string{f.Kind, f.TriggerID, f.UserID}

@@ -138,9 +138,7 @@ func (w *outBy) see(answer *gateway.Watermarks) string {
 			continue
 		}
 		through, err := calendar.ParseInstant(m.FiredThrough)
-		held := slices.DeleteFunc(slices.Clone(m.Held), func(name string) bool {
-			return name == topics.HeldClock || name == topics.HeldBarrier || name == topics.HeldLag
-		})
+		held := slices.DeleteFunc(slices.Clone(m.Held), topics.IsHeldReason)
 		switch {
 		case err != nil || trigger.Instant(through) < w.until:
 			behind++

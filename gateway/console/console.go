@@ -151,7 +151,7 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case at == "/" && isRead(r) && prefersPage(r):
 		c.moved(w, r)
 	case strings.HasPrefix(at, Root):
-		c.page(w, r, strings.TrimPrefix(at, Root))
+		c.page(w, r)
 	default:
 		c.api.ServeHTTP(w, c.sessions.asCredential(r))
 	}
@@ -181,7 +181,7 @@ func safely(h http.Header) {
 }
 
 // page serves a file of the console, or the one page that all addresses below it are.
-func (c *console) page(w http.ResponseWriter, r *http.Request, name string) {
+func (c *console) page(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	safely(h)
 	if !isRead(r) {
@@ -190,11 +190,10 @@ func (c *console) page(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	f := file{plain: c.shell, kind: "text/html; charset=utf-8"}
-	if rest, isAsset := strings.CutPrefix(Root+name, Root+"assets/"); isAsset {
-		version, of, _ := strings.Cut(rest, "/")
-		known, ok := c.files[of]
-		if !ok || Root+"assets/"+version+"/" != c.assets {
-			// Another instance may run another version: the page reloads itself.
+	if strings.HasPrefix(r.URL.Path, Root+"assets/") {
+		name, current := strings.CutPrefix(r.URL.Path, c.assets)
+		known, ok := c.files[name]
+		if !current || !ok {
 			http.Error(w, "no such file in this version of the console", http.StatusNotFound)
 			return
 		}

@@ -253,7 +253,7 @@ func TestVendored(t *testing.T) {
 func FuzzSession(f *testing.F) {
 	f.Add("")
 	f.Add("AAAA")
-	s := &sessions{secrets: func() [][]byte { return [][]byte{[]byte("s")} }, now: time.Now}
+	s := newSessions(&Options{Secrets: func() [][]byte { return [][]byte{[]byte("s")} }})
 	f.Add(s.seal("x", time.Now().Add(time.Hour)))
 	f.Fuzz(func(t *testing.T, value string) {
 		if credential, ok := s.open(value); ok && credential != "x" {

@@ -2,15 +2,12 @@ package console
 
 import (
 	"bytes"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/sealed"
 )
 
 // Cookie is the name of the session's cookie. Browsers take a name that begins so only from
@@ -27,13 +24,13 @@ const mostCredential = 2900
 // sessions turn credentials into cookies and back. A cookie is the credential with the time it
 // ends, sealed: only instances can read it, and none keeps anything.
 type sessions struct {
-	api     http.Handler
-	secrets func() [][]byte
-	now     func() time.Time
+	api http.Handler
+	box *sealed.Box
+	now func() time.Time
 }
 
 func newSessions(o *Options) *sessions {
-	s := &sessions{api: o.API, secrets: o.Secrets, now: o.Now}
+	s := &sessions{api: o.API, box: sealed.NewBox("waterclock console session 1", o.Secrets), now: o.Now}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -116,41 +113,16 @@ func (s *sessions) asCredential(r *http.Request) *http.Request {
 }
 
 func (s *sessions) seal(credential string, ends time.Time) string {
-	text := binary.BigEndian.AppendUint64(nil, uint64(ends.Unix()))
-	return base64.RawURLEncoding.EncodeToString(aead(s.secrets()[0]).Seal(nil, nil, append(text, credential...), nil))
+	return s.box.Seal(append(binary.BigEndian.AppendUint64(nil, uint64(ends.Unix())), credential...), nil)
 }
 
 func (s *sessions) open(value string) (credential string, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(value)
-	if err != nil {
+	text, ok := s.box.Open(value, nil)
+	if !ok || len(text) < 8 {
 		return "", false
 	}
-	for _, secret := range s.secrets() {
-		text, err := aead(secret).Open(nil, nil, sealed, nil)
-		if err != nil || len(text) < 8 {
-			continue
-		}
-		ends := time.Unix(int64(binary.BigEndian.Uint64(text)), 0)
-		return string(text[8:]), s.now().Before(ends)
-	}
-	return "", false
-}
-
-// aead derives the key of sessions from a secret that has other uses, too.
-func aead(secret []byte) cipher.AEAD {
-	key, err := hkdf.Key(sha256.New, secret, nil, "waterclock console session 1", 32)
-	if err != nil {
-		panic("console: a key of a fixed size: " + err.Error())
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		panic("console: a key of a fixed size: " + err.Error())
-	}
-	sealer, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		panic("console: AES has blocks of 16 bytes: " + err.Error())
-	}
-	return sealer
+	ends := time.Unix(int64(binary.BigEndian.Uint64(text)), 0)
+	return string(text[8:]), s.now().Before(ends)
 }
 
 // recorder keeps an answer.

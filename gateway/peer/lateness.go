@@ -22,36 +22,44 @@ import (
 func (r *Router) Lateness(ctx context.Context, now trigger.Instant, w lateness.Window, tenant string) (
 	sum lateness.Report, silent []int32, err error,
 ) {
-	all := make([]lateness.Report, r.partitions)
-	silent, err = r.eachSilent(ctx, func(ctx context.Context, p int32) (err error) {
-		return r.ask(ctx, p, SearchTimeout,
-			func() error { all[p], err = r.own.Lateness(ctx, p, now, w, tenant); return err },
-			func(addr string) error { all[p], err = r.peer.lateness(ctx, addr, p, now, w, tenant); return err })
-	})
+	all, silent, err := askAll(ctx, r,
+		func(ctx context.Context, p int32) (lateness.Report, error) {
+			return r.own.Lateness(ctx, p, now, w, tenant)
+		},
+		func(ctx context.Context, addr string, p int32) (lateness.Report, error) {
+			return r.peer.lateness(ctx, addr, p, now, w, tenant)
+		})
 	return lateness.Join(int64(now), w, all), silent, err
 }
 
-// eachSilent calls f for every partition, and gives each SearchTimeout. It names those for
-// which f failed.
-func (r *Router) eachSilent(ctx context.Context, f func(context.Context, int32) error) (silent []int32, err error) {
+// askAll asks the owner of every partition, this process or another one, and gives each
+// SearchTimeout. Those that did not answer are silent, and their answers are empty.
+func askAll[T any](ctx context.Context, r *Router, own func(context.Context, int32) (T, error),
+	remote func(ctx context.Context, addr string, p int32) (T, error),
+) (all []T, silent []int32, err error) {
+	all = make([]T, r.partitions)
 	var mu sync.Mutex
 	err = r.each(ctx, func(ctx context.Context, p int32) error {
 		within, cancel := context.WithTimeout(ctx, SearchTimeout)
 		defer cancel()
-		err := f(within, p)
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
+		var answer T
+		err := r.ask(within, p, SearchTimeout,
+			func() (err error) { answer, err = own(within, p); return err },
+			func(addr string) (err error) { answer, err = remote(within, addr, p); return err })
+		if err == nil {
+			all[p] = answer
+			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		silent = append(silent, p)
-		return nil
+		return ctx.Err()
 	})
 	slices.Sort(silent)
 	if err == nil && len(silent) == int(r.partitions) {
 		err = ErrNoOwner
 	}
-	return silent, err
+	return all, silent, err
 }
 
 func (c *client) lateness(

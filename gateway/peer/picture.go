@@ -15,17 +15,11 @@ import (
 // Expected joins what the owners of all partitions expect. Partitions that do not answer within
 // SearchTimeout, or have no picture yet, are named; if there is no other, that is an error.
 func (r *Router) Expected(ctx context.Context, q forecast.Query) (sum forecast.Answer, silent []int32, err error) {
-	all := make([]forecast.Answer, r.partitions)
-	silent, err = r.eachSilent(ctx, func(ctx context.Context, p int32) (err error) {
-		var a forecast.Answer
-		err = r.ask(ctx, p, SearchTimeout,
-			func() error { a, err = r.own.Forecast(ctx, p, q); return err },
-			func(addr string) error { a, err = r.peer.picture(ctx, addr, p, q); return err })
-		if err == nil {
-			all[p] = a
-		}
-		return err
-	})
+	all, silent, err := askAll(ctx, r,
+		func(ctx context.Context, p int32) (forecast.Answer, error) { return r.own.Forecast(ctx, p, q) },
+		func(ctx context.Context, addr string, p int32) (forecast.Answer, error) {
+			return r.peer.picture(ctx, addr, p, q)
+		})
 	return forecast.Join(q.N, all), silent, err
 }
 

@@ -1,5 +1,5 @@
 // Package sealed makes and opens tokens for links: bytes that anybody may read, and that
-// only who has a secret can make.
+// only who has a secret can make. A Box (box.go) seals what nobody else may read either.
 //
 //	┌──────┬────────────────────────────────────────────────────────┐
 //	│ text │ first 16 bytes of HMAC-SHA256(secret, purpose 00 text) │  in base64url without padding

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/waterclock/waterclock/test/built"
+	"github.com/waterclock/waterclock/test/foreign"
 )
 
 func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
@@ -200,16 +201,11 @@ func (b *tab) fill(selector, text string) {
 
 // axe is axe-core, for tests alone.
 var axe = sync.OnceValues(func() (string, error) {
-	home, err := os.UserCacheDir()
+	modules, err := foreign.NodeModules("axe-core")
 	if err != nil {
 		return "", err
 	}
-	if cache := os.Getenv("SVC_CACHE"); cache != "" {
-		home = filepath.Dir(filepath.Join(cache, "x"))
-	} else {
-		home = filepath.Join(home, "waterclock")
-	}
-	b, err := os.ReadFile(filepath.Join(home, "node", "node_modules", "axe-core", "axe.min.js"))
+	b, err := os.ReadFile(filepath.Join(modules, "axe-core", "axe.min.js"))
 	return string(b), err
 })
 

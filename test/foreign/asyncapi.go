@@ -32,7 +32,7 @@ func ParseAsyncAPI(t testing.TB, ctx context.Context, document []byte) (found As
 	if err := os.CopyFS(dir, programs); err != nil {
 		t.Fatal(err)
 	}
-	modules, err := nodeModules("@asyncapi/parser")
+	modules, err := NodeModules("@asyncapi/parser")
 	if err != nil {
 		t.Fatalf("foreign: %v; type  make setup", err)
 	}
@@ -47,8 +47,8 @@ func ParseAsyncAPI(t testing.TB, ctx context.Context, document []byte) (found As
 	return found
 }
 
-// nodeModules is the directory that has all of the modules.
-func nodeModules(names ...string) (string, error) {
+// NodeModules is the directory that has all of the modules.
+func NodeModules(names ...string) (string, error) {
 	jars, err := services.KafkaJars()
 	if err != nil {
 		return "", err

@@ -27,7 +27,7 @@ func find(dir string) ([]Client, error) {
 	program := func(name string) string { return filepath.Join(dir, "clients", name) }
 	cache := filepath.Dir(jars) // where test/setup.sh puts things
 	python := filepath.Join(cache, "venv", "bin", "python")
-	modules, noNode := nodeModules("kafkajs", "cloudevents")
+	modules, noNode := NodeModules("kafkajs", "cloudevents")
 
 	_, noKcat := exec.LookPath("kcat")
 	_, noPython := os.Stat(python)

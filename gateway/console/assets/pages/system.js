@@ -1,5 +1,6 @@
 // System: who owns what, and by which rules?
 import {html} from '../vendor/htm-preact.js';
+import {inZone} from '../time.js';
 import {Loaded, Table, Twins, curl, useData} from '../parts.js';
 
 export function System() {
@@ -21,7 +22,7 @@ export function System() {
     <${Loaded} of=${tz}>${(d) => html`<dl class="facts"><dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
       <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
         <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
-      ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`<li>${typeof c === 'string' ? c : JSON.stringify(c)}</li>`)}</ul>` : ''}`}<//>
+      ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`<li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
     <h2>Calendars</h2>
     <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
       rowKey=${(c) => c.name} columns=${[['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first],
