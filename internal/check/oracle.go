@@ -97,6 +97,8 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 			if p := s.clock.resolve(s.start, "shift", "first"); len(p) > 0 && s.clock.show(floorDiv(s.startAt,
 				1000)) != s.start {
 				s.startAt = s.notBefore(p[0].at, s.start) * 1000
+				// In a gap it is the gap's end, whose wall time is later than the one the series began after.
+				s.strict = s.clock.show(floorDiv(s.startAt, 1000)) == s.start
 			}
 		}
 	case r.start == "":

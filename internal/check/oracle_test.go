@@ -121,3 +121,20 @@ func TestOracleStartInAnOverlap(t *testing.T) {
 		}
 	}
 }
+
+// TestOraclePhaseInAGap: a series that moved to a zone whose clocks skip the wall time that it
+// began after goes on with the gap's end, which is a later wall time. Clocks go from 02:00 to
+// 03:00 at 07:00Z.
+func TestOraclePhaseInAGap(t *testing.T) {
+	w, _, _ := localTime("2026-03-08T02:26:00")
+	for _, text := range []string{"cron:*/7 * * * *", "cron:0 3 * * *", "FREQ=DAILY;BYHOUR=3;BYMINUTE=0;BYSECOND=0"} {
+		s, err := newSeries(&recurrence{text: text, zone: "America/New_York", gap: "shift", overlap: "first"}, nil, 0,
+			&phaseStart{wall: w, at: 1772933160000}) // 02:26 in Berlin
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, ok := s.later(0).next(); !ok || spell(o.at) != "2026-03-08T07:00:00.000Z" {
+			t.Errorf("%s: first is %s, want the gap's end", text, spell(o.at))
+		}
+	}
+}
