@@ -314,7 +314,7 @@ func (d *doctor) foreignTransactions(ctx context.Context) {
 			"open transactions cannot be seen: %v", err)
 		return
 	}
-	open := map[int64]string{} // producer id → partition
+	open := map[int64]string{} // producer id → topic, partition and offset
 	described.EachProducer(func(p kadm.DescribedProducer) {
 		if p.CurrentTxnStartOffset >= 0 {
 			open[p.ProducerID] = fmt.Sprintf("%s, partition %d, offset %d", p.Topic, p.Partition,
