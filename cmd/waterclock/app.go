@@ -17,27 +17,27 @@ import (
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 )
 
-// stdio is the process around a run; tests bring their own.
+// stdio holds the environment and the standard streams of a run. Tests replace them.
 type stdio struct {
 	in       io.Reader
 	out, err io.Writer
-	env      []string // as os.Environ gives it
+	env      []string // in the format of os.Environ
 }
 
-// app is what the verbs share: the command line's settings and the output.
+// app holds what all verbs share: global settings, output, and the standard streams.
 type app struct {
 	io         stdio
 	out        *output
 	flags      *config.Flags
 	configFile string
-	started    bool // a verb was reached: the command line itself was right
+	started    bool // a verb has begun, so the command line was valid
 }
 
 func newApp(io stdio) *app {
 	return &app{io: io, out: &output{w: io.out}, flags: config.NewFlags()}
 }
 
-// bindGlobal adds the flags every verb has.
+// bindGlobal adds the flags that every verb has.
 func (a *app) bindGlobal(root *cobra.Command) {
 	fs := root.PersistentFlags()
 	a.flags.Bind(fs, "brokers", "url", "data_dir")
@@ -50,7 +50,7 @@ func (a *app) bindGlobal(root *cobra.Command) {
 	a.out.fallback = a.env("OUTPUT")
 }
 
-// env is WATERCLOCK_<name>.
+// env returns the value of WATERCLOCK_<name>.
 func (a *app) env(name string) string {
 	prefix := "WATERCLOCK_" + name + "="
 	for _, pair := range a.io.env {
@@ -61,8 +61,8 @@ func (a *app) env(name string) string {
 	return ""
 }
 
-// config loads the settings: for `dev` with its defaults. Warnings go to
-// standard error.
+// config loads the settings. If dev is true, the defaults of `waterclock dev` apply. Warnings go
+// to standard error.
 func (a *app) config(dev bool) (*config.Config, error) {
 	c, err := a.loadConfig(dev)
 	if err != nil {
@@ -85,14 +85,14 @@ func (a *app) loadConfig(dev bool) (*config.Config, error) {
 	})
 }
 
-// indented prints each line of an error on one of its own.
+// indented prints each line of an error on its own line.
 type indented struct{ error }
 
 func (e indented) Error() string { return "\n  " + strings.ReplaceAll(e.error.Error(), "\n", "\n  ") }
 func (e indented) Unwrap() error { return e.error }
 
-// log writes to standard error as the settings say. What repeats is folded,
-// unless log.level is debug.
+// log returns a logger that writes to standard error in the configured format. Repeated lines are
+// folded unless log.level is debug.
 func (a *app) log(c *config.Config) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // config has checked it
@@ -110,8 +110,8 @@ func (a *app) log(c *config.Config) *slog.Logger {
 // connectWithin bounds how long a verb waits for the first broker.
 const connectWithin = 6 * time.Second
 
-// kafka connects to the brokers. The client of a verb says nothing unless
-// log.level is debug: its retries are our errors, worded once.
+// kafka connects to the brokers. The client logs nothing unless log.level is debug: the verb
+// reports a failure itself, once.
 func (a *app) kafka(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*kgo.Client, error) {
 	var log *slog.Logger
 	if c.Log.Level == "debug" {
@@ -124,14 +124,14 @@ func (a *app) kafka(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*k
 	return kafkaconn.Connect(ctx, c, connectWithin, append(opts, extra...)...)
 }
 
-// note says something to the person at the terminal; scripts that read
-// standard output never see it.
+// note prints a message to standard error, so that scripts that read standard output do not see
+// it.
 func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.io.err, format+"\n", args...)
 }
 
-// readArgument is the text of a flag's value: itself, @file, or - for
-// standard input. inFile says that it did not stand on the command line.
+// readArgument returns the value of a flag: the text itself, the content of @file, or standard
+// input for "-". inFile is false if the text was on the command line.
 func (a *app) readArgument(arg string) (content []byte, inFile bool, err error) {
 	switch {
 	case arg == "-":

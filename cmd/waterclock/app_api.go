@@ -26,27 +26,27 @@ import (
 type api struct {
 	base   string
 	key    string
-	within time.Duration // bounds a call that is not a stream
+	within time.Duration // timeout of a call that is not a stream
 	client *http.Client
 }
 
-// answerWithin bounds most calls: the API itself answers within 2 s.
+// answerWithin bounds most calls. The API itself answers within 2 s.
 const answerWithin = 15 * time.Second
 
 func newAPI(c *config.Config) *api {
 	return &api{base: strings.TrimSuffix(c.URL, "/"), key: c.APIKey, within: answerWithin, client: &http.Client{}}
 }
 
-// triggerPath is the URL of a trigger. The verb follows the last ':', so one
-// in the id is encoded too.
+// triggerPath returns the URL path of a trigger. It also encodes each ':' of the id, because the
+// last ':' of a path separates the verb.
 func triggerPath(key string) string {
 	return "/v1/triggers/" + strings.ReplaceAll(url.PathEscape(key), ":", "%3A")
 }
 
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-// call sends a request with a JSON body, or none for nil. The error of a
-// status of 400 and above is the problem the API describes.
+// call sends a request with a JSON body, or without a body if it is nil. If the status is 400 or
+// above, the error is the problem document that the API returned.
 func (a *api) call(ctx context.Context, method, path string, header http.Header, body any) (status int, answer []byte,
 	err error,
 ) {
@@ -67,7 +67,7 @@ func (a *api) call(ctx context.Context, method, path string, header http.Header,
 	return resp.StatusCode, answer, nil
 }
 
-// open is call for an answer that comes line by line, without a bound on its time.
+// open is like call, for a streamed answer: it has no timeout.
 func (a *api) open(ctx context.Context, method, path string, header http.Header, body any) (io.ReadCloser, error) {
 	resp, err := a.send(ctx, method, path, header, body)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *api) open(ctx context.Context, method, path string, header http.Header,
 	return resp.Body, nil
 }
 
-// get is call for a JSON value.
+// get calls the API and decodes the JSON answer into a value.
 func (a *api) get(ctx context.Context, path string, into any) error {
 	return a.ask(ctx, http.MethodGet, path, into)
 }
@@ -128,7 +128,7 @@ func (a *api) send(ctx context.Context, method, path string, header http.Header,
 	return resp, nil
 }
 
-// explain words an API that is not there.
+// explain turns a connection error into a message that says what to do.
 func (a *api) explain(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -152,7 +152,7 @@ func (a *api) explain(err error) error {
 	return err
 }
 
-// problem reads RFC 9457 problem details.
+// problem turns RFC 9457 problem details into an error.
 func problem(resp *http.Response, body []byte) error {
 	var p struct{ Code, Detail, Title, Field string }
 	if json.Unmarshal(body, &p) != nil || p.Code == "" && p.Title == "" && p.Detail == "" {
@@ -185,9 +185,8 @@ func exitOfStatus(status int, code string) int {
 	return exitOfCode(trigger.Code(code))
 }
 
-// follow reads server-sent events until done says so, the server ends the
-// stream, or ctx ends. It waits for a trigger that is not there yet: not all
-// that is durable is decided.
+// follow reads server-sent events until done returns true, the server ends the stream, or ctx
+// ends. If the trigger does not exist, it retries: a durable register may not be decided yet.
 func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) bool) error {
 	for {
 		err := a.stream(ctx, path, done)
@@ -202,7 +201,7 @@ func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) 
 	}
 }
 
-// pollEvery is how often a trigger that is not there is asked for.
+// pollEvery is the time between two retries for a trigger that does not exist yet.
 const pollEvery = 500 * time.Millisecond
 
 func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
@@ -213,7 +212,7 @@ func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) 
 	}
 	defer answer.Close()
 	lines := bufio.NewScanner(answer)
-	lines.Buffer(nil, 4<<20) // an event holds a payload of up to 512 KiB
+	lines.Buffer(nil, 4<<20) // an event carries a payload of up to 512 KiB
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
 		if !ok {
@@ -233,7 +232,7 @@ func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) 
 	return failf("%s ended the stream of events", a.base)
 }
 
-// fetchPages reads a list page after page, until there are limit items; 0 is all.
+// fetchPages reads a list page by page until it has limit items. A limit of 0 means all.
 func fetchPages[T any](ctx context.Context, from *api, path string, q url.Values, limit int) (all []T, err error) {
 	for limit <= 0 || len(all) < limit {
 		var page struct {

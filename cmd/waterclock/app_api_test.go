@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// fakeAPI answers like the gateway and remembers what it was asked.
+// fakeAPI answers like the gateway and records the requests.
 type fakeAPI struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string    // METHOD path headers body
-	late  atomic.Bool // somebody has asked for the events of what was missing
+	late  atomic.Bool // somebody has asked for the events of the missing trigger
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -83,7 +83,7 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		problemJSON(w, 404, "not_found", "no such trigger")
 	case strings.HasSuffix(path, "/over"):
 		fmt.Fprint(w, `{"trigger_id":"over","state":"FIRED","revision":3,"fire_at":"2020-11-20T14:00:00.000Z"}`)
-	case strings.HasSuffix(path, "/quiet/events"): // no history, and nothing to come
+	case strings.HasSuffix(path, "/quiet/events"): // no history, and no future events
 		w.WriteHeader(200)
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -139,7 +139,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// A certificate of an authority of one's own is the usual one inside a company.
+// Inside a company, a private certificate authority is the usual case.
 func TestPrivateAuthority(t *testing.T) {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()
@@ -178,7 +178,7 @@ func TestList(t *testing.T) {
 func TestWatch(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "watch", "k").want(t, exitFailed, "occurrence=the one", "ended the stream")
-	// A key that is not there is likelier mistyped than early.
+	// A key that does not exist is more likely mistyped than not registered yet.
 	cli(t, nil, "", "--url", f.URL, "watch", "missing").want(t, exitNotFound,
 		"missing: not_found: no such trigger (--wait waits for it)")
 	cli(t, nil, "", "--url", f.URL, "watch", "missing", "--wait").want(t, exitFailed, "ended the stream")
@@ -187,7 +187,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Commands go through the API where it is named more explicitly than brokers.
+// Commands go through the API if its source is stronger than that of the brokers.
 func TestCommandsOverHTTP(t *testing.T) {
 	f := newFakeAPI(t)
 	for _, row := range []struct {

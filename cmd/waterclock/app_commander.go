@@ -14,48 +14,52 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// wish is one command for one trigger: the contract's fields beside op.
+// wish is one command for one trigger. Fields holds the contract's fields other than op.
 type wish struct {
 	Key    string
 	Op     trigger.Op
 	Fields map[string]any
 }
 
-// decision is what the engine made of a wish. It is the same over Kafka and
-// over HTTP, but for what only the event says: Result, Reason and Source,
-// which HTTP does not answer.
+// decision is how the engine decided a command. It is the same over Kafka and over HTTP, except
+// for Result, Reason and Source: only the event has them, and HTTP does not return them.
 type decision struct {
 	TriggerID string `json:"trigger_id"`
 	Op        string `json:"op"`
-	Decided   bool   `json:"decided"`          // false: durable, and the engine has yet to decide
-	Result    string `json:"result,omitempty"` // the type of the event, such as trigger.registered, if one tells it
-	State     string `json:"state,omitempty"`
-	Revision  int64  `json:"revision,omitempty"`
-	FireAt    string `json:"fire_at,omitempty"` // the next, whatever was left out; of what has ended the last
+	Decided   bool   `json:"decided"` // false: the command is durable, but the engine has not decided it yet
+	// The type of the event, such as trigger.registered, if the event is known.
+	Result   string `json:"result,omitempty"`
+	State    string `json:"state,omitempty"`
+	Revision int64  `json:"revision,omitempty"`
+	// The next firing, even if an occurrence was skipped; after the end of a trigger, its last
+	// firing.
+	FireAt    string `json:"fire_at,omitempty"`
 	LocalTime string `json:"local_time,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	Source    string `json:"source,omitempty"` // topic/partition/offset of the command
 
-	Notes []string `json:"notes,omitempty"` // what may surprise
+	Notes []string `json:"notes,omitempty"` // what may surprise the user
 
-	leftOut string // by a skip
+	leftOut string // the occurrence that a skip left out
 }
 
-// resultAccepted is the result of what is durable and not yet decided.
+// resultAccepted is the result of a command that is durable but not decided yet.
 const resultAccepted = "command.accepted"
 
-// commander carries wishes to the engine and comes back with its decision.
-// Do's error has the exit code; it is nil for a wish that is durable but
-// undecided. AwaitFiring follows a Do of the same key, and returns the event
-// of the next firing; of a trigger that is over, of the last.
+// commander sends commands to the engine and returns its decisions.
+//
+// Do's error carries the exit code. It is nil for a command that is durable but undecided.
+//
+// AwaitFiring follows a Do of the same key. It returns the event of the next firing. If the
+// trigger has ended, it returns the event of the last firing.
 type commander interface {
 	Do(ctx context.Context, w wish) (decision, error)
 	AwaitFiring(ctx context.Context, d decision) (*topics.Event, error)
 	Close()
 }
 
-// commander is Kafka, unless the user named the API more explicitly than the
-// brokers: by a stronger source.
+// commander returns a commander over Kafka, unless the user named the API with a stronger source
+// than the brokers: a flag beats the environment, which beats the file.
 func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
 	if asksAPI(c) {
 		return &httpCommander{api: newAPI(c), goOn: wait <= 0}, nil
@@ -67,7 +71,8 @@ func rank(s config.Source) int {
 	return map[string]int{"default": 0, "file": 1, "env": 2, "flag": 3}[s.Kind]
 }
 
-// decide fills a decision. The error is the engine's refusal.
+// decide fills in the decision from the event and the state. It returns an error if the engine
+// refused the command.
 func (d *decision) decide(op trigger.Op, o answer) error {
 	d.Decided, d.Result = true, ""
 	if e := o.event; e != nil {
@@ -78,7 +83,7 @@ func (d *decision) decide(op trigger.Op, o answer) error {
 			return refused(e.Reason, e.Detail)
 		case trigger.CancelTooLate:
 			return tooLate(e)
-		case trigger.Skipped: // the event is about what does not fire
+		case trigger.Skipped: // the event names the occurrence that will not fire
 			d.leftOut, d.FireAt, d.LocalTime = e.ScheduledAt, "", ""
 		}
 	}
@@ -88,13 +93,13 @@ func (d *decision) decide(op trigger.Op, o answer) error {
 	return nil
 }
 
-// fromState tells the same as the API does from the same state: to a register
-// the nominal instant, else when it fires next, or has fired last.
+// fromState fills in what the API would answer for the same state. For a register that is the
+// nominal instant. For other commands it is the next firing, or else the last.
 func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 	d.State, d.Revision, d.LocalTime = st.Status.String(), st.Revision, st.Series.Local
 	at := st.Nominal()
 	if next := st.NextFire(); op != trigger.OpRegister && next != 0 {
-		if next < at { // a snooze comes first: the local time is of the series
+		if next < at { // a snooze comes first, and the local time is that of the series
 			d.LocalTime = ""
 		}
 		at = next
@@ -104,7 +109,7 @@ func (d *decision) fromState(op trigger.Op, st *trigger.State) {
 	}
 }
 
-// tooLate words a cancel that changed nothing.
+// tooLate explains a cancel that changed nothing.
 func tooLate(e *topics.Event) error {
 	if e.Reason == "unknown" {
 		return &failure{Exit: exitNotFound, Msg: "there is no such trigger"}
@@ -116,12 +121,13 @@ func tooLate(e *topics.Event) error {
 	return &failure{Exit: exitConflict, Msg: msg}
 }
 
-// over says that nothing is to come: a wait is for what was.
+// over reports whether nothing more will fire. Then AwaitFiring finds a firing in the past.
 func (d *decision) over() bool {
 	return d.State != "" && d.State != trigger.Pending.String() && d.State != trigger.Paused.String()
 }
 
-// noMore is the end of a wait for a trigger that is over, and of whose firing no event is to be found.
+// noMore is the error of a wait for a trigger that has ended and whose firing event was not
+// found.
 func (d *decision) noMore() error {
 	is := "is " + d.State + " and will not fire"
 	switch {
@@ -133,8 +139,8 @@ func (d *decision) noMore() error {
 	return &failure{Exit: exitConflict, Msg: fmt.Sprintf("%s: %s; %s", d.TriggerID, is, howAnew)}
 }
 
-// earlier says that an event is of an occurrence before the one that the
-// decision tells: a series that was there already has fired before.
+// earlier reports whether an event belongs to an occurrence before the one in the decision. A
+// series that existed before the command may have fired before.
 func (d *decision) earlier(e *topics.Event) bool {
 	if t := trigger.FactType(e.Type); t != trigger.OccurrenceFired && t != trigger.OccurrenceExpired {
 		return false
@@ -144,14 +150,14 @@ func (d *decision) earlier(e *topics.Event) bool {
 	return errors.Join(err1, err2) == nil && at.Before(due.Add(-clocksDiffer))
 }
 
-// clocksDiffer is by how much the brokers' may: what is told of an instant may
-// stand in the log so long before it.
+// clocksDiffer bounds how far the brokers' clocks may differ. An event about an instant may have
+// a timestamp this much before it.
 const clocksDiffer = 2 * time.Second
 
 const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"
 
-// firing says whether an event ends the wait for a firing: with the firing,
-// or because there will be none.
+// firing reports whether an event ends the wait for a firing. It returns an error if the trigger
+// will not fire.
 func firing(e *topics.Event) (done bool, err error) {
 	switch trigger.FactType(e.Type) {
 	case trigger.OccurrenceFired:
@@ -162,11 +168,11 @@ func firing(e *topics.Event) (done bool, err error) {
 	return false, nil
 }
 
-// commandFlags are what every verb that writes a command has.
+// commandFlags are the flags of every verb that writes a command.
 type commandFlags struct {
 	wait       time.Duration
 	ifRevision int64
-	revision   bool // --if-revision makes sense for this verb
+	revision   bool // the verb has --if-revision
 	note       string
 }
 
@@ -178,7 +184,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	}
 }
 
-// verb makes the command of a simple verb: KEY…, each the same wish.
+// verb builds a cobra command that sends the same command for each KEY.
 func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
 	fields func() (map[string]any, error),
 ) *cobra.Command {
@@ -202,13 +208,13 @@ func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
 		},
 	}
 	f.bind(cmd)
-	if op != trigger.OpRunNow { // which has no event that could have it
+	if op != trigger.OpRunNow { // run_now has no event that could carry a note
 		cmd.Flags().StringVar(&f.note, "note", "", "`reason`, which the event has as its detail")
 	}
 	return cmd
 }
 
-// keysArg wants at least one key that may be a trigger's.
+// keysArg requires at least one argument, each a valid trigger key.
 func keysArg(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("%s needs the KEY of a trigger", cmd.CommandPath())
@@ -221,7 +227,7 @@ func keysArg(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneKey is keysArg for exactly one.
+// oneKey requires exactly one argument, a valid trigger key.
 func oneKey(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("%s takes one KEY, not %d", cmd.CommandPath(), len(args))
@@ -229,8 +235,8 @@ func oneKey(cmd *cobra.Command, args []string) error {
 	return keysArg(cmd, args)
 }
 
-// doAll sends the same wish for each key, goes on after a refusal, and joins
-// what was refused.
+// doAll sends the same command for each key. It continues after a refusal, and joins the refusals
+// into one error.
 func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []string, fields map[string]any) error {
 	c, err := a.config(false)
 	if err != nil {
@@ -255,8 +261,7 @@ func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []
 	return errors.Join(failed...)
 }
 
-// printDecision prints one decision; of an undecided wish it says what that
-// means.
+// printDecision prints one decision. If there is none yet, it explains what that means.
 func (a *app) printDecision(d decision, f *commandFlags) error {
 	if !d.Decided && f.wait > 0 {
 		a.note("%s: the command is durable, but the engine has not decided within %s: is one running?", d.TriggerID,

@@ -12,16 +12,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// httpCommander sends wishes through the HTTP API, which answers with the
-// engine's decision (docs/api.md).
+// httpCommander sends commands through the HTTP API, which answers with the engine's decision
+// (docs/api.md).
 type httpCommander struct {
 	api     *api
-	goOn    bool          // durable is enough: nobody waits for the decision
-	recalls time.Duration // how long the event of what is over is waited for; 0 means recallWithin
+	goOn    bool          // do not wait for the decision; durable is enough
+	recalls time.Duration // how long to wait for the event of a trigger that has ended; 0 means recallWithin
 }
 
-// recallWithin is long enough for a history that lags. An API without one has
-// no event of what was.
+// recallWithin leaves enough time for a history that lags. An API without a history never has the
+// event.
 const recallWithin = 10 * time.Second
 
 func (h *httpCommander) Close() {}
@@ -52,7 +52,7 @@ func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
 	return d, nil
 }
 
-// fromAnswer reads what the API answers to a write.
+// fromAnswer fills in the decision from the API's answer to a write.
 func (d *decision) fromAnswer(body []byte) {
 	var answer struct {
 		State     string `json:"state"`
@@ -67,14 +67,14 @@ func (d *decision) fromAnswer(body []byte) {
 		d.Notes = answer.Notes
 		d.State, d.Revision, d.FireAt, d.LocalTime = answer.State, answer.Revision, or(answer.NextAt, answer.FireAt),
 			answer.LocalTime
-		if d.FireAt < answer.FireAt { // a snooze comes first: the local time is of the series
+		if d.FireAt < answer.FireAt { // a snooze comes first, and the local time is that of the series
 			d.LocalTime = ""
 		}
 	}
 }
 
-// complete reads what the answer to a register leaves out. Another change
-// since then is none of its business.
+// complete reads the fields that the answer to a register leaves out. It ignores them if another
+// command has changed the trigger since.
 func (h *httpCommander) complete(ctx context.Context, d *decision) error {
 	var now struct {
 		State     string `json:"state"`
@@ -91,7 +91,7 @@ func (h *httpCommander) complete(ctx context.Context, d *decision) error {
 	return err
 }
 
-// route is the method and path of an op.
+// route returns the method and path for an op.
 func route(w wish) (method, path string) {
 	path = triggerPath(w.Key)
 	switch w.Op {
@@ -110,14 +110,14 @@ func route(w wish) (method, path string) {
 	return http.MethodPost, path + ":" + w.Op.String()
 }
 
-// timeFields are those of which a merge patch must take away the others.
+// timeFields are the fields that a merge patch must remove unless they are given.
 var timeFields = []string{
 	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude",
 	"calendars",
 }
 
-// fieldsOf is the body: the fields without those HTTP has headers for. A
-// reschedule is a merge patch, so time fields not given are taken away.
+// fieldsOf returns the request body: the fields without those that travel as headers. A
+// reschedule is a merge patch, so it removes the time fields that are not given.
 func fieldsOf(w wish) any {
 	if w.Op == trigger.OpCancel {
 		return nil
@@ -136,8 +136,9 @@ func fieldsOf(w wish) any {
 	return body
 }
 
-// conditions are the fields HTTP has headers for. if_absent is none of them:
-// If-None-Match refuses the same content too, which over Kafka is a repeat.
+// conditions returns the fields that travel as headers. if_absent is not one of them:
+// If-None-Match also refuses a register with the same content, which over Kafka counts as a
+// repeat.
 func conditions(w wish) http.Header {
 	h := http.Header{}
 	if rev, ok := w.Fields["if_revision"].(int64); ok {

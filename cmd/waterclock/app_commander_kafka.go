@@ -17,15 +17,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// kafkaCommander writes commands to their topic and reads what became of them
-// from what the engine writes (watcher).
+// kafkaCommander writes commands to topic commands. It reads the decision from the topics that
+// the engine writes (watcher).
 type kafkaCommander struct {
 	app    *app
 	c      *config.Config
 	wait   time.Duration
 	writer *kgo.Client
 	admin  *kadm.Client
-	watch  *watcher // of the last wish's partition; nil before the first, and where nobody waits
+	watch  *watcher // watches the partition of the last command; nil before the first, and if nobody waits
 	parts  int32
 
 	readers readers
@@ -46,8 +46,8 @@ func newKafkaCommander(ctx context.Context, a *app, c *config.Config, wait time.
 	return k, nil
 }
 
-// partitions is how many a topic has; the error says how to make a topic
-// that is not there.
+// partitions returns the number of partitions of a topic. If the topic does not exist, the error
+// says how to create it.
 func partitions(ctx context.Context, admin *kadm.Client, topic string) (int32, error) {
 	all, err := admin.ListTopics(ctx, topic)
 	if err != nil {
@@ -94,8 +94,8 @@ func (k *kafkaCommander) Do(ctx context.Context, w wish) (decision, error) {
 	return d, nil
 }
 
-// opens says whether a register's channel is new: nothing has fired on it, so its
-// due topic is yet to be made.
+// opens reports whether a register creates its channel. A channel is new if it has no due topic
+// yet, because nothing has fired on it.
 func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 	channel, _ := w.Fields["channel"].(string)
 	if _, known := k.c.Channels[channel]; known || channel == "" || config.BuiltIn(channel) ||
@@ -107,7 +107,7 @@ func (k *kafkaCommander) opens(ctx context.Context, w wish) bool {
 	return err == nil && errors.Is(all[due].Err, kerr.UnknownTopicOrPartition)
 }
 
-// addNotes says the same of a decided command as the API does.
+// addNotes adds the notes that the API would add to the same decision.
 func (k *kafkaCommander) addNotes(ctx context.Context, d *decision, rec *kgo.Record, opens bool) {
 	repeat := d.Result == string(trigger.Duplicate)
 	c, err := topics.DecodeCommand(&topics.Record{Key: rec.Key, Value: rec.Value, Timestamp: trigger.At(rec.Timestamp)},
@@ -128,8 +128,8 @@ func (k *kafkaCommander) addNotes(ctx context.Context, d *decision, rec *kgo.Rec
 	}
 }
 
-// answers says that an event is about the command at source. The event of a
-// run_now may be its firing alone, whose occurrence has the location.
+// answers reports whether an event is the answer to the command at source. A run_now may have no
+// event but its firing. Then the occurrence id holds the location of the command.
 func answers(e *topics.Event, w wish, source string) bool {
 	if e.Trigger != w.Key {
 		return false
@@ -139,7 +139,8 @@ func answers(e *topics.Event, w wish, source string) bool {
 		e.Occurrence == "run-"+strings.Join(location[len(location)-2:], "-")
 }
 
-// undecided makes the end of the wait no error; the caller's own end is one.
+// undecided returns nil if the wait timed out. If the caller's own context has ended, it returns
+// the error.
 func undecided(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil
@@ -147,8 +148,7 @@ func undecided(ctx context.Context, err error) error {
 	return err
 }
 
-// stand begins to watch partition p, unless nobody wants to wait or there is
-// no event log to wait on.
+// stand begins to watch partition p. It does nothing if nobody waits or if there is no event log.
 func (k *kafkaCommander) stand(ctx context.Context, p int32) (err error) {
 	k.watch.close()
 	if k.watch = nil; k.wait > 0 {
@@ -157,7 +157,7 @@ func (k *kafkaCommander) stand(ctx context.Context, p int32) (err error) {
 	return err
 }
 
-// write appends the JSON spelling of a wish.
+// write appends a command, encoded as JSON.
 func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (*kgo.Record, error) {
 	value, err := json.Marshal(w.body())
 	if err != nil {
@@ -170,7 +170,7 @@ func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (*kgo.Recor
 	return rec, nil
 }
 
-// body is the JSON spelling: the fields and op.
+// body returns the JSON object of the command: its fields and op.
 func (w wish) body() map[string]any {
 	body := map[string]any{"op": w.Op.String()}
 	for name, v := range w.Fields {
@@ -206,14 +206,14 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 	return e, ended
 }
 
-// loggedEvent is the first event that fits of what the log has by now, from when the
-// trigger was due on; nil if there is none, or none any more.
+// loggedEvent searches topic events from the due time of the trigger to the current end. It
+// returns the first event that fits, or nil if the log has none or has deleted it.
 func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(*topics.Event) bool) (*topics.Event,
 	error,
 ) {
 	at, err := time.Parse(time.RFC3339, d.FireAt)
 	if err != nil {
-		return nil, nil // nobody knows when
+		return nil, nil // the due time is not known
 	}
 	events, p := k.c.Topic("events"), topics.Partition([]byte(d.TriggerID), k.parts)
 	starts, err1 := k.admin.ListOffsetsAfterMilli(ctx, at.Add(-clocksDiffer).UnixMilli(), events)

@@ -14,25 +14,26 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// readers finds out which channels that wait for receipts nobody serves, for notes.
+// readers finds channels that wait for receipts but have no consumer group. The notes of a
+// command name them.
 type readers struct {
 	c     *config.Config
 	cl    *kgo.Client
 	admin *kadm.Client
 
-	read  map[string]bool // by topic; nil: not known
+	read  map[string]bool // whether a group reads the topic; nil if not known
 	asked time.Time
 }
 
-// These bound how long an answer is kept, so that `apply` does not ask for each trigger, and
-// how long a question may take.
+// readersFor is how long an answer is kept, so that `apply` does not ask once per trigger.
+// readersWithin bounds one request.
 const (
 	readersFor    = 10 * time.Second
 	readersWithin = 2 * time.Second
 )
 
-// unserved are those of the channels that wait for receipts and that no consumer group reads.
-// What is not known is left out.
+// unserved returns the channels that wait for receipts and that no consumer group reads. It
+// leaves out channels for which it cannot find out.
 func (r *readers) unserved(ctx context.Context, channels []string) (list []string) {
 	ctx, cancel := context.WithTimeout(ctx, readersWithin)
 	defer cancel()
@@ -54,7 +55,8 @@ func (r *readers) nobody(ctx context.Context, channel, topic string) bool {
 	if r.read == nil || r.read[topic] || r.read[topics.HighLane(topic)] {
 		return false
 	}
-	// A group that the caller may not see is not listed. The worker's group has a known name.
+	// Kafka does not list a group that the caller may not describe. But the name of the worker's
+	// group is known, so ask for it by name.
 	group := r.c.Group + "." + channel
 	found, err := r.admin.DescribeGroups(ctx, group)
 	return err == nil && !errors.Is(found[group].Err, kerr.GroupAuthorizationFailed)

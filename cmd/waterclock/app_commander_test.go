@@ -20,7 +20,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// Channels that always exist are never new: nobody asks the brokers, and here are none.
+// Built-in channels are never new. The check must not ask the brokers, which do not exist here.
 func TestBuiltInChannelsAreNotNew(t *testing.T) {
 	k := &kafkaCommander{c: &config.Config{}}
 	for _, channel := range config.BuiltInChannels() {
@@ -30,7 +30,7 @@ func TestBuiltInChannelsAreNotNew(t *testing.T) {
 	}
 }
 
-// A tail that leaves something out says so.
+// A tail that skips existing records says so.
 func TestTailSaysWhereItBegins(t *testing.T) {
 	if words := (&tailFlags{}).since(); !strings.Contains(words, "--from-beginning") {
 		t.Errorf("from the end: %q", words)
@@ -40,7 +40,7 @@ func TestTailSaysWhereItBegins(t *testing.T) {
 	}
 }
 
-// decideByKey answers by the trigger's key, as the contract's events would.
+// decideByKey returns the events for a command, chosen by the trigger's key.
 func decideByKey(key string, _ map[string]any) []topics.Event {
 	switch key {
 	case "gone":
@@ -66,7 +66,7 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
 			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))},
 		}
-	case "again": // what fired before the duplicate stands before it
+	case "again": // the earlier firing precedes the duplicate
 		return []topics.Event{
 			{Type: "occurrence.fired", Occurrence: "the earlier"},
 			{Type: "command.duplicate", State: "FIRED", ScheduledAt: "2020-11-20T14:00:00.000Z"},
@@ -178,12 +178,12 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 	}
 }
 
-// An interrupted wait says what it leaves behind.
+// An interrupted wait says that the command stays in force.
 func TestInterruptedWait(t *testing.T) {
 	brokers := cluster(t)
 	startEngine(t, brokers, decideByKey)
 	ctx, stop := context.WithCancel(t.Context())
-	var errs saidThen // the note says that the wait begins
+	var errs saidThen // writes the note that the wait begins
 	errs.do = stop
 	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers},
 		stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
@@ -193,7 +193,7 @@ func TestInterruptedWait(t *testing.T) {
 	}
 }
 
-// saidThen does something as soon as something is said.
+// saidThen calls a function as soon as something is written to it.
 type saidThen struct {
 	text string
 	do   func()
@@ -205,12 +205,12 @@ func (s *saidThen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Over HTTP, too: the event if the history has it, else the reason.
+// Over HTTP, the wait returns the event if the history has it, else the reason.
 func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired",
 		"the one")
-	// not what the series fired before
+	// The result is not an earlier firing of the series.
 	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
 	_, err := h.AwaitFiring(t.Context(), decision{
@@ -222,7 +222,8 @@ func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	}
 }
 
-// Who writes commands may be kept out of topic state: the event alone answers.
+// A user who may write commands may not be allowed to read topic state. Then the event alone is
+// the answer.
 func TestWithoutTopicState(t *testing.T) {
 	brokers := cluster(t)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
@@ -243,7 +244,7 @@ func TestNoTopics(t *testing.T) {
 		"there is no topic other.commands", "waterclock topics apply")
 }
 
-// The JSON spelling of every verb, as the contract has it.
+// Every verb writes the JSON that the contract specifies.
 func TestCommandSpelling(t *testing.T) {
 	brokers := cluster(t)
 	e := startEngine(t, brokers,
@@ -380,7 +381,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestAckAndEraseOverHTTP: the API has both verbs, and --url is enough.
+// TestAckAndEraseOverHTTP: the API has both verbs, so --url suffices.
 func TestAckAndEraseOverHTTP(t *testing.T) {
 	_, url := startDev(t)
 	api := func(args ...string) result { return cli(t, nil, "", append(args, "--url", url, "-o", "json")...) }
@@ -395,9 +396,9 @@ func TestAckAndEraseOverHTTP(t *testing.T) {
 	api("ack", "nobody").want(t, exitNotFound)
 }
 
-// Of a channel that waits for receipts and that no worker reads, a register over Kafka says so
-// as the API does, and doctor does once something is due there; with a worker none does. Role
-// history, which reads the content of all channels, is no worker.
+// A register over Kafka warns about a channel that waits for receipts if no worker reads it, as
+// the API does. The doctor warns once something is due there. With a worker, none of them warns.
+// The role history, which reads the content of all channels, does not count as a worker.
 func TestNobodyServesAChannel(t *testing.T) {
 	w := devInProcess(t, nil, "--set", "channels.asks.receipts=true")
 	n := 0
@@ -443,11 +444,11 @@ func TestNobodyServesAChannel(t *testing.T) {
 	w.eventually("doctor's consent", doctor(noneUnserved))
 }
 
-// noneUnserved is what doctor says of a dev without providers on which nothing waits.
+// noneUnserved is the doctor's line for a dev without providers in which nothing waits.
 const noneUnserved = "no trigger names a channel that no consumer group reads (email, push, sms)"
 
-// A channel that nobody serves is named by doctor as soon as a live trigger goes there,
-// by its escalation too, and long before something is due.
+// The doctor names a channel without a worker as soon as a live trigger uses it, also in its
+// escalation, and long before anything is due.
 func TestDoctorNamesAChannelBeforeItIsDue(t *testing.T) {
 	w := devInProcess(t, nil)
 	doctor := func(url string) string {

@@ -2,12 +2,11 @@ package main
 
 import "github.com/waterclock/waterclock/internal/config"
 
-// asksAPI says that the user named the API more explicitly than the brokers:
-// by a stronger source.
+// asksAPI reports whether the user named the API with a stronger source than the brokers.
 func asksAPI(c *config.Config) bool { return rank(c.Source("url")) > rank(c.Source("brokers")) }
 
-// needBrokers refuses what only the brokers know, instead of asking some that
-// nobody named.
+// needBrokers returns an error if the user asked the API for something that only the brokers
+// know. Otherwise the verb would ask brokers that nobody named.
 func needBrokers(c *config.Config) error {
 	if !asksAPI(c) {
 		return nil
@@ -15,7 +14,8 @@ func needBrokers(c *config.Config) error {
 	return usagef("the API at --url cannot answer this, only Kafka can: name the brokers with --brokers")
 }
 
-// needAPI refuses what only the API knows, where the user named brokers alone.
+// needAPI returns an error if the user named only the brokers for something that only the API
+// knows.
 func needAPI(c *config.Config) error {
 	if rank(c.Source("brokers")) <= rank(c.Source("url")) {
 		return nil

@@ -19,11 +19,11 @@ const (
 	exitUsage    = 2
 	exitNotFound = 3
 	exitConflict = 4
-	exitLoss     = 5 // something is lost, or would be
+	exitLoss     = 5 // data is lost, or would be lost
 )
 
-// failure is the only error a verb makes itself: a sentence that says what to
-// do, and the exit code. Err is the cause, if there is one.
+// failure is the only error type that verbs create. Msg says what to do, Exit is the exit code,
+// and Err is the cause, if there is one.
 type failure struct {
 	Exit int
 	Msg  string
@@ -50,7 +50,7 @@ func failf(format string, args ...any) error {
 	return &failure{Exit: exitFailed, Msg: fmt.Sprintf(format, args...)}
 }
 
-// refused is what the engine or the API said no to, by its code.
+// refused is the error for a refusal by the engine or the API, by its code.
 func refused(code, msg string) error {
 	if msg == "" {
 		msg = "no reason given"
@@ -58,7 +58,7 @@ func refused(code, msg string) error {
 	return &failure{Exit: exitOfCode(trigger.Code(code)), Msg: code + ": " + msg}
 }
 
-// refusedBy words what package calendar said no to.
+// refusedBy turns an error of package calendar into a refusal.
 func refusedBy(err error) error {
 	var e *calendar.Error
 	if errors.As(err, &e) {
@@ -67,9 +67,9 @@ func refusedBy(err error) error {
 	return err
 }
 
-// exits sorts the contract's codes: what has to be written otherwise, because
-// the same could never be obeyed here; what is not there; what stands in the
-// way; and what may well be obeyed at another time.
+// exits maps the contract's codes to exit codes. exitUsage: the request must change, because it
+// can never succeed as it is. exitNotFound: something does not exist. exitConflict: the current
+// state does not allow it. exitFailed: the same request may succeed later.
 var exits = map[trigger.Code]int{
 	trigger.CodeInvalid:            exitUsage,
 	trigger.CodeInvalidKey:         exitUsage,
@@ -104,8 +104,8 @@ var exits = map[trigger.Code]int{
 	trigger.CodeNotOwner:      exitFailed,
 }
 
-// exitOfCode is exitFailed, too, for what only the API says, such as
-// unauthenticated, and for what a newer engine may.
+// exitOfCode returns the exit code for a contract code. It is exitFailed for codes that only the
+// API uses, such as unauthenticated, and for codes of a newer engine.
 func exitOfCode(code trigger.Code) int {
 	if exit, known := exits[code]; known {
 		return exit
@@ -113,8 +113,8 @@ func exitOfCode(code trigger.Code) int {
 	return exitFailed
 }
 
-// exitOf is the exit code of an error. Of several joined ones the first with
-// a code of its own counts.
+// exitOf returns the exit code of an error. Of joined errors, the first that has an exit code
+// counts.
 func exitOf(err error) int {
 	var f *failure
 	switch {
@@ -131,10 +131,10 @@ func exitOf(err error) int {
 	return exitFailed
 }
 
-// interrupted says that the user, not a fault, ended a wait.
+// interrupted reports whether the user ended the wait.
 func interrupted(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
-// cause is an error without the path that the sentence around it names.
+// cause strips the path from a file error. The message around it already names the path.
 func cause(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err

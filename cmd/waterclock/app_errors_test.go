@@ -12,7 +12,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Every code of the contract has an exit code that somebody has thought about.
+// Every code of the contract has an entry in exits.
 func TestEveryCodeHasAnExit(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../trigger/errors.go", nil, 0)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestEveryCodeHasAnExit(t *testing.T) {
 	}
 }
 
-// docs/cli.md has every code in a row of its exit code.
+// docs/cli.md lists every code in the row of its exit code.
 func TestExitCodesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/cli.md")
 	if err != nil {

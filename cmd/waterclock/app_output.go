@@ -15,17 +15,17 @@ import (
 
 var outputFormats = []string{"table", "json", "ndjson"}
 
-// output prints results in the format the user asked for. --jq makes of a
-// table JSON, since a filter has no columns.
+// output prints results in the chosen format. With --jq, a table becomes JSON, because a filter
+// returns no columns.
 type output struct {
 	w        io.Writer
 	format   string
-	fallback string // format where no flag was given
+	fallback string // the format if no flag was given
 	filter   string
 	code     *gojq.Code
 }
 
-// prepare checks what the flags said.
+// prepare validates the flags and compiles the filter.
 func (o *output) prepare() error {
 	if o.format == "" {
 		o.format = o.fallback
@@ -60,8 +60,8 @@ func (o *output) compile() error {
 	return nil
 }
 
-// record prints one thing; as a table, the rows of names and values that say
-// something.
+// record prints one object. As a table it prints one row per name and value, and leaves out empty
+// values.
 func (o *output) record(v any, rows [][2]string) error {
 	if o.format != "table" {
 		return o.json(v)
@@ -76,8 +76,8 @@ func (o *output) record(v any, rows [][2]string) error {
 	return err
 }
 
-// list prints many things: a table with a header, a JSON array, or a line
-// each. items must be JSON values in their order, row their cells.
+// list prints several objects as a table with a header, as a JSON array, or as one JSON line
+// each. items holds the JSON values in order. row returns the cells of one item.
 func (o *output) list(items []any, header []string, row func(i int) []string) error {
 	switch o.format {
 	case "ndjson":
@@ -102,7 +102,7 @@ func (o *output) list(items []any, header []string, row func(i int) []string) er
 	return err
 }
 
-// item prints one of a stream as soon as it comes.
+// item prints one object of a stream as soon as it arrives.
 func (o *output) item(v any, line func() string) error {
 	if o.format != "table" {
 		return o.json(v)
@@ -111,8 +111,8 @@ func (o *output) item(v any, line func() string) error {
 	return err
 }
 
-// json prints a value, or what the filter makes of it: strings bare, as jq -r
-// does, other results as JSON.
+// json prints a value, or the results of the filter. Like jq -r, it prints strings without
+// quotes.
 func (o *output) json(v any) error {
 	if o.code == nil {
 		return o.encode(v)
@@ -147,8 +147,8 @@ func (o *output) filtered(result any) error {
 	return err
 }
 
-// encode writes JSON with characters as they are: indented for people, a line
-// for ndjson.
+// encode writes JSON without HTML escapes. It indents for format json, and writes one line for
+// ndjson.
 func (o *output) encode(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -163,8 +163,8 @@ func (o *output) encode(v any) error {
 	return err
 }
 
-// plainJSON is v as gojq wants it: maps, slices, strings and numbers. Numbers
-// keep their digits.
+// plainJSON converts v into the types that gojq accepts: maps, slices, strings and numbers.
+// Numbers keep their digits.
 func plainJSON(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -179,7 +179,7 @@ func plainJSON(v any) (any, error) {
 	return out, nil
 }
 
-// table is one without lines, for eyes and for cut(1).
+// table returns a table without borders, which people can read and cut(1) can split.
 func (o *output) table() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -189,7 +189,7 @@ func (o *output) table() table.Writer {
 	return t
 }
 
-// trimRight drops the padding behind the last column.
+// trimRight removes the padding after the last column.
 func trimRight(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -206,10 +206,11 @@ func cells(texts []string) table.Row {
 	return row
 }
 
-// clean is printable.Text: nothing of a user's is printed without it.
+// clean makes a user's text safe for a terminal (see printable.Text). Everything that comes from
+// a user must pass through it before it is printed.
 func clean(s string) string { return printable.Text(s) }
 
-// anyOf is a list as list prints it.
+// anyOf converts a list for output.list.
 func anyOf[T any](list []T) []any {
 	all := make([]any, len(list))
 	for i := range list {

@@ -9,18 +9,17 @@ import (
 	"golang.org/x/term"
 )
 
-// barEvery is how often a bar is drawn anew.
+// barEvery is the time between two redraws.
 const barEvery = 100 * time.Millisecond
 
-// bar shows how far long work is, on standard error and only if that is a
-// terminal; elsewhere it says nothing.
+// bar shows the progress of long work on standard error. It shows nothing if that is not a
+// terminal.
 type bar struct {
-	shown *progressbar.ProgressBar // nil: not shown
+	shown *progressbar.ProgressBar // nil if not shown
 	total int64
 }
 
-// progress begins a bar for total pieces of work; "" or nothing to do shows
-// none.
+// progress starts a bar for total pieces of work. It shows none if what is "" or total is 0.
 func (a *app) progress(what string, total int64) *bar {
 	b := &bar{total: total}
 	if what == "" || total <= 0 || !isTerminal(a.io.err) {
@@ -33,13 +32,13 @@ func (a *app) progress(what string, total int64) *bar {
 	return b
 }
 
-// set says how much is left.
+// set reports how much is left.
 func (b *bar) set(left int64) { b.done(b.total - left) }
 
-// done says how much is done.
+// done reports how much is done.
 func (b *bar) done(n int64) {
 	if b.shown != nil {
-		_ = b.shown.Set64(min(n, b.total)) // a bar that cannot be drawn stops no work
+		_ = b.shown.Set64(min(n, b.total)) // a failure to draw must not stop the work
 	}
 }
 

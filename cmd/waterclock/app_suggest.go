@@ -17,8 +17,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// flagError names the flag that was probably meant, and where flags are
-// listed.
+// flagError suggests the nearest known flag, and says where flags are listed.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := ""
 	var unknown *pflag.NotExistError
@@ -30,10 +29,10 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("%v%s (%s --help lists the flags)", err, hint, cmd.CommandPath())
 }
 
-// nearKeys bounds the triggers that a key is compared with: the first so many.
+// nearKeys bounds how many triggers a mistyped key is compared with.
 const nearKeys = 1000
 
-// keys are those triggers' keys.
+// keys returns the keys of the first nearKeys triggers.
 func (a *api) keys(ctx context.Context) (keys []string, err error) {
 	var page struct {
 		Items []struct {
@@ -50,8 +49,8 @@ func (a *api) keys(ctx context.Context) (keys []string, err error) {
 	return keys, nil
 }
 
-// unknownKey words a key that is not there: with the refusal of its command, where the
-// history knows of one, else with the nearest key that is there.
+// unknownKey explains a key that does not exist. If the history has a refused command for the
+// key, it gives the refusal. Otherwise it suggests the nearest existing key.
 func (a *app) unknownKey(ctx context.Context, from *api, key string, err error) error {
 	if exitOf(err) != exitNotFound {
 		return err
@@ -62,14 +61,14 @@ func (a *app) unknownKey(ctx context.Context, from *api, key string, err error) 
 			return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + why}
 		}
 	}
-	known, _ := from.keys(ctx) // without them there is no hint
+	known, _ := from.keys(ctx) // if this fails there is no hint
 	return &failure{Exit: exitNotFound, Msg: key + ": not_found: no such trigger" + clean(near.Hint(key, known))}
 }
 
-// completeWithin is how long a person waits for the TAB key.
+// completeWithin bounds the wait after the TAB key.
 const completeWithin = time.Second
 
-// completeKey offers the shell the keys that begin so.
+// completeKey offers the shell the keys that begin with the given text.
 func (a *app) completeKey(cmd *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
 	c, err := a.loadConfig(false)
 	if err != nil {
@@ -77,7 +76,7 @@ func (a *app) completeKey(cmd *cobra.Command, _ []string, begin string) ([]strin
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
-	known, _ := newAPI(c).keys(ctx) // no API: nothing to offer
+	known, _ := newAPI(c).keys(ctx) // without an API there is nothing to offer
 	return slices.DeleteFunc(known,
 			func(key string) bool { return !strings.HasPrefix(key, begin) || clean(key) != key }),
 		cobra.ShellCompDirectiveNoFileComp

@@ -13,12 +13,12 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// tailFlags say from where and how far to read topics.
+// tailFlags set where reading starts and when it ends.
 type tailFlags struct {
 	fromBeginning, noFollow bool
 	partition               int32
 	n                       int
-	last                    int64 // without fromBeginning: so many offsets before the end
+	last                    int64 // without fromBeginning: start this many offsets before the end
 }
 
 func (f *tailFlags) bind(cmd *cobra.Command) {
@@ -29,7 +29,7 @@ func (f *tailFlags) bind(cmd *cobra.Command) {
 	fs.IntVarP(&f.n, "number", "n", 0, "stop after this many; 0 for no end")
 }
 
-// since says that a tail leaves out what is there already, and how to see it.
+// since tells the user that a tail skips existing records, and how to include them.
 func (f *tailFlags) since() string {
 	if f.fromBeginning {
 		return ""
@@ -37,9 +37,9 @@ func (f *tailFlags) since() string {
 	return ", from now on; --from-beginning includes what is there already"
 }
 
-// tail reads committed records of topics and gives each to show, which says
-// whether it counted. It ends after n that did, at the end with noFollow, or
-// when the user interrupts, which is no failure.
+// tail reads committed records of topics and passes each to show, which reports whether the
+// record counts. It ends after n records that count, at the end of the log with noFollow, or when
+// the user interrupts. An interrupt is not an error.
 func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags,
 	show func(*kgo.Record) (bool, error),
 ) error {
@@ -85,8 +85,8 @@ func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *ta
 	return nil
 }
 
-// span is the part of the topics a tail reads: per partition from start, and
-// with noFollow to end, the last stable offset when it began.
+// span is the range of offsets that a tail reads. With noFollow it ends at the last stable offset
+// at the time the tail began.
 type span struct {
 	topics []string
 	start  map[string]map[int32]kgo.Offset
@@ -144,7 +144,7 @@ func (f *tailFlags) span(ctx context.Context, admin *kadm.Client, topics []strin
 func (s *span) passed(r *kgo.Record)      { s.next[r.Topic][r.Partition] = r.Offset + 1 }
 func (s *span) within(r *kgo.Record) bool { return r.Offset < s.end[r.Topic][r.Partition] }
 
-// done says that every partition has been read to its end.
+// done reports whether every partition has been read to its end.
 func (s *span) done() bool {
 	for topic, ps := range s.end {
 		for p, end := range ps {
@@ -156,9 +156,8 @@ func (s *span) done() bool {
 	return true
 }
 
-// readWhole gives visit every committed record of a topic, from its beginning
-// to where it ends now, in the order of each partition. what names it on the
-// progress bar; "" shows none.
+// readWhole passes every committed record of a topic to visit, from the beginning to the current
+// end, in order within each partition. what is the label of the progress bar; "" shows none.
 func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what string, visit func(*kgo.Record)) error {
 	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(time.Second))
@@ -176,8 +175,8 @@ func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what strin
 	return s.read(ctx, cl, func() { bar.set(s.length()) }, visit)
 }
 
-// read gives visit every committed record of the span, and calls step after
-// each fetch. The client keeps control records, which end transactions.
+// read passes every committed record of the span to visit, and calls step after each fetch. The
+// client must keep control records: the last offset of a partition may be a transaction marker.
 func (s *span) read(ctx context.Context, cl *kgo.Client, step func(), visit func(*kgo.Record)) error {
 	cl.AddConsumePartitions(s.start)
 	for !s.done() {
@@ -198,8 +197,7 @@ func (s *span) read(ctx context.Context, cl *kgo.Client, step func(), visit func
 	return nil
 }
 
-// length is how many records, markers included, are still to be read, as far
-// as offsets tell.
+// length estimates from offsets how many records are left to read. It includes markers.
 func (s *span) length() (n int64) {
 	for topic, ps := range s.end {
 		for p, end := range ps {

@@ -68,7 +68,7 @@ func TestDueTail(t *testing.T) {
 	cli(t, nil, "", "--brokers", brokers, "due", "tail", "default", "--no-follow").want(t, exitOK, "16 partitions")
 }
 
-// A tail may be started before the channel's first trigger: it misses nothing.
+// A tail may start before the channel's first trigger. It misses nothing.
 func TestDueTailWaitsForTheChannel(t *testing.T) {
 	brokers := cluster(t)
 	notes, says := io.Pipe()

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// timeFlags say when: what schedule, reschedule and preview have in common.
+// timeFlags are the flags that say when. schedule, reschedule and preview share them.
 type timeFlags struct {
 	in, at, zone, every string
 	start, until        string
@@ -21,7 +21,7 @@ type timeFlags struct {
 	calendars           []string
 	onHoliday           string
 
-	flags *pflag.FlagSet // of the verb, which knows what was given
+	flags *pflag.FlagSet // the verb's flags, to see which were given
 }
 
 func (f *timeFlags) bind(cmd *cobra.Command) {
@@ -43,8 +43,7 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 	fs.StringVar(&f.overlap, "dst-overlap", "", "a wall time that comes twice: first, second or both")
 }
 
-// fields are the contract's time fields. Exactly one of --in, --at, --every
-// is wanted.
+// fields returns the contract's time fields. Exactly one of --in, --at and --every is required.
 func (f *timeFlags) fields() (map[string]any, error) {
 	for _, name := range []string{"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap", "on-holiday"} {
 		if err := refuseEmpty(f.flags, name); err != nil {
@@ -94,7 +93,7 @@ func (f *timeFlags) fields() (map[string]any, error) {
 	return out, nil
 }
 
-// holidays are the calendars that the flags name; nil if they name none.
+// holidays returns the calendars that the flags name, or nil if they name none.
 func (f *timeFlags) holidays(find calendar.CalendarSource) (*calendar.CalendarRule, error) {
 	if len(f.calendars) == 0 {
 		return nil, nil
@@ -111,7 +110,8 @@ func (f *timeFlags) holidays(find calendar.CalendarSource) (*calendar.CalendarRu
 	return rule, nil
 }
 
-// compile makes a rule of the flags; only --every has days to mark.
+// compile builds a rule from the flags. It requires --every, because only a series has days to
+// mark.
 func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.Rule, error) {
 	if f.every == "" {
 		return nil, usagef("a calendar shows a rule: say it with --every")
@@ -137,8 +137,8 @@ func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.
 	return r, nil
 }
 
-// refuseEmpty refuses a flag that was given without a value, as a script does
-// whose variable is empty: to take it as not given would be a guess.
+// refuseEmpty refuses a flag with an empty value. A script with an empty variable passes one, and
+// to treat it as absent would be a guess.
 func refuseEmpty(flags *pflag.FlagSet, name string) error {
 	if f := flags.Lookup(name); f == nil || !f.Changed || f.Value.String() != "" {
 		return nil
@@ -149,11 +149,11 @@ func refuseEmpty(flags *pflag.FlagSet, name string) error {
 	return usagef("--%s is empty: leave it out, or say what it is", name)
 }
 
-// wallTime is a time without a zone, as people also write it.
+// wallTime matches a time without a zone, also with a space between date and time.
 var wallTime = regexp.MustCompile(`^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?$`)
 
-// checkAt says of two slips what to type, which the engine could only say in
-// words of its own fields.
+// checkAt catches two common mistakes in --at. The engine could only report them in terms of its
+// own fields, not of the flags.
 func (f *timeFlags) checkAt() error {
 	switch {
 	case !wallTime.MatchString(f.at):
@@ -166,15 +166,14 @@ func (f *timeFlags) checkAt() error {
 	return nil
 }
 
-// put sets a field that was given.
+// put sets a field if it has a value.
 func put(fields map[string]any, name, value string) {
 	if value != "" {
 		fields[name] = value
 	}
 }
 
-// rule spells out what --every abbreviates: a bare duration, five cron
-// fields, @daily.
+// rule expands the short forms of --every: a bare duration, five cron fields, or @daily.
 func rule(s string) string {
 	switch {
 	case s == "" || strings.HasPrefix(s, "cron:") || strings.HasPrefix(s, "every:"):

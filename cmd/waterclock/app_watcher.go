@@ -15,15 +15,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// watcher reads what the engine writes about one partition, from before a
-// command on. On topic events the command's event names its location. On topic
-// state the triggers stand as a turn left them, and then a progress record that
-// says up to where commands are decided. Engine partition p writes partition p
-// of both, in one transaction a turn. So a command without an event is seen to
-// be decided, too.
+// watcher reads what the engine writes about one partition, starting before a command. It reads
+// two topics. On topic events, the event of the command names the location of the command. On
+// topic state, each turn writes the triggers that it changed and then a progress record, which
+// says up to which offset commands are decided. Partition p of both topics belongs to engine
+// partition p, and each turn writes to both in one transaction. So the watcher also notices when
+// a command without an event is decided.
 //
-// Topic state may be closed to whoever writes commands. Then the event alone
-// is the answer.
+// A user who may write commands may not be allowed to read topic state. Then the watcher relies
+// on the event alone.
 type watcher struct {
 	reader        *kgo.Client
 	admin         *kadm.Client
@@ -32,23 +32,22 @@ type watcher struct {
 
 	blind bool // topic state cannot be read
 
-	buffered []topics.Event // read, and not yet taken
-	passed   int64          // events below it were read
+	buffered []topics.Event // events that were read but not taken yet
+	passed   int64          // events below this offset were read
 
-	key    string         // of the trigger whose state is wanted
-	offset int64          // of the command; negative until it is written
-	before int64          // commands below it are decided
-	left   *trigger.State // the trigger, as the newest turn up to the command's left it
+	key    string         // the trigger whose state is wanted
+	offset int64          // offset of the command; negative until it is written
+	before int64          // commands below this offset are decided
+	left   *trigger.State // the trigger after the newest turn that does not go beyond the command
 }
 
-// answer is what became of a command: its event, and the trigger then. Either
-// may be nil.
+// answer is the outcome of a command: its event and the state of its trigger. Either may be nil.
 type answer struct {
 	event *topics.Event
 	state *trigger.State
 }
 
-// newWatcher stands at the ends of a partition; nil without an event log.
+// newWatcher starts at the ends of a partition. It returns nil if there is no event log.
 func newWatcher(ctx context.Context, a *app, c *config.Config, admin *kadm.Client, p int32) (*watcher, error) {
 	w := &watcher{admin: admin, events: c.Topic("events"), state: c.Topic("state"), partition: p}
 	ends, err := admin.ListEndOffsets(ctx, w.events, w.state)
@@ -78,8 +77,8 @@ func (w *watcher) close() {
 	}
 }
 
-// await waits until a command is decided. The end of ctx is no error if
-// something is known by then.
+// await waits until a command is decided. If ctx ends first, await returns no error as long as it
+// has learned something.
 func (w *watcher) await(ctx context.Context, asked wish, source string, offset int64) (o answer, err error) {
 	w.key, w.offset = asked.Key, offset
 	defer w.restOnEvents()
@@ -91,7 +90,8 @@ func (w *watcher) await(ctx context.Context, asked wish, source string, offset i
 		if o.state = w.left; o.event != nil && (decided || w.blind) {
 			return o, nil
 		}
-		if decided && asked.Op != trigger.OpRunNow { // a run's event may be its firing, which is a later turn's
+		// The event of a run may be its firing, which a later turn writes.
+		if decided && asked.Op != trigger.OpRunNow {
 			if all, err := w.readAll(ctx); err != nil || all {
 				return o, err
 			}
@@ -105,8 +105,8 @@ func (w *watcher) await(ctx context.Context, asked wish, source string, offset i
 	}
 }
 
-// readAll says whether every event committed by now was read. Then none of
-// them is the answer.
+// readAll reports whether every event committed so far has been read. If none of them is the
+// answer, there is no event.
 func (w *watcher) readAll(ctx context.Context) (bool, error) {
 	ends, err := w.admin.ListCommittedOffsets(ctx, w.events)
 	if err != nil {
@@ -116,12 +116,12 @@ func (w *watcher) readAll(ctx context.Context) (bool, error) {
 	return end.Err == nil && w.passed >= end.Offset, end.Err
 }
 
-// restOnEvents stops reading topic state: what follows is a wait for events.
+// restOnEvents stops reading topic state, because the rest of the wait needs only events.
 func (w *watcher) restOnEvents() {
 	w.reader.PauseFetchPartitions(map[string][]int32{w.state: {w.partition}})
 }
 
-// next reads on until an event fits.
+// next reads until an event fits.
 func (w *watcher) next(ctx context.Context, fits func(*topics.Event) bool) (*topics.Event, error) {
 	for {
 		if e := w.take(fits); e != nil {
@@ -133,7 +133,7 @@ func (w *watcher) next(ctx context.Context, fits func(*topics.Event) bool) (*top
 	}
 }
 
-// take goes through what was read, up to the first event that fits.
+// take removes buffered events up to and including the first that fits, and returns that one.
 func (w *watcher) take(fits func(*topics.Event) bool) *topics.Event {
 	for len(w.buffered) > 0 {
 		e := w.buffered[0]
@@ -165,7 +165,7 @@ func (w *watcher) poll(ctx context.Context) error {
 			return
 		}
 		var e topics.Event
-		// what is no event answers nothing
+		// Skip records that are not events.
 		if w.passed = r.Offset + 1; !r.Attrs.IsControl() && json.Unmarshal(r.Value, &e) == nil {
 			w.buffered = append(w.buffered, e)
 		}
@@ -173,8 +173,8 @@ func (w *watcher) poll(ctx context.Context) error {
 	return failed
 }
 
-// readState follows the trigger up to the turn that decides the command. A
-// state of a newer engine, which cannot be read, is as good as none.
+// readState follows the trigger up to the turn that decides the command. It ignores a state that
+// a newer engine wrote in a format that this version cannot read.
 func (w *watcher) readState(r *kgo.Record) {
 	switch {
 	case r.Attrs.IsControl() || w.before > w.offset:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// or is s, or otherwise where s is empty.
+// or returns s, or otherwise if s is empty.
 func or(s, otherwise string) string {
 	if s == "" {
 		return otherwise
@@ -21,7 +21,7 @@ func upperFirst(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// plural is "1 broker", "3 brokers".
+// plural returns "1 broker" or "3 brokers".
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -29,7 +29,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// count is a number of things.
+// count returns a number with thousands separators and the noun in singular or plural.
 func count(n int64, what string) string {
 	if n != 1 {
 		what += "s"

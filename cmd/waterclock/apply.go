@@ -74,25 +74,26 @@ differs, 1 if something does, and 2 or more after an error.
 	return cmd
 }
 
-// step is what there is to do about one trigger.
+// step is what apply must do for one trigger.
 type step struct {
-	Key     string        `json:"trigger_id"`
-	Result  string        `json:"result"` // created, changed, unchanged, pruned; of a diff: create, change, prune
-	Fields  []fieldChange `json:"fields,omitempty"`
-	Rev     int64         `json:"revision,omitempty"`
-	FireAt  string        `json:"fire_at,omitempty"`
-	Error   string        `json:"error,omitempty"`
-	Pending bool          `json:"undecided,omitempty"` // durable, and the engine has yet to decide
+	Key string `json:"trigger_id"`
+	// Created, changed, unchanged or pruned; for a diff: create, change or prune.
+	Result string        `json:"result"`
+	Fields []fieldChange `json:"fields,omitempty"`
+	Rev    int64         `json:"revision,omitempty"`
+	FireAt string        `json:"fire_at,omitempty"`
+	Error  string        `json:"error,omitempty"`
+	// The command is durable, but the engine has not decided it yet.
+	Pending bool `json:"undecided,omitempty"`
 
 	wish wish
 }
 
-// decisionWithin is how long apply waits for the engine's word on a trigger.
+// decisionWithin bounds how long apply waits for the decision on each trigger.
 const decisionWithin = 5 * time.Second
 
-// plan reads the files and what there is, and says what is to do: the files'
-// triggers in their order, then what is to be pruned. The caller closes the
-// commander.
+// plan reads the files and the existing triggers, and returns the steps: first the triggers of
+// the files in order, then those to prune. The caller closes the commander.
 func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error) {
 	tags, err := f.labels()
 	if err != nil {
@@ -106,7 +107,7 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.prune && len(want) == 0 && !f.empty { // likelier a path mistyped than a wish
+	if f.prune && len(want) == 0 && !f.empty { // more likely a mistyped path than the user's intent
 		return nil, nil, usagef("nothing is declared in %s, so --prune would cancel all with the label: "+
 			"if that is meant, add --allow-empty", strings.Join(f.files, ", "))
 	}
@@ -131,7 +132,7 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 	return stepsOf(want, have, f.prune), to, nil
 }
 
-// labels are the pairs of --tag; nil without --prune.
+// labels returns the pairs of --tag, or nil without --prune.
 func (f *applyFlags) labels() (map[string]string, error) {
 	fields := map[string]any{}
 	if err := putPairs(fields, "tags", "--tag", f.tags); err != nil {
@@ -158,7 +159,7 @@ func stepsOf(want []declared, have map[string]*standing, prune bool) (all []step
 		case is.gone():
 			s.Result = "create"
 		case is.Status.Finished() && !whenDiffers(is.Spec, d.Spec):
-			s.Result, s.Rev = "", is.Revision // it has fired; what it carried may be forgotten
+			s.Result, s.Rev = "", is.Revision // it has fired, and its content may no longer be stored
 		default:
 			s.Rev, s.Fields = is.Revision, compareSpecs(is.Spec, d.Spec)
 			if len(s.Fields) > 0 {
@@ -178,7 +179,7 @@ func stepsOf(want []declared, have map[string]*standing, prune bool) (all []step
 	return all
 }
 
-// whenDiffers compares the time fields alone.
+// whenDiffers compares only the time fields.
 func whenDiffers(have, want *trigger.Spec) bool {
 	h, w := &trigger.Spec{When: have.When}, &trigger.Spec{When: want.When}
 	return len(compareSpecs(h, w)) > 0
@@ -186,8 +187,7 @@ func whenDiffers(have, want *trigger.Spec) bool {
 
 var done = map[string]string{"create": "created", "change": "changed", "prune": "pruned", "": "unchanged"}
 
-// apply does what is to do, goes on after a refusal, and joins what was
-// refused.
+// apply runs the steps. It continues after a refusal, and joins the refusals into one error.
 func (a *app) apply(ctx context.Context, f *applyFlags) error {
 	steps, to, err := a.plan(ctx, f)
 	if err != nil {
@@ -256,7 +256,7 @@ func number64(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// errDifferent ends a diff that found something, as diff(1) does.
+// errDifferent ends a diff that found differences with exit code 1, like diff(1).
 var errDifferent = &failure{Exit: exitFailed, Msg: "what is declared differs from what there is"}
 
 func (a *app) diff(ctx context.Context, f *applyFlags) error {
@@ -279,7 +279,7 @@ func (a *app) diff(ctx context.Context, f *applyFlags) error {
 	return errDifferent
 }
 
-// printDiff prints a line for each field, or in JSON an item for each trigger.
+// printDiff prints one row per field, or in JSON one item per trigger.
 func (a *app) printDiff(steps []step) error {
 	var items []any
 	var rows [][]string

@@ -15,24 +15,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// fieldChange is a field that differs, in the contract's spelling; "" is one
-// that is not there.
+// fieldChange is a field that differs, in the contract's spelling. "" means that the field is
+// absent.
 type fieldChange struct {
 	Field string `json:"field"`
 	Have  string `json:"have"`
 	Want  string `json:"want"`
 }
 
-// compareSpecs lists what differs. Both come from the same decoder, so that
-// two spellings of one wish are equal here as they are to the engine.
+// compareSpecs lists the differences. Both specs come from the same decoder, so two spellings of
+// the same value are equal here, as they are for the engine.
 func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 	for _, f := range compared() {
 		h, w := compareText(&f, have), compareText(&f, want)
 		if f.Name == "start" && want.When.Start == "" {
-			h = "" // the engine chose it where nobody asked
+			h = "" // the engine chose the start, because the register named none
 		}
 		if f.Name == "channel" && mayPrefer(want) && topics.MayPrefer(have.Channel) {
-			h = w // the first that the user prefers, where nobody asked
+			h = w // the engine chose the user's preferred channel, because the register named none
 		}
 		if h != w {
 			all = append(all, fieldChange{f.Name, h, w})
@@ -41,13 +41,13 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 	return all
 }
 
-// mayPrefer says that a register names no channel, and its user may.
+// mayPrefer reports whether a register leaves the channel to the preferences of its user.
 func mayPrefer(s *trigger.Spec) bool {
 	return s.Channel == topics.DefaultChannel && s.UserID != "" && len(s.Escalation) == 0
 }
 
-// compared are the fields that a trigger keeps, when first. A payload has two
-// spellings and is compared once.
+// compared returns the fields that a trigger keeps, those about time first. A payload has two
+// fields (text and base64), of which it returns one.
 func compared() []topics.Field {
 	all := slices.DeleteFunc(topics.RegisterFields(), func(f topics.Field) bool {
 		return !f.Kept || f.Name == "payload_base64"
@@ -56,8 +56,8 @@ func compared() []topics.Field {
 	return append(when, slices.DeleteFunc(all, func(f topics.Field) bool { return f.When })...)
 }
 
-// compareText is a field as a text that is equal where the field means the same; a
-// default is no text.
+// compareText returns a text for a field. Texts are equal if the values mean the same. The text
+// of a default is "".
 func compareText(f *topics.Field, s *trigger.Spec) string {
 	if text := compareTexts[f.Name]; text != nil {
 		return text(s)
@@ -70,8 +70,8 @@ func compareText(f *topics.Field, s *trigger.Spec) string {
 	return string(value)
 }
 
-// compareTexts are of the fields that have several spellings of one meaning, or are
-// shown in another way than a command has them.
+// compareTexts has the fields that need their own comparison: either one meaning has several
+// spellings, or a command spells them differently from an answer.
 var compareTexts = map[string]func(*trigger.Spec) string{
 	"recurrence": func(s *trigger.Spec) string { return strings.TrimPrefix(s.When.Recurrence, "RRULE:") },
 	"fire_at":    fireAtText,
@@ -148,7 +148,7 @@ func calendarsText(s *trigger.Spec) string {
 	return strings.Join(c.Names, ",") + " on=" + or(c.On, calendar.OnSkip)
 }
 
-// timeText spells a date-time one way: 09:00 is 09:00:00.
+// timeText normalises a date-time: 09:00 becomes 09:00:00.
 func timeText(s string) string {
 	if w, err := calendar.ParseWall(s); err == nil {
 		return w.String()
@@ -171,8 +171,8 @@ func sortedText(list []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(list))), ",")
 }
 
-// payloadText spells JSON with its names sorted and no spaces, for what a
-// file declares has no other order; other bytes as base64.
+// payloadText encodes JSON with sorted names and no spaces, so that order and spaces do not count
+// as differences. It encodes other bytes as base64.
 func payloadText(s *trigger.Spec) string {
 	dec := json.NewDecoder(bytes.NewReader(s.Payload))
 	dec.UseNumber()
@@ -192,7 +192,7 @@ func payloadText(s *trigger.Spec) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// hasTags says that a trigger carries all of these labels.
+// hasTags reports whether a trigger carries all of these labels.
 func hasTags(s *trigger.Spec, want map[string]string) bool {
 	have := map[string]string{}
 	for _, t := range s.Tags {

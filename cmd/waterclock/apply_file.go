@@ -21,7 +21,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// declared is one trigger of a file: a register's fields with its id.
+// declared is one trigger of a file: its id and the fields of a register.
 type declared struct {
 	Key      string
 	Position string // file:line, for messages
@@ -29,9 +29,8 @@ type declared struct {
 	Spec     *trigger.Spec
 }
 
-// readDeclared reads files, directories (their *.yaml, *.yml and *.json) and
-// "-" for standard input. The error joins everything that is wrong, so that
-// nothing is written where anything is.
+// readDeclared reads files, directories (their *.yaml, *.yml and *.json) and "-" for standard
+// input. The error joins all mistakes. If there is any, the caller writes nothing.
 func (a *app) readDeclared(c *config.Config, names []string) ([]declared, error) {
 	if len(names) == 0 {
 		return nil, usagef("name the file with -f; - is standard input")
@@ -106,7 +105,7 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 	}
 }
 
-// readOptionalFile reads the file that args names; without one, standard input.
+// readOptionalFile reads the file that args names, or standard input if there is none.
 func (a *app) readOptionalFile(args []string) (file string, content []byte, err error) {
 	file = "-"
 	if len(args) > 0 {
@@ -125,7 +124,7 @@ func (a *app) readFileOrInput(file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// triggersOf are the triggers of one document: a list of them, or one.
+// triggersOf returns the triggers of one YAML document, which holds a list or a single trigger.
 func triggersOf(doc *yaml.Node) []*yaml.Node {
 	node := doc
 	if doc.Kind == yaml.DocumentNode {
@@ -140,11 +139,11 @@ func triggersOf(doc *yaml.Node) []*yaml.Node {
 	return []*yaml.Node{node}
 }
 
-// undeclarable are fields that ask a question about now, and so mean nothing
-// in a declaration that is applied again and again.
+// undeclarable are fields that depend on the state at one moment. They make no sense in a
+// declaration that is applied many times.
 var undeclarable = []string{"if_revision", "if_absent", "idempotency_key"}
 
-// declare checks one trigger as far as it can be without the engine.
+// declare checks one trigger as far as is possible without the engine.
 func declare(c *config.Config, position string, node *yaml.Node) (declared, error) {
 	d := declared{Position: position}
 	value, err := (&yamlReader{budget: maxYAMLNodes}).value(node)
@@ -155,7 +154,7 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 	if !ok {
 		return d, errors.New("a trigger is a mapping with an id and the fields of a register")
 	}
-	if id, printed := fields["trigger_id"].(string); printed && fields["id"] == nil { // as get and list print it
+	if id, printed := fields["trigger_id"].(string); printed && fields["id"] == nil { // the output of get and list
 		if fields, err = declaredAsPrinted(fields); err != nil {
 			return d, err
 		}
@@ -184,7 +183,7 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 	return d, nil
 }
 
-// declaredAsPrinted makes a declaration of what `get -o json` and `list -o json` print.
+// declaredAsPrinted converts the output of `get -o json` or `list -o json` into a declaration.
 func declaredAsPrinted(printed map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(printed)
 	if err != nil {
@@ -197,10 +196,10 @@ func declaredAsPrinted(printed map[string]any) (map[string]any, error) {
 	return registerOf(t), nil
 }
 
-// ownLine is how errors of YAML begin that know their line better.
+// ownLine matches YAML errors that name a line themselves, which is more exact than the caller's.
 var ownLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): `)
 
-// withPosition is an error with its file and line, 0 for none.
+// withPosition adds the file and line to an error. Line 0 means that the line is not known.
 func withPosition(file string, line int, err error) error {
 	if m := ownLine.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("%s:%s: %s", file, m[1], err.Error()[len(m[0]):])
@@ -211,7 +210,7 @@ func withPosition(file string, line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", file, line, err)
 }
 
-// lineOf is where the field at fault stands, or the trigger it is of.
+// lineOf returns the line of the field that caused the error, or of its trigger.
 func lineOf(node *yaml.Node, err error) int {
 	var w *wordedError
 	if node.Kind != yaml.MappingNode || !errors.As(err, &w) {
@@ -226,7 +225,7 @@ func lineOf(node *yaml.Node, err error) int {
 	return node.Line
 }
 
-// specOf is what the engine will make of a register.
+// specOf decodes a register as the engine would.
 func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec, error) {
 	value, err := json.Marshal(wish{Op: trigger.OpRegister, Fields: fields}.body())
 	if err != nil {
@@ -243,8 +242,7 @@ func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec,
 	return command.Spec, nil
 }
 
-// wordedError is an error of the domain for a person: the field, and what to
-// write.
+// wordedError is a domain error written for people: the field, and what to write.
 type wordedError struct{ field, text string }
 
 func (w *wordedError) Error() string { return strings.TrimPrefix(w.field+": "+w.text, ": ") }

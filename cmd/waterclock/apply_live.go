@@ -18,24 +18,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// standing is a trigger as the engine has it.
+// standing is the current state of a trigger in the engine.
 type standing struct {
 	Spec     *trigger.Spec
 	Revision int64
 	Status   trigger.Status
 }
 
-// gone says that a register of the same content begins a new life.
+// gone reports whether a register with the same content would begin a new life.
 func (s *standing) gone() bool {
 	return s == nil || s.Status == trigger.Cancelled || s.Status == trigger.Failed || s.Status == trigger.Unknown ||
 		s.Status == trigger.Erased
 }
 
-// survey finds the triggers of these keys and, with tags, all that carry them.
+// survey finds the triggers with these keys and, if tags are given, all triggers that carry them.
 type survey func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error)
 
-// surveyor is the HTTP API where it is to be used, else topic state. The API
-// is preferred unless the brokers were named more explicitly than its URL.
+// surveyor reads from the HTTP API if it can, else from topic state. It prefers the API unless
+// the brokers were named with a stronger source than the URL.
 func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander, error) {
 	from := newAPI(c)
 	if rank(c.Source("url")) >= rank(c.Source("brokers")) {
@@ -54,7 +54,7 @@ func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander
 	return a.surveyKafka(c), to, nil
 }
 
-// aliveAt is what every API answers to everybody; /healthz it may not.
+// aliveAt is a path that every API serves without authentication. /healthz may be closed.
 const aliveAt = "/openapi.json"
 
 func unhealthy(from *api, status int) error {
@@ -64,7 +64,7 @@ func unhealthy(from *api, status int) error {
 	return failf("%s answers %s with %d", from.base, aliveAt, status)
 }
 
-// surveyKafka folds topic state, of which the last record of a key counts.
+// surveyKafka folds topic state. The last record of a key counts.
 func (a *app) surveyKafka(c *config.Config) survey {
 	return func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error) {
 		found := map[string]*standing{}
@@ -95,7 +95,7 @@ func (a *app) surveyKafka(c *config.Config) survey {
 	}
 }
 
-// surveyAPI asks for each key, and lists by tag.
+// surveyAPI reads each key, and lists by tag.
 func surveyAPI(c *config.Config, from *api) survey {
 	return func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error) {
 		found := map[string]*standing{}
@@ -149,15 +149,15 @@ func listTagged(ctx context.Context, c *config.Config, from *api, tags map[strin
 }
 
 func textOf(raw json.RawMessage) (s string) {
-	_ = json.Unmarshal(raw, &s) // what is no text is none
+	_ = json.Unmarshal(raw, &s) // anything but a string counts as empty
 	return s
 }
 
-// ofOneWay are the fields that belong to one way to say when; timeFieldsOf finds out
-// which it was.
+// ofOneWay are the fields that only one way of saying when uses. timeFieldsOf finds out which way
+// a trigger uses.
 var ofOneWay = []string{"delay", "fire_at", "recurrence", "start", "until", "count", "include", "exclude"}
 
-// contentFields are the others of a trigger's JSON that a register has, too.
+// contentFields returns the fields that a register and a trigger's JSON share, without ofOneWay.
 func contentFields() (names []string) {
 	for _, f := range topics.RegisterFields() {
 		if f.Kept && !slices.Contains(ofOneWay, f.Name) {
@@ -167,10 +167,10 @@ func contentFields() (names []string) {
 	return names
 }
 
-// standingOf reads the API's trigger as the register it came from.
+// standingOf converts a trigger from the API into the register that produced it.
 func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, error) {
 	s := &standing{}
-	_ = json.Unmarshal(t["revision"], &s.Revision) // shown, not relied upon
+	_ = json.Unmarshal(t["revision"], &s.Revision) // only shown, so an error does not matter
 	status, known := trigger.ParseStatus(textOf(t["state"]))
 	if !known {
 		return nil, fmt.Errorf("state %s is not known to this version", t["state"])
@@ -181,7 +181,7 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 	return s, err
 }
 
-// registerOf are the fields of the register that the API's trigger came from.
+// registerOf returns the fields of the register that produced a trigger.
 func registerOf(t map[string]json.RawMessage) map[string]any {
 	fields := map[string]any{}
 	names := append(contentFields(), timeFieldsOf(t)...)
@@ -199,8 +199,8 @@ func registerOf(t map[string]json.RawMessage) map[string]any {
 	return fields
 }
 
-// timeFieldsOf are the fields that say when, as it was asked for: an answer
-// has the next instant beside them.
+// timeFieldsOf returns the names of the time fields that the register used. An answer contains
+// the next instant as well.
 func timeFieldsOf(t map[string]json.RawMessage) []string {
 	switch {
 	case t["delay"] != nil:

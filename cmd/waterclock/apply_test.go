@@ -228,7 +228,7 @@ func specFrom(t *testing.T, c *config.Config, fields string) *trigger.Spec {
 	return spec
 }
 
-// triggersAPI keeps registers as the gateway shows them.
+// triggersAPI stores registers and returns them as the gateway does.
 type triggersAPI struct {
 	mu   sync.Mutex
 	have map[string]map[string]any
@@ -348,7 +348,7 @@ func TestApplyOverKafka(t *testing.T) {
 	}
 }
 
-// stand writes a trigger to topic state as the engine would.
+// stand writes a trigger to topic state like the engine.
 func stand(t *testing.T, brokers, key string, status trigger.Status, spec *trigger.Spec) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))

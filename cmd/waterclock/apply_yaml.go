@@ -8,16 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of what a file with aliases may unfold to. One that contains itself
-// is deeper than any.
+// These limits bound how far the aliases of a file may expand. A value that contains itself
+// exceeds every depth.
 const (
 	maxYAMLNodes = 1_000_000
 	maxYAMLDepth = 200
 )
 
-// yamlReader turns YAML into values of JSON as their writer meant them: dates
-// and times stay the text they were (YAML would make 2026-12-25 a timestamp),
-// and numbers keep their digits.
+// yamlReader converts YAML into JSON values as the author meant them. Dates and times stay text,
+// although YAML would read 2026-12-25 as a timestamp. Numbers keep their digits.
 type yamlReader struct{ budget, depth int }
 
 func (r *yamlReader) value(n *yaml.Node) (any, error) {
@@ -49,8 +48,7 @@ func (r *yamlReader) value(n *yaml.Node) (any, error) {
 	return scalar(n)
 }
 
-// mapping reads names and values. What << merges yields to what is written
-// beside it.
+// mapping reads names and values. A name in the mapping itself overrides one that << merges in.
 func (r *yamlReader) mapping(n *yaml.Node, into map[string]any) error {
 	own := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -112,17 +110,17 @@ func scalar(n *yaml.Node) (any, error) {
 	case "!!binary":
 		return nil, fmt.Errorf("line %d: write bytes as payload_base64", n.Line)
 	}
-	return n.Value, nil // texts, and timestamps as they were written
+	return n.Value, nil // strings, and timestamps as they were written
 }
 
-// number keeps the digits where JSON can say them; 0x1F and 1_000 it says its
-// own way. A number in quotes is no number.
+// number keeps the digits if JSON allows the spelling. It converts other spellings, such as 0x1F
+// and 1_000. A value in quotes is not a number.
 func number(n *yaml.Node) (any, error) {
 	if json.Valid([]byte(n.Value)) && !strings.HasPrefix(n.Value, "\"") {
 		return json.Number(n.Value), nil
 	}
 	var whole int64
-	if n.ShortTag() == "!!int" && n.Decode(&whole) == nil { // it would cut a fraction off
+	if n.ShortTag() == "!!int" && n.Decode(&whole) == nil { // Decode would cut off a fraction
 		return json.Number(fmt.Sprint(whole)), nil
 	}
 	var f float64

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A trigger is shown as it was between two changes, by a whole process.
+// A complete process shows a trigger as it was between two changes.
 func TestGetAsOf(t *testing.T) {
 	kafka, url := startDev(t)
 	run := func(args ...string) result {
 		return cli(t, nil, "", append([]string{"--brokers", kafka, "--url", url}, args...)...)
 	}
-	at := func() string { // an instant that is over, and after what was done
+	at := func() string { // an instant in the past, after the last change
 		time.Sleep(2 * time.Millisecond)
 		now := time.Now()
 		time.Sleep(2 * time.Millisecond)

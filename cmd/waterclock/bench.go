@@ -62,7 +62,7 @@ second later, so that registers and fires run side by side.`,
 	return cmd
 }
 
-// benchSetup is where the benchmarks with an engine of their own run.
+// benchSetup returns the settings of benchmarks that start their own engine.
 func (a *app) benchSetup(cmd *cobra.Command) (loadtest.Setup, error) {
 	c, err := a.config(true)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *app) benchSetup(cmd *cobra.Command) (loadtest.Setup, error) {
 	}, nil
 }
 
-// printMeasured prints a result; --json is -o json.
+// printMeasured prints a result. --json is the same as -o json.
 func (a *app) printMeasured(r any, asJSON bool, rows [][2]string) error {
 	if asJSON {
 		a.out.format = "json"
@@ -82,7 +82,7 @@ func (a *app) printMeasured(r any, asJSON bool, rows [][2]string) error {
 	return a.out.record(r, rows)
 }
 
-// row is a line of a result's table.
+// row returns one line of the result table.
 func row(name, format string, v ...any) [2]string { return [2]string{name, fmt.Sprintf(format, v...)} }
 
 func late(name string, l loadtest.Lateness) [2]string {
@@ -127,8 +127,8 @@ func atRest(byTopic map[string]float64) string {
 	return fmt.Sprintf("%.0f (%s)", sum, strings.Join(parts, ", "))
 }
 
-// within refuses a number that means nothing, or that no machine holds, before
-// anything is started for it.
+// within refuses a value outside the given range before anything is started. Such a value means
+// nothing, or no machine can hold it.
 func within[N int | time.Duration](flag string, value, least, most N) error {
 	if value < least || value > most {
 		return usagef("--%s %v: write %v to %v", flag, value, least, most)
@@ -136,5 +136,5 @@ func within[N int | time.Duration](flag string, value, least, most N) error {
 	return nil
 }
 
-// payloadWithin bounds --payload by what limits.payload may be at most.
+// payloadWithin bounds --payload by the largest value that limits.payload allows.
 func payloadWithin(size int) error { return within("payload", size, 0, topics.MaxPayload) }

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/internal/loadtest"
 )
 
-// maxBody bounds the text of the messages of a benchmark: a push has room for 4,096 bytes.
+// maxBody bounds the text of the messages of a benchmark. A push has room for 4,096 bytes.
 const maxBody = 2048
 
 func newBenchNotify(a *app) *cobra.Command {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A benchmark of nothing, or of more than there can be, is refused before
-// anything is started.
+// A benchmark with a size of zero, or beyond the limits, is refused before anything is started.
 func TestBenchBounds(t *testing.T) {
 	for _, row := range []struct{ line, want string }{
 		{"bench --triggers 0", "--triggers 0: write 1 to 100000000"},

@@ -63,14 +63,14 @@ func argsBetween(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// putCalendar writes a calendar unless it is there already, so that a job may
-// put it every night without re-planning anything.
+// putCalendar writes a calendar unless topic control already holds the same one. So a job may put
+// it every night without causing a replan.
 func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 	key, value, err := topics.EncodeCalendar(cal)
 	if err != nil {
 		return &failure{Exit: exitUsage, Err: worded(err)}
 	}
-	if cal.Dates == nil { // likelier a download that failed than a calendar without days
+	if cal.Dates == nil { // more likely a failed download than a calendar without days
 		return usagef("calendar %s: what was read has no dates; for a calendar without any write []", cal.Name)
 	}
 	c, err := a.config(false)
@@ -98,7 +98,7 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 		[][2]string{{"calendar", cal.Name}, {"result", result}, {"dates", strconv.Itoa(n)}})
 }
 
-// putSetting appends to topic control what is not there as it is.
+// putSetting appends a record to topic control, unless the current record of its key is the same.
 func (a *app) putSetting(ctx context.Context, c *config.Config, r *kgo.Record) (changed bool, err error) {
 	have, err := a.settings(ctx, c)
 	if err != nil {
@@ -134,7 +134,7 @@ func newCalendarList(a *app) *cobra.Command {
 	}
 }
 
-// calendarList lists the calendars through whichever door was named.
+// calendarList lists the calendars from the API or from Kafka, whichever the user named.
 func (a *app) calendarList(ctx context.Context, c *config.Config) (list []gateway.CalendarSummary, err error) {
 	if asksAPI(c) {
 		return listCalendars(ctx, newAPI(c))
@@ -165,7 +165,7 @@ func newCalendarGet(a *app) *cobra.Command {
 	}
 }
 
-// calendar finds one by name, through whichever door was named.
+// calendar returns a calendar by name, from the API or from Kafka, whichever the user named.
 func (a *app) calendar(ctx context.Context, c *config.Config, name string) (topics.Calendar, error) {
 	none := &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no calendar %s; see `waterclock calendar list`",
 		name)}
@@ -200,7 +200,7 @@ func (a *app) printCalendar(cal topics.Calendar) error {
 	return nil
 }
 
-// calendars are those that are put, by name.
+// calendars returns all current calendars, sorted by name.
 func (a *app) calendars(ctx context.Context, c *config.Config) ([]topics.Calendar, error) {
 	have, err := a.settings(ctx, c)
 	if err != nil {
@@ -222,8 +222,7 @@ func (a *app) calendars(ctx context.Context, c *config.Config) ([]topics.Calenda
 	return all, nil
 }
 
-// settings is topic control folded: the last record of each key that was not
-// deleted since.
+// settings folds topic control: it returns the last record of each key that has not been deleted.
 func (a *app) settings(ctx context.Context, c *config.Config) (map[string]*kgo.Record, error) {
 	if err := needBrokers(c); err != nil {
 		return nil, err
@@ -237,10 +236,10 @@ func (a *app) settings(ctx context.Context, c *config.Config) (map[string]*kgo.R
 	return have, err
 }
 
-// settingBytes bounds a record of topic control: a tz database.
+// settingBytes bounds a record of topic control. The largest is a tz database.
 const settingBytes = 4 << 20
 
-// writeSetting appends to topic control, which has one partition.
+// writeSetting appends a record to topic control, which has one partition.
 func (a *app) writeSetting(ctx context.Context, c *config.Config, r *kgo.Record) error {
 	cl, err := a.kafka(ctx, c, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(settingBytes),
 		kgo.RecordDeliveryTimeout(30*time.Second))

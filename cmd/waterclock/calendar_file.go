@@ -14,9 +14,9 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// readDates reads a calendar's dates in any of its three forms; nil where there
-// are none and JSON does not say so. until (unix ms) is how far recurring events
-// of iCalendar are unrolled.
+// readDates reads a calendar's dates from iCalendar, JSON or lines. It returns nil if there are
+// none, unless JSON has an explicit empty list. It expands recurring iCalendar events up to until
+// (Unix ms).
 func (a *app) readDates(content []byte, until int64) ([]string, error) {
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	switch text := bytes.TrimSpace(content); {
@@ -34,7 +34,7 @@ func datesOfJSON(content []byte) ([]string, error) {
 		return list, nil
 	}
 	var object struct {
-		Name  string   `json:"name"` // as get -o json prints it; the argument counts
+		Name  string   `json:"name"` // in the output of get -o json; ignored, because the name is an argument
 		Dates []string `json:"dates"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(content))
@@ -45,7 +45,7 @@ func datesOfJSON(content []byte) ([]string, error) {
 	return object.Dates, nil
 }
 
-// datesOfLines takes the first word of each line.
+// datesOfLines takes the first word of each line as a date.
 func datesOfLines(content string) (dates []string, err error) {
 	for i, line := range strings.Split(content, "\n") {
 		line, _, _ = strings.Cut(line, "#")
@@ -61,11 +61,11 @@ func datesOfLines(content string) (dates []string, err error) {
 	return dates, nil
 }
 
-// maxHolidays bounds what one recurring event unrolls to; a calendar has no
-// more.
+// maxHolidays bounds the days that one recurring event expands to. It is also the largest size of
+// a calendar.
 const maxHolidays = 10_000
 
-// datesOfICS takes the all-day events. One with a time of day is no holiday.
+// datesOfICS takes the all-day events. An event with a time of day is not a holiday.
 func (a *app) datesOfICS(content []byte, until int64) (dates []string, err error) {
 	cal, err := ics.ParseCalendar(bytes.NewReader(content))
 	if err != nil {
@@ -100,8 +100,8 @@ func titleOf(e *ics.VEvent) string {
 	return e.Id()
 }
 
-// datesOfEvent is every day of an event: DTEND is the day after the last
-// (RFC 5545 section 3.6.1), and without it there is one.
+// datesOfEvent returns every day of an event. DTEND is the day after the last one (RFC 5545
+// section 3.6.1). Without DTEND the event lasts one day.
 func datesOfEvent(e *ics.VEvent, start string, until int64) ([]string, error) {
 	first, err := icsDate(start)
 	if err != nil {
@@ -130,8 +130,8 @@ func datesOfEvent(e *ics.VEvent, start string, until int64) ([]string, error) {
 	return dates, nil
 }
 
-// bareUntil is an UNTIL as all-day events have it: a date, which the rules of
-// triggers refuse because they have a time of day.
+// bareUntil matches an UNTIL without a time, as all-day events have it. The rules of triggers
+// have a time of day and refuse it.
 var bareUntil = regexp.MustCompile(`(?i)(UNTIL=\d{8})(;|$)`)
 
 // unroll lists the days on which a recurring event begins, up to until.
@@ -174,7 +174,7 @@ func unroll(e *ics.VEvent, first calendar.Date, until int64) ([]calendar.Date, e
 
 const dayMS = int64(24 * time.Hour / time.Millisecond)
 
-// icsDate reads 20261225; a time of day behind it does not count.
+// icsDate parses a date such as 20261225 and ignores a time of day after it.
 func icsDate(s string) (calendar.Date, error) {
 	if len(s) < 8 {
 		return 0, fmt.Errorf("%q is no date", clean(s))

@@ -15,7 +15,8 @@ import (
 
 func calendarPath(name string) string { return "/v1/calendars/" + url.PathEscape(name) }
 
-// fetchCalendar reads one calendar over HTTP; exitNotFound where there is none.
+// fetchCalendar reads one calendar over HTTP. If it does not exist, the error has exit code
+// exitNotFound.
 func fetchCalendar(ctx context.Context, from *api, name string) (cal topics.Calendar, err error) {
 	err = from.get(ctx, calendarPath(name), &cal)
 	cal.Name = name
@@ -29,7 +30,7 @@ func listCalendars(ctx context.Context, from *api) ([]gateway.CalendarSummary, e
 	return answer.Items, err
 }
 
-// deleteWithin is above the API's own bound: it checks all triggers twice.
+// deleteWithin is longer than the API's own timeout: the API checks all triggers twice.
 const deleteWithin = time.Minute
 
 func newCalendarDelete(a *app) *cobra.Command {
@@ -61,7 +62,7 @@ prints them. It asks the API at --url, which knows all triggers.`,
 	}
 }
 
-// putCalendarHTTP is putCalendar over HTTP. The dates are sorted already.
+// putCalendarHTTP is putCalendar over HTTP. The caller has sorted the dates.
 func putCalendarHTTP(ctx context.Context, to *api, cal *topics.Calendar) (changed bool, err error) {
 	old, err := fetchCalendar(ctx, to, cal.Name)
 	switch {

@@ -41,7 +41,7 @@ END:VEVENT
 END:VCALENDAR
 `
 
-// What has no dates is likelier a download that failed than a calendar.
+// A file without dates is more likely a failed download than a calendar.
 func TestCalendarOfNothing(t *testing.T) {
 	for _, row := range []struct{ name, text string }{
 		{"nothing", ""},
@@ -146,8 +146,7 @@ func TestCalendars(t *testing.T) {
 	run("", "calendar", "put").want(t, exitUsage, "calendar put NAME [FILE]")
 }
 
-// With --url alone nothing may ask the brokers of this machine, which nobody
-// named.
+// With --url alone, a verb must not ask the brokers of this machine, because nobody named them.
 func TestCalendarsOverHTTP(t *testing.T) {
 	kafka, url := startDev(t)
 	run := func(stdin string, args ...string) result {
@@ -274,8 +273,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// A month is always eight lines of 28 characters, or three would not stand
-// beside each other.
+// A month always has eight lines of 28 characters, so that three fit side by side.
 func TestMonthIsARectangle(t *testing.T) {
 	p := &picture{}
 	for year := 1900; year <= 2100; year++ {
@@ -312,7 +310,7 @@ func TestNoBarWithoutATerminal(t *testing.T) {
 	}
 }
 
-// A calendar goes only when no trigger names it, and stays gone over a restart.
+// A calendar is deleted only if no trigger names it, and stays deleted after a restart.
 func TestCalendarDelete(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dev")
 	start := func() (url string, stop func()) {

@@ -66,7 +66,7 @@ anew. It asks the API at --url, as an operator.`,
 	}
 }
 
-// httpAPI is the API, for what owners or the history have to be asked.
+// httpAPI returns the API client for verbs that need the partition owners or the history.
 func (a *app) httpAPI() (*api, error) {
 	c, err := a.config(false)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A channel that a command created is listed and, once no trigger names it, removed.
+// A channel that a command created is listed. It can be removed once no trigger names it.
 func TestChannels(t *testing.T) {
 	w := devInProcess(t, nil, "--data-dir", filepath.Join(t.TempDir(), "dev"))
 	defer w.end()
@@ -18,7 +18,7 @@ func TestChannels(t *testing.T) {
 	run("schedule", "k", "--in", "1h", "--channel", "typo").want(t, exitOK)
 	list := run("channels", "list", "-o", "ndjson")
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(list.out, `"typo"`); {
-		if time.Now().After(deadline) { // its topic is made beside the turn
+		if time.Now().After(deadline) { // its topic is created outside the turn
 			t.Fatalf("listed are %s", list.out)
 		}
 		list = run("channels", "list", "-o", "ndjson")

@@ -67,7 +67,7 @@ func newConfigValidate(a *app) *cobra.Command {
 	return cmd
 }
 
-// checkMore reads the files settings name, and looks at what serve needs.
+// checkMore reads the files that the settings name, and checks what serve needs.
 func (a *app) checkMore(c *config.Config, serve bool) error {
 	if _, err := kafkaconn.Options(c, "check", nil); err != nil {
 		return err

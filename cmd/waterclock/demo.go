@@ -15,15 +15,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// demoStep is one command of the demo, written so long after it began.
+// demoStep is one command of the demo, and the time after the start at which to write it.
 type demoStep struct {
 	after time.Duration
 	wish  wish
-	says  string // what it is, for the person who looks on
+	says  string // an explanation for the person who watches
 }
 
-// demoSteps is what the demo does. The run is an idempotency key, so that a
-// demo in a data directory that has seen one is not taken for a duplicate.
+// demoSteps returns the commands of the demo. Each run has its own idempotency key, so that a
+// second demo in the same data directory does not count as a duplicate.
 func demoSteps(run string) []demoStep {
 	register := func(key, says string, when map[string]any) demoStep {
 		when["payload"], when["idempotency_key"] = map[string]any{"say": says}, run
@@ -40,11 +40,11 @@ func demoSteps(run string) []demoStep {
 	}
 }
 
-// demoSeries goes on for ever, so the demo cancels it when it ends.
+// demoSeries is a series without an end, so the demo cancels it at the end.
 const demoSeries = "demo-water"
 
-// runDemo schedules a few triggers through Kafka, as any client would, and
-// prints from the event log what becomes of them, until ctx ends.
+// runDemo schedules a few triggers through Kafka, as any client would. It prints their events
+// from the event log until ctx ends.
 func (a *app) runDemo(ctx context.Context, c *config.Config) error {
 	to, err := newKafkaCommander(ctx, a, c, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *app) runDemo(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-// demoReader stands at the end of the event log.
+// demoReader starts at the end of the event log.
 func (a *app) demoReader(ctx context.Context, c *config.Config) (*kgo.Client, error) {
 	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second))
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *app) demoTitle(steps []demoStep) {
 	fmt.Fprintln(a.io.out)
 }
 
-// writeDemo writes each command when its time has come.
+// writeDemo writes each command at its time.
 func writeDemo(ctx context.Context, to commander, steps []demoStep) error {
 	began := time.Now()
 	for _, s := range steps {
@@ -142,7 +142,7 @@ func (a *app) showDemo(ctx context.Context, reader *kgo.Client, steps []demoStep
 	}
 }
 
-// demoLine is an event for somebody who sees Waterclock for the first time.
+// demoLine describes an event for a person who is new to Waterclock.
 func demoLine(e *topics.Event, says string) string {
 	at, tail := e.OccurredAt, ""
 	if t, err := time.Parse(time.RFC3339, e.OccurredAt); err == nil {
@@ -161,11 +161,11 @@ func demoLine(e *topics.Event, says string) string {
 	return fmt.Sprintf("  %s  %-20s %-13s %s", at, e.Type, e.Trigger, tail)
 }
 
-// endWithin bounds the good-bye.
+// endWithin bounds the time for the final cancel.
 const endWithin = 2 * time.Second
 
-// endDemo cancels the series, which would else fire for ever. Who cannot be
-// told any more is no failure of the demo.
+// endDemo cancels the series, which would otherwise fire for ever. If the cancel fails, the demo
+// still succeeds.
 func endDemo(to commander) {
 	ctx, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()

@@ -53,7 +53,7 @@ func TestDemo(t *testing.T) {
 			missing = missing[1:]
 		}
 		if len(missing) == 0 {
-			stop() // goes on reading, so that nothing blocks on the pipe
+			stop() // reading continues, so that nothing blocks on the pipe
 		}
 	}
 	if err := <-ended; err != nil || len(missing) > 0 {
@@ -66,7 +66,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// A second demo in the same data directory must not be taken for a repeat.
+// A second demo in the same data directory must not count as a repeat.
 func TestDemoRunsTwice(t *testing.T) {
 	x, y := demoSteps("one"), demoSteps("two")
 	for i := range x {

@@ -44,11 +44,11 @@ sent where a provider is configured; with --outbox they are written to a folder.
 	cmd.Flags().StringVar(&outbox, "outbox", "",
 		"write push, SMS and mail to the folder `DIR` in place of sending them")
 	a.flags.BindAllDev(cmd.Flags())
-	_ = cmd.Flags().MarkHidden("roles") // it is there to be refused by name
+	_ = cmd.Flags().MarkHidden("roles") // the flag exists only to be refused with a good message
 	return cmd
 }
 
-// runDev runs the node, and says what it does.
+// runDev runs the node and prints its state.
 func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 	restoring := a.progress("", 0)
 	hooks := node.DevHooks{
@@ -70,8 +70,8 @@ func (a *app) runDev(ctx context.Context, c *config.Config, demo bool) error {
 	return node.Dev(ctx, node.Options{Config: c, Logger: a.log(c), Version: buildVersion()}, hooks)
 }
 
-// banner says what listens where, and lines to paste: as they are, also where
-// dev was told to listen elsewhere.
+// banner prints the addresses, and commands to paste. The commands include the flags that a
+// non-default address needs.
 func (a *app) banner(c *config.Config, url, kafka string) {
 	at := ""
 	if kafka != defaultKafka {
@@ -97,5 +97,5 @@ Watch what fires:
 	}
 }
 
-// defaultKafka is where the command line looks for brokers unless told.
+// defaultKafka is the command line's default for --brokers.
 const defaultKafka = "127.0.0.1:9092"

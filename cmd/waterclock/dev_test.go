@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestDevHasNoTLS: settings of a cluster are refused by name, before anything
-// is started.
+// TestDevHasNoTLS: dev refuses settings of a cluster by name, before anything is started.
 func TestDevHasNoTLS(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_KAFKA_TLS_ENABLED=true"}, "", "dev", "--data-dir", t.TempDir(), "--listen",
 		"127.0.0.1:0",
@@ -17,7 +16,7 @@ func TestDevHasNoTLS(t *testing.T) {
 		want(t, exitUsage, "kafka.tls.enabled")
 }
 
-// dev answers on admin.listen too: beside auth that is where the metrics are.
+// dev also listens on admin.listen. With auth enabled, the metrics are there.
 func TestDevListensForAdmins(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte("acme secret-of-acme-0123456789-0123456789 operator\n"), 0o600); err != nil {

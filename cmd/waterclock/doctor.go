@@ -40,18 +40,18 @@ brokers' clock. No reader sees that marker.`,
 	}
 }
 
-// doctor collects findings. A check that cannot look says so as a finding;
-// it never ends the examination.
+// doctor collects findings. A check that cannot run reports that as a finding. It never stops the
+// other checks.
 type doctor struct {
 	app      *app
 	c        *config.Config
 	findings []finding
 
-	cl       *kgo.Client // nil where no broker answers
+	cl       *kgo.Client // nil if no broker answers
 	admin    *kadm.Client
-	throttle *kafkaconn.Throttle // of our own requests
+	throttle *kafkaconn.Throttle // how long the brokers throttled our own requests
 
-	parts int32 // P: what commands has, else the setting
+	parts int32 // P: the partitions of topic commands, or else the setting
 }
 
 // finding is one line of the report.
@@ -74,16 +74,16 @@ func (d *doctor) fail(check, advice, format string, args ...any) {
 	d.findings = append(d.findings, finding{check, "fail", fmt.Sprintf(format, args...), advice})
 }
 
-// checkWithin bounds each check; they run at once.
+// checkWithin bounds each check. All checks run in parallel.
 const checkWithin = 5 * time.Second
 
-// oneCheck is one of them, and what its findings are called where it gets no answer.
+// oneCheck is one check, and the name of its finding if it gets no answer.
 type oneCheck struct {
 	name string
 	do   func(*doctor, context.Context)
 }
 
-// kafkaChecks need brokers.
+// kafkaChecks are the checks that need brokers.
 var kafkaChecks = []oneCheck{
 	{"brokers", (*doctor).brokers},
 	{"versions", (*doctor).versions},
@@ -99,7 +99,7 @@ var kafkaChecks = []oneCheck{
 	{"channels", (*doctor).channels},
 }
 
-// examine looks at everything, from the brokers to this machine.
+// examine runs all checks: settings, Kafka, the API and this machine.
 func (d *doctor) examine(ctx context.Context) {
 	for _, w := range d.c.Warnings {
 		d.warn("settings", "correct or remove it", "%s", w)
@@ -125,8 +125,8 @@ func (d *doctor) examineKafka(ctx context.Context) {
 	d.atOnce(ctx, kafkaChecks)
 }
 
-// atOnce runs checks side by side, so that brokers which do not answer cost the
-// time of one. The findings are in the order of the checks.
+// atOnce runs checks in parallel, so that brokers that do not answer cost one timeout and not one
+// per check. The findings stay in the order of the checks.
 func (d *doctor) atOnce(ctx context.Context, checks []oneCheck) {
 	each := make([]doctor, len(checks))
 	var wg sync.WaitGroup
@@ -141,8 +141,8 @@ func (d *doctor) atOnce(ctx context.Context, checks []oneCheck) {
 	}
 }
 
-// within runs one check. What it makes of a broker that does not answer is no
-// finding: it would advise on ACLs.
+// within runs one check with a timeout. After a timeout it drops the check's own findings,
+// because they would give advice about ACLs for a broker that does not answer.
 func (d *doctor) within(ctx context.Context, c oneCheck) {
 	if c.name == "" {
 		c.do(d, ctx)
@@ -169,7 +169,7 @@ func (d *doctor) within(ctx context.Context, c oneCheck) {
 	d.findings = own.findings
 }
 
-// report prints the findings; the error says that something failed.
+// report prints the findings. It returns an error if a check failed.
 func (d *doctor) report() error {
 	items := make([]any, len(d.findings))
 	count := map[string]int{}

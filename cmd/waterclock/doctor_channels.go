@@ -14,12 +14,12 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// liveWithin bounds the questions to the API, which may have to look at every trigger.
-// It is less than checkWithin, so that an API that hangs is not taken for the brokers.
+// liveWithin bounds the requests to the API, which may have to read every trigger. It is shorter
+// than checkWithin, so that an API that hangs is not reported as brokers that hang.
 const liveWithin = 2 * time.Second
 
-// channels warns of channels that wait for receipts and that no consumer group reads,
-// if something was due there or a live trigger names them.
+// channels warns about channels that wait for receipts and that no consumer group reads, if
+// something was due there or a live trigger names them.
 func (d *doctor) channels(ctx context.Context) {
 	waiting := d.channelTopics()
 	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
@@ -48,7 +48,7 @@ func (d *doctor) channels(ctx context.Context) {
 			continue
 		}
 		key := ""
-		if asked { // an API that does not answer once is not asked for each channel
+		if asked { // after one failure, do not ask the API about the other channels
 			key, asked = d.liveOn(ctx, from, name)
 		}
 		if key != "" {
@@ -60,8 +60,8 @@ func (d *doctor) channels(ctx context.Context) {
 	d.unserved(unserved, idle, asked)
 }
 
-// unserved says what channels found. Without an API only what was due is known,
-// because no topic that can be read in seconds says which triggers wait.
+// unserved reports the result of channels. Without an API it only knows where something was due:
+// no topic that can be read in seconds says which triggers wait.
 func (d *doctor) unserved(unserved, idle []string, asked bool) {
 	switch {
 	case len(unserved) > 0:
@@ -77,7 +77,7 @@ func (d *doctor) unserved(unserved, idle []string, asked bool) {
 	}
 }
 
-// written are the channels on whose topics something was due.
+// written returns the channels whose due topics have records.
 func (d *doctor) written(ctx context.Context, channels map[string]string) (map[string]bool, error) {
 	ends, err := d.admin.ListEndOffsets(ctx, slices.Collect(maps.Values(channels))...)
 	if err != nil {
@@ -92,9 +92,9 @@ func (d *doctor) written(ctx context.Context, channels map[string]string) (map[s
 	return found, nil
 }
 
-// liveOn is a live trigger of the caller's tenant that names a channel, "" if there is
-// none; known is false if the API does not say. It reads one page for as many
-// triggers as the API looks at for one answer.
+// liveOn returns a live trigger of the caller's tenant that names a channel, or "" if there is
+// none. known is false if the API does not say. An answer may be an empty page with a cursor,
+// because the API bounds how many triggers it reads for one answer.
 func (d *doctor) liveOn(ctx context.Context, from *api, channel string) (key string, known bool) {
 	q := url.Values{"channel": {channel}, "state": {"PENDING,PAUSED,IN_FLIGHT"}, "limit": {"1"}}
 	for {
@@ -117,7 +117,7 @@ func (d *doctor) liveOn(ctx context.Context, from *api, channel string) (key str
 	}
 }
 
-// channelTopics are the due topics of channels that wait for receipts, by name.
+// channelTopics returns the due topics of the channels that wait for receipts, by channel name.
 func (d *doctor) channelTopics() map[string]string {
 	found := map[string]string{}
 	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(d.c.Channels)) {

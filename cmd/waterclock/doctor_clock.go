@@ -13,14 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// Bounds of the offset between our clock and the brokers': never early holds
-// to within a second of it, and past a minute everything is a misfire.
+// These limits bound the offset between our clock and the brokers'. The promise that nothing
+// fires early holds for offsets of up to one second. Beyond one minute every occurrence is a
+// misfire.
 const (
 	clockWarn = time.Second
 	clockFail = time.Minute
 )
 
-// clock compares our clock with a broker's.
+// clock compares our clock with the clock of a broker.
 func (d *doctor) clock(ctx context.Context) {
 	offset, within, err := d.readClock(ctx)
 	if err != nil {
@@ -45,11 +46,11 @@ func (d *doctor) clock(ctx context.Context) {
 	}
 }
 
-// readClock reads a broker's clock where Kafka shows it: in the start time of
-// a transaction. It begins one, reads when the coordinator says it began, and
-// aborts it. All that is left is a marker, which no consumer is ever given.
+// readClock reads a broker's clock from the start time of a transaction. It begins a transaction,
+// asks the coordinator when it began, and aborts it. Only a marker remains, which consumers never
+// receive.
 func (d *doctor) readClock(ctx context.Context) (offset, within time.Duration, err error) {
-	// From version 4 on AddPartitionsToTxn is a conversation among brokers.
+	// From version 4 on, AddPartitionsToTxn is a request between brokers.
 	cl, err := d.app.kafka(ctx, d.c, kgo.MaxVersions(kversion.V3_0_0()))
 	if err != nil {
 		return 0, 0, err
@@ -79,7 +80,7 @@ func (d *doctor) readClock(ctx context.Context) (offset, within time.Duration, e
 	return time.UnixMilli(at.StartTimestamp).Sub(before.Add(within)), within, nil
 }
 
-// probeTxn is an empty transaction, by the protocol's own requests.
+// probeTxn is an empty transaction, made with plain protocol requests.
 type probeTxn struct {
 	cl        *kgo.Client
 	id, topic string

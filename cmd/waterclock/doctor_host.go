@@ -16,11 +16,11 @@ import (
 	"github.com/waterclock/waterclock/internal/node"
 )
 
-// examineAPI asks the HTTP API whether it is there and ready.
+// examineAPI checks whether the HTTP API answers and is ready.
 func (d *doctor) examineAPI(ctx context.Context) {
 	from := newAPI(d.c)
 	status, body, date, err := probe(ctx, from, "/readyz")
-	if err == nil && status == http.StatusNotFound { // beside auth it is on admin.listen
+	if err == nil && status == http.StatusNotFound { // with auth enabled, /readyz is on admin.listen
 		status, _, date, err = probe(ctx, from, aliveAt)
 	}
 	switch {
@@ -32,7 +32,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
 	case status == http.StatusOK:
 		d.ok("api", "%s is ready", from.base)
-		for _, note := range strings.Split(body, "\n")[1:] { // what is amiss all the same
+		for _, note := range strings.Split(body, "\n")[1:] { // problems that do not make the API unready
 			d.warn("api", "see docs/operations/runbook.md", "%s says: %s", from.base, note)
 		}
 		d.clockOf(from.base, date)
@@ -47,7 +47,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	}
 }
 
-// probe is a GET whose status is no error.
+// probe sends a GET request. It returns the status and treats none as an error.
 func probe(ctx context.Context, from *api, path string) (status int, body string, date time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -61,8 +61,8 @@ func probe(ctx context.Context, from *api, path string) (status int, body string
 	return resp.StatusCode, strings.TrimSpace(string(text)), date, err
 }
 
-// clockOf compares our clock with the API's machine, whose engine fires by
-// it. Date has whole seconds.
+// clockOf compares our clock with that of the API's machine, which its engine uses to fire. The
+// Date header has a resolution of one second.
 func (d *doctor) clockOf(base string, date time.Time) {
 	if date.IsZero() {
 		return
@@ -74,7 +74,7 @@ func (d *doctor) clockOf(base string, date time.Time) {
 	}
 }
 
-// examineHost looks at this machine, as one that runs Waterclock.
+// examineHost checks this machine as a host for Waterclock.
 func (d *doctor) examineHost() {
 	d.dataDir()
 	d.openFiles()
@@ -124,7 +124,7 @@ func (d *doctor) dataDir() {
 	d.space(dir)
 }
 
-// missingDataDir looks at the nearest directory there is.
+// missingDataDir checks the nearest existing parent directory.
 func (d *doctor) missingDataDir(dir string) {
 	above, err := filepath.Abs(dir)
 	for err == nil {
@@ -153,8 +153,8 @@ func tryWrite(dir string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Bounds of what is free on the disk. Pebble stops when it is full, and so
-// does the embedded broker.
+// These limits are for the free disk space. Pebble and the embedded broker stop when the disk is
+// full.
 const (
 	spaceFail = 256 << 20
 	spaceWarn = 2 << 30
@@ -194,8 +194,8 @@ func bytesText(n uint64) string {
 	return fmt.Sprintf("%.1f %ciB", value, "KMGT"[name])
 }
 
-// Bounds of open files: a partition's store takes up to a few hundred, and a
-// connection one.
+// These limits are for open files. The store of a partition needs up to a few hundred, each
+// connection needs one.
 const (
 	filesFail = 1024
 	filesWarn = 8192

@@ -30,9 +30,9 @@ func (d *doctor) brokers(ctx context.Context) {
 	d.ok("brokers", "%s: %s", plural(len(addresses), "broker"), strings.Join(addresses, ", "))
 }
 
-// needs are the requests without which the engine cannot keep its promises,
-// with the least version: transactions that survive a timed-out producer
-// (KIP-360), and offsets as a read_committed reader sees them.
+// needs lists the requests without which the engine cannot keep its promises, with the lowest
+// version of each. They cover transactions that survive a timed-out producer (KIP-360), and
+// offsets as a read_committed reader sees them.
 var needs = []struct {
 	key   kmsg.Key
 	least int16
@@ -44,7 +44,7 @@ var needs = []struct {
 	{kmsg.Fetch, 4},
 	{kmsg.Produce, 3},
 	{kmsg.DescribeTransactions, 0},
-	{kmsg.DescribeProducers, 0}, // what the last owner has left open
+	{kmsg.DescribeProducers, 0}, // to find transactions that the last owner left open
 }
 
 func (d *doctor) versions(ctx context.Context) {
@@ -75,8 +75,8 @@ func (d *doctor) versions(ctx context.Context) {
 	}
 }
 
-// releaseGuess words what the client makes of a broker's requests. It is a guess,
-// and for a broker that is not Apache's (the embedded one) none.
+// releaseGuess describes the Kafka release that the client guessed from the broker's request
+// versions. It returns "" for brokers other than Apache Kafka, such as the embedded one.
 func releaseGuess(guess string) string {
 	if strings.HasPrefix(guess, "v") || strings.HasPrefix(guess, "at least") {
 		return ": Kafka " + guess
@@ -93,8 +93,8 @@ func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 	}
 }
 
-// countPartitions takes P from commands unless a setting says otherwise, so that
-// doctor needs none for dev.
+// countPartitions takes P from topic commands, unless a setting names it. So doctor needs no
+// setting for dev.
 func (d *doctor) countPartitions(ctx context.Context) {
 	if p, err := partitions(ctx, d.admin, d.c.Topic("commands")); err == nil &&
 		d.c.Source("topics.partitions").Kind == "default" {
@@ -102,7 +102,7 @@ func (d *doctor) countPartitions(ctx context.Context) {
 	}
 }
 
-// topics compares the catalogue with what there is.
+// topics compares the expected topics with the existing ones.
 func (d *doctor) topics(ctx context.Context) {
 	d.countPartitions(ctx)
 	c := *d.c
@@ -133,7 +133,7 @@ func (d *doctor) topics(ctx context.Context) {
 	d.timestamps(existing)
 }
 
-// change words one difference by how bad it is.
+// change reports one difference at the severity it deserves.
 func (d *doctor) change(c topics.Change) {
 	const apply = "run `waterclock topics apply`"
 	switch {
@@ -157,7 +157,7 @@ func (d *doctor) change(c topics.Change) {
 	}
 }
 
-// timestamps says in one line what delays are counted from.
+// timestamps reports which timestamp delays are counted from.
 func (d *doctor) timestamps(existing []topics.Existing) {
 	for _, e := range existing {
 		if e.Name != d.c.Topic("commands") {
@@ -172,11 +172,11 @@ func (d *doctor) timestamps(existing []topics.Existing) {
 	}
 }
 
-// replicas looks at what a broker's death would cost.
+// replicas checks what the failure of one broker would cost.
 func (d *doctor) replicas(ctx context.Context) {
 	m, err := d.admin.BrokerMetadata(ctx)
 	if err != nil {
-		return // the check brokers has said so
+		return // the check brokers has reported it
 	}
 	all, err := d.admin.ListTopicsWithInternal(ctx)
 	if err != nil {
@@ -248,7 +248,7 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 	}
 }
 
-// settingsOf is one resource's settings; empty where they could not be read.
+// settingsOf returns the settings of one resource. It is empty if they could not be read.
 func settingsOf(all kadm.ResourceConfigs, name string) map[string]string {
 	out := map[string]string{}
 	if rc, err := all.On(name, nil); err == nil && rc.Err == nil {
@@ -259,15 +259,15 @@ func settingsOf(all kadm.ResourceConfigs, name string) map[string]string {
 	return out
 }
 
-// retryPauseSetting is how long a broker waits before it tries again to begin
-// a transaction while markers of the one before are still being written. With
-// small transactions back to back it is the median lateness (docs/operations/kafka.md).
+// retryPauseSetting is how long a broker waits before it retries to begin a transaction while
+// markers of the previous one are still being written. With small transactions back to back, this
+// pause is the median lateness (docs/operations/kafka.md).
 const retryPauseSetting = "add.partitions.to.txn.retry.backoff.ms"
 
 func (d *doctor) retryPause(ctx context.Context) {
 	m, err := d.admin.BrokerMetadata(ctx)
 	if err != nil {
-		return // the check brokers has said so
+		return // the check brokers has reported it
 	}
 	configs, err := d.admin.DescribeBrokerConfigs(ctx, m.Brokers.NodeIDs()...)
 	if err != nil {
@@ -297,9 +297,9 @@ func (d *doctor) retryPause(ctx context.Context) {
 	}
 }
 
-// foreignTransactions names whoever holds a transaction open on what the
-// engine reads: behind it an acknowledged command stays invisible, and firing
-// waits for up to barrier.max_hold.
+// foreignTransactions reports who holds a transaction open on a topic that the engine reads.
+// Commands behind it are acknowledged but not visible, and firing waits for up to
+// barrier.max_hold.
 func (d *doctor) foreignTransactions(ctx context.Context) {
 	d.countPartitions(ctx)
 	set := kadm.TopicsSet{}
@@ -314,7 +314,7 @@ func (d *doctor) foreignTransactions(ctx context.Context) {
 			"open transactions cannot be seen: %v", err)
 		return
 	}
-	open := map[int64]string{} // producer id → where
+	open := map[int64]string{} // producer id → topic, partition and offset
 	described.EachProducer(func(p kadm.DescribedProducer) {
 		if p.CurrentTxnStartOffset >= 0 {
 			open[p.ProducerID] = fmt.Sprintf("%s, partition %d, offset %d", p.Topic, p.Partition,
@@ -355,8 +355,7 @@ func (d *doctor) nameForeign(ctx context.Context, open map[int64]string) {
 	}
 }
 
-// isOwn says that a transactional id is an engine partition's:
-// <group>-<partition>.
+// isOwn reports whether a transactional id belongs to an engine partition: <group>-<partition>.
 func isOwn(id, group string) bool {
 	p, ok := strings.CutPrefix(id, group+"-")
 	if !ok {
@@ -372,7 +371,7 @@ func (d *doctor) engines(ctx context.Context) {
 	if err == nil {
 		err = g.Err
 	}
-	// the latter before any group ever was
+	// CoordinatorNotAvailable is the answer until the cluster has had its first group.
 	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); {
 	case err != nil && !never:
 		d.warn("engines", "check the ACLs of this user, and that group names yours",
@@ -390,8 +389,8 @@ func (d *doctor) engines(ctx context.Context) {
 	}
 }
 
-// foreign are members of our group that mean other topics: an engine that starts
-// beside them refuses to run.
+// foreign returns the members of our group that use other topics. An engine refuses to start
+// beside them.
 func (d *doctor) foreign(ctx context.Context, members []kadm.DescribedGroupMember) []string {
 	ours := engine.Identity{Prefix: d.c.Topics.Prefix}
 	state := topics.Names{Prefix: ours.Prefix}.State()
@@ -401,13 +400,12 @@ func (d *doctor) foreign(ctx context.Context, members []kadm.DescribedGroupMembe
 	return engine.Foreign(members, ours)
 }
 
-// mirrors looks for MirrorMaker 2, which copies aborted records as if they
-// were committed unless told otherwise. Its setting is not to be seen from
-// here, its topics are.
+// mirrors looks for MirrorMaker 2. By default it copies aborted records as if they were
+// committed. Its settings are not visible to us, but its topics are.
 func (d *doctor) mirrors(ctx context.Context) {
 	all, err := d.admin.ListTopics(ctx)
 	if err != nil {
-		return // the check topics has said so
+		return // the check topics has reported it
 	}
 	for _, name := range all.Names() {
 		if strings.HasPrefix(name, "mm2-offset-syncs.") || strings.HasSuffix(name, ".checkpoints.internal") {

@@ -10,14 +10,14 @@ import (
 	"github.com/waterclock/waterclock/gateway"
 )
 
-// partitions asks the API who turns what, how far restores are, and whether
-// anybody could take over at once.
+// partitions asks the API who owns each partition, how far restores are, and whether a warm
+// standby could take over.
 func (d *doctor) partitions(ctx context.Context, from *api) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	resp, err := from.send(ctx, http.MethodGet, "/v1/partitions", nil, nil)
 	if err != nil {
-		return // the check api has said so
+		return // the check api has reported it
 	}
 	defer resp.Body.Close()
 	var all gateway.Partitions
@@ -26,7 +26,7 @@ func (d *doctor) partitions(ctx context.Context, from *api) {
 		d.warn("partitions", "give an operator's key with --api-key", "%s does not show us its partitions", from.base)
 		return
 	case resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&all) != nil || len(all.Items) == 0:
-		return // an API without engines, or none of ours
+		return // an API without engines, or not Waterclock's
 	}
 	d.owners(all.Items)
 	d.standbys(all.Items)
@@ -56,7 +56,7 @@ func (d *doctor) owners(all []gateway.Partition) {
 	d.ok("partitions", "%s fire, shared by %s", plural(len(all), "partition"), plural(len(owners), "owner"))
 }
 
-// standbys says nothing where none is asked for and none is there.
+// standbys returns no findings if none are configured and none exist.
 func (d *doctor) standbys(all []gateway.Partition) {
 	warm, lag, some := 0, int64(0), d.c.Standby > 0
 	for _, p := range all {

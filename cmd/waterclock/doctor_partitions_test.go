@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDoctorOnPartitions: who fires, how far restores are, and who could take
-// over, as the API tells it.
+// TestDoctorOnPartitions: the doctor reports who fires, how far restores are, and who could take
+// over, from the API's answer.
 func TestDoctorOnPartitions(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)

@@ -6,8 +6,8 @@ import (
 	"github.com/waterclock/waterclock/preferences/postgres"
 )
 
-// examinePreferences connects to PostgreSQL, where one is named. The first start
-// of an instance makes the tables; here nothing is written.
+// examinePreferences connects to PostgreSQL if postgres.url is set. It writes nothing: the first
+// start of an instance creates the tables.
 func (d *doctor) examinePreferences(ctx context.Context) {
 	if d.c.Postgres.URL == "" {
 		return

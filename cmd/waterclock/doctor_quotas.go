@@ -10,13 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// quotaKeys are the quotas that make clients pause.
+// quotaKeys are the quotas that can throttle clients.
 var quotaKeys = []string{"producer_byte_rate", "consumer_byte_rate", "request_percentage"}
 
-// clientIDs are of this product's clients.
+// clientIDs are the client ids that Waterclock uses.
 var clientIDs = []string{"waterclock", "waterclock-cli"}
 
-// quotas says which quotas the brokers hold us to, and whether they do so now.
+// quotas reports which quotas apply to us, and whether the brokers throttle us now.
 func (d *doctor) quotas(ctx context.Context) {
 	if pause := d.throttle.Recent(); pause > 0 {
 		d.warn("quotas", "raise the quota of this user or client id",
@@ -47,7 +47,8 @@ func (d *doctor) quotas(ctx context.Context) {
 		"the brokers pause clients beyond a quota: %s", strings.Join(ours, "; "))
 }
 
-// ofUs says whether a quota is for our user and client ids, or for everybody.
+// ofUs reports whether a quota applies to our user and client ids. A default quota applies to
+// all.
 func ofUs(entity kadm.ClientQuotaEntity, user string) bool {
 	for _, e := range entity {
 		switch {

@@ -16,11 +16,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// latestEvents are read: so many offsets of each partition.
+// latestEvents is the number of offsets to read from the end of each partition.
 const latestEvents = 2000
 
-// receipts warns of receipts on channels that have none. The engine notes such
-// a receipt and does nothing: whoever asks for a retry gets none.
+// receipts warns about receipts for channels that do not use receipts. The engine records such a
+// receipt but ignores it, so a requested retry does not happen.
 func (d *doctor) receipts(ctx context.Context) {
 	found, err := d.receiptsInVain(ctx)
 	switch {
@@ -41,7 +41,7 @@ func (d *doctor) receipts(ctx context.Context) {
 		strings.Join(said, ", "))
 }
 
-// receiptsInVain counts them by channel.
+// receiptsInVain counts such receipts by channel.
 func (d *doctor) receiptsInVain(ctx context.Context) (map[string]int, error) {
 	cl, err := d.app.kafka(ctx, d.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(time.Second))
@@ -52,7 +52,7 @@ func (d *doctor) receiptsInVain(ctx context.Context) (map[string]int, error) {
 	f := &tailFlags{last: latestEvents, partition: -1}
 	s, err := f.span(ctx, kadm.NewClient(cl), []string{d.c.Topic("events")})
 	if exitOf(err) == exitNotFound {
-		return nil, nil // the check of topics has said so
+		return nil, nil // the check topics has reported it
 	}
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// apiSaying answers every path with a status and a text.
+// apiSaying answers every path with the given status and text.
 func apiSaying(t *testing.T, status int, text string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
@@ -37,8 +37,8 @@ func apiSaying(t *testing.T, status int, text string) string {
 	return s.URL
 }
 
-// doctorOf examines brokers, with an API that is well and a directory that
-// may be made, unless args say otherwise.
+// doctorOf runs the doctor on brokers, with a healthy API and a data directory that may be
+// created, unless args say otherwise.
 func doctorOf(t *testing.T, brokers string, args ...string) result {
 	t.Helper()
 	all := []string{
@@ -48,7 +48,7 @@ func doctorOf(t *testing.T, brokers string, args ...string) result {
 	return cli(t, nil, "", append(all, args...)...)
 }
 
-// kafka is a broker whose answers may be bent.
+// kafka starts a broker whose answers a test may change.
 func kafka(t *testing.T, opts ...kfake.Opt) (*kfake.Cluster, string) {
 	t.Helper()
 	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
@@ -147,7 +147,7 @@ func TestDoctorOnTopics(t *testing.T) {
 func TestDoctorNamesForeignTransactions(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
-	for _, id := range []string{"flink-sink-7", "waterclock-1"} { // the second is our engine's own
+	for _, id := range []string{"flink-sink-7", "waterclock-1"} { // the second one belongs to our engine
 		cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.TransactionalID(id))
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestIsOwn(t *testing.T) {
 func TestDoctorOnTheRetryPause(t *testing.T) {
 	c, brokers := kafka(t)
 	applied(t, brokers)
-	var pause atomic.Pointer[string] // read by the broker's goroutine
+	var pause atomic.Pointer[string] // the broker's goroutine reads it
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r := req.(*kmsg.DescribeConfigsRequest)
 		c.KeepControl()
@@ -242,8 +242,8 @@ func TestDoctorOnClocks(t *testing.T) {
 	}
 }
 
-// What doctor leaves behind must not hold a read_committed reader, nor be
-// read by anyone.
+// The doctor's transaction must neither hold up a read_committed reader nor deliver a record to
+// it.
 func TestReadingTheClockLeavesNothing(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
@@ -334,8 +334,8 @@ func TestDoctorOnTheDataDirectory(t *testing.T) {
 	}
 }
 
-// A channel team that sends receipts where none are expected is told so: its
-// retries do nothing.
+// The doctor warns a team whose channel sends receipts but does not use them: a requested retry
+// does not happen.
 func TestDoctorOnReceiptsInVain(t *testing.T) {
 	w := devInProcess(t, nil, "--set", "channels.asks.receipts=true")
 	doctor := func() result { return cli(t, nil, "", "doctor", "--brokers", w.kafka, "--url", w.http) }
@@ -361,21 +361,21 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 	})
 }
 
-// Brokers that take connections and answer no more cost the time of one check.
+// Brokers that accept connections but no longer answer cost the time of only one check.
 func TestDoctorOnAFrozenBroker(t *testing.T) {
 	c, brokers := kafka(t)
 	applied(t, brokers)
 	var answered atomic.Int32
 	thaw := make(chan struct{})
-	t.Cleanup(func() { close(thaw) }) // before the cluster is closed
+	t.Cleanup(func() { close(thaw) }) // runs before the cluster is closed
 	c.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		if answered.Add(1) > 2 { // who connects is still heard
+		if answered.Add(1) > 2 { // connecting still works
 			<-thaw
 		}
 		return nil, nil, false
 	})
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // and an API that is no better
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // and an API that does not answer either
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestDoctorOnAFrozenBroker(t *testing.T) {
 	}
 }
 
-// More replicas than brokers are found before anything is created.
+// A replication factor above the number of brokers is refused before anything is created.
 func TestMoreReplicasThanBrokers(t *testing.T) {
 	_, brokers := kafka(t)
 	for _, verb := range []string{"plan", "apply"} {
@@ -407,7 +407,7 @@ func TestMoreReplicasThanBrokers(t *testing.T) {
 	doctorOf(t, brokers, "--set", "topics.replication=3").want(t, exitFailed, "3 replicas on a cluster of 1")
 }
 
-// TestDoctorOnForeignMembers: a member of our group that means other topics.
+// TestDoctorOnForeignMembers: the group has a member that uses other topics.
 func TestDoctorOnForeignMembers(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
@@ -430,8 +430,8 @@ func TestDoctorOnForeignMembers(t *testing.T) {
 	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Correct topics.prefix")
 }
 
-// TestDoctorOnQuotas: a quota of ours is named, one of others is not; and so is
-// what an instance says of itself behind "ready".
+// TestDoctorOnQuotas: the doctor names a quota that applies to us, but not one for others. It
+// also shows the notes that an instance adds after "ready".
 func TestDoctorOnQuotas(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
@@ -459,7 +459,8 @@ func TestDoctorOnQuotas(t *testing.T) {
 	}
 }
 
-// A topic that somebody asks for at the same time, and that is not there, is no channel.
+// A topic that exists only because somebody asks for its metadata at the same time is not a
+// channel.
 func TestChannelsInUseAreThere(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)

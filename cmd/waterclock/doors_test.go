@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A script must not care through which door a command went: over Kafka and
-// over HTTP a decision is the same JSON, but for what only the event says.
+// Scripts must not depend on how a command was sent: over Kafka and over HTTP a decision is the
+// same JSON, except for the fields that only the event has.
 func TestOneShapeThroughBothDoors(t *testing.T) {
 	kafka, url := startDev(t)
 	doors := map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}}
@@ -20,7 +20,7 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 		"schedule K --every FREQ=DAILY --start 2030-01-02T09:00 --tz Europe/Berlin --channel orders-K",
 		"skip K", "skip K --occurrence 2030-02-01", "snooze K --until 2030-01-01T10:00", "pause K", "pause K",
 		"resume K",
-		"schedule K --every cron:@daily", // with a note
+		"schedule K --every cron:@daily", // which returns a note
 		"rezone K --tz Asia/Tokyo", "reschedule K --at 2030-05-01T09:00:00Z", "snooze K --until 2030-06-01T09:00:00Z",
 		"cancel K", "cancel K",
 		"schedule K --every FREQ=DAILY --start 2030-01-01T09:00 --tz Europe/Berlin --channel orders-K",
@@ -30,7 +30,7 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 		for door, flags := range doors {
 			args := strings.Fields(strings.ReplaceAll(line, "K", door))
 			r := cli(t, nil, "", append(args, append(flags, "-o", "ndjson")...)...)
-			r.out = strings.ReplaceAll(r.out, "orders-"+door, "orders-K") // each door has a new channel
+			r.out = strings.ReplaceAll(r.out, "orders-"+door, "orders-K") // each way has its own new channel
 			var d map[string]any
 			if r.out != "" && json.Unmarshal([]byte(r.out), &d) != nil {
 				t.Fatalf("%s by %s: %s", line, door, r.out)
@@ -53,8 +53,7 @@ func TestOneShapeThroughBothDoors(t *testing.T) {
 	}
 }
 
-// A value that is written wrongly is wrong usage, whether the command line,
-// the API or the engine finds it out.
+// A wrong value is a usage error, whether the command line, the API or the engine detects it.
 func TestWrongValuesAreWrongUsage(t *testing.T) {
 	kafka, url := startDev(t)
 	large := filepath.Join(t.TempDir(), "large")
@@ -84,8 +83,8 @@ func TestWrongValuesAreWrongUsage(t *testing.T) {
 	}
 }
 
-// An ack without effect is decided like any other command, though the engine
-// tells nothing of it.
+// An ack without effect is decided like any other command, although the engine writes no event
+// for it.
 func TestAckWithoutEffect(t *testing.T) {
 	kafka, _ := startDev(t)
 	for _, key := range []string{"nobody", "pending"} {

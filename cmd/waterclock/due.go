@@ -44,7 +44,7 @@ func newDueTail(a *app) *cobra.Command {
 	return cmd
 }
 
-// oneChannel wants the name of a channel.
+// oneChannel requires exactly one argument, a valid channel name.
 func oneChannel(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usagef("%s needs the name of one CHANNEL, such as default", cmd.CommandPath())
@@ -56,13 +56,12 @@ func oneChannel(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// topicPollEvery is how often a tail asks for a topic that is not there yet.
+// topicPollEvery is the time between two checks for a topic that does not exist yet.
 const topicPollEvery = 200 * time.Millisecond
 
-// lanes are the topics of a channel: its own, and that of priority high if it
-// is there. A channel's topic may be made by its first trigger: a tail that
-// follows waits for it, and then reads it from its beginning. It is nil if
-// the user would not wait.
+// lanes returns the topics of a channel: its due topic and, if it exists, the topic for priority
+// high. The first trigger of a channel may create its topic. A tail that follows waits for the
+// topic and then reads from its beginning. lanes returns nil if the user interrupts the wait.
 func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *tailFlags) ([]string, error) {
 	cl, err := a.kafka(ctx, c)
 	if err != nil {
@@ -95,11 +94,11 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 	}
 }
 
-// dueView is a due event as `due tail` prints it (docs/cli.md): value
-// where it is JSON, else value_base64.
+// dueView is the JSON form of a due event that `due tail` prints (docs/cli.md). It has value if
+// the payload is JSON, else value_base64.
 type dueView struct {
 	Key         string          `json:"key"`
-	Headers     map[string]any  `json:"headers"` // a text, or a list of them where a name stands more than once
+	Headers     map[string]any  `json:"headers"` // a string, or a list of strings if a name occurs more than once
 	Value       json.RawMessage `json:"value,omitempty"`
 	ValueBase64 *string         `json:"value_base64,omitempty"`
 }
@@ -125,7 +124,7 @@ func newDueView(r *kgo.Record) dueView {
 	return v
 }
 
-// dueLine is a due event for a person.
+// dueLine describes a due event for a person.
 func dueLine(r *kgo.Record) string {
 	headers := map[string]string{}
 	for _, h := range r.Headers {

@@ -56,7 +56,7 @@ if there was no connection or no 2xx answer.`,
 	return cmd
 }
 
-// verdict is why a callback would fail; nil if it would not, as far as was tried.
+// verdict returns why a callback would fail, or nil if the probe found no reason.
 func verdict(r *egress.Report) error {
 	switch {
 	case r.Code != "":

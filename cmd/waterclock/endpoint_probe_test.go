@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// In dev, loopback is allowed and nothing private is. Without --send the receiver
-// gets no request.
+// In dev, loopback is allowed but private addresses are not. Without --send the receiver gets no
+// request.
 func TestEndpointsTest(t *testing.T) {
 	var got atomic.Value
 	var requests atomic.Int32
@@ -49,8 +49,8 @@ func TestEndpointsTest(t *testing.T) {
 		"name it with --url")
 }
 
-// What dev lists, it also takes in a register; what it does not, neither HTTP nor
-// Kafka brings in.
+// dev accepts a URL that its list allows in a register too. It refuses every other URL, over HTTP
+// and over Kafka.
 func TestForbiddenCallbacks(t *testing.T) {
 	w := devInProcess(t, nil, "--data-dir", filepath.Join(t.TempDir(), "dev"))
 	defer w.end()

@@ -52,13 +52,13 @@ func newErase(a *app) *cobra.Command {
 	return cmd
 }
 
-// erasure is how far the API is with an erasure of a user.
+// erasure is the progress of the erasure of a user.
 type erasure struct {
 	State    string `json:"state"`
 	Triggers int    `json:"triggers"`
 }
 
-// erasurePoll is how often --wait asks.
+// erasurePoll is the time between two requests of --wait.
 const erasurePoll = 500 * time.Millisecond
 
 func (a *app) eraseUser(ctx context.Context, user string, untilDone bool) error {

@@ -54,8 +54,8 @@ func newEventsTail(a *app) *cobra.Command {
 	return cmd
 }
 
-// show prints the events that fit. JSON is printed as it stands in the log,
-// so that a field we do not know yet is not lost.
+// show prints the events that match. It prints JSON unchanged from the log, so that fields of a
+// newer version are not lost.
 func (f *eventsFlags) show(a *app) func(*kgo.Record) (bool, error) {
 	return func(r *kgo.Record) (bool, error) {
 		var e topics.Event

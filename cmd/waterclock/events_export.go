@@ -97,7 +97,7 @@ func (a *app) export(ctx context.Context, c *config.Config, f *exportFlags) erro
 	})
 }
 
-// exportFailure gives an error of an export its exit code.
+// exportFailure adds the exit code to an error of an export.
 func exportFailure(c *config.Config, err error) error {
 	if e, ok := errors.AsType[*analytics.Error](err); ok {
 		exit := exitUsage

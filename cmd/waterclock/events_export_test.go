@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// An export says what it did, goes on where it ended, and refuses with the exit codes of
+// An export reports what it did, continues after its last run, and refuses with the exit codes of
 // docs/cli.md.
 func TestEventsExport(t *testing.T) {
 	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "lake")
@@ -38,7 +38,7 @@ func TestEventsExport(t *testing.T) {
 	export("--accept-gap", "x").want(t, exitUsage, "PARTITION:OFFSET")
 	export("--set", "export.user_hash_key=short").want(t, exitUsage, "shorter than 16 bytes")
 	export("--set", "topics.prefix=other.").want(t, exitNotFound, "there is no topic other.events")
-	export("--url", "http://127.0.0.1:1").want(t, exitOK) // the brokers are named, too
+	export("--url", "http://127.0.0.1:1").want(t, exitOK) // the brokers are named as well
 
 	produce(20000, 20000, 20001, 20001)
 	export().want(t, exitOK, "exported 4 events to "+dir+": 1 file sealed, 2 events in the tail",
@@ -68,7 +68,7 @@ func TestEventsExport(t *testing.T) {
 	export().want(t, exitLoss, "damaged_directory", "has 10 bytes")
 }
 
-// The directory may be a setting, and the secret a file.
+// The directory may come from a setting, and the secret from a file.
 func TestEventsExportSettings(t *testing.T) {
 	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "lake")
 	key := filepath.Join(t.TempDir(), "key")

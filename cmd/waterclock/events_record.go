@@ -48,7 +48,7 @@ same --dir.`,
 	return cmd
 }
 
-// recorded is what a recording came to.
+// recorded is the result of a recording.
 type recorded struct {
 	Dir     string `json:"dir"`
 	Records int64  `json:"records"`
@@ -74,7 +74,7 @@ func (a *app) record(cmd *cobra.Command, c *config.Config, f *recordFlags) error
 	}
 }
 
-// recordTo says how many records were recorded, and how many gaps there are.
+// recordTo returns the number of records it wrote and the number of gaps it found.
 func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags) (done int64, gaps int, err error) {
 	cl, err := a.kafka(cmd.Context(), c, kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(500*time.Millisecond))
@@ -111,7 +111,7 @@ func (a *app) recordTo(cmd *cobra.Command, c *config.Config, f *recordFlags) (do
 	return done, gaps, err
 }
 
-// channelTopics are topics of channels that are told to deliver elsewhere.
+// channelTopics returns the due topics that have a configured name instead of the default one.
 func channelTopics(c *config.Config) (out []string) {
 	for name := range c.Channels {
 		if t := c.Channel(name).Topic; t != "" && t != c.Topic("due."+name) {

@@ -130,7 +130,7 @@ func (f *verifyFlags) options(c *config.Config) (check.Options, error) {
 	return o, err
 }
 
-// readLines reads a file with a JSON object in each line, such as the example.
+// readLines reads a file that has one JSON object per line. example is shown in errors.
 func readLines[T any](flag, name, example string) (out []T, err error) {
 	file, err := os.Open(filepath.Clean(name))
 	if err != nil {
@@ -149,8 +149,7 @@ func readLines[T any](flag, name, example string) (out []T, err error) {
 	return out, sc.Err()
 }
 
-// verdict prints what was found. ndjson is a line for each violation, and the
-// summary last.
+// verdict prints the report. With ndjson it prints one line per violation and then the summary.
 func (a *app) verdict(r *check.Report, f *verifyFlags) error {
 	var err error
 	switch a.out.format {
@@ -212,7 +211,7 @@ func printLateness(w io.Writer, what string, l check.Lateness) {
 	fmt.Fprintf(w, "%s: p50 %d ms, p99 %d ms, max %d ms\n", what, l.P50, l.P99, l.Max)
 }
 
-// printCounts prints a map by its names.
+// printCounts prints a map sorted by name.
 func printCounts(w io.Writer, format string, counts map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(w, format, clean(name), counts[name])

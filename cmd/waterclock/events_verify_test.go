@@ -11,8 +11,8 @@ import (
 	"github.com/waterclock/waterclock/internal/check"
 )
 
-// TestRecordAndVerify: what a `waterclock dev` did is recorded, again into the
-// same directory, and judged; then a due event is missing.
+// TestRecordAndVerify: the events of a `waterclock dev` are recorded, recorded once more into the
+// same directory, and verified. Then a due event is missing.
 func TestRecordAndVerify(t *testing.T) {
 	kafka, _ := startDev(t)
 	dir := filepath.Join(t.TempDir(), "history")
@@ -44,7 +44,7 @@ func TestRecordAndVerify(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		copied.AskedAt += time.Minute.Milliseconds() // all of it is long ago
+		copied.AskedAt += time.Minute.Milliseconds() // as if everything was long ago
 		files = append(files, copied)
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
@@ -56,7 +56,7 @@ func TestRecordAndVerify(t *testing.T) {
 		"C10")
 }
 
-// A recording with a hole says so, and keeps what is there.
+// A recording with a gap reports the gap and keeps the rest.
 func TestRecordOverAGap(t *testing.T) {
 	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "history")
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"),

@@ -45,8 +45,7 @@ func newExplain(a *app) *cobra.Command {
 	return cmd
 }
 
-// explanation is what the API knows of one trigger, and in words what follows
-// from it.
+// explanation is the state of one trigger from the API, and reasons that explain it in words.
 type explanation struct {
 	apiSentence
 	Trigger     map[string]any `json:"trigger"`
@@ -56,7 +55,7 @@ type explanation struct {
 	Unknown     string         `json:"unknown,omitempty"` // what could not be found out, and why
 }
 
-// apiSentence is GET /v1/triggers/{id}/explain. An older API has none.
+// apiSentence is the answer of GET /v1/triggers/{id}/explain. Older APIs do not have it.
 type apiSentence struct {
 	Code     string     `json:"code,omitempty"`
 	Sentence string     `json:"sentence,omitempty"`
@@ -71,22 +70,22 @@ type evidence struct {
 	Text    string `json:"text"`
 }
 
-// forgotten says that the API has no such trigger, and knows what became of it.
+// forgotten reports whether the API no longer has the trigger but knows what happened to it.
 func (v *apiSentence) forgotten() bool {
 	switch explain.Code(v.Code) {
-	case "", explain.Unknown, explain.Rejected: // why a command was refused is said with the error
+	case "", explain.Unknown, explain.Rejected: // the error already says why a command was refused
 		return false
 	}
 	return true
 }
 
-// reason is one of the things that decide when it fires.
+// reason is one factor that decides when the trigger fires.
 type reason struct {
 	About string `json:"about"`
 	Says  string `json:"says"`
 }
 
-// upcoming is one of GET /v1/triggers/{id}/occurrences.
+// upcoming is one item of GET /v1/triggers/{id}/occurrences.
 type upcoming struct {
 	At         string `json:"at"`
 	LocalTime  string `json:"local_time,omitempty"`
@@ -96,7 +95,8 @@ type upcoming struct {
 func fetchExplanation(ctx context.Context, from *api, key string, n int) (x explanation, err error) {
 	err = from.get(ctx, triggerPath(key), &x.Trigger)
 	if err == nil || exitOf(err) == exitNotFound {
-		_ = from.get(ctx, triggerPath(key)+"/explain", &x.apiSentence) // an older API has no such route
+		// Ignore the error: an older API does not have this route.
+		_ = from.get(ctx, triggerPath(key)+"/explain", &x.apiSentence)
 	}
 	if err != nil {
 		return x, err
@@ -105,7 +105,7 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 		return x, err
 	}
 	if x.Events, err = lastEvents(ctx, from, key); err != nil {
-		x.Unknown = "what happened to it: " + err.Error() // its owner has said the rest
+		x.Unknown = "what happened to it: " + err.Error() // the owner has returned everything else
 	}
 	x.Why, err = reasons(x.Trigger, x.Events, time.Now())
 	return x, err
@@ -119,11 +119,11 @@ func fetchOccurrences(ctx context.Context, from *api, key string, n int) ([]upco
 	return ahead.Items, err
 }
 
-// eventsShown bounds what is told of a long life; the rest is `events tail`'s.
+// eventsShown bounds the events shown for a long life. `events tail` has all of them.
 const eventsShown = 20
 
-// lastEvents reads to the end and keeps what is newest. A trigger without
-// events, or an API without history, has none.
+// lastEvents reads all events of a trigger and keeps the newest. It returns none if the trigger
+// has no events or the API has no history.
 func lastEvents(ctx context.Context, from *api, key string) (last []topics.Event, err error) {
 	for cursor := ""; ; {
 		var page struct {
@@ -180,8 +180,8 @@ func (a *app) printOccurrences(list []upcoming) {
 	}
 }
 
-// explainSentence says what became of a trigger that no API shows: it is erased, or its record is
-// gone, or only brokers were asked.
+// explainSentence prints what happened to a trigger that the API does not show. Either it was
+// erased, or its record is gone, or the user named only brokers.
 func (a *app) explainSentence(x explanation) error {
 	if a.out.format != "table" {
 		return a.out.json(struct {
@@ -200,7 +200,7 @@ func (a *app) explainSentence(x explanation) error {
 	return nil
 }
 
-// headline says when it fires, in one sentence.
+// headline says in one sentence when the trigger fires.
 func headline(t map[string]any, now time.Time) string {
 	id, state, next := cell(t["trigger_id"]), cell(t["state"]), cell(t["next_fire_at"])
 	switch {
@@ -237,7 +237,7 @@ func distance(at string, now time.Time) string {
 	}
 }
 
-// reasons go through the trigger's fields in the order in which they act.
+// reasons lists the fields that decide when the trigger fires, in the order in which they apply.
 func reasons(t map[string]any, events []topics.Event, now time.Time) (all []reason, err error) {
 	add := func(about, format string, args ...any) {
 		all = append(all, reason{about, fmt.Sprintf(format, args...)})
@@ -257,8 +257,8 @@ func reasons(t map[string]any, events []topics.Event, now time.Time) (all []reas
 	return all, nil
 }
 
-// answersReceipts says that somebody answers, or is waited for: on other channels
-// an occurrence that went out is done.
+// answersReceipts reports whether the engine waits for a receipt, or has received one. On
+// channels without receipts, an occurrence is finished once it has fired.
 func answersReceipts(t map[string]any, events []topics.Event) bool {
 	if cell(t["state"]) == "IN_FLIGHT" {
 		return true
@@ -266,7 +266,7 @@ func answersReceipts(t map[string]any, events []topics.Event) bool {
 	return slices.ContainsFunc(events, func(e topics.Event) bool { return explain.Delivery(&e) != "" })
 }
 
-// whenOf reads the time fields of the API's JSON.
+// whenOf reads the time fields from the API's JSON.
 func whenOf(t map[string]any) (*trigger.When, error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -295,9 +295,9 @@ func whenOf(t map[string]any) (*trigger.When, error) {
 	return out, nil
 }
 
-// compileWhen compiles a recurrence with the embedded release and without a
-// tenant's limits or the days of its calendars, to check it and to describe
-// it; nil for what does not recur. start is the settled one, where there is.
+// compileWhen compiles a recurrence in order to check and describe it. It uses the embedded tz
+// release and applies neither a tenant's limits nor calendars. It returns nil for a one-shot.
+// start is the start that the engine chose, if there is one.
 func compileWhen(w *trigger.When, start string, from int64) (*calendar.Rule, error) {
 	if w.Kind != trigger.WhenRecurrence {
 		return nil, nil
@@ -322,7 +322,7 @@ func explainWhen(t map[string]any, w *trigger.When, events []topics.Event, now t
 ) {
 	rule, err := compileWhen(w, w.Start, now.UnixMilli())
 	switch {
-	case err != nil: // a newer engine may know rules that we do not
+	case err != nil: // a newer engine may accept rules that this version does not know
 		add("rule", "%s (%v)", w.Recurrence, err)
 	case rule != nil:
 		add("rule", "%s   (%s)", rule.Describe(), or(w.Recurrence, "the dates of include"))

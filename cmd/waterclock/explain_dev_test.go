@@ -14,11 +14,11 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// devCauses is a dev server, whose channel tasks waits for receipts that the test writes.
+// devCauses is a dev server with channel tasks, which waits for receipts that the test writes.
 type devCauses struct {
 	t     *testing.T
 	url   string
-	at    string // of the brokers
+	at    string // address of the brokers
 	kafka *kgo.Client
 }
 
@@ -68,7 +68,7 @@ func (d *devCauses) produce(topic, key, value string) {
 	}
 }
 
-// inFlight waits until a trigger has gone out, and is the occurrence.
+// inFlight waits until a trigger is in flight, and returns the occurrence.
 func (d *devCauses) inFlight(id string) string {
 	d.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -91,8 +91,8 @@ func (d *devCauses) receipt(id, outcome, code string) {
 		id, d.inFlight(id), outcome, code))
 }
 
-// The causes that a dev server can be brought to: the route and the command line name each, and
-// cite the event that decided, as the history has it.
+// These are the causes that a dev server can reproduce. The route and the command line name each
+// cause, and cite the event that decided it, from the history.
 func TestExplainInDev(t *testing.T) {
 	d := newDevCauses(t)
 	past := time.Now().Add(-2 * time.Hour).UTC().Format(time.RFC3339)
@@ -156,7 +156,7 @@ func TestExplainInDev(t *testing.T) {
 			if row.code != "unknown" && row.code != "rejected" {
 				cli(t, nil, "", "explain", id, "--url", d.url).want(t, exitOK, row.says)
 			}
-			// Over Kafka alone it is the same answer, from topics state and events.
+			// Over Kafka alone the answer is the same, from topics state and events.
 			if over := cli(t, nil, "", "explain", id, "--brokers", d.at); row.code == "unknown" {
 				over.want(t, exitNotFound, "There is no trigger")
 			} else {
@@ -168,7 +168,7 @@ func TestExplainInDev(t *testing.T) {
 	}
 }
 
-// explained asks until the answer has a code: what was caused is decided in a moment.
+// explained repeats the request until the answer has the code, because decisions take a moment.
 func (d *devCauses) explained(id, code string) (x apiSentence) {
 	d.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -190,7 +190,7 @@ func (d *devCauses) explained(id, code string) (x apiSentence) {
 	}
 }
 
-// typeOf is the type of the event that is cited first, as the history has it.
+// typeOf returns the type of the first cited event, from the history.
 func (d *devCauses) typeOf(id string, x *apiSentence) string {
 	if len(x.Evidence) == 0 {
 		return ""

@@ -15,8 +15,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// explainKafka explains a trigger from topics state and events, where only brokers were named.
-// It reads the trigger's partition: of state all, of events what was appended since.
+// explainKafka explains a trigger from topics state and events, for a user who named only
+// brokers. It reads the trigger's partition: all of state, and the events appended since the
+// given time.
 func (a *app) explainKafka(ctx context.Context, c *config.Config, key string, since time.Duration, n int) error {
 	if _, err := trigger.ParseKey([]byte(key)); err != nil {
 		return worded(err)
@@ -27,7 +28,7 @@ func (a *app) explainKafka(ctx context.Context, c *config.Config, key string, si
 		return err
 	}
 	in.Now = trigger.At(time.Now())
-	in.History = len(in.Events) > 0 // else nobody knows what was before
+	in.History = len(in.Events) > 0 // otherwise nothing is known about the past
 	answer := explain.Explain(in)
 	x := explanation{apiSentence: sentenceOf(in, &answer)}
 	if answer.Code == explain.Unknown {
@@ -53,7 +54,7 @@ func sentenceOf(in *explain.Input, answer *explain.Answer) apiSentence {
 	return x
 }
 
-// readTrigger reads the state of a key, and its newest events.
+// readTrigger reads the state of a key and its newest events.
 func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, since time.Duration,
 	in *explain.Input,
 ) error {
@@ -78,7 +79,7 @@ func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, sin
 	if err != nil {
 		return err
 	}
-	var value []byte // read second: what the events say, the state has too
+	var value []byte // read after the events, so that the state includes everything the events say
 	state := func(r *kgo.Record) { value = r.Value }
 	if err := a.readKey(ctx, cl, c.Topic("state"), p, key, 0, state); err != nil || value == nil {
 		return err
@@ -90,11 +91,11 @@ func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, sin
 	return err
 }
 
-// eventsRead bounds the events of one trigger that are kept.
+// eventsRead bounds how many events of one trigger are kept.
 const eventsRead = 64
 
-// readKey gives visit the committed records of a key in one partition, of all or since a while
-// ago, up to its present end.
+// readKey passes the committed records of a key in one partition to visit, up to the current end.
+// It starts at the beginning, or with since at that time ago.
 func (a *app) readKey(ctx context.Context, cl *kgo.Client, topic string, p int32, key string, since time.Duration,
 	visit func(*kgo.Record),
 ) error {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// oneTrigger answers as the gateway does for a single trigger.
+// oneTrigger starts a server that answers like the gateway for a single trigger.
 func oneTrigger(t *testing.T, trigger, events string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,15 +58,14 @@ func TestExplain(t *testing.T) {
 		`.why[0].about, .occurrences[0].occurrence, .events[0].count`).
 		want(t, exitOK, "rule\n2026-11-20T09:00:00\n3")
 	cli(t, nil, "", "explain", "missing", "--url", url).want(t, exitNotFound, "no such trigger")
-	// Who wrote the command by Kafka has had no answer.
+	// A user who wrote the command over Kafka got no answer.
 	refused := oneTrigger(t, "{}", `{"type":"command.rejected","occurred_at":"2026-11-20T14:00:00.000Z","reason":"invalid",
 		"detail":"\"soon\" is not a duration"}`)
 	cli(t, nil, "", "explain", "missing", "--url", refused).want(t, exitNotFound,
 		`no such trigger; its command was refused at 2026-11-20T14:00:00.000Z, invalid: "soon" is not a duration`)
 }
 
-// The delay of a one-shot that was snoozed is why it exists, not why it fires
-// when it does.
+// After a snooze of a one-shot, its delay does not explain when it fires.
 func TestExplainSnoozed(t *testing.T) {
 	events := `{"type":"trigger.registered","scheduled_at":"2099-11-20T15:00:00.000Z","occurred_at":"2099-11-20T12:00:00.000Z"},
 		{"type":"occurrence.snoozed","scheduled_at":"2099-11-20T14:00:00.000Z","occurred_at":"2099-11-20T13:00:00.000Z"}`
@@ -163,8 +162,8 @@ func TestExplainOthers(t *testing.T) {
 	}
 }
 
-// The sentence of the API stands below the headline; what the API does not show any more is
-// explained by it alone.
+// The sentence of the API follows the headline. For a trigger that the API no longer shows, it
+// stands alone.
 func TestExplainBySentence(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -191,7 +190,7 @@ func TestExplainBySentence(t *testing.T) {
 	cli(t, nil, "", "explain", "nobody", "--url", s.URL).want(t, exitNotFound, "no such trigger")
 }
 
-// What a breaker holds back has not failed: it waits, as what is retried does.
+// An event that a breaker holds back has not failed: it waits, like a retry.
 func TestExplainWaiting(t *testing.T) {
 	got := liveWords(map[string]any{"kind": "retry", "occurrence": "o", "at": "2026-11-20T14:00:00.000Z"})
 	if want := "o waits to be sent again at 2026-11-20T14:00:00.000Z"; got != want {
@@ -224,7 +223,7 @@ func TestExplainEscalation(t *testing.T) {
 		"o1: no further step of its escalation: somebody has acknowledged it (ack)")
 }
 
-// What is under way is explained by attempt, answer and next try.
+// For an occurrence in flight, explain shows the attempt, the last answer and the next try.
 func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 	const fired = `{"type":"occurrence.fired","trigger":"k","occurrence":"o1","attempt":1,"occurred_at":"2026-11-20T14:00:00.000Z"}`
 	for _, c := range []struct{ name, events, want string }{

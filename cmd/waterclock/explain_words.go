@@ -35,7 +35,7 @@ func explainPolicies(t map[string]any, add func(about, format string, args ...an
 	}
 }
 
-// escalationWords names the steps, and when each goes out unless something stops them.
+// escalationWords lists the steps, and when each is sent unless something stops the escalation.
 func escalationWords(t map[string]any) string {
 	steps, _ := t["escalation"].([]any)
 	var words []string
@@ -68,7 +68,7 @@ func liveWords(o map[string]any) string {
 	return fmt.Sprintf(words, cell(o["occurrence"]), cell(o["at"]))
 }
 
-// jitterWords says by how much this occurrence is spread.
+// jitterWords says how far jitter moves this occurrence.
 func jitterWords(t map[string]any, window string) string {
 	nominal, err1 := time.Parse(time.RFC3339, cell(t["fire_at"]))
 	next, err2 := time.Parse(time.RFC3339, cell(t["next_fire_at"]))
@@ -81,8 +81,8 @@ func jitterWords(t map[string]any, window string) string {
 
 const delayWords = "%s after the broker appended the command"
 
-// snoozeOf is the snooze that decides when a one-shot fires, or fired: the
-// newest of what has planned it. Where no history is kept nobody knows.
+// snoozeOf returns the snooze that decides when a one-shot fires or fired: the newest event that
+// planned it. It returns nil if another command planned it, or if there is no history.
 func snoozeOf(t map[string]any, events []topics.Event) *topics.Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]

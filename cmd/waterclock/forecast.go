@@ -66,7 +66,7 @@ included. It asks the API at --url.`,
 	return cmd
 }
 
-// groups prints counts by name.
+// groups formats counts, sorted by name.
 func groups(by map[string]int64) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {

@@ -39,14 +39,14 @@ from the history.`,
 	return cmd
 }
 
-// get prints what there is and joins what there is not.
+// get prints the triggers that exist, and joins the errors of the others.
 func (a *app) get(ctx context.Context, from *api, keys []string, query string) error {
 	var failed []error
 	for _, key := range keys {
 		var t map[string]any
 		if err := from.get(ctx, triggerPath(key)+query, &t); err != nil {
 			err = fmt.Errorf("%s: %w", key, err)
-			if query == "" { // else a key that is there now is no better guess
+			if query == "" { // with a query, a key that exists now would be no better suggestion
 				err = a.unknownKey(ctx, from, key, err)
 			}
 			failed = append(failed, err)
@@ -59,8 +59,7 @@ func (a *app) get(ctx context.Context, from *api, keys []string, query string) e
 	return errors.Join(failed...)
 }
 
-// firstRows is the order in which a person reads a trigger; whatever else the
-// API says follows by name.
+// firstRows are the fields shown first, in this order. The other fields follow, sorted by name.
 var firstRows = []string{
 	"trigger_id", "tenant", "state", "revision", "channel", "user_id", "next_fire_at", "fire_at",
 	"local_time", "timezone", "recurrence", "payload", "payload_base64",
@@ -85,7 +84,7 @@ func triggerRows(t map[string]any) [][2]string {
 	return rows
 }
 
-// cell is a JSON value in a table: text bare, nothing for null.
+// cell formats a JSON value for a table: strings without quotes, and "" for null.
 func cell(v any) string {
 	switch v := v.(type) {
 	case nil:

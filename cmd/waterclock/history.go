@@ -56,13 +56,14 @@ into the same tables. The exit code is 1 if they differ.`,
 	return cmd
 }
 
-// rebuild replays, compares and reports.
+// rebuild replays the events into fresh tables, compares them with the tables in use, and
+// reports.
 func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) error {
 	opts, err := kafkaconn.Options(c, "waterclock-rebuild", nil)
 	if err != nil {
 		return err
 	}
-	cl, err := a.kafka(ctx, c) // a better sentence than the replay's, and before any table is made
+	cl, err := a.kafka(ctx, c) // fails with a better message than the replay, and before any table is created
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,8 @@ func (a *app) rebuild(ctx context.Context, c *config.Config, f *rebuildFlags) er
 		return err
 	}
 	o.Topic, o.Into, o.Letters = c.Topic("dead-letter"), fresh.letters, true
-	letters, err := sinks.Rebuild(ctx, o) // what became of them is known by the events, which are there now
+	// Runs second: the events, which are in the tables by now, say what became of the letters.
+	letters, err := sinks.Rebuild(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -129,7 +131,7 @@ func (a *app) printRebuild(r *sinks.Report, said *sinks.ContentReport, into stri
 	return nil
 }
 
-// tables is one side of a rebuild; the zero value is none.
+// tables is one side of a rebuild. The zero value has no tables.
 type tables struct {
 	name     string
 	writer   sinks.Writer
@@ -141,7 +143,7 @@ type tables struct {
 
 func (t *tables) close() {
 	if t.closer != nil {
-		_ = t.closer() // what counts is durable
+		_ = t.closer() // everything that counts is durable already
 	}
 }
 
@@ -152,7 +154,7 @@ func tablesOf[T interface {
 	return tables{name, h, sinks.LettersOf(h), h, h, h.Close}
 }
 
-// openTables opens the tables in use, to be read, and fresh ones.
+// openTables opens the tables in use for reading, and fresh tables.
 func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags) (old, fresh tables, err error) {
 	if len(c.Cassandra.Hosts) > 0 {
 		return a.openKeyspaces(ctx, c, f)
@@ -187,7 +189,7 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	return old, tablesOf(dir, h), nil
 }
 
-// openUnswept opens tables that nothing is to be removed from meanwhile.
+// openUnswept opens tables without the sweeper, so that nothing is removed during the comparison.
 func openUnswept(c *config.Config, dir string) (*embedded.Store, error) {
 	o := node.EmbeddedOptions(c, dir)
 	o.SweepEvery = -1

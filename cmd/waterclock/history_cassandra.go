@@ -47,7 +47,7 @@ func (a *app) migrate(ctx context.Context, c *config.Config) error {
 	return a.out.list(items, []string{"applied"}, func(i int) []string { return []string{did.Applied[i]} })
 }
 
-// openKeyspaces opens the keyspace in use, to be read, and makes a fresh one.
+// openKeyspaces opens the keyspace in use for reading, and creates a fresh one.
 func (a *app) openKeyspaces(ctx context.Context, c *config.Config, f *rebuildFlags) (old, fresh tables, err error) {
 	o, err := node.CassandraOptions(c)
 	if err != nil {

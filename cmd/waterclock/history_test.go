@@ -92,7 +92,7 @@ func TestHistoryRebuild(t *testing.T) {
 	run("--dir", live).want(t, exitUsage, "is in use")
 
 	appendEvents(t, brokers, "tea", 5, 1)
-	appendEvents(t, brokers, "milk", 2, 1) // the tables in use lack it
+	appendEvents(t, brokers, "milk", 2, 1) // missing from the tables in use
 	r := run("--dir", filepath.Join(data, "third"))
 	r.want(t, exitFailed, "replayed 7 events", "milk", "the fresh tables differ")
 	run("--dir", filepath.Join(data, "third"), "--no-compare").want(t, exitOK, "replayed 7 events")
@@ -114,8 +114,8 @@ func TestHistoryUsage(t *testing.T) {
 	cli(t, nil, "", "history", "rebuild", "--brokers", nobody(t)).want(t, exitFailed, "no broker answers")
 }
 
-// docs/formats/events.md: history.retention (90d) is independent of the log's, whatever the
-// tables are kept in, and of those that are made again.
+// docs/formats/events.md: history.retention (90d) is independent of the log's retention, for
+// every kind of tables, and also for rebuilt tables.
 func TestHistoryRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, flags := range []map[string]string{

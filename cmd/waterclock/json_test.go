@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// notJSON are verbs with nothing to tell a program, and why.
+// notJSON lists verbs without JSON output, or that this test cannot run, with the reason.
 var notJSON = map[string]string{
 	"dev": "runs until it is stopped", "serve": "runs until it is stopped", "man": "writes files",
 	"help": "for people", "completion": "for shells", "bench": "TestBenchJSON, and takes long",
@@ -27,8 +27,8 @@ var notJSON = map[string]string{
 	"channels list":     "TestChannels", "channels remove": "TestChannels, and works once",
 }
 
-// jsonArgs are arguments of every other verb, in an order that makes sense.
-// DIR is a directory of the test's own.
+// jsonArgs are arguments for every other verb, in an order that works. DIR is the test's own
+// directory.
 var jsonArgs = []string{
 	"schedule k --in 1h --channel orders --tag team=seats", "schedule w --in 100ms --channel orders --wait",
 	"schedule r --every every:1h",
@@ -53,8 +53,8 @@ var jsonArgs = []string{
 	"config show", "config validate", "version",
 }
 
-// TestEveryVerbSpeaksJSON runs each verb there is with -o json and with --jq
-// against a `waterclock dev`. A new verb must stand in one of the lists.
+// TestEveryVerbSpeaksJSON runs every verb with -o json and with --jq against a `waterclock dev`.
+// A new verb must be added to one of the lists.
 func TestEveryVerbSpeaksJSON(t *testing.T) {
 	kafka, url := startDev(t, "--set", "watermarks.interval=100ms")
 	dir := t.TempDir()
@@ -93,7 +93,7 @@ func TestEveryVerbSpeaksJSON(t *testing.T) {
 	}
 }
 
-// speaksJSON: all that is printed is JSON, and a filter can take it.
+// speaksJSON checks that all output is JSON, and that a filter works on it.
 func speaksJSON(t *testing.T, global, args []string) {
 	r := timed(t, append(global[:len(global):len(global)], args...))
 	dec, n := json.NewDecoder(strings.NewReader(r.out)), 0
@@ -106,7 +106,7 @@ func speaksJSON(t *testing.T, global, args []string) {
 		}
 	}
 	if n == 0 || r.code != exitOK && args[0] != "diff" && args[0] != "doctor" &&
-		args[1] != "test" { // whose exit codes say what they found
+		args[1] != "test" { // its exit code is the result of the check
 		t.Fatalf("%v: exit code %d, %d values\nout: %s\nerr: %s", args, r.code, n, r.out, r.err)
 	}
 	if args[0] == "watch" || strings.Contains(strings.Join(args, " "), "--wait") {
@@ -118,7 +118,7 @@ func speaksJSON(t *testing.T, global, args []string) {
 	}
 }
 
-// timed ends a verb that follows.
+// timed runs a verb, and stops it if it follows a stream.
 func timed(t *testing.T, args []string) result {
 	var out, errs strings.Builder
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func timed(t *testing.T, args []string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// leaves are the verbs with nothing below, by their words.
+// leaves returns the verbs without subcommands, by their words.
 func leaves(cmd *cobra.Command, path []string) map[string]bool {
 	all := map[string]bool{}
 	for _, below := range cmd.Commands() {

@@ -49,7 +49,7 @@ in steps of 5 s. It asks the API at --url.`,
 	return cmd
 }
 
-// millis is a number that may be absent.
+// millis formats a number that may be absent.
 func millis(n *int64) string {
 	if n == nil {
 		return ""

@@ -27,7 +27,7 @@ type letterFlags struct {
 	tenant, channel, code, endpoint, from, to string
 }
 
-// letterFilters are those flags by name, in the order of the help page.
+// letterFilters are the names of those flags, in the order of the help page.
 var letterFilters = []string{"tenant", "channel", "code", "endpoint", "from", "to"}
 
 func (f *letterFlags) bind(fs *pflag.FlagSet) {
@@ -39,7 +39,8 @@ func (f *letterFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.to, "to", "", "only what failed before this `time`")
 }
 
-// values are the filters that were given; one without a value would name all.
+// values returns the filters that were given. It refuses an empty value, which would select
+// everything.
 func (f *letterFlags) values(fs *pflag.FlagSet) (map[string]string, error) {
 	given := map[string]string{}
 	for i, text := range []string{f.tenant, f.channel, f.code, f.endpoint, f.from, f.to} {
@@ -156,7 +157,8 @@ type redriveFlags struct {
 	rate                     float64
 }
 
-// newRedrive is the same as dead-letters redrive, beside the other verbs about keys.
+// newRedrive is the same verb as dead-letters redrive, listed with the other verbs that take
+// keys.
 func newRedrive(a *app) *cobra.Command { return newLettersRedrive(a, "redrive [KEY…]") }
 
 func newLettersRedrive(a *app, use string) *cobra.Command {
@@ -195,7 +197,7 @@ API at --url. The exit code is 1 if some were refused.`,
 	return cmd
 }
 
-// bodies are the requests to send, one after the other.
+// bodies returns the requests to send, in order.
 func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[string]any, err error) {
 	given, err := f.values(fs)
 	if err != nil {
@@ -241,7 +243,7 @@ func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[stri
 	return list, nil
 }
 
-// fetchLetters reads letters until there are enough; 0 is all.
+// fetchLetters reads dead letters until it has limit of them. A limit of 0 means all.
 func fetchLetters(ctx context.Context, from *api, given map[string]string, limit int) ([]gateway.DeadLetter, error) {
 	q := url.Values{}
 	for name, text := range given {
@@ -270,7 +272,7 @@ func clip(s string, most int) string {
 	return s
 }
 
-// countLetters adds up the answers of all pages.
+// countLetters adds up the counts of all pages.
 func (a *app) countLetters(ctx context.Context, from *api, given map[string]string, by string) error {
 	q := url.Values{}
 	for name, text := range given {
@@ -310,7 +312,7 @@ func (a *app) countLetters(ctx context.Context, from *api, given map[string]stri
 	})
 }
 
-// redrive sends requests one after the other and prints how far each is.
+// redrive sends the requests one after the other and prints the progress of each.
 func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) error {
 	refused := int64(0)
 	var total gateway.RedriveProgress
@@ -340,7 +342,7 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 	return err
 }
 
-// redriveOne reads the lines of one answer until the last.
+// redriveOne reads the lines of one answer and returns the last.
 func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
 	last gateway.RedriveProgress, err error,
 ) {

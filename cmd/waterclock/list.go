@@ -54,8 +54,8 @@ func newList(a *app) *cobra.Command {
 	return cmd
 }
 
-// check refuses a filter without a value, which would list everything, and
-// says of instants what to type on a command line.
+// check refuses an empty filter, which would list everything. It also explains a wrong instant in
+// terms of the flags.
 func (f *listFlags) check(flags *pflag.FlagSet) error {
 	for _, name := range []string{"state", "user", "channel", "from", "to", "key-prefix"} {
 		if err := refuseEmpty(flags, name); err != nil {
@@ -118,7 +118,7 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 		})
 }
 
-// query is that of the next page, have items after the first.
+// query returns the query of the next page. have is the number of items read so far.
 func (f *listFlags) query(cursor string, have int) url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
@@ -131,7 +131,7 @@ func (f *listFlags) query(cursor string, have int) url.Values {
 	}
 	for _, tag := range f.tags {
 		if name, value, ok := strings.Cut(tag, "="); ok && !strings.Contains(name, ":") {
-			tag = name + ":" + value // as the other verbs spell it
+			tag = name + ":" + value // the spelling that the other verbs use
 		}
 		q.Add("tag", tag)
 	}

@@ -50,7 +50,7 @@ func serveInProcess(t *testing.T, brokers string, args ...string) *served {
 	}
 }
 
-// A node whose brokers are away says so, and does not fill its disk with it.
+// A node without reachable brokers logs that, but does not fill its disk with log lines.
 func TestLogWithoutBrokers(t *testing.T) {
 	cluster, brokers := kafka(t)
 	s := serveInProcess(t, brokers)
@@ -63,8 +63,8 @@ func TestLogWithoutBrokers(t *testing.T) {
 	}
 }
 
-// What matters in the life of a node is one line each: the start, partitions that
-// come and go, and the stop with its steps.
+// Each important step in the life of a node is one log line: the start, partitions that come and
+// go, and the stop with its steps.
 func TestLogOfALife(t *testing.T) {
 	_, brokers := kafka(t)
 	s := serveInProcess(t, brokers)
@@ -105,8 +105,8 @@ func get(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// On brokers that create what is asked for (auto.create.topics.enable), nobody of
-// ours creates a topic by asking: not the node, and no verb with a typo in it.
+// On brokers with auto.create.topics.enable, none of our processes creates a topic by asking for
+// it: neither the node, nor a verb with a typo.
 func TestBrokersThatCreateTopics(t *testing.T) {
 	_, brokers := kafka(t, kfake.AllowAutoTopicCreation(), kfake.DefaultNumPartitions(7))
 	s := serveInProcess(t, brokers, "--topics-partitions", "3")

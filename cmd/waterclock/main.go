@@ -1,11 +1,11 @@
-// Command waterclock is the whole product in one binary: the server's roles,
-// and the command line that people and scripts use.
+// Command waterclock is the whole product in one binary: the server's roles, and the command line
+// for people and scripts.
 //
-// A file has the name of its verb, or of its family of verbs. root.go lists
-// them, app*.go is what they share. What a server is made of is in internal/node,
-// and what bench measures in internal/loadtest. A verb returns its result through
-// app.out, so that -o and --jq work everywhere, and its failure as an error whose
-// exit code app_errors.go decides.
+// Each file has the name of its verb, or of its family of verbs. root.go lists the verbs, and
+// app*.go is what they share. Package internal/node assembles a server, and package
+// internal/loadtest has the benchmarks. A verb prints its result through app.out, so that -o and
+// --jq work everywhere. It returns a failure as an error, and app_errors.go decides the exit
+// code.
 package main
 
 import (

@@ -17,13 +17,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// result is what one run of the command line left behind.
+// result is the exit code and the output of one run.
 type result struct {
 	code     int
 	out, err string
 }
 
-// cli runs the command line with an environment of its own.
+// cli runs the command line with its own environment.
 func cli(t *testing.T, env []string, stdin string, args ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -31,7 +31,7 @@ func cli(t *testing.T, env []string, stdin string, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// want checks the exit code and that texts stand in what was printed.
+// want checks the exit code, and that the output contains the texts.
 func (r result) want(t *testing.T, code int, texts ...string) {
 	t.Helper()
 	if r.code != code {
@@ -44,7 +44,7 @@ func (r result) want(t *testing.T, code int, texts ...string) {
 	}
 }
 
-// cluster is an embedded broker with the catalogue's topics.
+// cluster starts an embedded broker with all topics.
 func cluster(t *testing.T) (brokers string) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -57,9 +57,9 @@ func cluster(t *testing.T) (brokers string) {
 	return brokers
 }
 
-// fakeEngine stands in for the real one: it answers every command with what
-// decide makes of it, on the same partition of the event log, and then with
-// the trigger's state and its progress. Of nil it decides nothing.
+// fakeEngine replaces the engine. It answers every command with the events that decide returns,
+// on the same partition of the event log, and then writes the trigger's state and its progress.
+// If decide returns nil, it does not decide.
 type fakeEngine struct {
 	mu       sync.Mutex
 	commands []string
@@ -132,7 +132,7 @@ func (e *fakeEngine) last() string {
 	return e.commands[len(e.commands)-1]
 }
 
-// nobody is an address where nothing listens.
+// nobody returns an address where nothing listens.
 func nobody(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -262,7 +262,7 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// The help of dev shows what holds for dev.
+// The help of dev shows the defaults of dev.
 func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
 	for verb, want := range map[string]string{"dev": "(default 4)", "serve": "(default 16)"} {
 		r := cli(t, nil, "", verb, "--help")

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// newMan is for whoever packages the program.
+// newMan writes manual pages, for packagers of the program.
 func newMan(*app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",

@@ -22,7 +22,7 @@ func TestManPages(t *testing.T) {
 	cli(t, nil, "", "help").want(t, exitOK, "\n  man ")
 }
 
-// The shell asks the program itself what may stand where.
+// Shells ask the program itself for completions.
 func TestCompletion(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -42,7 +42,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Every verb says what it does, and none twice.
+// Every verb has a description, and no name occurs twice.
 func TestEveryVerbIsDescribed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, cmd := range newRoot(newApp(stdio{})).Commands() {

@@ -80,7 +80,7 @@ func (a *app) printNotifications(all []gateway.Notification) error {
 	})
 }
 
-// statusText is each channel with its status.
+// statusText lists each channel with its status.
 func statusText(n *gateway.Notification) string {
 	var all []string
 	for _, channel := range slices.Sorted(maps.Keys(n.ChannelStatus)) {

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/gateway"
 )
 
-// notified waits until a user's only notification is as it should be; the history follows the
-// engine.
+// notified waits until a user's only notification satisfies the condition, because the history
+// lags behind the engine.
 func notified(t *testing.T, url, user, what string, is func(n *gateway.Notification) bool) (n gateway.Notification) {
 	t.Helper()
 	var last string
@@ -28,8 +28,8 @@ func notified(t *testing.T, url, user, what string, is func(n *gateway.Notificat
 	return n
 }
 
-// An escalation on dev: each channel has its status, the acknowledgment its time, and what the
-// user was told is there, until the trigger is erased.
+// An escalation on dev: each channel has its status, the acknowledgment has its time, and the
+// content is stored until the trigger is erased.
 func TestNotificationsOfEscalation(t *testing.T) {
 	kafka, url := startDev(t, "--set", "channels.pager.receipts=true", "--set", "events.payload=false")
 	command := `{"op":"register","delay":"0s","channel":"pager","user_id":"u 81","tags":{"type":"reminder"},` +

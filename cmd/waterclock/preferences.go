@@ -76,7 +76,7 @@ follow_user: their wall times stay. It asks the API at --url.`,
 	}
 }
 
-// printPreferences prints the answer of the API: as JSON what it is, field for field.
+// printPreferences prints the API's answer. As JSON it prints the answer unchanged.
 func (a *app) printPreferences(user string, answer []byte) error {
 	p, err := preferences.Parse(answer)
 	if err != nil {

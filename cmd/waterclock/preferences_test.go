@@ -8,7 +8,7 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// get prints what set takes, and set replaces.
+// The output of get is valid input for set, and set replaces everything.
 func TestPreferences(t *testing.T) {
 	_, url := startDev(t)
 	run := func(in string, args ...string) result {
@@ -44,13 +44,13 @@ func TestPreferences(t *testing.T) {
 	run("", "get").want(t, exitUsage, "USER")
 }
 
-// The doctor connects, and keeps the password to itself.
+// The doctor connects and does not show the password.
 func TestDoctorPreferences(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln.Close() // nobody listens there
+	ln.Close() // now nothing listens there
 	check := func(at string) string {
 		r := cli(t, []string{"WATERCLOCK_POSTGRES_URL=" + at}, "", "doctor", "--brokers", "127.0.0.1:1",
 			"--data-dir", t.TempDir(), "-o", "json", "--jq", `.. | objects | select(.check?=="preferences") | .status+": "+.detail`)

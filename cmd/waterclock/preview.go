@@ -93,8 +93,8 @@ func (a *app) preview(ctx context.Context, f *previewFlags) error {
 	return a.printPreview(&answer)
 }
 
-// printPreview is for people: the rule in plain words, so that they see what
-// they wrote, and a row for each wall time, those that DST leaves out too.
+// printPreview prints a preview for people. It describes the rule in words, so that they can
+// check what they wrote. It has one row per wall time, including those that DST leaves out.
 func (a *app) printPreview(answer *calendar.PreviewResponse) error {
 	rows, err := answer.Rows()
 	if err != nil {
@@ -112,12 +112,12 @@ func (a *app) printPreview(answer *calendar.PreviewResponse) error {
 	})
 }
 
-// maxLine bounds a question: a preview has at most 512 dates and 512 B of
-// rule, so a longer line is none.
+// maxLine bounds one question. A preview has at most 512 dates and a rule of 512 B, so no valid
+// question is longer.
 const maxLine = 1 << 20
 
-// previewLines answers line by line, in order. It writes out whenever it has
-// to wait for the next question, so that a program can hold a conversation.
+// previewLines answers each line in order. It flushes before it waits for the next question, so
+// that a program can wait for each answer.
 func (a *app) previewLines(ctx context.Context) error {
 	in := bufio.NewReaderSize(a.io.in, 64<<10)
 	out := bufio.NewWriterSize(a.io.out, 64<<10)
@@ -147,8 +147,8 @@ func (a *app) previewLines(ctx context.Context) error {
 
 var errLongLine = errors.New("the line is over 1 MiB")
 
-// readLine reads up to a line end. Of a line that is too long it drops all
-// and returns errLongLine, so that the next question is still one.
+// readLine reads up to the end of the line. It drops a line that is too long and returns
+// errLongLine, so that the next call starts at the next question.
 func readLine(in *bufio.Reader) (line []byte, err error) {
 	long := false
 	for {
@@ -159,21 +159,21 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 		case long && (err == nil || errors.Is(err, io.EOF)):
-			return nil, errLongLine // at the end of input the next call says io.EOF
+			return nil, errLongLine // at the end of input, the next call returns io.EOF
 		default:
 			return line, err
 		}
 	}
 }
 
-// previewProblem is a refusal as the HTTP API words it, with the question's
-// id whatever JSON it is.
+// previewProblem is a refusal in the format of the HTTP API, with the id of the question. The id
+// may be any JSON value.
 type previewProblem struct {
 	ID json.RawMessage `json:"id,omitempty"`
 	*httpproblem.Problem
 }
 
-// answerLine is the answer or the problem of one question.
+// answerLine returns the answer to one question, or its problem.
 func answerLine(named *namedCalendars, line []byte, failed error) any {
 	if errors.Is(failed, errLongLine) {
 		return previewProblem{Problem: httpproblem.Of(&trigger.Error{Code: trigger.CodeTooLarge, Msg: failed.Error()})}

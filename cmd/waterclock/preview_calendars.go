@@ -11,24 +11,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// namedCalendars finds the calendars that questions name, each once, where
-// brokers or an API were named. Nobody is asked before a question needs it:
-// a preview works with nothing running.
+// namedCalendars finds the calendars that questions name, each once, from the brokers or the API
+// if the user named one. It connects only when a question needs a calendar: a preview works with
+// nothing running.
 type namedCalendars struct {
 	app  *app
 	ctx  context.Context             //nolint:containedctx // of the run: calendar.CalendarSource has none
-	have map[string]calendar.DateSet // nil: there is none
+	have map[string]calendar.DateSet // nil: no such calendar
 
 	config *config.Config
-	failed error // of the last find: it could not be asked for, which is not "there is none"
-	broken error // the door does not open; no use to knock for every line
+	failed error // why the last find could not ask; not set if the calendar does not exist
+	broken error // the connection fails, so do not retry for every line
 }
 
 func (a *app) namedCalendars(ctx context.Context) *namedCalendars {
 	return &namedCalendars{app: a, ctx: ctx, have: map[string]calendar.DateSet{}}
 }
 
-// find is a calendar.CalendarSource.
+// find implements calendar.CalendarSource.
 func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 	if set, known := n.have[name]; known {
 		return set, set != nil
@@ -46,8 +46,8 @@ func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 	return n.have[name], err == nil
 }
 
-// errNoDoor is the answer where neither brokers nor an API were named: those
-// that are the defaults may be anybody's.
+// errNoDoor is the error if the user named neither brokers nor an API. Whatever listens at the
+// default addresses may belong to somebody else.
 var errNoDoor = &trigger.Error{
 	Code: trigger.CodeUnsupported, Field: "calendars",
 	Msg: "named calendars stand in Kafka: say where, with --brokers or --url",
@@ -68,7 +68,7 @@ func (n *namedCalendars) load(name string) (cal topics.Calendar, err error) {
 	return n.app.calendar(n.ctx, n.config, name)
 }
 
-// problem is why the last question could not be answered, and forgets it.
+// problem returns why the last question could not be answered, and clears the error.
 func (n *namedCalendars) problem() *httpproblem.Problem {
 	err := n.failed
 	n.failed = nil
@@ -78,7 +78,7 @@ func (n *namedCalendars) problem() *httpproblem.Problem {
 	case errors.Is(err, errNoDoor):
 		return httpproblem.Of(err)
 	}
-	p := httpproblem.Unavailable(err, err.Error()) // as the API answers when Kafka is away
-	p.Field, p.RetryAfter = "calendars", 0         // nobody asks a line of a file again
+	p := httpproblem.Unavailable(err, err.Error()) // the API's answer if Kafka does not respond
+	p.Field, p.RetryAfter = "calendars", 0         // nobody retries a line of a file
 	return p
 }

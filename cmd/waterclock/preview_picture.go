@@ -13,17 +13,17 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// picture is a stretch of days with those marked on which a rule fires.
+// picture is a range of days, with the days marked on which a rule fires.
 type picture struct {
 	first, end calendar.Date // end is the day after the last
 	rule       *calendar.Rule
-	fires      map[calendar.Date][]calendar.Occurrence // of a day, at most the first firingsADay
-	more       map[calendar.Date]bool                  // it fires more often than that
-	gone       map[calendar.Date][]calendar.Occurrence // of a day, what DST leaves out
+	fires      map[calendar.Date][]calendar.Occurrence // of each day, at most the first firingsADay
+	more       map[calendar.Date]bool                  // days that have more firings
+	gone       map[calendar.Date][]calendar.Occurrence // of each day, the occurrences that DST leaves out
 }
 
-// firingsADay bounds what is kept of a day: the list under a month would be
-// none that anybody reads.
+// firingsADay bounds how many firings of a day are kept. Nobody reads a longer list below a
+// month.
 const firingsADay = 8
 
 var (
@@ -31,7 +31,7 @@ var (
 	yearText  = regexp.MustCompile(`^\d{4}$`)
 )
 
-// days is the stretch that --month or --year asks for.
+// days returns the range that --month or --year asks for.
 func (f *previewFlags) days() (first, end calendar.Date, err error) {
 	switch {
 	case f.month != "" && f.year != "":
@@ -52,14 +52,14 @@ func (f *previewFlags) days() (first, end calendar.Date, err error) {
 	return firstOf(year, month), firstOf(year+month/12, month%12+1), nil
 }
 
-// firstOf is the first day of a month. The pattern has checked the numbers.
+// firstOf returns the first day of a month. The regular expressions have checked the numbers.
 func firstOf(year, month int) calendar.Date {
 	d, _ := calendar.ParseDate(fmt.Sprintf("%04d-%02d-01", year, month))
 	return d
 }
 
-// draw prints a calendar with the days marked on which the rule fires. A rule
-// without --start is taken as if it were registered now.
+// draw prints a calendar with the days marked on which the rule fires. A rule without --start
+// starts now, as if it were registered now.
 func (a *app) draw(ctx context.Context, f *previewFlags) error {
 	first, end, err := f.days()
 	if err != nil {
@@ -91,11 +91,11 @@ func (a *app) draw(ctx context.Context, f *previewFlags) error {
 	return nil
 }
 
-// page is how many occurrences are asked for at once.
+// page is the number of occurrences requested at once.
 const page = 1000
 
-// fill asks for the occurrences from day to day. Of a rule that fires all the
-// time it reads the beginning of each day and goes on with the next.
+// fill computes the occurrences day by day. Of a rule that fires very often it reads only the
+// beginning of each day.
 func (p *picture) fill() error {
 	start, end := p.rule.Zone().ResolveFirst(wallOf(p.first))-1, p.rule.Zone().ResolveFirst(wallOf(p.end))-1
 	gone, err := p.rule.LeftOut(start, end, page)
@@ -123,10 +123,10 @@ func (p *picture) fill() error {
 	return nil
 }
 
-// wallOf is the midnight at which a day begins.
+// wallOf returns the midnight at which a day begins.
 func wallOf(d calendar.Date) calendar.Wall { return calendar.Wall(int64(d) * dayMS) }
 
-// dayOf is the day that clocks show when it fires.
+// dayOf returns the local date of a firing.
 func (p *picture) dayOf(o calendar.Occurrence) calendar.Date {
 	return p.rule.Zone().Wall(o.At).Date()
 }
@@ -164,7 +164,7 @@ func (p *picture) drawMonth(w io.Writer, bold bool) {
 	}
 }
 
-// clock is the time of day with its offset, and what clocks did to it.
+// clock returns the time of day with its offset, and how a clock change affected it.
 func (p *picture) clock(o calendar.Occurrence) string {
 	local := p.rule.LocalOffset(o)
 	text := local[len("2026-11-20T"):]
@@ -177,7 +177,7 @@ func (p *picture) clock(o calendar.Occurrence) string {
 	return strings.TrimSpace(text + " " + bracket(o.Note))
 }
 
-// drawYear puts three months beside each other.
+// drawYear prints three months side by side.
 func (p *picture) drawYear(w io.Writer, bold bool) {
 	year := p.first.String()[:4]
 	number, _ := strconv.Atoi(year)
@@ -206,13 +206,13 @@ var (
 	}
 )
 
-// weekday is 0 for Monday. 1970-01-01 was a Thursday.
+// weekday returns 0 for Monday. 1970-01-01 was a Thursday.
 func weekday(d calendar.Date) int { return int(((int64(d)+3)%7 + 7) % 7) }
 
-// cellWidth is a day: a mark, two digits, a mark.
+// cellWidth is the width of a day: a mark, two digits, and a mark.
 const cellWidth = 4
 
-// month is eight lines of equal width: name, weekdays, and six weeks.
+// month returns eight lines of equal width: the name, the weekdays, and six weeks.
 func (p *picture) month(first calendar.Date, bold bool) []string {
 	text := first.String()
 	number, _ := strconv.Atoi(text[5:7])
@@ -242,9 +242,8 @@ func (p *picture) month(first calendar.Date, bold bool) []string {
 
 func sameMonth(x, y calendar.Date) bool { return x.String()[:7] == y.String()[:7] }
 
-// cell is a day: in brackets where it fires, on a terminal inverted as well.
-// An exclamation mark says that clocks change a firing of that day, or leave
-// it out.
+// cell formats a day. Brackets mark a firing, and on a terminal it is inverted as well. An
+// exclamation mark says that a clock change moves or leaves out a firing of that day.
 func (p *picture) cell(d calendar.Date, bold bool) string {
 	number := strings.TrimLeft(d.String()[8:], "0")
 	list := p.fires[d]
@@ -276,7 +275,7 @@ func (a *app) drawJSON(p *picture) error {
 	type day struct {
 		Day   string   `json:"day"`
 		Fires []string `json:"fires"`
-		More  bool     `json:"more,omitempty"` // of a day, the first 8
+		More  bool     `json:"more,omitempty"` // the list holds only the first 8 firings of the day
 	}
 	items := []any{}
 	for d := p.first; d < p.end; d++ {

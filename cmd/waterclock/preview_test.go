@@ -39,7 +39,7 @@ func TestPreview(t *testing.T) {
 	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
 }
 
-// What dst.gap "skip" leaves out is told, in the table and in the pictures.
+// The table and the pictures show what dst.gap "skip" leaves out.
 func TestPreviewLeftOut(t *testing.T) {
 	rule := []string{
 		"preview", "--every", "FREQ=DAILY", "--start", "2026-03-01T02:30", "--tz", "America/New_York",
@@ -59,7 +59,7 @@ func TestPreviewLeftOut(t *testing.T) {
 	}
 }
 
-// One line for each question, in order, with its id, whatever the line is.
+// Each question gets one line, in order and with its id, whatever the question is.
 func TestPreviewLines(t *testing.T) {
 	questions := strings.Join([]string{
 		`{"id":1,"fire_at":"2026-11-20T09:00:00Z","after":"2026-01-01T00:00:00Z"}`,
@@ -94,7 +94,7 @@ func TestPreviewLines(t *testing.T) {
 	}
 }
 
-// Calendars are asked for where somebody said whom to ask.
+// A preview asks for calendars only if the user named a server.
 func TestPreviewLinesWithCalendars(t *testing.T) {
 	kafka, url := startDev(t)
 	cli(t, nil, "2030-01-02\n", "calendar", "put", "office", "--brokers", kafka).want(t, exitOK)

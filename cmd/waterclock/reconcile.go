@@ -38,7 +38,7 @@ leaks are left, or a partition was not checked.`,
 	return cmd
 }
 
-// reconcile prints each partition's line as it comes, and the leaks below it.
+// reconcile prints the line of each partition as it arrives, and then the leaks.
 func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	answer, err := from.open(ctx, http.MethodPost, "/v1/reconcile", nil, map[string]any{"dry_run": dry})
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	return nil
 }
 
-// noteOf says what a partition's figures do not.
+// noteOf explains what the figures of a partition do not show.
 func noteOf(r *peer.Reconciled) string {
 	if r.Error == "" && r.RowsWhy == "" && r.Earlier > 0 {
 		return fmt.Sprintf("the history begins later than the last event of %s", plural(int(r.Earlier), "trigger"))

@@ -26,7 +26,7 @@ type sloFlags struct {
 	dir, objective, window, until, html string
 }
 
-// maxWindow bounds the hours of a report.
+// maxWindow bounds the time range of a report.
 const maxWindow = 400 * 24 * time.Hour
 
 func newReportSLO(a *app) *cobra.Command {
@@ -66,7 +66,7 @@ beside it.`,
 	return cmd
 }
 
-// options are what the flags say.
+// options converts the flags.
 func (f *sloFlags) options(now time.Time) (o slo.Options, err error) {
 	if o.Objective, err = slo.ParseObjective(f.objective, config.ParseDuration); err != nil {
 		return o, usagef("--objective: %v", err)
@@ -111,7 +111,7 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 	return err
 }
 
-// writeWhole makes a file of what write writes: all of it, or none.
+// writeWhole writes a file atomically: either all of it appears, or nothing.
 func writeWhole(name string, write func(io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".waterclock-*")
 	if err != nil {
@@ -127,7 +127,7 @@ func writeWhole(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// sloText is the report for people. Of the hours it has the worst.
+// sloText formats the report for people. It shows only the worst hours.
 func sloText(out *output, r *slo.Report) string {
 	verdict := "met"
 	if !r.Budget.Met {
@@ -181,10 +181,10 @@ func sloText(out *output, r *slo.Report) string {
 	return b.String()
 }
 
-// worstHours are in the table; JSON and the page have all.
+// worstHours is the number of hours in the table. JSON and the HTML page have all hours.
 const worstHours = 5
 
-// share rounds down, so that 100 % means all.
+// share rounds down, so that 100 % really means all.
 func share(percent float64) string {
 	text := strconv.FormatFloat(percent, 'f', 6, 64)
 	return strings.TrimRight(strings.TrimRight(text[:len(text)-3], "0"), ".") + " %"

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A report says in words and as JSON what is in an export, and refuses what it cannot read.
+// A report summarises an export in words and as JSON. It refuses an export that it cannot read.
 func TestReportSLO(t *testing.T) {
 	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "lake")
 	run := func(args ...string) result {

@@ -20,7 +20,7 @@ const (
 	groupOperate  = "Operate"
 )
 
-// verbs is every command of the first level, in the order of the help page.
+// verbs lists the top-level commands, in the order of the help page.
 var verbs = []struct {
 	group string
 	make  func(*app) *cobra.Command
@@ -75,13 +75,13 @@ var verbs = []struct {
 	{groupOperate, newMan},
 }
 
-// run is main without the process: it returns the exit code.
+// run is main without the process. It returns the exit code.
 func run(ctx context.Context, args []string, io stdio) int {
 	a := newApp(io)
 	root := newRoot(a)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !a.started { // cobra refused the command line before any verb ran
+	if err != nil && !a.started { // cobra refused the command line before a verb ran
 		err = &failure{Exit: exitUsage, Err: err}
 	}
 	if errors.Is(err, context.Canceled) && interrupted(ctx) {
@@ -131,8 +131,8 @@ run again; 3 not found; 4 conflict, such as another revision, or it has already 
 	return root
 }
 
-// strictHelp makes cobra's own help and completion refuse arguments that they do
-// not know, as our subcommands do.
+// strictHelp makes cobra's help and completion commands refuse unknown arguments, as our own
+// subcommands do.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -146,7 +146,7 @@ func strictHelp(root *cobra.Command) {
 	}
 }
 
-// helpAbout is the help of a verb, or of one below it.
+// helpAbout prints the help of a verb or of a subcommand.
 func helpAbout(cmd *cobra.Command, names []string) error {
 	about := cmd.Root()
 	for _, name := range names {
@@ -164,7 +164,7 @@ func helpAbout(cmd *cobra.Command, names []string) error {
 	return about.Help()
 }
 
-// parent is a verb that only has others below it.
+// parent returns a verb that only has subcommands.
 func parent(use, short string, below ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,

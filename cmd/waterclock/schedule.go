@@ -13,12 +13,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// scheduleFlags are the fields of a register beside the time.
+// scheduleFlags are the fields of a register, including the time fields.
 type scheduleFlags struct {
 	commandFlags
 	when timeFlags
 
-	texts map[string]*string // of the flags that are a field each, by the field's name
+	texts map[string]*string // flags that set exactly one field, by the name of the field
 	bools map[string]*bool
 
 	callback         callbackFlags
@@ -65,7 +65,7 @@ func (f *scheduleFlags) bindAll(cmd *cobra.Command) {
 	fs.BoolVar(&f.waitForTheFiring, "wait", false, "wait until it fires and print that event")
 }
 
-// bindFields makes a flag of each field that the contract's table gives one.
+// bindFields adds a flag for each field that has one in the contract's table.
 func (f *scheduleFlags) bindFields(fs *pflag.FlagSet) {
 	f.texts, f.bools = map[string]*string{}, map[string]*bool{}
 	for _, field := range topics.RegisterFields() {
@@ -79,7 +79,7 @@ func (f *scheduleFlags) bindFields(fs *pflag.FlagSet) {
 	}
 }
 
-// fields is the register command.
+// fields returns the fields of the register command.
 func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 	out, err := f.when.fields()
 	if err != nil {
@@ -131,8 +131,8 @@ func putPairs(fields map[string]any, name, flag string, pairs []string) error {
 	return nil
 }
 
-// putData puts the payload: JSON as it is, a file's other bytes as base64.
-// What is typed must be JSON, because a forgotten quote is likelier there.
+// putData sets the payload. JSON stays as it is, other bytes of a file become base64. Text on the
+// command line must be JSON: if it is not, a quote was probably forgotten.
 func (f *scheduleFlags) putData(a *app, fields map[string]any) error {
 	if f.data == "" {
 		return nil
@@ -171,7 +171,7 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	switch {
 	case d.over() && d.Result == string(trigger.Duplicate):
 		a.note("%s: %s, and %s already; %s", d.TriggerID, d.Result, d.State, howAnew)
-	case d.over(): // over HTTP a repeat, or what was due at once
+	case d.over(): // over HTTP: a repeat, or a trigger that was due at once
 		a.note("%s: %s already", d.TriggerID, d.State)
 	default:
 		a.note("%s: %s, fires at %s", d.TriggerID, or(d.Result, "decided"), d.FireAt)

@@ -20,7 +20,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// devWorld is `waterclock dev` in this process, with everything that it told.
+// devWorld is `waterclock dev` in this process, with all of its output.
 type devWorld struct {
 	t           *testing.T
 	http, kafka string
@@ -62,7 +62,7 @@ func (w *devWorld) eventually(what string, holds func() bool) {
 	}
 }
 
-// call sends a request; header values follow their names.
+// call sends a request. Header names and values alternate.
 func (w *devWorld) call(method, path, body string, header ...string) (int, string) {
 	w.t.Helper()
 	req, err := http.NewRequest(method, w.http+path, strings.NewReader(body))
@@ -92,7 +92,7 @@ func (w *devWorld) client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// send appends a record to commands as any Kafka client would.
+// send appends a record to commands like any Kafka client.
 func (w *devWorld) send(key, value string, headers ...string) {
 	w.t.Helper()
 	r := &kgo.Record{
@@ -107,7 +107,7 @@ func (w *devWorld) send(key, value string, headers ...string) {
 	}
 }
 
-// due reads the next due event of a channel.
+// due reads the next due events of a channel.
 func (w *devWorld) due(channel string, n int) []*kgo.Record {
 	w.t.Helper()
 	cl := w.client(kgo.ConsumeTopics("waterclock.due."+channel), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -133,8 +133,8 @@ func headerOf(r *kgo.Record, name string) string {
 	return ""
 }
 
-// One trace goes from a request, and from a foreign client's record, through
-// the engine to a collector of OTLP; whoever takes the due event goes on in it.
+// One trace leads from a request, or from the record of a foreign client, through the engine to
+// an OTLP collector. A worker that takes the due event continues the same trace.
 func TestTraceReachesACollector(t *testing.T) {
 	c := tracingtest.NewCollector(t)
 	w := devInProcess(t, []string{"WATERCLOCK_TRACING_EXPORTER=otlp"}, "--tracing-endpoint", c.URL)
@@ -150,7 +150,7 @@ func TestTraceReachesACollector(t *testing.T) {
 	for _, r := range w.due("orders", 2) {
 		carried[string(r.Key)] = headerOf(r, "traceparent")
 	}
-	w.end() // sends what waits
+	w.end() // flushes the remaining spans
 	byID := map[string]tracingtest.Span{}
 	for _, s := range c.Spans() {
 		byID[s.SpanID] = s
@@ -185,8 +185,8 @@ func TestTraceReachesACollector(t *testing.T) {
 	}
 }
 
-// Nothing of what callers keep to themselves reaches the log, at its most
-// talkative, nor a trace: not when it is obeyed, not when it is refused.
+// No secret of a caller reaches the log or a trace, even at level debug, whether the command is
+// accepted or refused.
 func TestLogsHaveNoSecrets(t *testing.T) {
 	c := tracingtest.NewCollector(t)
 	dir := t.TempDir()

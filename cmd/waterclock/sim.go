@@ -27,7 +27,7 @@ type simFlags struct {
 	repeat int
 	shrink bool
 	story  bool
-	serve  bool // this process lives one plan for another
+	serve  bool // --serve: this process runs plans for a parent process
 }
 
 func newSim(a *app) *cobra.Command {
@@ -81,9 +81,9 @@ It needs no broker, reads no settings and writes no files.`,
 	return cmd
 }
 
-// lives returns what lives a plan in a process of its own, where a life that
-// stands still (internal/sim.ErrStoodStill) holds no other up. It is lived again,
-// and counted in stood.
+// lives returns a function that runs each plan in its own process. So a run that stands still
+// (internal/sim.ErrStoodStill) does not block the others. Such a run is repeated and counted in
+// stood.
 func lives(ctx context.Context, stood *atomic.Int64) (sim.Run, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -91,7 +91,7 @@ func lives(ctx context.Context, stood *atomic.Int64) (sim.Run, error) {
 	}
 	process := sim.Process{Command: func(ctx context.Context, p sim.Plan) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, self, append([]string{"sim", "--serve"}, strings.Fields(p.String())...)...)
-		cmd.Env = append(os.Environ(), "GOGC=400") // worlds are small and short
+		cmd.Env = append(os.Environ(), "GOGC=400") // the simulated worlds are small and live shortly
 		return cmd
 	}}
 	return func(p sim.Plan) *sim.Outcome {
@@ -104,7 +104,7 @@ func lives(ctx context.Context, stood *atomic.Int64) (sim.Run, error) {
 	}, nil
 }
 
-// faultText is the table of faults, for the help.
+// faultText is the table of faults in the help.
 func faultText() string {
 	text := "Faults:\n"
 	for _, f := range sim.Faults {
@@ -147,27 +147,27 @@ func (f *simFlags) check() error {
 	return nil
 }
 
-// simLife is a life as -o json has it.
+// simLife is the JSON form of one simulated run.
 type simLife struct {
-	Command    string         `json:"command"` // that lives it again
+	Command    string         `json:"command"` // the command that repeats this run
 	Seed       uint64         `json:"seed"`
 	Partitions int32          `json:"partitions"`
-	Faults     map[string]int `json:"faults"` // how often each happened
+	Faults     map[string]int `json:"faults"` // how often each fault happened
 	Violations []string       `json:"violations"`
 	Story      []string       `json:"story,omitempty"`
 	Repeated   int            `json:"repeated,omitempty"`
-	Failed     int            `json:"failed,omitempty"` // of those repeated
+	Failed     int            `json:"failed,omitempty"` // how many of the repeated runs failed
 	Smaller    *simLife       `json:"smaller,omitempty"`
 }
 
-// simSummary is what all lives came to.
+// simSummary is the summary of all runs.
 type simSummary struct {
 	Seed  uint64 `json:"seed"`
-	Seeds uint64 `json:"seeds"` // lived
-	// lives that were begun again, as kgo stood still (docs/simulator.md)
+	Seeds uint64 `json:"seeds"` // number of seeds that were run
+	// Runs that were repeated because kgo stood still (docs/simulator.md).
 	StoodStill  int64          `json:"stood_still"`
 	Failed      int            `json:"failed"`
-	Partitions  map[string]int `json:"partitions"` // lives with so many
+	Partitions  map[string]int `json:"partitions"` // number of runs by partition count
 	Faults      map[string]int `json:"faults"`
 	Triggers    int64          `json:"triggers"`
 	Fired       int64          `json:"fired"`
@@ -177,7 +177,7 @@ type simSummary struct {
 	CPUSeconds  float64        `json:"cpu_seconds"`
 	PerCPU      float64        `json:"trigger_days_per_cpu_second"`
 	Slowest     float64        `json:"slowest_seconds"`
-	Lives       []*simLife     `json:"lives"` // that failed; with --story all
+	Lives       []*simLife     `json:"lives"` // the failed runs; with --story all runs
 }
 
 func simLifeOf(o *sim.Outcome) *simLife {
@@ -217,15 +217,14 @@ func (a *app) simulate(ctx context.Context, f *simFlags) error {
 	return nil
 }
 
-// livesTime is the CPU time of all processes that this one started and that
-// have ended.
+// livesTime returns the CPU time of all child processes that have ended.
 func livesTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// liveAll lives every seed, several side by side.
+// liveAll runs every seed, several in parallel.
 func (a *app) liveAll(ctx context.Context, f *simFlags, s *simSummary, live sim.Run, shown *bar) error {
 	var mu sync.Mutex
 	var failed error
@@ -239,7 +238,7 @@ func (a *app) liveAll(ctx context.Context, f *simFlags, s *simSummary, live sim.
 				began := time.Now()
 				o := live(p)
 				if ctx.Err() != nil {
-					continue // it was ended, and says nothing
+					continue // the run was interrupted and has no result
 				}
 				took := time.Since(began)
 				life := examine(ctx, f, o, live)
@@ -266,7 +265,7 @@ feed:
 	return failed
 }
 
-// examine tells how often a life that failed does, and looks for a smaller one.
+// examine measures how often a failed run fails again, and searches for a smaller run that fails.
 func examine(ctx context.Context, f *simFlags, o *sim.Outcome, live sim.Run) *simLife {
 	life := simLifeOf(o)
 	if len(o.Violations) == 0 || ctx.Err() != nil {
@@ -299,8 +298,7 @@ func (s *simSummary) add(o *sim.Outcome, took time.Duration, all bool, life *sim
 	}
 }
 
-// printLife prints a life as soon as it has been lived; a single JSON object
-// has it at the end.
+// printLife prints a run as soon as it has ended. Format json prints all runs at the end instead.
 func (a *app) printLife(l *simLife) error {
 	switch a.out.format {
 	case "json":
@@ -312,7 +310,7 @@ func (a *app) printLife(l *simLife) error {
 	return err
 }
 
-// tale is a life as a story, line by line.
+// tale formats a run as a story, line by line.
 func (l *simLife) tale() (lines []string) {
 	lines = append(lines, l.Command)
 	for _, text := range append(slices.Clone(l.Story), l.Violations...) {
@@ -331,7 +329,7 @@ func (l *simLife) tale() (lines []string) {
 
 func (a *app) printSim(s *simSummary) error {
 	if a.out.format == "ndjson" {
-		s.Lives = nil // a line each, before
+		s.Lives = nil // already printed, one line each
 	}
 	if a.out.format != "table" {
 		return a.out.json(s)

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain makes this binary the command for `waterclock sim`, which starts
-// itself for each life.
+// TestMain lets this binary act as `waterclock sim`, which starts itself once per run.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "sim" {
 		main()
@@ -16,7 +15,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSim lives a few small lives, and says what they came to.
+// TestSim runs a few small simulations and checks the summary.
 func TestSim(t *testing.T) {
 	small := []string{"sim", "--days", "0.01", "--triggers", "10", "--partitions", "1", "--faults", "kill,lost-answers"}
 	r := cli(t, nil, "", append(small[:len(small):len(small)], "--seed", "3", "--seeds", "3", "-o", "json")...)
@@ -46,8 +45,8 @@ func TestSimFlags(t *testing.T) {
 	cli(t, nil, "", "sim", "--faults", "list").want(t, exitOK, "truncated-log")
 }
 
-// TestTaleOfALife: the command that lives it again, what was done, what broke,
-// at which rate, and the smaller life.
+// TestTaleOfALife: the story has the command that repeats the run, what happened, what failed,
+// how often, and the smaller run.
 func TestTaleOfALife(t *testing.T) {
 	l := &simLife{
 		Command: "waterclock sim --seed 1", Story: []string{"then  a: kill"},

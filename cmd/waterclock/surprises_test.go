@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What list prints can be compared with what is there.
+// The output of list is valid input for diff.
 func TestListFeedsDiff(t *testing.T) {
 	_, url := startDev(t)
 	run := func(args ...string) result { return cli(t, nil, "", append(args, "--url", url)...) }
@@ -35,7 +35,7 @@ func TestListFeedsDiff(t *testing.T) {
 	run("diff", "-f", file).want(t, exitFailed, "instant", "2030-01-01T10:00:00")
 }
 
-// A snooze shows no local time of another instant.
+// After a snooze, the output does not show the local time of another instant.
 func TestSnoozeShowsItsOwnTime(t *testing.T) {
 	kafka, url := startDev(t)
 	for door, at := range map[string][]string{"kafka": {"--brokers", kafka}, "http": {"--url", url}} {
@@ -50,7 +50,7 @@ func TestSnoozeShowsItsOwnTime(t *testing.T) {
 	}
 }
 
-// watch ends when its trigger is over.
+// watch ends when its trigger has ended.
 func TestWatchEnds(t *testing.T) {
 	_, url := startDev(t)
 	cli(t, nil, "", "schedule", "w", "--in", "100ms", "--url", url).want(t, exitOK)
@@ -63,7 +63,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// A trigger's owner can say how it is also where nobody keeps a history.
+// The owner can explain a trigger's state even without a history.
 func TestExplainWithoutAHistory(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -91,7 +91,7 @@ func TestInFlightIsNotOver(t *testing.T) {
 	}
 }
 
-// Who mixes up the two ports is told so.
+// A user who mixes up the two ports gets an error that says so.
 func TestPortsMixedUp(t *testing.T) {
 	kafka, url := startDev(t)
 	r := cli(t, nil, "", "list", "--url", "http://"+kafka)
@@ -106,7 +106,7 @@ func TestPortsMixedUp(t *testing.T) {
 	}
 }
 
-// A data directory of this machine is none of a server's elsewhere.
+// A data directory on this machine does not belong to a server elsewhere.
 func TestDoctorOfAServerElsewhere(t *testing.T) {
 	kafka, url := startDev(t)
 	t.Chdir(t.TempDir())

@@ -21,7 +21,7 @@ func newTemplates(a *app) *cobra.Command {
 type previewedText struct {
 	Template string `json:"template_id"`
 	Channel  string `json:"channel"`
-	Locale   string `json:"locale"` // of the file; "" is the default
+	Locale   string `json:"locale"` // the locale of the file; "" is the default file
 	Title    string `json:"title"`
 	Body     string `json:"body"`
 	HTML     string `json:"html,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A template as a worker would render it, and what is wrong with one.
+// The preview renders a template as a worker would, and reports its mistakes.
 func TestTemplatesPreview(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

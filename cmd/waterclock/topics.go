@@ -67,7 +67,7 @@ func newTopicsApply(a *app) *cobra.Command {
 	}
 }
 
-// refusal is what a person has to decide before anything is applied.
+// refusal returns an error if the plan has a change that a person must decide about first.
 func refusal(plan []topics.Change) error {
 	if err := topics.Check(plan, true); err != nil {
 		return &failure{Exit: exitConflict, Err: err}
@@ -75,8 +75,8 @@ func refusal(plan []topics.Change) error {
 	return nil
 }
 
-// withPlan compares the settings with the brokers; channels are those created
-// by use.
+// withPlan compares the settings with the brokers and calls do with the result. channels are
+// those that were created by use.
 func (a *app) withPlan(ctx context.Context,
 	do func(cl *kgo.Client, c *config.Config, channels []string, plan []topics.Change) error,
 ) error {
@@ -108,7 +108,7 @@ func (a *app) withPlan(ctx context.Context,
 	return do(cl, c, channels, plan)
 }
 
-// channelsInUse are those that have a topic named after them.
+// channelsInUse returns the channels that have a topic named after them.
 func channelsInUse(ctx context.Context, c *config.Config, admin *kadm.Client) (channels []string, err error) {
 	all, err := admin.ListTopics(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func channelsInUse(ctx context.Context, c *config.Config, admin *kadm.Client) (c
 	names := topics.Names{Prefix: c.Topics.Prefix}
 	for _, topic := range all.Names() {
 		if errors.Is(all[topic].Err, kerr.UnknownTopicOrPartition) {
-			continue // somebody asked for it at the same time, and the client shares what it learns
+			continue // another check asked for it at the same time, and the client shares its metadata
 		}
 		if ch := names.Channel(topic); ch != "" && !isHighLane(all, topic) {
 			channels = append(channels, ch)
@@ -126,8 +126,8 @@ func channelsInUse(ctx context.Context, c *config.Config, admin *kadm.Client) (c
 	return channels, nil
 }
 
-// partitionsOf takes P from the topics where no setting says it: dev has
-// another default than a cluster, and the command line asks either.
+// partitionsOf takes P from the topics, unless a setting names it. The defaults of dev and of a
+// cluster differ, and the command line talks to both.
 func (a *app) partitionsOf(ctx context.Context, c *config.Config, admin *kadm.Client) error {
 	if c.Source("topics.partitions").Kind != "default" {
 		return nil
@@ -144,7 +144,8 @@ func (a *app) partitionsOf(ctx context.Context, c *config.Config, admin *kadm.Cl
 	return nil
 }
 
-// isHighLane says that a topic is the lane of another one, and no channel.
+// isHighLane reports whether a topic is the priority-high topic of another channel, and not a
+// channel of its own.
 func isHighLane(all kadm.TopicDetails, topic string) bool {
 	for other := range all {
 		if topics.HighLane(other) == topic {

@@ -12,7 +12,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// aclFlags say for whom the ACLs are.
+// aclFlags select the ACLs and name their principals.
 type aclFlags struct {
 	only                 bool
 	channels, principals []string
@@ -27,13 +27,13 @@ func (f *aclFlags) bind(cmd *cobra.Command) {
 		"who a role is, `role=User:name`: "+strings.Join(aclRoles, ", ")+" or channel:NAME; may be repeated")
 }
 
-// acls are those of the settings, for the channels in use too.
+// acls returns the ACLs for the settings and for the channels in use.
 func (f *aclFlags) acls(c *config.Config, inUse []string) ([]topics.ACL, error) {
 	who, err := f.who()
 	if err != nil {
 		return nil, err
 	}
-	for _, role := range c.Roles { // one process logs in as one user, whatever its roles
+	for _, role := range c.Roles { // a process logs in as one user, whatever its roles
 		if user := c.Kafka.SASL.User; user != "" && who[role] == "" {
 			who[role] = "User:" + user
 		}
@@ -65,7 +65,7 @@ var aclRoles = []string{
 	topics.RoleEmail, topics.RoleExport, topics.RoleOperator, topics.RoleProducer, topics.RoleAnalyst,
 }
 
-// who is the principal of each role that was named.
+// who returns the principal of each role that was named.
 func (f *aclFlags) who() (map[string]string, error) {
 	who := map[string]string{}
 	for _, pair := range f.principals {
@@ -83,7 +83,8 @@ func (f *aclFlags) who() (map[string]string, error) {
 	return who, nil
 }
 
-// printACLs needs no broker: who sets up a cluster has none that lets him in.
+// printACLs prints the ACLs without a broker. While a cluster is being set up, no broker accepts
+// us yet.
 func (a *app) printACLs(f *aclFlags) error {
 	c, err := a.config(false)
 	if err != nil {
@@ -99,7 +100,7 @@ func (a *app) printACLs(f *aclFlags) error {
 	return a.out.list(aclItems(acls), nil, nil)
 }
 
-// printPlanAndACLs: as JSON one object, else one after the other.
+// printPlanAndACLs prints the plan and the ACLs: as JSON in one object, else one after the other.
 func (a *app) printPlanAndACLs(c *config.Config, plan []topics.Change, acls []topics.ACL) error {
 	switch a.out.format {
 	case "json":
@@ -119,7 +120,7 @@ func (a *app) printPlanAndACLs(c *config.Config, plan []topics.Change, acls []to
 	return a.printACLScript(c, acls)
 }
 
-// printACLScript prints what can be saved and run by sh.
+// printACLScript prints a shell script that creates the ACLs.
 func (a *app) printACLScript(c *config.Config, acls []topics.ACL) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "acl() { kafka-acls.sh --bootstrap-server %s --command-config admin.properties --add \"$@\"; }\n",
@@ -140,7 +141,7 @@ func (a *app) printACLScript(c *config.Config, acls []topics.ACL) error {
 	return err
 }
 
-// shellWord quotes what a shell would not take as it is.
+// shellWord quotes a word if a shell would interpret it.
 func shellWord(s string) string {
 	const plain = "-_.:,/@%+=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if s != "" && strings.Trim(s, plain) == "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What ACLs depend on: who runs what, the prefix and the group, a channel's
-// own topic, its high lane and its receipts. No broker is asked.
+// The ACLs depend on who runs which role, the prefix and the group, a channel's own topic, its
+// high lane and its receipts. No broker is asked.
 func TestPlanACLs(t *testing.T) {
 	nowhere := []string{"--brokers", nobody(t), "topics", "plan", "--acls"}
 	plan := func(more ...string) result {
@@ -105,8 +105,8 @@ func TestPlanACLs(t *testing.T) {
 	plan("--channel", "S M S").want(t, exitUsage, "--channel S M S")
 }
 
-// Who may write what, and who may read what all tenants wrote: the principals of
-// one role must not do another's work.
+// The ACLs limit who may write to each topic, and who may read what all tenants wrote. The
+// principals of one role must not be able to do another role's work.
 func TestACLsSeparateRoles(t *testing.T) {
 	r := cli(t, nil, "", "--brokers", nobody(t), "topics", "plan", "--acls", "--channel", "sms", "-o", "json")
 	var grants []struct {
@@ -162,7 +162,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 	}
 }
 
-// The plan itself has both, also as JSON.
+// The plan has changes and ACLs, also as JSON.
 func TestPlanHasACLs(t *testing.T) {
 	brokers := cluster(t)
 	var both struct{ Changes, ACLs []map[string]any }

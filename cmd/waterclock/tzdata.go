@@ -29,8 +29,8 @@ type release struct {
 	Zones int    `json:"zones"`
 	Since string `json:"since,omitempty"` // when it was applied
 
-	// Carried are zones that the release lacks; their rules are those of the
-	// one before it.
+	// Carried lists zones that this release lacks. They keep their rules from the previous
+	// release.
 	Carried []string `json:"carried,omitempty"`
 
 	zones *calendar.Zones
@@ -58,7 +58,7 @@ clocks its release would change.`,
 			}
 			own := releaseOf(calendar.Embedded())
 			status := struct {
-				Active   *release `json:"active"` // null: none was applied, so each engine's own counts
+				Active   *release `json:"active"` // null: none was applied, so each engine uses its embedded one
 				Embedded release  `json:"embedded"`
 				Same     bool     `json:"same"`
 			}{active, own, active == nil || active.ID == own.ID}
@@ -67,7 +67,7 @@ clocks its release would change.`,
 	}
 }
 
-// tzdataOfAPI prints what the API says of its release.
+// tzdataOfAPI prints the release that the API reports.
 func (a *app) tzdataOfAPI(ctx context.Context, from *api) error {
 	var t gateway.TZData
 	if err := from.get(ctx, "/v1/tzdata", &t); err != nil {
@@ -117,7 +117,7 @@ func releaseOf(z *calendar.Zones) release {
 	return release{Label: z.Release(), ID: z.ID(), Zones: len(z.Names()), zones: z}
 }
 
-// activeRelease is the last one applied; nil for none.
+// activeRelease returns the release that was applied last, or nil if none was.
 func (a *app) activeRelease(ctx context.Context, c *config.Config) (*release, error) {
 	have, err := a.settings(ctx, c)
 	if err != nil || have[topics.ControlTZData] == nil {
@@ -181,7 +181,7 @@ loses its zone.`,
 	return cmd
 }
 
-// read finds the bytes and the label of a release.
+// read returns the bytes and the label of a release.
 func (f *tzApplyFlags) read(arg string) (blob []byte, label string, err error) {
 	if arg == "embedded" {
 		return calendar.EmbeddedZip(), or(f.label, calendar.Embedded().Release()), nil
@@ -204,7 +204,7 @@ func (a *app) applyTZData(ctx context.Context, c *config.Config, f *tzApplyFlags
 	if err != nil {
 		return err
 	}
-	t := &transition{From: releaseOf(calendar.Embedded())} // of an engine where none was applied
+	t := &transition{From: releaseOf(calendar.Embedded())} // what an engine uses if none was applied
 	if active != nil {
 		t.From = *active
 	}

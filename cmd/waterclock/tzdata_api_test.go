@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Over --url the API says which release is in force, and what the one ahead changes.
+// With --url, the API reports the active release, and what the next one changes.
 func TestTZDataOverHTTP(t *testing.T) {
 	answer := `{"active":{"label":"2020a","sha256":"aa","zones":2,"since":"2026-01-01T00:00:00.000Z"},` +
 		`"embedded":{"label":"2025c","sha256":"bb","zones":3},"same":false,"ahead":true,` +
@@ -32,7 +32,7 @@ func TestTZDataOverHTTP(t *testing.T) {
 	}
 }
 
-// A cancel carries its note in the query, whatever it has in it.
+// A cancel carries its note in the query string, whatever characters the note has.
 func TestNoteOfACancelOverHTTP(t *testing.T) {
 	var got string
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

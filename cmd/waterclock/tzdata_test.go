@@ -24,8 +24,8 @@ func TestEmbeddedZipIsTheCalendars(t *testing.T) {
 	}
 }
 
-// otherRelease is the embedded one with some zones as change says: another
-// zone's bytes, or "" for none.
+// otherRelease writes a copy of the embedded release in which some zones are changed: to the
+// bytes of another zone, or removed for "".
 func otherRelease(t *testing.T, change map[string]string) (file string) {
 	t.Helper()
 	in, err := zip.NewReader(bytes.NewReader(calendar.EmbeddedZip()), int64(len(calendar.EmbeddedZip())))
@@ -105,7 +105,7 @@ func TestTZData(t *testing.T) {
 	run("apply", lacks, "--label", "2099b", "--force").want(t, exitOK, "active already")
 	run("status").want(t, exitOK, "2099b", "carried over", "Europe/Berlin")
 	run("status", "-o", "json", "--jq", `.active.carried|join(" ")`).want(t, exitOK, "Europe/Berlin")
-	// Berlin's rules are those of 2099a
+	// Berlin has the rules of 2099a by now.
 	run("apply", next, "--label", "2099c", "--dry-run").want(t, exitOK, "no clock changes")
 	bad := filepath.Join(t.TempDir(), "x.zip")
 	if err := os.WriteFile(bad, []byte("no zip"), 0o600); err != nil {

@@ -15,42 +15,45 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// zonesRead is how far ahead two releases are compared: beyond it, only
-// triggers are registered that the next release will move in its turn.
+// zonesRead is how far ahead two releases are compared. A later release will move the triggers
+// that lie beyond it.
 const zonesRead = 10 * 366 * 24 * time.Hour
 
-// transition is what another release changes.
+// transition describes what changes with another release.
 type transition struct {
 	From      release      `json:"from"`
 	To        release      `json:"to"`
-	Unchanged bool         `json:"unchanged,omitempty"` // it is active already
+	Unchanged bool         `json:"unchanged,omitempty"` // it is already active
 	Zones     []zoneChange `json:"zones"`
-	Triggers  *int         `json:"triggers,omitempty"` // at most so many move; null: not counted
-	Lacking   int          `json:"triggers_in_lacking_zones,omitempty"`
+	// An upper bound of the triggers that move; null: not counted.
+	Triggers *int `json:"triggers,omitempty"`
+	Lacking  int  `json:"triggers_in_lacking_zones,omitempty"`
 }
 
 type zoneChange struct {
-	Zone     string `json:"zone"`
-	From     string `json:"from"` // the first instant at which clocks differ
-	What     string `json:"what"`
-	Triggers int    `json:"triggers"` // at most so many move; where the release lacks the zone, so many are in it
+	Zone string `json:"zone"`
+	From string `json:"from"` // the first instant at which local times differ
+	What string `json:"what"`
+	// An upper bound of the triggers that move; if the release lacks the zone, the triggers in
+	// it.
+	Triggers int `json:"triggers"`
 
 	at int64
 }
 
-// What becomes of a zone.
+// What happens to a zone.
 const (
 	changed = "changed"
 	added   = "added"
-	removed = "removed"      // the release lacks it
-	carried = "carried over" // the same, and it keeps the rules it has
+	removed = "removed"      // the release lacks the zone
+	carried = "carried over" // the release lacks the zone, and it keeps its current rules
 )
 
-// lacked says whether the release has no rules of its own for the zone: its
-// triggers do not move, whatever becomes of them.
+// lacked reports whether the release has no rules for the zone. The triggers in it do not move in
+// any case.
 func (z *zoneChange) lacked() bool { return z.What == removed || z.What == carried }
 
-// compare fills in what t changes when next comes after t.From.
+// compare fills in what changes if next replaces t.From.
 func (t *transition) compare(next topics.TZData) error {
 	zones, err := calendar.LoadZones(next.Zip, next.Label)
 	if err != nil {
@@ -74,12 +77,12 @@ func (t *transition) compare(next topics.TZData) error {
 	return nil
 }
 
-// maxChanged is how many zones a release may change unforced: the largest
-// since 2005 changed some 30.
+// maxChanged is how many zones a release may change without --force. The largest release since
+// 2005 changed about 30.
 const maxChanged = 60
 
-// safe refuses a release that would orphan triggers, or looks like no tz
-// database at all.
+// safe refuses a release that would leave triggers without their zone, or that does not look like
+// a tz database.
 func (t *transition) safe(force bool) error {
 	var lacked []string
 	moved := 0
@@ -156,12 +159,12 @@ func (t *transition) counted() string {
 	return said
 }
 
-// mayMove is how long before a zone's first difference a wall time may lie
-// and yet be resolved differently: zones are within a day of UTC, twice.
+// mayMove is how long before the first difference of a zone a wall time may lie and still resolve
+// differently. Every zone is within a day of UTC, and the comparison involves two offsets.
 const mayMove = int64(48 * time.Hour / time.Millisecond)
 
-// countMoves reads topic state and counts, by zone, triggers planned by wall
-// time for after its clocks change, and those in zones that the release lacks.
+// countMoves reads topic state. Per zone it counts the triggers that are planned by wall time
+// after the change, and those in zones that the release lacks.
 func (a *app) countMoves(ctx context.Context, c *config.Config, t *transition) error {
 	byZone := map[string]*zoneChange{}
 	for i := range t.Zones {
@@ -195,8 +198,8 @@ func (a *app) countMoves(ctx context.Context, c *config.Config, t *transition) e
 	return err
 }
 
-// mayMove says whether a plan may be resolved differently in a zone: elapsed
-// time and instants never are.
+// mayMove reports whether a series may resolve differently in a zone. Elapsed times and instants
+// never do.
 func (z *zoneChange) mayMove(p *trigger.Series) bool {
 	return p.Local != "" && int64(p.At) >= z.at-mayMove
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set when a release is linked: -X main.version=v1.2.3.
+// version is set by the linker in a release: -X main.version=v1.2.3.
 var version = ""
 
 func newVersion(a *app) *cobra.Command {
@@ -33,7 +33,7 @@ func newVersion(a *app) *cobra.Command {
 	}
 }
 
-// buildVersion is the release's, else the module's, else "devel".
+// buildVersion returns the release version, else the module version, else "devel".
 func buildVersion() string {
 	if version != "" {
 		return version

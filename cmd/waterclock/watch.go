@@ -35,18 +35,18 @@ func newWatch(a *app) *cobra.Command {
 
 type watchFlags struct{ wait, forever bool }
 
-// overAfter is how long nothing happens to a trigger before it is asked whether
-// it is over: receipts may come behind the last firing.
+// overAfter is how long a trigger must be quiet before watch asks whether it has ended. Receipts
+// may arrive after the last firing.
 const overAfter = 2 * time.Second
 
-// watch prints what happened and then what happens. A key that is not there is
-// likelier mistyped than early.
+// watch prints past events and then new ones. A key that does not exist is more likely mistyped
+// than not registered yet, so watch waits for it only with --wait.
 func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) error {
 	if !f.wait {
 		if err := from.get(ctx, triggerPath(key), new(map[string]any)); exitOf(err) == exitNotFound {
 			return &failure{Exit: exitNotFound, Msg: a.unknownKey(ctx, from, key, err).Error() +
 				" (--wait waits for it)"}
-		} // whatever else is wrong, following says
+		} // the stream below reports any other error
 	}
 	var failed error
 	var over atomic.Bool
@@ -77,7 +77,7 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 	return err
 }
 
-// stateOf is the state of a trigger; 0 where nobody says.
+// stateOf returns the state of a trigger, or 0 if it is not known.
 func stateOf(ctx context.Context, from *api, key string) trigger.Status {
 	var t struct{ State string }
 	_ = from.get(ctx, triggerPath(key), &t)
@@ -85,7 +85,7 @@ func stateOf(ctx context.Context, from *api, key string) trigger.Status {
 	return state
 }
 
-// eventLine is an event for a person: when, what, whose, and what is notable.
+// eventLine describes an event for a person: time, type, trigger, and notable details.
 func eventLine(e *topics.Event) string {
 	parts := []string{e.OccurredAt, fmt.Sprintf("%-22s", e.Type), e.Trigger}
 	add := func(format, value string) {
@@ -108,8 +108,7 @@ func eventLine(e *topics.Event) string {
 	return strings.Join(parts, "  ")
 }
 
-// lateBy is how late an event says that it was; a later attempt was due when its
-// wait ended.
+// lateBy formats the lateness of an event. A later attempt was due at the end of its retry wait.
 func lateBy(e *topics.Event, ms string) string {
 	switch {
 	case e.LatenessMS == nil:

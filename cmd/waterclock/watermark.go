@@ -65,7 +65,8 @@ there is no such channel; --wait waits 5 s for the first watermark.`,
 	return cmd
 }
 
-// awaitWatermark asks until everything due by an instant is out; once if the flags name none.
+// awaitWatermark asks until everything due by an instant has fired. It asks once if the flags
+// name no instant.
 func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, until trigger.Instant) (
 	all *gateway.Watermarks, err error,
 ) {
@@ -75,14 +76,14 @@ func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, 
 	}
 	w := outBy{until: until, out: map[int32]bool{}}
 	begun := time.Now()
-	var failing time.Time // since when no answer came; zero: the last one did
+	var failing time.Time // since when the API has not answered; zero if the last request succeeded
 	for noted := ""; ; {
 		var answer gateway.Watermarks
 		switch err := from.get(ctx, path, &answer); {
 		case err == nil:
 			failing = time.Time{}
 		case all == nil && f.wait != "" && exitOf(err) == exitNotFound && time.Since(begun) < firstWithin:
-			failing = time.Now() // the first watermark of a cluster, or of a channel, may be under way
+			failing = time.Now() // the first watermark of a cluster or channel may not exist yet
 		case all == nil || exitOf(err) != exitFailed || ctx.Err() != nil:
 			return nil, err
 		case failing.IsZero():
@@ -110,20 +111,21 @@ func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, 
 	}
 }
 
-// noAnswerFor is how long a wait outlasts an API that does not answer, such as one that restarts.
+// noAnswerFor is how long --wait tolerates an API that does not answer, for example during a
+// restart.
 const noAnswerFor = time.Minute
 
-// firstWithin is how long a wait waits for the first watermark.
+// firstWithin is how long --wait waits for the first watermark.
 const firstWithin = 5 * time.Second
 
-// outBy is what has come out of everything due by an instant.
+// outBy tracks which partitions have fired everything due by an instant.
 type outBy struct {
 	until trigger.Instant
-	out   map[int32]bool // partitions that are done: they cannot fall back behind a watermark
+	out   map[int32]bool // partitions that are done; a watermark never goes back
 }
 
-// see takes an answer. It returns what holds the instant back; "" if all is out. It names no
-// instants, so that the text changes only with the reasons.
+// see processes an answer. It returns what holds the instant back, or "" if everything is out.
+// The text names no instants, so that it changes only when the reasons change.
 func (w *outBy) see(answer *gateway.Watermarks) string {
 	var reasons []string
 	for _, p := range answer.Missing {
@@ -145,7 +147,7 @@ func (w *outBy) see(answer *gateway.Watermarks) string {
 			if len(m.Held) > 0 {
 				reasons = append(reasons, fmt.Sprintf("partition %d: %s", m.Partition, strings.Join(m.Held, ", ")))
 			}
-		case len(held) > 0: // what these topics refuse is missing below the watermark
+		case len(held) > 0: // events that these topics refuse are missing below the watermark
 			reasons = append(reasons, fmt.Sprintf("partition %d: %s", m.Partition, strings.Join(held, ", ")))
 		default:
 			w.out[m.Partition] = true

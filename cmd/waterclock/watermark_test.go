@@ -12,7 +12,8 @@ import (
 	"github.com/waterclock/waterclock/gateway"
 )
 
-// A wait ends when what was due by the instant is out: the due event then stands below the offsets.
+// A wait ends once everything due by the instant has fired: the due event is then below the
+// offsets.
 func TestWatermarkWaits(t *testing.T) {
 	kafka, url := startDev(t, "--set", "watermarks.interval=100ms")
 	global := []string{"--brokers", kafka, "--url", url, "-o", "json"}
@@ -50,14 +51,14 @@ func TestWatermarkWaits(t *testing.T) {
 	cli(t, nil, "", "--url", url, "watermark", "--wait", "").want(t, exitUsage, "--wait is empty")
 }
 
-// Without watermarks a wait would never end. It ends when the first one should be there.
+// Without watermarks a wait would never end. So it ends when the first one should have appeared.
 func TestWatermarkOff(t *testing.T) {
 	_, url := startDev(t, "--set", "watermarks.interval=off")
 	cli(t, nil, "", "--url", url, "watermark", "--wait", "2026-03-03T14:00Z").want(t, exitNotFound,
 		"watermarks.interval")
 }
 
-// What answers a wait, one after the other; the last one is repeated.
+// answersInTurn serves the answers one after the other, and repeats the last one.
 func answersInTurn(t *testing.T, answers ...string) (url string) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		text := answers[0]
@@ -74,8 +75,8 @@ func answersInTurn(t *testing.T, answers ...string) (url string) {
 	return s.URL
 }
 
-// A wait goes on while a partition has no watermark, is behind, or has a due topic that refuses
-// records, and while the API restarts. It names what holds it back, once.
+// A wait continues while a partition has no watermark, is behind, or has a due topic that refuses
+// records, and while the API restarts. It names each reason once.
 func TestWatermarkHeld(t *testing.T) {
 	const zero = `{"partition":0,"fired_through":"2026-03-03T14:00:00Z","held":["barrier"]}`
 	one := func(through, held string) string {

@@ -19,52 +19,52 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// BreakerOptions are what MeasureBreaker does.
+// BreakerOptions configure MeasureBreaker.
 type BreakerOptions struct {
-	Behind    int           // triggers of one tenant, due at one instant, whose endpoint only fails
-	For       time.Duration // how long after that instant is measured
-	Alone     time.Duration // how long the others are measured without them
-	Rate      int           // triggers of another tenant a second, whose endpoints answer
-	Endpoints int           // of these
-	Payload   int           // bytes of each
+	Behind    int           // triggers of one tenant, due at one instant, whose endpoint always fails
+	For       time.Duration // how long to measure after that instant
+	Alone     time.Duration // how long to measure the other tenant alone
+	Rate      int           // triggers of the other tenant per second, whose endpoints answer
+	Endpoints int           // endpoints of the other tenant
+	Payload   int           // bytes per trigger
 }
 
-// BreakerResult is what bench webhook --behind prints. Nothing is simulated: the
-// engine, the worker and this process go by the machine's clock.
+// BreakerResult is the output of bench webhook --behind. Nothing is simulated: the engine, the
+// worker and this process use the machine's clock.
 type BreakerResult struct {
 	Machine
 	Broker    string  `json:"broker"`
-	Clock     string  `json:"clock"` // real
+	Clock     string  `json:"clock"` // always "real"
 	Behind    int     `json:"behind"`
 	ForS      float64 `json:"for_s"`
 	Rate      int     `json:"rate"`
 	Endpoints int     `json:"endpoints"`
 	Payload   int     `json:"payload"`
 
-	Alone       Lateness  `json:"alone_ms"`  // of the others, from the due time to the receiver, before
-	Beside      Lateness  `json:"beside_ms"` // and while events wait behind the breaker
+	Alone       Lateness  `json:"alone_ms"`  // the other tenant's lateness from due time to receiver, measured alone
+	Beside      Lateness  `json:"beside_ms"` // the same, while events wait behind the breaker
 	P99ByMinute []float64 `json:"beside_p99_ms_by_minute"`
-	Lost        int       `json:"lost"` // of the others
+	Lost        int       `json:"lost"` // of the other tenant
 	Doubled     int       `json:"doubled"`
 
-	FiredBehind   int     `json:"fired_behind"` // of those behind the breaker
-	ReEmissions   int64   `json:"re_emissions"` // postponed or tried again
+	FiredBehind   int     `json:"fired_behind"` // triggers behind the breaker that fired
+	ReEmissions   int64   `json:"re_emissions"` // postponed or retried due events
 	MostEach      int     `json:"re_emissions_most"`
 	MeanEach      float64 `json:"re_emissions_mean"`
 	CallsToBroken int64   `json:"calls_to_broken"`
 
-	EngineCPU       float64 `json:"engine_cpu_s"` // from the instant on
+	EngineCPU       float64 `json:"engine_cpu_s"` // from the due instant on
 	WorkerCPU       float64 `json:"worker_cpu_s"`
 	EngineBusiest   float64 `json:"engine_cpu_cores_busiest_minute"`
 	EngineLast      float64 `json:"engine_cpu_cores_last_minute"`
 	EngineRSS       int64   `json:"engine_rss_peak_bytes"`
 	WorkerRSS       int64   `json:"worker_rss_peak_bytes"`
-	CPUPerReEmitted float64 `json:"engine_cpu_us_per_emission"` // the others' included
+	CPUPerReEmitted float64 `json:"engine_cpu_us_per_emission"` // counts the other tenant's emissions too
 }
 
-// MeasureBreaker measures calls to endpoints that answer, alone, and then while
-// another tenant's triggers wait behind the breaker of an endpoint that only fails.
-// Engine and worker are processes of their own.
+// MeasureBreaker measures calls to endpoints that answer: first alone, and then while another
+// tenant's triggers wait behind the breaker of an endpoint that always fails. The engine and the
+// worker run as separate processes.
 func MeasureBreaker(ctx context.Context, s Setup, o BreakerOptions) (*BreakerResult, error) {
 	b := &breakerRun{o: o, webhookRun: webhookRun{
 		Setup: s, closing: make(chan struct{}), seen: map[string]bool{},
@@ -87,21 +87,21 @@ func MeasureBreaker(ctx context.Context, s Setup, o BreakerOptions) (*BreakerRes
 type breakerRun struct {
 	webhookRun
 	o       BreakerOptions
-	broken  string // the URL of the endpoint that fails
+	broken  string // URL of the endpoint that fails
 	fails   atomic.Int64
 	engine  *child
 	produce *kgo.Client
 	result  *BreakerResult
 
-	others struct { // those whose endpoints answer
+	others struct { // the tenant whose endpoints answer
 		sync.Mutex
-		first time.Time // when number 0 is due
-		late  []int32   // µs by number, from 0 for each phase; -1 where it has not come
+		first time.Time // due time of number 0
+		late  []int32   // µs by number, starting at 0 in each phase; -1 if it has not arrived
 		twice int
 	}
 }
 
-// open starts broker, receivers, engine and worker.
+// open starts the broker, the receivers, the engine and the worker.
 func (b *breakerRun) open(ctx context.Context) (err error) {
 	allowPayload(b.Config, b.o.Payload)
 	if err := b.webhookRun.open(ctx); err != nil {
@@ -143,8 +143,8 @@ func (b *breakerRun) close() {
 	b.webhookRun.close()
 }
 
-// measure does the two phases. A phase's others are due one after the other, and
-// the next phase begins when they have come.
+// measure runs the two phases. In each, the other tenant's triggers are due one after the other.
+// The next phase begins when all have arrived.
 func (b *breakerRun) measure(ctx context.Context) error {
 	if _, err := b.phase(ctx, "warm", max(b.o.Rate*2, 4*b.Config.Topics.Partitions), time.Now()); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (b *breakerRun) measure(ctx context.Context) error {
 		sleepUntil(sampling, due)
 		worker = process.sample(sampling, time.Second)
 	})
-	// The others of this phase are registered from now on, a second before each is due.
+	// From here on, the other tenant's triggers are registered, each one second before it is due.
 	beside, err := b.phase(ctx, "beside", b.numberIn(b.o.For), due)
 	stop()
 	sampled.Wait()
@@ -210,13 +210,13 @@ func (b *breakerRun) arrive(w http.ResponseWriter, r *http.Request) {
 	b.calls.Add(1)
 }
 
-// dueOf is when a number of the present phase is due.
+// dueOf returns the due time of a number in the current phase.
 func (b *breakerRun) dueOf(i int) time.Time {
 	return b.others.first.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate)).Truncate(time.Millisecond)
 }
 
-// phase registers n triggers of the others at their rate, due from first on, and
-// returns how late each was, -1 where it did not come.
+// phase registers n triggers of the other tenant at its rate, due from first on. It returns the
+// lateness of each, or -1 if it did not arrive.
 func (b *breakerRun) phase(ctx context.Context, name string, n int, first time.Time) ([]int32, error) {
 	o := &b.others
 	o.Lock()
@@ -249,7 +249,7 @@ func (b *breakerRun) phase(ctx context.Context, name string, n int, first time.T
 	o.Lock()
 	defer o.Unlock()
 	late := o.late
-	o.late = nil // what still comes is of no phase
+	o.late = nil // later arrivals belong to no phase
 	return late, nil
 }
 
@@ -266,8 +266,8 @@ func (b *breakerRun) register(key, url string, due time.Time, payload []byte) *k
 
 const behindPrefix = "behind/b-"
 
-// registerBehind registers what waits behind the breaker, and says when it is due:
-// after the engine has decided all of it.
+// registerBehind registers the triggers that will wait behind the breaker, and returns their due
+// time. That is late enough for the engine to decide all of them first.
 func (b *breakerRun) registerBehind(ctx context.Context) (time.Time, error) {
 	due := time.Now().Add(15*time.Second + time.Duration(b.o.Behind)*time.Second/10_000).Truncate(time.Second)
 	payloads := payloadsOf(b.o.Payload)
@@ -283,7 +283,7 @@ func (b *breakerRun) registerBehind(ctx context.Context) (time.Time, error) {
 			return due, err
 		case pending >= b.o.Behind:
 			return due, nil
-		case time.Until(due) < 2*time.Second: // the others are registered a second ahead
+		case time.Until(due) < 2*time.Second: // the other tenant's triggers are registered one second ahead
 			return due, fmt.Errorf("registering took too long: %d of %d are pending; try a smaller --behind",
 				pending, b.o.Behind)
 		}
@@ -291,7 +291,7 @@ func (b *breakerRun) registerBehind(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// pending reads the gauge of the engine's partitions.
+// pending reads the gauge of pending triggers from the engine.
 func (b *breakerRun) pending(ctx context.Context) (n int, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.engine.url+"/metrics", http.NoBody)
 	if err != nil {
@@ -317,7 +317,7 @@ func (b *breakerRun) pending(ctx context.Context) (n int, err error) {
 	return n, lines.Err()
 }
 
-// distribution is of those that came.
+// distribution computes the lateness of those that arrived.
 func distribution(late []int32) Lateness {
 	all := make([]int64, 0, len(late))
 	for _, l := range late {
@@ -363,7 +363,8 @@ func (b *breakerRun) countEmissions(ctx context.Context) error {
 	}
 	defer cl.Close()
 	emitted, all := make([]uint16, b.o.Behind), int64(0)
-	for idle := time.Now(); time.Since(idle) < 5*time.Second; { // the engine has ended: nothing is added
+	// The engine has stopped, so nothing is appended any more.
+	for idle := time.Now(); time.Since(idle) < 5*time.Second; {
 		within, cancel := context.WithTimeout(ctx, time.Second)
 		fs := cl.PollFetches(within)
 		cancel()

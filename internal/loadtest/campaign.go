@@ -8,17 +8,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// CampaignOptions say how large a campaign is, and how many one-time passwords fall due
-// beside it.
+// CampaignOptions set the size of a campaign, and how many one-time passwords are due at the same
+// time.
 type CampaignOptions struct {
 	Low     int           // triggers of priority low, due at one instant
-	Rate    int           // triggers of priority high a second
-	For     time.Duration // how long these fall due, alone and beside the campaign
-	Payload int           // bytes of text in each
+	Rate    int           // triggers of priority high per second
+	For     time.Duration // how long these are due, alone and during the campaign
+	Payload int           // bytes of text per trigger
 }
 
-// CampaignResult is what bench campaign prints: from the due time until the provider's
-// server has the push.
+// CampaignResult is the output of bench campaign. Lateness counts from the due time until the
+// provider's server has the push.
 type CampaignResult struct {
 	Machine
 	Broker     string   `json:"broker"`
@@ -29,17 +29,17 @@ type CampaignResult struct {
 	Alone      Lateness `json:"high_alone_ms"`
 	Beside     Lateness `json:"high_beside_ms"` // due in the same seconds as the campaign
 	AddedP99   float64  `json:"added_p99_ms"`
-	LowOutS    float64  `json:"low_out_s"` // until the last of the campaign was pushed
-	Left       int      `json:"low_left"`  // of the campaign when the last of high was due
+	LowOutS    float64  `json:"low_out_s"` // until the last push of the campaign
+	Left       int      `json:"low_left"`  // of the campaign, when the last trigger of priority high was due
 	Lost       int      `json:"lost"`
 	Doubled    int      `json:"doubled"`
 	CPUSeconds float64  `json:"cpu_seconds"`
 	RSSBytes   int64    `json:"rss_bytes"`
 }
 
-// MeasureCampaign says how much later messages of priority high are while a campaign of
-// priority low is sent to the same channel. Engine, worker and the provider's server share
-// this process.
+// MeasureCampaign measures how much later messages of priority high are during a campaign of
+// priority low on the same channel. The engine, the worker and the provider's server share this
+// process.
 func MeasureCampaign(ctx context.Context, s Setup, o CampaignOptions) (r *CampaignResult, err error) {
 	b := &pushRun{Setup: s}
 	err = b.besidePush(ctx, o.Payload, func(kind string) error {

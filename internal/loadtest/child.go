@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// child is a process of this program, so that its CPU and memory are its own.
+// child is a process of this program. Its CPU time and memory are measured separately from ours.
 type child struct {
 	cmd *exec.Cmd
-	url string // of its API
+	url string // URL of its API
 }
 
-// startChild runs this program. env is added to this process's environment.
+// startChild runs this program. It adds env to the environment of this process.
 func startChild(verb string, args []string, env ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *child) awaitReady(ctx context.Context, within time.Duration) error {
 	return fmt.Errorf("the server is not ready within %s", within)
 }
 
-// stop ends the process. It is fine to stop it twice.
+// stop ends the process. It may be called twice.
 func (c *child) stop() {
 	if c == nil || c.cmd.Process == nil || c.cmd.ProcessState != nil {
 		return
@@ -61,16 +61,16 @@ func (c *child) stop() {
 	_ = c.cmd.Wait()
 }
 
-// usage is what the process has used.
+// usage returns the CPU time and the memory that the process has used.
 func (c *child) usage() (cpu time.Duration, rss int64) { return usageOf(c.cmd.Process.Pid) }
 
-// usageOf is what a process has used; zero of one that has ended.
+// usageOf returns what a process has used, or zero if it has ended.
 func usageOf(pid int) (cpu time.Duration, rss int64) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before may have spaces
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it may contain spaces
 	f := strings.Fields(rest)
 	if len(f) < 22 {
 		return 0, 0
@@ -79,16 +79,16 @@ func usageOf(pid int) (cpu time.Duration, rss int64) {
 	return time.Duration(number(11)+number(12)) * (time.Second / clockTicks), number(21) * int64(os.Getpagesize())
 }
 
-// clockTicks is USER_HZ, 100 on every Linux Go runs on.
+// clockTicks is USER_HZ. It is 100 on every Linux that Go supports.
 const clockTicks = 100
 
-// usageSamples is what a process uses over time.
+// usageSamples records the usage of a process over time.
 type usageSamples struct {
-	cpu []time.Duration // used up to each sample
+	cpu []time.Duration // CPU time up to each sample
 	rss []int64
 }
 
-// sample takes a sample every so often until ctx ends.
+// sample takes samples at an interval until ctx ends.
 func (c *child) sample(ctx context.Context, every time.Duration) (u usageSamples) {
 	for next := time.Now(); ; next = next.Add(every) {
 		cpu, rss := c.usage()
@@ -100,7 +100,7 @@ func (c *child) sample(ctx context.Context, every time.Duration) (u usageSamples
 	}
 }
 
-// busiest is the most CPU time that was used within n samples.
+// busiest returns the largest CPU time used within n samples.
 func (u usageSamples) busiest(n int) (most time.Duration) {
 	for i := range u.cpu {
 		most = max(most, u.cpu[i]-u.cpu[max(i-n, 0)])

@@ -17,18 +17,18 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// EngineOptions say what is registered, and how fast it falls due.
+// EngineOptions set what is registered, and how fast it falls due.
 type EngineOptions struct {
 	Triggers int
-	Payload  int           // bytes of each
-	Window   time.Duration // over which they fall due; 0 is one instant
-	Rate     int           // registers a second, each due one second later; 0 registers all first
+	Payload  int           // bytes per trigger
+	Window   time.Duration // period over which they fall due; 0 is one instant
+	Rate     int           // registers per second, each due one second later; 0 registers all first
 	Sync     bool          // the embedded broker acknowledges only what is on stable storage
-	Brokers  []int         // processes of Kafka's brokers on this machine, for their CPU time
-	Profile  string        // a file for a CPU profile; "" writes none
+	Brokers  []int         // process ids of Kafka brokers on this machine, for their CPU time
+	Profile  string        // file for a CPU profile; "" writes none
 }
 
-// EngineResult is what bench prints.
+// EngineResult is the output of bench.
 type EngineResult struct {
 	Triggers        int      `json:"triggers"`
 	Payload         int      `json:"payload"`
@@ -36,20 +36,20 @@ type EngineResult struct {
 	Rate            int      `json:"rate,omitempty"`
 	Broker          string   `json:"broker"`
 	Partitions      int      `json:"partitions"`
-	RawPerS         float64  `json:"raw_per_s"` // the same registers, produced to a topic nobody reads
+	RawPerS         float64  `json:"raw_per_s"` // the same registers, produced to a topic that nobody reads
 	RegistersPerS   float64  `json:"registers_per_s"`
 	FiresPerS       float64  `json:"fires_per_s"`
 	LivesPerS       float64  `json:"lives_per_s,omitempty"` // of a backlog: registered, then due at one instant
-	RawLivesPerS    float64  `json:"raw_lives_per_s"`       // the same records, produced by nobody who decides
+	RawLivesPerS    float64  `json:"raw_lives_per_s"`       // the same records, produced without any decisions
 	OfRaw           float64  `json:"of_raw,omitempty"`      // LivesPerS / RawLivesPerS
 	Lateness        Lateness `json:"lateness_ms"`
 	LastOutS        float64  `json:"last_out_s"` // from the last due time to the last record read
 	CPUSeconds      float64  `json:"cpu_seconds"`
-	CPUPerLifeUS    float64  `json:"cpu_us_per_life"`                  // of this process
-	BrokerCPUUS     float64  `json:"broker_cpu_us_per_life,omitempty"` // of the brokers' processes
-	WireBytes       float64  `json:"wire_bytes_per_life"`              // that the engine produces, without the command
+	CPUPerLifeUS    float64  `json:"cpu_us_per_life"`                  // CPU time of this process
+	BrokerCPUUS     float64  `json:"broker_cpu_us_per_life,omitempty"` // CPU time of the broker processes
+	WireBytes       float64  `json:"wire_bytes_per_life"`              // produced by the engine, without the command
 	RSSBytes        int64    `json:"rss_bytes"`
-	BytesPerTrigger float64  `json:"bytes_per_trigger"` // of the store, with all of them pending
+	BytesPerTrigger float64  `json:"bytes_per_trigger"` // size of the store with all triggers pending
 	Turns           int64    `json:"turns"`
 	CommitMS        float64  `json:"commit_ms"` // mean duration of EndTransaction and the store's batch
 	Duplicates      int      `json:"duplicates"`
@@ -57,11 +57,11 @@ type EngineResult struct {
 	Early           int      `json:"early"`
 	Machine         Machine  `json:"machine"`
 
-	// RestBytes is what the topics of a life hold for each, in one replica.
+	// RestBytes is the log size per life of each topic, in one replica.
 	RestBytes map[string]float64 `json:"rest_bytes_per_life,omitempty"`
 }
 
-// engineRun is one run: a producer of registers and a reader of due records.
+// engineRun is one run: a producer of registers and a consumer of due events.
 type engineRun struct {
 	engine   *node.Engine
 	cfg      *config.Config
@@ -74,14 +74,14 @@ type engineRun struct {
 	firstDue time.Time
 	lastDue  time.Time
 
-	registering time.Duration // how long it took until the engine had decided all
-	drained     time.Duration // how long a backlog that fell due at one instant took to come out; else 0
-	wire        *produced     // by every client that reaches the brokers as the engine does, produce among them
-	commandWire produced      // by produce
+	registering time.Duration // until the engine had decided everything
+	drained     time.Duration // time to drain a backlog that was due at one instant; else 0
+	wire        *produced     // bytes produced by every client with the engine's options, including produce
+	commandWire produced      // bytes produced by produce
 }
 
-// MeasureEngine registers triggers, reads every due record back, and says how
-// fast and how late that was.
+// MeasureEngine registers triggers, reads back every due event, and reports how fast and how late
+// they were.
 func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
 	allowPayload(s.Config, o.Payload)
 	wire := &produced{}
@@ -142,7 +142,7 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	return b.result, nil
 }
 
-// usage is what has been used so far: CPU of this process and of the brokers', and bytes of
+// usage is what has been used so far: CPU time of this process and of the brokers, and bytes of
 // produce requests.
 type usage struct {
 	own, brokers time.Duration
@@ -161,7 +161,7 @@ func (b *engineRun) usage() (u usage, err error) {
 	return u, nil
 }
 
-// since notes what a life has used since then.
+// since stores what a life has used since then.
 func (b *engineRun) since(then usage) error {
 	now, err := b.usage()
 	if err != nil {
@@ -184,13 +184,13 @@ func (b *engineRun) connect() (err error) {
 	return err
 }
 
-// lead is how long before the first due time registering begins: long enough
-// at a rate that this machine is known to reach.
+// lead is the time between the start of registering and the first due time. It assumes a register
+// rate that this machine is known to reach.
 func (b *engineRun) lead() time.Duration {
 	return 2*time.Second + time.Duration(b.o.Triggers)*time.Second/40_000
 }
 
-// register sends the registers and waits until the engine has decided all.
+// register sends the registers and waits until the engine has decided all of them.
 func (b *engineRun) register(ctx context.Context) error {
 	start := time.Now()
 	b.firstDue = start.Add(b.lead())
@@ -228,8 +228,8 @@ func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kg
 	return failed.get()
 }
 
-// raw produces the same registers to a topic that nobody reads, in one
-// transaction: what the broker and this machine can do at best.
+// raw produces the same registers to a topic that nobody reads, in one transaction. That is the
+// most that the broker and this machine can do.
 func (b *engineRun) raw(ctx context.Context) error {
 	cl, err := newRawProducer(b.engine, kgo.TransactionalID("bench-raw-"+b.run))
 	if err != nil {
@@ -272,14 +272,15 @@ func (b *engineRun) command(i int) *kgo.Record {
 
 func (b *engineRun) prefix() string { return "bench-" + b.run + "-" }
 
-// index is which trigger of the run a key names.
+// index returns which trigger of the run a key names.
 func (b *engineRun) index(key []byte) (i int, ok bool) {
 	n, found := strings.CutPrefix(string(key), b.prefix())
 	i, err := strconv.Atoi(n)
 	return i, found && err == nil
 }
 
-// due spreads the triggers over the window, in an order that is not theirs.
+// due spreads the triggers over the window, in an order that differs from the order of their
+// numbers.
 func (b *engineRun) due(i int) time.Time {
 	if b.o.Rate > 0 {
 		return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate))
@@ -296,7 +297,7 @@ func (b *engineRun) storeBytes() float64 {
 	return float64(bytes) / float64(max(pending, 1))
 }
 
-// read takes every due record back and judges it.
+// read consumes every due event and checks it.
 func (b *engineRun) read(ctx context.Context) error {
 	late := make([]int64, 0, b.o.Triggers)
 	seen := make([]bool, b.o.Triggers)

@@ -16,15 +16,15 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// FairnessOptions say how large the herd is, and how many probes run beside it.
+// FairnessOptions set the size of the herd, and how many probes run at the same time.
 type FairnessOptions struct {
 	Herd    int    // triggers of one tenant, due at one instant
-	Probes  int    // of each kind
-	Payload int    // bytes of each
-	Profile string // a file for a CPU profile; "" writes none
+	Probes  int    // probes of each kind
+	Payload int    // bytes per trigger
+	Profile string // file for a CPU profile; "" writes none
 }
 
-// FairnessResult is what bench fairness prints. Times are in milliseconds.
+// FairnessResult is the output of bench fairness. Times are in milliseconds.
 type FairnessResult struct {
 	Herd       int    `json:"herd"`
 	Probes     int    `json:"probes"`
@@ -32,14 +32,14 @@ type FairnessResult struct {
 	Broker     string `json:"broker"`
 	Partitions int    `json:"partitions"`
 
-	AloneOther ProbeLateness `json:"alone_other"` // no herd
+	AloneOther ProbeLateness `json:"alone_other"` // without a herd
 	AloneHigh  ProbeLateness `json:"alone_high"`
-	Other      ProbeLateness `json:"other"` // another tenant's, due 1 ms after the herd
+	Other      ProbeLateness `json:"other"` // of another tenant, due 1 ms after the herd
 	High       ProbeLateness `json:"high"`
-	LaterOther ProbeLateness `json:"later_other"` // over the seconds after
+	LaterOther ProbeLateness `json:"later_other"` // due over the seconds after the herd
 	LaterHigh  ProbeLateness `json:"later_high"`
 
-	HerdOutS   float64 `json:"herd_out_s"` // until the last of the herd was read
+	HerdOutS   float64 `json:"herd_out_s"` // until the last trigger of the herd was read
 	CPUSeconds float64 `json:"cpu_seconds"`
 	RSSBytes   int64   `json:"rss_bytes"`
 	Machine    Machine `json:"machine"`
@@ -50,13 +50,13 @@ type ProbeLateness struct {
 	Lost int `json:"lost"`
 }
 
-// The probes are spread over so long after the first.
+// laterFor is the period over which the later probes are spread.
 const laterFor = 3 * time.Second
 
-// probe kinds, as they stand in a probe's key.
+// probeKinds are the kinds as they appear in a probe's key.
 var probeKinds = [...]string{"other", "high", "laterother", "laterhigh"}
 
-// fairnessRun is one run: tenants herd and other, and a channel for the probes.
+// fairnessRun is one run. It has the tenants herd and other, and a channel for the probes.
 type fairnessRun struct {
 	engine  *node.Engine
 	cfg     *config.Config
@@ -65,10 +65,10 @@ type fairnessRun struct {
 	produce *kgo.Client
 	payload payloads
 	result  *FairnessResult
-	sent    int64 // commands, all told
+	sent    int64 // commands sent in total
 }
 
-// MeasureFairness says how late others are beside a herd, and how late they are
+// MeasureFairness measures how late one tenant's triggers are during another tenant's herd, and
 // alone.
 func MeasureFairness(ctx context.Context, s Setup, o FairnessOptions) (r *FairnessResult, err error) {
 	allowPayload(s.Config, o.Payload)
@@ -116,7 +116,7 @@ func (f *fairnessRun) measure(ctx context.Context) (*FairnessResult, error) {
 	return f.result, nil
 }
 
-// warm makes the probes' channel: its topic comes with the first fire.
+// warm fires once on the probes' channel, because the first firing creates its topic.
 func (f *fairnessRun) warm(ctx context.Context) error {
 	due := time.Now()
 	for i := range 16 * f.cfg.Topics.Partitions {
@@ -132,7 +132,7 @@ func (f *fairnessRun) warm(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// round registers a herd and the probes, and reads both.
+// round registers a herd and the probes, and reads their due events.
 func (f *fairnessRun) round(ctx context.Context, name string, herd int) ([len(probeKinds)]ProbeLateness, error) {
 	var out [len(probeKinds)]ProbeLateness
 	due := time.Now().Add(6*time.Second + time.Duration(herd)*time.Second/25_000).Truncate(time.Millisecond)
@@ -165,7 +165,7 @@ func (f *fairnessRun) round(ctx context.Context, name string, herd int) ([len(pr
 	return out, err
 }
 
-// registerRound sends the herd and the probes of a round, in no order of theirs.
+// registerRound sends the herd and then the probes of a round.
 func (f *fairnessRun) registerRound(ctx context.Context, name string, herd int, due time.Time) {
 	for i := range herd {
 		f.send(ctx, "herd/"+f.run+"-"+name+"-"+strconv.Itoa(i), due, "default", "normal", i)
@@ -182,7 +182,7 @@ func (f *fairnessRun) registerRound(ctx context.Context, name string, herd int, 
 	}
 }
 
-// after is how long after the herd a probe is due.
+// after returns how long after the herd a probe is due.
 func (f *fairnessRun) after(kind, i int) time.Duration {
 	if kind < 2 {
 		return time.Millisecond
@@ -203,7 +203,7 @@ func (f *fairnessRun) send(ctx context.Context, key string, due time.Time, chann
 	}, nil)
 }
 
-// follow reads what a channel fires from now on.
+// follow reads the due events of a channel from now on.
 func (f *fairnessRun) follow(ctx context.Context, channel string) (*kgo.Client, error) {
 	cl, err := newConsumer(f.engine, f.cfg, channel)
 	if err != nil {
@@ -211,11 +211,11 @@ func (f *fairnessRun) follow(ctx context.Context, channel string) (*kgo.Client, 
 	}
 	pctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	cl.PollFetches(pctx) // from the end as it is now
+	cl.PollFetches(pctx) // the first poll fixes the current end as the start
 	return cl, nil
 }
 
-// count reads until the herd is there, and says when that was.
+// count reads until the whole herd has arrived, and returns the time of the last one.
 func (f *fairnessRun) count(ctx context.Context, cl *kgo.Client, herd int) (last time.Time) {
 	for n := 0; n < herd; {
 		pctx, cancel := context.WithTimeout(ctx, patience+time.Duration(herd)*time.Second/20_000)
@@ -230,7 +230,7 @@ func (f *fairnessRun) count(ctx context.Context, cl *kgo.Client, herd int) (last
 	return last
 }
 
-// readProbes takes the probes of a round and says how late each kind was.
+// readProbes reads the probes of a round and computes the lateness of each kind.
 func (f *fairnessRun) readProbes(
 	ctx context.Context, cl *kgo.Client, name string, due time.Time,
 ) (out [len(probeKinds)]ProbeLateness, err error) {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// HTTPOptions say how much is sent, and for how long.
+// HTTPOptions set how much is sent, and for how long.
 type HTTPOptions struct {
-	For         time.Duration // length of each measurement
-	Connections int           // that send single requests side by side
-	Batches     int           // side by side
-	Rate        int           // requests a second where latency is measured
-	Pending     int           // triggers that are pending where a user's page is read
-	Payload     int           // bytes of each
-	Steady      time.Duration // how long registers go on at Rate, for the server's memory
-	OwnServer   bool          // start the server; else config.url names one
+	For         time.Duration // duration of each measurement
+	Connections int           // connections that send single requests in parallel
+	Batches     int           // batches in parallel
+	Rate        int           // requests per second where latency is measured
+	Pending     int           // triggers that are pending when a user's page is read
+	Payload     int           // bytes per trigger
+	Steady      time.Duration // how long to send registers at Rate, to watch the server's memory
+	OwnServer   bool          // start the server; otherwise config.url names one
 }
 
-// HTTPResult is what bench http prints.
+// HTTPResult is the output of bench http.
 type HTTPResult struct {
 	Broker      string `json:"broker"`
 	Connections int    `json:"connections"`
@@ -27,26 +27,28 @@ type HTTPResult struct {
 	Rate        int    `json:"rate"`
 	Pending     int    `json:"pending"`
 
-	BarePerS   float64 `json:"bare_per_s"`   // a handler that only produces the body, acks=all
+	BarePerS   float64 `json:"bare_per_s"`   // a handler that only produces the body with acks=all
 	SinglePerS float64 `json:"single_per_s"` // decided and answered
 	SingleCPU  float64 `json:"single_cpu_us"`
-	BareCPU    float64 `json:"bare_cpu_us"` // server's CPU of one, with dev broker and engine in it
-	BatchPerS  float64 `json:"batch_per_s"`
-	BatchCPU   float64 `json:"batch_cpu_us"`
+	// Server CPU per request; with dev this includes the broker and the engine.
+	BareCPU   float64 `json:"bare_cpu_us"`
+	BatchPerS float64 `json:"batch_per_s"`
+	BatchCPU  float64 `json:"batch_cpu_us"`
 
-	Register Lateness `json:"register_ms"` // one at --rate, from when it was to be sent
+	// Single requests at --rate, from the time when each should have been sent.
+	Register Lateness `json:"register_ms"`
 	Get      Lateness `json:"get_ms"`
-	List     Lateness `json:"list_ms"` // 100 of a user's pending page
+	List     Lateness `json:"list_ms"` // the first 100 of a user's pending triggers
 	Answered int      `json:"answered"`
 	Later    int      `json:"answered_202"`
 	Refused  int      `json:"refused"`
 
-	RSS     []int64 `json:"rss_bytes,omitempty"` // of the server, over --steady
+	RSS     []int64 `json:"rss_bytes,omitempty"` // of the server, during --steady
 	Machine Machine `json:"machine"`
 }
 
-// MeasureHTTP measures the API of a server in another process: dev if
-// s.Embedded, else serve on topics of its own.
+// MeasureHTTP measures the API of a server in another process. That is dev if s.Embedded is set,
+// else serve with its own topics.
 func MeasureHTTP(ctx context.Context, s Setup, o HTTPOptions) (*HTTPResult, error) {
 	allowPayload(s.Config, o.Payload)
 	b := &httpRun{o: o, cfg: s.Config, log: s.Logger, ownBroker: s.Embedded, result: &HTTPResult{
@@ -55,7 +57,7 @@ func MeasureHTTP(ctx context.Context, s Setup, o HTTPOptions) (*HTTPResult, erro
 	return b.measure(ctx)
 }
 
-// measure does one measurement after the other.
+// measure runs the measurements one after the other.
 func (b *httpRun) measure(ctx context.Context) (*HTTPResult, error) {
 	if err := b.start(ctx); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func (b *httpRun) measure(ctx context.Context) (*HTTPResult, error) {
 	return r, nil
 }
 
-// hostOf is where to dial a URL.
+// hostOf returns the host and port of a URL.
 func hostOf(base string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" || u.Host == "" {

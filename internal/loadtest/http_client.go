@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lean is an HTTP/1.1 client of one connection that costs next to nothing: on
-// a machine shared with the server, net/http's would be measured with it.
+// lean is a minimal HTTP/1.1 client with one connection. The server shares the machine, so the
+// cost of net/http's client would show in the figures.
 type lean struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -27,11 +27,10 @@ func dialLean(host string) (*lean, error) {
 	return &lean{conn: conn, in: bufio.NewReaderSize(conn, 16<<10), host: host}, nil
 }
 
-// answerWithin is above every bound of the server's, a batch's too.
+// answerWithin is longer than every timeout of the server, including a batch's.
 const answerWithin = 4 * time.Minute
 
-// do sends a request and returns the status; the body is read and dropped,
-// unless keep is there to have it.
+// do sends a request and returns the status. It discards the body, unless keep is given.
 func (l *lean) do(method, path string, body []byte, keep *bytes.Buffer) (status int, err error) {
 	l.out = append(append(append(append(append(l.out[:0], method...), ' '), path...), " HTTP/1.1\r\nHost: "...),
 		l.host...)

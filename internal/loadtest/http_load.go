@@ -38,8 +38,8 @@ type httpRun struct {
 	body       []byte
 }
 
-// register is the body of a register: due far ahead, with a payload that does
-// not compress.
+// register returns the body of a register: due far in the future, with a payload that does not
+// compress.
 func (b *httpRun) register() []byte {
 	if b.body == nil {
 		const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
@@ -67,8 +67,7 @@ func (b *httpRun) note(status int) {
 	}
 }
 
-// flood has every connection send as fast as it is answered; it returns
-// answers a second.
+// flood sends on every connection as fast as answers come. It returns answers per second.
 func (b *httpRun) flood(ctx context.Context, host string, connections int, send func(*lean) error) (float64, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	var n atomic.Int64
@@ -109,7 +108,7 @@ func (b *httpRun) warmUp(ctx context.Context) error {
 	return err
 }
 
-// each is the server's CPU for one answer, in microseconds.
+// each returns the server's CPU time per answer, in microseconds.
 func (b *httpRun) each(before time.Duration, perSecond float64) float64 {
 	after, _ := b.usage()
 	return float64((after - before).Microseconds()) / max(perSecond*b.o.For.Seconds(), 1)
@@ -137,7 +136,7 @@ func (b *httpRun) bare(ctx context.Context) (err error) {
 	return err
 }
 
-// lines is a batch of n registers; those of a user are 1,000.
+// lines returns a batch of n registers. With a user, 1,000 consecutive triggers share a user id.
 func (b *httpRun) lines(n int, user string) []byte {
 	var body bytes.Buffer
 	register := b.register()[1:]
@@ -153,8 +152,8 @@ func (b *httpRun) lines(n int, user string) []byte {
 	return body.Bytes()
 }
 
-// batchLines is how many lines a batch has: the API takes 10,000, and 64 MiB,
-// of which large payloads fill the most.
+// batchLines returns how many lines a batch has. The API accepts 10,000 lines and 64 MiB; large
+// payloads reach the second limit first.
 func (b *httpRun) batchLines() int {
 	const lines, size, id = 10_000, 64 << 20, 128
 	return max(1, min(lines, size/(len(b.register())+id)))
@@ -187,8 +186,8 @@ func (b *httpRun) batch(ctx context.Context) error {
 	return err
 }
 
-// pace sends at a rate, whether answers come or not: what waits for a
-// connection is late, and counts as such.
+// pace sends at a fixed rate, even if answers are slow. The time that a request waits for a free
+// connection counts as latency.
 func (b *httpRun) pace(ctx context.Context, length time.Duration, rate int, send func(*lean) error) (Lateness, error) {
 	n := int(length.Seconds() * float64(rate))
 	late := make([]int64, 0, n)
@@ -235,7 +234,7 @@ func (b *httpRun) paced(ctx context.Context) (err error) {
 	return err
 }
 
-// read is a GET that must find what it asks for.
+// read returns a GET request that must succeed.
 func (b *httpRun) read(path func() string) func(*lean) error {
 	return func(l *lean) error {
 		status, err := l.do(http.MethodGet, path(), nil, nil)
@@ -265,8 +264,8 @@ func (b *httpRun) gets(ctx context.Context) (err error) {
 	return err
 }
 
-// lists fills up to what shall be pending, users with 1,000 each, and reads
-// the first page of one of them.
+// lists registers triggers until enough are pending, 1,000 per user, and reads the first page of
+// random users.
 func (b *httpRun) lists(ctx context.Context) error {
 	first := b.next.Load()/1000 + 1
 	b.next.Store(first*1000 - 1)
@@ -299,7 +298,7 @@ func (b *httpRun) lists(ctx context.Context) error {
 	return err
 }
 
-// steady goes on at the rate and looks at the server's memory ten times.
+// steady keeps sending at the rate, and samples the server's memory ten times.
 func (b *httpRun) steady(ctx context.Context) error {
 	for range 10 {
 		if b.o.Steady == 0 {

@@ -20,8 +20,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// start brings up the server under test, unless it runs already, and the bare
-// handler.
+// start launches the server under test, unless it runs already, and the bare handler.
 func (b *httpRun) start(ctx context.Context) (err error) {
 	b.id = node.NewID()
 	b.result.Broker = "kafka"
@@ -84,9 +83,8 @@ func freePort() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// serveBare is what the gateway is compared with: a handler that produces the
-// body with acks=all under the id in the path, and answers when it is durable.
-// Nobody decides anything.
+// serveBare runs the handler that the gateway is compared with. It produces the body with
+// acks=all under the id in the path, and answers when it is durable. There are no decisions.
 func (b *httpRun) serveBare(ctx context.Context) error {
 	opts, err := kafkaconn.Options(b.cfg, "waterclock-bench", nil)
 	if err != nil {
@@ -123,11 +121,11 @@ func (b *httpRun) serveBare(ctx context.Context) error {
 			w.WriteHeader(http.StatusCreated)
 		}),
 	}
-	go func() { _ = b.bareServer.Serve(ln) }() // it ends with Close
+	go func() { _ = b.bareServer.Serve(ln) }() // returns after Close
 	return nil
 }
 
-// usage is what the server under test has used, where it is ours.
+// usage returns what the server under test has used, if we started it.
 func (b *httpRun) usage() (cpu time.Duration, rss int64) {
 	if b.child == nil {
 		return 0, 0

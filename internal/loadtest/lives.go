@@ -18,25 +18,25 @@ import (
 	"github.com/waterclock/waterclock/internal/producer"
 )
 
-// The life of a trigger is one command, and what the engine writes for it: two states, two
-// events and a due event. This file measures what a life costs, and how fast Kafka takes the
-// same records from producers that decide nothing.
+// The life of a trigger is one command, and what the engine writes for it: two states, two events
+// and a due event. This file measures what a life costs, and how fast Kafka accepts the same
+// records from producers that decide nothing.
 
-// lifeTopics are the topics of a life, by their contract names.
+// lifeTopics are the topics of a life, by their names in the contract.
 var lifeTopics = []string{"commands", "state", "events", "due.default"}
 
 const (
-	sampleLives = 20_000  // whose records are read back and produced anew
-	rawLives    = 200_000 // at most, produced anew
+	sampleLives = 20_000  // lives whose records are read back and produced anew
+	rawLives    = 200_000 // the most lives that are produced anew
 )
 
-// sampled are records of a life without the command, and the command.
+// sampled holds the command of a life, and its other records.
 type sampled struct {
 	command *kgo.Record
 	rest    []*kgo.Record
 }
 
-// sample reads the records of the first lives back, by partition.
+// sample reads back the records of the first lives, by partition.
 func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	var names []string
 	for _, t := range lifeTopics {
@@ -88,8 +88,8 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	return by, nil
 }
 
-// rawLives produces the records of the run's lives anew, uncompressed, in transactions with as
-// many lives as a turn had, one producer for each partition.
+// rawLives produces the records of the run's lives anew, uncompressed. Each transaction has as
+// many lives as a turn had. There is one producer per partition.
 func (b *engineRun) rawLives(ctx context.Context) error {
 	by, err := b.sample(ctx)
 	if err != nil {
@@ -135,13 +135,13 @@ func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sa
 		return err
 	}
 	defer cl.Close()
-	var failed firstError // of the commands
+	var failed firstError // first error of the commands
 	for done := 0; done < n; {
 		if err := cl.BeginTransaction(); err != nil {
 			return err
 		}
 		var turn []*kgo.Record
-		var last int // where the last life begins, which has a record of each topic
+		var last int // start of the last life, which has a record for each topic
 		for range min(perTurn, n-done) {
 			l := lives[done%len(lives)]
 			last = len(turn)
@@ -164,21 +164,21 @@ func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sa
 	return failed.get()
 }
 
-// rawCopy is a copy of a record for its raw topic.
+// rawCopy copies a record to its raw topic.
 func (b *engineRun) rawCopy(r *kgo.Record) *kgo.Record {
 	return &kgo.Record{
 		Topic: b.rawTopic(r.Topic), Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
 	}
 }
 
-// atRest is how many bytes of log each topic of a life has for each life, in one replica.
+// atRest returns the log bytes per life of each topic, in one replica.
 func (b *engineRun) atRest(ctx context.Context) (map[string]float64, error) {
 	adm := kadm.NewClient(b.produce)
-	all, err := adm.DescribeAllLogDirs(ctx, nil) // of all topics: the set would need their partitions
+	all, err := adm.DescribeAllLogDirs(ctx, nil) // all topics: a request for some would need their partitions
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{} // of a life's topics, as the contract has them
+	names := map[string]string{} // contract names of a life's topics
 	for _, t := range lifeTopics {
 		names[b.cfg.Topic(t)] = t
 	}
@@ -211,13 +211,13 @@ func (p *produced) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, n int, _, _ ti
 	}
 }
 
-// processCPU is what another process of this machine has used, as /proc says.
+// processCPU returns the CPU time of another process on this machine, from /proc.
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may hold spaces; utime and stime are fields 14 and 15.
+	// The name, in parentheses, may contain spaces. utime and stime are fields 14 and 15.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, stat)

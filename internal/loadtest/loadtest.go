@@ -1,23 +1,23 @@
-// Package loadtest measures Waterclock on this machine: how fast triggers are
-// registered and fired, and how late. `waterclock bench` is its command line;
-// bench/README.md has the method.
+// Package loadtest measures Waterclock on this machine: how fast triggers are registered and
+// fired, and how late. `waterclock bench` is its command line; bench/README.md describes the
+// method.
 //
 // # Files
 //
 //	engine.go     an engine in this process: registers/s, fires/s, lateness, lost, doubled and early records
 //	lives.go      what the life of a trigger costs, and Kafka's own speed with the same records
-//	fairness.go   how late others are beside one tenant's herd
+//	fairness.go   how late other tenants are during one tenant's herd
 //	http.go       the HTTP API of a server in another process: what is measured, in which order
 //	http_load.go  the requests of each measurement
 //	http_server.go  the server under test, and the bare handler that it is compared with
-//	http_client.go an HTTP client that costs next to nothing
+//	http_client.go a minimal HTTP client, so that its own cost is small
 //	webhook.go    the webhook worker in another process: callbacks/s and what they cost
-//	breaker.go    others' calls while very many due events wait behind an open breaker
-//	redrive.go    very many dead letters tried again
-//	phones.go     an engine and the push worker in this process, and servers that take pushes and mails
-//	campaign.go   how late priority high is beside a campaign of priority low
+//	breaker.go    another tenant's calls while very many due events wait behind an open breaker
+//	redrive.go    redriving very many dead letters
+//	phones.go     an engine and the push worker in this process, and servers that accept pushes and mails
+//	campaign.go   how late priority high is during a campaign of priority low
 //	reminders.go  from the due time until the provider has the push
-//	notify.go     what the providers send alone
+//	notify.go     the providers alone: pushes/s and mails/s
 //	child.go      a process of this program, and what it uses
 //	tools.go      payloads, clients, quantiles, CPU and memory
 package loadtest
@@ -43,29 +43,29 @@ import (
 	"github.com/waterclock/waterclock/internal/node"
 )
 
-// Setup is where a measurement runs.
+// Setup says where a measurement runs.
 type Setup struct {
-	Config *config.Config // is changed: data directory, brokers, prefix, group
+	Config *config.Config // is modified: data directory, brokers, prefix and group
 	Logger *slog.Logger
-	// Embedded starts a broker of its own in a temporary directory. Without it
-	// the brokers of the settings are used, and topics of its own there.
+	// Embedded starts a broker in a temporary directory. Otherwise the measurement uses the
+	// brokers of the settings, with its own topics.
 	Embedded bool
-	Commit   string // of this program, for the result
+	Commit   string // commit of this program, for the result
 }
 
 func (s Setup) machine() Machine {
 	return Machine{runtime.NumCPU(), runtime.Version(), s.Commit, loadAverage()}
 }
 
-// Machine is what a result was measured on, and of which commit.
+// Machine describes the machine and the commit that were measured.
 type Machine struct {
 	CPUs   int    `json:"cpus"`
 	Go     string `json:"go"`
 	Commit string `json:"commit,omitempty"`
-	Load   string `json:"load_average,omitempty"` // of the last minute, when the measurement began
+	Load   string `json:"load_average,omitempty"` // of the last minute, at the start of the measurement
 }
 
-// loadAverage is Linux's; "" elsewhere.
+// loadAverage returns the load average on Linux, and "" elsewhere.
 func loadAverage() string {
 	all, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -75,15 +75,14 @@ func loadAverage() string {
 	return minute
 }
 
-// Lateness is in milliseconds.
+// Lateness is a distribution in milliseconds.
 type Lateness struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
-// besideEngine calls f beside an engine of our own. broker says what kind of
-// broker it runs on.
+// besideEngine starts an engine and calls f. broker is the kind of broker that the engine uses.
 func (s Setup) besideEngine(
 	ctx context.Context, sync bool, f func(e *node.Engine, broker string) error, opts ...kgo.Opt,
 ) error {
@@ -117,10 +116,10 @@ func (s Setup) besideEngine(
 	return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "embedded") }, opts...)
 }
 
-// removeTopics deletes our own topics, also if the measurement was ended early.
+// removeTopics deletes our topics, even if the measurement was interrupted.
 func removeTopics(reach []kgo.Opt, prefix string) error {
 	if reach == nil {
-		return nil // the engine did not come to make them, or it is not known how to reach the brokers
+		return nil // the engine did not get as far as creating them, or the brokers' addresses are not known
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

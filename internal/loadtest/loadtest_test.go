@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A batch stays below what the API takes.
+// A batch stays below the limits of the API.
 func TestBenchBatchLines(t *testing.T) {
 	for payload, want := range map[int]int{200: 10_000, 8000: 8250, 512 << 10: 127} {
 		b := &httpRun{o: HTTPOptions{Payload: payload}}
@@ -18,7 +18,7 @@ func TestBenchBatchLines(t *testing.T) {
 	}
 }
 
-// A compressor finds nothing in many payloads together.
+// A compressor finds no redundancy across many payloads.
 func TestBenchPayloads(t *testing.T) {
 	enc, err := zstd.NewWriter(nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func TestBenchPayloads(t *testing.T) {
 			all = append(all, p.at(i)...)
 		}
 		if size < 200 {
-			continue // few bytes are equal by chance
+			continue // a few bytes are equal by chance
 		}
 		if small := len(enc.EncodeAll(all, nil)); small < len(all) {
 			t.Errorf("%d B: %d bytes of payloads compress to %d", size, len(all), small)

@@ -14,15 +14,15 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// NotifyOptions say how many messages are sent.
+// NotifyOptions set how many messages are sent.
 type NotifyOptions struct {
-	Pushes int // by HTTP/2, to a server in this process
-	Mails  int // by SMTP, to a server in this process
-	AtOnce int // messages under way
-	Body   int // bytes of text in each
+	Pushes int // over HTTP/2, to a server in this process
+	Mails  int // over SMTP, to a server in this process
+	AtOnce int // messages in flight
+	Body   int // bytes of text per message
 }
 
-// NotifyResult is what bench notify prints. The servers' work is in it.
+// NotifyResult is the output of bench notify. It includes the work of the servers.
 type NotifyResult struct {
 	Machine
 	Pushes     int     `json:"pushes"`
@@ -33,10 +33,10 @@ type NotifyResult struct {
 	PushCPU    float64 `json:"cpu_us_per_push"`
 	MailsPerS  float64 `json:"mails_per_s"`
 	MailCPU    float64 `json:"cpu_us_per_mail"`
-	Refused    int64   `json:"refused"` // of both; 0
+	Refused    int64   `json:"refused"` // pushes and mails that were refused; should be 0
 }
 
-// MeasureNotify sends messages by the providers APNs and SMTP alone: no broker, no engine.
+// MeasureNotify sends messages with the providers APNs and SMTP, without a broker or an engine.
 func MeasureNotify(ctx context.Context, s Setup, o NotifyOptions) (*NotifyResult, error) {
 	r := &NotifyResult{Machine: s.machine(), Pushes: o.Pushes, Mails: o.Mails, AtOnce: o.AtOnce, Body: o.Body}
 	p, err := startPhones(func(string, time.Time) {})
@@ -70,7 +70,7 @@ func MeasureNotify(ctx context.Context, s Setup, o NotifyOptions) (*NotifyResult
 	return r, ctx.Err()
 }
 
-// send sends n messages, and says how many a second and what one has cost in µs of CPU.
+// send sends n messages. It returns messages per second, and the CPU time per message in µs.
 func (o *NotifyOptions) send(ctx context.Context, p notify.Provider, channel, address string, n int,
 	refused *int64,
 ) (perS, cpu float64) {

@@ -36,13 +36,13 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// phones is a server that takes pushes as APNs does, in this process: HTTP/2 over TLS.
+// phones is a server in this process that accepts pushes as APNs does: HTTP/2 over TLS.
 type phones struct {
 	server *http.Server
 	url    string
 	roots  *x509.CertPool
 	key    *ecdsa.PrivateKey
-	took   func(key string, at time.Time) // of each push, the trigger key's last part
+	took   func(key string, at time.Time) // called for each push with the last part of the trigger key
 }
 
 // keyMark precedes the notification id in the data of a push.
@@ -79,7 +79,7 @@ func startPhones(took func(key string, at time.Time)) (*phones, error) {
 			MinVersion:   tls.VersionTLS13,
 		},
 	}
-	go func() { _ = p.server.ServeTLS(ln, "", "") }() // until it is closed
+	go func() { _ = p.server.ServeTLS(ln, "", "") }() // returns after Close
 	return p, nil
 }
 
@@ -96,7 +96,7 @@ func (p *phones) take(w http.ResponseWriter, r *http.Request) {
 	p.took(string(id), at)
 }
 
-// apns is the provider of these phones.
+// apns returns a provider that sends to these phones.
 func (p *phones) apns() (*providers.APNs, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(p.key)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *phones) apns() (*providers.APNs, error) {
 
 func (p *phones) close() { p.server.Close() }
 
-// phoneToken is where every push of a measurement goes.
+// phoneToken is the device token of every push in a measurement.
 var phoneToken = strings.Repeat("0f", 32)
 
 // pushRun is an engine in this process, with the worker of channel push, preferences in a
@@ -123,18 +123,19 @@ type pushRun struct {
 	sent    int64
 
 	mu    sync.Mutex
-	first time.Time // when number 0 of the present phase is due
+	first time.Time // due time of number 0 in the current phase
 	every time.Duration
-	name  string  // of the present phase; in its keys
-	late  []int64 // µs, -1 has not come
+	name  string  // name of the current phase, which its keys contain
+	late  []int64 // µs; -1 if it has not arrived
 	came  int
 	twice int
-	herd  []bool // which of the campaign have come
+	herd  []bool // which triggers of the campaign have arrived
 	herds int
-	last  time.Time // when the last of the campaign came
+	last  time.Time // when the last trigger of the campaign arrived
 }
 
-// besidePush calls f beside an engine and a worker that has its partitions.
+// besidePush starts an engine and a worker, waits until the worker has its partitions, and calls
+// f.
 func (b *pushRun) besidePush(ctx context.Context, payload int, f func(kind string) error) error {
 	allowPayload(b.Config, payload+256)
 	text := bytes.Repeat([]byte("take two pills "), payload/15+1)[:payload]
@@ -166,7 +167,7 @@ func (b *pushRun) besidePush(ctx context.Context, payload int, f func(kind strin
 	})
 }
 
-// work runs the worker as role push does.
+// work runs the worker like the role push.
 func (b *pushRun) work(ctx context.Context, apns notify.Provider) (stop func() error, err error) {
 	c := b.Config
 	book, err := embedded.Open(embedded.Options{Dir: filepath.Join(c.DataDir, "preferences"), Logger: b.Logger})
@@ -194,7 +195,7 @@ func (b *pushRun) work(ctx context.Context, apns notify.Provider) (stop func() e
 	}, nil
 }
 
-// took notes one push. Keys are PHASE-KIND-NUMBER.
+// took records one push. Keys have the form PHASE-KIND-NUMBER.
 func (b *pushRun) took(key string, at time.Time) {
 	phase, rest, _ := strings.Cut(key, "-")
 	kind, number, _ := strings.Cut(rest, "-")
@@ -220,12 +221,12 @@ func (b *pushRun) took(key string, at time.Time) {
 	}
 }
 
-// due is when a number of the present phase is.
+// due returns the due time of a number in the current phase.
 func (b *pushRun) due(i int) time.Time {
 	return b.first.Add(time.Duration(i) * b.every).Truncate(time.Millisecond)
 }
 
-// begin begins a phase: n triggers, one every so often from a moment on, and a herd.
+// begin starts a phase: n triggers at an interval, starting at first, and a herd.
 func (b *pushRun) begin(name string, n, herd int, first time.Time, every time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,14 +237,15 @@ func (b *pushRun) begin(name string, n, herd int, first time.Time, every time.Du
 	}
 }
 
-// progress is how many of a phase have come, of the herd and of the others.
+// progress returns how many of a phase have arrived: of the herd, and of the others.
 func (b *pushRun) progress() (herd, others int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.herds, b.came
 }
 
-// judged are the latenesses of a phase, and how many are lost and doubled, the herd's too.
+// judged returns the lateness of a phase, and how many triggers are lost or doubled, including
+// the herd's.
 func (b *pushRun) judged() (late Lateness, within func(time.Duration) int, lost, doubled int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -277,7 +279,8 @@ func (b *pushRun) command(phase, kind string, i int, due time.Time, priority str
 	}
 }
 
-// register sends the present phase's triggers of a priority, each a second before it is due.
+// register sends the triggers of the current phase with a priority, each one second before it is
+// due.
 func (b *pushRun) register(ctx context.Context, phase, priority string, n int) error {
 	b.sent += int64(n)
 	return produceAll(ctx, b.produce, n, func(i int) *kgo.Record {
@@ -288,7 +291,7 @@ func (b *pushRun) register(ctx context.Context, phase, priority string, n int) e
 	})
 }
 
-// await waits until a phase has come, or nothing comes any more.
+// await waits until the whole phase has arrived, or nothing arrives any more.
 func (b *pushRun) await(ctx context.Context) error {
 	b.mu.Lock()
 	want := len(b.late) + len(b.herd)
@@ -311,7 +314,7 @@ func (b *pushRun) await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// warm makes both lanes, and waits until the worker has them.
+// warm creates the topics of both priorities, and waits until the worker has them.
 func (b *pushRun) warm(ctx context.Context) error {
 	for _, priority := range []string{"normal", "high"} {
 		n, name := 16*b.Config.Topics.Partitions, "warm"+priority
@@ -326,7 +329,7 @@ func (b *pushRun) warm(ctx context.Context) error {
 	return nil
 }
 
-// mailSink is a mail server that takes everything and keeps nothing (RFC 5321).
+// mailSink is an SMTP server that accepts every mail and stores none (RFC 5321).
 type mailSink struct {
 	ln    net.Listener
 	mails atomic.Int64
@@ -357,7 +360,7 @@ func (s *mailSink) serve(c net.Conn) {
 	r, w := bufio.NewReader(c), bufio.NewWriter(c)
 	say := func(text string) {
 		_, _ = w.WriteString(text + "\r\n")
-		if r.Buffered() == 0 { // more commands have come: one answer for all (RFC 2920)
+		if r.Buffered() == 0 { // pipelined commands get all answers in one write (RFC 2920)
 			_ = w.Flush()
 		}
 	}

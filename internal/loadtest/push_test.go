@@ -17,7 +17,7 @@ func setup(t *testing.T) Setup {
 	return Setup{Config: c, Logger: slog.New(slog.DiscardHandler), Embedded: true}
 }
 
-// The providers send all, and the servers of the measurement take all.
+// The providers send all messages, and the servers of the measurement accept all.
 func TestBenchNotify(t *testing.T) {
 	r, err := MeasureNotify(t.Context(), setup(t), NotifyOptions{Pushes: 300, Mails: 100, AtOnce: 16, Body: 50})
 	if err != nil {
@@ -28,7 +28,7 @@ func TestBenchNotify(t *testing.T) {
 	}
 }
 
-// Each reminder reaches the provider's server, and each is measured.
+// Each reminder reaches the provider's server and is measured.
 func TestBenchReminders(t *testing.T) {
 	r, err := MeasureReminders(t.Context(), setup(t), RemindersOptions{Rate: 50, For: time.Second, Payload: 50})
 	if err != nil {

@@ -23,15 +23,15 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// RedriveOptions are what MeasureRedrive does.
+// RedriveOptions configure MeasureRedrive.
 type RedriveOptions struct {
 	Letters int // dead letters
-	Payload int // bytes of each
-	Rate    int // of the redrive, a second
+	Payload int // bytes per dead letter
+	Rate    int // redriven per second
 }
 
-// RedriveResult is what bench redrive prints. CPU and memory are of dev: broker,
-// engine, history and API in one process.
+// RedriveResult is the output of bench redrive. CPU and memory are those of dev: broker, engine,
+// history and API in one process.
 type RedriveResult struct {
 	Machine
 	Broker  string `json:"broker"`
@@ -40,36 +40,36 @@ type RedriveResult struct {
 	Rate    int    `json:"rate"`
 
 	FilledS  float64 `json:"filled_s"`  // until all had failed and were listed
-	DryRunS  float64 `json:"dry_run_s"` // to count them
+	DryRunS  float64 `json:"dry_run_s"` // time to count them
 	RedriveS float64 `json:"redrive_s"`
 	PerS     float64 `json:"redriven_per_s"`
 
 	Progress    int     `json:"progress_lines"`
-	LongestGapS float64 `json:"longest_gap_s"` // between two of them
+	LongestGapS float64 `json:"longest_gap_s"` // between two lines of progress
 	Redriven    int64   `json:"redriven"`
 	Duplicate   int64   `json:"duplicate"`
 	Refused     int64   `json:"refused"`
 	Pending     int64   `json:"pending"`
-	Repeated    int     `json:"repeated"` // how often the request was cut off and sent once more
+	Repeated    int     `json:"repeated"` // how often the connection broke and the request was sent anew
 	Second      int64   `json:"redriven_by_a_second_run"`
 
-	Lost    int `json:"lost"`    // did not go out again
-	Doubled int `json:"doubled"` // went out again more than once
-	Wrong   int `json:"wrong"`   // under another ce_id, or not as the next attempt
+	Lost    int `json:"lost"`    // were not sent a second time
+	Doubled int `json:"doubled"` // were sent more than once after the redrive
+	Wrong   int `json:"wrong"`   // had another ce_id, or the wrong attempt number
 
 	CPUPerLetter float64 `json:"cpu_us_per_letter"`
 	RSSBefore    int64   `json:"rss_before_bytes"`
-	RSSPeak      int64   `json:"rss_peak_bytes"` // while the redrive ran
+	RSSPeak      int64   `json:"rss_peak_bytes"` // during the redrive
 }
 
-// The channel of the dead letters, and the code that they have.
+// The channel of the dead letters, and their code.
 const (
 	letterChannel = "bench"
 	letterCode    = "bench_failed"
 )
 
-// MeasureRedrive makes dead letters in a dev process of its own, tries all of them
-// again in one request, and looks at the progress and at what goes out.
+// MeasureRedrive creates dead letters in its own dev process. It redrives all of them in one
+// request, and checks the progress and the due events.
 func MeasureRedrive(ctx context.Context, s Setup, o RedriveOptions) (*RedriveResult, error) {
 	allowPayload(s.Config, o.Payload)
 	b := &redriveRun{Setup: s, o: o, result: &RedriveResult{
@@ -96,13 +96,13 @@ type redriveRun struct {
 	o      RedriveOptions
 	dir    string
 	server *child
-	kafka  *kgo.Client // writes commands and receipts, and reads what is fired
+	kafka  *kgo.Client // writes commands and receipts, and reads due events
 	begun  time.Time
-	ids    []string // ce_id of each
+	ids    []string // ce_id of each letter
 	result *RedriveResult
 }
 
-// open starts dev, and a client of its broker.
+// open starts dev, and a client for its broker.
 func (b *redriveRun) open(ctx context.Context) (err error) {
 	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (b *redriveRun) close() {
 	}
 }
 
-// fail registers the triggers and answers each due event with failed.
+// fail registers the triggers and answers each due event with a failed receipt.
 func (b *redriveRun) fail(ctx context.Context) error {
 	b.begun, b.ids = time.Now(), make([]string, b.o.Letters)
 	payloads := payloadsOf(b.o.Payload)
@@ -163,7 +163,7 @@ func (b *redriveRun) fail(ctx context.Context) error {
 				Headers: []kgo.RecordHeader{
 					{Key: "wc-delay", Value: []byte("0")}, {Key: "wc-channel", Value: []byte(letterChannel)},
 				},
-			}, nil) // what is not written is missed below
+			}, nil) // a record that was not written is noticed below as missing
 		}
 		registered <- b.kafka.Flush(ctx)
 	}()
@@ -189,7 +189,7 @@ func (b *redriveRun) fail(ctx context.Context) error {
 
 func (b *redriveRun) key(i int) string { return "bench-" + strconv.Itoa(i) }
 
-// take reads due events until there is one for each letter, or nothing comes.
+// take reads due events until there is one per letter, or none arrive any more.
 func (b *redriveRun) take(ctx context.Context, do func(i int, r *kgo.Record)) error {
 	for n := 0; n < b.o.Letters; {
 		within, cancel := context.WithTimeout(ctx, patience)
@@ -219,7 +219,7 @@ func headerOf(r *kgo.Record, name string) string {
 	return ""
 }
 
-// redriveLine is a line of the API's answer: progress, or why a letter is refused.
+// redriveLine is one line of the API's answer: progress, or why a letter is refused.
 type redriveLine struct {
 	Matched   int64  `json:"matched"`
 	Redriven  int64  `json:"redriven"`
@@ -231,7 +231,7 @@ type redriveLine struct {
 	Detail    string `json:"detail"`
 }
 
-// listed counts dead letters, by dry runs, until all are there.
+// listed counts dead letters with dry runs, until all are listed.
 func (b *redriveRun) listed(ctx context.Context) error {
 	before, still := int64(-1), time.Now()
 	for {
@@ -253,7 +253,7 @@ func (b *redriveRun) listed(ctx context.Context) error {
 	}
 }
 
-// redrive sends the request, twice, and looks at what goes out.
+// redrive sends the request twice and checks which due events follow.
 func (b *redriveRun) redrive(ctx context.Context) error {
 	r := b.result
 	sampling, stop := context.WithCancel(ctx)
@@ -300,7 +300,8 @@ func (b *redriveRun) redrive(ctx context.Context) error {
 	return nil
 }
 
-// redriveAll sends the request, and repeats it where it is cut off: it goes on then.
+// redriveAll sends the request. If the connection breaks, it sends it anew, and the redrive
+// continues.
 func (b *redriveRun) redriveAll(ctx context.Context) error {
 	r := b.result
 	for {
@@ -316,11 +317,11 @@ func (b *redriveRun) redriveAll(ctx context.Context) error {
 	}
 }
 
-// mostRepeats is how often a redrive may be cut off.
+// mostRepeats is how often the connection may break.
 const mostRepeats = 10
 
-// post redrives all letters of our code, and reads the answer: its last line of
-// progress, how many there were, and the longest time without one.
+// post redrives all letters with our code and reads the answer. It returns the last line of
+// progress, the number of lines, and the longest time between two lines.
 func (b *redriveRun) post(ctx context.Context, dry bool) (last redriveLine, lines int, gap time.Duration, err error) {
 	body, err := json.Marshal(map[string]any{"code": letterCode, "rate": b.o.Rate, "dry_run": dry})
 	if err != nil {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// RemindersOptions say how many reminders fall due, and for how long.
+// RemindersOptions set how many reminders fall due, and for how long.
 type RemindersOptions struct {
-	Rate    int // a second
+	Rate    int // per second
 	For     time.Duration
-	Payload int // bytes of text in each
+	Payload int // bytes of text per reminder
 }
 
-// RemindersResult is what bench reminders prints: from the due time until the provider's
-// server has the push.
+// RemindersResult is the output of bench reminders. Lateness counts from the due time until the
+// provider's server has the push.
 type RemindersResult struct {
 	Machine
 	Broker     string   `json:"broker"`
@@ -29,8 +29,9 @@ type RemindersResult struct {
 	RSSBytes   int64    `json:"rss_bytes"`
 }
 
-// MeasureReminders registers reminders at a rate, each due a second later, and says how late
-// the provider has them. Engine, worker and the provider's server share this process.
+// MeasureReminders registers reminders at a rate, each due one second later, and measures how
+// late the provider gets them. The engine, the worker and the provider's server share this
+// process.
 func MeasureReminders(ctx context.Context, s Setup, o RemindersOptions) (r *RemindersResult, err error) {
 	b := &pushRun{Setup: s}
 	err = b.besidePush(ctx, o.Payload, func(kind string) error {

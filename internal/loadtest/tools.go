@@ -17,22 +17,22 @@ import (
 	"github.com/waterclock/waterclock/internal/node"
 )
 
-// MaxTriggers is the most that a measurement registers.
+// MaxTriggers bounds how many triggers a measurement registers.
 const MaxTriggers = 100_000_000
 
-// allowPayload lets an engine of our own take what is to be measured.
+// allowPayload raises the payload limit of our engine if the measurement needs it.
 func allowPayload(c *config.Config, size int) {
 	c.Limits.Payload = max(c.Limits.Payload, config.Size(size))
 }
 
-// payloads are incompressible, and the same in every run. The first 16 million of them all
-// differ, and neighbours have no bytes in common: no compressor finds one in another.
+// payloads are incompressible, and the same in every run. The first 16 million all differ, and
+// neighbours share no bytes. So no compressor finds one payload in another.
 type payloads struct {
-	pool []byte // payloadPool random bytes, and the first of them once more
+	pool []byte // payloadPool random bytes, followed by a copy of the first ones
 	size int
 }
 
-const payloadPool = 1 << 24 // a power of two, so that an odd step comes to every byte
+const payloadPool = 1 << 24 // a power of two, so that an odd step reaches every byte
 
 func payloadsOf(size int) payloads {
 	p := payloads{pool: make([]byte, payloadPool+size), size: size}
@@ -46,14 +46,14 @@ func (p payloads) at(i int) []byte {
 	return p.pool[from : from+p.size : from+p.size]
 }
 
-// newProducer writes commands, to partitions of its caller's choice.
+// newProducer writes commands to partitions that the caller chooses.
 func newProducer(e *node.Engine, c *config.Config, opts ...kgo.Opt) (*kgo.Client, error) {
 	return newRawProducer(e, append([]kgo.Opt{
 		kgo.DefaultProduceTopic(c.Topic("commands")), kgo.ProducerLinger(5 * time.Millisecond),
 	}, opts...)...)
 }
 
-// newRawProducer writes records as they are, to topics and partitions of its caller's choice.
+// newRawProducer writes records unchanged, to topics and partitions that the caller chooses.
 func newRawProducer(e *node.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
@@ -61,7 +61,7 @@ func newRawProducer(e *node.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	}, e.Kafka()...), opts...)...)
 }
 
-// firstError keeps the first error of many promises.
+// firstError stores the first error of many promises.
 type firstError struct{ err atomic.Pointer[error] }
 
 func (f *firstError) promise(_ *kgo.Record, err error) {
@@ -77,7 +77,7 @@ func (f *firstError) get() error {
 	return nil
 }
 
-// newConsumer reads what a channel fires from now on.
+// newConsumer reads the due events of a channel from now on.
 func newConsumer(e *node.Engine, c *config.Config, channel string) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -85,7 +85,7 @@ func newConsumer(e *node.Engine, c *config.Config, channel string) (*kgo.Client,
 	}, e.Kafka()...)...)
 }
 
-// awaitDecided waits until the engine has decided so many commands.
+// awaitDecided waits until the engine has decided this number of commands.
 func awaitDecided(ctx context.Context, e *node.Engine, commands int64) error {
 	for ctx.Err() == nil {
 		var decided int64
@@ -100,16 +100,16 @@ func awaitDecided(ctx context.Context, e *node.Engine, commands int64) error {
 	return ctx.Err()
 }
 
-// patience is how long after the last due time a missing record is waited for.
+// patience is how long to wait for a missing record after the last due time.
 const patience = 60 * time.Second
 
-// lateOf is the distribution of latenesses in microseconds, which it sorts.
+// lateOf computes the distribution of latenesses in microseconds. It sorts the slice.
 func lateOf(late []int64) Lateness {
 	slices.Sort(late)
 	return Lateness{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
 }
 
-// quantile is in milliseconds, of sorted microseconds.
+// quantile returns milliseconds. Its input is sorted microseconds.
 func quantile(sorted []int64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -137,7 +137,7 @@ func startProfile(file string) (stop func(), err error) {
 	return func() { pprof.StopCPUProfile(); f.Close() }, nil
 }
 
-// CPUTime is what this process has used.
+// CPUTime returns the CPU time that this process has used.
 func CPUTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -24,20 +24,20 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// WebhookOptions are what MeasureWebhook does.
+// WebhookOptions configure MeasureWebhook.
 type WebhookOptions struct {
 	Events    int           // due events, all written before the worker starts
-	Payload   int           // bytes of each
-	Endpoints int           // local receivers, an origin each
+	Payload   int           // bytes per event
+	Endpoints int           // local receivers, each with its own origin
 	Answer    time.Duration // how long a receiver takes to answer
-	Rate      int           // triggers a second, each due a second later, with an engine; 0: no engine
-	Hanging   int           // of the endpoints never answer: the last ones. With a rate only
+	Rate      int           // triggers per second, each due one second later, with an engine; 0: no engine
+	Hanging   int           // the last of the endpoints, which never answer; only with a rate
 }
 
-// hangs says that the receiver of an event never answers.
+// hangs reports whether the receiver of an event never answers.
 func (o *WebhookOptions) hangs(event int) bool { return event%o.Endpoints >= o.Endpoints-o.Hanging }
 
-// answered is how many events are for receivers that answer.
+// answered returns the number of events whose receivers answer.
 func (o *WebhookOptions) answered() int {
 	n := 0
 	for i := range o.Events {
@@ -48,9 +48,8 @@ func (o *WebhookOptions) answered() int {
 	return n
 }
 
-// WebhookResult is what MeasureWebhook found. CPU and memory are the worker
-// process's from its start to its end. What is lost, doubled and late is of the
-// receivers that answer.
+// WebhookResult is the result of MeasureWebhook. CPU and memory are the worker's, over its whole
+// life. Lost, doubled and late events count only for receivers that answer.
 type WebhookResult struct {
 	Machine
 	Broker         string  `json:"broker"`
@@ -68,10 +67,9 @@ type WebhookResult struct {
 	Lateness *Lateness `json:"lateness_ms,omitempty"` // with a rate: from the due time to the receiver
 }
 
-// MeasureWebhook writes due events of channel webhook, starts a process with the
-// role webhook alone, and counts what arrives at receivers in this process. No
-// engine runs. With a rate an engine in this process fires what is registered
-// meanwhile.
+// MeasureWebhook writes due events of channel webhook, starts a process with only the role
+// webhook, and counts what arrives at receivers in this process. No engine runs. With a rate, an
+// engine in this process fires triggers that are registered at that rate instead.
 func MeasureWebhook(ctx context.Context, s Setup, o WebhookOptions) (*WebhookResult, error) {
 	b := &webhookRun{Setup: s, o: o, seen: make(map[string]bool, o.Events), closing: make(chan struct{})}
 	defer b.close()
@@ -104,17 +102,17 @@ type webhookRun struct {
 	urls    []string
 	worker  *child
 
-	firstDue    time.Time // with a rate
+	firstDue    time.Time // only with a rate
 	closing     chan struct{}
 	calls       atomic.Int64
-	hung        atomic.Int64 // calls that are not answered
+	hung        atomic.Int64 // calls that never get an answer
 	mu          sync.Mutex
 	seen        map[string]bool
 	late        []int64 // µs
 	first, last time.Time
 }
 
-// open starts the broker and the receivers, and makes the topics.
+// open starts the broker and the receivers, and creates the topics.
 func (b *webhookRun) open(ctx context.Context) (err error) {
 	c := b.Config
 	if b.dir, err = os.MkdirTemp("", "waterclock-bench-"); err != nil {
@@ -177,11 +175,11 @@ func (b *webhookRun) receive(answer http.HandlerFunc) error {
 	server := &http.Server{Handler: answer, ReadHeaderTimeout: 10 * time.Second}
 	b.servers = append(b.servers, server)
 	b.urls = append(b.urls, "http://"+ln.Addr().String())
-	go func() { _ = server.Serve(ln) }() // until it is closed
+	go func() { _ = server.Serve(ln) }() // returns after Close
 	return nil
 }
 
-// hang takes a request and never answers.
+// hang accepts a request and never answers.
 func (b *webhookRun) hang(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	b.hung.Add(1)
@@ -214,7 +212,7 @@ func (b *webhookRun) take(w http.ResponseWriter, r *http.Request) {
 	b.last = now
 }
 
-// fill writes the due events as an engine would.
+// fill writes the due events like an engine.
 func (b *webhookRun) fill(ctx context.Context) error {
 	cl, err := kgo.NewClient(append(b.kafka, kgo.MaxBufferedRecords(100_000), kgo.ProducerLinger(5*time.Millisecond),
 		kgo.DefaultProduceTopic(b.Config.Channel("webhook").Topic))...)
@@ -252,17 +250,17 @@ func (b *webhookRun) event(i int, payload []byte) *kgo.Record {
 	return r
 }
 
-// launch starts the worker as a process of its own, so that its CPU is its own.
+// launch starts the worker as a separate process, so that its CPU time can be measured.
 func (b *webhookRun) launch() (err error) {
 	args := append([]string{"--roles", "webhook", "--data-dir", filepath.Join(b.dir, "worker")}, b.settings()...)
-	if b.o.Rate == 0 { // no engine sends again what a full endpoint postpones
+	if b.o.Rate == 0 { // without an engine, nothing resends what a full endpoint postpones
 		args = append(args, "--set", "webhook.endpoint_waiting=10000")
 	}
 	b.worker, err = startChild("serve", args, "WATERCLOCK_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	return err
 }
 
-// settings are those of our processes.
+// settings returns the command-line settings of our child processes.
 func (b *webhookRun) settings() []string {
 	c := b.Config
 	return []string{
@@ -273,7 +271,7 @@ func (b *webhookRun) settings() []string {
 	}
 }
 
-// await waits until every event was called back, or nothing comes any more.
+// await waits until every event has caused a callback, or none arrive any more.
 func (b *webhookRun) await(ctx context.Context) error {
 	var before int64
 	still := time.Now()
@@ -321,8 +319,8 @@ func (b *webhookRun) result() (*WebhookResult, error) {
 	return r, nil
 }
 
-// atRate registers triggers with an engine of our own, and waits until all that can be
-// delivered are.
+// atRate starts an engine, registers triggers, and waits until all that can be delivered have
+// arrived.
 func (b *webhookRun) atRate(ctx context.Context) (r *WebhookResult, err error) {
 	c := b.Config
 	if err := b.receiveAll(); err != nil {
@@ -347,11 +345,11 @@ func (b *webhookRun) atRate(ctx context.Context) (r *WebhookResult, err error) {
 		r, err = b.result()
 		return err
 	})
-	b.dir = "" // the engine's, which is gone
+	b.dir = "" // the directory was the engine's, and is deleted
 	return r, err
 }
 
-// warm waits until the worker has the partitions: a first callback has come.
+// warm waits for a first callback, which shows that the worker has the partitions.
 func (b *webhookRun) warm(ctx context.Context, e *node.Engine) error {
 	cl, err := newProducer(e, b.Config)
 	if err != nil {
@@ -381,7 +379,7 @@ func (b *webhookRun) warm(ctx context.Context, e *node.Engine) error {
 	return nil
 }
 
-// register sends the triggers at the rate, each due a second later.
+// register sends the triggers at the rate, each due one second later.
 func (b *webhookRun) register(ctx context.Context, e *node.Engine) error {
 	cl, err := newProducer(e, b.Config)
 	if err != nil {
@@ -401,7 +399,7 @@ func (b *webhookRun) register(ctx context.Context, e *node.Engine) error {
 	})
 }
 
-// due is when an event's trigger is.
+// due returns the due time of an event's trigger.
 func (b *webhookRun) due(i int) time.Time {
 	return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate)).Truncate(time.Millisecond)
 }

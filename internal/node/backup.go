@@ -22,13 +22,13 @@ import (
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
-// A backup of `dev` is its directory as it was at one moment: the broker's files, which are
-// right, and the history and the preferences, which are a little older. The partitions'
-// stores stay out. They are a cache, and a start restores them from topic state.
+// A backup of `dev` is a copy of its directory at one moment. The broker's files are exact. The
+// history and the preferences are a little older. The partitions' stores are left out: they are a
+// cache, and a start restores them from topic state.
 //
-// Whoever may read the data directory may take a backup: the running process answers on a
-// socket in it. The last entry of the archive is VERSION. A directory without that file is
-// an incomplete copy, and no start accepts it.
+// Everyone who may read the data directory may take a backup: the running process answers on a
+// socket in it. The last entry of the archive is VERSION. A directory without that file is an
+// incomplete copy, and no start accepts it.
 
 const (
 	controlFile = "control.sock"
@@ -147,8 +147,8 @@ func (bs *backups) stage(ctx context.Context, staging string) ([]broker.FrozenFi
 	return listFiles(staging, frozen)
 }
 
-// copySmall copies the files beside the directories: secrets and identities that the
-// process made.
+// copySmall copies the files at the top of the data directory: secrets and identities that the
+// process created.
 func copySmall(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -232,7 +232,7 @@ func sendFile(out *tar.Writer, root string, f broker.FrozenFile) error {
 	return err
 }
 
-// slowly bounds each write.
+// slowly sets a write deadline before each write.
 type slowly struct {
 	io.Writer
 	c *http.ResponseController
@@ -246,7 +246,7 @@ func (s slowly) Write(p []byte) (int, error) {
 // BackupReport describes a backup.
 type BackupReport struct {
 	Dir      string        `json:"dir"`
-	TakenAt  time.Time     `json:"taken_at"` // the backup has all that was acknowledged before
+	TakenAt  time.Time     `json:"taken_at"` // the backup holds everything acknowledged before this time
 	Files    int           `json:"files"`
 	Bytes    int64         `json:"bytes"`
 	Took     time.Duration `json:"-"`
@@ -273,15 +273,15 @@ func Backup(ctx context.Context, c *config.Config, to string, log *slog.Logger) 
 		return report, fmt.Errorf("the copy in %s cannot be opened, keep an older one: %w", to, err)
 	}
 	report.Verified, report.Took = true, time.Since(report.TakenAt)
-	// From here on a start accepts the copy.
+	// From here on, a start accepts the copy.
 	if err := os.WriteFile(filepath.Join(to, versionFile), []byte(LayoutVersion+"\n"), 0o600); err != nil {
 		return report, err
 	}
 	return report, syncTree(to)
 }
 
-// mayBackUp makes the directory. It refuses one that is not empty, and a data directory
-// that is not dev's.
+// mayBackUp creates the target directory. It refuses a directory that is not empty, and a data
+// directory that does not belong to dev.
 func mayBackUp(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, brokerDir)); err != nil {
 		return fmt.Errorf("%s is no data directory of `waterclock dev`: name its directory with --data-dir. "+

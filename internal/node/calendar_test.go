@@ -18,7 +18,7 @@ import (
 	"github.com/waterclock/waterclock/test/built"
 )
 
-// cluster is n nodes on an embedded broker; it returns their URLs.
+// cluster starts n nodes on an embedded broker and returns their URLs.
 func cluster(t *testing.T, n int) (urls []string) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -63,7 +63,7 @@ func cluster(t *testing.T, n int) (urls []string) {
 	return urls
 }
 
-// call is status 0 where nobody answers.
+// call sends a request. It returns status 0 if there is no answer.
 func call(t *testing.T, method, url, body string) (status int, answer string) {
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -79,9 +79,8 @@ func call(t *testing.T, method, url, body string) (status int, answer string) {
 	return resp.StatusCode, string(b)
 }
 
-// Registers race with the delete of their calendar, on other nodes. Either the
-// delete is refused and the calendar is still there, or no trigger names it and
-// none can.
+// Registers on other nodes race with the delete of their calendar. Either the delete is refused
+// and the calendar still exists, or no trigger names it and none can.
 func TestDeleteCalendarWhileOthersRegister(t *testing.T) {
 	urls := cluster(t, 2)
 	const register = `{"recurrence":"FREQ=DAILY","start":"2060-01-01T09:00","calendars":{"names":["us"],"on":"skip"}}`
@@ -123,7 +122,7 @@ func TestDeleteCalendarWhileOthersRegister(t *testing.T) {
 	}
 }
 
-// naming are the triggers that are not over.
+// naming returns the ids of the triggers that have not ended.
 func naming(t *testing.T, url string) (ids []string) {
 	t.Helper()
 	_, body := call(t, "GET", url+"/v1/triggers?state=PENDING,PAUSED,IN_FLIGHT&limit=1000", "")

@@ -79,9 +79,9 @@ func checkDataDir(dir string) error {
 	return err
 }
 
-// MayKeep reports whether the directory belongs to the user, or why that user must not keep
-// data there. Beside its own, a user may use a directory of root that not everybody may
-// write to.
+// MayKeep decides whether the user may keep data in the directory. own is true if the directory
+// belongs to the user. A user may also use a directory of root that not everybody may write to.
+// The error says why the user must not use the directory.
 func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -122,8 +122,8 @@ func checkForeign(dir string) error {
 		"that was cut short. Choose an empty or new directory with --data-dir", dir, other, versionFile)
 }
 
-// makePrivate makes the directories below private before any file is written to them,
-// because the files are readable for all.
+// makePrivate makes the subdirectories private before any file is written to them, because the
+// files themselves are readable for all.
 func makePrivate(dir string) error {
 	for _, name := range []string{brokerDir, historyDir, preferencesDir, storeDir} {
 		path := filepath.Join(dir, name)
@@ -181,8 +181,8 @@ func cause(err error) error {
 	return err
 }
 
-// instanceID is the group.instance.id, which makes a member static. The same data directory
-// is the same member, so a quick restart moves no partitions. The id is made once.
+// instanceID is the group.instance.id, which makes a member static. A process with the same data
+// directory is the same member, so a quick restart moves no partitions. The id is created once.
 func (n *node) instanceID() string {
 	file := filepath.Join(n.cfg.DataDir, idFile)
 	if b, err := os.ReadFile(file); err == nil && len(b) > 0 {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// asUser says as which user a child of this test opens a directory.
+// openAs is the environment variable that makes a child process of this test open a directory.
+// podUser is the user id of that process.
 const (
 	openAs  = "WATERCLOCK_TEST_OPEN_DIR"
 	podUser = 65532
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openedBy opens a directory in a process of another user and group. It says why
+// openedBy opens a directory in a process of another user and group. It returns the reason if
 // that was refused.
 func openedBy(t *testing.T, dir string, uid, gid uint32) (refusal string) {
 	t.Helper()
@@ -43,7 +44,7 @@ func openedBy(t *testing.T, dir string, uid, gid uint32) (refusal string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(shared(t), "node.test") // ours may lie where only we may look
+	binary := filepath.Join(shared(t), "node.test") // other users may not be able to reach our binary
 	raw, err := os.ReadFile(self)
 	if err == nil {
 		err = os.WriteFile(binary, raw, 0o755)
@@ -65,7 +66,7 @@ func openedBy(t *testing.T, dir string, uid, gid uint32) (refusal string) {
 	return string(out)
 }
 
-// shared is a directory that every user can reach.
+// shared creates a directory that every user can reach.
 func shared(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "waterclock-datadir-")
@@ -88,12 +89,12 @@ func volume(t *testing.T, uid, gid int, mode fs.FileMode) string {
 	return dir
 }
 
-// A volume that Kubernetes mounts with an fsGroup is root's, and the process may
-// write to it by its group alone.
+// A volume that Kubernetes mounts with an fsGroup belongs to root. The process may write to it
+// only through its group.
 func TestVolumeOfRoot(t *testing.T) {
 	needRoot(t)
 	dir := volume(t, 0, podUser, 0o2775|fs.ModeSetgid)
-	for range 2 { // as new, and as it left it
+	for range 2 { // when new, and as the first process left it
 		if why := openedBy(t, dir, podUser, podUser); why != "" {
 			t.Fatalf("a volume of root's is refused: %s", why)
 		}
@@ -108,7 +109,7 @@ func TestVolumeOfRoot(t *testing.T) {
 	}
 }
 
-// What another user owns, may write to, or has filled is refused with what to do.
+// A directory that another user owns, may write to, or has filled is refused, with advice.
 func TestDirectoryOfOthers(t *testing.T) {
 	needRoot(t)
 	for _, row := range []struct {
@@ -147,7 +148,7 @@ func TestDirectoryOfOthers(t *testing.T) {
 	}
 }
 
-// Our own becomes private, what older versions made in it too.
+// Our own directory becomes private, including what older versions created in it.
 func TestOwnDirectoryBecomesPrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, versionFile),

@@ -19,7 +19,7 @@ type DevHooks struct {
 	// Restoring reports how many records of topic state have been read, and of how many. It
 	// is called only if a store is rebuilt.
 	Restoring func(done, total int64)
-	// Ready is called when every trigger fires, with the addresses of the API and of Kafka.
+	// Ready is called once all partitions fire, with the addresses of the API and of Kafka.
 	Ready func(url, brokers string)
 	// Beside runs as one more role after Ready.
 	Beside func(context.Context) error
@@ -43,12 +43,13 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	defer ln.Close()
-	probe, err := listen(c, "kafka.listen", c.Kafka.Listen) // for a clearer error than the broker's
+	// So that a port in use gives a clearer error than the broker's.
+	probe, err := listen(c, "kafka.listen", c.Kafka.Listen)
 	if err != nil {
 		return err
 	}
 	probe.Close()
-	history := openHistoryBeside(o) // after a kill -9 it takes a second, like the broker
+	history := openHistoryBeside(o) // in parallel: after a kill -9 it takes a second, like the broker
 	var n *node
 	closing := func(f func()) func() {
 		return func() {
@@ -110,7 +111,7 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	}
 	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
-	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
+	defer func() { err = n.finish(life, err) }() // runs before everything that the roles use is closed
 	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err
@@ -162,7 +163,7 @@ func startBroker(ctx context.Context, o Options) (*broker.Broker, error) {
 	})
 }
 
-// brokerFailed ends dev when the disk fails the embedded broker. What was acknowledged is
+// brokerFailed ends dev if a disk failure stops the embedded broker. Acknowledged records are
 // safe; later writes would not be.
 func brokerFailed(ctx context.Context, b *broker.Broker) error {
 	select {

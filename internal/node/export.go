@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/internal/wait"
 )
 
-// ExportOptions converts the settings. The client is the caller's.
+// ExportOptions converts the settings. The caller adds the client.
 func ExportOptions(c *config.Config) (analytics.Options, error) {
 	key, err := c.ExportKey()
 	return analytics.Options{Dir: c.Export.Dir, Users: analytics.Users{Key: key, Plain: c.Export.PlainUsers}}, err
@@ -34,11 +34,11 @@ func (n *node) startExport(life *roles) error {
 	return nil
 }
 
-// exportRefused is how often a refusal that only a person can end is tried anew.
+// exportRefused is the time between two tries after a refusal that only a person can resolve.
 const exportRefused = time.Minute
 
-// runExport does not end when the export is refused: other roles of the process go on, and
-// somebody may accept a gap with events export meanwhile.
+// runExport continues after the export is refused: the other roles of the process must go on, and
+// somebody may accept a gap with `events export` in the meantime.
 func runExport(ctx context.Context, o analytics.Options, clients []kgo.Opt) error {
 	cl, err := kgo.NewClient(append(analytics.ClientOptions(), clients...)...)
 	if err != nil {

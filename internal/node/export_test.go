@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// The role export writes the event log to export.dir until it ends.
+// The role export writes the event log to export.dir until it is stopped.
 func TestExportRole(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, topics.Names{}.Events()))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestExportRole(t *testing.T) {
 	}
 }
 
-// A role without a directory does not start, and others start nothing.
+// The role does not start without a directory. A process without the role starts no export.
 func TestExportRoleWithoutADirectory(t *testing.T) {
 	for roles, ok := range map[string]bool{"export": false, "api": true} {
 		c, err := config.Load(config.Options{Dev: true, Flags: map[string]string{"roles": roles}})
@@ -62,7 +62,7 @@ func TestExportRoleWithoutADirectory(t *testing.T) {
 	}
 }
 
-// A refusal does not end the role, so it does not end the engine beside it.
+// A refusal does not end the role, so that the engine in the same process goes on.
 func TestExportRoleOutlivesARefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -83,7 +83,7 @@ func TestExportRoleOutlivesARefusal(t *testing.T) {
 	if _, err := analytics.New(o).Export(ctx); err != nil {
 		t.Fatal(err)
 	}
-	o.Topic = "b" // the directory is a's
+	o.Topic = "b" // the directory belongs to topic a
 	done := make(chan error, 1)
 	go func() { done <- runExport(ctx, o, brokers) }()
 	select {
@@ -97,7 +97,7 @@ func TestExportRoleOutlivesARefusal(t *testing.T) {
 	}
 }
 
-// onError calls f for the first error that is logged.
+// onError calls f for the first error in the log.
 type onError struct {
 	slog.Handler
 

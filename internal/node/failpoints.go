@@ -20,13 +20,16 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// Failpoints: a binary built with -tags failpoints can stop itself at a named step of the
-// turn. FAILPOINTS_DIR names a directory. A file "arm" in it says "<step> <kill|freeze>
-// <open|any>". The next partition at that step writes its number into "hit". Then the
-// process gets SIGKILL, or SIGSTOP until a SIGCONT. With open, the partition's transaction
-// must be under way at the broker. FAILPOINTS_FLAW names a way to break the engine.
-// FAILPOINTS_DIAL is an address that the engine dials instead of every broker, or
-// broker=address for some of them. A proxy there may delay or drop data.
+// Failpoints let a test stop this process at a named step of the turn. Only a binary built with
+// -tags failpoints has them. The environment controls them:
+//
+//   - FAILPOINTS_DIR names a directory. A file "arm" in it says "<step> <kill|freeze> <open|any>".
+//     The next partition at that step writes its number into "hit". Then the process gets SIGKILL,
+//     or SIGSTOP until a SIGCONT. With open, the partition's transaction must be under way at the
+//     broker.
+//   - FAILPOINTS_FLAW names a way to break the engine.
+//   - FAILPOINTS_DIAL is an address that the engine dials instead of every broker, or
+//     broker=address for some of them. A proxy there may delay or drop data.
 type failpoints struct {
 	pipeline.Listener
 	dir   string
@@ -67,7 +70,7 @@ func armFailpoints(o *pipeline.Options) error {
 	return nil
 }
 
-// behind returns the address at which a broker is reached, by FAILPOINTS_DIAL.
+// behind returns the address to dial for a broker, according to FAILPOINTS_DIAL.
 func behind(proxies, broker string) string {
 	if !strings.Contains(proxies, "=") {
 		return proxies
@@ -80,7 +83,7 @@ func behind(proxies, broker string) string {
 	return broker
 }
 
-// watch arms what the file says. It runs as long as the process.
+// watch arms the failpoint that the file names. It runs as long as the process.
 func (f *failpoints) watch() {
 	file := filepath.Join(f.dir, "arm")
 	for ; ; time.Sleep(10 * time.Millisecond) {
@@ -98,7 +101,7 @@ func (f *failpoints) watch() {
 	}
 }
 
-// Step strikes once at the armed step.
+// Step acts once, at the armed step.
 func (f *failpoints) Step(partition int32, step pipeline.Step) {
 	f.Listener.Step(partition, step)
 	s := f.armed.Load()

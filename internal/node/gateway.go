@@ -23,7 +23,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// openGateway makes the HTTP API.
+// openGateway creates the HTTP API.
 func (n *node) openGateway() (err error) {
 	c := n.cfg
 	o := gateway.Options{
@@ -78,8 +78,8 @@ func (n *node) openGateway() (err error) {
 	return err
 }
 
-// noRoom says why the broker in this process takes nothing from callers. It would end
-// with the last byte of its disk, and the process with it.
+// noRoom says why the embedded broker accepts nothing from callers, or returns "". If callers
+// filled the last bytes of the disk, the broker would stop, and the process with it.
 func (n *node) noRoom() string {
 	if err := n.brokerFull(); err != nil {
 		return fmt.Sprintf("%v. Nothing can be written; what is pending is kept, and fires when there is room", err)
@@ -91,7 +91,7 @@ func (n *node) noRoom() string {
 	return ""
 }
 
-// brokerFull is why the broker in this process serves nothing: its disk is full.
+// brokerFull returns an error if the embedded broker serves nothing because its disk is full.
 func (n *node) brokerFull() error {
 	if n.fullBroker == nil {
 		return nil
@@ -99,7 +99,7 @@ func (n *node) brokerFull() error {
 	return n.fullBroker()
 }
 
-// channelTopics are the channels that exist whatever commands say, with their topics.
+// channelTopics returns the due topics of the channels that exist without any command.
 func channelTopics(c *config.Config) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.AppendSeq(config.BuiltInChannels(), maps.Keys(c.Channels)) {
@@ -186,7 +186,7 @@ func (n *node) loadKeys() error {
 
 // admit refuses commands over HTTP that the settings forbid.
 func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
-	if c.Op != trigger.OpRegister { // a reschedule has a Spec, too, with times only
+	if c.Op != trigger.OpRegister { // a reschedule has a Spec too, with time fields only
 		return nil
 	}
 	allowed := n.cfg.Tenant(tenant).Channels
@@ -205,8 +205,8 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 	return n.allowURL(tenant, c.Spec.Callback.URL)
 }
 
-// testEndpoint calls a URL like a webhook worker, but without the signature. Each test has
-// new connections, so that it sees what the next one sees.
+// testEndpoint calls a URL like a webhook worker, but without the signature. Each test opens new
+// connections, so that it sees what the next new connection of a worker would see.
 func (n *node) testEndpoint(ctx context.Context, tenant, url string, send bool) *egress.Report {
 	t := egress.NewTransport(egress.Options{Policy: n.egress, Limits: egress.Limits{Answer: 10 * time.Second}})
 	defer t.CloseIdleConnections()

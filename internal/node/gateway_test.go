@@ -14,8 +14,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// What would be open to all is refused where it is opened, whatever led there, and
-// the words name the settings that help.
+// A listener that would be open to everybody is refused when it is opened, whatever the cause.
+// The error names the settings that help.
 func TestMayListen(t *testing.T) {
 	open, home := &net.TCPAddr{IP: net.IPv6zero, Port: 8080}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	host := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 5), Port: 8080}
@@ -24,7 +24,7 @@ func TestMayListen(t *testing.T) {
 		name, setting string
 		at            net.Addr
 		c             config.Config
-		wants         []string // in the refusal; nil: none
+		wants         []string // texts in the refusal; nil: no refusal
 	}{
 		{"loopback", "listen", home, config.Config{Roles: []string{"api"}}, nil},
 		{"loopback, v6", "listen", &net.TCPAddr{IP: net.IPv6loopback}, config.Config{Roles: []string{"api"}}, nil},
@@ -79,7 +79,7 @@ func TestURLOf(t *testing.T) {
 	}
 }
 
-// Keys that are none lock everybody out: somebody should say so.
+// A keys file without valid keys locks everybody out, so there must be a warning.
 func TestKeysFileWithoutKeys(t *testing.T) {
 	for text, warned := range map[string]bool{
 		"": true, "\n# none yet\n": true,
@@ -103,8 +103,8 @@ func TestKeysFileWithoutKeys(t *testing.T) {
 	}
 }
 
-// A tenant with a list of channels may change whatever it may register: a
-// change of the time names no channel.
+// A tenant with a list of channels may change every trigger that it may register: a change of the
+// time names no channel.
 func TestAdmitChannels(t *testing.T) {
 	n := &node{cfg: &config.Config{Tenants: map[string]*config.Tenant{
 		"acme": {Channels: []string{"push"}},

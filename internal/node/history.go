@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// openHistory opens the history, to write it or for an API to read it.
+// openHistory opens the history, for the role that writes it or for an API that reads it.
 func (n *node) openHistory() error {
 	if len(n.cfg.Cassandra.Hosts) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (n *node) runLetters(ctx context.Context) error {
 	return p.Run(ctx)
 }
 
-// runContents writes what notifications say to the history until ctx ends.
+// runContents writes the contents of notifications to the history until ctx ends.
 func (n *node) runContents(ctx context.Context) error {
 	return sinks.RunContents(ctx, n.history, sinks.ContentOptions{
 		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.ContentGroup(),
@@ -69,17 +69,17 @@ func (n *node) runContents(ctx context.Context) error {
 	})
 }
 
-// DueTopics are patterns of the due topics of all channels.
+// DueTopics returns patterns that match the due topics of all channels.
 func DueTopics(c *config.Config) []string {
 	return dueTopics(topics.Names{Prefix: c.Topics.Prefix}, channelTopics(c))
 }
 
-// dueTopics are patterns of the topics of all channels: those that settings name, and those
-// that commands make.
+// dueTopics returns patterns that match the topics of all channels: those in the settings, and
+// those that commands create.
 func dueTopics(names topics.Names, channels map[string]string) []string {
 	all := []string{"^" + regexp.QuoteMeta(names.Due("")) + ".+$"}
 	for _, topic := range channels {
-		if names.Channel(topic) == "" { // a topic of the user's own
+		if names.Channel(topic) == "" { // a topic with a name of the user's choice
 			all = append(all, "^"+regexp.QuoteMeta(topic)+"$", "^"+regexp.QuoteMeta(topics.HighLane(topic))+"$")
 		}
 	}
@@ -163,12 +163,12 @@ func nextOf(all map[int32]sinks.Progress) map[int32]int64 {
 	return next
 }
 
-// EmbeddedOptions are the options of a history in a directory.
+// EmbeddedOptions returns the options of a history in a directory.
 func EmbeddedOptions(c *config.Config, dir string) embedded.Options {
 	return embedded.Options{Dir: dir, Retention: c.History.Retention}
 }
 
-// CassandraOptions are the options of the configured keyspace.
+// CassandraOptions returns the options of the configured keyspace.
 func CassandraOptions(c *config.Config) (cassandra.Options, error) {
 	s := c.Cassandra
 	o := cassandra.Options{

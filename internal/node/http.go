@@ -32,8 +32,8 @@ func listen(c *config.Config, setting, address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// mayListen checks the address that was opened, because a name in the settings may resolve
-// to another one.
+// mayListen checks the address of the opened listener. A name in the settings may have resolved
+// to another address than the check of the settings assumed.
 func mayListen(c *config.Config, setting string, at net.Addr) error {
 	if key, problem := c.Exposure(setting, at.String()); key != "" {
 		return &SettingError{key + ": " + problem}
@@ -41,7 +41,7 @@ func mayListen(c *config.Config, setting string, at net.Addr) error {
 	return nil
 }
 
-// urlOf is the URL of a listener, for a browser.
+// urlOf returns the URL of a listener, for a browser.
 func urlOf(c *config.Config, address string) string {
 	scheme := "http"
 	if c.HTTP.Cert != "" {
@@ -50,7 +50,7 @@ func urlOf(c *config.Config, address string) string {
 	return scheme + "://" + advertised(address)
 }
 
-// advertised is an address that others can dial: the host's name in place of a wildcard.
+// advertised returns an address that others can dial: a wildcard becomes the host's name.
 func advertised(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsUnspecified() {
@@ -63,7 +63,7 @@ func advertised(address string) string {
 	return net.JoinHostPort(name, port)
 }
 
-// serveHTTP answers on ln until ctx ends.
+// serveHTTP serves on ln until ctx ends.
 func serveHTTP(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	s := gateway.NewHTTPServer(h, log)
 	stop := context.AfterFunc(ctx, func() {
@@ -103,7 +103,7 @@ func (n *node) doorHandler(at net.Addr) http.Handler {
 	})
 }
 
-// adminHandler serves what every process has, whatever its roles.
+// adminHandler serves the routes that every process has, whatever its roles.
 func (n *node) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -138,8 +138,8 @@ func (n *node) readiness() error {
 	return errors.Join(n.brokerFull(), n.engine.Unready())
 }
 
-// openInternal listens for other instances that ask about our partitions. It runs before
-// the engine, which publishes the address.
+// openInternal opens the listener for other instances that ask about our partitions. It runs
+// before the engine, which publishes the address.
 func (n *node) openInternal() (err error) {
 	if n.internal, err = listen(n.cfg, "internal.listen", n.cfg.Internal.Listen); err != nil {
 		return err

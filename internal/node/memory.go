@@ -55,7 +55,7 @@ func (n *node) overloaded() (time.Duration, string) {
 	return shedFor, "this instance is short of memory; send it again later, or to another instance"
 }
 
-// notes are what /readyz adds to a positive answer.
+// notes returns what /readyz adds to a positive answer.
 func (n *node) notes() []string {
 	var all []string
 	if pause := n.throttle.Recent(); pause >= time.Second {

@@ -37,7 +37,7 @@ func TestMemoryIsShared(t *testing.T) {
 	if wait, _ := n.overloaded(); wait != 0 || n.notes() != nil {
 		t.Errorf("calm, but %v %v", wait, n.notes())
 	}
-	n.memory = memory.NewWatcher(1 << 20) // less than any process has
+	n.memory = memory.NewWatcher(1 << 20) // less than any process uses
 	if wait, why := n.overloaded(); wait == 0 || why == "" {
 		t.Error("full, and nothing is shed")
 	}

@@ -1,7 +1,6 @@
-// Package node is one process of Waterclock. It opens what the configured roles need,
-// starts
-// the roles, and stops them in the opposite order. The command line calls it. It prints
-// nothing and reads no flags.
+// Package node is one process of Waterclock. It opens what the configured roles need, starts the
+// roles, and stops them in the opposite order. The command line calls it. It prints nothing and
+// reads no flags.
 //
 // # Files
 //
@@ -10,15 +9,17 @@
 //	engine.go           the engine role, and the engine alone for measurements
 //	gateway.go owner.go the api role, and how it reads from the engine of this process
 //	history.go          the history role, and reading the history
-//	preferences.go      what users want, sweeping claims, and moving triggers to a new zone
+//	preferences.go      users' preferences, sweeping claims, and moving triggers to a new zone
 //	webhook.go          the webhook role
 //	notify.go           the roles push, sms and email
+//	outside.go          links and callbacks that reach this process from outside
 //	export.go           the export role
 //	memory.go           divides the memory, and refuses requests before it is full
 //	http.go             listeners, probes, metrics, requests of other instances
 //	reconcile.go        compares timers, states and rows of the history, once an hour
 //	settings.go         converts settings for package pipeline
 //	reload.go           keys, certificates and secrets that change while the process runs
+//	tracing.go          the tracer
 //	datadir.go          the data directory, and the identity that it keeps
 //	backup.go           copies the data directory of dev, running or not
 //	failpoints.go       faults for tests, only with -tags failpoints
@@ -64,14 +65,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Options are the parts of a process.
+// Options configure a process.
 type Options struct {
 	Config  *config.Config
 	Logger  *slog.Logger
 	Version string // version of this program, for traces
 
 	AcceptGaps []pipeline.Gap // losses of commands that the operator accepts
-	TakeOver   string         // a group whose topics this process takes; "" takes none
+	TakeOver   string         // a group whose topics this process takes over; "" takes none
 }
 
 // SettingError says that a setting is wrong. Its message names the setting.
@@ -87,17 +88,17 @@ type node struct {
 	opts    Options
 	cfg     *config.Config
 	log     *slog.Logger
-	kafka   []kgo.Opt // for clients outside this process
-	clients []kgo.Opt // for our own clients: kafka, and the connection to an embedded broker
+	kafka   []kgo.Opt // options for clients outside this process
+	clients []kgo.Opt // options for our own clients: kafka, plus the connection to an embedded broker
 	names   topics.Names
 	metrics *metrics.Metrics
 	engine  *engine.Engine
 	history sinks.History // nil without the role, unless an API reads it
 
-	preferences preferences.Store // nil: nobody keeps them
+	preferences preferences.Store // nil: preferences are not stored
 
 	internal        net.Listener
-	internalAddress string // where other instances ask ours
+	internalAddress string // the address that other instances dial
 	peers           *peer.Credentials
 	peerFallback    []byte     // used if the setting has no secret
 	keys            *auth.Keys // nil: no auth.keys_file
@@ -107,16 +108,16 @@ type node struct {
 	gateway         *gateway.Server
 	webhooks        *webhooks                // nil without the role
 	notifiers       *notifiers               // nil without one of the roles
-	ackSecrets      atomic.Pointer[[]string] // nil where no links are made
-	twilioTokens    atomic.Pointer[[]string] // nil where nobody gave Twilio a URL
+	ackSecrets      atomic.Pointer[[]string] // nil: no links are created
+	twilioTokens    atomic.Pointer[[]string] // nil: Twilio has no callback URL
 	tracing         *tracing.Tracer          // nil: off
 
-	fullBroker func() error // of the broker in this process: why it serves nothing; nil without one
+	fullBroker func() error // why the embedded broker serves nothing; nil without one
 	throttle   *kafkaconn.Throttle
-	abandoned  bool // some roles did not end in time
+	abandoned  bool // some roles did not end in time, so what they use stays open
 
 	memory *memory.Watcher
-	shares memory.Shares // of the memory of this process
+	shares memory.Shares // how the memory of this process is divided
 }
 
 // newNode makes a process from its settings. inner connects its own clients to an embedded

@@ -10,16 +10,16 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// notifiers are the roles push, sms and email of a process.
+// notifiers holds the roles push, sms and email of a process.
 type notifiers struct {
 	workers   map[string]*notify.Worker // by channel
-	providers []notify.Provider         // all that are open
-	outbox    *providers.Outbox         // nil without one; it serves every channel
-	set       *providers.Set            // of push and SMS; nil with an outbox
+	providers []notify.Provider         // all open providers
+	outbox    *providers.Outbox         // nil without one; one outbox serves every channel
+	set       *providers.Set            // the providers of push and SMS; nil with an outbox
 	texts     atomic.Pointer[templates.Set]
 }
 
-// runProviders makes dev run the channels that have a provider.
+// runProviders adds the roles for which dev has a provider.
 func (n *node) runProviders() {
 	for _, channel := range notify.Channels {
 		if n.cfg.HasProvider(channel) && !n.cfg.HasRole(channel) {
@@ -28,7 +28,7 @@ func (n *node) runProviders() {
 	}
 }
 
-// openNotify makes the workers of the roles.
+// openNotify creates the workers of the roles.
 func (n *node) openNotify() error {
 	s := &notifiers{workers: map[string]*notify.Worker{}}
 	for _, channel := range notify.Channels {
@@ -59,7 +59,7 @@ func (n *node) openNotifier(s *notifiers, channel string) error {
 	return err
 }
 
-// openProviders opens those of a channel. With an outbox nothing leaves this machine.
+// openProviders opens the providers of a channel. With an outbox, nothing leaves this machine.
 func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provider, err error) {
 	c := n.cfg
 	switch {
@@ -98,7 +98,7 @@ func (n *node) openProviders(s *notifiers, channel string) (open []notify.Provid
 	return nil, nil
 }
 
-// counted are providers whose answers are metrics.
+// counted wraps providers so that metrics count their answers.
 func (n *node) counted(all ...notify.Provider) (out []notify.Provider) {
 	for _, p := range all {
 		out = append(out, providers.Counted(p, n.metrics.ProviderAnswered))
@@ -106,7 +106,7 @@ func (n *node) counted(all ...notify.Provider) (out []notify.Provider) {
 	return out
 }
 
-// loadTemplates reads the templates, at the start and when they change.
+// loadTemplates reads the templates, at the start and after each change.
 func (n *node) loadTemplates() error {
 	if n.cfg.Templates.Dir == "" {
 		return nil
@@ -118,7 +118,7 @@ func (n *node) loadTemplates() error {
 	return err
 }
 
-// startNotify serves the channels.
+// startNotify starts the worker of each channel.
 func (n *node) startNotify(life *roles) {
 	if n.notifiers == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// notifyNode is a node with settings, and nothing that is open.
+// notifyNode returns a node with settings, with nothing opened.
 func notifyNode(t *testing.T, dev bool, set map[string]string) *node {
 	t.Helper()
 	c, err := config.Load(config.Options{Dev: dev, Flags: set})
@@ -63,7 +63,7 @@ func TestDevRunsProviders(t *testing.T) {
 	}
 }
 
-// Templates that change are read again; those that are wrong leave the old ones.
+// Changed templates are loaded. Wrong ones leave the old ones in force.
 func TestReloadTemplates(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -115,7 +115,7 @@ func TestReloadTemplates(t *testing.T) {
 	}
 }
 
-// Templates that are wrong are an error at the start, with file and line.
+// At the start, wrong templates are an error with file and line.
 func TestWrongTemplatesAtStart(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.tmpl"), []byte("{{ define \"title\" }}\n{{ nope }}{{ end }}"),

@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/gateway/unsubscribe"
 )
 
-// twilioCallbacks is what the gateway checks Twilio's status callbacks against; nil where
-// nobody gave Twilio a URL.
+// twilioCallbacks returns what the gateway needs to check Twilio's status callbacks. It returns
+// nil if Twilio has no callback URL.
 func (n *node) twilioCallbacks() (*gateway.TwilioCallbacks, error) {
 	if n.cfg.Public == "" || n.cfg.Twilio.AuthToken == "" {
 		return nil, nil
@@ -33,11 +33,12 @@ func (n *node) loadTwilioTokens() error {
 	return err
 }
 
-// devAckSecretFile is where dev keeps the secret of links that it made.
+// devAckSecretFile holds the secret of acknowledge links that dev generated.
 const devAckSecretFile = "ack.secret"
 
-// devLinks gives dev links to acknowledge that work in a browser on this machine, unless
-// the settings say where dev is reached. Twilio would refuse such a URL.
+// devLinks gives dev acknowledge links that work in a browser on this machine, unless the
+// settings say at which URL dev is reached. It adds none if Twilio is configured, because Twilio
+// would refuse such a URL.
 func (n *node) devLinks(url string) error {
 	if n.cfg.Public != "" || n.cfg.Twilio.AuthToken != "" {
 		return nil
@@ -54,8 +55,8 @@ func (n *node) devLinks(url string) error {
 	return nil
 }
 
-// ackURL is the link by which the receiver of a due event acknowledges it; "" without
-// public_url or ack.secret.
+// ackURL returns the link with which the receiver of a due event acknowledges it. It returns ""
+// without public_url or ack.secret.
 func (n *node) ackURL(e *worker.DueEvent) string {
 	secrets := n.ackSecrets.Load()
 	if secrets == nil {
@@ -64,8 +65,8 @@ func (n *node) ackURL(e *worker.DueEvent) string {
 	return acklink.URL(n.cfg.Public, *secrets, acklink.Link{DueID: e.ID, Expires: time.Now().Add(n.cfg.Ack.TTL)})
 }
 
-// unsubscribeURL is the link of a mail by which its user opts out; "" without public_url,
-// ack.secret or a store of preferences.
+// unsubscribeURL returns the link of a mail with which its user opts out. It returns "" without
+// public_url, ack.secret or stored preferences.
 func (n *node) unsubscribeURL(e *worker.DueEvent) string {
 	secrets := n.ackSecrets.Load()
 	if secrets == nil || n.preferences == nil {
@@ -76,7 +77,7 @@ func (n *node) unsubscribeURL(e *worker.DueEvent) string {
 	})
 }
 
-// ackLinks are the secrets of links to acknowledge; nil without the setting.
+// ackLinks returns a function for the secrets of acknowledge links, or nil without the setting.
 func (n *node) ackLinks() (func() []string, error) {
 	if n.cfg.Ack.Secret == "" {
 		return nil, nil
@@ -87,7 +88,7 @@ func (n *node) ackLinks() (func() []string, error) {
 	return func() []string { return *n.ackSecrets.Load() }, nil
 }
 
-// loadAckSecrets reads them from their file.
+// loadAckSecrets reads the secrets of acknowledge links from their file.
 func (n *node) loadAckSecrets() error {
 	secrets, err := n.cfg.AckSecrets()
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 // engineOwner lets the gateway ask the engine. Neither package imports the other.
 type engineOwner struct {
 	e       *engine.Engine
-	address string // of the internal listener
+	address string // address of the internal listener
 
 	reconcile func(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error)
 }
@@ -44,12 +44,12 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
 }
 
-// visitor takes the engine's cursors for f, which takes the gateway's.
+// visitor adapts f, which takes the gateway's cursors, to the engine's cursors.
 func visitor(f func(peer.UserCursor, *trigger.State) bool) func(statestore.UserCursor, *trigger.State) bool {
 	return func(at statestore.UserCursor, s *trigger.State) bool { return f(peer.UserCursor(at), s) }
 }
 
-// Stale is the owner without its read barrier.
+// Stale returns the owner without its read barrier.
 func (o engineOwner) Stale() peer.Owner { return staleOwner{o} }
 
 // staleOwner scans without the read barrier.
@@ -82,8 +82,8 @@ func (o engineOwner) Reconcile(ctx context.Context, partition int32, dry bool) (
 	return r, left(err)
 }
 
-// left converts the error of a read during which the partition moved: another instance has
-// it, or will.
+// left converts the error of a read during which the partition moved. Another instance owns it,
+// or soon will.
 func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
 		return &trigger.Error{

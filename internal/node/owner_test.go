@@ -11,8 +11,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A partition that moves away while it is read has another owner: the reader is
-// told to look for it, not that something failed.
+// A partition that moves away during a read has another owner. The reader must get not_owner, and
+// not a failure.
 func TestReadWhileAPartitionMoves(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
@@ -21,7 +21,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 		return fmt.Sprintf("k%03d", i), `{"op":"register","delay":"1h","user_id":"u"}`
 	})
 	own := engineOwner{e: n.Engine}
-	for _, o := range []peer.Owner{own, own.Stale()} { // the fresh one has waited for all
+	for _, o := range []peer.Owner{own, own.Stale()} { // the fresh read has waited for all commands
 		n := 0
 		if err := o.Scan(w.Context(), 0, "", func(*trigger.State) bool { n++; return true }); err != nil || n != 200 {
 			t.Errorf("%T: %d triggers, %v", o, n, err)
@@ -31,7 +31,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 	leave := func() bool {
 		if seen++; seen == 1 {
 			go func() { _ = w.Stop("a") }()
-			time.Sleep(500 * time.Millisecond) // it is on its way
+			time.Sleep(500 * time.Millisecond) // the partition moves meanwhile
 		}
 		return true
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
-// workerRoles are the roles that ask what users allow before they send.
+// workerRoles are the roles that check users' preferences before they send.
 var workerRoles = []string{"webhook", "push", "sms", "email"}
 
-// openPreferences opens what users want, for the API and for workers: in PostgreSQL
-// where postgres.url names one. It does not connect yet.
+// openPreferences opens the store of users' preferences, for the API and for workers. It is in
+// PostgreSQL if postgres.url is set. It does not connect yet.
 func (n *node) openPreferences() error {
 	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") && !slices.ContainsFunc(workerRoles, n.cfg.HasRole) {
 		return nil
@@ -35,7 +35,7 @@ func (n *node) openPreferences() error {
 	return nil
 }
 
-// openDevPreferences opens them in the data directory.
+// openDevPreferences opens the store in the data directory.
 func (n *node) openDevPreferences() error {
 	s, err := embedded.Open(embedded.Options{
 		Dir: filepath.Join(n.cfg.DataDir, preferencesDir), Logger: n.log, MaxUsers: n.maxUsers,
@@ -47,7 +47,7 @@ func (n *node) openDevPreferences() error {
 	return nil
 }
 
-// maxUsers is how many users of a tenant there may be preferences for.
+// maxUsers bounds how many users of a tenant may have preferences.
 func (n *node) maxUsers(tenant string) int { return n.cfg.Tenant(tenant).MaxUsers }
 
 func (n *node) closePreferences() {
@@ -59,7 +59,7 @@ func (n *node) closePreferences() {
 	}
 }
 
-// consent is what asks the users of a channel's due events.
+// consent returns the gate that checks users' preferences for a channel's due events.
 func (n *node) consent(channel string) *consent.Gate {
 	c := n.cfg.Channel(channel)
 	o := consent.Options{
@@ -71,7 +71,7 @@ func (n *node) consent(channel string) *consent.Gate {
 	return consent.New(o)
 }
 
-// zones are the tz database in force.
+// zones returns the tz database in force.
 func (n *node) zones() *calendar.Zones {
 	if n.engine != nil {
 		return n.engine.Timetable().Zones
@@ -79,8 +79,8 @@ func (n *node) zones() *calendar.Zones {
 	return n.timetable.Zones
 }
 
-// startMoves moves triggers to their users' new zones, and erases users, where there are
-// preferences.
+// startMoves starts moving triggers to their users' new zones, and erasing users, if preferences
+// are stored.
 func (n *node) startMoves(life *roles) {
 	if n.preferences != nil && (n.fullBroker != nil || n.cfg.HasRole("api")) {
 		life.start("zone moves", func(ctx context.Context) error { return n.gateway.RunMoves(ctx) })
@@ -88,16 +88,16 @@ func (n *node) startMoves(life *roles) {
 	}
 }
 
-// Claims that are over are dropped every sweepEvery, sweepMost in one call. A store that
-// does not answer is asked after sweepRetry.
+// Expired claims are deleted every sweepEvery, at most sweepMost per call. If the store does not
+// answer, the next try is after sweepRetry.
 const (
 	sweepEvery = time.Minute
 	sweepRetry = 5 * time.Second
 	sweepMost  = 1000
 )
 
-// startClaims sweeps the claims of messages. Its first call makes the tables in
-// PostgreSQL, before a worker needs them in a hurry.
+// startClaims starts the sweeper of message claims. Its first call creates the tables in
+// PostgreSQL, so that no worker has to wait for that.
 func (n *node) startClaims(life *roles) {
 	if n.preferences != nil {
 		life.start("claims", func(ctx context.Context) error {
@@ -130,13 +130,14 @@ type checkpointer interface{ Checkpoint(dir string) error }
 
 var _ checkpointer = (*embedded.Store)(nil)
 
-// copyOf is how preferences are copied; nil where they are not in this process.
+// copyOf returns how to copy the preferences, or nil if they are not stored in this process.
 func copyOf(s preferences.Store) checkpointer {
 	c, _ := s.(checkpointer)
 	return c
 }
 
-// verifyPreferences opens a copy. One of a release that kept none has no directory.
+// verifyPreferences opens a copy. A backup by a release without preferences has no such
+// directory.
 func verifyPreferences(dir string, log *slog.Logger) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

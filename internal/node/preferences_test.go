@@ -10,11 +10,11 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// sweeping is a store that counts what is swept.
+// sweeping is a store that counts the sweeps.
 type sweeping struct {
 	preferences.Store
 
-	answers []int // of the calls, in order; -1 is an error
+	answers []int // results of the calls, in order; -1 is an error
 	calls   []time.Duration
 	begun   time.Time
 }
@@ -31,7 +31,7 @@ func (s *sweeping) Sweep(_ context.Context, now time.Time, _ int) (int, error) {
 	return n, nil
 }
 
-// Claims are swept at the start, at once while there are more, and then every minute.
+// Claims are swept at the start, at once while more are left, and then every minute.
 func TestSweepClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sweeping{answers: []int{-1, sweepMost, 3}, begun: time.Now()}

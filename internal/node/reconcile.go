@@ -22,8 +22,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// startReconcile compares the partitions of this process at setting reconcile.interval; 0 is
-// never.
+// startReconcile compares the partitions of this process every reconcile.interval. 0 means never.
 func (n *node) startReconcile(life *roles) {
 	if n.cfg.Reconcile.Interval > 0 {
 		life.start("reconcile", n.reconcileOften)
@@ -38,7 +37,7 @@ func (n *node) reconcileOften(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return
-			case errors.Is(err, pipeline.ErrNotOwner): // its next owner does it
+			case errors.Is(err, pipeline.ErrNotOwner): // the next owner does it
 			case err != nil:
 				n.log.Warn("a partition was not reconciled", "partition", s.Partition, "error", err)
 			default:
@@ -51,26 +50,27 @@ func (n *node) reconcileOften(ctx context.Context) error {
 	return nil
 }
 
-// reconcile compares timers with states, and states with the rows of the history, where
-// this process has one.
+// reconcile compares timers with states. If this process has a history, it also compares states
+// with the rows of the history.
 func (n *node) reconcile(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error) {
 	return n.compare(ctx, partition, dry, func(int64) slice { return slice{of: 1} })
 }
 
-// reconcileSlice is reconcile for what is due at the interval that now is in: all timers, and
-// of the rows a slice.
+// reconcileSlice compares what is due in the current interval: all timers, and one slice of the
+// rows.
 func (n *node) reconcileSlice(ctx context.Context, partition int32, now time.Time) (peer.Reconciled, error) {
 	return n.compare(ctx, partition, false, func(triggers int64) slice {
 		return sliceAt(now, n.cfg.Reconcile.Interval, triggers, int64(n.cfg.Reconcile.Rows))
 	})
 }
 
-// slice is a part of a partition's triggers, by a hash of their keys. It needs no memory: a
-// restart, or another owner, goes on with the next one.
+// slice selects a part of a partition's triggers by a hash of their keys. It depends only on the
+// time, so a restart or another owner continues with the next slice.
 type slice struct{ i, of uint64 }
 
-// sliceAt is the slice of the interval that now is in. Slices are so many, a power of two, that
-// one has at most rows triggers on average; each comes once in as many intervals.
+// sliceAt returns the slice of the current interval. The number of slices is a power of two,
+// large enough that a slice has at most rows triggers on average. Every slice comes once per
+// round of intervals.
 func sliceAt(now time.Time, interval time.Duration, triggers, rows int64) slice {
 	s := slice{of: 1}
 	for rows > 0 && s.of < 1<<32 && triggers > rows*int64(s.of) {
@@ -142,13 +142,13 @@ func name(l *peer.Leak, key trigger.Key) {
 	}
 }
 
-// logOffsets is what a check asks about topics; the engine knows it.
+// logOffsets is what a check asks about topics. The engine implements it.
 type logOffsets interface {
 	OffsetAt(ctx context.Context, topic string, partition int32, at trigger.Instant) (int64, error)
 	EndOf(ctx context.Context, topic string, partition int32) (int64, error)
 }
 
-// rowCheck compares the rows of one partition's triggers with what the owner knows.
+// rowCheck compares the rows of one partition's triggers with the state that the owner has.
 type rowCheck struct {
 	n         *node
 	log       logOffsets
@@ -159,22 +159,22 @@ type rowCheck struct {
 	leaks     int
 
 	notifications *sinks.NotificationCheck
-	missing       []sinks.Known   // whose events the history lacks
-	reach         trigger.Instant // the oldest last event of a trigger that the history has whole; 0: of none
+	missing       []sinks.Known   // triggers whose events the history lacks
+	reach         trigger.Instant // oldest last event among triggers whose history is complete; 0 if there is none
 }
 
-// These bound a check: triggers in one go, rows read side by side, and rows listed.
+// These bound a check: triggers in one batch, rows read in parallel, and rows listed.
 const (
 	rowChunk  = 1024
 	rowsAside = 16
 	maxRows   = 1000
 )
 
-// dueMargin is how long before the due topics lose something its content is not checked any
-// more.
+// dueMargin is a margin before the retention of the due topics ends. Within it the content of a
+// due event is no longer checked, because its record may be deleted meanwhile.
 const dueMargin = time.Hour
 
-// caughtUpWithin is how long a check waits for the history to read what is there.
+// caughtUpWithin bounds how long a check waits for the history to catch up.
 const caughtUpWithin = 10 * time.Second
 
 func (c *rowCheck) run(ctx context.Context) error {
@@ -203,12 +203,14 @@ func (c *rowCheck) run(ctx context.Context) error {
 
 func knownOf(s *trigger.State) sinks.Known {
 	k := sinks.Known{Key: s.Key, Status: s.Status, Seq: s.Seq, At: s.UpdatedAt, Born: s.CreatedAt}
-	k.Nobody = s.Spec.UserID == "" && !s.Status.Finished() // who was it for may be forgotten
+	// A finished trigger may have had a user that is no longer stored.
+	k.Nobody = s.Spec.UserID == "" && !s.Status.Finished()
 	_, k.Speaks = topics.ContentOf(s.Spec.Payload)
 	return k
 }
 
-// caughtUp waits until the history has read the events that are there. It says why not.
+// caughtUp waits until the history has read all current events. If it does not, caughtUp returns
+// why.
 func (c *rowCheck) caughtUp(ctx context.Context) (string, error) {
 	end, err := c.n.engine.EndOf(ctx, c.n.names.Events(), c.partition)
 	if err != nil {
@@ -272,11 +274,12 @@ func (c *rowCheck) check(ctx context.Context, chunk []sinks.Known) error {
 	return nil
 }
 
-// occurrenceOf is a notification's id without its trigger.
+// occurrenceOf returns a notification's id without its trigger.
 func occurrenceOf(id string, key trigger.Key) string { return strings.TrimPrefix(id, string(key)+"@") }
 
-// reportMissing tells triggers whose events the history has lost from those that changed last
-// before it begins: no row of the partition and no record of topic events is as old.
+// reportMissing reports triggers whose events the history has lost. It leaves out triggers that
+// last changed before the history begins: no row of the partition and no record of topic events
+// is that old.
 func (c *rowCheck) reportMissing(ctx context.Context) error {
 	for i := range c.missing {
 		k := &c.missing[i]
@@ -295,8 +298,7 @@ func (c *rowCheck) reportMissing(ctx context.Context) error {
 	return nil
 }
 
-// logReaches reports whether topic events has, or has not dropped, what was appended at an
-// instant.
+// logReaches reports whether topic events still reaches back to an instant.
 func (c *rowCheck) logReaches(ctx context.Context, at trigger.Instant) (bool, error) {
 	topic := c.n.names.Events()
 	first, err := c.log.OffsetAt(ctx, topic, c.partition, 0)
@@ -307,15 +309,16 @@ func (c *rowCheck) logReaches(ctx context.Context, at trigger.Instant) (bool, er
 	if err != nil || then >= 0 {
 		return then != first, err
 	}
-	// All that the topic has is older, if it has anything.
+	// All records that the topic has are older, if it has any.
 	end, err := c.log.EndOf(ctx, topic, c.partition)
 	return first < end, err
 }
 
-// dueWithin is how far a due event's record may be from its instant, by the brokers' clocks.
+// dueWithin bounds how far the timestamp of a due event may be from its firing, since the
+// brokers' clocks differ.
 const dueWithin = time.Minute
 
-// readDue looks for a due event on its topic.
+// readDue searches the due topic for a due event.
 func (n *node) readDue(ctx context.Context, at sinks.DueAt) (r sinks.ContentRecord, ok bool, err error) {
 	return readDue(ctx, n.engine, n.clients, at)
 }
@@ -369,7 +372,7 @@ func findDue(ctx context.Context, kafka []kgo.Opt, at sinks.DueAt, from, end int
 	return r, false, nil
 }
 
-// found reports a leak of a trigger.
+// found records a leak of a trigger.
 func (c *rowCheck) found(k *sinks.Known, l peer.Leak) {
 	c.leaks++
 	c.out.Found++

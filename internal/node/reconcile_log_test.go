@@ -19,7 +19,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// logOf asks a broker as the engine does.
+// logOf asks a broker like the engine.
 type logOf struct{ cl *kgo.Client }
 
 func (l logOf) OffsetAt(ctx context.Context, topic string, partition int32, at trigger.Instant) (int64, error) {
@@ -34,7 +34,7 @@ func (l logOf) EndOf(ctx context.Context, topic string, partition int32) (int64,
 	return kafkapart.ListOffset(ctx, l.cl, topic, partition, kafkapart.ReadCommitted, kafkapart.Latest)
 }
 
-// withTopic is a broker with one topic, and the options of its clients.
+// withTopic starts a broker with one topic, and returns the options of its clients.
 func withTopic(t *testing.T, topic string) (*kgo.Client, []kgo.Opt) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
@@ -51,8 +51,9 @@ func withTopic(t *testing.T, topic string) (*kgo.Client, []kgo.Opt) {
 	return cl, opts
 }
 
-// A due event is found by its instant, though others, and records that are none, are around it. One
-// that the topic has dropped, or a topic that is gone, is no error: it cannot be mended.
+// A due event is found by its instant, among other due events and records that are not due
+// events. If the topic has deleted it, or no longer exists, that is not an error, because nothing
+// can repair it.
 func TestReadDue(t *testing.T) {
 	const topic = "waterclock.due.push"
 	cl, opts := withTopic(t, topic)
@@ -119,7 +120,7 @@ func TestReadDue(t *testing.T) {
 	}
 }
 
-// drop deletes a topic's records before an offset, as retention does.
+// drop deletes a topic's records before an offset, like retention.
 func drop(t *testing.T, cl *kgo.Client, topic string, before int64) {
 	t.Helper()
 	to := kadm.Offsets{}
@@ -135,8 +136,8 @@ func drop(t *testing.T, cl *kgo.Client, topic string, before int64) {
 	})
 }
 
-// A trigger without events in the history is a leak, unless it changed last before both the history
-// and topic events begin: then it counts in rows_before_history.
+// A trigger without events in the history is a leak, unless it last changed before both the
+// history and topic events begin. Then it counts in rows_before_history.
 func TestRowsBeforeHistory(t *testing.T) {
 	topic := topics.Names{}.Events()
 	cl, _ := withTopic(t, topic)
@@ -194,7 +195,7 @@ func TestRowsBeforeHistory(t *testing.T) {
 	}
 }
 
-// noLog does not answer.
+// noLog returns an error for every request.
 type noLog struct{ err error }
 
 func (l noLog) OffsetAt(context.Context, string, int32, trigger.Instant) (int64, error) {

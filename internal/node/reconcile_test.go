@@ -8,8 +8,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// The hourly check takes a bounded part of a partition's triggers, and comes to each exactly
-// once in as many hours as there are parts.
+// The hourly check covers a bounded part of a partition's triggers. It covers each trigger
+// exactly once in as many hours as there are parts.
 func TestSlices(t *testing.T) {
 	const triggers, rows = 10_000, 700
 	begin := time.Date(2026, 11, 25, 7, 30, 0, 0, time.UTC)

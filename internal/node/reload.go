@@ -23,10 +23,9 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// Keys, certificates and secrets change while a process runs. A new one counts for the next
-// request or connection; open ones stay open. If a file cannot be read, the old one stays
-// in force, and the log says so. Kafka clients read theirs with each new connection
-// (kafkaconn).
+// Keys, certificates and secrets may change while a process runs. A new one applies to the next
+// request or connection; open connections stay open. If a file cannot be read, the old one stays
+// in force, and the log says so. Kafka clients read theirs for each new connection (kafkaconn).
 
 // subject is something that is read from files.
 type subject struct {
@@ -35,7 +34,7 @@ type subject struct {
 	load  func() error
 }
 
-// reloads reads changed files.
+// reloads loads subjects whose files have changed.
 type reloads struct {
 	log      *slog.Logger
 	subjects []subject
@@ -53,8 +52,8 @@ func newReloads(log *slog.Logger, subjects ...subject) *reloads {
 	return r
 }
 
-// contentOf hashes the contents of files. Times would not do: two changes may have the same
-// time in the file system.
+// contentOf hashes the contents of files. Modification times would not do: two changes may have
+// the same time in the file system.
 func contentOf(files []string) (sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range files {
@@ -68,7 +67,7 @@ func contentOf(files []string) (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(all.Sum(nil))
 }
 
-// directoryContent hashes the names and contents of templates, which a directory is for.
+// directoryContent hashes the names and contents of the templates in a directory.
 func directoryContent(dir string) ([]byte, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"+templates.Suffix))
 	if err != nil {
@@ -114,8 +113,8 @@ func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os
 	}
 }
 
-// startReloads starts the checks. A closed terminal sends SIGHUP, too, so `dev` ignores
-// that signal.
+// startReloads starts the checks. Closing a terminal also sends SIGHUP, so `dev` ignores that
+// signal.
 func (n *node) startReloads(life *roles, onHangup bool) {
 	subjects := []subject{{"internal.secret and internal.tls", n.peerFiles(), n.loadPeers}}
 	if n.keys != nil {
@@ -201,7 +200,7 @@ func (n *node) openCert() error {
 	return n.cert.load()
 }
 
-// ownHost reports whether callers may use a name for us (http.hosts, public_url).
+// ownHost reports whether callers may address us by this name (http.hosts, public_url).
 func (n *node) ownHost(host string) bool {
 	for _, name := range n.cfg.HTTP.Hosts {
 		name = strings.ToLower(name)
@@ -284,7 +283,7 @@ func (n *node) peerTrust() (t peer.Trust, err error) {
 	return t, nil
 }
 
-// internalListener speaks TLS.
+// internalListener returns the internal listener, with TLS.
 func (n *node) internalListener() net.Listener {
 	return tls.NewListener(n.internal, n.peers.ServerTLS())
 }

@@ -35,7 +35,7 @@ func put(t *testing.T, file, text string, mode os.FileMode) {
 	}
 }
 
-// pairFor writes a certificate for a name.
+// pairFor writes a certificate for a host name.
 func pairFor(t *testing.T, dir, name string) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -60,8 +60,8 @@ func pairFor(t *testing.T, dir, name string) (cert, key string) {
 	return cert, key
 }
 
-// What changes in a file counts from then on; what cannot be used leaves the old in
-// force; and a file that anybody may write is not read.
+// A changed file takes effect at once. A file that cannot be used leaves the old content in
+// force. A file that anybody may write to is not read.
 func TestReloads(t *testing.T) {
 	dir := t.TempDir()
 	keys, secret := filepath.Join(dir, "keys"), filepath.Join(dir, "secret")
@@ -143,7 +143,7 @@ func TestReloads(t *testing.T) {
 	if r.check(false); knows(key(3)) {
 		t.Error("a keys file that anybody may write was read")
 	}
-	put(t, keys, "acme "+key(3)+"\n", 0o600) // the same words
+	put(t, keys, "acme "+key(3)+"\n", 0o600) // the same text
 	if r.check(false); knows(key(3)) {
 		t.Error("not changed, so not read")
 	}
@@ -167,8 +167,7 @@ func TestKeysFileOthersMayWrite(t *testing.T) {
 	}
 }
 
-// SIGHUP reads again at once, and does not end the process; a connection that is
-// open stays open.
+// SIGHUP reads the files at once and does not end the process. Open connections stay open.
 func TestHangup(t *testing.T) {
 	dir := t.TempDir()
 	cert, private := pairFor(t, dir, "one.example")

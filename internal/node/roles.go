@@ -12,7 +12,7 @@ import (
 // roles run until one of them fails or end is called. The last one started is stopped
 // first.
 type roles struct {
-	within  time.Duration // for the end of all of them together; 0: no limit
+	within  time.Duration // time limit for ending all of them together; 0: no limit
 	log     *slog.Logger
 	errs    chan error
 	running []role
@@ -57,14 +57,14 @@ func (l *roles) wait(ctx context.Context) error {
 	}
 }
 
-// share is the part of the time that a role has before the next one is stopped. A request
-// that waits for a broker must not use up the engine's time. The engine has all that is
-// left.
+// share is the fraction of the time limit after which the next role is stopped as well. A request
+// that waits for a broker must not use up the engine's time. The engine may use all the time that
+// is left.
 const share = 8
 
-// end stops the roles, the last one first, and returns those that did not end in time. What
-// those use must not be closed. All roles share one deadline, because a supervisor has one.
-// It logs how long each took.
+// end stops the roles in reverse order, and returns those that did not end in time. The caller
+// must not close what those use. All roles share one deadline, because a supervisor has one. end
+// logs how long each role took.
 func (l *roles) end() (left []string) {
 	var late <-chan time.Time
 	if l.within > 0 {
@@ -80,7 +80,7 @@ func (l *roles) end() (left []string) {
 		if over {
 			continue
 		}
-		var enough <-chan time.Time // from then on the next role ends beside this one
+		var enough <-chan time.Time // from then on, the next role ends in parallel
 		if l.within > 0 && r.name != "engine" {
 			enough = time.After(l.within / share)
 		}
@@ -92,7 +92,7 @@ func (l *roles) end() (left []string) {
 		}
 		steps = append(steps, fmt.Sprintf("%s %v", r.name, time.Since(at).Round(time.Millisecond)))
 	}
-	for _, r := range l.running { // roles that had their time and did not end
+	for _, r := range l.running { // roles that ran out of time and did not end
 		if !over {
 			select {
 			case <-r.done:
@@ -129,8 +129,8 @@ func (e *LeftError) Error() string {
 		"over after the session time-out", e.Within, strings.Join(e.Left, "; "))
 }
 
-// finish stops the roles. If some are left, it closes nothing that they use, and returns a
-// LeftError; else err.
+// finish stops the roles. If some have not ended, it returns a LeftError, and what they use stays
+// open. Otherwise it returns err.
 func (n *node) finish(life *roles, err error) error {
 	names := life.end()
 	if len(names) == 0 {
@@ -151,7 +151,7 @@ func (n *node) finish(life *roles, err error) error {
 	return left
 }
 
-// closing returns f, which does nothing if a role is left that uses what f closes.
+// closing wraps f. The result does nothing if a role that uses what f closes has not ended.
 func (n *node) closing(f func()) func() {
 	return func() {
 		if !n.abandoned {

@@ -64,7 +64,7 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	}
 	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
-	defer func() { err = n.finish(life, err) }() // runs before the things that the roles use are closed
+	defer func() { err = n.finish(life, err) }() // runs before everything that the roles use is closed
 	life.start("memory", n.watchMemory)
 	if err := n.startAdmin(life); err != nil {
 		return err

@@ -47,7 +47,8 @@ func (n *node) engineOptions() pipeline.Options {
 	return o
 }
 
-// catchUpRate converts the setting: 0 means no limit there, but the default in pipeline.
+// catchUpRate converts the setting. In the settings 0 means no limit; in package pipeline it
+// means the default.
 func catchUpRate(c *config.Config) float64 {
 	if c.CatchUp.Rate == 0 {
 		return -1
@@ -55,13 +56,14 @@ func catchUpRate(c *config.Config) float64 {
 	return c.CatchUp.Rate
 }
 
-// pendingLimit is a metric beside the number of pending triggers.
+// pendingLimit returns the limit of pending triggers, and also publishes it as a metric.
 func (n *node) pendingLimit() int64 {
 	n.metrics.PendingLimit(n.cfg.Limits.MaxPending)
 	return maxPending(n.cfg)
 }
 
-// maxPending converts the setting: 0 means no limit there, but the default in pipeline.
+// maxPending converts the setting. In the settings 0 means no limit; in package pipeline it means
+// the default.
 func maxPending(c *config.Config) int64 {
 	if c.Limits.MaxPending == 0 {
 		return -1
@@ -69,7 +71,8 @@ func maxPending(c *config.Config) int64 {
 	return int64(c.Limits.MaxPending)
 }
 
-// quotaOf is nil if no tenant has a limit, so that pipeline need not count.
+// quotaOf returns the tenants' limits. It returns nil if no tenant has a limit, so that pipeline
+// need not count.
 func quotaOf(c *config.Config) func(string) quota.Limit {
 	if len(c.Tenants) == 0 {
 		return nil
@@ -90,8 +93,8 @@ func replicationFactor(c *config.Config) int16 {
 	return int16(c.Topics.Replication)
 }
 
-// channelSettings gives the engine the settings of a channel. The engine asks at every
-// fire, so answers are kept; there are at most a few hundred channels.
+// channelSettings gives the engine the settings of a channel. The engine asks at every firing, so
+// the answers are cached. There are at most a few hundred channels.
 type channelSettings struct {
 	c     *config.Config
 	known *sync.Map // name → pipeline.ChannelSettings

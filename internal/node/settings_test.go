@@ -6,7 +6,7 @@ import (
 	"github.com/waterclock/waterclock/internal/config"
 )
 
-// The bound that a refusal names, limits.max_pending, is a setting.
+// The limit that a refusal names, limits.max_pending, is a setting.
 func TestMaxPendingIsASetting(t *testing.T) {
 	for text, want := range map[string]int64{"": 5_000_000, "7": 7, "unlimited": -1} {
 		var env []string

@@ -19,9 +19,8 @@ import (
 	"github.com/waterclock/waterclock/test/built"
 )
 
-// TestStopWithFrozenBrokers: SIGTERM while the brokers take connections and
-// answer nothing, for as long as anybody waits. The process ends within
-// stop.timeout and names what was left.
+// TestStopWithFrozenBrokers: SIGTERM arrives while the brokers accept connections but never
+// answer. The process ends within stop.timeout and names what had not ended.
 func TestStopWithFrozenBrokers(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -32,7 +31,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 	cluster.Control(func(kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		if frozen.Load() {
-			<-thaw // the one goroutine of the cluster: nothing is answered
+			<-thaw // blocks the cluster's only goroutine, so that nothing is answered
 		}
 		return nil, nil, false
 	})
@@ -53,7 +52,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 		awaitStatus(t, served, "PUT", fmt.Sprintf("http://%s/v1/triggers/k%d", c.Listen, i), `{"recurrence":"every:1m"}`)
 	}
 	frozen.Store(true)
-	go func() { // something that wants Kafka
+	go func() { // a request that needs Kafka
 		for ctx.Err() == nil {
 			_, _ = request("PUT", "http://"+c.Listen+"/v1/triggers/late", `{"delay":"1s"}`)
 		}
@@ -63,7 +62,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 	cancel()
 	select {
 	case err = <-served:
-	case <-time.After(12 * time.Second): // far more than stop.timeout, less than it took
+	case <-time.After(12 * time.Second): // far more than stop.timeout, but less than it took before the fix
 		t.Fatal("the process has not ended")
 	}
 	var left *LeftError
@@ -73,7 +72,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 	}
 }
 
-// TestEndOfRoles: all share one deadline, in the opposite order.
+// TestEndOfRoles: the roles stop in the opposite order and share one deadline.
 func TestEndOfRoles(t *testing.T) {
 	l := newRoles(50*time.Millisecond, slog.New(slog.DiscardHandler))
 	block := make(chan struct{})

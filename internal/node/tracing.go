@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/internal/tracing"
 )
 
-// openTracing makes the tracer if the settings ask for one.
+// openTracing creates the tracer if the settings ask for one.
 func (n *node) openTracing() (err error) {
 	t := n.cfg.Tracing
 	if t.Exporter != "otlp" {

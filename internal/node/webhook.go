@@ -25,7 +25,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// webhooks is the role webhook of a process.
+// webhooks holds the role webhook of a process.
 type webhooks struct {
 	worker    *webhook.Worker
 	transport *egress.Transport
@@ -33,14 +33,14 @@ type webhooks struct {
 	trust     atomic.Pointer[webhookTrust]
 }
 
-// webhookTrust is what files and the environment supply for requests. It may change while
-// requests are sent.
+// webhookTrust holds the keys and headers for requests, from files and the environment. It may
+// change while requests are sent.
 type webhookTrust struct {
-	keys    map[string]webhook.Keys // by tenant; "" is everybody else's
+	keys    map[string]webhook.Keys // by tenant; "" is for all other tenants
 	origins map[string]webhook.Origin
 }
 
-// openWebhook makes the worker of the role.
+// openWebhook creates the worker of the role.
 func (n *node) openWebhook(dev bool) error {
 	if dev {
 		if err := n.devSecret(); err != nil {
@@ -81,25 +81,25 @@ func (n *node) openWebhook(dev bool) error {
 	return nil
 }
 
-// webhookLimits are those of the worker's transport. Calls to an origin are bounded
-// for each tenant, by the worker. A bound on the connections of all would let the
-// hanging calls of some tenants keep another's from being sent in its time.
+// webhookLimits returns the limits of the worker's transport. The worker bounds the calls to an
+// origin per tenant. A bound on the connections of all tenants together would let the hanging
+// calls of some delay those of others.
 func webhookLimits(c *config.Config) egress.Limits {
 	return egress.Limits{
-		// The worker says so first, in its own words.
+		// The worker's own limit is lower, so that its error is the one people see.
 		BodyBytes:      int64(c.Webhook.AnswerLimit) + 64<<10,
 		ConnsPerOrigin: max(c.Webhook.Concurrency, 256),
 	}
 }
 
-// When a worker of ours is killed, others have its partitions after sessionTimeout. What a
-// moving partition has under way, it may finish for revokeWithin.
+// If a worker of ours is killed, others take over its partitions after sessionTimeout. When a
+// partition moves, the worker may finish for revokeWithin what is under way.
 const (
 	sessionTimeout = 10 * time.Second
 	revokeWithin   = 6 * time.Second
 )
 
-// kitOptions are what the worker kit has of the settings, for any channel of ours.
+// kitOptions converts the settings that the worker kit needs, for any channel that we serve.
 func (n *node) kitOptions(channel string) []worker.Option {
 	c := n.cfg
 	ch := c.Channel(channel)
@@ -124,7 +124,7 @@ func userAgent(version string) string {
 	return "Waterclock/" + plain
 }
 
-// webhookInstance names this process on topic endpoints.
+// webhookInstance is the name of this process on topic endpoints.
 func (n *node) webhookInstance() string {
 	if id := n.instanceID(); id != "" {
 		return id
@@ -132,7 +132,7 @@ func (n *node) webhookInstance() string {
 	return NewID()
 }
 
-// runWebhook serves the channel until ctx ends.
+// runWebhook serves channel webhook until ctx ends.
 func (n *node) runWebhook(ctx context.Context) error { return n.webhooks.worker.Run(ctx) }
 
 func (n *node) closeWebhook() {
@@ -185,10 +185,10 @@ func (n *node) readWebhookTrust() (*webhookTrust, error) {
 	return t, nil
 }
 
-// devSecretFile is where dev keeps the key that it made.
+// devSecretFile holds the webhook key that dev generated.
 const devSecretFile = "webhook.secret"
 
-// devSecret makes the key that signs webhooks if the settings have none, once per data
+// devSecret generates the key that signs webhooks if the settings have none, once per data
 // directory.
 func (n *node) devSecret() error {
 	if n.cfg.Webhook.Secret != "" || n.cfg.SecretFile("webhook.secret") != "" {
@@ -202,20 +202,21 @@ func (n *node) devSecret() error {
 	return nil
 }
 
-// ownSecret is a file of the data directory with a secret, made the first time.
+// ownSecret returns a file of the data directory with a secret. It generates the secret the first
+// time.
 func (n *node) ownSecret(name, prefix string) (file string, err error) {
 	file = filepath.Join(n.cfg.DataDir, name)
 	if _, err = os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return file, err
 	}
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
+	_, _ = rand.Read(key) // never returns an error
 	text := prefix + base64.StdEncoding.EncodeToString(key) + "\n"
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// stillLive asks the owner whether a due event is still in flight: not cancelled, erased,
-// acknowledged or decided by now.
+// stillLive asks the owner whether a due event is still in flight, and not yet cancelled, erased,
+// acknowledged or decided.
 func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
 	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
 	if err != nil || s == nil {

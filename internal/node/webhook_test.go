@@ -24,7 +24,7 @@ const (
 	anotherKey = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 )
 
-// dev makes a key once, which only its user can read.
+// dev generates a key once. Only its user can read it.
 func TestDevSecret(t *testing.T) {
 	c, err := config.Load(config.Options{Dev: true, Flags: map[string]string{"data_dir": t.TempDir()}})
 	if err != nil {
@@ -56,8 +56,8 @@ func TestDevSecret(t *testing.T) {
 	}
 }
 
-// A key that is rotated in its file counts for the next request; one that cannot
-// be read leaves the old one in force. A tenant's own replaces that of all.
+// A rotated key file takes effect with the next request. A file that cannot be read leaves the
+// old key in force. A tenant's own key replaces the common one.
 func TestWebhookKeysReload(t *testing.T) {
 	dir := t.TempDir()
 	file, token, yaml := filepath.Join(dir, "key"), filepath.Join(dir, "token"), filepath.Join(dir, "w.yaml")
@@ -100,8 +100,8 @@ func TestWebhookKeysReload(t *testing.T) {
 	}
 }
 
-// An origin that many tenants call: the calls of some hang, more than any bound on an
-// origin's connections that is not a tenant's, and another's go out at once.
+// Many tenants call one origin. The calls of some hang, more than any connection limit that all
+// tenants share. The calls of another tenant still go out at once.
 func TestSharedOriginThatHangs(t *testing.T) {
 	c, err := config.Load(config.Options{Dev: true, Flags: map[string]string{"data_dir": t.TempDir()}})
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package producer sends Waterclock's commands by Kafka: the same calls as
-// package waterclock has by HTTP, for callers that have brokers and want no
-// answer but the append.
+// Package producer sends Waterclock's commands to Kafka. It has the same calls as package
+// waterclock, which uses HTTP. It is for callers that have brokers and need no answer but the
+// append.
 //
 //	p, err := producer.New(producer.Brokers("127.0.0.1:9092"))
 //	defer p.Close()
@@ -8,15 +8,14 @@
 //
 // # Promises
 //
-//   - A call that returns nil is durable: all in-sync replicas have it. The
-//     engine decides later. A refusal is an event and a record on topic
-//     rejected, never an error here.
+//   - A call that returns nil is durable: all in-sync replicas have the command. The engine decides
+//     later. A refusal becomes an event and a record on topic rejected, never an error here.
 //   - Commands for one trigger are decided in the order in which they were sent.
-//   - The producer is idempotent: the client library's retries append once. A
-//     call that failed may have been appended all the same, and its error says
-//     so (MaybeApplied). Sent once more, a register under an IdempotencyKey
-//     changes nothing, nor do cancel, pause, resume, rezone and ack.
-//   - Keys are partitioned as Kafka's own clients do: murmur2.
+//   - The producer is idempotent: a retry of the client library does not append twice. A call that
+//     failed may have been appended anyway, and its error says so (MaybeApplied). It is safe to repeat
+//     a register with an IdempotencyKey, and cancel, pause, resume, rezone and ack: the second one
+//     changes nothing.
+//   - Keys are partitioned with murmur2, as Kafka's own clients do.
 package producer
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/waterclock"
 )
 
-// Producer is safe for concurrent use.
+// Producer sends commands. It is safe for concurrent use.
 type Producer struct {
 	cl     *kgo.Client
 	tenant string
@@ -45,30 +44,29 @@ type config struct {
 	buffer  int
 }
 
-// Option changes a Producer.
+// Option configures a Producer.
 type Option func(*config)
 
-// Brokers are where to start from. The default is 127.0.0.1:9092.
+// Brokers sets the addresses to start from. The default is 127.0.0.1:9092.
 func Brokers(addresses ...string) Option { return func(c *config) { c.brokers = addresses } }
 
-// Kafka are options of franz-go: TLS, SASL, dialers.
+// Kafka adds franz-go options: TLS, SASL, dialers.
 func Kafka(opts ...kgo.Opt) Option { return func(c *config) { c.kafka = append(c.kafka, opts...) } }
 
-// Tenant is whose triggers the commands are for. The default is "default".
+// Tenant sets whose triggers the commands are for. The default is "default".
 func Tenant(name string) Option { return func(c *config) { c.tenant = name } }
 
-// Prefix is the engine's topics.prefix. The default is "waterclock.".
+// Prefix sets the engine's topics.prefix. The default is "waterclock.".
 func Prefix(p string) Option { return func(c *config) { c.prefix = p } }
 
-// Timeout bounds how long a command is tried. The default is 30 s; Kafka needs
-// at least 1 s.
+// Timeout bounds how long the producer tries to send a command. The default is 30 s; the minimum
+// is 1 s.
 func Timeout(d time.Duration) Option { return func(c *config) { c.timeout = max(d, time.Second) } }
 
-// Buffer is how many commands wait at most; then calls wait too. The default
-// is 10,000.
+// Buffer bounds how many commands may wait. When it is full, calls block. The default is 10,000.
 func Buffer(commands int) Option { return func(c *config) { c.buffer = commands } }
 
-// New makes a producer. It connects when it is first used.
+// New creates a Producer. It connects on first use.
 func New(opts ...Option) (*Producer, error) {
 	c := config{
 		brokers: []string{"127.0.0.1:9092"}, prefix: "waterclock.", timeout: 30 * time.Second, buffer: 10_000,
@@ -79,10 +77,10 @@ func New(opts ...Option) (*Producer, error) {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(c.brokers...),
 		kgo.ClientID("waterclock-producer"),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, as Kafka's Java client
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, like Kafka's Java client
 		kgo.RecordDeliveryTimeout(c.timeout),
-		// Else a record that is on its way would wait for its broker for ever, whatever
-		// the timeout and the context say.
+		// Without this, a record in flight would wait for its broker for ever, despite the
+		// timeout and the context.
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.MaxBufferedRecords(c.buffer),
 	}, c.kafka...)...)
@@ -92,13 +90,13 @@ func New(opts ...Option) (*Producer, error) {
 	return &Producer{cl: cl, tenant: c.tenant, topic: c.prefix + "commands"}, nil
 }
 
-// Close waits for what is on its way, for at most Timeout.
+// Close waits for the commands in flight, for at most Timeout.
 func (p *Producer) Close() {
 	_ = p.cl.Flush(context.Background())
 	p.cl.Close()
 }
 
-// record is what a command goes out as.
+// record returns the Kafka record of a command.
 func (p *Producer) record(cmd *waterclock.Command) (*kgo.Record, error) {
 	key, value, err := cmd.Record(p.tenant)
 	if err != nil {
@@ -111,8 +109,8 @@ func (p *Producer) record(cmd *waterclock.Command) (*kgo.Record, error) {
 	return r, nil
 }
 
-// Send sends commands, and waits until the brokers have all of them. After an
-// error some may have been appended.
+// Send sends commands and waits until the brokers have all of them. After an error, some may have
+// been appended.
 func (p *Producer) Send(ctx context.Context, commands ...*waterclock.Command) error {
 	records := make([]*kgo.Record, 0, len(commands))
 	for _, cmd := range commands {
@@ -130,8 +128,8 @@ func (p *Producer) Send(ctx context.Context, commands ...*waterclock.Command) er
 	return nil
 }
 
-// SendAsync sends a command and calls done once the brokers have it, or with
-// the error. It waits only where Buffer is full. done must not block.
+// SendAsync sends a command. It calls done once the brokers have the command, or with the error.
+// It blocks only while Buffer is full. done must not block.
 func (p *Producer) SendAsync(ctx context.Context, cmd *waterclock.Command, done func(error)) {
 	r, err := p.record(cmd)
 	if err != nil {
@@ -146,8 +144,8 @@ func (p *Producer) SendAsync(ctx context.Context, cmd *waterclock.Command, done 
 	})
 }
 
-// failed types an error of the client library. What a broker refused was not
-// appended. Of everything else only the brokers know.
+// failed converts an error of the client library. A broker that refused a record did not append
+// it. After any other error the record may have been appended.
 func failed(err error) error {
 	e := &waterclock.Error{
 		Type: waterclock.Unavailable, Detail: "Kafka: " + err.Error(), Attempts: 1, MaybeApplied: true,
@@ -168,17 +166,17 @@ func (p *Producer) Cancel(ctx context.Context, id string, opts ...waterclock.Opt
 	return p.Send(ctx, waterclock.CancelCommand(id, opts...))
 }
 
-// Reschedule changes only when.
+// Reschedule changes only when the trigger fires.
 func (p *Producer) Reschedule(ctx context.Context, id string, w waterclock.When, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.RescheduleCommand(id, w, opts...))
 }
 
-// Snooze moves a one-shot, and adds an occurrence to a series.
+// Snooze moves a one-shot to a later time, and adds an occurrence to a series.
 func (p *Producer) Snooze(ctx context.Context, id string, s waterclock.Snooze, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.SnoozeCommand(id, s, opts...))
 }
 
-// Skip leaves out one occurrence of a series; "" is the next.
+// Skip leaves out one occurrence of a series. "" means the next one.
 func (p *Producer) Skip(ctx context.Context, id, occurrence string, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.SkipCommand(id, occurrence, opts...))
 }
@@ -188,12 +186,12 @@ func (p *Producer) Pause(ctx context.Context, id, note string, opts ...watercloc
 	return p.Send(ctx, waterclock.PauseCommand(id, note, opts...))
 }
 
-// Resume goes on; the misfire policy decides on what was missed.
+// Resume ends a pause. The misfire policy decides about the missed occurrences.
 func (p *Producer) Resume(ctx context.Context, id, note string, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.ResumeCommand(id, note, opts...))
 }
 
-// Run fires once now, off schedule.
+// Run fires the trigger once now, in addition to its schedule.
 func (p *Producer) Run(ctx context.Context, id string, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.RunCommand(id, opts...))
 }
@@ -203,12 +201,12 @@ func (p *Producer) Rezone(ctx context.Context, id, zone string, opts ...waterclo
 	return p.Send(ctx, waterclock.RezoneCommand(id, zone, opts...))
 }
 
-// Ack says that the user reacted; "" is whatever is in flight.
+// Ack says that the user reacted to an occurrence. "" means whatever is in flight.
 func (p *Producer) Ack(ctx context.Context, id, occurrence string, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.AckCommand(id, occurrence, opts...))
 }
 
-// refusal is how an answer of Kafka's is typed.
+// refusal maps an error code of Kafka to an error type.
 type refusal struct {
 	err  error
 	kind waterclock.ErrorType

@@ -7,7 +7,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/waterclock"
 )
 
-// refusals are answers after which a record is known not to be in the log.
+// refusals are the broker errors after which the record is certainly not in the log.
 var refusals = refusalTable{
 	{kerr.MessageTooLarge, waterclock.TooLarge, "too_large"},
 	{kerr.RecordListTooLarge, waterclock.TooLarge, "too_large"},

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// maxBatch is the most lines of one batch; the server has the same.
+// maxBatch bounds the lines of a batch. The server has the same limit.
 const maxBatch = 10_000
 
-// BatchResult is what became of one command of a batch: Err, or the rest.
+// BatchResult is the result of one command of a batch: either Err, or the other fields.
 type BatchResult struct {
 	ID        string    `json:"id,omitempty"`
-	Line      int       `json:"line,omitempty"` // of a refused one, from 1
+	Line      int       `json:"line,omitempty"` // line of a refused command, from 1
 	Status    int       `json:"status,omitempty"`
 	TriggerID string    `json:"trigger_id,omitempty"`
 	State     string    `json:"state,omitempty"`
@@ -27,13 +27,12 @@ type BatchResult struct {
 	Err *Error `json:"-"`
 }
 
-// Batch sends up to 10,000 commands in one request. They are obeyed in order,
-// and one that is refused affects no other. There are as many results as
-// commands, unless the error says that the request as a whole failed.
+// Batch sends up to 10,000 commands in one request. The engine applies them in order. A refused
+// command does not affect the others. There is one result per command, unless the error says that
+// the whole request failed.
 //
-// A register with neither id nor IdempotencyKey gets a key, so that the batch
-// can be repeated. It is repeated only if that is safe for each command: see
-// IfRevision.
+// A register with neither an id nor an IdempotencyKey gets a generated key, so that it is safe to
+// repeat. The client repeats the batch only if that is safe for every command: see IfRevision.
 func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult, error) {
 	if len(commands) > maxBatch {
 		return nil, refuse("too_large", "", fmt.Sprintf("a batch has at most %d commands; send several", maxBatch))
@@ -66,7 +65,7 @@ func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult
 	return batchResults(a, len(commands))
 }
 
-// line is the command as a line of a batch.
+// line returns the command as a line of a batch.
 func (c *Command) line() ([]byte, error) {
 	own := *c
 	if c.fields != nil {
@@ -85,7 +84,7 @@ func (c *Command) line() ([]byte, error) {
 
 func (c *Command) isRegister() bool { return c.Op == OpRegister || c.Op == "" }
 
-// repeatable is the rule of a call, for a line.
+// repeatable returns whether the command may be repeated, by the same rules as a single call.
 func (c *Command) repeatable() repeatable {
 	switch c.Op {
 	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone, OpAck:

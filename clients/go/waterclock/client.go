@@ -17,7 +17,7 @@ import (
 
 // Client calls the HTTP API. It is safe for concurrent use.
 type Client struct {
-	base      url.URL // Path has no / at its end
+	base      url.URL // Path has no trailing slash
 	http      *http.Client
 	token     string
 	userAgent string
@@ -28,41 +28,41 @@ type Client struct {
 	maxAnswer int64
 }
 
-// ClientOption changes a Client.
+// ClientOption configures a Client.
 type ClientOption func(*Client)
 
-// Token is an API key or a JWT, sent as a bearer token.
+// Token sets an API key or a JWT, which is sent as a bearer token.
 func Token(t string) ClientOption { return func(c *Client) { c.token = t } }
 
-// HTTPClient is used in place of one with http.DefaultTransport's settings. Its
-// Timeout would end streams: use AttemptTimeout. Redirects are never followed.
+// HTTPClient replaces the default client, which has the settings of http.DefaultTransport. Do not
+// set its Timeout, because that would end streams: use AttemptTimeout. Redirects are never
+// followed.
 func HTTPClient(h *http.Client) ClientOption { return func(c *Client) { own := *h; c.http = &own } }
 
-// Retries is how many more requests a call may send where that is safe. The
-// default is 3; 0 sends one.
+// Retries sets how many more requests a call may send if that is safe. The default is 3; 0 sends
+// only one request.
 func Retries(n int) ClientOption { return func(c *Client) { c.retries = max(0, n) } }
 
-// Backoff is the wait before the first retry, if the server names none. It
-// doubles, up to 32 times, and half of it is random. The default is 100 ms.
+// Backoff sets the wait before the first retry, if the server names none. The wait doubles with
+// each retry, up to 32 times the first. Half of it is random. The default is 100 ms.
 func Backoff(d time.Duration) ClientOption { return func(c *Client) { c.backoff = max(0, d) } }
 
-// MaxWait is the longest Retry-After that is waited for. For a longer one the
+// MaxWait is the longest Retry-After that the client waits for. If the server asks for more, the
 // call returns its error at once. The default is 30 s.
 func MaxWait(d time.Duration) ClientOption { return func(c *Client) { c.maxWait = d } }
 
-// AttemptTimeout bounds one request with its answer. The context bounds the
-// call. The default is 15 s, 60 s for a batch.
+// AttemptTimeout bounds one request including its answer. The context bounds the whole call. The
+// default is 15 s, and 60 s for a batch.
 func AttemptTimeout(d time.Duration) ClientOption { return func(c *Client) { c.timeout = d } }
 
-// MaxAnswer bounds the bytes of an answer, and of one event of a stream. The
-// default is 64 MiB.
+// MaxAnswer bounds the bytes of an answer, and of one event of a stream. The default is 64 MiB.
 func MaxAnswer(bytes int64) ClientOption { return func(c *Client) { c.maxAnswer = bytes } }
 
-// UserAgent names the caller in the server's logs.
+// UserAgent sets the User-Agent header, which names the caller in the server's logs.
 func UserAgent(name string) ClientOption { return func(c *Client) { c.userAgent = name } }
 
-// New makes a client of the server at this address, such as
-// http://127.0.0.1:8080. It sends nothing.
+// New creates a client of the server at this address, such as http://127.0.0.1:8080. It sends no
+// request.
 func New(address string, opts ...ClientOption) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -87,12 +87,12 @@ func New(address string, opts ...ClientOption) (*Client, error) {
 // request is one call.
 type request struct {
 	method string
-	path   []string // segments, unescaped; a verb stands behind them
+	path   []string // unescaped segments; the verb follows the last one
 	verb   string
 	query  url.Values
 	header http.Header
 	body   []byte
-	kind   string // content type of body
+	kind   string // content type of the body
 	repeat repeatable
 	write  bool
 }
@@ -104,8 +104,8 @@ func (r *request) set(name, value string) {
 	r.header.Set(name, value)
 }
 
-// escape is the one spelling of a segment: all but unreserved bytes in
-// percents. net/url would let : and others stand, and an id may end like a verb.
+// escape returns the canonical encoding of a path segment: everything but unreserved bytes is
+// percent-encoded. url.PathEscape would leave ':' and others, and an id may end like a verb.
 func escape(segment string) string {
 	var b strings.Builder
 	for i := range len(segment) {
@@ -131,16 +131,16 @@ func (c *Client) url(r *request) *url.URL {
 	return &u
 }
 
-// answer is what came back, read to its end.
+// answer is a complete response.
 type answer struct {
 	status   int
 	header   http.Header
 	body     []byte
 	attempts int
-	unsure   bool // an earlier attempt may have been obeyed
+	unsure   bool // an earlier attempt may have been applied
 }
 
-// do sends the request until it has an answer of 2xx, or gives up.
+// do sends the request until it gets a 2xx answer, or gives up.
 func (c *Client) do(ctx context.Context, r *request) (*answer, error) {
 	unsure := false
 	for attempt := 1; ; attempt++ {
@@ -160,7 +160,7 @@ func (c *Client) do(ctx context.Context, r *request) (*answer, error) {
 	}
 }
 
-// send is one attempt; sent says whether the server may have seen it.
+// send makes one attempt. sent reports whether the server may have received it.
 func (c *Client) send(ctx context.Context, r *request) (a *answer, sent bool, e *Error) {
 	timeout := c.timeout
 	if timeout <= 0 {
@@ -185,9 +185,9 @@ func (c *Client) send(ctx context.Context, r *request) (a *answer, sent bool, e 
 	return &answer{status: res.StatusCode, header: res.Header, body: body}, true, nil
 }
 
-// begin sends a request and returns the answer before its body.
+// begin sends a request and returns the response before its body is read.
 func (c *Client) begin(ctx context.Context, r *request) (res *http.Response, sent bool, e *Error) {
-	var connected atomic.Bool // a dial may go on after the request has failed
+	var connected atomic.Bool // atomic, because a dial may continue after the request has failed
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
@@ -216,7 +216,7 @@ func (c *Client) begin(ctx context.Context, r *request) (res *http.Response, sen
 	}
 	res, err = c.http.Do(req)
 	if err != nil {
-		var wrapped *url.Error // its text has the URL, and with it the id
+		var wrapped *url.Error // its text contains the URL, and with it the id
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}

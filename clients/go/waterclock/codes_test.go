@@ -10,10 +10,10 @@ import (
 	"github.com/waterclock/waterclock/clients/go/internal/conformance"
 )
 
-// codeRow is a row of a table of codes: one or more in its first column.
+// codeRow matches a table row with one or more codes in its first column.
 var codeRow = regexp.MustCompile("(?m)^\\| (`[a-z_]+`(?:, `[a-z_]+`)*) \\|")
 
-// documentedCodes are those of the table that follows a text of a page.
+// documentedCodes returns the codes of the table that follows a text on a page.
 func documentedCodes(t *testing.T, page, text string) (codes []string) {
 	t.Helper()
 	b, err := os.ReadFile("../../../docs/" + page)
@@ -35,8 +35,8 @@ func documentedCodes(t *testing.T, page, text string) (codes []string) {
 	return codes
 }
 
-// TestEveryCodeHasACase: for each documented code the conformance file says which
-// type of error it is, by a case that a client which does not know the code fails.
+// TestEveryCodeHasACase: for each documented code the conformance file has a case with its error
+// type. A client that does not know the code fails the case.
 func TestEveryCodeHasACase(t *testing.T) {
 	typeOf := map[string]string{}
 	for _, cs := range conformance.Cases(t, "wire") {

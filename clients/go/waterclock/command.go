@@ -11,7 +11,7 @@ import (
 // Op is what a command does.
 type Op string
 
-// The ops that this package makes commands of.
+// The ops that this package can send.
 const (
 	OpRegister   Op = "register"
 	OpCancel     Op = "cancel"
@@ -25,17 +25,17 @@ const (
 	OpAck        Op = "ack"
 )
 
-// Command is a command as a value: a line of a batch, or a record for Kafka. An
-// error in its making comes up where it is sent.
+// Command is a command as a value: one line of a batch, or one Kafka record. If its construction
+// fails, the call that sends it returns the error.
 type Command struct {
-	ID      string // of the trigger; a register of a batch may leave it out
+	ID      string // trigger id; a register of a batch may omit it
 	Op      Op
-	Headers []Header // of the record, for Kafka
+	Headers []Header // record headers, for Kafka only
 
 	fields     *fields
-	hasKey     bool // an idempotency key
+	hasKey     bool // it has an idempotency key
 	ifRevision bool
-	httpOnly   bool // Async was asked for
+	httpOnly   bool // Async was requested
 }
 
 func command(op Op, id string, f *fields, opts []Option) *Command {
@@ -55,24 +55,24 @@ func ScheduleCommand(id string, r Register, opts ...Option) *Command {
 // CancelCommand ends a trigger.
 func CancelCommand(id string, opts ...Option) *Command { return command(OpCancel, id, empty(), opts) }
 
-// RescheduleCommand changes only when.
+// RescheduleCommand changes only when the trigger fires.
 func RescheduleCommand(id string, w When, opts ...Option) *Command {
 	return command(OpReschedule, id, object(w), opts)
 }
 
-// SnoozeCommand fires later: moves a one-shot, adds an occurrence to a series.
+// SnoozeCommand moves a one-shot to a later time, and adds an occurrence to a series.
 func SnoozeCommand(id string, s Snooze, opts ...Option) *Command {
 	return command(OpSnooze, id, object(s), opts)
 }
 
-// SkipCommand leaves out one occurrence of a series; "" is the next.
+// SkipCommand leaves out one occurrence of a series. "" means the next one.
 func SkipCommand(id, occurrence string, opts ...Option) *Command {
 	f := empty()
 	f.text("occurrence", occurrence)
 	return command(OpSkip, id, f, opts)
 }
 
-// AckCommand says that the user reacted; "" is whatever is in flight.
+// AckCommand says that the user reacted to an occurrence. "" means whatever is in flight.
 func AckCommand(id, occurrence string, opts ...Option) *Command {
 	f := empty()
 	f.text("occurrence", occurrence)
@@ -86,14 +86,14 @@ func PauseCommand(id, note string, opts ...Option) *Command {
 	return command(OpPause, id, f, opts)
 }
 
-// ResumeCommand goes on; the misfire policy decides on what was missed.
+// ResumeCommand ends a pause. The misfire policy decides about the missed occurrences.
 func ResumeCommand(id, note string, opts ...Option) *Command {
 	f := empty()
 	f.text("note", note)
 	return command(OpResume, id, f, opts)
 }
 
-// RunCommand fires once now, off schedule.
+// RunCommand fires the trigger once now, in addition to its schedule.
 func RunCommand(id string, opts ...Option) *Command { return command(OpRunNow, id, empty(), opts) }
 
 // RezoneCommand moves a trigger with wall times to another zone.
@@ -103,9 +103,9 @@ func RezoneCommand(id, zone string, opts ...Option) *Command {
 	return command(OpRezone, id, f, opts)
 }
 
-// Record is the record that says it by Kafka, for any client library: the key,
-// whose murmur2 chooses the partition as Kafka's own clients do, and the value.
-// Headers are to go with it. A tenant of "" is the default one.
+// Record returns the Kafka record of the command, for any client library. The murmur2 hash of the
+// key chooses the partition, as with Kafka's own clients. Send Headers along with it. The tenant
+// "" is the default tenant.
 func (c *Command) Record(tenant string) (key, value []byte, err error) {
 	key, err = recordKey(tenant, c.ID)
 	if err != nil {
@@ -124,7 +124,8 @@ func (c *Command) Record(tenant string) (key, value []byte, err error) {
 	return key, value, err
 }
 
-// json is the object with one or two fields more. A line has none but itself.
+// json returns the JSON object, with one more field unless v is empty. A line of a batch also has
+// op, and no line breaks.
 func (c *Command) json(name, v string, line bool) ([]byte, error) {
 	if c.fields == nil {
 		c.fields = empty()
@@ -141,16 +142,16 @@ func (c *Command) json(name, v string, line bool) ([]byte, error) {
 		return raw, err
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil { // a payload may have had line breaks
+	if err := json.Compact(&b, raw); err != nil { // a payload may contain line breaks
 		return nil, err
 	}
 	return b.Bytes(), nil
 }
 
-// maxKey bounds a trigger key.
+// maxKey bounds the bytes of a trigger key.
 const maxKey = 255
 
-// recordKey is id, or tenant/id.
+// recordKey returns the trigger key: id, or tenant/id.
 func recordKey(tenant, id string) ([]byte, error) {
 	own := tenant != "" && tenant != "default"
 	switch {

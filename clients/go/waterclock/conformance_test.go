@@ -21,7 +21,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/waterclock"
 )
 
-// args are those of every call; an unknown one is a failure.
+// args are the arguments of all calls. An unknown one fails the test.
 type args struct {
 	ID             string            `json:"id"`
 	Trigger        json.RawMessage   `json:"trigger"`
@@ -82,7 +82,7 @@ func (a *args) options() (opts []waterclock.Option) {
 	return opts
 }
 
-// registerFields are the names that Register has fields for.
+// registerFields are the JSON names of Register's fields.
 var registerFields = fieldNames(reflect.TypeFor[waterclock.Register]())
 
 func fieldNames(t reflect.Type) map[string]bool {
@@ -98,8 +98,8 @@ func fieldNames(t reflect.Type) map[string]bool {
 	return names
 }
 
-// register is the Register that a user would write; what it has no field for
-// is Extra.
+// register returns the Register that a user would write. Fields that it does not have become
+// Extra.
 func register(t *testing.T, raw json.RawMessage) waterclock.Register {
 	t.Helper()
 	var r waterclock.Register
@@ -121,7 +121,7 @@ func register(t *testing.T, raw json.RawMessage) waterclock.Register {
 	return r
 }
 
-// result is what a call returned, under the names of the README.
+// result is the return value of a call, under the names of the README.
 type result map[string]any
 
 // call calls one method.
@@ -210,7 +210,7 @@ func (a *args) filter() waterclock.Filter {
 
 func listed[T any](list []T, err error) (any, error) { return result{"items": list}, err }
 
-// collect reads an iterator; take is how many, 0 for all.
+// collect reads an iterator: take items, or all if take is 0.
 func collect[T any](seq func(func(T, error) bool), take int) (any, error) {
 	items := []T{}
 	for item, err := range seq {
@@ -270,7 +270,7 @@ func batchLine(t *testing.T, line map[string]any) *waterclock.Command {
 	return &waterclock.Command{ID: id, Op: waterclock.Op(op)}
 }
 
-// commandOf is the command of a call.
+// commandOf returns the command for a call.
 func commandOf(t *testing.T, name string, a *args) *waterclock.Command {
 	t.Helper()
 	opts := a.options()
@@ -300,7 +300,7 @@ func commandOf(t *testing.T, name string, a *args) *waterclock.Command {
 	return nil
 }
 
-// send calls the producer's own method.
+// send calls the method of the producer.
 func send(ctx context.Context, t *testing.T, p *producer.Producer, name string, a *args) error {
 	t.Helper()
 	opts := a.options()
@@ -346,7 +346,7 @@ func errorFields(err error) map[string]any {
 	}
 }
 
-// outcome is where a result is not what a step expects; "" if it is.
+// outcome returns where a result differs from the expectation of a step, or "".
 func outcome(t *testing.T, got any, err error, expect, wantErr json.RawMessage) string {
 	t.Helper()
 	switch {
@@ -398,7 +398,7 @@ func TestConformanceHTTP(t *testing.T) {
 	}
 }
 
-// runCase is false if the engine was too slow to decide.
+// runCase returns false if the engine was too slow to decide.
 func runCase(
 	t *testing.T,
 	c *waterclock.Client,
@@ -422,7 +422,7 @@ func runCase(
 	return true
 }
 
-// undecided is an answer of 202 that nobody asked for.
+// undecided reports whether an answer is a 202 that the case did not ask for.
 func undecided(got any, a *args) bool {
 	switch r := got.(type) {
 	case *waterclock.Registered:
@@ -463,7 +463,7 @@ func runStep(t *testing.T, c *waterclock.Client, p *producer.Producer, n int, s 
 	}
 }
 
-// TestConformanceCommand: the record that each call makes.
+// TestConformanceCommand checks the record of each call.
 func TestConformanceCommand(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "command") {
 		t.Run(cs.Name, func(t *testing.T) {
@@ -506,7 +506,7 @@ func TestConformanceCommand(t *testing.T) {
 					t.Errorf("header %d is %v, want %v", i, h, want.Headers[i])
 				}
 			}
-			murmur2 := kgo.StickyKeyPartitioner(nil).ForTopic(want.Topic) // that of package producer
+			murmur2 := kgo.StickyKeyPartitioner(nil).ForTopic(want.Topic) // the partitioner of package producer
 			if got := murmur2.Partition(&kgo.Record{Key: key}, want.Partitions); got != want.Partition {
 				t.Errorf("it goes to partition %d, want %d", got, want.Partition)
 			}
@@ -514,7 +514,7 @@ func TestConformanceCommand(t *testing.T) {
 	}
 }
 
-// TestConformanceSignature: webhooks that are and are not to be believed.
+// TestConformanceSignature checks webhooks with valid and invalid signatures.
 func TestConformanceSignature(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "signature") {
 		t.Run(cs.Name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// binary is the waterclock of this source, built once; TestMain removes it.
+// binary builds the waterclock command of this source once. TestMain removes it.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "waterclock-go-client-")
 	if err != nil {
@@ -57,7 +57,7 @@ func startDev(t *testing.T, more ...string) *dev {
 	return d
 }
 
-// start returns once dev has printed where it listens.
+// start returns once dev has printed its addresses.
 func (d *dev) start(t *testing.T, http, kafka string) {
 	t.Helper()
 	bin, err := binary()
@@ -103,7 +103,7 @@ func (d *dev) kill(sig os.Signal) {
 	_ = d.cmd.Wait()
 }
 
-// within is a context that a test cannot outlast.
+// within returns a context with a timeout.
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)

@@ -10,45 +10,45 @@ import (
 	"time"
 )
 
-// ErrorType groups errors by what a caller does about them.
+// ErrorType groups errors by what a caller can do about them.
 type ErrorType string
 
-// The types. Each is an error itself, for errors.Is:
+// The error types. Each is itself an error, for errors.Is:
 //
 //	if errors.Is(err, waterclock.NotFound) …
 const (
-	Invalid         ErrorType = "invalid"         // the request has to be written otherwise
-	NotFound        ErrorType = "not_found"       // no such trigger, or it is finished
-	AlreadyFired    ErrorType = "already_fired"   // too late
-	Conflict        ErrorType = "conflict"        // a condition, or an idempotency key, does not hold
-	TooLarge        ErrorType = "too_large"       // payload, headers, body
-	Unauthenticated ErrorType = "unauthenticated" // no credential, or a bad one
+	Invalid         ErrorType = "invalid"         // the request is wrong and must change
+	NotFound        ErrorType = "not_found"       // the trigger does not exist, or has finished
+	AlreadyFired    ErrorType = "already_fired"   // too late, it has fired
+	Conflict        ErrorType = "conflict"        // a condition failed, or an idempotency key was reused
+	TooLarge        ErrorType = "too_large"       // payload, headers or body
+	Unauthenticated ErrorType = "unauthenticated" // the credential is missing or wrong
 	Forbidden       ErrorType = "forbidden"       // the role, the channel or the URL is not allowed
-	QuotaExceeded   ErrorType = "quota_exceeded"  // the tenant's; RetryAfter says when to come back
-	Unavailable     ErrorType = "unavailable"     // nothing is wrong with the request
-	ServerFault     ErrorType = "server"          // a fault of the server, or of what answered in its place
+	QuotaExceeded   ErrorType = "quota_exceeded"  // quota of the tenant; RetryAfter says when to retry
+	Unavailable     ErrorType = "unavailable"     // nothing is wrong with the request; it may succeed later
+	ServerFault     ErrorType = "server"          // a fault of the server, or of a proxy that answered instead
 )
 
-// Error makes a type an error, for errors.Is.
+// Error makes the type an error, for errors.Is.
 func (t ErrorType) Error() string { return "waterclock: " + string(t) }
 
-// Error is why a call did not succeed.
+// Error describes why a call failed.
 type Error struct {
 	Type   ErrorType
-	Status int    // of the answer; 0 if there was none, or if the client refused by itself
-	Code   string // of the problem, such as unknown_zone; it never changes its meaning
-	Field  string // the field at fault
-	Detail string // for a person: what to do
+	Status int    // HTTP status; 0 if there was no answer, or if the client refused the call itself
+	Code   string // code of the problem, such as unknown_zone; its meaning never changes
+	Field  string // the field that is wrong
+	Detail string // for people: what to do
 
-	TriggerID string // the trigger in question
-	State     string // its state, where that is the reason
+	TriggerID string // the trigger that the error is about
+	State     string // its state, if that is the reason
 	RequestID string // header X-Request-Id of the answer, if a proxy set it
 
-	RetryAfter time.Duration // what the server asked for
-	Attempts   int           // requests that were sent
+	RetryAfter time.Duration // the wait that the server asked for
+	Attempts   int           // number of requests sent
 
-	// MaybeApplied is true for a write that may have been obeyed: an answer was
-	// lost, or was 5xx, in any of the attempts.
+	// MaybeApplied is true for a write that may have been applied: in one of the attempts the
+	// answer was lost or was 5xx.
 	MaybeApplied bool
 
 	cause error
@@ -74,22 +74,22 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is is true of the error's type.
+// Is reports whether target is the type of the error.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(ErrorType)
 	return ok && t == e.Type
 }
 
-// Unwrap is what the network or the context said; nil for an answer.
+// Unwrap returns the error of the network or the context. It is nil if the server answered.
 func (e *Error) Unwrap() error { return e.cause }
 
-// ErrorOf is the Error in err; nil if there is none.
+// ErrorOf returns the Error in err, or nil if there is none.
 func ErrorOf(err error) *Error {
 	e, _ := errors.AsType[*Error](err)
 	return e
 }
 
-// typeOf is the type of each documented code, whatever its status.
+// typeOf maps each documented code to its type, whatever the status.
 var typeOf = map[string]ErrorType{
 	"invalid": Invalid, "invalid_key": Invalid, "not_a_command": Invalid, "ambiguous_tombstone": Invalid,
 	"unknown_field": Invalid, "unknown_op": Invalid, "unknown_zone": Invalid, "unknown_channel": Invalid,
@@ -105,7 +105,7 @@ var typeOf = map[string]ErrorType{
 	"internal": ServerFault,
 }
 
-// errorType follows from the code; for a code of a newer server, from the status.
+// errorType derives the type from the code. For a code of a newer server it uses the status.
 func errorType(status int, code string) ErrorType {
 	if t, ok := typeOf[code]; ok {
 		return t
@@ -132,12 +132,12 @@ func errorType(status int, code string) ErrorType {
 	return ServerFault
 }
 
-// refuse is an error of the client's own: nothing was sent.
+// refuse creates an error of the client itself: nothing was sent.
 func refuse(code, field, detail string) *Error {
 	return &Error{Type: Invalid, Code: code, Field: field, Detail: detail}
 }
 
-// problem is an error as the server writes it (RFC 9457).
+// problem is an error document as the server sends it (RFC 9457).
 type problem struct {
 	Status    int    `json:"status"`
 	Code      string `json:"code"`
@@ -156,7 +156,7 @@ func (p *problem) error(status int) *Error {
 	}
 }
 
-// answered is the error in an answer that is none of 2xx.
+// answered converts an answer with a status other than 2xx.
 func answered(status int, h http.Header, body []byte) *Error {
 	var p problem
 	if !strings.HasPrefix(h.Get("Content-Type"), "application/problem+json") || json.Unmarshal(body, &p) != nil {
@@ -169,7 +169,7 @@ func answered(status int, h http.Header, body []byte) *Error {
 	return e
 }
 
-// retryAfter reads the header: seconds, or an HTTP date.
+// retryAfter parses the header Retry-After: seconds, or an HTTP date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -180,14 +180,14 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// unreadable is a 2xx answer that cannot be what the API says.
+// unreadable is the error for a 2xx answer that does not match the API.
 func unreadable(status int, cause error) *Error {
 	detail := "the answer cannot be read: " + cause.Error()
 	return &Error{Type: ServerFault, Status: status, Detail: detail, cause: cause}
 }
 
-// WithCause is e with what it unwraps to: for package producer, whose causes
-// are Kafka's.
+// WithCause sets the error that e unwraps to. It is for package producer, whose causes come from
+// Kafka.
 func (e *Error) WithCause(cause error) *Error {
 	e.cause = cause
 	return e

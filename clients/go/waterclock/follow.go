@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Follow streams what happened to a trigger, and then what happens, until the
-// loop or the context ends. It connects anew after the last event that it has
-// seen; as many failures in a row as Retries allows end it with an error.
+// Follow streams the past events of a trigger, and then new ones, until the loop or the context
+// ends. After a failure it reconnects and continues after the last event it received. If more
+// consecutive attempts fail than Retries allows, it ends with an error.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		if err := checkID(id); err != nil {
@@ -47,12 +47,12 @@ func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[*Event, error]
 type follower struct {
 	c       *Client
 	id      string
-	last    string // id of the last event that was seen whole
+	last    string // id of the last event that was received completely
 	stopped bool
 	yield   func(*Event, error) bool
 }
 
-// stream is one connection. It always ends with an error, if only the end.
+// stream reads one connection. It always returns an error, at least that the stream has ended.
 func (f *follower) stream(ctx context.Context) *Error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func (f *follower) stream(ctx context.Context) *Error {
 	return f.events(res.Body)
 }
 
-// events reads server-sent events; one that is cut off is not an event.
+// events reads server-sent events. It ignores an event that is cut off.
 func (f *follower) events(body io.Reader) *Error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, int(min(f.c.maxAnswer, 1<<30)))

@@ -31,7 +31,7 @@ func newClient(t *testing.T, url string, opts ...waterclock.ClientOption) *water
 // hold is a trigger that does not fire while a test runs.
 var hold = waterclock.Register{When: waterclock.In(time.Hour), Payload: map[string]string{"holdId": "h_8c4"}}
 
-// registered counts how often a trigger was registered, and how often it fired.
+// registered returns how often a trigger was registered, and how often it fired.
 func registered(ctx context.Context, t *testing.T, c *waterclock.Client, id string) (n, fired int) {
 	t.Helper()
 	for e, err := range c.AllEvents(ctx, id, 0) {
@@ -48,7 +48,8 @@ func registered(ctx context.Context, t *testing.T, c *waterclock.Client, id stri
 	return n, fired
 }
 
-// wantFirst waits until the engine has decided, and wants it registered once.
+// wantFirst waits until the engine has decided, and requires that the trigger was registered
+// once.
 func wantFirst(ctx context.Context, t *testing.T, c *waterclock.Client, id string) {
 	t.Helper()
 	for {
@@ -65,7 +66,7 @@ func wantFirst(ctx context.Context, t *testing.T, c *waterclock.Client, id strin
 		time.Sleep(20 * time.Millisecond)
 	}
 	n, _ := registered(ctx, t, c, id)
-	for ; n == 0 && ctx.Err() == nil; n, _ = registered(ctx, t, c, id) { // the history follows the owner
+	for ; n == 0 && ctx.Err() == nil; n, _ = registered(ctx, t, c, id) { // the history lags behind the owner
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n != 1 {
@@ -73,14 +74,14 @@ func wantFirst(ctx context.Context, t *testing.T, c *waterclock.Client, id strin
 	}
 }
 
-// TestKilledInMidCall: dev is stopped with a request in its hands and then
-// killed. The error says that the write may have been obeyed; the same call
-// with the same key leads to one trigger, registered once.
+// TestKilledInMidCall: dev is stopped while it handles a request, and then killed. The error says
+// that the write may have been applied. The same call with the same key then leads to one
+// trigger, registered once.
 func TestKilledInMidCall(t *testing.T) {
 	d := startDev(t)
 	ctx := within(t, 2*time.Minute)
 	c := newClient(t, d.url, waterclock.Retries(0))
-	if _, err := c.Schedule(ctx, "warm", hold); err != nil { // a connection that exists
+	if _, err := c.Schedule(ctx, "warm", hold); err != nil { // opens a connection
 		t.Fatal(err)
 	}
 	for i, signal := range []syscall.Signal{syscall.SIGSTOP, 0} {
@@ -90,7 +91,7 @@ func TestKilledInMidCall(t *testing.T) {
 			_ = d.cmd.Process.Signal(signal)
 		}
 		go func() {
-			for { // while dev runs, until a call meets the kill
+			for { // repeat until the kill interrupts a call
 				_, err := c.Schedule(ctx, id, hold, waterclock.IdempotencyKey("key-"+id))
 				if err != nil {
 					failed <- err
@@ -124,7 +125,7 @@ func TestKilledInMidCall(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenRetries: one call outlives the server that it was made to.
+// TestKilledBetweenRetries: one call survives the restart of its server.
 func TestKilledBetweenRetries(t *testing.T) {
 	d := startDev(t)
 	ctx := within(t, 2*time.Minute)
@@ -150,7 +151,7 @@ func TestKilledBetweenRetries(t *testing.T) {
 	wantFirst(ctx, t, c, a.r.TriggerID)
 }
 
-// cutter passes requests on, and loses the answers to the next few writes.
+// cutter forwards requests, and drops the answers to the next few writes.
 type cutter struct {
 	to   string
 	lose atomic.Int32
@@ -165,7 +166,7 @@ func (p *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer res.Body.Close()
-	answer, _ := io.ReadAll(res.Body) // the server has obeyed by now
+	answer, _ := io.ReadAll(res.Body) // the server has applied the request by now
 	if r.Method != http.MethodGet && p.lose.Add(-1) >= 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -176,7 +177,7 @@ func (p *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-// TestAnswerLost: the write was obeyed, and its answer never came.
+// TestAnswerLost: the write was applied, but its answer was lost.
 func TestAnswerLost(t *testing.T) {
 	d := startDev(t)
 	ctx := within(t, 2*time.Minute)
@@ -186,7 +187,7 @@ func TestAnswerLost(t *testing.T) {
 	c := newClient(t, front.URL)
 
 	cut.lose.Store(2)
-	r, err := c.Schedule(ctx, "", hold) // has a key of its own
+	r, err := c.Schedule(ctx, "", hold) // gets a generated key
 	if err != nil || r.Created {
 		t.Fatalf("schedule: %+v, %v", r, err)
 	}
@@ -222,7 +223,7 @@ func TestAnswerLost(t *testing.T) {
 	wantFirst(ctx, t, c, results[0].TriggerID)
 }
 
-// TestKilledBrokers: a command by Kafka that nobody acknowledged.
+// TestKilledBrokers: a command over Kafka is never acknowledged.
 func TestKilledBrokers(t *testing.T) {
 	d := startDev(t)
 	ctx := within(t, 2*time.Minute)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Option changes one call or one command.
+// Option configures one call or one command.
 type Option func(*options)
 
 type options struct {
@@ -25,34 +25,34 @@ func optionsOf(opts []Option) *options {
 	return o
 }
 
-// IfRevision changes the trigger only if it has this revision; else Conflict.
-// It also makes most writes safe to repeat.
+// IfRevision applies the change only if the trigger has this revision. Otherwise the error is
+// Conflict. It also makes most writes safe to repeat.
 func IfRevision(n int64) Option { return func(o *options) { o.ifRevision = n } }
 
-// IfAbsent registers only what does not exist; else Conflict.
+// IfAbsent registers only if the trigger does not exist. Otherwise the error is Conflict.
 func IfAbsent() Option { return func(o *options) { o.ifAbsent = true } }
 
-// IdempotencyKey makes a repeated Schedule the same one. A Schedule without an
-// id has a key of its own where none is given.
+// IdempotencyKey makes a repeated Schedule count as the same one. A Schedule without an id and
+// without a key gets a generated key.
 func IdempotencyKey(key string) Option { return func(o *options) { o.idempotencyKey = key } }
 
-// CorrelationID is noted in the trigger's events.
+// CorrelationID is recorded in the trigger's events.
 func CorrelationID(id string) Option { return func(o *options) { o.correlationID = id } }
 
-// Async does not wait for the engine's decision: the result has Decided false.
-// It is for HTTP; commands by Kafka are never waited for.
+// Async returns without waiting for the engine's decision: the result has Decided false. It is
+// for HTTP only; commands over Kafka never wait.
 func Async() Option { return func(o *options) { o.async = true } }
 
 // Header is one header of a Kafka record.
 type Header struct{ Key, Value string }
 
-// RecordHeader is for Kafka: a header of the command's record, such as
-// traceparent. All but tracing ones travel to the due event.
+// RecordHeader adds a header to the command's Kafka record, such as traceparent. All headers
+// except those for tracing are copied to the due event.
 func RecordHeader(key, value string) Option {
 	return func(o *options) { o.headers = append(o.headers, Header{key, value}) }
 }
 
-// conditions puts what HTTP has headers for into them.
+// conditions sets the options that travel as HTTP headers.
 func (o *options) conditions(r *request) {
 	if o.ifRevision != 0 {
 		r.set("If-Match", `"`+strconv.FormatInt(o.ifRevision, 10)+`"`)
@@ -68,7 +68,7 @@ func (o *options) conditions(r *request) {
 	}
 }
 
-// into puts them into the fields of a command.
+// into adds the options to the fields of a command.
 func (o *options) into(f *fields) {
 	f.text("idempotency_key", o.idempotencyKey)
 	f.text("correlation_id", o.correlationID)
@@ -80,7 +80,7 @@ func (o *options) into(f *fields) {
 	}
 }
 
-// checkID refuses what no path could say.
+// checkID refuses an id that a URL path cannot carry.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -91,7 +91,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// headerText refuses what a header of HTTP cannot say.
+// headerText refuses a value that an HTTP header cannot carry.
 func headerText(field, v string) error {
 	if strings.ContainsFunc(v, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return refuse("invalid", field, "it has a control character")

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Trigger is a trigger as it is.
+// Trigger is the current state of a trigger.
 type Trigger struct {
 	TriggerID  string    `json:"trigger_id"`
 	Tenant     string    `json:"tenant,omitempty"`
 	State      string    `json:"state"` // PENDING, PAUSED, IN_FLIGHT, FIRED, FAILED, CANCELLED, EXPIRED
 	Revision   int64     `json:"revision"`
-	NextFireAt time.Time `json:"next_fire_at,omitzero"` // with jitter and snoozes
-	FireAt     time.Time `json:"fire_at,omitzero"`      // nominal instant of the next occurrence, or the last one's
+	NextFireAt time.Time `json:"next_fire_at,omitzero"` // includes jitter and snoozes
+	FireAt     time.Time `json:"fire_at,omitzero"`      // nominal instant of the next occurrence, or of the last one
 	LocalTime  string    `json:"local_time,omitempty"`
 	Attempt    int       `json:"attempt"`
 
@@ -37,7 +37,7 @@ type Trigger struct {
 	DST           *DST              `json:"dst,omitempty"`
 	Calendars     *CalendarNames    `json:"calendars,omitempty"`
 	Payload       json.RawMessage   `json:"payload,omitempty"`
-	PayloadBytes  []byte            `json:"payload_base64,omitempty"` // of a payload that is not JSON
+	PayloadBytes  []byte            `json:"payload_base64,omitempty"` // a payload that is not JSON
 	TargetKey     string            `json:"target_key,omitempty"`
 	Headers       map[string]string `json:"headers,omitempty"`
 	Tags          map[string]string `json:"tags,omitempty"`
@@ -55,7 +55,7 @@ type Trigger struct {
 	LastFiredAt time.Time `json:"last_fired_at,omitzero"`
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	UpdatedAt   time.Time `json:"updated_at,omitzero"`
-	ForgetAt    time.Time `json:"forget_at,omitzero"` // a finished trigger is known until then
+	ForgetAt    time.Time `json:"forget_at,omitzero"` // how long a finished trigger stays known
 }
 
 // Live is an occurrence that is snoozed, in flight or waiting for a retry.
@@ -66,21 +66,21 @@ type Live struct {
 	Attempt    int       `json:"attempt"`
 }
 
-// Page is a part of a list. A page may be short and still have a NextCursor.
+// Page is one page of a list. A page may have few items, or none, and still have a NextCursor.
 type Page[T any] struct {
 	Items      []*T   `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// Filter chooses triggers. An empty one chooses all.
+// Filter selects triggers. An empty Filter selects all.
 type Filter struct {
 	State    []string
-	UserID   string // the list is then by next due time, else by id
+	UserID   string // sorts the list by next due time instead of by id
 	Channel  string
 	Tags     map[string]string
-	From, To time.Time // due from, before
+	From, To time.Time // due at or after From, and before To
 	Cursor   string
-	Limit    int // of a page
+	Limit    int // of one page
 }
 
 func (f *Filter) query() url.Values {
@@ -97,7 +97,7 @@ func (f *Filter) query() url.Values {
 	for name := range f.Tags {
 		names = append(names, name)
 	}
-	slices.Sort(names) // a cursor belongs to the filters as they were written
+	slices.Sort(names) // a cursor is only valid for the same query string
 	for _, name := range names {
 		q.Add("tag", name+":"+f.Tags[name])
 	}
@@ -128,7 +128,7 @@ func read[T any](ctx context.Context, c *Client, q url.Values, path ...string) (
 	return to, nil
 }
 
-// items is read for a list without pages.
+// items reads a list without pages.
 func items[T any](ctx context.Context, c *Client, q url.Values, path ...string) ([]T, error) {
 	list, err := read[struct{ Items []T }](ctx, c, q, path...)
 	if err != nil {
@@ -137,7 +137,7 @@ func items[T any](ctx context.Context, c *Client, q url.Values, path ...string) 
 	return list.Items, nil
 }
 
-// Get reads a trigger. Of a finished one it is what is still known.
+// Get reads a trigger. For a finished trigger it returns what is still stored.
 func (c *Client) Get(ctx context.Context, id string) (*Trigger, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -150,8 +150,7 @@ func (c *Client) List(ctx context.Context, f Filter) (*Page[Trigger], error) {
 	return read[Page[Trigger]](ctx, c, f.query(), "v1", "triggers")
 }
 
-// All reads every page as it is asked for. After an error there is nothing
-// more.
+// All reads all pages, each one when the loop needs it. It ends after an error.
 func (c *Client) All(ctx context.Context, f Filter) iter.Seq2[*Trigger, error] {
 	return pages(f.Cursor, func(cursor string) (*Page[Trigger], error) {
 		f.Cursor = cursor
@@ -213,8 +212,8 @@ type Event struct {
 	PayloadBytes  []byte            `json:"payload_base64,omitempty"`
 }
 
-// Events reads one page of what happened to a trigger; cursor "" is the first,
-// limit 0 the server's.
+// Events reads one page of a trigger's events. The cursor "" starts at the first event. The limit
+// 0 means the server's default.
 func (c *Client) Events(ctx context.Context, id, cursor string, limit int) (*Page[Event], error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -224,19 +223,19 @@ func (c *Client) Events(ctx context.Context, id, cursor string, limit int) (*Pag
 	return read[Page[Event]](ctx, c, q, "v1", "triggers", id, "events")
 }
 
-// AllEvents reads every page as it is asked for; limit is a page's.
+// AllEvents reads all pages of a trigger's events. limit is the size of a page.
 func (c *Client) AllEvents(ctx context.Context, id string, limit int) iter.Seq2[*Event, error] {
 	return pages("", func(cursor string) (*Page[Event], error) { return c.Events(ctx, id, cursor, limit) })
 }
 
-// Occurrence is when a trigger will fire.
+// Occurrence is a future firing of a trigger.
 type Occurrence struct {
 	At         time.Time `json:"at"` // nominal instant, without jitter
 	LocalTime  string    `json:"local_time,omitempty"`
 	Occurrence string    `json:"occurrence"` // its name, as in ce_id
 }
 
-// Occurrences are the next n.
+// Occurrences returns the next n occurrences.
 func (c *Client) Occurrences(ctx context.Context, id string, n int) ([]Occurrence, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -244,21 +243,21 @@ func (c *Client) Occurrences(ctx context.Context, id string, n int) ([]Occurrenc
 	return items[Occurrence](ctx, c, url.Values{"n": {strconv.Itoa(n)}}, "v1", "triggers", id, "occurrences")
 }
 
-// Preview is a wish: what would fire, without registering it.
+// Preview asks when a trigger would fire, without registering it.
 type Preview struct {
 	When
 	After string `json:"after,omitempty"` // exclusive; the default is now
 	N     int    `json:"n,omitempty"`
 }
 
-// Previewed is one instant that a Preview would fire at.
+// Previewed is one instant at which a Preview would fire.
 type Previewed struct {
 	At    time.Time `json:"at"`
 	Local string    `json:"local"`
 	Note  string    `json:"note,omitempty"` // such as "gap: shifted 1h"
 }
 
-// Preview says when a wish would fire.
+// Preview returns when a trigger would fire.
 func (c *Client) Preview(ctx context.Context, p Preview) ([]Previewed, error) {
 	body, err := object(p).bytes()
 	if err != nil {
@@ -274,7 +273,7 @@ func (c *Client) Preview(ctx context.Context, p Preview) ([]Previewed, error) {
 	return to.Occurrences, nil
 }
 
-// Bucket is a stretch of the forecast.
+// Bucket is one period of the forecast.
 type Bucket struct {
 	At       time.Time      `json:"at"`
 	Count    int            `json:"count"`
@@ -287,7 +286,7 @@ func (c *Client) Upcoming(ctx context.Context, bucket time.Duration, n int) ([]B
 	return items[Bucket](ctx, c, q, "v1", "upcoming")
 }
 
-// Partition is how a partition is doing, for operators.
+// Partition is the status of a partition, for operators.
 type Partition struct {
 	Partition            int32     `json:"partition"`
 	Owner                string    `json:"owner"`
@@ -302,7 +301,7 @@ type Partition struct {
 	Refused              string    `json:"refused,omitempty"`
 }
 
-// Partitions are all partitions.
+// Partitions returns the status of all partitions.
 func (c *Client) Partitions(ctx context.Context) ([]Partition, error) {
 	return items[Partition](ctx, c, nil, "v1", "partitions")
 }
@@ -315,19 +314,19 @@ type Channel struct {
 	Removable  bool   `json:"removable"`
 }
 
-// Channels are all channels.
+// Channels lists all channels.
 func (c *Client) Channels(ctx context.Context) ([]Channel, error) {
 	return items[Channel](ctx, c, nil, "v1", "channels")
 }
 
-// Calendar is a set of local dates that triggers leave out, or avoid.
+// Calendar is a set of local dates that triggers skip or avoid.
 type Calendar struct {
 	Name   string   `json:"name"`
-	Tenant string   `json:"tenant,omitempty"` // whose own it is; "" is one of all tenants
+	Tenant string   `json:"tenant,omitempty"` // the tenant that owns it; "" if all tenants share it
 	Dates  []string `json:"dates"`
 }
 
-// CalendarSummary is a calendar in the list of them.
+// CalendarSummary is an entry in the list of calendars.
 type CalendarSummary struct {
 	Name   string `json:"name"`
 	Tenant string `json:"tenant,omitempty"`
@@ -336,24 +335,24 @@ type CalendarSummary struct {
 	Last   string `json:"last,omitempty"`
 }
 
-// Calendars are those that triggers of the tenant can name.
+// Calendars lists the calendars that the tenant's triggers can name.
 func (c *Client) Calendars(ctx context.Context) ([]CalendarSummary, error) {
 	return items[CalendarSummary](ctx, c, nil, "v1", "calendars")
 }
 
-// Calendar reads one.
+// Calendar reads a calendar.
 func (c *Client) Calendar(ctx context.Context, name string) (*Calendar, error) {
 	return c.calendar(ctx, http.MethodGet, name, nil)
 }
 
-// PutCalendar creates or replaces a calendar. Triggers that name it follow.
+// PutCalendar creates or replaces a calendar. The triggers that name it are replanned.
 func (c *Client) PutCalendar(ctx context.Context, name string, dates ...string) (*Calendar, error) {
 	f := empty()
 	f.add("dates", append([]string{}, dates...))
 	return c.calendar(ctx, http.MethodPut, name, f)
 }
 
-// DeleteCalendar deletes one that no trigger names, and returns what it was.
+// DeleteCalendar deletes a calendar that no trigger names, and returns its last content.
 func (c *Client) DeleteCalendar(ctx context.Context, name string) (*Calendar, error) {
 	return c.calendar(ctx, http.MethodDelete, name, nil)
 }

@@ -7,53 +7,52 @@ import (
 	"time"
 )
 
-// When is when a trigger fires: exactly one of Delay, FireAt and Recurrence
-// (Include alone is a recurrence too). In, At, AtLocal and Every make one.
+// When says when a trigger fires. It has exactly one of Delay, FireAt and Recurrence (Include
+// alone is a recurrence too). In, At, AtLocal and Every create one.
 //
-// Durations are text, as everywhere in Waterclock: 7m, 1h30m, 2d, 1w, 500ms,
-// PT7M; Text makes it of a time.Duration. Instants are RFC 3339, or a local
-// date-time beside Timezone.
+// Durations are text, as everywhere in Waterclock: 7m, 1h30m, 2d, 1w, 500ms, PT7M. Text converts
+// a time.Duration. Instants are in RFC 3339, or a local date-time with Timezone.
 type When struct {
 	Delay      string         `json:"delay,omitempty"`      // counts from the broker's append of the command
-	FireAt     string         `json:"fire_at,omitempty"`    // an instant, or a wall time beside Timezone
+	FireAt     string         `json:"fire_at,omitempty"`    // an instant, or a wall time with Timezone
 	Recurrence string         `json:"recurrence,omitempty"` // RRULE:…, FREQ=…, cron:…, every:…
 	Start      string         `json:"start,omitempty"`
 	Timezone   string         `json:"timezone,omitempty"` // an IANA name
 	Until      string         `json:"until,omitempty"`
 	Count      int            `json:"count,omitempty"`
 	Include    []string       `json:"include,omitempty"`
-	Exclude    []string       `json:"exclude,omitempty"` // a bare date leaves out all of that day
+	Exclude    []string       `json:"exclude,omitempty"` // a date without a time excludes the whole day
 	DST        *DST           `json:"dst,omitempty"`
 	Calendars  *CalendarNames `json:"calendars,omitempty"`
 }
 
-// DST says what happens to wall times that do not exist, or exist twice.
+// DST says how to handle wall times that do not exist, or that exist twice.
 type DST struct {
 	Gap     string `json:"gap,omitempty"`     // shift (the default), skip
 	Overlap string `json:"overlap,omitempty"` // first (the default), second, both
 }
 
-// CalendarNames are calendars whose dates are left out, or moved.
+// CalendarNames names calendars whose dates are skipped, or moved.
 type CalendarNames struct {
 	Names []string `json:"names"`
 	On    string   `json:"on,omitempty"` // skip (the default), next_business_day, previous_business_day
 }
 
-// In is so long after the command's append.
+// In fires this long after the append of the command.
 func In(d time.Duration) When { return When{Delay: Text(d)} }
 
-// At is an instant.
+// At fires at an instant.
 func At(t time.Time) When { return When{FireAt: t.UTC().Format(time.RFC3339Nano)} }
 
-// AtLocal is a wall time, such as 2026-11-20T09:00, in an IANA zone.
+// AtLocal fires at a wall time, such as 2026-11-20T09:00, in an IANA zone.
 func AtLocal(wall, zone string) When { return When{FireAt: wall, Timezone: zone} }
 
-// Every is a recurrence in an IANA zone: "cron:0 9 * * 1-5", "FREQ=DAILY",
-// "every:15m" and so on.
+// Every fires by a recurrence in an IANA zone: "cron:0 9 * * 1-5", "FREQ=DAILY", "every:15m" and
+// so on.
 func Every(rule, zone string) When { return When{Recurrence: rule, Timezone: zone} }
 
-// Text is d as Waterclock writes durations: whole milliseconds, rounded up, in
-// the largest unit that has no fraction.
+// Text formats d as Waterclock writes durations: whole milliseconds, rounded up, in the largest
+// unit that needs no fraction.
 func Text(d time.Duration) string {
 	ms := d.Milliseconds()
 	if d%time.Millisecond > 0 {
@@ -73,16 +72,16 @@ func Text(d time.Duration) string {
 	return strconv.FormatInt(ms, 10) + "ms"
 }
 
-// Register is what a trigger is made of. Only When is required.
+// Register holds the fields of a trigger. Only When is required.
 type Register struct {
 	When
 
-	Channel       string            `json:"channel,omitempty"` // default: default, or webhook beside a Callback
+	Channel       string            `json:"channel,omitempty"` // default: "default", or "webhook" with a Callback
 	UserID        string            `json:"user_id,omitempty"`
-	Payload       any               `json:"-"` // as JSON; a json.RawMessage goes out byte for byte
+	Payload       any               `json:"-"` // encoded as JSON; a json.RawMessage is sent byte for byte
 	PayloadBytes  []byte            `json:"payload_base64,omitempty"`
 	TargetKey     string            `json:"target_key,omitempty"` // record key of the due event
-	Headers       map[string]string `json:"headers,omitempty"`    // travel to the due event
+	Headers       map[string]string `json:"headers,omitempty"`    // copied to the due event
 	Tags          map[string]string `json:"tags,omitempty"`
 	Priority      string            `json:"priority,omitempty"` // high, normal (the default), low
 	Jitter        string            `json:"jitter,omitempty"`
@@ -92,11 +91,11 @@ type Register struct {
 	Callback      *Callback         `json:"callback,omitempty"`
 	CorrelationID string            `json:"correlation_id,omitempty"`
 
-	// Extra are fields that this version does not know, by their names.
+	// Extra holds fields that this version does not know, by name.
 	Extra map[string]any `json:"-"`
 }
 
-// Callback is a webhook.
+// Callback configures a webhook.
 type Callback struct {
 	URL     string   `json:"url"`
 	Timeout string   `json:"timeout,omitempty"`
@@ -105,13 +104,13 @@ type Callback struct {
 	Recheck bool     `json:"recheck,omitempty"`
 }
 
-// fields is the JSON object, without its braces' being closed: more can follow.
+// fields builds the JSON object. Its closing brace is missing, so that more fields can follow.
 type fields struct {
 	b   []byte
 	err error
 }
 
-// marshal writes v as JSON does, but leaves <, > and & alone.
+// marshal encodes v as JSON without escaping <, > and &.
 func marshal(v any) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok { // byte for byte; an encoder would compact it
 		if !json.Valid(raw) {
@@ -141,7 +140,7 @@ func (f *fields) add(name string, v any) {
 	f.b = append(append(append(f.b, quoted...), ':'), raw...)
 }
 
-// fail keeps the first error, and the field that it is about.
+// fail stores the first error and the field that it is about.
 func (f *fields) fail(name string, err error) {
 	if f.err == nil {
 		f.err = err
@@ -151,14 +150,14 @@ func (f *fields) fail(name string, err error) {
 	}
 }
 
-// text adds a string that is not empty.
+// text adds a string, unless it is empty.
 func (f *fields) text(name, v string) {
 	if v != "" {
 		f.add(name, v)
 	}
 }
 
-// object begins with what v has.
+// object starts with the fields of v.
 func object(v any) *fields {
 	f := &fields{}
 	raw, err := marshal(v)
@@ -179,7 +178,7 @@ func (f *fields) bytes() ([]byte, error) {
 	return append(f.b[:len(f.b):len(f.b)], '}'), nil
 }
 
-// fields of a register, without conditions.
+// fields returns the fields of a register, without conditions.
 func (r *Register) fields() *fields {
 	f := object(r)
 	if r.Payload != nil {

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// repeatable says whether a request may be sent a second time although the
-// first may have been obeyed.
+// repeatable says whether a request may be repeated although the first one may have been applied.
 type repeatable int
 
 const (
-	never           repeatable = iota // only if it is known that nothing was done
-	unconditionally                   // the same, and a revision does not help
-	safely                            // a second one changes nothing more
+	never           repeatable = iota // only if certainly nothing was applied
+	unconditionally                   // the same as never, and a revision does not help
+	safely                            // a second request changes nothing more
 )
 
-// ifConditional is for writes that a condition makes safe.
+// ifConditional is the rule for writes that a condition makes safe.
 func ifConditional(o *options) repeatable {
 	if o.ifRevision > 0 {
 		return safely
@@ -26,11 +25,10 @@ func ifConditional(o *options) repeatable {
 	return never
 }
 
-// retry says whether to send the request once more, and after which wait.
+// retry reports whether to repeat the request, and after which wait.
 //
-// 429 is a refusal: nothing was done, so anything may be sent again. A request
-// that never reached the server is the same. Everything else may have been
-// obeyed.
+// After 429 nothing was applied, so every request may be repeated. The same holds for a request
+// that never reached the server. Every other request may have been applied.
 func (c *Client) retry(e *Error, r repeatable, sent bool) (wait time.Duration, ok bool) {
 	switch {
 	case e.Attempts > c.retries:
@@ -51,12 +49,12 @@ func (c *Client) retry(e *Error, r repeatable, sent bool) (wait time.Duration, o
 	return wait, e.RetryAfter <= c.maxWait
 }
 
-// cut is a good answer of which the end is missing.
+// cut reports whether a good answer broke off before its end.
 func (e *Error) cut() bool { return e.Status < 300 && errors.Is(e.cause, errCut) }
 
 var errCut = errors.New("the connection ended within it")
 
-// sleep is false if the context ends first, or would.
+// sleep returns false if the context ends first, or would.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < d {
 		return false

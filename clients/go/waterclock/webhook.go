@@ -14,40 +14,40 @@ import (
 	"time"
 )
 
-// SignatureError is why a webhook is not believed.
+// SignatureError is why a webhook failed verification.
 type SignatureError string
 
 // The reasons, in the order in which they are checked.
 const (
-	BadSecret     SignatureError = "bad_secret"     // a fault of ours: a secret is no base64, or there is none
+	BadSecret     SignatureError = "bad_secret"     // a configuration error: a secret is not base64, or there is none
 	MissingHeader SignatureError = "missing_header" // webhook-id, webhook-timestamp or webhook-signature
-	BadTimestamp  SignatureError = "timestamp"      // too old, too new, or no number
-	NoMatch       SignatureError = "no_match"       // no signature fits any secret
+	BadTimestamp  SignatureError = "timestamp"      // too old, too far in the future, or not a number
+	NoMatch       SignatureError = "no_match"       // no signature matches any secret
 )
 
 func (e SignatureError) Error() string { return "waterclock: webhook refused: " + string(e) }
 
 // Verifier checks the signatures of webhooks (Standard Webhooks).
 type Verifier struct {
-	// Tolerance is how far a timestamp may be from now, on either side. It
-	// bounds replays. NewVerifier sets 5 minutes.
+	// Tolerance is how far a timestamp may be from now, in either direction. It bounds replays.
+	// NewVerifier sets 5 minutes.
 	Tolerance time.Duration
 
-	// MaxBody bounds what Read reads. NewVerifier sets 2 MiB.
+	// MaxBody bounds how many bytes Read reads. NewVerifier sets 2 MiB.
 	MaxBody int64
 
 	keys [][]byte
 	now  func() time.Time
 }
 
-// NewVerifier takes one secret, or two while one replaces the other: whsec_…,
-// as webhook.secret has it.
+// NewVerifier takes one secret, or two during a rotation. The format is whsec_…, as in
+// webhook.secret.
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	v := &Verifier{Tolerance: 5 * time.Minute, MaxBody: 2 << 20, now: time.Now}
 	for _, s := range secrets {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
 		if err != nil || len(key) == 0 {
-			return nil, BadSecret // never with its text
+			return nil, BadSecret // never include the secret itself
 		}
 		v.keys = append(v.keys, key)
 	}
@@ -57,8 +57,7 @@ func NewVerifier(secrets ...string) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify checks the body as it came, before it is decoded. The error is a
-// SignatureError.
+// Verify checks the body exactly as received, before decoding. The error is a SignatureError.
 func (v *Verifier) Verify(h http.Header, body []byte) error {
 	id, at, signatures := h.Get("webhook-id"), h.Get("webhook-timestamp"), h.Get("webhook-signature")
 	if id == "" || at == "" || signatures == "" {
@@ -87,19 +86,19 @@ func (v *Verifier) Verify(h http.Header, body []byte) error {
 	return NoMatch
 }
 
-// Delivery is a webhook of Waterclock's that was verified.
+// Delivery is a verified webhook.
 type Delivery struct {
 	TriggerID string
-	Payload   json.RawMessage // null if there was none
-	Bytes     []byte          // of a payload that is not JSON
-	Raw       []byte          // the body; all there is with callback.body raw
+	Payload   json.RawMessage // null if the trigger has none
+	Bytes     []byte          // a payload that is not JSON
+	Raw       []byte          // the body; with callback.body raw, Payload and Bytes are empty
 
-	ID      string // webhook-id, the same for every attempt: deduplicate by it
+	ID      string // webhook-id, the same for every attempt: use it to deduplicate
 	Attempt int    // from 1
 }
 
-// Read reads and verifies a request. Answer 2xx once the work is durable; 401
-// to a SignatureError; anything else is tried again later.
+// Read reads and verifies a request. Answer 2xx once the work is durable, and 401 for a
+// SignatureError. After any other answer, Waterclock tries the delivery again later.
 func (v *Verifier) Read(r *http.Request) (*Delivery, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, v.MaxBody+1))
 	if err != nil {

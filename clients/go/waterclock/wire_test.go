@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/waterclock"
 )
 
-// exchange is one request that is expected, and its answer.
+// exchange is one expected request, and its answer.
 type exchange struct {
 	Request struct {
 		Method        string
@@ -40,7 +40,7 @@ type exchange struct {
 	}
 }
 
-// player plays a script, and collects what is not as expected.
+// player serves a script, and collects deviations from it.
 type player struct {
 	t      *testing.T
 	script []json.RawMessage
@@ -158,7 +158,7 @@ func (p *player) answer(x *exchange, w http.ResponseWriter) {
 	}
 }
 
-// TestConformanceWire: what each call sends, and what it makes of the answers.
+// TestConformanceWire checks what each call sends, and how it interprets the answers.
 func TestConformanceWire(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "wire") {
 		t.Run(cs.Name, func(t *testing.T) {

@@ -7,40 +7,39 @@ import (
 	"time"
 )
 
-// Registered is the answer to Schedule.
+// Registered is the result of Schedule.
 type Registered struct {
 	TriggerID string    `json:"trigger_id"`
 	FireAt    time.Time `json:"fire_at,omitzero"`
 	Revision  int64     `json:"revision,omitempty"`
-	State     string    `json:"state,omitempty"` // where a repeat finds that it will not fire
-	Notes     []string  `json:"notes,omitempty"` // what may surprise
+	State     string    `json:"state,omitempty"` // set if a repeat finds that the trigger will not fire any more
+	Notes     []string  `json:"notes,omitempty"` // what may surprise the caller
 
-	Created bool `json:"created"` // it is new; false for a repeat and a replacement
-	Decided bool `json:"decided"` // false: durable, and the engine is yet to decide
+	Created bool `json:"created"` // the trigger is new; false for a repeat and for a replacement
+	Decided bool `json:"decided"` // false: durable, but the engine has not decided yet
 }
 
-// Changed is the answer to the other writes.
+// Changed is the result of the other writes.
 type Changed struct {
 	TriggerID  string    `json:"trigger_id"`
 	State      string    `json:"state,omitempty"`
 	Revision   int64     `json:"revision,omitempty"`
-	FireAt     time.Time `json:"fire_at,omitzero"`      // nominal instant of the next occurrence, or the last one's
-	NextFireAt time.Time `json:"next_fire_at,omitzero"` // with jitter and snoozes
+	FireAt     time.Time `json:"fire_at,omitzero"`      // nominal instant of the next occurrence, or of the last one
+	NextFireAt time.Time `json:"next_fire_at,omitzero"` // includes jitter and snoozes
 	LocalTime  string    `json:"local_time,omitempty"`
 	Notes      []string  `json:"notes,omitempty"`
 
-	Decided bool `json:"decided"` // false: durable, and the engine is yet to decide
+	Decided bool `json:"decided"` // false: durable, but the engine has not decided yet
 }
 
-// Snooze has one of For, a duration, and Until, an instant or a wall time in
-// the trigger's zone.
+// Snooze has either For, a duration, or Until, an instant or a wall time in the trigger's zone.
 type Snooze struct {
 	For   string `json:"for,omitempty"`
 	Until string `json:"until,omitempty"`
 }
 
-// Schedule creates or replaces a trigger. Without an id the server makes one;
-// then the call has an idempotency key, so that it can be repeated.
+// Schedule creates or replaces a trigger. Without an id the server generates one. Then the call
+// also gets an idempotency key, so that it is safe to repeat.
 func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Option) (*Registered, error) {
 	o := optionsOf(opts)
 	if err := headerText("idempotency_key", o.idempotencyKey); err != nil {
@@ -74,21 +73,21 @@ func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Op
 	return answer, nil
 }
 
-// newKey is an idempotency key of our own: 130 random bits.
+// newKey generates an idempotency key with 130 random bits.
 func newKey() string { return "go-" + rand.Text() }
 
-// Cancel ends a trigger. An error of type AlreadyFired says that it is too
-// late. A second Cancel succeeds.
+// Cancel ends a trigger. An error of type AlreadyFired says that it is too late. A second Cancel
+// succeeds.
 func (c *Client) Cancel(ctx context.Context, id string, opts ...Option) (*Changed, error) {
 	return c.change(ctx, http.MethodDelete, id, "", nil, safely, opts)
 }
 
-// Reschedule changes only when. A pause stays.
+// Reschedule changes only when the trigger fires. A pause stays in force.
 func (c *Client) Reschedule(ctx context.Context, id string, w When, opts ...Option) (*Changed, error) {
 	return c.change(ctx, http.MethodPatch, id, "", object(w), never, opts)
 }
 
-// Update changes what the merge patch (RFC 7396) names: anything that has JSON.
+// Update applies a merge patch (RFC 7396). patch may be any value that encodes to a JSON object.
 func (c *Client) Update(ctx context.Context, id string, patch any, opts ...Option) (*Changed, error) {
 	f := object(patch)
 	if f.err == nil && f.b[0] != '{' {
@@ -97,13 +96,13 @@ func (c *Client) Update(ctx context.Context, id string, patch any, opts ...Optio
 	return c.change(ctx, http.MethodPatch, id, "", f, never, opts)
 }
 
-// Snooze moves a one-shot, and adds an occurrence to a series.
+// Snooze moves a one-shot to a later time, and adds an occurrence to a series.
 func (c *Client) Snooze(ctx context.Context, id string, s Snooze, opts ...Option) (*Changed, error) {
 	return c.change(ctx, http.MethodPost, id, ":snooze", object(s), never, opts)
 }
 
-// Skip leaves out one occurrence of a series: a date, a wall time or an
-// instant; "" is the next.
+// Skip leaves out one occurrence of a series: a date, a wall time or an instant. "" means the
+// next one.
 func (c *Client) Skip(ctx context.Context, id, occurrence string, opts ...Option) (*Changed, error) {
 	f := empty()
 	f.text("occurrence", occurrence)
@@ -117,15 +116,15 @@ func (c *Client) Pause(ctx context.Context, id, note string, opts ...Option) (*C
 	return c.change(ctx, http.MethodPost, id, ":pause", f, safely, opts)
 }
 
-// Resume goes on; the misfire policy decides on what was missed.
+// Resume ends a pause. The misfire policy decides about the missed occurrences.
 func (c *Client) Resume(ctx context.Context, id, note string, opts ...Option) (*Changed, error) {
 	f := empty()
 	f.text("note", note)
 	return c.change(ctx, http.MethodPost, id, ":resume", f, safely, opts)
 }
 
-// Run fires once now, off schedule. It is never repeated: a second one would
-// fire a second time.
+// Run fires the trigger once now, in addition to its schedule. The client never repeats it,
+// because the second request would fire a second time.
 func (c *Client) Run(ctx context.Context, id string, opts ...Option) (*Changed, error) {
 	return c.change(ctx, http.MethodPost, id, ":run", empty(), unconditionally, opts)
 }
@@ -137,15 +136,15 @@ func (c *Client) Rezone(ctx context.Context, id, zone string, opts ...Option) (*
 	return c.change(ctx, http.MethodPost, id, ":rezone", f, safely, opts)
 }
 
-// Ack says that the user reacted to an occurrence; "" is whatever is in flight.
+// Ack says that the user reacted to an occurrence. "" means whatever is in flight.
 func (c *Client) Ack(ctx context.Context, id, occurrence string, opts ...Option) (*Changed, error) {
 	f := empty()
 	f.text("occurrence", occurrence)
 	return c.change(ctx, http.MethodPost, id, ":ack", f, safely, opts)
 }
 
-// change is every write but Schedule. One that is never safe by itself becomes
-// so by a revision.
+// change sends every write except Schedule. A write that is not safe to repeat by itself becomes
+// safe with a revision.
 func (c *Client) change(ctx context.Context, method, id, verb string, f *fields, r repeatable, opts []Option) (*Changed,
 	error,
 ) {

@@ -30,7 +30,7 @@ func (a *acks) Handled(Outcome, string, time.Duration) {
 	}
 }
 
-// cpuTime is what this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -39,8 +39,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchTopics is where a benchmark writes due events: kfake in this process, or the
-// Kafka that WATERCLOCK_TEST_KAFKA names, on topics of its own.
+// benchTopics is where a benchmark writes due events: kfake in this process, or the Kafka that
+// WATERCLOCK_TEST_KAFKA names, with its own topics.
 type benchTopics struct {
 	b       *testing.B
 	brokers []string
@@ -85,14 +85,13 @@ func (t *benchTopics) write(dues []due) {
 	}
 }
 
-// BenchmarkRun is a handler that does nothing, with receipts, from a filled
-// topic to the last acknowledged receipt. events/s counts from the first
-// handler's end, and cpu-ns/event too; joining the group takes join-ms before
-// that. The cluster (kfake) is in the same process and shares its cores and its
-// CPU time; with WATERCLOCK_TEST_KAFKA it is that Kafka.
+// BenchmarkRun measures a handler that does nothing, with receipts, from a filled topic to the
+// last acknowledged receipt. events/s and cpu-ns/event count from the end of the first handler.
+// Joining the group before that takes join-ms. The cluster (kfake) runs in the same process and
+// shares its cores and its CPU time. With WATERCLOCK_TEST_KAFKA it is that Kafka instead.
 func BenchmarkRun(b *testing.B) {
 	const events, parts = 200_000, 4
-	for _, target := range []int{events, 100} { // record keys
+	for _, target := range []int{events, 100} { // number of record keys
 		b.Run(fmt.Sprintf("keys=%d", target), func(b *testing.B) {
 			w := newBenchTopics(b, parts)
 			dues := make([]due, events)
@@ -111,7 +110,8 @@ func BenchmarkRun(b *testing.B) {
 				a := &acks{}
 				done := make(chan error, 1)
 				go func() {
-					// Each round handles all: the memory is as full as it gets, and knows none.
+					// Each round handles all events: the memory gets full, but knows none of
+					// them.
 					name := fmt.Sprintf("round%d-%d", run, round)
 					w.create(name + ".receipts")
 					done <- Run(ctx, "print", delivered, Brokers(w.brokers...), WithMetrics(a),

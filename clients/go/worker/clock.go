@@ -5,33 +5,32 @@ import (
 	"time"
 )
 
-// clock estimates how far the brokers' clock is ahead of ours. Kafka has no
-// request for the time, but append times say it:
+// clock estimates how far the brokers' clock is ahead of ours. Kafka has no request for the time,
+// but append times reveal it:
 //
-//   - A record that was polled at our time t and appended at the broker's time
-//     a was appended before t: the broker is ahead by at least a-t.
-//   - If its offset is not below the end of the log for which we asked at our
-//     time t0, it was appended after t0: the broker is ahead by at most a-t0.
+//   - A record that was polled at our time t and appended at the broker's time a was appended before t.
+//     So the broker is ahead by at least a-t.
+//   - Suppose that we asked for the end of the log at our time t0, and the record's offset is not below
+//     that end. Then it was appended after t0, and the broker is ahead by at most a-t0.
 //
-// Our clock counts for right unless these bounds say otherwise: the estimate
-// is the point between them that is nearest to 0. So a worker with a wrong
-// clock is corrected by the first event that is appended after it has asked.
+// Our clock counts as right unless these bounds contradict it: the estimate is the value between
+// the bounds that is nearest to 0. So the first event that is appended after a worker has asked
+// for the end corrects a wrong clock.
 type clock struct {
 	low, high   bound
 	initialized bool
 }
 
-// bound is one of them, as it was at our time at.
+// bound is one of the two bounds, at our time at.
 type bound struct {
 	value time.Duration
 	at    time.Time
 }
 
-// drift is by how much a bound weakens with its age: clocks run apart.
+// drift is how fast a bound weakens with age, because clocks run at different speeds.
 const drift = 1000 // 1 ms a second
 
-// unbounded is that nothing is known; half of the range, so that sums do not
-// overflow.
+// unbounded means that nothing is known. It is half of the range, so that sums do not overflow.
 const unbounded = time.Duration(math.MaxInt64 / 2)
 
 func (b bound) weakened(now time.Time) time.Duration { return max(now.Sub(b.at), 0) / drift }
@@ -43,26 +42,26 @@ func (c *clock) bounds(now time.Time) (low, high time.Duration) {
 	return c.low.value - c.low.weakened(now), c.high.value + c.high.weakened(now)
 }
 
-// observe takes a record in: appended by the broker's clock, polled by ours,
-// and asked, ours when an end below its offset was asked for; zero if none was.
+// observe learns from a record: when the broker appended it, when we polled it, and when we asked
+// for an end that is not above its offset. asked is zero if there was no such request.
 func (c *clock) observe(appended, polled, asked time.Time) {
 	low, high := appended.Sub(polled), unbounded
 	if !asked.IsZero() {
-		high = appended.Add(time.Millisecond).Sub(asked) // append times are cut to milliseconds
+		high = appended.Add(time.Millisecond).Sub(asked) // append times are truncated to milliseconds
 	}
 	oldLow, oldHigh := c.bounds(polled)
-	if low > oldHigh || high < oldLow { // a clock was set: what was known before is void
+	if low > oldHigh || high < oldLow { // a clock was set, so the old bounds are void
 		oldLow, oldHigh = -unbounded, unbounded
 	}
 	c.low, c.high = bound{max(low, oldLow), polled}, bound{min(high, oldHigh), polled}
 	c.initialized = true
 }
 
-// ahead is the estimate.
+// ahead returns the estimate.
 func (c *clock) ahead(now time.Time) time.Duration {
 	low, high := c.bounds(now)
 	return min(max(0, low), high)
 }
 
-// now is the brokers' time.
+// now returns the brokers' time.
 func (c *clock) now(now time.Time) time.Time { return now.Add(c.ahead(now)) }

@@ -35,9 +35,8 @@ func (w *worker) assignedParts() []*partition {
 	return parts
 }
 
-// commit commits up to where everything is done. An error is no reason to end:
-// the next commit has all that this one had, and who is no longer a member
-// hears of it by the group.
+// commit commits the offsets up to which everything is done. It ignores errors: the next commit
+// includes these offsets, and the group tells a worker that is no longer a member.
 func (w *worker) commit(ctx context.Context, parts []*partition) {
 	w.committing.Lock()
 	defer w.committing.Unlock()
@@ -64,8 +63,8 @@ func (w *worker) commit(ctx context.Context, parts []*partition) {
 	})
 }
 
-// toCommit leaves out partitions that are not ours any more: a commit of one
-// could undo the new owner's.
+// toCommit leaves out partitions that no longer belong to this worker. A commit for one could
+// overwrite the new owner's commit.
 func (w *worker) toCommit(parts []*partition) map[string]map[int32]kgo.EpochOffset {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/internal/conformance"
 )
 
-// dueRecord is a record of a due topic, as the cases spell it.
+// dueRecord is a record of a due topic, as the cases write it.
 type dueRecord struct {
 	Key, Value string
 	Headers    [][2]string
@@ -27,7 +27,7 @@ func (d dueRecord) record() *kgo.Record {
 	return r
 }
 
-// TestConformanceDue: a due event as a handler gets it.
+// TestConformanceDue checks the due event that a handler gets.
 func TestConformanceDue(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "due") {
 		t.Run(cs.Name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestConformanceDue(t *testing.T) {
 	}
 }
 
-// eventFields is an event under the neutral names.
+// eventFields returns an event with the language-neutral field names.
 func eventFields(e *DueEvent) map[string]any {
 	instant := func(t time.Time) any {
 		if t.IsZero() {
@@ -77,7 +77,7 @@ func eventFields(e *DueEvent) map[string]any {
 	}
 }
 
-// handlerResult is what a handler of the cases does.
+// handlerResult is what the handler of a case does.
 type handlerResult struct {
 	Outcome, Code, Detail string
 	AfterMS               float64 `json:"after_ms"`
@@ -110,7 +110,7 @@ func (r handlerResult) handle(context.Context, *DueEvent) (Result, error) {
 	return Result{}, nil
 }
 
-// TestConformanceReceipt: the receipt that a handler's answer makes.
+// TestConformanceReceipt checks the receipt for a handler's result.
 func TestConformanceReceipt(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "receipt") {
 		t.Run(cs.Name, func(t *testing.T) {
@@ -147,8 +147,7 @@ func TestConformanceReceipt(t *testing.T) {
 	}
 }
 
-// TestConformanceMemory: what a worker that knows these receipts does with an
-// event.
+// TestConformanceMemory checks what a worker that has read these receipts does with an event.
 func TestConformanceMemory(t *testing.T) {
 	for _, cs := range conformance.Cases(t, "memory") {
 		t.Run(cs.Name, func(t *testing.T) {
@@ -167,7 +166,7 @@ func TestConformanceMemory(t *testing.T) {
 			for i, r := range body.Receipts {
 				records = append(records, &kgo.Record{Key: []byte(r.Key), Value: r.Value, Offset: int64(i)})
 			}
-			now := body.Now.Add(time.Nanosecond) // behind, as a clock that goes on would be
+			now := body.Now.Add(time.Nanosecond) // slightly later, because a real clock advances
 			o, err := newOptions(body.Channel, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -13,17 +13,16 @@ import (
 // DueType is the ce_type of every due event.
 const DueType = "waterclock.due.v1"
 
-// maxID bounds ce_id: a key of 255 bytes, an occurrence, a step.
+// maxID bounds ce_id: a key of 255 bytes, an occurrence and a step.
 const maxID = 1024
 
-// garbledError says why a record is no due event.
+// garbledError says why a record is not a due event.
 type garbledError struct{ header, reason string }
 
 func (e *garbledError) Error() string { return "header " + e.header + " " + e.reason }
 
-// Decode reads a record of a due topic. An error says which header is missing
-// or wrong; Run counts such a record and steps over it. Payload and headers
-// alias r.
+// Decode decodes a record of a due topic. The error names the header that is missing or wrong.
+// Run counts such a record and skips it. Payload and headers alias r.
 func Decode(r *kgo.Record) (*DueEvent, error) {
 	e := &DueEvent{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, RecordKey: r.Key,
@@ -45,7 +44,7 @@ func Decode(r *kgo.Record) (*DueEvent, error) {
 	return e, nil
 }
 
-// The headers that Decode knows; the first of each counts.
+// The headers that Decode knows. The first of each name counts.
 const (
 	hasType = 1 << iota
 	hasVersion
@@ -68,7 +67,7 @@ const (
 	hasTraceState
 )
 
-// required are those without which nothing can be handled or answered.
+// required are the headers without which an event cannot be handled or answered.
 var required = []struct {
 	bit  int
 	name string
@@ -83,10 +82,10 @@ var required = []struct {
 type decoder struct {
 	e    *DueEvent
 	seen int
-	err  error // the first
+	err  error // the first error
 }
 
-// header is false for one that Decode does not know.
+// header decodes one header. It returns false for a header that Decode does not know.
 func (d *decoder) header(name string, v []byte) bool {
 	e := d.e
 	switch name {
@@ -132,7 +131,7 @@ func (d *decoder) header(name string, v []byte) bool {
 	return false
 }
 
-// first notes a header; the second of a name is one of the user's.
+// first reports whether this is the first header of its name. A second one belongs to the user.
 func (d *decoder) first(bit int) bool {
 	if d.seen&bit != 0 {
 		return false
@@ -198,7 +197,8 @@ func (d *decoder) number(bit int, name string, v []byte, least int64, to *int64)
 	return true
 }
 
-// fail keeps the first error. What a stranger wrote is quoted, and cut.
+// fail stores the first error. It quotes and shortens the value, because a stranger may have
+// written it.
 func (d *decoder) fail(name string, v []byte, format string) {
 	if d.err == nil {
 		d.err = &garbledError{name, fmt.Sprintf(format, strconv.QuoteToASCII(clip(string(v), 64)))}
@@ -217,8 +217,8 @@ func (d *decoder) finish() error {
 	return d.identity()
 }
 
-// identity splits ce_id, <trigger key>@<occurrence>#<step>: a receipt whose
-// key is not that of its due_id would be garbled.
+// identity splits ce_id into <trigger key>@<occurrence>#<step>. The key must match ce_subject, or
+// else the engine would reject the receipt as garbled.
 func (d *decoder) identity() error {
 	e := d.e
 	rest, ok := strings.CutPrefix(e.ID, e.Key)
@@ -235,7 +235,7 @@ func (d *decoder) identity() error {
 	return nil
 }
 
-// garbledHeader is the header at fault, for the log.
+// garbledHeader returns the name of the wrong header, for the log.
 func garbledHeader(err error) string {
 	if g, ok := errors.AsType[*garbledError](err); ok {
 		return g.header

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// errAbandoned is why the context of a handler ended whose answer is no longer
-// waited for.
+// errAbandoned is the cancellation cause for a handler whose answer is no longer needed.
 var errAbandoned = errors.New("worker: the partition has moved, or the worker ends")
 
-// batchLinger is how long a batch is waited for while nearly all handlers are
-// busy: else each that ends would start a batch of one.
+// batchLinger is how long to wait for a batch while nearly all handlers are busy. Otherwise each
+// handler that ends would start a batch of one.
 const batchLinger = 5 * time.Millisecond
 
-// started is an event whose handler is about to be called.
+// started is an event whose handler will be called next.
 type started struct {
 	it  *item
 	ctx context.Context //nolint:containedctx // passed on from pick to execute, one of many
 }
 
-// dispatchLoop starts handlers until helpers ends; base is the context of each.
+// dispatchLoop starts handlers until helpers ends. base is the parent of each handler's context.
 func (w *worker) dispatchLoop(helpers, base context.Context) {
 	for {
 		select {
@@ -35,7 +34,7 @@ func (w *worker) dispatchLoop(helpers, base context.Context) {
 	}
 }
 
-// dispatch starts one batch; false means that nothing can start.
+// dispatch starts one batch. It returns false if nothing can start.
 func (w *worker) dispatch(helpers, base context.Context) bool {
 	if w.onBatch != nil && w.busy() {
 		pause(helpers, batchLinger)
@@ -60,15 +59,15 @@ func (w *worker) dispatch(helpers, base context.Context) bool {
 	return true
 }
 
-// busy is that more than three quarters of the handlers run.
+// busy reports whether more than three quarters of the handlers are running.
 func (w *worker) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.queue.waiting > 0 && w.concurrency-w.running < max(w.concurrency/4, 1)
 }
 
-// pick takes as many events as may start now. Those that have expired come
-// back apart; those that need nothing are done.
+// pick takes as many events as may start now. It returns expired events separately, and finishes
+// events that need no handling.
 func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +103,7 @@ func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
 	return batch, expired
 }
 
-// known says why an event is not handled. mu is held.
+// known returns why an event needs no handling. mu is held.
 func (w *worker) known(it *item, brokers time.Time) SkipReason {
 	if reason := w.memoryOf(it.event).check(it.event); reason != SkipNot {
 		return reason
@@ -115,8 +114,8 @@ func (w *worker) known(it *item, brokers time.Time) SkipReason {
 	return SkipNot
 }
 
-// answerOverflow answers what finds no room in its bulkhead. One answer may
-// bring the next event of the same key.
+// answerOverflow answers events that exceed their bulkhead. An answer may release the next event
+// of the same key.
 func (w *worker) answerOverflow() {
 	for {
 		w.mu.Lock()
@@ -147,7 +146,7 @@ func (w *worker) answerOverflow() {
 	}
 }
 
-// overflowResult is the answer to what finds no room.
+// overflowResult returns the answer for an event that exceeds its bulkhead.
 func (w *worker) overflowResult(e *DueEvent) Result {
 	r := Call(context.Background(), func(context.Context, *DueEvent) (Result, error) {
 		return w.bulkhead.Overflow(e), nil
@@ -156,8 +155,7 @@ func (w *worker) overflowResult(e *DueEvent) Result {
 	return r
 }
 
-// callHook calls OnBatch; failed is the answer to the whole batch if it
-// panicked.
+// callHook calls OnBatch. If it panics, failed is the answer to the whole batch.
 func (w *worker) callHook(base context.Context, batch []started) (value any, failed *Result) {
 	if w.onBatch == nil {
 		return nil, nil
@@ -177,7 +175,7 @@ func (w *worker) callHook(base context.Context, batch []started) (value any, fai
 	return w.onBatch(ctx, events), nil
 }
 
-// execute calls the handler and answers.
+// execute calls the handler and answers the event.
 func (w *worker) execute(ctx context.Context, it *item, batch any) {
 	if batch != nil {
 		ctx = WithBatchValue(ctx, batch)
@@ -197,7 +195,7 @@ func (w *worker) execute(ctx context.Context, it *item, batch any) {
 	}
 	if f.err != nil && errors.Is(context.Cause(abandoned), errAbandoned) {
 		w.metrics.Abandoned()
-		w.finish(it) // no receipt, so its offset is not committed
+		w.finish(it) // without a receipt the offset is not committed
 		return
 	}
 	w.metrics.Handled(r.Outcome, r.Code, took)
@@ -210,7 +208,7 @@ func (w *worker) end(it *item, r Result) {
 	w.finish(it)
 }
 
-// finish gives back what a running event had.
+// finish releases what a running event held.
 func (w *worker) finish(it *item) {
 	w.mu.Lock()
 	w.running--
@@ -220,8 +218,8 @@ func (w *worker) finish(it *item) {
 	signal(w.wake)
 }
 
-// answer writes the receipt. Before the next event of the same key starts, the
-// memory has it, and it stands before theirs in the producer.
+// answer writes the receipt. Before the next event of the same key starts, the memory has the
+// receipt and the producer has queued it.
 func (w *worker) answer(it *item, r Result) {
 	receipt := it.event.Receipt(w.channel, r, w.now())
 	w.mu.Lock()
@@ -240,15 +238,15 @@ func (w *worker) answer(it *item, r Result) {
 	})
 }
 
-// failure is what went wrong in a handler.
+// failure describes what went wrong in a handler.
 type failure struct {
 	err      error
 	panicked any
 	stack    string
 }
 
-// Call calls a handler as Run does: errors, panics and the zero Result become
-// retries. It is for tests; workertest is more convenient.
+// Call calls a handler like Run: errors, panics and the zero Result become retries. It is for
+// tests; package workertest is more convenient.
 func Call(ctx context.Context, handle Handler, e *DueEvent) Result {
 	r, _ := call(context.WithValue(ctx, eventKey, e), handle, e)
 	return r

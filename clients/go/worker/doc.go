@@ -1,6 +1,6 @@
-// Package worker is for programs that deliver what Waterclock fires: it reads
-// the due events of a channel, calls a handler for each, and writes what became
-// of it as a receipt. Waterclock's own workers are built on it.
+// Package worker is for programs that deliver what Waterclock fires. It reads the due events of a
+// channel, calls a handler for each, and writes the outcome as a receipt. Waterclock's own
+// workers use it.
 //
 //	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 //	defer stop()
@@ -9,60 +9,57 @@
 //		return worker.Delivered(), nil
 //	})
 //
-// The channel needs receipts: channels.print.receipts=true in the engine's
-// settings. Without it receipts are events that change nothing.
+// The channel needs receipts: channels.print.receipts=true in the engine's settings. Without that
+// setting, receipts are recorded as events but change nothing.
 //
-// # What it promises
+// # Promises
 //
-//   - At least once. The offset of a due event is committed when the brokers
-//     have its receipt and those of all before it on its partition. A crash
-//     between the work and the receipt delivers it to another worker:
-//     receivers deduplicate by DueEvent.ID.
-//   - Few doubles all the same. A worker reads the end of the receipts topic
-//     when it gets a partition (Memory), and skips what was delivered, accepted
-//     or suppressed, an attempt that was answered, and what the engine no
-//     longer waits for. Attempts that queued while no worker ran are sent once.
-//   - Order by record key. Two events of one record key on one partition are
-//     handled one after the other. A retry comes back as a new due event and
-//     holds nobody up. Nothing is promised between partitions and lanes.
-//   - The lane for priority high first. The next handler that is free takes its
-//     events before others. It is found within 5 s of its creation.
-//   - Bounded memory: Concurrency, Buffer, FetchBytes, Memory.
-//   - A handler's error or panic is a retry. A record that is no due event is
-//     counted and stepped over.
+//   - Delivery is at least once. The offset of a due event is committed once the brokers have its receipt
+//     and the receipts of all earlier events on its partition. After a crash between the work and the
+//     receipt, another worker gets the event: receivers must deduplicate by DueEvent.ID.
+//   - Duplicates are rare. When a worker gets a partition, it reads the end of the receipts topic
+//     (Memory). It skips events that were delivered, accepted or suppressed, attempts that have a
+//     receipt, and events that the engine no longer waits for. Of attempts that queued up while no
+//     worker ran, it sends only one.
+//   - Events with the same record key on one partition are handled one after the other. A retry comes
+//     back as a new due event and does not block the others. There is no order between partitions, or
+//     between priorities.
+//   - Events of priority high come first. They have their own topic, the high lane. The next free
+//     handler takes its events before all others. A new high lane is found within 5 s of its creation.
+//   - Memory is bounded: Concurrency, Buffer, FetchBytes, Memory.
+//   - A handler's error or panic becomes a retry. A record that is not a due event is counted and skipped.
 //
-// The waiting between attempts is the engine's. A handler tries once and
-// returns; it never sleeps until a receiver is back, it returns Postpone.
+// The engine does the waiting between attempts. A handler tries once and returns. It never sleeps
+// until a receiver is back; it returns Postpone.
 //
 // # What happens when
 //
-//	ctx of Run ends       no polls; handlers finish within 3/4 of DrainTimeout; receipts; commit; leave the group
+//	ctx of Run ends       polling stops; handlers finish within 3/4 of DrainTimeout; receipts; commit; leave the group
 //	another worker joins  partitions move one by one (cooperative); each after its handlers, within RevokeTimeout
-//	the session is lost   contexts of its handlers end, nothing is committed, other workers have its events
-//	brokers are away      handlers go on with what is in memory; receipts and commits are tried until they stand
-//	receipts topic away   due events are held: nothing could be answered
-//	a handler hangs       its key waits; HandlerTimeout ends its context; others of its partition go on, but the
-//	                      offset stays, and at a share of Buffer the partition is paused
+//	the session is lost   handlers' contexts end, nothing is committed, other workers get the events
+//	brokers are down      handlers continue with the events in memory; receipts and commits are retried
+//	no receipts topic     due events are held, because nothing could be answered
+//	a handler hangs       its key waits; HandlerTimeout ends its context; other keys of its partition continue, but
+//	                      the offset is not committed, and at its share of Buffer the partition is paused
 //
 // # Whose clock
 //
-// ReceiptBy and Expires are compared with the brokers' clock. Kafka has no
-// request for it, so the worker estimates it from append times: a record that
-// was polled was appended before, and one behind the end of the log was
-// appended after the worker asked for that end, which it does every 15 s. Its
-// own clock counts unless these bounds contradict it. On a topic of your own
-// this needs message.timestamp.type=LogAppendTime.
+// ReceiptBy and Expires are compared with the brokers' clock. Kafka has no request for the time,
+// so the worker estimates it from append times. A record was appended before it was polled. A
+// record behind the end of the log was appended after the worker asked for that end, which it
+// does every 15 s. The worker's own clock counts unless these bounds contradict it. A due topic
+// that you created yourself needs message.timestamp.type=LogAppendTime for this.
 //
-// # How it is made
+// # Files
 //
-//	run.go        the poll loop: what is read becomes items
+//	run.go        the poll loop: records become items
 //	decode.go     headers → DueEvent
 //	load.go       the end of the receipts topic → memory.go
 //	queue.go      which event is next: keys, lanes, groups; pure
 //	dispatch.go   calls handlers
-//	receipts.go   writes receipts until they stand
-//	tracker.go    up to where all is done; commit.go commits that
-//	flow.go       pauses what is full
+//	receipts.go   writes receipts until the brokers have them
+//	tracker.go    the offset up to which everything is done; commit.go commits it
+//	flow.go       pauses partitions that are full
 //	rebalance.go  partitions come and go; drain.go: the end
 //	clock.go      the brokers' clock
 package worker

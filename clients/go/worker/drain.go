@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// drain ends the worker within DrainTimeout: nothing new starts, handlers have
-// three quarters of the time, receipts an eighth more, the last commit the rest.
+// drain ends the worker within DrainTimeout. Nothing new starts. Handlers get three quarters of
+// the time, receipts another eighth, and the last commit the rest.
 func (w *worker) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.drainTimeout)
 	defer cancel()
@@ -17,7 +17,7 @@ func (w *worker) drain(ctx context.Context) error {
 	if !w.waitHandlers(work, w.drainTimeout*3/4) {
 		w.abandon(parts)
 	}
-	w.waitIdle(work, w.drainTimeout, parts) // handlers that have heeded their contexts, and receipts
+	w.waitIdle(work, w.drainTimeout, parts) // handlers that reacted to the end of their contexts, and receipts
 	running, pending := w.unfinished()
 	w.commit(ctx, parts)
 	w.leave(ctx)
@@ -60,8 +60,8 @@ func (w *worker) unfinished() (running, pending int) {
 	return w.running, w.pending
 }
 
-// leave leaves the group, so that others get the partitions at once. Without
-// an answer they get them when the session has timed out.
+// leave leaves the group, so that other members get the partitions at once. If the group does not
+// answer, they get them after the session timeout.
 func (w *worker) leave(ctx context.Context) {
 	left := make(chan struct{})
 	go func() {

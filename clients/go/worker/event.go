@@ -6,46 +6,45 @@ import (
 	"time"
 )
 
-// DueEvent is one record of a due topic, decoded. A handler must not change
-// it.
+// DueEvent is a decoded record of a due topic. A handler must not modify it.
 type DueEvent struct {
-	// ID is ce_id. It is the same for every copy, attempt and retry of one
-	// escalation step: receivers deduplicate by it.
+	// ID is ce_id. It is the same for every copy, attempt and retry of one escalation step:
+	// receivers deduplicate by it.
 	ID string
 
 	Key        string // trigger key (ce_subject): the id, or tenant/id
-	Tenant     string // what stands before the first / of Key, else "default"
+	Tenant     string // the part of Key before the first /, else "default"
 	Source     string // ce_source: /waterclock/<cluster>
-	Occurrence string // the instant, wall time, snz- or run- name within ID
+	Occurrence string // the part of ID that names the occurrence: an instant, a wall time, or a snz- or run- name
 	Step       int    // escalation step, from 0
 	Attempt    int    // from 1
-	Postponed  int    // how often this attempt was postponed; 0 before the first time
-	Revision   int64  // the trigger's revision that it fired with
+	Postponed  int    // how often this attempt was postponed
+	Revision   int64  // revision of the trigger when it fired
 
 	Scheduled time.Time // nominal instant (ce_time)
-	Fired     time.Time // when the engine emitted it
-	Appended  time.Time // timestamp of the record, which the broker set
-	LocalTime string    // 2026-11-20T09:00:00[America/New_York]; "" unless the trigger has a zone
-	User      string    // user_id; "" if it has none
-	Expires   time.Time // past it the event is of no use; zero if it never expires
-	ReceiptBy time.Time // when the engine stops waiting for the receipt; zero if it does not say
+	Fired     time.Time // when the engine fired it
+	Appended  time.Time // timestamp of the record, set by the broker
+	LocalTime string    // 2026-11-20T09:00:00[America/New_York]; "" if the trigger has no zone
+	User      string    // user_id; "" if the trigger has none
+	Expires   time.Time // after this time the event is useless; zero if it never expires
+	ReceiptBy time.Time // when the engine stops waiting for the receipt; zero if it gives no time
 	Basis     string    // ce_wcbasis, for diagnosis
 
-	ContentType string // of Payload; "" if there was none
-	Payload     []byte // as registered, byte for byte; empty if there was none
-	TraceParent string // W3C traceparent, as it stood; "" if there was none
+	ContentType string // of Payload; "" if there is none
+	Payload     []byte // as registered, byte for byte; empty if there is none
+	TraceParent string // W3C traceparent, unchanged; "" if there is none
 	TraceState  string // W3C tracestate
 
-	// Headers are all others, in order: the user's own, wcx- ones, and those
-	// that a newer engine writes and this version does not know.
+	// Headers are all other headers, in order: the user's own, wcx- headers, and headers of a
+	// newer engine that this version does not know.
 	Headers []Header
 
-	// Where the record stood.
+	// The position of the record.
 	Topic     string
 	Partition int32
 	Offset    int64
-	RecordKey []byte // target_key, else Key
-	High      bool   // it came by the lane for priority high
+	RecordKey []byte // target_key, or else Key
+	High      bool   // read from the high lane
 }
 
 // Header is one header of a record. A name may occur more than once.
@@ -54,8 +53,7 @@ type Header struct {
 	Value []byte
 }
 
-// Header is the value of the first of Headers with this name; ok is false if
-// there is none.
+// Header returns the value of the first header with this name. ok is false if there is none.
 func (e *DueEvent) Header(name string) (value string, ok bool) {
 	for i := range e.Headers {
 		if e.Headers[i].Key == name {
@@ -65,7 +63,7 @@ func (e *DueEvent) Header(name string) (value string, ok bool) {
 	return "", false
 }
 
-// TriggerID is Key without the tenant.
+// TriggerID returns Key without the tenant.
 func (e *DueEvent) TriggerID() string {
 	if _, id, ok := strings.Cut(e.Key, "/"); ok {
 		return id
@@ -73,8 +71,7 @@ func (e *DueEvent) TriggerID() string {
 	return e.Key
 }
 
-// Tags are the trigger's tags. It is nil if there are none, or if they cannot
-// be read.
+// Tags returns the trigger's tags. It is nil if there are none, or if they cannot be decoded.
 func (e *DueEvent) Tags() map[string]string {
 	text, ok := e.Header("wcx-tags")
 	var tags map[string]string

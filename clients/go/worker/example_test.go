@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
 )
 
-// The smallest worker. It ends on SIGTERM, after it has finished what it began.
+// This is the smallest worker. On SIGTERM it finishes its running work and ends.
 func ExampleRun() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -30,8 +30,8 @@ func ExampleRun() {
 	}
 }
 
-// A handler names what became of an event. What it returns as an error is
-// retried by the profile of the channel.
+// A handler returns the outcome of an event. An error becomes a retry by the profile of the
+// channel.
 func ExampleHandler() {
 	var handle worker.Handler = func(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 		job := bytes.NewReader(e.Payload)
@@ -58,7 +58,7 @@ func ExampleHandler() {
 	_ = worker.Run(context.Background(), "print", handle)
 }
 
-// One query for all events that start now, in place of one for each.
+// One query serves all events that start now, instead of one query each.
 func ExampleOnBatch() {
 	type numbers map[string]string
 	load := func(_ context.Context, events []*worker.DueEvent) any {
@@ -79,7 +79,7 @@ func ExampleOnBatch() {
 	_ = worker.Run(context.Background(), "sms", handle, worker.OnBatch(load))
 }
 
-// A receiver that hangs takes 20 handlers, not all of them.
+// A receiver that hangs blocks 20 handlers, not all of them.
 func ExamplePerGroup() {
 	handle := func(context.Context, *worker.DueEvent) (worker.Result, error) { return worker.Delivered(), nil }
 	_ = worker.Run(context.Background(), "print", handle, worker.Concurrency(200), worker.PerGroup(worker.Bulkhead{

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// share is how much of Buffer one partition may fill. mu is held.
+// share returns how much of Buffer one partition may fill. mu is held.
 func (w *worker) share() (records int, bytes int64) {
 	n := max(len(w.parts), 1)
 	return max(w.bufferRecords/n, minShareRecords), max(w.bufferBytes/int64(n), minShareBytes)
@@ -21,7 +21,7 @@ func (w *worker) hasRoom(p *partition) bool {
 	return p.records <= records/2 && p.bytes <= bytes/2
 }
 
-// pollMax bounds a poll, which may be of one partition alone.
+// pollMax bounds a poll. All of its records may be from one partition.
 func (w *worker) pollMax() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,19 +29,19 @@ func (w *worker) pollMax() int {
 	return min(records, maxPoll)
 }
 
-// pauseAfter is how long nothing is polled because of a partition that is full,
-// before it is paused and the others go on.
+// pauseAfter is how long to stop polling because a partition is full, before it is paused and the
+// others continue.
 //
-// To pause is dear: the client throws away what it has fetched of the partition,
-// a whole fetch, and fetches it a second time later. Not to poll costs nothing,
-// and a busy worker makes room for a share within some ten milliseconds.
+// A pause is expensive: the client discards what it has fetched of the partition, up to a whole
+// fetch, and fetches it a second time later. Not polling costs nothing, and a busy worker frees a
+// share within about ten milliseconds.
 const pauseAfter = 50 * time.Millisecond
 
-// pauseAfterHigh is pauseAfter where there is a lane for priority high, whose events wait as
-// long.
+// pauseAfterHigh replaces pauseAfter if there is a high lane, because its events wait as long.
 const pauseAfterHigh = 5 * time.Millisecond
 
-// makeRoom waits until what is full has room, for pauseAfter; then it pauses it.
+// makeRoom waits for pauseAfter until every full partition has room. Then it pauses those that
+// are still full.
 func (w *worker) makeRoom(ctx context.Context) {
 	if !w.markFull() {
 		return
@@ -74,8 +74,8 @@ func (w *worker) pauseAfter() time.Duration {
 	return pauseAfter
 }
 
-// markFull says whether a partition that is fetched is full. One that was full
-// is, until it has room.
+// markFull reports whether a partition that is being fetched is full. A full partition counts as
+// full until it has room.
 func (w *worker) markFull() (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *worker) markFull() (full bool) {
 	return full
 }
 
-// flow resumes partitions with room and, if it may, pauses those that are full.
+// flow resumes partitions that have room. If pause is true, it also pauses those that are full.
 func (w *worker) flow(pause bool) {
 	w.pausing.Lock()
 	defer w.pausing.Unlock()
@@ -116,7 +116,7 @@ func (w *worker) decideFlow(pause bool) (full, free map[string][]int32) {
 	return full, free
 }
 
-// resumeLoop resumes while poll waits, and makes room where a handler hangs.
+// resumeLoop resumes partitions while poll waits. It also makes room if a handler hangs.
 func (w *worker) resumeLoop(ctx context.Context) {
 	tick := time.NewTicker(hangsAfter)
 	defer tick.Stop()
@@ -134,8 +134,8 @@ func (w *worker) resumeLoop(ctx context.Context) {
 	}
 }
 
-// hangsAfter is how long a handler runs before others of its key, in a partition
-// that is full, are answered with Overflow.
+// hangsAfter is how long a handler must run before others of its key, in a full partition, are
+// answered with Overflow.
 const hangsAfter = time.Second
 
 // shed makes room in partitions that are paused because they are full.
@@ -154,7 +154,7 @@ func (w *worker) shed() (some bool) {
 	return len(w.queue.overflow) > 0
 }
 
-// load is what is in memory.
+// load returns what is in memory.
 func (w *worker) load() Load {
 	w.mu.Lock()
 	defer w.mu.Unlock()

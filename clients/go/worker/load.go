@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Bounds of one reading of the receipts topic.
+// Bounds for reading the receipts topic once.
 const (
-	loadStall   = 30 * time.Second // without a record
-	loadBackoff = 5 * time.Second  // between two tries, at most
+	loadStall   = 30 * time.Second // give up after this long without a record
+	loadBackoff = 5 * time.Second  // longest wait between two tries
 )
 
-// memoryOf is the memory that an event's receipts are in; nil if it is turned
-// off. mu is held.
+// memoryOf returns the memory that holds an event's receipts, or nil if it is turned off. mu is
+// held.
 func (w *worker) memoryOf(e *DueEvent) *memory {
 	if !w.byKey {
 		return w.memories[e.Partition]
@@ -29,8 +29,8 @@ func (w *worker) memoryOf(e *DueEvent) *memory {
 	return w.memories[int32(w.murmur2.Partition(&kgo.Record{Key: []byte(e.Key)}, int(w.numbers)))]
 }
 
-// loadLoop reads the memory of new partitions, for as long as it takes, and
-// lets their events go.
+// loadLoop fills the memory of new partitions, however long that takes, and then releases their
+// events.
 func (w *worker) loadLoop(ctx context.Context, parts []*partition) {
 	for try := 0; ; try++ {
 		if w.allGone(parts) || ctx.Err() != nil {
@@ -58,7 +58,7 @@ func (w *worker) allGone(parts []*partition) bool {
 	return true
 }
 
-// release lets the events of partitions go.
+// release releases the held events of partitions.
 func (w *worker) release(parts []*partition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,8 +94,8 @@ func (w *worker) loadOnce(ctx context.Context, parts []*partition) error {
 	return w.readReceipts(ctx, from, to)
 }
 
-// span is what of the receipts topic has to be read: at most Memory records
-// from the end of each partition, and nothing a second time.
+// span returns which offsets of the receipts topic to read: at most Memory records before the end
+// of each partition, without those read before.
 func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int32]int64, err error) {
 	ends, err := w.admin.ListEndOffsets(ctx, w.options.receipts)
 	if err != nil {
@@ -105,7 +105,7 @@ func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int
 	if err != nil {
 		return nil, nil, err
 	}
-	if whole, ok := ends.Lookup(w.options.receipts, -1); ok { // the topic is not there, or not for us
+	if whole, ok := ends.Lookup(w.options.receipts, -1); ok { // the topic does not exist, or we may not read it
 		return nil, nil, whole.Err
 	}
 	wanted := w.wanted(parts, ends)
@@ -124,7 +124,7 @@ func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int
 			return nil, nil, err
 		}
 		m := w.memories[num]
-		if m == nil || m.next > end.Offset { // the topic was made anew
+		if m == nil || m.next > end.Offset { // the topic was recreated
 			m = newMemory(w.options.memory)
 			w.memories[num] = m
 		}
@@ -150,10 +150,9 @@ func (w *worker) wanted(parts []*partition, ends kadm.ListedOffsets) map[int32]b
 
 // readReceipts reads [from, to) of each partition into its memory.
 //
-// It reads uncommitted and control records too: so every offset is seen, and
-// the end is reached whatever stands there. Receipts are never written in
-// transactions but by the engine, when it forwards one to its right partition;
-// a forwarding that was aborted happens later all the same.
+// It also reads uncommitted and control records, so that it sees every offset and reaches the end
+// in any case. That is safe: only the engine writes receipts in transactions, when it forwards
+// one to the right partition. If it aborts the transaction, it forwards the receipt later.
 func (w *worker) readReceipts(ctx context.Context, from, to map[int32]int64) error {
 	offsets := map[int32]kgo.Offset{}
 	for num, at := range from {
@@ -210,7 +209,7 @@ func (w *worker) consumeReceipts(ctx context.Context, offsets map[int32]kgo.Offs
 	return nil
 }
 
-// learn takes receipts into the memory of their partition.
+// learn adds receipts to the memory of their partition.
 func (w *worker) learn(num int32, records []*kgo.Record) {
 	seen := make([]seenReceipt, 0, len(records))
 	for _, r := range records {
@@ -222,7 +221,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 	defer w.mu.Unlock()
 	m := w.memories[num]
 	if m == nil {
-		return // its partition is gone
+		return // its partition was revoked
 	}
 	for _, r := range seen {
 		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed)
@@ -238,14 +237,14 @@ func (w *worker) askLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = w.askEnds(ctx) // the bounds stay as they are
+			_ = w.askEnds(ctx) // after an error the bounds stay as they are
 			w.checkTopic(ctx)
 		}
 	}
 }
 
-// checkTopic says so if there is nothing to read: a channel that nobody has used
-// yet, or a wrong name.
+// checkTopic logs a warning if there is nothing to read: the channel is unused so far, or its
+// name is wrong.
 func (w *worker) checkTopic(ctx context.Context) {
 	if len(w.assignedParts()) > 0 {
 		return
@@ -257,7 +256,7 @@ func (w *worker) checkTopic(ctx context.Context) {
 	}
 }
 
-// askEnds notes where the logs end: what comes behind was appended after now.
+// askEnds stores where the logs end. Records after these ends were appended after now.
 func (w *worker) askEnds(ctx context.Context) error {
 	topics := map[string]bool{}
 	for _, p := range w.assignedParts() {

@@ -2,27 +2,26 @@ package worker
 
 import "hash/maphash"
 
-// maxCount bounds attempts and postponements, which the memory keeps in 24
-// bits.
+// maxCount bounds attempts and postponements, which the memory stores in 24 bits each.
 const maxCount = 1<<24 - 1
 
-// memory knows the last receipts of one partition: what is in it need not be
-// handled a second time. It has no strings: an entry is the hash of a ce_id, 8
-// bytes in the ring and about 25 in the map, 3.5 MB for 100,000 receipts. Two
-// of them have one hash with a probability below 10^-9 a partition; then an
-// event may be taken for handled, and the engine's time-out brings it back.
+// memory holds the last receipts of one partition. Events in it need not be handled a second
+// time. It stores no strings: an entry is the hash of a ce_id, 8 bytes in the ring and about 25
+// in the map, so 3.5 MB for 100,000 receipts. The probability that two of them share a hash is
+// below 10^-9 per partition. Then an event may be skipped by mistake, and the engine's receipt
+// timeout brings it back.
 type memory struct {
 	limit int
 	seed  maphash.Seed
 	ring  []uint64 // hashes in the order of their receipts; grows to limit
-	count uint32   // receipts so far: ring[(count-1)%limit] is the newest
+	count uint32   // number of receipts so far: ring[(count-1)%limit] is the newest
 	known map[uint64]entry
-	next  int64 // the offset to read on from; 0 before the first reading
+	next  int64 // offset to read next; 0 before the first reading
 }
 
-// entry packs what is known of one ce_id.
+// entry holds what is known about one ce_id.
 type entry struct {
-	slot  uint32 // count of its newest receipt: an older slot of the ring must not drop it
+	slot  uint32 // count of its newest receipt, so that an older slot of the ring does not drop it
 	round uint64 // attempt<<24 | postponed
 	final bool
 }
@@ -53,7 +52,7 @@ func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int) {
 	m.known[hash] = now
 }
 
-// push puts a hash into the ring, and drops the oldest one.
+// push adds a hash to the ring. If the ring is full, it drops the oldest hash.
 func (m *memory) push(hash uint64) uint32 {
 	slot := m.count
 	m.count++
@@ -69,18 +68,18 @@ func (m *memory) push(hash uint64) uint32 {
 	return slot
 }
 
-// SkipReason is why a due event was not handled and got no receipt.
+// SkipReason is why a due event was not handled and gets no receipt.
 type SkipReason string
 
 // The reasons, in the order in which they are checked.
 const (
 	SkipNot       SkipReason = ""           // it is handled
 	SkipFinal     SkipReason = "final"      // delivered, accepted or suppressed before
-	SkipAnswered  SkipReason = "answered"   // this attempt and postponement, or a later one, has its receipt
+	SkipAnswered  SkipReason = "answered"   // this attempt and postponement, or a later one, already has a receipt
 	SkipReceiptBy SkipReason = "receipt_by" // the engine no longer waits for the receipt
 )
 
-// check says whether e is known.
+// check reports whether e is known.
 func (m *memory) check(e *DueEvent) SkipReason {
 	if m == nil || len(m.known) == 0 {
 		return SkipNot

@@ -2,47 +2,47 @@ package worker
 
 import "time"
 
-// Metrics takes the numbers of one worker. Calls come from many goroutines and
-// must be fast. A type of yours should embed NoMetrics, so that it compiles
-// when a later version adds a method.
+// Metrics receives the measurements of one worker. Calls come from many goroutines and must be
+// fast. Embed NoMetrics in your type, so that it still compiles when a later version adds a
+// method.
 type Metrics interface {
-	// Handled is a due event that has its result, and how long the handler took.
+	// Handled is called for a due event that has its result. took is the run time of the handler.
 	Handled(outcome Outcome, code string, took time.Duration)
-	// Skipped is one that was not handled and gets no receipt.
+	// Skipped is called for an event that is not handled and gets no receipt.
 	Skipped(reason SkipReason)
-	// Abandoned is one whose handler did not finish before its partition moved
-	// or the worker ended. It is delivered again.
+	// Abandoned is called for an event whose handler did not finish before its partition moved or
+	// the worker ended. It will be delivered again.
 	Abandoned()
-	// Garbled is a record that is no due event; header is the one at fault, one
-	// of the contract's names.
+	// Garbled is called for a record that is not a due event. header is the wrong header, by its
+	// name in the contract.
 	Garbled(header string)
-	// ReceiptWritten is a receipt that the brokers have acknowledged, and how
-	// long that took.
+	// ReceiptWritten is called once the brokers have acknowledged a receipt. took is the time
+	// from the result to the acknowledgement.
 	ReceiptWritten(took time.Duration)
-	// ReceiptFailed is a try to write a receipt that failed. It is tried anew.
+	// ReceiptFailed is called when writing a receipt fails. The worker tries again.
 	ReceiptFailed()
-	// CommitFailed is a failed commit of offsets.
+	// CommitFailed is called when a commit of offsets fails.
 	CommitFailed()
-	// Load is what is in memory, about every commit interval.
+	// Load reports what is in memory, about once per commit interval.
 	Load(Load)
 }
 
-// Load is what a worker holds.
+// Load is the current load of a worker.
 type Load struct {
-	Running  int   // handlers that run
-	Ready    int   // events that wait for a handler and could run
-	Buffered int   // events in memory, running and ready ones among them
-	Bytes    int64 // of these
-	Pending  int   // receipts that are not acknowledged
-	Assigned int   // partitions
-	Paused   int   // of these: full, not fetched
-	Held     int   // of these: the receipts topic is not read yet
+	Running  int   // running handlers
+	Ready    int   // events that could run and wait for a handler
+	Buffered int   // events in memory, including running and ready ones
+	Bytes    int64 // bytes of these
+	Pending  int   // receipts that are not acknowledged yet
+	Assigned int   // assigned partitions
+	Paused   int   // of these: full and not fetched
+	Held     int   // of these: waiting until the receipts topic has been read
 
-	// ClockAhead is by how much the brokers' clock is ahead of ours.
+	// ClockAhead is how far the brokers' clock is ahead of ours.
 	ClockAhead time.Duration
 }
 
-// NoMetrics does nothing.
+// NoMetrics ignores all measurements.
 type NoMetrics struct{}
 
 type noMetrics = NoMetrics

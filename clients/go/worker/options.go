@@ -11,28 +11,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Option is one setting of Run.
+// Option configures Run.
 type Option func(*options)
 
-// Bulkhead bounds how many events of one group are handled at a time, so that
-// a slow receiver does not take the concurrency of all. Groups take turns.
+// Bulkhead bounds how many events of one group are handled at a time, so that a slow receiver
+// does not take all of the concurrency. Groups take turns.
 type Bulkhead struct {
-	// Group names the group of an event, such as tenant and host. It must be
-	// fast. "" is a group like any other.
+	// Group returns the group of an event, such as tenant and host. It must be fast. "" is a
+	// group like any other.
 	Group func(*DueEvent) string
 
-	// InFlight is how many of one group are handled at a time. 0 means 100.
+	// InFlight bounds how many events of one group are handled at a time. 0 means 100.
 	InFlight int
 
-	// Waiting is how many more of one group wait for that; what comes beyond is
-	// answered with Overflow. 0 means 200.
+	// Waiting bounds how many more events of one group may wait. Events beyond it are answered
+	// with Overflow. 0 means 200.
 	Waiting int
 
-	// Overflow is the answer to what finds no room, such as Postpone: beyond
-	// Waiting, or behind an event of the same key that has been handled for over a
-	// second while the buffer of their partition is full. If it is nil, nothing is
-	// answered so: events of a full group wait, and as they fill the buffer of a
-	// partition they delay others on it.
+	// Overflow returns the answer for an event that finds no room, such as Postpone. That is an
+	// event beyond Waiting, or one behind an event of the same key whose handler has run for over
+	// a second while the buffer of their partition is full. If Overflow is nil, there are no such
+	// answers: the events of a full group wait. Once they fill the buffer of a partition, they
+	// delay the others on it.
 	Overflow func(*DueEvent) Result
 }
 
@@ -61,117 +61,109 @@ type options struct {
 	metrics        Metrics
 	tracer         Tracer
 	now            func() time.Time       // replaced in tests
-	byBroker       func(*kgo.Record) bool // whether the broker has set the record's time
-	askInterval    time.Duration          // between two questions for the ends of the logs (clock)
-	receiptBackoff time.Duration          // before a receipt that failed is written anew
+	byBroker       func(*kgo.Record) bool // whether the broker has set the record's timestamp
+	askInterval    time.Duration          // interval of the requests for the ends of the logs (clock)
+	receiptBackoff time.Duration          // wait before a failed receipt is written again
 }
 
-// Brokers are the addresses to start from. The default is 127.0.0.1:9092.
+// Brokers sets the addresses to start from. The default is 127.0.0.1:9092.
 func Brokers(addresses ...string) Option { return func(o *options) { o.brokers = addresses } }
 
-// Kafka adds options to each of the three clients: consumer, producer, and
-// reader of receipts. It is for TLS, SASL, dialers and logging. What the kit
-// depends on is set after these: group, topics, isolation, acks and commits.
+// Kafka adds options to each of the three clients: the consumer, the producer, and the reader of
+// receipts. Use it for TLS, SASL, dialers and logging. The options that the worker depends on
+// override these: group, topics, isolation, acks and commits.
 func Kafka(opts ...kgo.Opt) Option {
 	return func(o *options) { o.kafka = append(o.kafka, opts...) }
 }
 
-// Prefix is the engine's topics.prefix. The default is "waterclock.".
+// Prefix sets the engine's topics.prefix. The default is "waterclock.".
 func Prefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
-// Group is the engine's group; the consumer group is <group>.<channel>. The
-// default is "waterclock".
+// Group sets the engine's group. The consumer group is <group>.<channel>. The default is
+// "waterclock".
 func Group(group string) Option { return func(o *options) { o.group = group } }
 
-// Topic is the engine's channels.<channel>.topic, where that is set. The
-// default is <prefix>due.<channel>. The high lane is <topic>.high in any case.
+// Topic sets the engine's channels.<channel>.topic, if that is configured. The default is
+// <prefix>due.<channel>. The high lane is always <topic>.high.
 func Topic(topic string) Option { return func(o *options) { o.topic = topic } }
 
-// Concurrency is how many events are handled at a time. The default is 64; 1
-// to 100,000.
+// Concurrency sets how many events are handled at a time, from 1 to 100,000. The default is 64.
 func Concurrency(n int) Option { return func(o *options) { o.concurrency = n } }
 
-// PerGroup sets bulkheads. The default is none.
+// PerGroup sets a bulkhead per group. The default is none.
 func PerGroup(b Bulkhead) Option { return func(o *options) { o.bulkhead = b } }
 
-// Buffer bounds the events in memory, from the poll to the acknowledged
-// receipt. Each assigned partition has an equal share of both, at least 16
-// records and 64 KiB; one that is full is paused until half of its share is
-// free. The last poll before that may exceed the records of a share twofold, and
-// its bytes by those of one fetch (FetchBytes). The default is 10,000 records
-// and 64 MiB.
+// Buffer bounds the events in memory, from the poll until the receipt is acknowledged. Each
+// assigned partition has an equal share of both limits, at least 16 records and 64 KiB. A
+// partition that is full is paused until half of its share is free. The last poll before that may
+// exceed the records of a share twofold, and its bytes by those of one fetch (FetchBytes). The
+// default is 10,000 records and 64 MiB.
 func Buffer(records int, bytes int64) Option {
 	return func(o *options) { o.bufferRecords, o.bufferBytes = records, bytes }
 }
 
-// FetchBytes bounds one fetch from one broker, compressed. The client has at
-// most one fetch of each broker in memory beside Buffer. The default is 8 MiB.
+// FetchBytes bounds one fetch from one broker, compressed. In addition to Buffer, the client
+// holds at most one fetch per broker in memory. The default is 8 MiB.
 func FetchBytes(n int32) Option { return func(o *options) { o.fetchBytes = n } }
 
-// HandlerTimeout ends the context of a handler, and then its answer is retry,
-// code "timeout". A handler that does not heed its context keeps its part of
-// Concurrency. The default is 5 minutes; keep it below the channel's
-// receipt_timeout.
+// HandlerTimeout ends the context of a handler. The answer is then a retry with code "timeout". A
+// handler that ignores its context continues to count towards Concurrency. The default is 5
+// minutes; keep it below the channel's receipt_timeout.
 func HandlerTimeout(d time.Duration) Option { return func(o *options) { o.handlerTimeout = d } }
 
-// DrainTimeout bounds the end of Run after its context has ended: handlers have
-// three quarters of it to finish, then their contexts end; receipts and
-// commits have what is left. The default is 20 s.
+// DrainTimeout bounds the shutdown of Run after its context has ended. Handlers get three
+// quarters of it to finish, then their contexts end. Receipts and commits get the rest. The
+// default is 20 s.
 func DrainTimeout(d time.Duration) Option { return func(o *options) { o.drainTimeout = d } }
 
-// RevokeTimeout is how long a rebalance waits for handlers and receipts of a
-// partition that moves to another worker. Then the contexts of the handlers
-// end, and the other worker gets their events. The default is 10 s; keep it
-// below the session timeout (45 s). The group's rebalance timeout is 5 s more: a
-// worker that dies in the middle of a rebalance holds up the others that long.
+// RevokeTimeout is how long a rebalance waits for handlers and receipts of a partition that moves
+// to another worker. Then the contexts of the handlers end, and the other worker gets their
+// events. The default is 10 s; keep it below the session timeout (45 s). The group's rebalance
+// timeout is 5 s longer: a worker that dies during a rebalance delays the others by that time.
 func RevokeTimeout(d time.Duration) Option { return func(o *options) { o.revokeTimeout = d } }
 
-// CommitInterval is the time between two commits of offsets. What was done
-// since the last one is done a second time after a crash, unless Memory knows
-// it. The default is 1 s.
+// CommitInterval is the time between two commits of offsets. After a crash, the events since the
+// last commit are read again; Memory skips those that have a receipt. The default is 1 s.
 func CommitInterval(d time.Duration) Option { return func(o *options) { o.commitInterval = d } }
 
-// Memory is worker.memory: how many receipts are known of each partition, about
-// 35 bytes each. They are read from the end of the receipts topic when a
-// partition is assigned, so a second worker skips what the first one has
-// answered. The default is 100,000; -1 turns it off.
+// Memory is the setting worker.memory: how many receipts are stored per partition, about 35 bytes
+// each. They are read from the end of the receipts topic when a partition is assigned, so that a
+// second worker skips what the first has answered. The default is 100,000; -1 turns it off.
 func Memory(receipts int) Option { return func(o *options) { o.memory = receipts } }
 
-// ByKey is for a channel with partitioning: by_key. The memory then holds
-// Memory receipts of every partition of the receipts topic.
+// ByKey is for a channel with partitioning: by_key. The memory then holds Memory receipts for
+// every partition of the receipts topic.
 func ByKey() Option { return func(o *options) { o.byKey = true } }
 
-// OnBatch is called with each batch of events right before their handlers, on
-// one goroutine; BatchValue gives handlers what it returned. There one query
-// reads for many events what each handler would read for itself. A batch is
-// of events that start now, not of a whole poll: what it reads is fresh.
+// OnBatch sets a hook that is called with each batch of events right before their handlers, on
+// one goroutine. BatchValue gives the handlers its result. So one query can read for many events
+// what each handler would otherwise read itself. A batch consists of events that start now, not
+// of a whole poll, so what the hook reads is fresh.
 //
-// Nothing starts while it runs, so it needs a time-out of its own; its context
-// ends with HandlerTimeout. After a panic the events of the batch are retried,
-// code "panic".
+// Nothing starts while the hook runs, so it needs its own timeout. Its context ends with
+// HandlerTimeout. After a panic, the events of the batch are retried with code "panic".
 func OnBatch(hook func(ctx context.Context, events []*DueEvent) any) Option {
 	return func(o *options) { o.onBatch = hook }
 }
 
-// BatchMax bounds the events of one call of OnBatch. The default is 500; it is
-// never more than Concurrency.
+// BatchMax bounds the events of one call of OnBatch. The default is 500. It is never more than
+// Concurrency.
 func BatchMax(n int) Option { return func(o *options) { o.batchMax = n } }
 
-// Logger takes what is logged. The default is slog.Default(). Payloads and
-// headers are never logged.
+// Logger sets the logger. The default is slog.Default(). Payloads and headers are never logged.
 func Logger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// WithMetrics sets where numbers go. The default is nowhere; workerprom has
+// WithMetrics sets the receiver of measurements. The default is none; package workerprom is for
 // Prometheus.
 func WithMetrics(m Metrics) Option { return func(o *options) { o.metrics = m } }
 
-// WithTracer sets where spans go. The default is nowhere.
+// WithTracer sets the receiver of spans. The default is none.
 func WithTracer(t Tracer) Option { return func(o *options) { o.tracer = t } }
 
 // maxPoll bounds the records of one poll.
 const maxPoll = 1000
 
-// The shares of a partition of Buffer are at least these.
+// A partition's share of Buffer is at least this much.
 const (
 	minShareRecords = 16
 	minShareBytes   = 64 << 10
@@ -208,7 +200,7 @@ func newOptions(channel string, opts []Option) (*options, error) {
 
 var channelName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,48}$`)
 
-// validate joins everything that is wrong.
+// validate joins all mistakes into one error.
 func (o *options) validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {

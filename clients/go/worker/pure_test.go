@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestTracker: in any order of completion the offset to commit is behind the
-// longest beginning in which everything is done.
+// TestTracker: whatever the order of completion, the offset to commit follows the longest prefix
+// in which everything is done.
 func TestTracker(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -52,8 +52,7 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// TestMemoryAgainstModel: the last receipts are known, by the rules of the
-// contract, and no others.
+// TestMemoryAgainstModel: by the rules of the contract, exactly the last receipts are known.
 func TestMemoryAgainstModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -68,7 +67,7 @@ func TestMemoryAgainstModel(t *testing.T) {
 	}
 	const limit = 50
 	m := newMemory(limit)
-	var kept []receipt // those that said something new
+	var kept []receipt // those that changed something
 	state := func(id string) (round [2]int, final, known bool) {
 		for _, r := range kept[max(len(kept)-limit, 0):] {
 			if r.id == id {
@@ -86,7 +85,7 @@ func TestMemoryAgainstModel(t *testing.T) {
 		}
 		m.add(id, r.outcome, r.round[0], r.round[1])
 		if !known || r.round != old || r.outcome.final() && !wasFinal {
-			if wasFinal { // what is final stays so while it is known
+			if wasFinal { // a final outcome stays final while it is known
 				r.outcome = OutcomeDelivered
 			}
 			kept = append(kept, r)
@@ -112,7 +111,7 @@ func TestMemoryAgainstModel(t *testing.T) {
 	}
 }
 
-// TestMemoryBound: a million receipts leave what 100,000 need.
+// TestMemoryBound: after a million receipts, the memory uses what 100,000 need.
 func TestMemoryBound(t *testing.T) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -140,8 +139,8 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// TestClock: our clock counts until records say otherwise, and then theirs
-// does within what they say.
+// TestClock: our clock counts until records contradict it. Then the brokers' clock counts, within
+// the bounds of the records.
 func TestClock(t *testing.T) {
 	begin := time.Unix(1_800_000_000, 0)
 	at := func(s float64) time.Time { return begin.Add(time.Duration(s * float64(time.Second))) }
@@ -160,17 +159,16 @@ func TestClock(t *testing.T) {
 	c.observe(at(7210), at(11), at(10.5))
 	near("appended between 10.5 and 11", at(11), 7199*time.Second, 20*time.Millisecond)
 	near("an hour later, weakened by 3.6 s", at(3611), 7199*time.Second, 4*time.Second)
-	// Our clock is set two hours ahead: it was behind, now it is right.
+	// Our clock is set two hours ahead. It was behind, and now it is right.
 	c.observe(at(7400), at(7400.2), at(7399))
 	near("after our clock was set", at(7401), 0, time.Second)
-	// And an hour too far.
+	// It is set one hour too far.
 	c.observe(at(7500), at(7500+3600.2), at(7499+3600))
 	near("after our clock was set too far", at(7500+3601), -time.Hour, 2*time.Second)
 }
 
-// TestQueueAgainstModel: whatever order handlers end in, each event comes once,
-// those of a key in their order and one at a time, and a group within its
-// bound.
+// TestQueueAgainstModel: whatever the order in which handlers end, each event comes once. Events
+// of one key come in order and one at a time, and each group stays within its bound.
 func TestQueueAgainstModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -204,7 +202,7 @@ func TestQueueAgainstModel(t *testing.T) {
 		}
 		answerUnhandled := func(it *item) {
 			if key := fmt.Sprint(it.part.lane, string(it.event.RecordKey)); busy[key] {
-				last[key] = max(last[key], it.offset) // shed: the one before it runs
+				last[key] = max(last[key], it.offset) // shed: the one before it still runs
 				seen++
 				q.finish(it)
 				return
@@ -230,7 +228,7 @@ func TestQueueAgainstModel(t *testing.T) {
 				}
 			case 0:
 				if n < 200 {
-					key := rnd.IntN(20) // a key is of one group, as a trigger is of one endpoint
+					key := rnd.IntN(20) // a key belongs to one group, as a trigger has one endpoint
 					q.add(&item{mark: mark{offset: n}, part: parts[rnd.IntN(2)], event: &DueEvent{
 						RecordKey: fmt.Append(nil, key), Tenant: fmt.Sprint(key % 4),
 					}})
@@ -262,7 +260,7 @@ func TestQueueAgainstModel(t *testing.T) {
 	}
 }
 
-// TestDecode: every field, and the headers that it does not know.
+// TestDecode: Decode fills every field, and keeps the headers that it does not know.
 func TestDecode(t *testing.T) {
 	r := due{key: "acme/pills", target: "u_81", attempt: 2, postponed: 3, value: "{}"}.record()
 	r.Headers = append(r.Headers, []kgo.RecordHeader{
@@ -311,7 +309,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no record makes it panic, and what it lets in can be answered.
+// FuzzDecode: no record causes a panic, and every accepted event can be answered.
 func FuzzDecode(f *testing.F) {
 	f.Add("k", "k@2026-11-20T14:00:00.000Z#0", "1", "2026-11-20T14:00:00Z", "a", "b")
 	f.Add("t/k@#", "t/k@#@x#1", "9", "2026-11-20T14:00:00Z", "ce_wcstep", "7")
@@ -342,7 +340,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzReceipts: whatever stands on the receipts topic, reading it is safe.
+// FuzzReceipts: reading the receipts topic is safe, whatever its records are.
 func FuzzReceipts(f *testing.F) {
 	f.Add([]byte("k"), []byte(`{"due_id":"k@x#0","channel":"print","outcome":"delivered","attempt":1}`))
 	f.Add([]byte("k"), []byte(`{"due_id":"k@x#0","attempt":-1}`))
@@ -356,7 +354,7 @@ func FuzzReceipts(f *testing.F) {
 	})
 }
 
-// TestReceiptReader: receipts of this channel, and those that do not say.
+// TestReceiptReader: it accepts receipts of this channel, and receipts without a channel.
 func TestReceiptReader(t *testing.T) {
 	for value, want := range map[string]bool{
 		`{"due_id":"k@x#0","channel":"print","outcome":"delivered"}`:    true,
@@ -373,8 +371,7 @@ func TestReceiptReader(t *testing.T) {
 	}
 }
 
-// TestReceiptBounds: what a handler says too much of is cut, between
-// characters.
+// TestReceiptBounds: texts that are too long are cut at a character boundary.
 func TestReceiptBounds(t *testing.T) {
 	e := &DueEvent{ID: "k@x#0", Key: "k", Attempt: 1}
 	r := e.Receipt("print", Fail(strings.Repeat("ä", 100), strings.Repeat("€", 1000)), time.Time{})
@@ -390,8 +387,8 @@ func TestReceiptBounds(t *testing.T) {
 	}
 }
 
-// A full partition stops polling for as long as an event of priority high may wait, if there
-// is a lane for them.
+// If there is a lane for priority high, a full partition stops polling only for as long as its
+// events may wait.
 func TestPauseAfter(t *testing.T) {
 	w := &worker{parts: map[topicPartition]*partition{}}
 	add := func(topic string, lane int) {

@@ -2,8 +2,7 @@ package worker
 
 import "context"
 
-// item is one due event in memory, from the poll until its receipt is
-// acknowledged.
+// item is one due event in memory, from the poll until its receipt is acknowledged.
 type item struct {
 	mark
 	event    *DueEvent
@@ -11,31 +10,31 @@ type item struct {
 	group    *group
 	bytes    int64
 	nextSame *item // the next event with the same record key
-	started  int64 // when its handler was called: our time, Unix ns; 0 if it was not
+	started  int64 // when its handler was called: our time, Unix ns; 0 if it was not called yet
 	cancel   context.CancelCauseFunc
 }
 
-// partition is one assigned partition of the due topic or its high lane. A
-// later assignment of the same one makes a new partition.
+// partition is one assigned partition of the due topic or its high lane. If the same partition is
+// assigned again later, that creates a new value.
 type partition struct {
 	topic string
 	num   int32
 	lane  int
 
 	tracker tracker
-	held    []*item          // polled before the memory was read
-	tails   map[string]*item // the last event of each record key that is not handled yet
+	held    []*item          // polled before the memory was loaded
+	tails   map[string]*item // the last unhandled event of each record key
 	running map[*item]struct{}
-	loaded  bool // the memory is read
-	gone    bool // revoked, or the worker ends: nothing new starts
-	full    bool // too much of it is in memory; polling waits for room
-	paused  bool // not fetched: it was full for too long
+	loaded  bool // the memory is loaded
+	gone    bool // revoked, or the worker is ending: nothing new starts
+	full    bool // too many events in memory; polling waits for room
+	paused  bool // not fetched, because it was full for too long
 
-	records int   // polled and not done
-	bytes   int64 // of these
-	pending int   // receipts that are not acknowledged
-	end     int64 // the end of its log that was asked for …
-	asked   int64 // … at this time of ours, Unix ns; 0 if never
+	records int   // polled but not done
+	bytes   int64 // bytes of these
+	pending int   // receipts that are not acknowledged yet
+	end     int64 // the end of its log at the last request …
+	asked   int64 // … and our time of that request, Unix ns; 0 if never
 }
 
 func newPartition(topic string, num int32, lane int) *partition {
@@ -45,7 +44,7 @@ func newPartition(topic string, num int32, lane int) *partition {
 	}
 }
 
-// The lanes, first one first.
+// The lanes, in order of precedence.
 const (
 	laneHigh = iota
 	laneNormal
@@ -58,29 +57,28 @@ type group struct {
 	running int
 	waiting int
 	ready   [lanes]fifo[*item]
-	queued  [lanes]bool // in queue.turns
+	queued  [lanes]bool // whether it is in queue.turns
 }
 
-// queue decides which event is handled next. It has no clock, no lock and no
-// goroutine.
+// queue decides which event is handled next. It has no clock, no lock and no goroutine.
 //
 //	record key   of one tenant: one after the other, in the order of offsets
 //	lane         high before normal
-//	group        in turns; at most inFlight run at a time
+//	group        groups take turns; at most inFlight run at a time
 type queue struct {
-	groupOf  func(*DueEvent) string // nil: all are one group
-	inFlight int                    // of one group; 0 is no bound
-	maxWait  int                    // of one group beyond inFlight; the rest overflows. 0 is no bound
+	groupOf  func(*DueEvent) string // nil: all events are one group
+	inFlight int                    // bound per group; 0 means no bound
+	maxWait  int                    // bound of the waiting events per group; the rest overflows. 0 means no bound
 
 	groups   map[string]*group
-	turns    [lanes]fifo[*group] // groups with ready events and room
-	overflow []*item             // to be answered without the handler
-	waiting  int                 // ready events in all
+	turns    [lanes]fifo[*group] // groups that have ready events and room
+	overflow []*item             // to be answered without calling the handler
+	waiting  int                 // total number of ready events
 }
 
 func newQueue() *queue { return &queue{groups: map[string]*group{}} }
 
-// add takes an event in, behind those with its key.
+// add adds an event, behind those with the same key.
 func (q *queue) add(it *item) {
 	key := it.orderKey()
 	tail := it.part.tails[key]
@@ -92,9 +90,9 @@ func (q *queue) add(it *item) {
 	q.makeReady(it)
 }
 
-// orderKey is the record key, of the event's tenant: a target_key may be any text,
-// so else a tenant could make another's events wait for its own. A due event always
-// has a record key; the trigger's is as good for one that somebody copied without.
+// orderKey returns the record key together with the event's tenant. A target_key may be any text,
+// so without the tenant one tenant could make another's events wait. Every due event has a record
+// key. If somebody copied one without it, the trigger key serves as well.
 func (it *item) orderKey() string {
 	key := string(it.event.RecordKey)
 	if key == "" {
@@ -112,7 +110,7 @@ func (q *queue) makeReady(it *item) {
 	q.trim(g)
 }
 
-// groupFor puts an event into its group.
+// groupFor adds an event to its group.
 func (q *queue) groupFor(it *item) *group {
 	name := q.nameOf(it.event)
 	g := q.groups[name]
@@ -124,9 +122,9 @@ func (q *queue) groupFor(it *item) *group {
 	return g
 }
 
-// shed takes out what waits for an event of the same key whose handler was called
-// before a moment (Unix ns), and has not ended: many behind one that hangs would
-// fill the buffer of their partition, and hold back all others on it.
+// shed takes out the events that wait behind an event of the same key whose handler started
+// before a time (Unix ns) and still runs. Many events behind a handler that hangs would fill the
+// buffer of their partition, and block all others on it.
 func (q *queue) shed(p *partition, before int64) {
 	for head := range p.running {
 		if head.nextSame == nil || head.started == 0 || head.started >= before {
@@ -138,14 +136,14 @@ func (q *queue) shed(p *partition, before int64) {
 		for next != nil {
 			it := next
 			next, it.nextSame = it.nextSame, nil
-			q.groupFor(it).running++ // finish takes it back
+			q.groupFor(it).running++ // finish decrements it
 			q.overflow = append(q.overflow, it)
 		}
 	}
 }
 
-// trim takes the newest events out of a group that has no room for them, those
-// of the last lane first.
+// trim takes the newest events out of a group that has no room for them, starting with the last
+// lane.
 func (q *queue) trim(g *group) {
 	if q.maxWait == 0 || g.running < q.inFlight {
 		return
@@ -155,14 +153,13 @@ func (q *queue) trim(g *group) {
 			it := g.ready[lane].popLast()
 			g.waiting--
 			q.waiting--
-			g.running++ // finish takes it back
+			g.running++ // finish decrements it
 			q.overflow = append(q.overflow, it)
 		}
 	}
 }
 
-// nameOf is the group of an event; of one over which the caller's code panics,
-// the nameless one.
+// nameOf returns the group of an event. If the caller's function panics, it is the group "".
 func (q *queue) nameOf(e *DueEvent) (name string) {
 	if q.groupOf == nil {
 		return ""
@@ -178,14 +175,14 @@ func (q *queue) giveTurn(g *group, lane int) {
 	}
 }
 
-// next is the event to handle next; nil if there is none, or none may run.
+// next returns the event to handle next, or nil if there is none that may run.
 func (q *queue) next() *item {
 	for lane := range lanes {
 		for q.turns[lane].len() > 0 {
 			g := q.turns[lane].pop()
 			g.queued[lane] = false
 			if g.ready[lane].len() == 0 || q.inFlight > 0 && g.running >= q.inFlight {
-				continue // what was ready is gone, or the other lane took the room
+				continue // its ready events are gone, or the other lane took the room
 			}
 			it := g.ready[lane].pop()
 			g.waiting--
@@ -199,8 +196,8 @@ func (q *queue) next() *item {
 	return nil
 }
 
-// finish says that the handler of an event from next or overflow has ended, or
-// was not called: the next one of its key may start.
+// finish is called when the handler of an event from next or overflow has ended, or was not
+// called. The next event of its key may then start.
 func (q *queue) finish(it *item) {
 	g, part := it.group, it.part
 	g.running--
@@ -219,14 +216,14 @@ func (q *queue) finish(it *item) {
 	q.drop(g)
 }
 
-// drop forgets a group that has nothing.
+// drop deletes a group that is empty.
 func (q *queue) drop(g *group) {
 	if g.running == 0 && g.waiting == 0 && q.groups[g.name] == g {
 		delete(q.groups, g.name)
 	}
 }
 
-// purge takes out what waits of partitions that are gone.
+// purge removes the waiting events of revoked partitions.
 func (q *queue) purge() {
 	for _, g := range q.groups {
 		before := g.waiting
@@ -240,7 +237,7 @@ func (q *queue) purge() {
 	}
 }
 
-// takeOverflow is what has to be answered without the handler.
+// takeOverflow returns the events to answer without calling the handler.
 func (q *queue) takeOverflow() []*item {
 	items := q.overflow
 	q.overflow = nil

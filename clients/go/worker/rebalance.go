@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// committed notes what the brokers have, and returns the first error.
+// committed stores what the brokers have accepted, and returns the errors.
 func (w *worker) committed(resp *kmsg.OffsetCommitResponse, sent map[string]map[int32]kgo.EpochOffset) (first error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -29,8 +29,8 @@ func (w *worker) committed(resp *kmsg.OffsetCommitResponse, sent map[string]map[
 	return first
 }
 
-// assigned begins new partitions. Their events are held until the end of the
-// receipts topic is read.
+// assigned starts new partitions. Their events are held until the end of the receipts topic has
+// been read.
 func (w *worker) assigned(ctx context.Context, _ *kgo.Client, assigned map[string][]int32) {
 	var parts []*partition
 	w.mu.Lock()
@@ -52,8 +52,8 @@ func (w *worker) assigned(ctx context.Context, _ *kgo.Client, assigned map[strin
 	}
 }
 
-// revoked gives partitions up: what runs may finish within RevokeTimeout, and
-// what is done is committed.
+// revoked gives partitions up. Running handlers may finish within RevokeTimeout, and what is done
+// is committed.
 func (w *worker) revoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
 	parts := w.close(revoked)
 	if len(parts) == 0 {
@@ -68,8 +68,8 @@ func (w *worker) revoked(ctx context.Context, _ *kgo.Client, revoked map[string]
 	w.forget(parts)
 }
 
-// waitForMove is how long revoked waits: at the end of the worker everything
-// was waited for before.
+// waitForMove is how long revoked waits. During shutdown it is 0, because drain has waited
+// already.
 func (w *worker) waitForMove() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,8 +79,8 @@ func (w *worker) waitForMove() time.Duration {
 	return w.revokeTimeout
 }
 
-// lost is that the group has given our partitions to others: nothing may be
-// committed.
+// lost is called when the group has given our partitions to others. Nothing may be committed for
+// them.
 func (w *worker) lost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	parts := w.close(lost)
 	if len(parts) == 0 {
@@ -91,7 +91,7 @@ func (w *worker) lost(_ context.Context, _ *kgo.Client, lost map[string][]int32)
 	w.forget(parts)
 }
 
-// close lets nothing new start of partitions.
+// close stops new handlers for partitions.
 func (w *worker) close(which map[string][]int32) (parts []*partition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,8 +107,8 @@ func (w *worker) close(which map[string][]int32) (parts []*partition) {
 	return parts
 }
 
-// waitIdle waits until no handler of the partitions runs and no receipt of
-// theirs is open.
+// waitIdle waits until no handler of the partitions runs, and all of their receipts are
+// acknowledged.
 func (w *worker) waitIdle(ctx context.Context, within time.Duration, parts []*partition) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -147,7 +147,7 @@ func (w *worker) abandon(parts []*partition) {
 	}
 }
 
-// forget drops partitions, and the memory of those of which no lane is left.
+// forget drops partitions. It drops a memory if no lane of its partition is left.
 func (w *worker) forget(parts []*partition) {
 	w.pausing.Lock()
 	defer w.pausing.Unlock()
@@ -173,6 +173,6 @@ func (w *worker) forget(parts []*partition) {
 	}
 	w.mu.Unlock()
 	if len(resume) > 0 {
-		w.consumer.ResumeFetchPartitions(resume) // or it is paused when it comes back
+		w.consumer.ResumeFetchPartitions(resume) // otherwise it would still be paused when it is assigned again
 	}
 }

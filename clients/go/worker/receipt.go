@@ -9,28 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on a receipt; the engine has the same.
+// Bounds of a receipt. The engine has the same.
 const (
 	maxCode       = 128
 	maxDetail     = 1024
 	maxRetryAfter = 30 * 24 * time.Hour
 )
 
-// Receipt is a record on topic receipts: what became of one due event. Its
-// record key is the trigger key.
+// Receipt is a record on topic receipts: the outcome of one due event. Its record key is the
+// trigger key.
 type Receipt struct {
 	DueID      string        // ce_id of the due event
 	Channel    string        // the channel that handled it
-	Outcome    Outcome       // what became of it
-	Attempt    int           // the due event's attempt; 0 if the writer did not say
-	Postponed  int           // the due event's postponement; 0 for none
+	Outcome    Outcome       // the outcome
+	Attempt    int           // attempt of the due event; 0 if the writer did not set it
+	Postponed  int           // postponement count of the due event
 	Code       string        // reason for machines
 	Detail     string        // reason for people
-	RetryAfter time.Duration // 0: the profile
+	RetryAfter time.Duration // 0: the channel's retry profile decides
 	At         time.Time     // the writer's clock
 }
 
-// Receipt is the receipt that r makes for e.
+// Receipt returns the receipt for e with result r.
 func (e *DueEvent) Receipt(channel string, r Result, at time.Time) Receipt {
 	r = r.checked()
 	return Receipt{
@@ -39,18 +39,18 @@ func (e *DueEvent) Receipt(channel string, r Result, at time.Time) Receipt {
 	}
 }
 
-// Append appends the JSON of r to b.
+// Append appends the JSON encoding of r to b.
 func (r *Receipt) Append(b []byte) []byte {
 	b = appendString(append(b, `{"due_id":`...), r.DueID)
 	b = appendText(b, "channel", r.Channel)
 	b = appendText(b, "outcome", string(r.Outcome))
 	b = appendNumber(b, "attempt", r.Attempt)
-	// 0 as well: a receipt that comes twice must not decide the emission after it.
+	// Always written, even if 0: a duplicate receipt must not decide the next emission.
 	b = strconv.AppendInt(append(b, `,"postponed":`...), int64(r.Postponed), 10)
 	b = appendText(b, "code", r.Code)
 	b = appendText(b, "detail", r.Detail)
 	if r.RetryAfter > 0 {
-		// Rounded up: 0 would mean the profile.
+		// Rounded up, because 0 would mean the profile.
 		ms := (r.RetryAfter + time.Millisecond - 1).Milliseconds()
 		b = strconv.AppendInt(append(b, `,"retry_after":"`...), ms, 10)
 		b = append(b, `ms"`...)
@@ -76,18 +76,18 @@ func appendNumber(b []byte, name string, v int) []byte {
 	return strconv.AppendInt(append(append(append(b, `,"`...), name...), `":`...), int64(v), 10)
 }
 
-// appendString appends v as a JSON string. Nearly all of them are plain.
+// appendString appends v as a JSON string. It is fast for plain strings, which nearly all are.
 func appendString(b []byte, v string) []byte {
 	for i := range len(v) {
 		if c := v[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(v) // a string always has JSON; broken UTF-8 becomes U+FFFD
+			quoted, _ := json.Marshal(v) // a string always encodes; invalid UTF-8 becomes U+FFFD
 			return append(b, quoted...)
 		}
 	}
 	return append(append(append(b, '"'), v...), '"')
 }
 
-// clip cuts v to at most n bytes, between characters.
+// clip cuts v to at most n bytes, at a character boundary.
 func clip(v string, n int) string {
 	if len(v) <= n {
 		return v
@@ -98,7 +98,7 @@ func clip(v string, n int) string {
 	return v[:n]
 }
 
-// seenReceipt is what the memory needs of a receipt that anyone wrote.
+// seenReceipt holds the fields that the memory needs of any writer's receipt.
 type seenReceipt struct {
 	DueID     string  `json:"due_id"`
 	Channel   string  `json:"channel"`
@@ -107,19 +107,19 @@ type seenReceipt struct {
 	Postponed int     `json:"postponed"`
 }
 
-// receiptReader reads receipts of one channel from the receipts topic, where
-// those of all channels stand.
+// receiptReader picks the receipts of one channel from the receipts topic, which all channels
+// share.
 type receiptReader struct{ channel, quoted string }
 
 func newReceiptReader(channel string) receiptReader {
 	return receiptReader{channel, `"` + channel + `"`}
 }
 
-// read is false for a receipt of another channel, and for what the engine
-// calls garbled.
+// read decodes a receipt. It returns false for another channel's receipt, and for one that the
+// engine calls garbled.
 func (rr receiptReader) read(key, value []byte) (r seenReceipt, ok bool) {
 	if bytes.Contains(value, []byte(`"channel"`)) && !bytes.Contains(value, []byte(rr.quoted)) {
-		return r, false // another channel's, and most of them are: spares the JSON
+		return r, false // another channel's, as most are; this saves decoding the JSON
 	}
 	if json.Unmarshal(value, &r) != nil || r.Attempt < 0 || r.Postponed < 0 {
 		return r, false

@@ -10,10 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// receiptWriter writes receipts until the brokers have them. A receipt that
-// fails is written anew: its due event stays open meanwhile, so the number of
-// them is bounded by Buffer. The producer is idempotent, asks for all
-// replicas, and is never transactional: an open transaction would hold back
+// receiptWriter writes receipts until the brokers have them. It retries a receipt that fails. Its
+// due event stays open in the meantime, so Buffer bounds their number. The producer is
+// idempotent, requires all replicas, and is never transactional: an open transaction would block
 // the engine.
 type receiptWriter struct {
 	*options
@@ -36,13 +35,13 @@ func (p *receiptWriter) client() (*kgo.Client, error) {
 	return kgo.NewClient(append(
 		append([]kgo.Opt{kgo.ProducerLinger(2 * time.Millisecond)}, p.common()...),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, as Kafka's Java client
-		kgo.MaxBufferedRecords(1<<20),                        // Buffer is the bound
+		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, like Kafka's Java client
+		kgo.MaxBufferedRecords(1<<20),                        // Buffer is the real bound
 		kgo.DefaultProduceTopic(p.options.receipts),
 	)...)
 }
 
-// write calls acked once the brokers have the receipt.
+// write writes a receipt and calls acked once the brokers have it.
 func (p *receiptWriter) write(key string, value []byte, acked func()) {
 	p.produce(&kgo.Record{Key: []byte(key), Value: value}, time.Now(), acked)
 }
@@ -81,15 +80,15 @@ func (p *receiptWriter) failed(cl *kgo.Client, err error) {
 	}
 }
 
-// check replaces a client that has no producer id and will never get one: after
-// one refusal it fails every record.
+// check replaces a client that has no producer id and will never get one. After one refusal, such
+// a client fails every record.
 func (p *receiptWriter) check(cl *kgo.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_, _, err := cl.ProducerID(ctx)
 	var next *kgo.Client
 	if final(err) {
-		next, _ = p.client() // it could be made before
+		next, _ = p.client() // cannot fail, since the same options worked before
 	}
 	p.mu.Lock()
 	p.checking = false
@@ -103,13 +102,14 @@ func (p *receiptWriter) check(cl *kgo.Client) {
 	}
 }
 
-// final says that a broker has answered, and that asking anew is no use.
+// final reports whether a broker has answered with an error that a retry cannot change.
 func final(err error) bool {
 	answer, ok := errors.AsType[*kerr.Error](err)
 	return ok && !answer.Retriable
 }
 
-// close ends it. What is not written is lost; its offset was not committed.
+// close ends the writer. Unwritten receipts are lost, but the offsets of their events were not
+// committed.
 func (p *receiptWriter) close() {
 	p.mu.Lock()
 	p.closed = true

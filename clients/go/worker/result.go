@@ -2,7 +2,7 @@ package worker
 
 import "time"
 
-// Outcome is what became of a due event, as a receipt spells it.
+// Outcome is the outcome of a due event, as a receipt spells it.
 type Outcome string
 
 // The outcomes of a receipt.
@@ -15,80 +15,78 @@ const (
 	OutcomeSuppressed Outcome = "suppressed"
 )
 
-// final says that no later attempt of the same occurrence and step has to be
-// handled.
+// final reports whether later attempts of the same occurrence and step need no handling.
 func (o Outcome) final() bool {
 	return o == OutcomeDelivered || o == OutcomeAccepted || o == OutcomeSuppressed
 }
 
-// The codes that the kit itself puts into receipts.
+// The codes that this package itself puts into receipts.
 const (
 	CodeError    = "error"     // the handler returned an error
 	CodePanic    = "panic"     // the handler panicked
 	CodeTimeout  = "timeout"   // the handler took longer than HandlerTimeout
-	CodeNoResult = "no_result" // the handler returned the zero Result, or one without a known outcome
-	CodeExpired  = "expired"   // past DueEvent.Expires before the handler was called
+	CodeNoResult = "no_result" // the handler returned the zero Result, or an unknown outcome
+	CodeExpired  = "expired"   // DueEvent.Expires had passed before the handler was called
 )
 
-// Result is what a handler says became of a due event. Make it with
-// Delivered, Accepted, Retry, Fail, Postpone or Suppress.
+// Result is the outcome that a handler returns for a due event. Create it with Delivered,
+// Accepted, Retry, Fail, Postpone or Suppress.
 type Result struct {
 	Outcome Outcome
 
-	// Code names the reason for machines; at most 128 bytes, the rest is cut.
+	// Code is a reason for machines. It is cut to 128 bytes.
 	Code string
 
-	// Detail is for people and ends up in the event log; at most 1,024 bytes,
-	// the rest is cut. Put no secret into it.
+	// Detail is a reason for people and appears in the event log. It is cut to 1,024 bytes. Put
+	// no secret into it.
 	Detail string
 
-	// RetryAfter is how long the engine waits, at most 30 days. For a retry 0
-	// means the profile of the channel or trigger.
+	// RetryAfter is how long the engine waits, at most 30 days. For a retry, 0 means the retry
+	// profile of the channel or trigger.
 	RetryAfter time.Duration
 }
 
-// Delivered says that the receiver has it. It ends an escalation.
+// Delivered says that the receiver has the event. It ends an escalation.
 func Delivered() Result { return Result{Outcome: OutcomeDelivered} }
 
-// Accepted says that a provider has taken it over. It does not end an
+// Accepted says that a provider has taken responsibility for the event. It does not end an
 // escalation; a later delivered receipt does.
 func Accepted() Result { return Result{Outcome: OutcomeAccepted} }
 
-// Retry asks for another attempt, after the given time or, with 0, after the
-// profile. Past the profile's last attempt the engine takes it for Fail.
+// Retry asks for another attempt, after the given time, or with 0 after the time in the retry
+// profile. After the last attempt of the profile, the engine treats it as Fail.
 func Retry(after time.Duration) Result {
 	return Result{Outcome: OutcomeRetry, RetryAfter: after}
 }
 
-// Fail says that no attempt can succeed: the next escalation step, else a dead
-// letter.
+// Fail says that no attempt can succeed. The next escalation step follows, or else the event
+// becomes a dead letter.
 func Fail(code, detail string) Result {
 	return Result{Outcome: OutcomeFailed, Code: code, Detail: detail}
 }
 
-// Postpone asks for the same attempt later, such as when the receiver is known
-// to be away. It uses up no attempt.
+// Postpone asks for the same attempt later, for example when the receiver is known to be down. It
+// does not count as an attempt.
 func Postpone(after time.Duration, code string) Result {
 	return Result{Outcome: OutcomePostponed, RetryAfter: after, Code: code}
 }
 
-// Suppress says that it is not to be delivered, such as when the user has
-// opted out.
+// Suppress says that the event must not be delivered, for example because the user has opted out.
 func Suppress(code string) Result { return Result{Outcome: OutcomeSuppressed, Code: code} }
 
-// WithCode is r with a code.
+// WithCode returns r with a code.
 func (r Result) WithCode(code string) Result {
 	r.Code = code
 	return r
 }
 
-// WithDetail is r with a detail.
+// WithDetail returns r with a detail.
 func (r Result) WithDetail(detail string) Result {
 	r.Detail = detail
 	return r
 }
 
-// checked is r as a receipt can say it.
+// checked returns r with values that a receipt may carry.
 func (r Result) checked() Result {
 	switch r.Outcome {
 	case OutcomeDelivered, OutcomeAccepted, OutcomeFailed, OutcomeRetry, OutcomePostponed, OutcomeSuppressed:

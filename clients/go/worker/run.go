@@ -11,23 +11,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Handler does the work of one due event and says what became of it. Many run
-// at a time; two events with the same record key never do.
+// Handler does the work of one due event and returns the outcome. Many handlers run at a time,
+// but never two for the same record key.
 //
-// An error counts as Retry(0), code "error", with the error's text as detail:
-// return a Result for anything that you can name, and keep secrets out of
-// errors. When ctx ends, return its error: what was not finished is delivered
-// again.
+// An error counts as Retry(0) with code "error" and the error's text as detail. Return a Result
+// for every case that you can name, and keep secrets out of errors. When ctx ends, return its
+// error: an event that was not finished is delivered again.
 type Handler func(ctx context.Context, e *DueEvent) (Result, error)
 
-// ErrUnfinished is what Run returns where DrainTimeout was too short. What was
-// unfinished is delivered again, to this or another worker.
+// ErrUnfinished is returned by Run if DrainTimeout was too short. The unfinished events are
+// delivered again, to this or another worker.
 var ErrUnfinished = errors.New("worker: ended before all that was begun was finished")
 
-// Run handles the due events of a channel until ctx ends, and then drains: what
-// is running finishes, receipts are written, offsets are committed. It returns
-// an error only for options that are wrong, and ErrUnfinished. Brokers that
-// are away are waited for.
+// Run handles the due events of a channel until ctx ends, and then drains: running handlers
+// finish, receipts are written, offsets are committed. It returns an error only if the options
+// are wrong, or ErrUnfinished. It waits for brokers that are down.
 func Run(ctx context.Context, channel string, handle Handler, opts ...Option) error {
 	o, err := newOptions(channel, opts)
 	if handle == nil {
@@ -43,14 +41,14 @@ func Run(ctx context.Context, channel string, handle Handler, opts ...Option) er
 	return w.run(ctx)
 }
 
-// topicPartition names a partition.
+// topicPartition identifies a partition.
 type topicPartition struct {
 	topic string
 	num   int32
 }
 
-// worker is one Run. mu guards what is below it; nobody calls Kafka or the
-// handler while holding it.
+// worker is one call of Run. mu guards the fields below it. Never call Kafka or the handler while
+// holding it.
 type worker struct {
 	*options
 	handle   Handler
@@ -59,12 +57,12 @@ type worker struct {
 	receipts *receiptWriter
 	reader   receiptReader
 
-	committing sync.Mutex    // held from reading what to commit to the answer
-	pausing    sync.Mutex    // held from deciding what to pause to having done so
-	loading    chan struct{} // one reading of receipts at a time
-	wake       chan struct{} // something is ready, or a handler has ended
+	committing sync.Mutex    // held while a commit is prepared and until it is answered
+	pausing    sync.Mutex    // held while pausing is decided and done
+	loading    chan struct{} // allows one reading of receipts at a time
+	wake       chan struct{} // an event is ready, or a handler has ended
 	room       chan struct{} // a paused partition has room
-	freed      chan struct{} // one that was full has room
+	freed      chan struct{} // a full partition has room
 	garbled    throttle
 	failing    throttle
 
@@ -72,11 +70,11 @@ type worker struct {
 	queue    *queue
 	parts    map[topicPartition]*partition
 	memories map[int32]*memory // by partition of the receipts topic
-	numbers  int32             // how many partitions that has, once known
+	numbers  int32             // number of partitions of that topic, once known
 	murmur2  kgo.TopicPartitioner
 	clock    clock
-	running  int // handlers
-	pending  int // receipts
+	running  int // running handlers
+	pending  int // receipts that are not acknowledged yet
 	ending   bool
 }
 
@@ -106,12 +104,12 @@ func newWorker(o *options, handle Handler) (*worker, error) {
 	return w, nil
 }
 
-// common are the options of each client.
+// common returns the options that all clients share.
 func (o *options) common() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.brokers...), kgo.ClientID("waterclock-worker-" + o.channel),
 		kgo.RetryTimeout(10 * time.Second),
-		kgo.MetadataMinAge(2 * time.Second), // how soon a partition's new leader is found
+		kgo.MetadataMinAge(2 * time.Second), // how soon a new leader is found
 	}
 	return append(opts, o.kafka...)
 }
@@ -119,41 +117,41 @@ func (o *options) common() []kgo.Opt {
 func (w *worker) consumerOpts() []kgo.Opt {
 	return append(
 		append([]kgo.Opt{
-			kgo.HeartbeatInterval(time.Second), // how soon one hears of a rebalance
+			kgo.HeartbeatInterval(time.Second), // how soon a rebalance is noticed
 			kgo.RebalanceTimeout(w.revokeTimeout + rebalanceMargin),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		}, w.common()...),
 		kgo.ConsumerGroup(w.group+"."+w.channel),
 		kgo.ConsumeTopics(w.topic, w.topic+highSuffix),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // or due events of aborted transactions are seen
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // otherwise it would see due events of aborted transactions
 		kgo.DisableAutoCommit(),
-		// What a poll returns belongs to partitions that are ours, until it is taken in.
+		// The partitions of a poll must stay ours until its records are in the queue.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(w.assigned),
 		kgo.OnPartitionsRevoked(w.revoked),
 		kgo.OnPartitionsLost(w.lost),
 		// A lane that is created later is found within 5 s.
 		kgo.MetadataMinAge(2*time.Second), kgo.MetadataMaxAge(4*time.Second),
-		// What is resumed waits for the fetch under way.
+		// A resumed partition has to wait for the fetch in flight.
 		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.FetchMaxBytes(w.fetchBytes), kgo.FetchMaxPartitionBytes(min(w.fetchBytes, partitionFetch)),
 	)
 }
 
-// rebalanceMargin is the time that a member has to join again once its partitions
-// are given up. The group waits that long, with no partition moving, for a member
-// that died in the middle of a rebalance. The client's default is 60 s.
+// rebalanceMargin is the time that a member has to rejoin after it has given its partitions up.
+// If a member dies during a rebalance, the group waits that long, and no partition moves. The
+// client's default is 60 s.
 const rebalanceMargin = 5 * time.Second
 
-// partitionFetch is how much of a partition one fetch brings: some hundred records, so that
-// little is thrown away when it is paused, and an event of priority high does not wait long
-// behind them. The client fetches anew only when all of a fetch has been polled.
+// partitionFetch bounds how much of a partition one fetch returns: a few hundred records. So
+// little is discarded when the partition is paused, and an event of priority high does not wait
+// long behind them. The client fetches again only when all of a fetch has been polled.
 const partitionFetch = 64 << 10
 
 const highSuffix = ".high"
 
-// run polls until ctx ends. Handlers outlive ctx: they may finish.
+// run polls until ctx ends. Handlers may outlive ctx and finish.
 func (w *worker) run(ctx context.Context) error {
 	base, abandon := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abandon(errAbandoned)
@@ -172,7 +170,7 @@ func (w *worker) run(ctx context.Context) error {
 	return err
 }
 
-// poll takes in what has come.
+// poll reads records and puts them into the queue.
 func (w *worker) poll(ctx context.Context) {
 	fetches := w.consumer.PollRecords(ctx, w.pollMax())
 	n := w.admit(fetches)
@@ -191,11 +189,11 @@ func (w *worker) poll(ctx context.Context) {
 		}
 	})
 	if failed {
-		pause(ctx, 100*time.Millisecond) // the client waits before it asks, but not for every error
+		pause(ctx, 100*time.Millisecond) // the client backs off by itself, but not for every error
 	}
 }
 
-// admit takes polled records in, and says how many there were.
+// admit adds polled records to the queue and returns how many there were.
 func (w *worker) admit(fetches kgo.Fetches) (n int) {
 	polled := w.now()
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
@@ -212,7 +210,7 @@ func (w *worker) admit(fetches kgo.Fetches) (n int) {
 	return n
 }
 
-// decode makes an item; its event is nil if the record is garbled.
+// decode creates an item. Its event is nil if the record is garbled.
 func (w *worker) decode(r *kgo.Record) *item {
 	it := &item{mark: mark{offset: r.Offset, epoch: r.LeaderEpoch}, bytes: sizeOf(r)}
 	e, err := Decode(r)
@@ -227,7 +225,7 @@ func (w *worker) decode(r *kgo.Record) *item {
 	return it
 }
 
-// sizeOf is about what a record holds in memory.
+// sizeOf estimates the bytes that a record uses in memory.
 func sizeOf(r *kgo.Record) int64 {
 	n := 512 + len(r.Key) + len(r.Value)
 	for i := range r.Headers {
@@ -236,13 +234,13 @@ func sizeOf(r *kgo.Record) int64 {
 	return int64(n)
 }
 
-// take puts the items of one partition into the queue.
+// take adds the items of one partition to the queue.
 func (w *worker) take(tp topicPartition, items []*item, records []*kgo.Record, polled time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	part := w.parts[tp]
 	if part == nil || part.gone {
-		return // the worker ends
+		return // the worker is ending
 	}
 	for i, it := range items {
 		w.observe(part, records[i], polled)
@@ -261,7 +259,7 @@ func (w *worker) take(tp topicPartition, items []*item, records []*kgo.Record, p
 	}
 }
 
-// observe gives the clock a record whose time the broker has set.
+// observe gives the clock a record whose timestamp the broker has set.
 func (w *worker) observe(part *partition, r *kgo.Record, polled time.Time) {
 	if !w.byBroker(r) {
 		return
@@ -273,7 +271,7 @@ func (w *worker) observe(part *partition, r *kgo.Record, polled time.Time) {
 	w.clock.observe(r.Timestamp, polled, asked)
 }
 
-// done says that nothing more has to be done for an item. mu is held.
+// done is called when an item needs no more work. mu is held.
 func (w *worker) done(it *item) {
 	part := it.part
 	part.tracker.finish(&it.mark)
@@ -294,7 +292,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// pause waits for d, or for the end of ctx.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

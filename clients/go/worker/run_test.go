@@ -22,8 +22,8 @@ import (
 
 func delivered(context.Context, *DueEvent) (Result, error) { return Delivered(), nil }
 
-// TestReceipts: each result becomes its receipt, on the trigger's partition as
-// Kafka's Java client has it.
+// TestReceipts: each result becomes its receipt, on the partition that Kafka's Java client would
+// choose for the trigger.
 func TestReceipts(t *testing.T) {
 	w := newWorld(t, 4)
 	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
@@ -77,11 +77,10 @@ func TestReceipts(t *testing.T) {
 	w.eventually("all offsets are committed", func() bool { return w.committedAt(dueTopic, 0) == 3 })
 }
 
-// TestMurmur2: the values of Kafka's Java client, so that the client library
-// may not change under us.
+// TestMurmur2 compares with values of Kafka's Java client, in case the client library changes.
 func TestMurmur2(t *testing.T) {
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
-	for key, hash := range map[string]int32{ // Utils.murmur2 in Kafka's UtilsTest
+	for key, hash := range map[string]int32{ // from Utils.murmur2 in Kafka's UtilsTest
 		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
 		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
 	} {
@@ -91,8 +90,8 @@ func TestMurmur2(t *testing.T) {
 	}
 }
 
-// TestOrderByKey: events of one record key are handled one after the other in
-// their order, those of others meanwhile.
+// TestOrderByKey: events of one record key are handled one after the other, in order. Events of
+// other keys run meanwhile.
 func TestOrderByKey(t *testing.T) {
 	w := newWorld(t, 1)
 	var mu sync.Mutex
@@ -113,7 +112,7 @@ func TestOrderByKey(t *testing.T) {
 		if running[key]--; running[key] == 0 {
 			delete(running, key)
 		}
-		return Retry(0), nil // a retry holds nobody up
+		return Retry(0), nil // a retry does not block others
 	}, Concurrency(8))
 	var dues []due
 	for i := range 200 {
@@ -133,8 +132,8 @@ func TestOrderByKey(t *testing.T) {
 	}
 }
 
-// TestThreeAttemptsAreSentOnce: a worker was away while the engine's time-outs
-// made attempts; the receiver hears once.
+// TestThreeAttemptsAreSentOnce: the engine's receipt timeouts created attempts while no worker
+// ran. The receiver gets only one.
 func TestThreeAttemptsAreSentOnce(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "pills", attempt: 1}, due{key: "pills", attempt: 2}, due{key: "pills", attempt: 3},
@@ -155,8 +154,8 @@ func TestThreeAttemptsAreSentOnce(t *testing.T) {
 	}
 }
 
-// TestRetryIsHandled: an attempt above the answered one is handled, a
-// postponement too; a copy of either is not.
+// TestRetryIsHandled: an attempt after the answered one is handled, and so is a postponement. A
+// copy of either is not.
 func TestRetryIsHandled(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "a", attempt: 1}, due{key: "a", attempt: 1}, due{key: "a", attempt: 1, postponed: 1},
@@ -173,8 +172,8 @@ func TestRetryIsHandled(t *testing.T) {
 	}
 }
 
-// TestKillBeforeReceipt: the handler has done its work and the process dies
-// before the receipt is acknowledged. The event comes to another worker.
+// TestKillBeforeReceipt: the handler has done its work, and the process dies before the receipt
+// is acknowledged. Another worker gets the event.
 func TestKillBeforeReceipt(t *testing.T) {
 	w := newWorld(t, 1)
 	handle := w.cluster.Fault(kfake.Fault{
@@ -188,7 +187,7 @@ func TestKillBeforeReceipt(t *testing.T) {
 	}
 	first := w.start(note, DrainTimeout(time.Second))
 	w.eventually("the handler has run", func() bool { return len(seen.all()) == 1 })
-	time.Sleep(100 * time.Millisecond) // some commits
+	time.Sleep(100 * time.Millisecond) // time for some commits
 	if at := w.committedAt(dueTopic, 0); at != -1 {
 		t.Errorf("committed %d without a receipt", at)
 	}
@@ -205,13 +204,13 @@ func TestKillBeforeReceipt(t *testing.T) {
 	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == 1 })
 }
 
-// TestKillAfterReceipt: the receipt stands, the commit does not. The other
-// worker knows it from the receipts topic.
+// TestKillAfterReceipt: the receipt is written, but the offset is not committed. The next worker
+// learns of the receipt from the receipts topic.
 func TestKillAfterReceipt(t *testing.T) {
 	for _, name := range []string{"memory", "no memory", "by key"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 4)
-			w.write(due{key: "a", partition: 1}) // not where a's receipts are: only by_key writes so
+			w.write(due{key: "a", partition: 1}) // not the partition of a's receipts: only by_key writes there
 			memory, want, byKey := Memory(100), 1, func(*options) {}
 			switch name {
 			case "no memory":
@@ -221,7 +220,7 @@ func TestKillAfterReceipt(t *testing.T) {
 			case "memory":
 				p := kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(&kgo.Record{Key: []byte("a")}, 4)
 				w.write(due{key: "a", partition: int32(p)})
-				want = 2 // one a partition: the one on partition 1 is another partition's
+				want = 2 // one per partition: the receipt of partition 1 is another partition's
 			}
 			var seen calls
 			note := func(_ context.Context, e *DueEvent) (Result, error) {
@@ -243,7 +242,7 @@ func TestKillAfterReceipt(t *testing.T) {
 				w.eventually("one is skipped", func() bool {
 					return m.get(func(m *counting) int { return m.skipped[SkipFinal] }) == 1
 				})
-				want = 3 // the one on partition 1 is not known there
+				want = 3 // the receipt of partition 1 is not known there
 			}
 			if got := seen.all(); len(got) != want {
 				t.Errorf("handled %v, want %d", got, want)
@@ -252,9 +251,9 @@ func TestKillAfterReceipt(t *testing.T) {
 	}
 }
 
-// TestOffsetsBehindReceipts: handlers end in any order, and receipts are
-// refused at random. No commit that reaches the brokers passes an event whose
-// receipt has not reached them before.
+// TestOffsetsBehindReceipts: handlers end in any order, and the brokers refuse receipts at
+// random. No commit that reaches the brokers covers an event whose receipt has not reached them
+// before.
 func TestOffsetsBehindReceipts(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -269,7 +268,7 @@ func TestOffsetsBehindReceipts(t *testing.T) {
 		dues = append(dues, d)
 	}
 	w.write(dues...)
-	broker := rand.New(rand.NewPCG(seed, 2)) // what follows runs on the cluster's goroutine
+	broker := rand.New(rand.NewPCG(seed, 2)) // used below on the cluster's goroutine
 	there, commits := map[string]bool{}, 0
 	w.cluster.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		w.cluster.KeepControl()
@@ -318,7 +317,7 @@ func TestOffsetsBehindReceipts(t *testing.T) {
 	}
 }
 
-// refuse answers a produce request with an error that is tried anew.
+// refuse answers a produce request with a retriable error.
 func refuse(req *kmsg.ProduceRequest) kmsg.Response {
 	resp := req.ResponseKind().(*kmsg.ProduceResponse)
 	for _, t := range req.Topics {
@@ -336,7 +335,7 @@ func refuse(req *kmsg.ProduceRequest) kmsg.Response {
 
 var dueIDs = regexp.MustCompile(`"due_id":"([^@]+)@`)
 
-// keysIn are the trigger keys of the receipts in an uncompressed request.
+// keysIn returns the trigger keys of the receipts in an uncompressed request.
 func keysIn(req *kmsg.ProduceRequest) (keys []string) {
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
@@ -348,8 +347,8 @@ func keysIn(req *kmsg.ProduceRequest) (keys []string) {
 	return keys
 }
 
-// TestHighLaneFirst: a lane that is created while a worker runs is found, and
-// under a backlog the next handler that is free takes its event.
+// TestHighLaneFirst: a lane that is created while a worker runs is found. During a backlog, the
+// next free handler takes its event.
 func TestHighLaneFirst(t *testing.T) {
 	w := newWorld(t, 1)
 	var dues []due
@@ -403,7 +402,7 @@ func TestBackPressure(t *testing.T) {
 		return m.get(func(m *counting) int { return m.load.Paused }) == 2
 	})
 	time.Sleep(time.Second)
-	// A share of 50 each, and a poll of as many on top.
+	// A share of 50 for each, plus a poll of the same size.
 	if n := m.get(func(m *counting) int { return m.most.Buffered }); n > 200 {
 		t.Errorf("%d events in memory", n)
 	}
@@ -417,13 +416,13 @@ func TestBackPressure(t *testing.T) {
 	}
 }
 
-// fetched counts the records that a client has read, those that it throws away
-// because their partition is paused too.
+// fetched counts the records that a client has read, including those that it discards because
+// their partition is paused.
 type fetched struct{ n atomic.Int64 }
 
 func (f *fetched) OnFetchRecordBuffered(*kgo.Record) { f.n.Add(1) }
 
-// TestFetchedOnce: back-pressure does not read a backlog many times.
+// TestFetchedOnce: back-pressure does not make the client read a backlog many times.
 func TestFetchedOnce(t *testing.T) {
 	const events = 60_000
 	w := newWorld(t, 4)
@@ -443,7 +442,7 @@ func TestFetchedOnce(t *testing.T) {
 	}
 }
 
-// TestGarbled: what is no due event is counted and stepped over.
+// TestGarbled: a record that is not a due event is counted and skipped.
 func TestGarbled(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(
@@ -472,8 +471,8 @@ func TestGarbled(t *testing.T) {
 	}
 }
 
-// TestDrain: at the end what runs may finish, and what does not is delivered
-// to the next worker.
+// TestDrain: running handlers may finish during shutdown. The next worker gets the events of
+// those that do not.
 func TestDrain(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "quick"}, due{key: "stuck"}, due{key: "deaf"})
@@ -489,9 +488,9 @@ func TestDrain(t *testing.T) {
 			<-ctx.Done()
 			return Result{}, ctx.Err()
 		}
-		<-deaf // heeds nothing
+		<-deaf // ignores its context
 		return Delivered(), nil
-	}, DrainTimeout(2*time.Second), CommitInterval(time.Hour)) // the end commits
+	}, DrainTimeout(2*time.Second), CommitInterval(time.Hour)) // only the shutdown commits
 	w.eventually("all have begun", func() bool { return begun.Load() == 3 })
 	begin := time.Now()
 	err := r.drain()
@@ -519,8 +518,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestRebalanceInMidHandler: a second worker comes while handlers of the first
-// run. What moves is finished before it moves, and handled once.
+// TestRebalanceInMidHandler: a second worker joins while handlers of the first run. Their events
+// finish before their partition moves, and are handled once.
 func TestRebalanceInMidHandler(t *testing.T) {
 	w := newWorld(t, 4)
 	var seen calls
@@ -530,7 +529,7 @@ func TestRebalanceInMidHandler(t *testing.T) {
 		return Delivered(), nil
 	}
 	m := newCounting()
-	w.start(note, WithMetrics(m), Memory(-1), CommitInterval(time.Hour)) // it commits what moves
+	w.start(note, WithMetrics(m), Memory(-1), CommitInterval(time.Hour)) // only the rebalance commits
 	var dues []due
 	for i := range 40 {
 		dues = append(dues, due{key: fmt.Sprintf("k-%d", i), target: fmt.Sprintf("u-%d", i%8), partition: int32(i % 4)})
@@ -553,8 +552,8 @@ func TestRebalanceInMidHandler(t *testing.T) {
 	}
 }
 
-// TestRebalanceWithStuckHandler: a handler that does not end is abandoned, and
-// its event goes to the other worker.
+// TestRebalanceWithStuckHandler: a handler that does not end is abandoned, and the other worker
+// gets its event.
 func TestRebalanceWithStuckHandler(t *testing.T) {
 	w := newWorld(t, 2)
 	w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
@@ -573,8 +572,8 @@ func TestRebalanceWithStuckHandler(t *testing.T) {
 	}
 }
 
-// TestZombie: a worker that was away for longer than its session is no member
-// any more. Its commits are refused, and it comes back as a new member.
+// TestZombie: a worker was away for longer than its session and is no longer a member. Its
+// commits are refused, and it rejoins as a new member.
 func TestZombie(t *testing.T) {
 	w := newWorld(t, 1)
 	gate := make(chan struct{})
@@ -607,7 +606,7 @@ func TestZombie(t *testing.T) {
 	w.eventually("the first works on", func() bool { return w.committedAt(dueTopic, 0) == 3 })
 }
 
-// TestBrokerAway: brokers that cannot be reached for a while lose nothing.
+// TestBrokerAway: nothing is lost while the brokers cannot be reached.
 func TestBrokerAway(t *testing.T) {
 	w := newWorld(t, 2)
 	r := w.start(delivered)
@@ -636,7 +635,7 @@ func TestBrokerAway(t *testing.T) {
 	}
 }
 
-// TestReceiptsTopicAway: without it nothing is handled, since nothing could be
+// TestReceiptsTopicAway: without the receipts topic nothing is handled, because nothing could be
 // answered.
 func TestReceiptsTopicAway(t *testing.T) {
 	w := newWorld(t, 1)
@@ -662,8 +661,8 @@ func TestReceiptsTopicAway(t *testing.T) {
 	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == 1 })
 }
 
-// TestReceiptsRefused: a producer id that is refused once, for which a client
-// of the library fails every record from then on.
+// TestReceiptsRefused: the request for a producer id is refused once. After that, a client of the
+// library fails every record.
 func TestReceiptsRefused(t *testing.T) {
 	w := newWorld(t, 1)
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Count: 1})
@@ -686,8 +685,8 @@ func TestReceiptsRefused(t *testing.T) {
 	}
 }
 
-// TestTooLate: past ce_wcreceiptby nothing is done; past ce_expirytime the
-// receipt says so.
+// TestTooLate: after ce_wcreceiptby an event is skipped. After ce_expirytime its receipt says
+// that it has expired.
 func TestTooLate(t *testing.T) {
 	w := newWorld(t, 1)
 	stamp := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339Nano) }
@@ -718,8 +717,8 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// TestWrongClock: ce_wcreceiptby is compared by the brokers' clock. One event
-// is enough to learn it.
+// TestWrongClock: ce_wcreceiptby is compared with the brokers' clock. One event is enough to
+// learn its offset.
 func TestWrongClock(t *testing.T) {
 	w := newWorld(t, 1)
 	var seen calls
@@ -729,7 +728,7 @@ func TestWrongClock(t *testing.T) {
 		return Delivered(), nil
 	}, WithMetrics(m), func(o *options) {
 		o.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-		o.byBroker = func(*kgo.Record) bool { return true } // kfake does not know LogAppendTime of topics
+		o.byBroker = func(*kgo.Record) bool { return true } // kfake does not support LogAppendTime
 		o.askInterval = 50 * time.Millisecond
 	})
 	w.eventually("it is assigned", func() bool {
@@ -746,8 +745,7 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// TestBatch: the hook sees each event once and before its handler, which gets
-// its value.
+// TestBatch: the hook sees each event once, before its handler, which gets the hook's value.
 func TestBatch(t *testing.T) {
 	w := newWorld(t, 2)
 	var dues []due
@@ -787,8 +785,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBulkhead: a group that hangs keeps its own number of handlers, and what
-// finds no room is answered without one. Others go on.
+// TestBulkhead: a group that hangs occupies only its own handlers. Events that exceed its bounds
+// are answered without a handler. Other groups go on.
 func TestBulkhead(t *testing.T) {
 	w := newWorld(t, 1)
 	var dues []due
@@ -818,8 +816,8 @@ func TestBulkhead(t *testing.T) {
 	w.receipts(150)
 }
 
-// TestKeysAreATenants: a tenant that takes another's record key for a target_key, and
-// whose handlers hang, does not make the other's events wait.
+// TestKeysAreATenants: a tenant uses another tenant's record key as a target_key, and its
+// handlers hang. The other tenant's events do not wait.
 func TestKeysAreATenants(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "bad/1", target: "good/1"}, due{key: "good/1"})
@@ -837,8 +835,8 @@ func TestKeysAreATenants(t *testing.T) {
 	w.receipts(2)
 }
 
-// TestManyBehindOneThatHangs: more events of one key than a partition's buffer
-// holds, the first of which hangs, do not hold back others on the partition.
+// TestManyBehindOneThatHangs: one key has more events than the buffer of a partition holds, and
+// the first one hangs. The other events on the partition are not blocked.
 func TestManyBehindOneThatHangs(t *testing.T) {
 	w := newWorld(t, 1)
 	const many = 400
@@ -869,7 +867,7 @@ func TestManyBehindOneThatHangs(t *testing.T) {
 		}
 		n = len(all) + 1
 	}
-	// What waits without filling the buffer may go on waiting.
+	// Events that wait without filling the buffer may continue to wait.
 	if got["bad delivered"] != 0 || got["bad postponed"] < many-100 {
 		t.Errorf("%v", got)
 	}
@@ -877,7 +875,7 @@ func TestManyBehindOneThatHangs(t *testing.T) {
 	w.receipts(many + 20)
 }
 
-// TestHandlerTimeout: its context ends, and the event is retried.
+// TestHandlerTimeout: the handler's context ends, and the event is retried.
 func TestHandlerTimeout(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "a"})
@@ -890,7 +888,7 @@ func TestHandlerTimeout(t *testing.T) {
 	}
 }
 
-// TestOptions: what is wrong is named, all of it.
+// TestOptions: the error names every wrong option.
 func TestOptions(t *testing.T) {
 	err := Run(context.Background(), "Push!", nil, Concurrency(0), DrainTimeout(-1), Memory(0), Logger(nil))
 	for _, want := range []string{"Push!", "Concurrency 0", "DrainTimeout", "Memory 0", "Logger", "handler is nil"} {
@@ -900,8 +898,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestMemoryIsTheTail: of what stands on the receipts topic, the last receipts
-// are known, whoever wrote them; other channels' are not ours.
+// TestMemoryIsTheTail: the memory holds the last receipts of the topic, whoever wrote them, but
+// not those of other channels.
 func TestMemoryIsTheTail(t *testing.T) {
 	w := newWorld(t, 1)
 	var receipts []*kgo.Record
@@ -921,7 +919,7 @@ func TestMemoryIsTheTail(t *testing.T) {
 	if err := w.cl.ProduceSync(context.Background(), receipts...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	slices.Reverse(dues) // or those that are handled push out what is known
+	slices.Reverse(dues) // otherwise the handled events would push the known ones out
 	w.write(dues...)
 	m := newCounting()
 	w.start(delivered, WithMetrics(m), Memory(100))
@@ -931,9 +929,8 @@ func TestMemoryIsTheTail(t *testing.T) {
 	}
 }
 
-// TestTransactions: due events of an aborted transaction are not there, and
-// markers and aborted records at the end of the receipts topic do not hold the
-// reading of it up.
+// TestTransactions: due events of an aborted transaction are not handled. Markers and aborted
+// records at the end of the receipts topic do not delay reading it.
 func TestTransactions(t *testing.T) {
 	w := newWorld(t, 1)
 	tx, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.TransactionalID("engine"))
@@ -954,7 +951,7 @@ func TestTransactions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := tx.BeginTransaction(); err != nil { // and one that stays open
+	if err := tx.BeginTransaction(); err != nil { // and a transaction that stays open
 		t.Fatal(err)
 	}
 	open := &kgo.Record{Topic: receiptTopic, Key: []byte("other"), Value: []byte(`{"due_id":"other@y#0"}`)}
@@ -982,8 +979,7 @@ func (t tracer) Start(ctx context.Context, e *DueEvent) (context.Context, func(R
 	}
 }
 
-// TestTracer: the handler has the context of its span, which ends with the
-// result.
+// TestTracer: the handler gets the context of its span. The span ends with the result.
 func TestTracer(t *testing.T) {
 	w := newWorld(t, 1)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -1005,7 +1001,7 @@ func TestTracer(t *testing.T) {
 	}
 }
 
-// TestSays: what an operator has to know is in the log, and no payload.
+// TestSays: the log has what an operator needs to know, but no payload.
 func TestSays(t *testing.T) {
 	w := newWorld(t, 1)
 	w.write(due{key: "a", value: "secret-canary", headers: map[string]string{"mine": "secret-canary"}},
@@ -1027,8 +1023,8 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestPartitionCountsDiffer: with a due topic of more partitions than receipts
-// have, the log names the option.
+// TestPartitionCountsDiffer: if the due topic has more partitions than the receipts topic, the
+// log names the option.
 func TestPartitionCountsDiffer(t *testing.T) {
 	w := newWorld(t, 1)
 	if err := w.cluster.CreateTopic("wide", 3, nil); err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// throttle logs at most one line in ten seconds: what fails may fail for
-// every record. Metrics count all of them.
+// throttle logs at most one line in ten seconds, because a fault may affect every record. Metrics
+// count all of them.
 type throttle struct {
 	mu      sync.Mutex
 	last    time.Time

@@ -2,8 +2,8 @@ package worker
 
 import "context"
 
-// Tracer begins the span of one due event. The returned context is the
-// handler's; end is called once with its result. With OpenTelemetry:
+// Tracer starts the span of one due event. The returned context is passed to the handler. end is
+// called once with its result. With OpenTelemetry:
 //
 //	func (t tracer) Start(ctx context.Context, e *worker.DueEvent) (context.Context, func(worker.Result)) {
 //		carrier := propagation.MapCarrier{"traceparent": e.TraceParent, "tracestate": e.TraceState}
@@ -31,21 +31,21 @@ const (
 	batchKey
 )
 
-// FromContext is the due event that a handler works on; nil outside of one.
-// HTTP transports read its TraceParent there.
+// FromContext returns the due event that a handler works on, or nil outside of a handler. HTTP
+// transports use it to read TraceParent.
 func FromContext(ctx context.Context) *DueEvent {
 	e, _ := ctx.Value(eventKey).(*DueEvent)
 	return e
 }
 
-// BatchValue is what OnBatch returned for the batch of the handler's event. It
-// is false if there was no such hook, or its value is no T.
+// BatchValue returns what OnBatch returned for the batch of the handler's event. ok is false if
+// there was no hook, or if its value is not a T.
 func BatchValue[T any](ctx context.Context) (value T, ok bool) {
 	value, ok = ctx.Value(batchKey).(T)
 	return value, ok
 }
 
-// WithBatchValue is for tests of handlers: BatchValue gives them v.
+// WithBatchValue sets the result of BatchValue, for tests of handlers.
 func WithBatchValue(ctx context.Context, v any) context.Context {
 	return context.WithValue(ctx, batchKey, v)
 }

@@ -9,22 +9,22 @@ type mark struct {
 	done   bool
 }
 
-// tracker knows up to where everything of a partition is done: the only offset
-// that may be committed. Records are done in any order.
+// tracker finds the offset up to which everything in a partition is done. Only that offset may be
+// committed. Records may be done in any order.
 type tracker struct {
 	open      fifo[*mark] // in the order of offsets; the first one is not done
 	next      kgo.EpochOffset
 	committed int64
 }
 
-// noOffset is that nothing of a partition is done.
+// noOffset means that nothing in a partition is done yet.
 var noOffset = kgo.EpochOffset{Epoch: -1, Offset: -1}
 
-// add notes a record that was polled. Offsets rise, not always by 1: markers
-// and aborted records are not seen.
+// add adds a polled record. Offsets rise, but not always by 1, because markers and aborted
+// records are not visible.
 func (t *tracker) add(m *mark) { t.open.push(m) }
 
-// finish notes that a record needs no more work.
+// finish is called when a record needs no more work.
 func (t *tracker) finish(m *mark) {
 	m.done = true
 	for t.open.len() > 0 && t.open.first().done {
@@ -33,7 +33,7 @@ func (t *tracker) finish(m *mark) {
 	}
 }
 
-// commit is the offset to commit; ok is false if it stands already.
+// commit returns the offset to commit. ok is false if it is committed already.
 func (t *tracker) commit() (at kgo.EpochOffset, ok bool) {
 	return t.next, t.next.Offset > t.committed
 }
@@ -72,7 +72,7 @@ func (f *fifo[T]) popLast() T {
 	return v
 }
 
-// filter keeps those for which keep is true.
+// filter keeps the items for which keep returns true.
 func (f *fifo[T]) filter(keep func(T) bool) {
 	kept := f.items[:0]
 	for _, v := range f.items[f.head:] {

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds how long a test waits.
 const patience = 60 * time.Second
 
 const (
@@ -135,7 +135,7 @@ func (w *world) write(dues ...due) {
 	}
 }
 
-// run is a worker under way.
+// run is a running worker.
 type run struct {
 	t    testing.TB
 	stop context.CancelFunc
@@ -143,7 +143,7 @@ type run struct {
 	net  *network
 }
 
-// start runs a worker; the test's end drains it.
+// start runs a worker. The end of the test drains it.
 func (w *world) start(handle Handler, opts ...Option) *run {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -164,7 +164,7 @@ func (w *world) start(handle Handler, opts ...Option) *run {
 	return r
 }
 
-// drain ends a worker and returns what Run did.
+// drain ends a worker and returns the result of Run.
 func (r *run) drain() error {
 	r.stop()
 	return r.wait()
@@ -181,13 +181,13 @@ func (r *run) wait() error {
 	}
 }
 
-// kill ends a worker as kill -9 would: nothing that it does is seen any more.
+// kill ends a worker like kill -9: nothing that it does later reaches the brokers.
 func (r *run) kill() {
 	r.net.cut()
 	r.stop()
 }
 
-// logged is what was logged.
+// logged collects log output.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -205,7 +205,7 @@ func (l *logged) has(text string) bool {
 	return strings.Contains(l.text.String(), text)
 }
 
-// testLog writes to the test until it has ended.
+// testLog writes to the test's log until the test has ended.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
@@ -216,7 +216,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// network is one worker's way to the brokers, which can be cut.
+// network is one worker's connection to the brokers. It can be cut.
 type network struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -252,7 +252,7 @@ func (n *network) mend() {
 	n.gone = false
 }
 
-// written is a receipt as it stands.
+// written is a receipt as the topic has it.
 type written struct {
 	Receipt   map[string]any
 	Key       string
@@ -262,7 +262,7 @@ type written struct {
 
 func (r written) text(name string) string { s, _ := r.Receipt[name].(string); return s }
 
-// receipts waits until there are at least n, and returns all.
+// receipts waits until there are at least n receipts, and returns all of them.
 func (w *world) receipts(n int) []written {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -289,7 +289,7 @@ func (w *world) receipts(n int) []written {
 	return all
 }
 
-// receiptCount is how many receipts there are now.
+// receiptCount returns the current number of receipts.
 func (w *world) receiptCount() (n int) {
 	w.t.Helper()
 	for p := range w.parts {
@@ -298,7 +298,7 @@ func (w *world) receiptCount() (n int) {
 	return n
 }
 
-// committedAt is the group's offset of a partition; -1 if there is none.
+// committedAt returns the group's offset of a partition, or -1 if there is none.
 func (w *world) committedAt(topic string, partition int32) int64 {
 	w.t.Helper()
 	offsets, err := kadm.NewClient(w.cl).FetchOffsets(context.Background(), testGroup)
@@ -341,7 +341,7 @@ func (c *calls) all() []string {
 	return append([]string(nil), c.seen...)
 }
 
-// counting counts what the kit says.
+// counting counts the calls of Metrics.
 type counting struct {
 	NoMetrics
 	mu        sync.Mutex

@@ -1,5 +1,5 @@
-// Package conformance reads clients/conformance/cases.jsonl and matches what
-// its cases expect. Its README is what all of this follows.
+// Package conformance reads clients/conformance/cases.jsonl and compares results with what its
+// cases expect. The README in that directory specifies the format.
 package conformance
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Kinds are all kinds of cases there are.
+// Kinds lists all kinds of cases.
 var Kinds = []string{"http", "wire", "command", "signature", "receipt", "due", "memory"}
 
 // Case is one line of the file.
@@ -27,8 +27,8 @@ type Case struct {
 	Raw  json.RawMessage
 }
 
-// Cases are those of the kinds; it fails for a line of a kind that no runner
-// has, and for a kind without cases.
+// Cases returns the cases of the given kinds. It fails the test if the file has a kind that no
+// runner handles, or no case of a given kind.
 func Cases(t *testing.T, kinds ...string) []Case {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
@@ -73,13 +73,13 @@ func contains(list []string, v string) bool {
 	return false
 }
 
-// Decode reads a case into to; a field that to has not is a failure.
+// Decode decodes a case into to. A field that to does not have fails the test.
 func (c Case) Decode(t *testing.T, to any) {
 	t.Helper()
 	Strict(t, c.Raw, to)
 }
 
-// Strict decodes what must have no unknown fields.
+// Strict decodes JSON and fails the test on unknown fields.
 func Strict(t *testing.T, raw json.RawMessage, to any) {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(string(raw)))
@@ -89,7 +89,7 @@ func Strict(t *testing.T, raw json.RawMessage, to any) {
 	}
 }
 
-// Vars are the texts of the parts in braces.
+// Vars maps the names in braces to their values.
 type Vars map[string]string
 
 // Expand replaces {run}, {tenant} and {saved.x} in every string.
@@ -102,7 +102,7 @@ func (v Vars) Expand(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// Plain is any value as JSON has it.
+// Plain converts a value to the types of encoding/json: maps, slices, strings and numbers.
 func Plain(t *testing.T, v any) any {
 	t.Helper()
 	raw, ok := v.(json.RawMessage)
@@ -119,7 +119,7 @@ func Plain(t *testing.T, v any) any {
 	return to
 }
 
-// Match says where got is not what want is; "" if it matches.
+// Match returns where got differs from want, or "" if it matches.
 func Match(want, got any) string { return match("result", want, got) }
 
 func match(at string, want, got any) string {
@@ -196,14 +196,14 @@ func matchText(at, want string, got any) string {
 	return fmt.Sprintf("%s is %v, want %s", at, got, want)
 }
 
-// sameInstant: a client may have read an instant into a type of its own.
+// sameInstant compares instants, because a client may have parsed one into its own type.
 func sameInstant(a, b string) bool {
 	x, err := time.Parse(time.RFC3339Nano, a)
 	y, err2 := time.Parse(time.RFC3339Nano, b)
 	return err == nil && err2 == nil && x.Equal(y)
 }
 
-// Get is a field of an object, by name.
+// Get returns a string field of an object.
 func Get(v any, name string) string {
 	m, _ := v.(map[string]any)
 	text, _ := m[name].(string)

@@ -1,4 +1,4 @@
-// Package workerprom exports a worker's numbers to Prometheus.
+// Package workerprom exports a worker's metrics to Prometheus.
 //
 //	worker.Run(ctx, "print", handle, worker.WithMetrics(workerprom.New(prometheus.DefaultRegisterer, "print")))
 package workerprom
@@ -11,24 +11,24 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// Metrics is a worker.Metrics. Every series has the label channel; no label
-// names a trigger, a user, a tenant or a code that a caller chose.
+// Metrics implements worker.Metrics. Every series has the label channel. No label has the name of
+// a trigger, a user or a tenant, or a code that a caller chose.
 //
 //	waterclock_worker_handled_total{outcome}       handlers that returned
 //	waterclock_worker_handle_seconds               how long they took, a histogram
 //	waterclock_worker_skipped_total{reason}        known, or too late; no receipt
 //	waterclock_worker_abandoned_total              not finished when the partition moved or the worker ended
-//	waterclock_worker_garbled_total{header}        records that are no due events
+//	waterclock_worker_garbled_total{header}        records that are not due events
 //	waterclock_worker_receipt_seconds              from the result to the brokers' acknowledgement, a histogram
-//	waterclock_worker_receipt_failures_total       tries to write a receipt that failed
-//	waterclock_worker_commit_failures_total        commits of offsets that failed
-//	waterclock_worker_running                      handlers that run
+//	waterclock_worker_receipt_failures_total       failed tries to write a receipt
+//	waterclock_worker_commit_failures_total        failed commits of offsets
+//	waterclock_worker_running                      running handlers
 //	waterclock_worker_ready                        events that wait for a handler
 //	waterclock_worker_buffered_events              events in memory
-//	waterclock_worker_buffered_bytes               of these
-//	waterclock_worker_pending_receipts             receipts that are not acknowledged
-//	waterclock_worker_partitions{state}            assigned, paused (full), held (receipts topic not read)
-//	waterclock_worker_clock_ahead_seconds          by how much the brokers' clock is ahead of this machine's
+//	waterclock_worker_buffered_bytes               bytes of these
+//	waterclock_worker_pending_receipts             receipts that are not acknowledged yet
+//	waterclock_worker_partitions{state}            assigned, paused (full), held (receipts topic not read yet)
+//	waterclock_worker_clock_ahead_seconds          how far the brokers' clock is ahead of this machine's
 type Metrics struct {
 	worker.NoMetrics
 	handled, skipped, garbled                *prometheus.CounterVec
@@ -41,9 +41,8 @@ type Metrics struct {
 
 var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
-// New registers the metrics of one worker. Several channels in one process
-// need one each. It panics if the channel has metrics there already, as
-// prometheus.MustRegister does.
+// New registers the metrics of one worker. Each channel in a process needs its own. Like
+// prometheus.MustRegister, it panics if the channel's metrics are registered already.
 func New(to prometheus.Registerer, channel string) *Metrics {
 	f := factory{prometheus.WrapRegistererWith(prometheus.Labels{"channel": channel}, to)}
 	return &Metrics{
@@ -65,7 +64,7 @@ func New(to prometheus.Registerer, channel string) *Metrics {
 	}
 }
 
-// factory makes and registers.
+// factory creates and registers metrics.
 type factory struct{ to prometheus.Registerer }
 
 const prefix = "waterclock_worker_"

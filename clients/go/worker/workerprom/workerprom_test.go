@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker/workerprom"
 )
 
-// TestMetrics: each call moves its series, and two channels share a registry.
+// TestMetrics: each call changes its series, and two channels can share a registry.
 func TestMetrics(t *testing.T) {
 	to := prometheus.NewPedanticRegistry()
 	workerprom.New(to, "sms")
@@ -61,7 +61,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// namesInComment are the metrics that the comment of Metrics lists.
+// namesInComment returns the metrics that the comment of Metrics lists.
 func namesInComment(t *testing.T) []string {
 	file, err := parser.ParseFile(token.NewFileSet(), "workerprom.go", nil, parser.ParseComments)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package workertest tests handlers of channel workers without a broker.
+// Package workertest helps to test handlers without a broker.
 //
 //	e := workertest.Event(workertest.Key("acme/pills"), workertest.User("u_81"))
 //	workertest.Require(t, handle, e, worker.OutcomeDelivered, "")
@@ -18,7 +18,7 @@ import (
 // Channel is the channel of the receipts that Handle returns.
 const Channel = "test"
 
-// spec is what an event is made of, as the engine would write it.
+// spec holds the parts of an event as the engine would write it.
 type spec struct {
 	key, target              string
 	step, attempt, postponed int
@@ -28,61 +28,61 @@ type spec struct {
 	high                     bool
 }
 
-// EventOption changes an event.
+// EventOption configures an event.
 type EventOption func(*spec)
 
-// Key is the trigger key: id, or tenant/id. The default is "trigger".
+// Key sets the trigger key: id, or tenant/id. The default is "trigger".
 func Key(key string) EventOption { return func(s *spec) { s.key = key } }
 
-// TargetKey is the record key, where it is not the trigger key.
+// TargetKey sets the record key. The default is the trigger key.
 func TargetKey(key string) EventOption { return func(s *spec) { s.target = key } }
 
-// Attempt is ce_wcattempt. The default is 1.
+// Attempt sets ce_wcattempt. The default is 1.
 func Attempt(n int) EventOption { return func(s *spec) { s.attempt = n } }
 
-// Postponed is ce_wcpostponed. The default is 0: not postponed.
+// Postponed sets ce_wcpostponed. The default is 0: not postponed.
 func Postponed(n int) EventOption { return func(s *spec) { s.postponed = n } }
 
-// Step is the escalation step. The default is 0.
+// Step sets the escalation step. The default is 0.
 func Step(n int) EventOption { return func(s *spec) { s.step = n } }
 
-// Scheduled is the nominal instant, which names the occurrence too. The
-// default is 2026-11-20T14:00:00Z; the event was emitted 3 ms later.
+// Scheduled sets the nominal instant, which also names the occurrence. The default is
+// 2026-11-20T14:00:00Z. The event was fired 3 ms later.
 func Scheduled(t time.Time) EventOption { return func(s *spec) { s.scheduled = t } }
 
-// Payload is the value. The default is empty.
+// Payload sets the record value. The default is empty.
 func Payload(text string) EventOption { return func(s *spec) { s.payload = []byte(text) } }
 
-// User is user_id.
+// User sets user_id.
 func User(id string) EventOption { return Header("ce_wcuser", id) }
 
-// LocalTime is the wall time with its zone.
+// LocalTime sets the wall time with its zone.
 func LocalTime(text string) EventOption { return Header("ce_wclocaltime", text) }
 
-// Expires is when the event is of no use any more.
+// Expires sets the time after which the event is useless.
 func Expires(t time.Time) EventOption { return Header("ce_expirytime", instant(t)) }
 
-// ReceiptBy is when the engine stops waiting for a receipt.
+// ReceiptBy sets when the engine stops waiting for a receipt.
 func ReceiptBy(t time.Time) EventOption { return Header("ce_wcreceiptby", instant(t)) }
 
-// ContentType is the payload's.
+// ContentType sets the content type of the payload.
 func ContentType(text string) EventOption { return Header("content-type", text) }
 
-// TraceParent is the W3C traceparent.
+// TraceParent sets the W3C traceparent.
 func TraceParent(text string) EventOption { return Header("traceparent", text) }
 
 // High makes it an event of the high lane.
 func High() EventOption { return func(s *spec) { s.high = true } }
 
-// Header adds a header: the user's own, or one of the engine's.
+// Header adds a header: one of the user's own, or one of the engine's.
 func Header(name, value string) EventOption {
 	return func(s *spec) { s.headers = append(s.headers, kgo.RecordHeader{Key: name, Value: []byte(value)}) }
 }
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Event makes a due event as Run would decode it. It panics for one that the
-// engine could not have written.
+// Event returns a due event as Run would decode it. It panics if the engine could not have
+// written it.
 func Event(opts ...EventOption) *worker.DueEvent {
 	s := spec{key: "trigger", attempt: 1, scheduled: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), payload: []byte{}}
 	for _, opt := range opts {
@@ -124,15 +124,15 @@ func (s *spec) record() *kgo.Record {
 	return r
 }
 
-// Handle calls a handler as worker.Run does, and returns the receipt that would
-// be written: an error is a retry, a panic too. The context has BatchValue if
-// it was given one with worker.WithBatchValue.
+// Handle calls a handler like worker.Run, and returns the receipt that would be written. An error
+// or a panic becomes a retry. The context has a BatchValue if it was set with
+// worker.WithBatchValue.
 func Handle(ctx context.Context, handle worker.Handler, e *worker.DueEvent) worker.Receipt {
 	return e.Receipt(Channel, worker.Call(ctx, handle, e), time.Now())
 }
 
-// Require fails the test unless the handler's receipt has this outcome and
-// code, and returns the receipt.
+// Require fails the test unless the handler's receipt has this outcome and code. It returns the
+// receipt.
 func Require(
 	t testing.TB, handle worker.Handler, e *worker.DueEvent, outcome worker.Outcome, code string,
 ) worker.Receipt {

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker/workertest"
 )
 
-// handle is the handler under test: it needs a user and a number.
+// handle is the handler under test. It needs a user and a number.
 func handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 	numbers, ok := worker.BatchValue[map[string]string](ctx)
 	switch {
@@ -35,7 +35,7 @@ func Example() {
 	// Output: acme/pills@2026-11-20T14:00:00.000Z#0 accepted
 }
 
-// TestRequire: every way in which a handler ends has its receipt.
+// TestRequire: every result of a handler has its receipt.
 func TestRequire(t *testing.T) {
 	user := workertest.User("u_81")
 	workertest.Require(t, handle, workertest.Event(), worker.OutcomeFailed, "no_user")
@@ -54,7 +54,7 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// TestEvent: what the options say is what the handler sees.
+// TestEvent: the handler sees what the options set.
 func TestEvent(t *testing.T) {
 	at := time.Date(2026, 12, 24, 17, 0, 0, 0, time.UTC)
 	e := workertest.Event(workertest.Key("acme/x"), workertest.TargetKey("u_1"), workertest.Scheduled(at),
