@@ -66,7 +66,7 @@ var historySection = section{
 			Key: "postgres.url", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Postgres.URL },
 			Doc: "PostgreSQL with preferences, `postgres://user:password@host/database`. " +
-				"Unset: `serve` keeps none. `dev` keeps them in its data directory and does not read this.",
+				"Unset: `serve` keeps none, and `dev` keeps them in its data directory.",
 		},
 	},
 }

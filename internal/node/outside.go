@@ -36,15 +36,14 @@ func (n *node) loadTwilioTokens() error {
 // devAckSecretFile holds the secret of acknowledge links that dev generated.
 const devAckSecretFile = "ack.secret"
 
-// devLinks gives dev acknowledge links that work in a browser on this machine, unless the
-// settings say at which URL dev is reached. It adds none if Twilio is configured, because Twilio
-// would refuse such a URL.
+// devLinks gives dev links to acknowledge and to unsubscribe. Unless public_url says at which URL
+// dev is reached, the links work in a browser on this machine. It adds no URL if Twilio is
+// configured, because Twilio would refuse such a URL. Without ack.secret dev generates one.
 func (n *node) devLinks(url string) error {
-	if n.cfg.Public != "" || n.cfg.Twilio.AuthToken != "" {
-		return nil
+	if n.cfg.Public == "" && n.cfg.Twilio.AuthToken == "" {
+		n.cfg.Public = url
 	}
-	n.cfg.Public = url
-	if n.cfg.Ack.Secret != "" {
+	if n.cfg.Public == "" || n.cfg.Ack.Secret != "" {
 		return nil
 	}
 	file, err := n.ownSecret(devAckSecretFile, "")

@@ -35,8 +35,11 @@ func (n *node) openPreferences() error {
 	return nil
 }
 
-// openDevPreferences opens the store in the data directory.
+// openDevPreferences opens the store in the data directory, unless postgres.url is set.
 func (n *node) openDevPreferences() error {
+	if n.cfg.Postgres.URL != "" {
+		return n.openPreferences()
+	}
 	s, err := embedded.Open(embedded.Options{
 		Dir: filepath.Join(n.cfg.DataDir, preferencesDir), Logger: n.log, MaxUsers: n.maxUsers,
 	})

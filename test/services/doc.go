@@ -1,4 +1,5 @@
-// Package services gives tests a real Kafka 4.3, Cassandra 5.0 and PostgreSQL.
+// Package services gives tests a real Kafka 4.3, Cassandra 5.0 and PostgreSQL, and the mail
+// server Exim.
 //
 //	k := services.Kafka(t)                        // one for the whole test binary
 //	k := services.Kafka(t, services.Nodes(3))     // this test's own; may be killed
