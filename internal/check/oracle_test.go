@@ -120,9 +120,9 @@ func TestOracleStartInAnOverlap(t *testing.T) {
 	}
 }
 
-// TestOraclePhaseInAGap: a series that moved to a zone whose clocks skip the wall time that it
-// began after goes on with the gap's end, which is a later wall time. Clocks go from 02:00 to
-// 03:00 at 07:00Z.
+// TestOraclePhaseInAGap moves a series to a zone whose clocks skip the local time after which it
+// began. The series continues at the gap's end, which is a later local time. Clocks go from 02:00
+// to 03:00 at 07:00Z.
 func TestOraclePhaseInAGap(t *testing.T) {
 	w, _, _ := localTime("2026-03-08T02:26:00")
 	for _, text := range []string{"cron:*/7 * * * *", "cron:0 3 * * *", "FREQ=DAILY;BYHOUR=3;BYMINUTE=0;BYSECOND=0"} {
