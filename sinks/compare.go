@@ -16,7 +16,7 @@ import (
 type Window struct {
 	From, To   map[int32]int64 // event_us of the first and the last event, by partition
 	Partitions int32           // partitions of the topic, for tables without a partition
-	Ends       int64           // rows that expire before it (seconds) are left out: they may expire between the two reads
+	Ends       int64           // rows that expire before it (seconds) are left out: only one read may see them
 }
 
 // side is a row's position relative to the window.
