@@ -16,7 +16,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// eximPath finds Debian's mail server. `make test` has it from test/setup.sh.
+// eximPath finds Debian's mail server. test/setup.sh installs it for `make test`.
 func eximPath(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"exim4", "/usr/sbin/exim4", "exim"} {
@@ -31,8 +31,8 @@ func eximPath(t testing.TB) string {
 	return ""
 }
 
-// exim is a real mail server: Exim, started for each connection as inetd would
-// start it, so that it needs no port and leaves no process.
+// exim is a real mail server, Exim. A process is started for each connection as inetd does, so it
+// needs no port and leaves no process.
 type exim struct {
 	dir, mails string
 	ln         net.Listener
@@ -93,7 +93,7 @@ plain:
 func newExim(t testing.TB) *exim {
 	t.Helper()
 	path := eximPath(t)
-	dir, err := os.MkdirTemp("", "waterclock-exim-") // t.TempDir is closed to the server's own user
+	dir, err := os.MkdirTemp("", "waterclock-exim-") // the server's own user cannot read t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,14 +142,14 @@ func newExim(t testing.TB) *exim {
 			all.Go(func() { e.serve(t, path, config, c.(*net.TCPConn)) })
 		}
 	})
-	t.Cleanup(func() { // before the folder goes; the provider is closed by then
+	t.Cleanup(func() { // before the folder is removed; the provider is closed by then
 		e.ln.Close()
 		all.Wait()
 	})
 	return e
 }
 
-// serve hands a connection to a process of Exim, and waits for its end.
+// serve passes a connection to a process of Exim, and waits for its end.
 func (e *exim) serve(t testing.TB, path, config string, c *net.TCPConn) {
 	f, err := c.File()
 	c.Close()
@@ -197,8 +197,8 @@ func (e *exim) arrived(t testing.TB, n int) (texts []string) {
 	}
 }
 
-// Mails through a real mail server: STARTTLS, log-in, several mails by one
-// connection, and what it refuses.
+// Mails through a real mail server: STARTTLS, login, several mails on one connection, and
+// refusals.
 func TestSMTPExim(t *testing.T) {
 	e := newExim(t)
 	o := SMTPOptions{
