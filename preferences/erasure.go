@@ -40,8 +40,8 @@ type Erasures interface {
 	Erase(ctx context.Context, e Erasure) error
 	// Erasure returns a user's newest erasure. ok is false if there is none.
 	Erasure(ctx context.Context, u User) (e Erasure, ok bool, err error)
-	// ClaimErasure claims an erasure that is neither done nor claimed by anyone, for the lease.
-	// It takes the oldest that was never claimed, or else the one whose claim ended first.
+	// ClaimErasure claims an erasure that is not done and has no valid claim, for the lease. It
+	// takes the oldest that was never claimed, or else the one whose claim ended first.
 	ClaimErasure(ctx context.Context, lease time.Duration) (e Erasure, ok bool, err error)
 	// RenewErasure extends a claim, and stores how many triggers were erased. It returns false if
 	// the claim is lost, or the user has a newer erasure.

@@ -50,7 +50,7 @@ type Store interface {
 	// the tenant has the maximum of users, it returns ErrTooManyUsers and writes nothing.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim claims a move that nobody has claimed, for the lease. It takes the oldest that was
+	// Claim claims a move that has no valid claim, for the lease. It takes the oldest that was
 	// never claimed, or else the one whose claim ended first. So a failing move does not delay
 	// others. ok is false if there is none.
 	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)

@@ -42,5 +42,6 @@
 //     Snapshots.
 //  2. Put and Delete get the row as it was. A wrong old row leaves entries
 //     behind that later read as damage.
-//  3. After any error of Open but ErrInUse, close the store and open it anew.
+//  3. After any error, except ErrInUse from Open, close the store and open it
+//     anew.
 package statestore

@@ -139,7 +139,7 @@ func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err
 	return v.erasure(), true, nil
 }
 
-// ClaimErasure claims an erasure that is neither done nor claimed by anyone.
+// ClaimErasure claims an erasure that is not done and has no valid claim.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {

@@ -290,7 +290,7 @@ func (s *Store) move(u preferences.User) (preferences.Move, error) {
 	return preferences.Move{User: u, Zone: string(v[8:]), Seq: int64(binary.BigEndian.Uint64(v))}, nil
 }
 
-// Claim claims a move that nobody has claimed.
+// Claim claims a move that has no valid claim.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {

@@ -99,7 +99,7 @@ WHERE user_hash = (
 RETURNING ` + erasureColumns
 )
 
-// ClaimErasure claims an erasure that is neither done nor claimed by anyone.
+// ClaimErasure claims an erasure that is not done and has no valid claim.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	by := rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {

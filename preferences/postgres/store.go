@@ -259,7 +259,7 @@ WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
 )
 
-// Claim claims a move that nobody has claimed.
+// Claim claims a move that has no valid claim.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	m.Claim = rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {

@@ -271,7 +271,7 @@ func (w *writes) putContents(batch []sinks.ContentRecord) [][2]string {
 	return slices.Collect(maps.Keys(triggers))
 }
 
-// ContentProgress reads the positions of the due topics. The projector resumes from the group's
+// ContentProgress reads the positions of the due topics. Reading resumes from the group's
 // offsets, not from these.
 func (s *Store) ContentProgress(ctx context.Context) (all map[sinks.TopicPartition]int64, err error) {
 	err = s.do(ctx, "read progress of content", func(session *gocql.Session) error {
