@@ -106,9 +106,9 @@ func crashOnce(t *testing.T, seed uint64, disableWAL, filling bool) (lost int) {
 }
 
 // TestFlippedBits flips a bit anywhere in a store. The store must be refused, or be as it was
-// after some turn, because Pebble cannot distinguish a flipped bit in an unsynced log from a torn
-// write and drops what follows. It must never hold what was not put. The test must have hit both
-// kinds of file, or it proves nothing.
+// after some turn: Pebble cannot distinguish a flipped bit in an unsynced log from a torn write,
+// and drops what follows. It must never hold what was not put. The test must have hit both kinds
+// of file, or it proves nothing.
 func TestFlippedBits(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	disk := vfs.NewCrashableMem()

@@ -198,8 +198,8 @@ func (s *Store) dropToSize() error {
 }
 
 // content blanks the content that minutes have from an event that is removed early, because an
-// erase finds minutes by their events. The blank is a microsecond newer. If another event has
-// that time, its earlier value stays.
+// erase finds minutes by their events. The blank is a microsecond newer. If another event has that
+// time, its value was written earlier and stays.
 func (d *drops) content(event []byte) error {
 	v, closer, err := d.s.db.Get(event)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -286,8 +286,8 @@ func (w *world) requireStatus(name, key string, want topics.LetterStatus) {
 	}
 }
 
-// testLettersOfNewLife checks that letters count as new if their trigger was erased and
-// registered once more.
+// testLettersOfNewLife checks that a trigger that was erased and registered anew has its own
+// letters.
 func testLettersOfNewLife(t *testing.T, w *world) {
 	key := w.tenant + "/k"
 	w.applyLetters(w.letter(key, w.start))
