@@ -12,7 +12,7 @@ type Address struct {
 	Value    string // a token, a telephone number or a mail address
 }
 
-// Check refuses what no provider could reach.
+// Check refuses an address that no provider could reach.
 func (a Address) Check() error {
 	switch a.Channel {
 	case "push":
@@ -33,7 +33,7 @@ func (a Address) Check() error {
 	return nil
 }
 
-// Of is the addresses of a channel.
+// Of returns the addresses of a channel.
 func (a *Addresses) Of(channel string) (all []Address) {
 	switch {
 	case channel == "push":
@@ -48,7 +48,8 @@ func (a *Addresses) Of(channel string) (all []Address) {
 	return all
 }
 
-// Without is p without an address, and whether p has it. p stays as it is.
+// Without returns a copy of p without an address, and reports whether p has it. p does not
+// change.
 func (p *Preferences) Without(a Address) (*Preferences, bool) {
 	out := *p
 	switch {
@@ -67,8 +68,8 @@ func (p *Preferences) Without(a Address) (*Preferences, bool) {
 	return p, false
 }
 
-// DropAddress takes an address out of a user's preferences, if it is there now: what a PUT
-// has meanwhile put in its place stays. dropped says whether it was.
+// DropAddress removes an address from a user's preferences. If a PUT has replaced it meanwhile,
+// the new one stays. dropped reports whether the address was there.
 func DropAddress(ctx context.Context, s Editor, u User, a Address) (dropped bool, err error) {
 	return s.Edit(ctx, u, func(p *Preferences) (*Preferences, bool) { return p.Without(a) })
 }

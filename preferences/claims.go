@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// Codes of receipts of messages that a user has had enough of.
+// Codes of the receipts of messages that the limits refuse.
 const (
 	CodeDuplicate = "duplicate" // one of this type was sent within dedup_window
 	CodeCapped    = "capped"    // as many were sent as max_per_user allows
 )
 
-// Cap is a bound on the messages to one user on one channel: at most Most of them in
-// any stretch of time that is Within long.
+// Cap bounds the messages to one user on one channel: at most Most of them in any period of
+// length Within.
 type Cap struct {
 	Most   int
 	Within time.Duration
 }
 
-// Limits are what a channel sends to one user at most.
+// Limits bound what a channel sends to one user.
 type Limits struct {
-	Window time.Duration // within which no second message of a type is sent; 0 is off
+	Window time.Duration // no second message of a type is sent within it; 0: off
 	Caps   []Cap
 }
 
-// Message is a due event that is about to be sent, as the limits see it.
+// Message is what the limits need to know of a due event that is about to be sent.
 type Message struct {
 	User    User
 	Channel string
 	ID      string // ce_id: the same for every attempt
-	// Occurrence is ID without the escalation step. Steps of one occurrence are no
+	// Occurrence is ID without the escalation step. The steps of one occurrence are not
 	// duplicates of each other.
 	Occurrence string
-	Type       string // "" has none, and is no duplicate
-	Asked      bool   // somebody asked for it, as by a snooze: no duplicate
-	High       bool   // caps do not bind it
+	Type       string // "": no type, so never a duplicate
+	Asked      bool   // somebody asked for it, for example by a snooze: never a duplicate
+	High       bool   // caps do not apply to it
 }
 
-// claimKept is how long a claim is kept beyond the limits' stretches, from the last
-// attempt on, so that later attempts find it.
+// claimKept is how long a claim is kept beyond the longest period of the limits, counted from the
+// last attempt. So later attempts find it.
 const claimKept = 24 * time.Hour
 
-// longest is the longest stretch that the limits are about.
+// longest returns the longest period of the limits.
 func (l Limits) longest() time.Duration {
 	longest := l.Window
 	for _, c := range l.Caps {
@@ -50,13 +50,13 @@ func (l Limits) longest() time.Duration {
 	return longest
 }
 
-// Since is from when on sent messages matter for one at an instant.
+// Since returns the earliest time at which a sent message can affect one at the given time.
 func (l Limits) Since(at time.Time) time.Time { return at.Add(-l.longest()) }
 
-// Until is when a claim that is made, or found, at an instant may be swept.
+// Until returns when a claim that is made or found at the given time may be swept.
 func (l Limits) Until(at time.Time) time.Time { return at.Add(l.longest() + claimKept) }
 
-// Newest is how many of a user's newest messages decide on the caps.
+// Newest returns how many of a user's newest messages the caps need.
 func (l Limits) Newest() int {
 	n := 0
 	for _, c := range l.Caps {
@@ -65,25 +65,25 @@ func (l Limits) Newest() int {
 	return n
 }
 
-// Claim is one message that was decided about.
+// Claim is one message with its decision.
 type Claim struct {
 	Message
 
-	Refused string // a code; "" was sent
+	Refused string // a code; "": sent
 	At      time.Time
 }
 
-// Ledger has what the limits need of one user and channel. Stores fill it while they
-// hold the lock of both.
+// Ledger holds what the limits need of one user and channel. A store fills it while it holds the
+// lock of both.
 type Ledger struct {
-	Known map[string]string // by ID: what was decided before
-	// Sent are claims that were not refused: at least the newest Limits.Newest since
-	// Limits.Since, and for each type to be decided on the newest of other occurrences.
+	Known map[string]string // earlier decisions, by ID
+	// Sent has the claims that were not refused. It has at least the newest Limits.Newest since
+	// Limits.Since. For each type to decide, it also has the newest of another occurrence.
 	Sent []Claim
 }
 
-// Admit decides about a message at an instant, and adds it. It is "" or a code. What was
-// decided before stays.
+// Admit decides on a message at the given time, and adds it. It returns "" or a code. An earlier
+// decision on the message does not change.
 func (g *Ledger) Admit(l Limits, at time.Time, m Message) string {
 	if code, known := g.Known[m.ID]; known {
 		return code
@@ -119,7 +119,7 @@ func (g *Ledger) capped(l Limits, at time.Time, m Message) bool {
 		return false
 	}
 	return slices.ContainsFunc(l.Caps, func(one Cap) bool {
-		seen := map[string]bool{} // a store may list a claim for two reasons
+		seen := map[string]bool{} // a store may list a claim twice
 		for i := range g.Sent {
 			if at.Sub(g.Sent[i].At) < one.Within {
 				seen[g.Sent[i].ID] = true

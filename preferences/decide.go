@@ -6,43 +6,43 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// Outcome is what becomes of a due event.
+// Outcome is the decision on a due event.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Send     Outcome = iota // it goes out
-	Suppress                // it never does
-	Postpone                // it does later
+	Send     Outcome = iota // now
+	Suppress                // never
+	Postpone                // later
 )
 
 func (o Outcome) String() string { return [...]string{"send", "suppress", "postpone"}[o] }
 
-// Codes of receipts that preferences are the reason of.
+// Codes of receipts that preferences cause.
 const (
 	CodeOptedOut   = "opted_out"         // the user wants nothing on this channel
-	CodeType       = "notification_type" // the user does not want this type here
-	CodeQuietHours = "quiet_hours"       // not at this hour
+	CodeType       = "notification_type" // the user does not want this type on this channel
+	CodeQuietHours = "quiet_hours"       // the user does not want it at this hour
 )
 
-// Due is what a decision needs of a due event.
+// Due holds what a decision needs of a due event.
 type Due struct {
-	Channel string // in either case
+	Channel string // in upper or lower case
 	Type    string // tags.type; "" has no type
 	High    bool   // priority high
 }
 
-// Decision is what becomes of a due event, and why.
+// Decision is the decision on a due event, with the reason.
 type Decision struct {
 	Outcome Outcome
 	Code    string    // "" with Send
-	Until   time.Time // with Postpone: the first instant that is not quiet
+	Until   time.Time // with Postpone: the first instant after the quiet hours
 }
 
-// Decide says what becomes of a due event of this user at an instant. Opt-outs
-// bind every priority; quiet hours do not bind high. zones are the tz database in
-// force. Quiet hours of a zone that it does not know bind nobody: PUT refuses
-// such a zone, so only an older tz database can lack it.
+// Decide decides on a due event of this user at the given time. Opt-outs bind every priority;
+// quiet hours do not bind high. zones is the tz database in force. Quiet hours in a zone that it
+// does not know have no effect. PUT refuses such a zone, so only an older tz database can lack
+// it.
 func (p *Preferences) Decide(d Due, now time.Time, zones *calendar.Zones) Decision {
 	channel := channelName(d.Channel)
 	for _, out := range p.OptedOut {

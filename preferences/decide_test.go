@@ -84,24 +84,25 @@ func words(d Decision) string {
 	return s
 }
 
-// TestClockChanges: hours over both changes of 2026, in twelve zones. Each row is
-// quiet from the first instant to the last, which is not quiet any more.
+// TestClockChanges tests quiet hours across both clock changes of 2026, in twelve zones. Each row
+// is quiet from the first instant until just before the last.
 func TestClockChanges(t *testing.T) {
 	for _, c := range []struct{ zone, from, to, begins, ends string }{
-		// Spring, north: 02:00 becomes 03:00 (London 01:00, Lord Howe in October by 30 minutes).
+		// Spring, northern hemisphere: 02:00 becomes 03:00 (London 01:00, Lord Howe in October by
+		// 30 minutes).
 		{"Europe/Berlin", "22:00", "07:00", "2026-03-28T21:00:00Z", "2026-03-29T05:00:00Z"},
-		{"Europe/Berlin", "02:30", "06:00", "2026-03-29T01:30:00Z", "2026-03-29T04:00:00Z"}, // 02:30 is 03:30
+		{"Europe/Berlin", "02:30", "06:00", "2026-03-29T01:30:00Z", "2026-03-29T04:00:00Z"}, // 02:30 becomes 03:30
 		{"Europe/Berlin", "22:00", "02:30", "2026-03-28T21:00:00Z", "2026-03-29T01:30:00Z"},
-		{"Europe/London", "00:30", "01:15", "2026-03-29T00:30:00Z", "2026-03-29T01:15:00Z"}, // 01:15 is 02:15
+		{"Europe/London", "00:30", "01:15", "2026-03-29T00:30:00Z", "2026-03-29T01:15:00Z"}, // 01:15 becomes 02:15
 		{"America/New_York", "22:00", "07:00", "2026-03-08T03:00:00Z", "2026-03-08T11:00:00Z"},
 		{"America/New_York", "02:00", "04:00", "2026-03-08T07:00:00Z", "2026-03-08T08:00:00Z"},
 		{"America/Los_Angeles", "21:00", "06:30", "2026-03-08T05:00:00Z", "2026-03-08T13:30:00Z"},
-		{"America/Santiago", "23:30", "00:30", "2026-09-06T03:30:00Z", "2026-09-06T04:30:00Z"}, // 00:30 is 01:30
+		{"America/Santiago", "23:30", "00:30", "2026-09-06T03:30:00Z", "2026-09-06T04:30:00Z"}, // 00:30 becomes 01:30
 		{"Africa/Cairo", "23:00", "00:30", "2026-04-23T21:00:00Z", "2026-04-23T22:30:00Z"},
 		{"Australia/Sydney", "22:00", "07:00", "2026-10-03T12:00:00Z", "2026-10-03T20:00:00Z"},
 		{"Australia/Lord_Howe", "02:15", "05:00", "2026-10-03T15:45:00Z", "2026-10-03T18:00:00Z"},
 		{"Pacific/Auckland", "22:00", "02:30", "2026-09-26T10:00:00Z", "2026-09-26T14:30:00Z"},
-		// Autumn: an hour is read twice, and the first pass counts.
+		// Autumn: an hour occurs twice, and the first one counts.
 		{"Europe/Berlin", "22:00", "07:00", "2026-10-24T20:00:00Z", "2026-10-25T06:00:00Z"},
 		{"Europe/Berlin", "02:30", "07:00", "2026-10-25T00:30:00Z", "2026-10-25T06:00:00Z"},
 		{"Europe/Berlin", "22:00", "02:30", "2026-10-24T20:00:00Z", "2026-10-25T00:30:00Z"},
@@ -113,7 +114,7 @@ func TestClockChanges(t *testing.T) {
 		{"Australia/Sydney", "22:00", "02:30", "2026-04-04T11:00:00Z", "2026-04-04T15:30:00Z"},
 		{"Australia/Lord_Howe", "01:45", "05:00", "2026-04-04T14:45:00Z", "2026-04-04T18:30:00Z"},
 		{"Pacific/Auckland", "22:00", "07:00", "2026-04-04T09:00:00Z", "2026-04-04T19:00:00Z"},
-		// No change at all, and a zone that is half an hour off.
+		// No clock change, and a zone with an offset of half an hour.
 		{"Asia/Kolkata", "22:00", "07:00", "2026-03-28T16:30:00Z", "2026-03-29T01:30:00Z"},
 		{"Asia/Tokyo", "23:00", "24:00", "2026-03-28T14:00:00Z", "2026-03-28T15:00:00Z"},
 		{"Pacific/Apia", "13:00", "14:00", "2026-03-29T00:00:00Z", "2026-03-29T01:00:00Z"},
@@ -149,7 +150,7 @@ func instant(t testing.TB, s string) time.Time {
 	return at
 }
 
-// Whole days that meet are one stretch: at a Saturday's end it is Sunday.
+// Adjacent whole days are one period: Saturday's quiet hours continue into Sunday.
 func TestJoined(t *testing.T) {
 	p := decoded(t, `{"timezone":"Asia/Tokyo","quiet_hours":{"from":"00:00","to":"24:00","days":["SA","SU"]}}`)
 	d := p.Decide(Due{Channel: "push"}, instant(t, "2026-11-20T15:00:00Z"), calendar.Embedded())
@@ -158,12 +159,12 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// walk is the oracle: a zone's clock, read minute after minute with package time.
-// It knows nothing of package calendar.
+// walk is the oracle: the local clock of a zone, minute by minute, from package time. It does not
+// use package calendar.
 type walk struct {
 	start time.Time
 	wall  []int64         // minutes since 1970 on the local clock, by minute of the walk
-	first map[int64]int64 // the first minute of the walk that reads so
+	first map[int64]int64 // the first minute of the walk that shows this local time
 }
 
 func walkOf(loc *time.Location, start time.Time, minutes int) *walk {
@@ -179,8 +180,8 @@ func walkOf(loc *time.Location, start time.Time, minutes int) *walk {
 	return w
 }
 
-// when is the minute of the walk that a wall time means: the first that reads so;
-// in a gap as many minutes after the jump as it lies behind the gap's begin.
+// when returns the minute of the walk for a local time: the first that shows it. A local time in
+// a gap is as many minutes after the jump as it is after the start of the gap.
 func (w *walk) when(wall int64) (minute int64, ok bool) {
 	if i, read := w.first[wall]; read {
 		return i, true
@@ -193,7 +194,7 @@ func (w *walk) when(wall int64) (minute int64, ok bool) {
 	return 0, false
 }
 
-// quiet marks the minutes that are.
+// quiet marks the quiet minutes.
 func (w *walk) quiet(from, to int, days Days) []bool {
 	marked := make([]bool, len(w.wall))
 	for day := w.wall[0]/minutesPerDay - 1; day <= w.wall[len(w.wall)-1]/minutesPerDay; day++ {
@@ -213,8 +214,8 @@ func (w *walk) quiet(from, to int, days Days) []bool {
 	return marked
 }
 
-// TestWalk: at every minute of a fortnight around a change of clocks the decision
-// is that of somebody who watches the clock.
+// TestWalk compares the decision with the oracle at every minute of two weeks around a clock
+// change.
 func TestWalk(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

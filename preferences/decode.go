@@ -18,12 +18,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// CodeMalformed is the code of what is not one JSON object.
+// CodeMalformed is the code for input that is not one JSON object.
 const CodeMalformed trigger.Code = "malformed"
 
-// Decode reads what a caller sends. It refuses fields that it does not know, names
-// given twice, and everything beyond the bounds of this package. An error is a
-// *trigger.Error whose Field is the path, such as quiet_hours.from.
+// Decode reads what a caller sends. It refuses unknown fields, repeated names, and everything
+// beyond the bounds of this package. An error is a *trigger.Error whose Field is the path, such
+// as quiet_hours.from.
 func Decode(b []byte, zones *calendar.Zones) (*Preferences, error) {
 	if len(b) > MaxDocument {
 		return nil, refuse(trigger.CodeTooLarge, "", "preferences have over %d bytes", MaxDocument)
@@ -38,8 +38,8 @@ func Decode(b []byte, zones *calendar.Zones) (*Preferences, error) {
 	return d.read(zones)
 }
 
-// Parse reads what Encode wrote, by this release or a newer one: fields that it
-// does not know are left out, and nothing is checked again.
+// Parse reads what this release or a newer one wrote by Encode. It ignores unknown fields, and
+// checks nothing more.
 func Parse(b []byte) (*Preferences, error) {
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
@@ -65,7 +65,7 @@ func invalid(field, format string, args ...any) *trigger.Error {
 	return refuse(trigger.CodeInvalid, field, format, args...)
 }
 
-// syntax words what the JSON package refuses.
+// syntax makes an error for input that the JSON package refuses.
 func syntax(err error) *trigger.Error {
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
@@ -90,14 +90,14 @@ func syntax(err error) *trigger.Error {
 	return invalid(field, "%s does not take this kind of value", field)
 }
 
-// fieldNames are all there are, for hints.
+// fieldNames lists all fields, for hints.
 var fieldNames = []string{
 	"opted_out_channels", "preferred_channels", "notification_types", "quiet_hours", "addresses", "locale",
 	"timezone", "from", "to", "days", "channels", "push", "sms", "email", "provider", "token",
 }
 
-// fieldOf is a path as people write it: quiet_hours.from. It is clipped, since
-// the names of types are the caller's.
+// fieldOf returns a path in the form quiet_hours.from. It is cut to a bound, because the caller
+// chooses the names of types.
 func fieldOf(p jsontext.Pointer) string {
 	field := strings.Join(slices.Collect(p.Tokens()), ".")
 	if len(field) > 100 {
@@ -120,7 +120,7 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// read checks a document, field after field.
+// read checks a document field by field.
 func (d *Document) read(zones *calendar.Zones) (_ *Preferences, err error) {
 	p := &Preferences{Locale: d.Locale, Zone: d.Zone}
 	if p.OptedOut, err = channelList("opted_out_channels", d.OptedOut); err != nil {
@@ -148,7 +148,7 @@ func (d *Document) read(zones *calendar.Zones) (_ *Preferences, err error) {
 	return p, p.Addresses.check()
 }
 
-// channelList is a list of channels in lower case, without repeats.
+// channelList returns a list of channels in lower case, without repeats.
 func channelList(field string, names []string) ([]string, error) {
 	if len(names) > MaxChannels {
 		return nil, invalid(field, "%s has over %d channels", field, MaxChannels)
@@ -193,7 +193,8 @@ func (p *Preferences) readTypes(types map[string]TypeValue) error {
 	return nil
 }
 
-// readChannels refuses two spellings of one channel: which one would count?
+// readChannels refuses two spellings of one channel, because it would be unclear which one
+// counts.
 func (t *Type) readChannels(field string, by map[string]bool) error {
 	field = fieldOf(jsontext.Pointer("").AppendToken(field))
 	if len(by) > MaxChannels {
@@ -213,7 +214,7 @@ func (t *Type) readChannels(field string, by map[string]bool) error {
 	return nil
 }
 
-// languageTag is the shape of BCP 47: subtags of 1 to 8 letters and digits.
+// languageTag matches the form of BCP 47: subtags of 1 to 8 letters and digits.
 var languageTag = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
 
 func checkLocale(locale string) error {
@@ -237,7 +238,7 @@ func checkZone(name string, zones *calendar.Zones) error {
 	return err
 }
 
-// read takes the hours as they are; nil for {}.
+// read converts the hours without checks. It returns nil for {}.
 func (d *QuietDocument) read() (*Quiet, error) {
 	if d.From == "" && d.To == "" && d.Days == nil && d.Channels == nil {
 		return nil, nil
@@ -260,7 +261,7 @@ func (d *QuietDocument) read() (*Quiet, error) {
 	return q, nil
 }
 
-// check is read for what a caller sends.
+// check is like read, but validates what a caller sends.
 func (d *QuietDocument) check() (*Quiet, error) {
 	if len(d.Days) > 7 {
 		return nil, invalid("quiet_hours.days", "a week has 7 days")
@@ -286,7 +287,7 @@ func (d *QuietDocument) check() (*Quiet, error) {
 	return q, nil
 }
 
-// minutes reads a local time such as 22:00, at most so many minutes after midnight.
+// minutes parses a local time such as 22:00 into at most so many minutes after midnight.
 func minutes(field, text string, most int) (int, error) {
 	if text == "" {
 		return 0, invalid(field, "%s is missing: quiet_hours have from and to", field)
@@ -311,7 +312,7 @@ func (d *Document) addresses() Addresses {
 	return a
 }
 
-// e164 is a telephone number (ITU-T E.164: at most 15 digits).
+// e164 matches a telephone number (ITU-T E.164: at most 15 digits).
 var e164 = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 
 func (a *Addresses) check() error {
@@ -344,8 +345,7 @@ func isToken(s string) bool {
 	return s != "" && len(s) <= MaxToken
 }
 
-// isEmail takes one bare address: no name, no comment, nothing that a header
-// could be made of.
+// isEmail accepts one bare address: no name, no comment, nothing that could inject a header.
 func isEmail(s string) bool {
 	if len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return printable(r) != r || r == ' ' }) {
 		return false

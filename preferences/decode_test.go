@@ -97,7 +97,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The hint is the field's own shape, not another time.
+// The hint describes the field's own form, not that of another time.
 func TestHintForATime(t *testing.T) {
 	_, err := Decode([]byte(`{"timezone":"UTC","quiet_hours":{"from":"22:00","to":"7:00"}}`), calendar.Embedded())
 	if err == nil || !strings.Contains(err.Error(), `"7:00" is no local time; write hours and minutes with two digits`) {
@@ -171,8 +171,8 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is accepted is read back as it was written, by both
-// readers, and can be decided about. What is refused has a typed error.
+// FuzzDecode checks that both readers read accepted input back as it was written, and that Decide
+// accepts it. Refused input must have a typed error.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"opted_out_channels":["SMS"],"notification_types":{"m":{"sms":false},"n":true}}`,

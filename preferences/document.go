@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Document is the JSON of preferences: what PUT takes, GET shows and stores keep.
+// Document is the JSON of preferences: PUT takes it, GET shows it, and stores keep it.
 type Document struct {
 	OptedOut  []string             `json:"opted_out_channels"`
 	Preferred []string             `json:"preferred_channels"`
@@ -19,7 +19,7 @@ type Document struct {
 	Zone      string               `json:"timezone,omitempty"`
 }
 
-// QuietDocument is the JSON of quiet hours; {} is none.
+// QuietDocument is the JSON of quiet hours. {} means none.
 type QuietDocument struct {
 	From     string   `json:"from,omitempty"`
 	To       string   `json:"to,omitempty"`
@@ -43,7 +43,7 @@ type PushDocument struct {
 // TypeValue is a bool, or an object of bools by channel.
 type TypeValue struct{ Type }
 
-// MarshalJSONTo writes either.
+// MarshalJSONTo writes a bool or an object.
 func (v TypeValue) MarshalJSONTo(e *jsontext.Encoder) error {
 	if v.Channels == nil {
 		return json.MarshalEncode(e, v.Wanted)
@@ -53,7 +53,7 @@ func (v TypeValue) MarshalJSONTo(e *jsontext.Encoder) error {
 
 var errTypeValue = errors.New("it is true, false, or an object of them by channel")
 
-// UnmarshalJSONFrom reads either.
+// UnmarshalJSONFrom reads a bool or an object.
 func (v *TypeValue) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	switch d.PeekKind() {
 	case '{':
@@ -65,7 +65,7 @@ func (v *TypeValue) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return errTypeValue
 }
 
-// Document is the JSON of p. Decode reads it back.
+// Document returns the JSON of p. Decode reads it back.
 func (p *Preferences) Document() Document {
 	d := Document{
 		OptedOut: list(p.OptedOut), Preferred: list(p.Preferred), Types: map[string]TypeValue{},
@@ -97,11 +97,11 @@ func list(names []string) []string {
 
 func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// Encode spells p: the same preferences are the same bytes.
+// Encode encodes p. Equal preferences have equal bytes.
 func (p *Preferences) Encode() []byte {
 	b, err := json.Marshal(p.Document(), json.Deterministic(true))
 	if err != nil {
-		panic(fmt.Sprintf("preferences cannot be spelled: %v", err)) // of texts and bools alone
+		panic(fmt.Sprintf("preferences cannot be spelled: %v", err)) // only strings and bools are encoded
 	}
 	return b
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestLedger: what the claims before say of a message. Stores are tested with the whole of it
-// (preferencestest); they may keep the claims that say nothing out of the ledger.
+// TestLedger tests how earlier claims affect a message. preferencestest tests stores with whole
+// lists of claims; a store may leave out claims that do not matter.
 func TestLedger(t *testing.T) {
 	at := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	limits := Limits{Window: time.Hour, Caps: []Cap{{Most: 2, Within: time.Hour}}}
@@ -35,7 +35,7 @@ func TestLedger(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := Ledger{Sent: c.sent}
-			for range 2 { // the second attempt has the verdict of the first
+			for range 2 { // the second attempt has the decision of the first
 				if got := g.Admit(limits, at, c.m); got != c.want {
 					t.Errorf("%q, want %q", got, c.want)
 				}

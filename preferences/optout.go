@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// OptedOutOf are preferences without notifications on a channel: those of one type, or all
-// where the type is "". ok is false if that is so already, or if there are as many channels
-// or types as may be; then all of the channel is meant.
+// OptedOutOf returns preferences without notifications on a channel: those of one type, or all if
+// the type is "". If the maximum number of types is reached, the user is opted out of the
+// whole channel. changed is false if p has the opt-out already.
 func (p *Preferences) OptedOutOf(channel, typ string) (out *Preferences, changed bool) {
 	channel = channelName(channel)
 	if slices.Contains(p.OptedOut, channel) {
@@ -36,12 +36,12 @@ func (p *Preferences) OptedOutOf(channel, typ string) (out *Preferences, changed
 	return &copied, true
 }
 
-// OptOut adds an opt-out to a user's preferences as they are now, whether or not the user has
-// any. changed is false if it was there. mended says that they did not parse: what Salvage reads
-// of them, with the opt-out, has taken their place.
+// OptOut adds an opt-out to a user's current preferences. A user without preferences gets some.
+// changed is false if the opt-out was there. mended reports that the document could not be
+// parsed, and was replaced by what Salvage can read of it, with the opt-out.
 func OptOut(ctx context.Context, s Editor, u User, channel, typ string) (changed, mended bool, err error) {
 	out := func(p *Preferences) (*Preferences, bool) { return p.OptedOutOf(channel, typ) }
-	for range 3 { // somebody else may mend or break them in between
+	for range 3 { // somebody else may mend or break the document in between
 		changed, err = s.Edit(ctx, u, out)
 		if _, broken := errors.AsType[*UnreadableError](err); !broken {
 			return changed, false, err

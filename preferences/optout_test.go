@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOptOutLeavesTheOthers: an opt-out makes new preferences. Those it was made from may be
-// read by others, and stay as they are.
+// TestOptOutLeavesTheOthers checks that an opt-out makes new preferences. Others may be reading
+// the original, so it must not change.
 func TestOptOutLeavesTheOthers(t *testing.T) {
 	const text = `{"opted_out_channels":["push"],"notification_types":{"news":{"sms":true}}}`
 	for _, c := range []struct{ name, channel, kind, want string }{

@@ -7,13 +7,13 @@ const (
 	msPerDay    = calendar.Wall(minutesPerDay * msPerMinute)
 )
 
-// maxJoined is how many stretches of quiet hours are joined where one begins as
-// the other ends. Without days that are left out there would be no end.
+// maxJoined is how many adjacent periods of quiet hours are joined into one. If every day is
+// quiet, there would be no end.
 const maxJoined = 8
 
-// until is the first instant, in unix milliseconds, at or after now that is not
-// quiet; quiet is false if now itself is not. Stretches that meet are joined, at
-// most maxJoined of them: who waits until then asks again.
+// until returns the first instant at or after now, in unix milliseconds, that is not quiet. quiet
+// is false if now itself is not. At most maxJoined adjacent periods are joined, so the caller
+// must check once more at the end.
 func (q *Quiet) until(now int64, zone *calendar.Zone) (end int64, quiet bool) {
 	end = now
 	for range maxJoined {
@@ -26,10 +26,10 @@ func (q *Quiet) until(now int64, zone *calendar.Zone) (end int64, quiet bool) {
 	return end, quiet
 }
 
-// stretch finds quiet hours around an instant. Hours that began up to two local
-// days before may go on: one for those over midnight, and one for a day that the
-// zone skipped. A change of clocks can put the instant on the date before that on
-// which the hours began.
+// stretch finds the quiet hours that contain an instant. Hours that began up to two local days
+// earlier may still last: one day for hours over midnight, and one for a day that the zone
+// skipped. A clock change can also put the instant on the date before the one on which the hours
+// began.
 func (q *Quiet) stretch(at int64, zone *calendar.Zone) (end int64, in bool) {
 	today := zone.Wall(at).Date()
 	for day := today - 2; day <= today+1; day++ {
@@ -44,8 +44,8 @@ func (q *Quiet) stretch(at int64, zone *calendar.Zone) (end int64, in bool) {
 	return 0, false
 }
 
-// on are the instants at which the hours of a day begin and end. A gap can make
-// them empty: then to is not after from.
+// on returns the instants at which the hours of a day begin and end. A clock change can make them
+// empty: then to is not after from.
 func (q *Quiet) on(day calendar.Date, zone *calendar.Zone) (from, to int64) {
 	midnight := calendar.Wall(day) * msPerDay
 	begin := midnight + calendar.Wall(int64(q.From)*msPerMinute)

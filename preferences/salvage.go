@@ -7,13 +7,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// everyChannel is where a user is reached, if nobody can read what the user refuses.
+// everyChannel lists the channels that are closed if the user's opt-outs cannot be read.
 var everyChannel = []string{"push", "sms", "email"}
 
-// Salvage reads what can be read of a document that Parse refuses: each member, list item and
-// notification type by itself. It errs towards sending less: a notification type whose value
-// cannot be read is unwanted, and if opted_out_channels or notification_types as a whole cannot
-// be read, the user is opted out of push, sms and email.
+// Salvage reads the readable parts of a document that Parse refuses: each member, list item and
+// notification type by itself. If in doubt, less is sent. A notification type whose value cannot
+// be read is unwanted. If opted_out_channels or notification_types as a whole cannot be read, the
+// user is opted out of push, sms and email.
 func Salvage(document []byte) *Preferences {
 	p := &Preferences{}
 	var all map[string]jsontext.Value
@@ -30,7 +30,7 @@ func Salvage(document []byte) *Preferences {
 	p.Locale, p.Zone = textOf(all["locale"]), textOf(all["timezone"])
 	var quiet QuietDocument
 	if p.Zone != "" && readable(all["quiet_hours"], &quiet) {
-		p.Quiet, _ = quiet.read() // nil with an error
+		p.Quiet, _ = quiet.read() // nil after an error
 	}
 	var addresses map[string]jsontext.Value
 	readable(all["addresses"], &addresses)
@@ -51,7 +51,7 @@ func (p *Preferences) refuseAll() {
 	}
 }
 
-// salvageTypes is false if the notification types are no object.
+// salvageTypes returns false if the notification types are not an object.
 func (p *Preferences) salvageTypes(v jsontext.Value) bool {
 	if v == nil {
 		return true
@@ -70,7 +70,8 @@ func (p *Preferences) salvageTypes(v jsontext.Value) bool {
 	return true
 }
 
-// namesIn are the texts of a list; whole is false if something in it is none, or if it is no list.
+// namesIn returns the strings in a list. whole is false if an item is not a string, or if v is
+// not a list.
 func namesIn(v jsontext.Value) (names []string, whole bool) {
 	if v == nil {
 		return nil, true
@@ -98,7 +99,7 @@ func textOf(v jsontext.Value) (text string) {
 	return text
 }
 
-// readable decodes leniently: a name given twice, or bytes that are no UTF-8, do not matter.
+// readable decodes leniently: it accepts repeated names and invalid UTF-8.
 func readable(v []byte, into any) bool {
 	err := json.Unmarshal(v, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	return len(v) > 0 && err == nil

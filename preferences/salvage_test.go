@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What can be read of a damaged document is kept. Where nobody can read what a user refuses, less is
-// sent, never more.
+// The readable parts of a damaged document are kept. If opt-outs cannot be read, less is sent,
+// never more.
 func TestSalvage(t *testing.T) {
 	out := func(channels ...string) *Preferences { return &Preferences{OptedOut: channels} }
 	all := func() *Preferences { return out("push", "sms", "email") }
@@ -50,8 +50,8 @@ func TestSalvage(t *testing.T) {
 	}
 }
 
-// FuzzSalvage: whatever is in the document, what comes of it parses, and no opt-out that Parse can
-// read is lost.
+// FuzzSalvage checks that the result parses, whatever is in the document, and that no opt-out
+// that Parse can read is lost.
 func FuzzSalvage(f *testing.F) {
 	f.Add([]byte(`{"opted_out_channels":["sms"],"notification_types":{"a":{"sms":false}}}`))
 	f.Add([]byte(`{"opted_out_channels":[1]`))

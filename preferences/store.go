@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// User is whose preferences they are.
+// User identifies the owner of preferences.
 type User struct{ Tenant, ID string }
 
 // Check refuses a user that no command can name.
@@ -24,78 +24,77 @@ func (u User) Check() error {
 	return nil
 }
 
-// Move is a user's new zone, until that user's follow_user triggers are in it.
-// There is one for a user: the newest.
+// Move is a user's new zone, until the user's follow_user triggers are in it. A user has one: the
+// newest.
 type Move struct {
 	User  User
 	Zone  string
 	Seq   int64  // grows with every new zone
-	Claim string // by whom it is worked on
+	Claim string // who works on it
 }
 
-// Store keeps preferences. It is safe for concurrent use, by many processes where
-// they share it. preferencestest holds every implementation to this.
+// Store keeps preferences. It is safe for concurrent use, also by many processes if they share
+// it. preferencestest tests every implementation.
 type Store interface {
 	Editor
 	Erasures
 
-	// Get reads the preferences of users, in their order and in one request. That of
-	// a user who is not known is the zero value; none is nil. They may be shared:
-	// nobody changes them. Those of a user who was erased say when. Users whose documents do not
-	// parse are nil, and the error is an *UnreadableError about them alone: what the others have
-	// is right.
+	// Get reads the preferences of users, in their order and in one request. An unknown user has
+	// the zero value, not nil. The results may be shared, so nobody may change them. For an
+	// erased user, ErasedAt is set. If documents cannot be parsed, their users get nil, and the
+	// error is an *UnreadableError that names them. The results of the other users are then
+	// valid.
 	Get(ctx context.Context, users []User) ([]*Preferences, error)
-	// Put replaces a user's preferences. A zone that differs from the last one, and is
-	// not "", is written as that user's move in the same transaction; "" ends a move.
-	// Of a new user, where the tenant has as many as it may, it is ErrTooManyUsers, and
-	// nothing is written.
+	// Put replaces a user's preferences. A zone that differs from the last one, and is not "", is
+	// written as that user's move in the same transaction; "" ends a move. If the user is new and
+	// the tenant has the maximum of users, it returns ErrTooManyUsers and writes nothing.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim takes a move that nobody works on, for so long: the oldest that was never claimed,
-	// else the one whose claim ended first. ok is false if there is none. So a move that fails
-	// holds up no other.
+	// Claim claims a move that has no valid claim, for the lease. It takes the oldest that was
+	// never claimed, or else the one whose claim ended first. So a failing move does not delay
+	// others. ok is false if there is none.
 	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
-	// Renew prolongs a claim. It is false if the claim is lost, or the user has a
-	// newer zone: then nothing more may be written for m.
+	// Renew extends a claim. It returns false if the claim is lost, or the user has a newer zone.
+	// Then the caller must write nothing more for m.
 	Renew(ctx context.Context, m Move, lease time.Duration) (bool, error)
-	// Done ends a move, unless the claim is lost or the user has a newer zone. Then
-	// it ends the claim alone, so that the newer zone can be claimed.
+	// Done ends a move. If the claim is lost, it does nothing. If the user has a newer zone, it
+	// ends only the claim, so that the newer zone can be claimed.
 	Done(ctx context.Context, m Move) error
 
-	// Moves is how many users' moves are not done.
+	// Moves returns how many users' moves are not done.
 	Moves(ctx context.Context) (int, error)
 
-	// Admit decides about messages that are to be sent now, in their order, and claims
-	// each of them by its ID, under a lock of its user and channel. The answers are "" or a
-	// code. A message that was claimed before has the answer of then, and its claim is
-	// kept for longer.
+	// Admit decides on messages that are to be sent now, in their order, and claims each by its
+	// ID, under a lock of its user and channel. The answers are "" or a code. A message that was
+	// claimed before gets the same answer as then, and its claim is kept longer.
 	Admit(ctx context.Context, at time.Time, l Limits, list []Message) ([]string, error)
 	// Release drops the claim of a message that reached nobody.
 	Release(ctx context.Context, m Message) error
-	// Sweep drops claims that are over at an instant, the oldest first, at most so many. It
-	// also drops erasures that were done ErasureKept before.
+	// Sweep drops at most so many expired claims, oldest first. It also drops erasures that were
+	// done longer than ErasureKept ago.
 	Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error)
 
-	// WaitingErasures is how many erasures of a tenant are not done. It counts no further than most.
+	// WaitingErasures returns how many erasures of a tenant are not done. It stops counting at
+	// most.
 	WaitingErasures(ctx context.Context, tenant string, most int) (int, error)
 
 	Close() error
 }
 
-// Editor changes what a user wants, as it is now.
+// Editor changes a user's current preferences.
 type Editor interface {
-	// Edit replaces a user's preferences by what f makes of them, unless f says that nothing
-	// changes. No Put comes in between. f changes neither what it is given nor the zone, and may
-	// be called more than once. A user without preferences has the zero value.
-	// Where they do not parse, the error is an *UnreadableError, and nothing changes.
+	// Edit replaces a user's preferences by the result of f, unless f reports no change. No Put
+	// can happen in between. f must change neither its argument nor the zone, and may be called
+	// more than once. A user without preferences has the zero value. If the document cannot be
+	// parsed, the error is an *UnreadableError, and nothing changes.
 	Edit(ctx context.Context, u User, f func(*Preferences) (_ *Preferences, changed bool)) (changed bool, err error)
-	// Mend replaces a user's document by what f makes of it, if it does not parse now. No Put comes
-	// in between. A zone that it changes is no move.
+	// Mend replaces a user's document by the result of f, if it cannot be parsed now. No Put can
+	// happen in between. If the zone changes, that is not a move.
 	Mend(ctx context.Context, u User, f func(document []byte) *Preferences) (mended bool, err error)
 }
 
-// UnreadableError says that documents are kept that are none, as after a change by hand. A Put
-// replaces one.
+// UnreadableError names users whose stored documents cannot be parsed, for example after a change
+// by hand. A Put replaces such a document.
 type UnreadableError struct {
 	Users []User
 	Err   error // of the first
@@ -117,7 +116,7 @@ func (e *UnreadableError) Add(u User, err error) *UnreadableError {
 	return e
 }
 
-// OrNil is e as an error; nil where e is.
+// OrNil returns e as an error, or a nil error if e is nil.
 func (e *UnreadableError) OrNil() error {
 	if e == nil {
 		return nil
@@ -125,10 +124,10 @@ func (e *UnreadableError) OrNil() error {
 	return e
 }
 
-// ErrAway says that a store does not answer. Errors of stores wrap it unless the
-// caller is at fault.
+// ErrAway means that a store does not answer. Errors of stores wrap it unless the caller is at
+// fault.
 var ErrAway = errors.New("the preference store does not answer")
 
-// ErrTooManyUsers says that a tenant has preferences of as many users as it may. Edit counts a new
-// user and never refuses one: an opt-out holds.
+// ErrTooManyUsers means that a tenant already has preferences of as many users as it may. Edit
+// counts a new user but never refuses one, because an opt-out must take effect.
 var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")

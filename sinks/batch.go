@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// fetched has the records of one poll, in the order of offsets within a partition.
+// fetched holds the records of one poll, in the order of offsets within a partition.
 type fetched struct {
 	events  []EventRecord
 	records []*kgo.Record
@@ -22,7 +22,7 @@ func (f *fetched) add(e EventRecord, r *kgo.Record) {
 	f.records = append(f.records, r)
 }
 
-// batch has the records that are applied and committed together. heads has the last record of
+// batch holds the records that are applied and committed together. heads has the last record of
 // each partition.
 type batch struct {
 	events []EventRecord
@@ -46,7 +46,7 @@ func (f *fetched) split(maxRecords, maxBytes int) []batch {
 	return out
 }
 
-// batch is the batch of the records in [from, to).
+// batch returns the batch of the records in [from, to).
 func (f *fetched) batch(from, to int) batch {
 	b := batch{events: f.events[from:to:to], heads: map[int32]*kgo.Record{}}
 	for _, r := range f.records[from:to] {

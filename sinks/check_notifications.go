@@ -14,50 +14,51 @@ import (
 
 // The faults of a trigger's notifications.
 const (
-	// NotificationDiffers is a row of notification_status or notifications_by_user that is not
-	// what the trigger's events say together, or is missing. It can be written again from them.
+	// NotificationDiffers means that a row of notification_status or notifications_by_user is
+	// missing, or differs from the fold of the trigger's events. It can be rewritten from the
+	// events.
 	NotificationDiffers RowFault = "notification_differs"
-	// ContentMissing is a row of notification_content that is missing. It can be written again
-	// as long as the due topic has the event.
+	// ContentMissing means that a row of notification_content is missing. It can be rewritten as
+	// long as the due topic has the event.
 	ContentMissing RowFault = "content_missing"
 )
 
-// NotificationFault is what is wrong with one notification.
+// NotificationFault is a fault of one notification.
 type NotificationFault struct {
 	ID     string
 	Fault  RowFault
 	Mended bool
 }
 
-// DueAt says where a due event is.
+// DueAt is the location of a due event.
 type DueAt struct {
 	TopicPartition
-	Fired trigger.Instant // its record was appended then, or a little later
-	ID    string          // of the notification
+	Fired trigger.Instant // its record was appended at this time, or a little later
+	ID    string          // id of the notification
 }
 
-// NotificationCheck compares the rows of triggers' notifications with the triggers' events,
-// and content with the due topics.
+// NotificationCheck compares the rows of notifications with the events of their triggers, and
+// content with the due topics.
 type NotificationCheck struct {
 	History   History
 	Retention time.Duration
 	Now       func() time.Time
 	Mend      bool
 
-	// ReadDue reads the record of a due event; ok is false if its topic does not have it any
-	// more. Nil checks no content.
+	// ReadDue reads the record of a due event. ok is false if the topic no longer has it. If
+	// ReadDue is nil, content is not checked.
 	ReadDue func(ctx context.Context, at DueAt) (r ContentRecord, ok bool, err error)
-	// DueSince is from when on due topics have all. Older content is not checked: nothing
-	// could bring it back.
+	// DueSince is the time from which the due topics are complete. Older content is not checked,
+	// because nothing could restore it.
 	DueSince trigger.Instant
 
-	// Pause is before a second look at what differs: rows may have been about to be written.
-	// Default 1 s.
+	// Pause is the wait before a second comparison of rows that differ, because they may just be
+	// being written. Default 1 s.
 	Pause time.Duration
 }
 
-// Check compares a trigger's notifications. Call it when the history has read all events that
-// were there. Content that the history's reader has still to come to is no fault.
+// Check compares a trigger's notifications. Call it once the history has read all events that
+// existed. Content that the history's reader has not reached yet is not a fault.
 func (c *NotificationCheck) Check(ctx context.Context, k Known) (faults []NotificationFault, err error) {
 	if k.Nobody {
 		return nil, nil
@@ -101,26 +102,26 @@ func (c *NotificationCheck) Check(ctx context.Context, k Known) (faults []Notifi
 	return faults, nil
 }
 
-// folded is one notification as a trigger's events have it.
+// folded is one notification according to a trigger's events.
 type folded struct {
 	id     string
 	tenant string
 	row    NotificationRow
-	events []EventRecord // that say something about it
-	due    DueAt         // of its first emission; no topic if it never went out
+	events []EventRecord // the events about it
+	due    DueAt         // of its first emission; no topic if it was never emitted
 }
 
-// notificationWalk is what one reading of a trigger's events found.
+// notificationWalk is the result of reading a trigger's events once.
 type notificationWalk struct {
 	c      *NotificationCheck
-	open   map[string]*folded // of which older events may follow
+	open   map[string]*folded // older events may still follow
 	speaks bool               // some payload of the trigger has content
 	differ map[string]*folded
 	mute   map[string]*folded // without content
 }
 
-// walk reads a trigger's events from the newest back. A notification is whole once an older
-// event of its trigger was read than its first.
+// walk reads a trigger's events, newest first. A notification is complete once the walk has
+// reached events older than its first.
 func (c *NotificationCheck) walk(ctx context.Context, k Known) (*notificationWalk, error) {
 	w := &notificationWalk{
 		c: c, open: map[string]*folded{}, speaks: k.Speaks, differ: map[string]*folded{}, mute: map[string]*folded{},
@@ -184,10 +185,10 @@ func (w *notificationWalk) check(ctx context.Context, n *folded) error {
 	return nil
 }
 
-// soon is how long before its end a notification is not compared any more.
+// soon is the time before a notification's end in which it is no longer compared.
 const soon = time.Minute
 
-// same compares a notification's rows with the fold, and says whether it has content.
+// same compares a notification's rows with the fold, and reports whether it has content.
 func (c *NotificationCheck) same(ctx context.Context, n *folded) (same, content bool, err error) {
 	now := c.Now()
 	want, ok := n.row.At(now, n.tenant, n.id)
@@ -226,7 +227,7 @@ func (c *NotificationCheck) same(ctx context.Context, n *folded) (same, content 
 	}
 }
 
-// write writes a notification's rows again from its events.
+// write rewrites a notification's rows from its events.
 func (c *NotificationCheck) write(ctx context.Context, n *folded) (mended bool, err error) {
 	for part := range slices.Chunk(n.events, MaxPage) {
 		if err := c.History.Apply(ctx, part); err != nil {
@@ -237,18 +238,18 @@ func (c *NotificationCheck) write(ctx context.Context, n *folded) (mended bool, 
 	return mended, err
 }
 
-// content looks for what a notification said in the due topic, and writes it again.
+// content finds a notification's content in the due topic, and rewrites it.
 func (c *NotificationCheck) content(ctx context.Context, n *folded) (missing, mended bool, err error) {
 	said, ok, err := c.ReadDue(ctx, n.due)
 	if err != nil || ok && !said.Has {
-		return false, false, err // it said nothing
+		return false, false, err // it has no content
 	}
 	if !ok {
 		return true, false, nil
 	}
 	progress, err := c.History.ContentProgress(ctx)
 	if err != nil || progress[said.TopicPartition] <= said.Offset {
-		return false, false, err // the reader has still to come to it
+		return false, false, err // the reader has not reached it yet
 	}
 	has := func() (bool, error) {
 		got, _, err := c.History.Notification(ctx, n.tenant, n.id)

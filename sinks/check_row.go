@@ -9,20 +9,20 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// RowFault is what is wrong with a trigger's row of trigger_state; "" is nothing.
+// RowFault is a fault of a trigger's row of trigger_state. "" means none.
 type RowFault string
 
 // The faults.
 const (
-	// RowDiffers is a row that is not what the trigger's events say together, or is missing.
-	// It can be written again from them.
+	// RowDiffers means that a row is missing, or differs from the fold of the trigger's events.
+	// It can be rewritten from the events.
 	RowDiffers RowFault = "row_differs"
-	// EventsMissing are events that the owner counted and the history does not have. Only a
-	// rebuild from topic events brings them back.
+	// EventsMissing means that the owner counted events that the history does not have. Only a
+	// rebuild from topic events restores them.
 	EventsMissing RowFault = "events_missing"
 )
 
-// Known is what the owner of a trigger says of it. It may be older than its row.
+// Known is the state of a trigger according to its owner. It may be older than the row.
 type Known struct {
 	Key    trigger.Key
 	Status trigger.Status
@@ -30,10 +30,10 @@ type Known struct {
 	At     trigger.Instant // of its last change
 	Born   trigger.Instant // of its first event in this life
 	Nobody bool            // it is for no user, so it has no notifications
-	Speaks bool            // its payload has what notifications say
+	Speaks bool            // its payload has content of notifications
 }
 
-// until is when the retention takes its row at the earliest.
+// until returns the earliest time at which the retention removes the row.
 func (k *Known) until(retention time.Duration) time.Time {
 	if !k.Status.Finished() {
 		retention = max(retention, minLiveState)
@@ -41,9 +41,9 @@ func (k *Known) until(retention time.Duration) time.Time {
 	return k.At.Time().Add(retention)
 }
 
-// CheckRow compares a trigger's row with what the owner says, and where they differ with
-// its events. mend writes the row again from the events. Call it when the history has read
-// all events of the partition that were there when the owner was asked.
+// CheckRow compares a trigger's row with the owner's state. If they differ, it compares the row
+// with the events. mend rewrites the row from the events. Call it once the history has read all
+// events of the partition that existed when the owner was asked.
 func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, now time.Time, mend bool,
 ) (fault RowFault, mended bool, err error) {
 	row, ok, err := h.Trigger(ctx, k.Key.Tenant(), string(k.Key))
@@ -85,8 +85,7 @@ func CheckRow(ctx context.Context, h History, k Known, retention time.Duration, 
 	return RowDiffers, some && ok && sameRow(&said, &row), err
 }
 
-// eachPage reads the events of a trigger a page at a time. There may be hundreds of
-// thousands.
+// eachPage reads the events of a trigger page by page. There may be hundreds of thousands.
 func eachPage(ctx context.Context, h History, q EventQuery, f func([]EventRecord) error) error {
 	for {
 		page, err := h.Events(ctx, q)
@@ -100,13 +99,13 @@ func eachPage(ctx context.Context, h History, q EventQuery, f func([]EventRecord
 	}
 }
 
-// fold is the row that events make together.
+// fold is the row that results from events.
 type fold struct {
-	until     int64 // the event that the owner counted last
+	until     int64 // seq of the last event that the owner counted
 	retention time.Duration
 
 	row      StateRow
-	complete bool // until, or a later one, is among them
+	complete bool // the event until, or a later one, was added
 }
 
 func (f *fold) add(events []EventRecord) error {
@@ -118,8 +117,8 @@ func (f *fold) add(events []EventRecord) error {
 	return nil
 }
 
-// sameRow compares what each event says anew. Other fields may be from events that the
-// retention has taken.
+// sameRow compares the fields that every event sets. Other fields may come from events that the
+// retention has removed.
 func sameRow(said, row *TriggerState) bool {
 	return said.EventUS <= row.EventUS && (said.EventUS < row.EventUS ||
 		said.State == row.State && said.Type == row.Type && said.Revision == row.Revision && said.Seq == row.Seq)

@@ -47,8 +47,8 @@ func (h *longHistory) Apply(_ context.Context, batch []EventRecord) error {
 	return nil
 }
 
-// TestCheckRowOfManyEvents: a trigger that fires every minute has more events than belong
-// into memory. Its row is written from them a page at a time.
+// TestCheckRowOfManyEvents uses a trigger that fires every minute, and has more events than fit
+// into memory. Its row must be rewritten from them page by page.
 func TestCheckRowOfManyEvents(t *testing.T) {
 	h := &longHistory{events: 101_000, begin: time.Now().Add(-time.Hour).UnixMicro()}
 	k := Known{Key: "k", Status: trigger.Pending, Seq: h.events, At: trigger.At(time.Now()), Born: 1}

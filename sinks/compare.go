@@ -16,7 +16,7 @@ import (
 type Window struct {
 	From, To   map[int32]int64 // event_us of the first and the last event, by partition
 	Partitions int32           // partitions of the topic, for tables without a partition
-	Ends       int64           // rows that expire before it (seconds) are left out: they may go between the two reads
+	Ends       int64           // rows that expire before it (seconds) are left out: only one read may see them
 }
 
 // side is a row's position relative to the window.
@@ -25,7 +25,7 @@ type side int8
 const (
 	within side = iota
 	before      // the window
-	behind      // it
+	behind      // after it
 	ending      // within it, but it expires while the sinks are compared
 )
 
@@ -37,7 +37,7 @@ func (w Window) side(r Row) side {
 	from, ok := w.From[p]
 	switch {
 	case !ok || r.EventUS < from || r.BornUS != 0 && r.BornUS < from:
-		return before // the log has no events of this partition any more
+		return before // the log no longer has events of this partition
 	case r.EventUS > w.To[p]:
 		return behind
 	case r.Until < w.Ends:

@@ -6,8 +6,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// TestContentRowMerge: whichever emission is read first, the later one says what was sent and
-// how long it is kept, and the first one when the notification began.
+// TestContentRowMerge checks that the read order of emissions does not matter. The later emission
+// gives the content and its expiry, and the first one gives the start of the notification.
 func TestContentRowMerge(t *testing.T) {
 	first := ContentRow{US: 1000, Content: topics.NotificationContent{Title: "a"}, Created: 1}
 	later := ContentRow{US: 2000, Content: topics.NotificationContent{Title: "b"}}

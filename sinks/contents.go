@@ -17,10 +17,10 @@ import (
 	pause "github.com/waterclock/waterclock/internal/wait"
 )
 
-// ContentOptions are those of RunContents.
+// ContentOptions configure RunContents.
 type ContentOptions struct {
-	Kafka  []kgo.Opt // how to reach the brokers; see Options
-	Topics []string  // the due topics: regular expressions of names. Required
+	Kafka  []kgo.Opt // connection to the brokers; see Options
+	Topics []string  // the due topics, as regular expressions of names; required
 
 	// Group is the consumer group. Default waterclock-history-content.
 	Group string
@@ -29,15 +29,15 @@ type ContentOptions struct {
 	MaxRecords  int
 	MaxBuffered int32
 
-	// NewTopics is how long it may take until a topic that is new is read. Default 5 s.
+	// NewTopics bounds the time until a new topic is read. Default 5 s.
 	NewTopics time.Duration
 
 	// RetryMin, RetryMax and Attempt are those of Options.
 	RetryMin, RetryMax, Attempt time.Duration
 
-	// Lag hears how many committed records of a due topic are not in the store yet, every
-	// LagEvery (default 5 s), from a goroutine of its own; 0 once the topic's partitions are
-	// others'. Default: nobody hears it.
+	// Lag is called with the number of committed records of a due topic that are not in the store
+	// yet. It is called every LagEvery (default 5 s), from a goroutine of its own, and with 0
+	// once other members own the topic's partitions. Default: no call.
 	Lag      func(topic string, records int64)
 	LagEvery time.Duration
 
@@ -62,10 +62,10 @@ func (o ContentOptions) withDefaults() ContentOptions {
 	return o
 }
 
-// RunContents writes what notifications say, from the due topics into h, until ctx ends; then
-// it returns nil. While h is away it holds one batch, and what is fetched ahead of it. Offsets
-// are kept as the projector keeps its: by the store if it owns them, else by the group, behind
-// the rows. Reading a record again changes nothing.
+// RunContents writes the content of notifications from the due topics into h, until ctx ends;
+// then it returns nil. While h is unavailable, it holds one batch, and what was fetched after it.
+// Offsets are kept as by the projector: by the store if it owns them, or else by the group,
+// committed after the rows. Reading a record more than once changes nothing.
 func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	if len(o.Topics) == 0 {
 		return errors.New("contents: no topics")
@@ -114,7 +114,7 @@ type contentReader struct {
 	client *kgo.Client
 
 	mu   sync.Mutex
-	next map[TopicPartition]int64 // of our partitions; unknown (-1) until something was read
+	next map[TopicPartition]int64 // next offset of each owned partition; unknown (-1) until something was read
 }
 
 func (r *contentReader) assigned(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
@@ -134,11 +134,11 @@ func (r *contentReader) revoked(_ context.Context, _ *kgo.Client, topics map[str
 		for _, partition := range partitions {
 			delete(r.next, TopicPartition{topic, partition})
 		}
-		r.o.Lag(topic, 0) // what is left of it comes with the next measuring
+		r.o.Lag(topic, 0) // the next measurement reports partitions that it still owns
 	}
 }
 
-// begin notes from where we go on. A store's own positions stand in the place of the group's.
+// begin notes where reading starts. A store's own positions replace those of the group.
 func (r *contentReader) begin(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (
 	map[string]map[int32]kgo.Offset, error,
 ) {
@@ -203,7 +203,7 @@ func (r *contentReader) measureLag(ctx context.Context, admin *kadm.Client) erro
 	return nil
 }
 
-// turn is one batch: poll, apply, commit. Errors that pass are logged and polled over.
+// turn handles one batch: poll, apply, commit. It logs temporary errors and continues.
 func (r *contentReader) turn(ctx context.Context) error {
 	f := r.client.PollRecords(ctx, r.o.MaxRecords)
 	if f.IsClientClosed() || ctx.Err() != nil {
@@ -247,7 +247,7 @@ func (r *contentReader) turn(ctx context.Context) error {
 	return nil
 }
 
-// contentRecordOf reads a record; a transaction's marker has a position and nothing else.
+// contentRecordOf decodes a record. A transaction marker has only a position.
 func contentRecordOf(rec *kgo.Record) ContentRecord {
 	if rec.Attrs.IsControl() {
 		return ContentRecord{TopicPartition: TopicPartition{rec.Topic, rec.Partition}, Offset: rec.Offset}
@@ -265,7 +265,7 @@ func (r *contentReader) moveOn(batch []ContentRecord) {
 	}
 }
 
-// apply tries until the batch is durable, or ctx ends.
+// apply retries until the batch is durable, or ctx ends.
 func (r *contentReader) apply(ctx context.Context, batch []ContentRecord) bool {
 	for wait := r.o.RetryMin; ctx.Err() == nil; wait = min(2*wait, r.o.RetryMax) {
 		attempt, cancel := context.WithTimeout(ctx, r.o.Attempt)

@@ -19,7 +19,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// dues is a broker with due topics that a test writes as an engine does.
+// dues is a broker with due topics, to which a test writes like an engine.
 type dues struct {
 	t       *testing.T
 	brokers []string
@@ -43,7 +43,7 @@ func newDues(t *testing.T, names ...string) *dues {
 	return d
 }
 
-// due is the record of a due event for user u.
+// due makes a due event for user u.
 func (d *dues) due(topic, key, user, payload string) *kgo.Record {
 	f := &trigger.Fire{
 		Key: trigger.Key(key), Occurrence: "o", Attempt: 1, Fired: d.fired, Nominal: d.fired, Revision: 1,
@@ -57,7 +57,7 @@ func (d *dues) due(topic, key, user, payload string) *kgo.Record {
 	return rec
 }
 
-// write ends one transaction with records.
+// write writes records in one transaction, and ends it as given.
 func (d *dues) write(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	d.t.Helper()
 	ctx := d.t.Context()
@@ -70,7 +70,7 @@ func (d *dues) write(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	}
 }
 
-// run reads contents into a store until something holds.
+// run reads contents into a store until a condition is true.
 func (d *dues) run(h sinks.History, o sinks.ContentOptions, until func() bool) {
 	d.t.Helper()
 	ctx, stop := context.WithCancel(d.t.Context())
@@ -90,7 +90,8 @@ func (d *dues) run(h sinks.History, o sinks.ContentOptions, until func() bool) {
 	}
 }
 
-// title is what the notification of a trigger says, which the events have to tell of, too.
+// title returns the title of a trigger's notification. It needs the events of the notification
+// too.
 func title(t *testing.T, s *sink, key string) string {
 	t.Helper()
 	n, _, err := s.Notification(context.Background(), trigger.Key(key).Tenant(), key+"@o")
@@ -103,7 +104,7 @@ func title(t *testing.T, s *sink, key string) string {
 	return n.Content.Title
 }
 
-// happened tells the store that occurrences went out.
+// happened applies events that report that occurrences were emitted.
 func happened(t *testing.T, s *sink, keys ...string) {
 	t.Helper()
 	var batch []sinks.EventRecord
@@ -119,8 +120,8 @@ func happened(t *testing.T, s *sink, keys ...string) {
 	}
 }
 
-// What was committed on any due topic is there, also on one that is made later; what was
-// aborted, is no due event, or is for nobody, is not.
+// Content that was committed on any due topic is stored, also on a topic that is created later.
+// Aborted records, other records and due events for no user are not.
 func TestContents(t *testing.T) {
 	d, s := newDues(t, "w.due.push", "w.due.push.high", "own", "other"), newSink(t)
 	say := func(topic, key string) *kgo.Record { return d.due(topic, key, "u", `{"title":"`+key+`"}`) }
@@ -153,7 +154,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// stubborn is a sink whose ApplyContent a test decides on.
+// stubborn is a sink whose ApplyContent a test controls.
 type stubborn struct {
 	*sink
 	content func(batch []sinks.ContentRecord, next func() error) error
@@ -163,8 +164,8 @@ func (s *stubborn) ApplyContent(ctx context.Context, batch []sinks.ContentRecord
 	return s.content(batch, func() error { return s.sink.ApplyContent(ctx, batch) })
 }
 
-// A reader that is stopped in the middle, and a store that fails, lose nothing, whoever keeps
-// the offsets.
+// Neither a reader that stops midway nor a store that fails loses content, whether the store or
+// the group keeps the offsets.
 func TestContentsInterrupted(t *testing.T) {
 	for _, groupOffsets := range []bool{false, true} {
 		t.Run(fmt.Sprintf("group=%v", groupOffsets), func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestContentsInterrupted(t *testing.T) {
 				switch tries.Add(1) % 3 {
 				case 0:
 					return sinks.ErrUnavailable
-				case 1: // the rows are there, and nobody hears of it
+				case 1: // the rows are written, but the caller gets an error
 					return errors.Join(next(), sinks.ErrUnavailable)
 				}
 				went.Add(1)
@@ -205,7 +206,8 @@ func TestContentsInterrupted(t *testing.T) {
 	}
 }
 
-// The lag is what is committed and not in the store, markers included; it is 0 when all is.
+// The lag counts what is committed and not in the store, including markers. It is 0 when the
+// store has everything.
 func TestContentLag(t *testing.T) {
 	for _, groupOffsets := range []bool{false, true} {
 		t.Run(fmt.Sprintf("group=%v", groupOffsets), func(t *testing.T) {
@@ -229,12 +231,12 @@ func TestContentLag(t *testing.T) {
 			d.run(h, o, func() bool { return lag.Load() >= 4 }) // two records and two markers
 			away.Store(0)
 			d.run(h, o, func() bool { return lag.Load() == 0 && d.applied(s) >= 4 })
-			d.run(h, o, func() bool { return lag.Load() == 0 }) // one that begins where all is read
+			d.run(h, o, func() bool { return lag.Load() == 0 }) // a reader that starts where everything is read
 		})
 	}
 }
 
-// applied is how many records of the due topics are in a store.
+// applied returns how many records of the due topics are in a store.
 func (d *dues) applied(s *sink) (n int64) {
 	d.t.Helper()
 	all, err := s.ContentProgress(d.t.Context())
@@ -247,7 +249,8 @@ func (d *dues) applied(s *sink) (n int64) {
 	return n
 }
 
-// A rebuild has the content that the due topics have, and says from when on that is all.
+// A rebuild stores the content that the due topics have, and reports the time from which that is
+// complete.
 func TestRebuildContents(t *testing.T) {
 	d, fresh := newDues(t, "w.due.push", "w.due.sms", "other"), newSink(t)
 	say := func(topic, key string) *kgo.Record { return d.due(topic, key, "u", `{"title":"`+key+`"}`) }
@@ -286,7 +289,7 @@ func TestRebuildContents(t *testing.T) {
 		t.Errorf("of topics that have lost nothing: %s", r)
 	}
 
-	fresh = newSink(t) // the topic's first record has gone
+	fresh = newSink(t) // the topic's first record is gone
 	o.Into = fresh
 	happened(t, fresh, all...)
 	admin := kadm.NewClient(d.client)

@@ -15,7 +15,7 @@ type EventCursor struct{ EventUS, Seq int64 }
 // IsZero reports whether the cursor is the zero cursor.
 func (c EventCursor) IsZero() bool { return c == EventCursor{} }
 
-// CursorOf is the position of an event.
+// CursorOf returns the position of an event.
 func CursorOf(e *EventRecord) EventCursor { return EventCursor{e.EventUS, e.Seq} }
 
 // ErrCursor means that a cursor's text was not made by String.
@@ -26,7 +26,7 @@ const (
 	minuteCursorKind = 'm'
 )
 
-// String is the cursor for a URL; "" for the zero cursor.
+// String encodes the cursor for a URL. The zero cursor is "".
 func (c EventCursor) String() string {
 	if c.IsZero() {
 		return ""
@@ -37,7 +37,7 @@ func (c EventCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseEventCursor reads what String wrote; "" is the zero cursor.
+// ParseEventCursor parses the output of String. "" is the zero cursor.
 func ParseEventCursor(s string) (EventCursor, error) {
 	if s == "" {
 		return EventCursor{}, nil
@@ -63,19 +63,19 @@ type MinuteCursor struct {
 	Tenant, Trigger string
 }
 
-// IsZero says that the cursor points nowhere.
+// IsZero reports whether the cursor is the zero cursor.
 func (c MinuteCursor) IsZero() bool { return c == MinuteCursor{} }
 
-// Cursor is the position of an entry.
+// Cursor returns the position of an entry.
 func (e *MinuteEntry) Cursor() MinuteCursor { return MinuteCursor{e.Due, e.Tenant, e.Trigger} }
 
-// Compare orders cursors as ByMinute lists them: due time, tenant, trigger;
-// text by its UTF-8 bytes.
+// Compare orders cursors like ByMinute: by due time, tenant, trigger. Text is compared by its
+// UTF-8 bytes.
 func (c MinuteCursor) Compare(o MinuteCursor) int {
 	return cmp.Or(cmp.Compare(c.Due, o.Due), cmp.Compare(c.Tenant, o.Tenant), cmp.Compare(c.Trigger, o.Trigger))
 }
 
-// String is the cursor for a URL; "" for the zero cursor.
+// String encodes the cursor for a URL. The zero cursor is "".
 func (c MinuteCursor) String() string {
 	if c.IsZero() {
 		return ""
@@ -88,7 +88,7 @@ func (c MinuteCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseMinuteCursor reads what String wrote; "" is the zero cursor.
+// ParseMinuteCursor parses the output of String. "" is the zero cursor.
 func ParseMinuteCursor(s string) (MinuteCursor, error) {
 	if s == "" {
 		return MinuteCursor{}, nil

@@ -15,31 +15,28 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// maxKey bounds what becomes part of a row's key: Cassandra's keys end at
-// 65,535 bytes. A trigger's key has at most 255, but the key of a rejected
-// command is whatever its producer wrote.
+// maxKey bounds what becomes part of a row's key, because Cassandra's keys end at 65,535 bytes. A
+// trigger's key has at most 255 bytes, but the key of a rejected command can be anything.
 const maxKey = 1024
 
-// maxAhead is how far an event may claim to be ahead of its append time. A
-// row's write timestamp is event_us, so one garbled event from the year 9999
-// could never be overwritten again. One whose event_id says the same was made by
-// an engine: event_us never goes back, so it is ahead for as long as a clock of
-// the brokers once was.
+// maxAhead is how far an event may be ahead of its append time. A row's write timestamp is
+// event_us. So a corrupt event from the year 9999 could never be overwritten. An event whose
+// event_id has the same time was made by an engine, and is accepted. event_us never decreases, so
+// it stays ahead for as long as a clock of the brokers once was.
 const maxAhead = 24 * time.Hour
 
-// lastEventUS is the last that any clock may say: in 2286.
+// lastEventUS is the largest valid event_us, in the year 2286.
 const lastEventUS = 10_000_000_000_000_000
 
-// maxValue bounds what one event may put into a row: a quarter of what Cassandra
-// takes in one write by default (max_mutation_size, 16 MiB). It would refuse a
-// larger one for ever. An engine's event has a payload of 512 KiB at most.
+// maxValue bounds what one event may put into a row. It is a quarter of what Cassandra accepts in
+// one write by default (max_mutation_size, 16 MiB). Cassandra would refuse a larger row for ever.
+// An engine's event has a payload of at most 512 KiB.
 const maxValue = 4 << 20
 
-// DecodeEvent reads the value of one record of the events topic, appended at
-// the given time. Unknown fields are passed over: a newer engine may say more.
-// A rejected command's event may name an empty trigger, or one too long for a
-// row's key; that is cut to its beginning and a digest. Errors mean poison:
-// bytes that no retry can turn into an event.
+// DecodeEvent decodes the value of one record of the events topic, appended at the given time. It
+// ignores unknown fields, because a newer engine may write more. A rejected command's event may
+// name an empty trigger, or one too long for a row's key. That is cut to its beginning and a
+// digest. Errors mean poison: bytes that no retry can turn into an event.
 func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	e, err := decodeEvent(value, appended)
 	if err == nil {
@@ -48,7 +45,7 @@ func DecodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	return e, err
 }
 
-// decodeEvent is DecodeEvent with the keys as they stand.
+// decodeEvent is DecodeEvent without shortened keys.
 func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	var e topics.Event
 	if len(value) > maxValue {
@@ -63,7 +60,7 @@ func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	return e, nil
 }
 
-// lenient: a payload is the user's JSON, in which a name may stand twice.
+// lenient accepts repeated names, because a payload is the user's JSON and may have them.
 var lenient = jsontext.AllowDuplicateNames(true)
 
 func checkEvent(e *topics.Event, appended time.Time) error {
@@ -81,7 +78,7 @@ func checkEvent(e *topics.Event, appended time.Time) error {
 	return errors.Join(checkNumbers(e), checkTimes(e))
 }
 
-// checkNumbers refuses what a column of 32 bits does not hold.
+// checkNumbers refuses numbers that do not fit into a column of 32 bits.
 func checkNumbers(e *topics.Event) error {
 	step := 0
 	if e.Step != nil {
@@ -98,14 +95,15 @@ func checkNumbers(e *topics.Event) error {
 	return nil
 }
 
-// shortenKeys says whether a key had to be cut.
+// shortenKeys reports whether it had to shorten a key.
 func shortenKeys(e *topics.Event) bool {
 	trigger, tenant := e.Trigger, e.Tenant
 	e.Trigger, e.Tenant = shortKey(trigger), shortKey(tenant)
 	return e.Trigger != trigger || e.Tenant != tenant
 }
 
-// shortKey is longer than any trigger's key, so it is nobody else's.
+// shortKey shortens a key. The result is longer than any trigger's key, so it equals no other
+// key.
 func shortKey(k string) string {
 	if len(k) <= maxKey {
 		return k
@@ -135,7 +133,7 @@ func checkTimes(e *topics.Event) error {
 	return nil
 }
 
-// InstantOf is the instant of a field that DecodeEvent has let pass; 0 if absent.
+// InstantOf returns the instant of a field that DecodeEvent has accepted, or 0 if it is absent.
 func InstantOf(text string) trigger.Instant {
 	if text == "" {
 		return 0
@@ -147,7 +145,7 @@ func InstantOf(text string) trigger.Instant {
 	return trigger.At(t)
 }
 
-// TextOf spells an instant as events do; "" for none.
+// TextOf formats an instant as events do. 0 is "".
 func TextOf(i trigger.Instant) string {
 	if i == 0 {
 		return ""

@@ -56,7 +56,7 @@ func TestDecodeEvent(t *testing.T) {
 	}
 }
 
-// What the engine writes is what we read.
+// DecodeEvent reads what the engine writes.
 func TestDecodeWhatTopicsWrites(t *testing.T) {
 	f := trigger.Fact{
 		Type: trigger.OccurrenceFired, Revision: 2, Seq: 9, Channel: "push", UserID: "u",
@@ -79,7 +79,7 @@ func TestDecodeWhatTopicsWrites(t *testing.T) {
 	}
 }
 
-// The key of a rejected command may be of any length; its row's may not.
+// The key of a rejected command may have any length, but the key of its row may not.
 func TestDecodeLongKey(t *testing.T) {
 	key := func(k string) string {
 		b, _ := json.Marshal(map[string]any{

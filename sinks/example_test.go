@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// What the engine wrote to topic events becomes rows, and is read as pages.
+// What the engine wrote to topic events becomes rows, which are read page by page.
 func ExampleHistory() {
 	dir, err := os.MkdirTemp("", "history-")
 	if err != nil {
@@ -35,7 +35,7 @@ func ExampleHistory() {
 	}
 	ctx := context.Background()
 	batch := []sinks.EventRecord{{Event: event, Partition: 0, Offset: 41}}
-	fmt.Println(history.Apply(ctx, batch), history.Apply(ctx, batch)) // twice is as good as once
+	fmt.Println(history.Apply(ctx, batch), history.Apply(ctx, batch)) // the second time changes nothing
 	page, err := history.Events(ctx, sinks.EventQuery{Tenant: trigger.DefaultTenant, Trigger: "tea", Limit: 10})
 	fmt.Println(len(page.Events), page.Events[0].Type, err)
 	progress, err := history.Progress(ctx)

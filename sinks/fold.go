@@ -17,7 +17,7 @@ type Cell[T any] struct {
 	V     T     `json:"v"`
 }
 
-// Newer is the cell of the later event.
+// Newer returns the cell of the later event.
 func (c Cell[T]) Newer(o Cell[T]) Cell[T] {
 	if o.US > c.US {
 		return o
@@ -46,7 +46,7 @@ type StateRow struct {
 	Attempt       Cell[int64]             `json:",omitzero"`
 	Tags          Cell[map[string]string] `json:",omitzero"`
 	ErasedUS      Cell[int64]             `json:",omitzero"`
-	Eras          map[int]Cell[bool]      `json:",omitempty"` // in which months the trigger has events
+	Eras          map[int]Cell[bool]      `json:",omitempty"` // months in which the trigger has events
 }
 
 // Merge takes the newer cells of another row. It is associative, commutative and idempotent,
@@ -68,7 +68,7 @@ func (r *StateRow) Merge(o *StateRow) {
 	}
 }
 
-// At is the row as a reader sees it at now; ok is false once its state has expired.
+// At returns the row as a reader sees it at now. ok is false once its state has expired.
 func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok bool) {
 	sec := now.Unix()
 	if !r.State.Live(sec) {
@@ -84,7 +84,7 @@ func (r *StateRow) At(now time.Time, tenant, key string) (s TriggerState, ok boo
 		ErasedUS: r.ErasedUS.at(sec),
 	}
 	if len(s.Tags) == 0 {
-		s.Tags = nil // set by an erase
+		s.Tags = nil // an erase sets empty tags
 	}
 	return s, true
 }
@@ -96,7 +96,7 @@ func (c Cell[T]) at(now int64) (v T) {
 	return v
 }
 
-// StateOf is what one event says about its trigger.
+// StateOf returns the fields of its trigger's state that one event sets.
 func StateOf(e *topics.Event, retention time.Duration) StateRow {
 	at := stamp{e.EventUS, StateUntil(e, retention).Unix()}
 	r := StateRow{Eras: map[int]Cell[bool]{EraOf(e.EventUS): cell(at, true)}}
@@ -129,7 +129,7 @@ type stamp struct{ us, until int64 }
 
 func cell[T any](s stamp, v T) Cell[T] { return Cell[T]{s.us, s.until, v} }
 
-// said is the cell of a field that events omit if it is empty.
+// said returns the cell of a field that events omit if it is empty.
 func said[T comparable](s stamp, v T) Cell[T] {
 	var zero T
 	if v == zero {
@@ -156,7 +156,7 @@ func namesPlan(e *topics.Event) bool {
 	return false
 }
 
-// MinuteKey names an entry of triggers_by_minute.
+// MinuteKey is the key of an entry of triggers_by_minute.
 type MinuteKey struct {
 	Due             trigger.Instant
 	Tenant, Trigger string
@@ -178,7 +178,7 @@ func (r *MinuteRow) Merge(o *MinuteRow) {
 	r.FiredUS = r.FiredUS.Newer(o.FiredUS)
 }
 
-// At is the entry as a reader sees it at now; ok is false once it has expired.
+// At returns the entry as a reader sees it at now. ok is false once it has expired.
 func (r *MinuteRow) At(now time.Time, k MinuteKey) (e MinuteEntry, ok bool) {
 	sec := now.Unix()
 	if !r.State.Live(sec) {
@@ -243,7 +243,7 @@ func MinuteErased(erasedUS int64, retention time.Duration) MinuteRow {
 	return MinuteRow{UserID: cell(contentStamp(erasedUS, retention), "")}
 }
 
-// contentStamp is the stamp of an entry's content. It expires with the event, even if the
+// contentStamp returns the stamp of an entry's content. It expires with the event, even if the
 // entry itself stays for a due time far ahead. An erase finds entries by their events, so it
 // could not find content that outlives its event.
 func contentStamp(us int64, retention time.Duration) stamp {
@@ -253,36 +253,36 @@ func contentStamp(us int64, retention time.Duration) stamp {
 // afterDue is how long an entry planned far ahead is kept past its due_at.
 const afterDue = 7 * 24 * time.Hour
 
-// minuteUntil is when an event's value in an entry expires. A later event's value never
-// expires before an earlier one's, so an old value never shows up after a newer one has
-// expired. Nearly all values of an event expire together, so that one statement writes them.
+// minuteUntil returns when an event's value in an entry expires. A later event's value never
+// expires before an earlier one's, so an old value never reappears after a newer one has expired.
+// Nearly all values of an event expire together, so that one statement writes them.
 func minuteUntil(us int64, due trigger.Instant, retention time.Duration) int64 {
 	return max(EventUntil(us, retention).Unix(), int64(due)/1000+int64(min(retention, afterDue)/time.Second))
 }
 
-// MinuteOf is the minute since 1970 that an instant falls in.
+// MinuteOf returns the minute since 1970 of an instant.
 func MinuteOf(i trigger.Instant) int64 { return int64(i) / 60_000 }
 
-// Shards is how many partitions one minute is spread over, so that the top of
-// an hour is not one hot partition.
+// Shards is the number of partitions over which one minute is spread, so that the top of an hour
+// is not one hot partition.
 const Shards = 64
 
-// ShardOf is the trigger's shard: FNV-1a of its key.
+// ShardOf returns the trigger's shard: FNV-1a of its key.
 func ShardOf(key string) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))
 	return int(h.Sum32() % Shards)
 }
 
-// EraOf is the UTC month of an event as yyyymm. It bounds a partition of
-// events_by_trigger: a trigger at the shortest period of a minute, with four
-// events an occurrence, has some 175,000 rows an era.
+// EraOf returns the UTC month of an event as yyyymm. It bounds a partition of events_by_trigger.
+// A trigger with the shortest period of a minute and four events per occurrence has about 175,000
+// rows per era.
 func EraOf(eventUS int64) int {
 	y, m, _ := time.UnixMicro(eventUS).UTC().Date()
 	return y*100 + int(m)
 }
 
-// EventUntil is when an event's row expires: its age reaches the retention.
+// EventUntil returns when an event's row expires: when its age reaches the retention.
 func EventUntil(eventUS int64, retention time.Duration) time.Time {
 	return time.UnixMicro(eventUS).Add(retention)
 }
@@ -291,7 +291,7 @@ func EventUntil(eventUS int64, retention time.Duration) time.Time {
 // yearly reminder has no event for a year.
 const minLiveState = 400 * 24 * time.Hour
 
-// StateUntil is when an event's value in its trigger's state expires. The state of a living
+// StateUntil returns when an event's value in its trigger's state expires. The state of a living
 // trigger is kept past its plan, for at least 400 days.
 func StateUntil(e *topics.Event, retention time.Duration) time.Time {
 	until := EventUntil(e.EventUS, retention)
@@ -305,7 +305,7 @@ func StateUntil(e *topics.Event, retention time.Duration) time.Time {
 	return from.Add(max(retention, minLiveState))
 }
 
-// Blank removes the content of an event, as trigger.erased demands.
+// Blank removes the content of an event, as trigger.erased requires.
 func Blank(e *topics.Event) {
 	e.UserID, e.Detail, e.CorrelationID, e.PayloadBase64 = "", "", "", ""
 	e.Tags, e.Payload = nil, nil

@@ -29,7 +29,7 @@ func TestEraOf(t *testing.T) {
 	}
 }
 
-// Golden: a shard is part of a row's key, so the hash may never change.
+// Golden values: a shard is part of a row's key, so the hash must never change.
 func TestShardOf(t *testing.T) {
 	for key, want := range map[string]int{"": 5, "a": 44, "hold-8c4": 2, "acme/日本語": 24} {
 		if got := ShardOf(key); got != want {
@@ -76,8 +76,8 @@ func TestStateUntil(t *testing.T) {
 	}
 }
 
-// A trigger that was replaced is what its replacement says, whatever becomes of
-// what had gone out before.
+// The state of a replaced trigger comes from the replacement, whatever happens to earlier
+// emissions.
 func TestStateIsNotOfWhatWentOutBefore(t *testing.T) {
 	var row StateRow
 	for i, e := range []topics.Event{
@@ -108,8 +108,8 @@ func TestStateIsNotOfWhatWentOutBefore(t *testing.T) {
 	}
 }
 
-// A refused command of a key that the engine has forgotten does not take away
-// what the history knows of it.
+// A refused command for a key that the engine has forgotten must not remove what the history
+// knows of it.
 func TestRejectedOfNothingSaysNothingOfState(t *testing.T) {
 	e := topics.Event{Type: "command.rejected", State: "UNKNOWN", EventUS: 1_790_000_000_000_000, Reason: "not_found"}
 	if row := StateOf(&e, time.Hour); row.State.US != 0 || len(row.Eras) != 1 {

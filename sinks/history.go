@@ -27,7 +27,7 @@ type Writer interface {
 	// rows may be there. Then apply the batch once more.
 	Apply(ctx context.Context, batch []EventRecord) error
 
-	// Progress is the position of every partition of the topic.
+	// Progress returns the position of every partition of the topic.
 	Progress(ctx context.Context) (map[int32]Progress, error)
 
 	// OwnsOffsets reports whether Progress is written in one step with the rows. Then the
@@ -38,10 +38,10 @@ type Writer interface {
 // Reader is for gateways and consoles. Tenant and trigger are as in the event: the trigger
 // has its tenant's prefix.
 type Reader interface {
-	// Events lists what happened to one trigger, in the order it happened.
+	// Events lists the events of one trigger, in their order.
 	Events(ctx context.Context, q EventQuery) (EventPage, error)
 
-	// Trigger is the latest known state; ok is false for an unknown trigger, and for one
+	// Trigger returns the latest known state. ok is false for an unknown trigger, and for one
 	// whose row has expired.
 	Trigger(ctx context.Context, tenant, key string) (s TriggerState, ok bool, err error)
 
@@ -49,25 +49,24 @@ type Reader interface {
 	ByMinute(ctx context.Context, q MinuteQuery) (MinutePage, error)
 }
 
-// ErrUnavailable is wrapped by every error that may pass. The projector waits and applies the
-// batch once more.
+// ErrUnavailable is wrapped by every temporary error. The projector waits and applies the batch
+// once more.
 var ErrUnavailable = errors.New("history store unavailable")
 
-// ErrRefused is wrapped by errors that do not pass by themselves: the store refuses the rows
-// because of its schema, its rights or its limits, and an operator has to mend that. The
-// projector stops the partitions concerned, reports it, and keeps trying.
+// ErrRefused is wrapped by permanent errors: the store refuses the rows because of its schema,
+// its rights or its limits, and an operator must fix that. The projector stops the partitions
+// concerned, reports it, and keeps trying.
 var ErrRefused = errors.New("history store refuses")
 
-// EventRecord is one record of the events topic. Poison marks a record that is no event: it
-// has a position and nothing else. Raw, if set, is the JSON of Event. Code that changes Event
-// must clear Raw.
+// EventRecord is one record of the events topic. Poison marks a record that is not an event; it
+// has only a position. Raw, if set, is the JSON of Event. Code that changes Event must clear Raw.
 type EventRecord struct {
 	topics.Event
 	Partition int32
 	Offset    int64
 	Poison    bool
 	Raw       []byte
-	Letter    *topics.Letter // of a record of topic dead-letter, which has no Event
+	Letter    *topics.Letter // from a record of topic dead-letter, which has no Event
 }
 
 // Progress is the position of a partition's projection. Next is the offset of the first
@@ -83,12 +82,12 @@ type EventQuery struct {
 	After           EventCursor // exclusive; the zero cursor is before the first (with Newest: after the last)
 	Limit           int         // 1 to 1000; 0 means 100
 	Newest          bool        // newest first
-	// Since reads all months from then on, also those that the trigger's row does not name,
-	// because the row is lost; 0 believes the row.
+	// Since reads all months from then on, even those that are not in the trigger's row, because
+	// the row is lost. 0 uses the months in the row.
 	Since trigger.Instant
 }
 
-// EventPage is a page and where the next begins; Next is zero on the last.
+// EventPage is a page, with the cursor of the next one. Next is zero on the last page.
 type EventPage struct {
 	Events []EventRecord
 	Next   EventCursor
@@ -103,14 +102,14 @@ type TriggerState struct {
 	Reason               string // of that event
 	Revision, Seq        int64
 	EventUS              int64           // of that event
-	ScheduledAt          trigger.Instant // of the last plan or firing; 0 none
+	ScheduledAt          trigger.Instant // of the last plan or firing; 0: none
 	Occurrence           string
 	LocalTime, Timezone  string
 	Channel, UserID      string
 	CorrelationID        string
 	Attempt              int
 	Tags                 map[string]string
-	ErasedUS             int64 // events at or before it have lost their content; 0 never erased
+	ErasedUS             int64 // events at or before it have lost their content; 0: never erased
 }
 
 // MinuteQuery asks for a page of one minute.
@@ -121,21 +120,21 @@ type MinuteQuery struct {
 	Limit  int // 1 to 1000; 0 means 100
 }
 
-// MinutePage is a page and where the next begins; Next is zero on the last.
+// MinutePage is a page, with the cursor of the next one. Next is zero on the last page.
 type MinutePage struct {
 	Entries []MinuteEntry
 	Next    MinuteCursor
 }
 
-// MinuteEntry is one planned instant of one trigger. Two occurrences of a
-// trigger that fall on the same millisecond share an entry.
+// MinuteEntry is one planned instant of one trigger. Two occurrences of a trigger in the same
+// millisecond share an entry.
 type MinuteEntry struct {
 	Due             trigger.Instant
 	Tenant, Trigger string
 	Occurrence      string
 	State           string // PENDING PAUSED MOVED MISSED SKIPPED CANCELLED FIRED EXPIRED FAILED
 	Channel, UserID string
-	FiredUS         int64 // event_us of the last firing; 0 not fired
+	FiredUS         int64 // event_us of the last firing; 0: not fired
 	EventUS         int64 // of the event that set State
 }
 
@@ -145,7 +144,7 @@ const (
 	MaxPage     = 1000
 )
 
-// PageSize is the limit a query asks for, within bounds.
+// PageSize returns the page size for the limit of a query.
 func PageSize(limit int) int {
 	if limit <= 0 {
 		return defaultPage
@@ -153,5 +152,5 @@ func PageSize(limit int) int {
 	return min(limit, MaxPage)
 }
 
-// MaxRetention bounds how long rows may be kept: Cassandra's TTL ends at 20 years.
+// MaxRetention bounds how long rows may be kept, because Cassandra's TTL ends at 20 years.
 const MaxRetention = 10 * 365 * 24 * time.Hour

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// watchLag measures on its own: it must not wait for the reader, which stands still while the
-// sink is away.
+// watchLag measures in its own goroutine. It must not wait for the reader, which blocks while the
+// sink is unavailable.
 func watchLag(ctx context.Context, client *kgo.Client, every time.Duration, failed func(error),
 	measure func(context.Context, *kadm.Client) error,
 ) {
@@ -23,8 +23,8 @@ func watchLag(ctx context.Context, client *kgo.Client, every time.Duration, fail
 	}
 }
 
-// measureLag says how far the owned partitions are behind. It compares with the last stable
-// offset: what open transactions hold back is nobody's to project yet.
+// measureLag reports how far the owned partitions are behind. It compares with the last stable
+// offset, because records of open transactions cannot be projected yet.
 func (p *Projector) measureLag(ctx context.Context, admin *kadm.Client) error {
 	if err := p.learnPositions(ctx, admin); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (p *Projector) measureLag(ctx context.Context, admin *kadm.Client) error {
 	return nil
 }
 
-// learnPositions asks where the partitions begin of which no record has come
-// yet: the group's offset, or the sink's, or else the log's beginning.
+// learnPositions finds the start of partitions of which no record has come yet: the group's
+// offset, or the sink's, or else the log's beginning.
 func (p *Projector) learnPositions(ctx context.Context, admin *kadm.Client) error {
 	if !p.anyUnknown() {
 		return nil

@@ -10,23 +10,21 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Letters is the part of the history that dead letters are: rows from topic
-// dead-letter, and from the events, which Writer.Apply is given, what became of
-// each. The two topics are read independently of each other, so an end may be
-// there before its letter: they meet when somebody reads.
+// Letters is the part of the history with dead letters. Topic dead-letter gives their rows. The
+// events, through Writer.Apply, give what became of each. The two topics are read independently.
+// So an end may be there before its letter, and reading joins them.
 type Letters interface {
-	// ApplyLetters makes the rows of a batch durable, as Apply does: of records
-	// with a Letter.
+	// ApplyLetters makes the rows of a batch of records with a Letter durable, like Apply.
 	ApplyLetters(ctx context.Context, batch []EventRecord) error
 
-	// LetterProgress is how far every partition of topic dead-letter is.
+	// LetterProgress returns the position of every partition of topic dead-letter.
 	LetterProgress(ctx context.Context) (map[int32]Progress, error)
 
 	// Letters lists dead letters by tenant and time.
 	Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error)
 }
 
-// LettersOf is a history as the projector of topic dead-letter writes it.
+// LettersOf returns a history in the form that the projector of topic dead-letter needs.
 func LettersOf(h History) Writer { return letterWriter{h} }
 
 type letterWriter struct{ h History }
@@ -67,7 +65,7 @@ func letterRecordOf(r *kgo.Record) (rec EventRecord, err error) {
 	return rec, nil
 }
 
-// RecordOf is a record as package topics reads it.
+// RecordOf converts a record into the form of package topics.
 func RecordOf(r *kgo.Record) *topics.Record {
 	rec := &topics.Record{
 		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
@@ -79,12 +77,12 @@ func RecordOf(r *kgo.Record) *topics.Record {
 	return rec
 }
 
-// LetterUntil is when a letter's row ends: its age reaches the retention.
+// LetterUntil returns when a letter's row expires: when its age reaches the retention.
 func LetterUntil(failed trigger.Instant, retention time.Duration) time.Time {
 	return failed.Time().Add(retention)
 }
 
-// LetterBounds narrow a query to what has not ended at now.
+// LetterBounds narrow a query to rows that have not expired at now.
 func LetterBounds(q *topics.LetterQuery, now time.Time, retention time.Duration) (from, to trigger.Instant) {
 	from, to = max(q.From, trigger.At(now.Add(-retention))+1), q.To
 	if to == 0 {
@@ -93,24 +91,22 @@ func LetterBounds(q *topics.LetterQuery, now time.Time, retention time.Duration)
 	return from, to
 }
 
-// LetterRows reads the letters of a query behind its cursor, at most n, whatever
-// became of them; it may pass over some that do not match. more says that there
-// are others behind the last.
+// LetterRows reads at most n letters of a query after its cursor, whatever became of them. It may
+// skip letters that do not match. more reports whether there are others after the last.
 type LetterRows func(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool, err error)
 
-// LetterEnds notes what became of letters.
+// LetterEnds sets what became of letters.
 type LetterEnds func(ctx context.Context, rows []*topics.Letter) error
 
-// Bounds of one page: how many letters it looks at, and how many at a time.
+// Bounds of one page: how many letters it reads in all, and at once.
 const (
 	maxVisited  = 10_000
 	lettersOnce = 1000
 )
 
-// LetterPage puts a page together. The stores have only to read in order and to
-// look up ends; what is asked for is decided here. A page ends early when half of
-// the time until ctx's deadline is over: on a slow store a short page with a cursor
-// is better than none.
+// LetterPage assembles a page. The stores only read in order and find ends; this function
+// filters. A page ends early when half of the time until ctx's deadline has passed. On a slow
+// store, a short page with a cursor is better than none.
 func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends LetterEnds) (
 	page topics.LetterPage, err error,
 ) {
@@ -154,17 +150,18 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 	}
 }
 
-// halfTime says when half of the time until ctx's deadline is over; never without one.
+// halfTime reports when half of the time until ctx's deadline has passed; without a deadline,
+// never.
 func halfTime(ctx context.Context) func() bool {
 	begun := time.Now()
 	deadline, ok := ctx.Deadline()
 	return func() bool { return ok && time.Since(begun) > deadline.Sub(begun)/2 }
 }
 
-// LetterDigest is the row of a letter; what became of it is an event's.
+// LetterDigest returns the row of a letter. What became of it is in the row of an event.
 func LetterDigest(l *topics.Letter, retention time.Duration) Row {
 	d := newDigest()
-	d.text(l.DueID, l.Channel, l.Code, l.Endpoint) // not the detail, which an erasure takes
+	d.text(l.DueID, l.Channel, l.Code, l.Endpoint) // without the detail, which an erasure removes
 	d.number(int64(l.Attempt), int64(l.FailedAt), int64(l.ScheduledAt), int64(l.ExpiresAt), l.Offset)
 	return Row{
 		Tenant: l.Tenant, Trigger: l.Trigger, EventUS: int64(l.FailedAt) * 1000, Partition: l.Partition,
@@ -172,7 +169,7 @@ func LetterDigest(l *topics.Letter, retention time.Duration) Row {
 	}
 }
 
-// LetterEndDigest is the row of what an event said about dead letters.
+// LetterEndDigest returns the row of an event about dead letters.
 func LetterEndDigest(tenant, key string, e *topics.LetterEnd, retention time.Duration) Row {
 	d := newDigest()
 	d.text(e.DueID)
@@ -183,9 +180,8 @@ func LetterEndDigest(tenant, key string, e *topics.LetterEnd, retention time.Dur
 	}
 }
 
-// ShardOfLetter spreads the letters of one minute of a tenant over the partitions
-// of a table.
+// ShardOfLetter spreads the letters of one minute of a tenant over the partitions of a table.
 func ShardOfLetter(partition int32) int { return int(partition) % LetterShards }
 
-// LetterShards is how many parts a minute of a tenant's letters has.
+// LetterShards is the number of shards of a minute of a tenant's letters.
 const LetterShards = 16

@@ -11,8 +11,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A slow store's page is short and says where to go on: it does not fail, however
-// many letters there are that nobody asked for.
+// A slow store's page is short and has a cursor for the next one. It does not fail, however many
+// letters do not match.
 func TestLetterPageOfASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const all, within, each = 20_000, 2 * time.Second, 300 * time.Millisecond
@@ -38,7 +38,7 @@ func TestLetterPageOfASlowStore(t *testing.T) {
 				break
 			}
 		}
-		if visited != all-1 { // the zero cursor stands before the letter of instant 1
+		if visited != all-1 { // the zero cursor is before the letter of instant 1
 			t.Errorf("%d letters were looked at, want %d", visited, all-1)
 		}
 	})

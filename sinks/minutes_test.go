@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// lived is a trigger whose facts go through their events into minutes.
+// lived is a trigger whose facts are folded, through their events, into minutes.
 type lived struct {
 	t       *testing.T
 	m       *trigger.Machine
@@ -64,7 +64,7 @@ func (l *lived) do(c trigger.Command) {
 	l.take(l.m.Apply(l.s, &c, trigger.Instant(l.now)))
 }
 
-// fire lets every timer go that is due at a time after began.
+// fire fires every timer that is due at a time after began.
 func (l *lived) fire(after time.Duration) {
 	l.t.Helper()
 	l.now = began + after.Milliseconds()
@@ -109,9 +109,8 @@ func snoozeUntil(after time.Duration) trigger.Command {
 	return trigger.Command{Op: trigger.OpSnooze, Until: trigger.Instant(began + after.Milliseconds())}
 }
 
-// TestMinutesOfLives folds what the engine tells into triggers_by_minute: an
-// entry says what became of what was planned for it, and none says PENDING of an
-// occurrence that will not come.
+// TestMinutesOfLives folds the engine's events into triggers_by_minute. Each entry must show what
+// became of its occurrence, and no entry may be PENDING whose occurrence will not come.
 func TestMinutesOfLives(t *testing.T) {
 	const h = time.Hour
 	for name, c := range map[string]struct {

@@ -8,22 +8,22 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Notifications is the part of the history that users' notifications are. Their status is
-// from the events, which Writer.Apply is given, their content from the due topics. The topics
-// are read independently of each other: status and content meet when somebody reads.
+// Notifications is the part of the history with users' notifications. Their status comes from the
+// events, through Writer.Apply, and their content from the due topics. The topics are read
+// independently, and reading joins status and content.
 type Notifications interface {
-	// ApplyContent makes the content of a batch of due events durable, and how far their
-	// topics are. Like Apply it may get the same ones again.
+	// ApplyContent makes the content of a batch of due events durable, and the positions of their
+	// topics. Like Apply, it may get the same records more than once.
 	ApplyContent(ctx context.Context, batch []ContentRecord) error
 
-	// ContentProgress is how far each due topic is.
+	// ContentProgress returns the position of each due topic.
 	ContentProgress(ctx context.Context) (map[TopicPartition]int64, error)
 
-	// Notifications lists a user's notifications, the newest first.
+	// Notifications lists a user's notifications, newest first.
 	Notifications(ctx context.Context, q topics.NotificationQuery) (topics.NotificationPage, error)
 
-	// Notification is one of a tenant, with its content; ok is false for one that is not
-	// known or has expired.
+	// Notification returns a notification of a tenant, with its content. ok is false if it is
+	// unknown or has expired.
 	Notification(ctx context.Context, tenant, id string) (n topics.Notification, ok bool, err error)
 }
 
@@ -44,18 +44,18 @@ var channelStatuses = map[trigger.FactType]string{
 	trigger.DeliverySuppressed: StatusSuppressed, trigger.DeliveryPostponed: StatusPostponed,
 }
 
-// NotificationKey names a notification, and says where it stands in its user's list.
+// NotificationKey identifies a notification and its position in its user's list.
 type NotificationKey struct {
 	Tenant, User, ID string
 	CreatedAt        trigger.Instant
 }
 
-// NotificationRow has a notification's fields, each with the newest value. All of them end
+// NotificationRow has a notification's fields, each with the newest value. All of them expire
 // together, when the notification's age reaches the retention.
 type NotificationRow struct {
 	User      Cell[string]            `json:"u,omitzero"`
 	CreatedAt Cell[trigger.Instant]   `json:"c,omitzero"`
-	Type      Cell[string]            `json:"t,omitzero"` // set, if empty, once it went out
+	Type      Cell[string]            `json:"t,omitzero"` // set, perhaps to "", once it was emitted
 	AckedAt   Cell[trigger.Instant]   `json:"a,omitzero"`
 	Channels  map[string]Cell[string] `json:"s,omitempty"`
 }
@@ -72,7 +72,7 @@ func (r *NotificationRow) Merge(o *NotificationRow) {
 	}
 }
 
-// At is the notification as a reader sees it at now; ok is false once it has expired.
+// At returns the notification as a reader sees it at now. ok is false once it has expired.
 func (r *NotificationRow) At(now time.Time, tenant, id string) (n topics.Notification, ok bool) {
 	sec := now.Unix()
 	key, ok := topics.TriggerOfNotification(id)
@@ -91,7 +91,7 @@ func (r *NotificationRow) At(now time.Time, tenant, id string) (n topics.Notific
 	return n, true
 }
 
-// LastUS is the event_us of the newest event in the row.
+// LastUS returns the event_us of the newest event in the row.
 func (r *NotificationRow) LastUS() int64 {
 	last := max(r.User.US, r.CreatedAt.US, r.Type.US, r.AckedAt.US)
 	for _, c := range r.Channels {
@@ -100,8 +100,9 @@ func (r *NotificationRow) LastUS() int64 {
 	return last
 }
 
-// NotificationOf is what one event says about a notification; ok is false if it says nothing.
-// An occurrence that never went out has one only if it has ended: it begins when it ended.
+// NotificationOf returns the fields of a notification that one event sets. ok is false if it sets
+// none. An occurrence that was never emitted has a notification only if it has ended. Its
+// creation time is then that of the end.
 func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey, r NotificationRow, ok bool) {
 	kind := trigger.FactType(e.Type)
 	status := channelStatuses[kind]
@@ -122,7 +123,7 @@ func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey
 	at := stamp{e.EventUS, NotificationUntil(created, retention).Unix()}
 	r.CreatedAt = cell(at, created)
 	late := e.Reason == reasonLate
-	if !late { // a late receipt's event has the user that the trigger has now
+	if !late { // the event of a late receipt has the trigger's current user
 		r.User = cell(at, e.UserID)
 	}
 	if kind == trigger.OccurrenceFired || e.FirstFired == "" {
@@ -146,25 +147,25 @@ const (
 	reasonLate = "late"
 )
 
-// NotificationErased blanks what a notification says of its user as of an erase.
+// NotificationErased blanks the user's data in a notification as of an erase.
 func NotificationErased(erasedUS int64, created trigger.Instant, retention time.Duration) NotificationRow {
 	at := stamp{erasedUS, NotificationUntil(created, retention).Unix()}
 	return NotificationRow{User: cell(at, ""), Type: cell(at, "")}
 }
 
-// NotificationUntil is when a notification's rows end: its age reaches the retention. An
-// event that comes later does not lengthen its life.
+// NotificationUntil returns when a notification's rows expire: when its age reaches the
+// retention. A later event does not extend it.
 func NotificationUntil(created trigger.Instant, retention time.Duration) time.Time {
 	return created.Time().Add(retention)
 }
 
-// NotificationBounds narrow a query to what has not ended at now.
+// NotificationBounds narrow a query to rows that have not expired at now.
 func NotificationBounds(
 	q *topics.NotificationQuery, now time.Time, retention time.Duration,
 ) (from, to trigger.Instant) {
 	from, to = max(q.From, trigger.At(now.Add(-retention))+1), q.To
 	if to == 0 {
-		to = trigger.At(now.Add(maxAhead)) // brokers' clocks may be ahead of ours
+		to = trigger.At(now.Add(maxAhead)) // the brokers' clocks may be ahead of ours
 	}
 	if !q.After.IsZero() {
 		to = min(to, q.After.CreatedAt+1)
@@ -178,8 +179,8 @@ type TopicPartition struct {
 	Partition int32
 }
 
-// ContentRecord is one record of a due topic: its position, and what it said if it is a due
-// event for a user with content.
+// ContentRecord is one record of a due topic: its position, and its content if it is a due event
+// with content for a user.
 type ContentRecord struct {
 	TopicPartition
 	Offset int64
@@ -189,15 +190,15 @@ type ContentRecord struct {
 	ContentRow
 }
 
-// ContentRow is what a notification said, as of its emission at US. All emissions of a
-// notification say the same.
+// ContentRow is the content of a notification, from its emission at US. All emissions of a
+// notification have the same content.
 type ContentRow struct {
 	US      int64                      `json:"u"`
 	Content topics.NotificationContent `json:"c"`
 	Created trigger.Instant            `json:"t,omitzero"` // only the first emission has it
 }
 
-// Merge takes what the later emission said.
+// Merge takes the content of the later emission.
 func (r *ContentRow) Merge(o *ContentRow) {
 	created := max(r.Created, o.Created)
 	if o.US > r.US {
@@ -206,12 +207,12 @@ func (r *ContentRow) Merge(o *ContentRow) {
 	r.Created = created
 }
 
-// Until is when the row ends.
+// Until returns when the row expires.
 func (r *ContentRow) Until(retention time.Duration) time.Time {
 	return time.UnixMicro(r.US).Add(retention)
 }
 
-// At is the content as a reader sees it at now; nil once it has expired.
+// At returns the content as a reader sees it at now, or nil once it has expired.
 func (r *ContentRow) At(now time.Time, retention time.Duration) *topics.NotificationContent {
 	if r.US == 0 || !r.Until(retention).After(now) {
 		return nil
@@ -221,8 +222,8 @@ func (r *ContentRow) At(now time.Time, retention time.Duration) *topics.Notifica
 	return &c
 }
 
-// ContentOf reads a record of a due topic. Anything but a due event with content for a user
-// has a position and nothing else: channels may have topics of others.
+// ContentOf decodes a record of a due topic. Anything but a due event with content for a user
+// gets only a position, because channels may use topics with other records.
 func ContentOf(rec *topics.Record) ContentRecord {
 	r := ContentRecord{TopicPartition: TopicPartition{rec.Topic, rec.Partition}, Offset: rec.Offset}
 	d, err := topics.DecodeDue(rec)

@@ -10,72 +10,70 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Options are the projector's.
+// Options configure a projector.
 type Options struct {
-	// Kafka says how to reach the brokers: seeds, TLS, SASL, logger. The group,
-	// the topic and the isolation level are the projector's own.
+	// Kafka is the connection to the brokers: seeds, TLS, SASL, logger. The projector sets the
+	// group, the topic and the isolation level itself.
 	Kafka []kgo.Opt
 
 	// Topic is the event log. Default waterclock.events.
 	Topic string
 
-	// Group is the consumer group. Default waterclock-history. Another group
-	// projects the whole log again.
+	// Group is the consumer group. Default waterclock-history. A new group projects the whole log
+	// from the beginning.
 	Group string
 
 	// MaxRecords bounds a batch by count. Default 2,000; at most 100,000.
 	MaxRecords int
 
-	// MaxBytes bounds a batch by the size of its values. Default 4 MiB; a batch
-	// always has one record.
+	// MaxBytes bounds a batch by the size of its values. Default 4 MiB. A batch has at least one
+	// record.
 	MaxBytes int
 
-	// MaxBuffered bounds what is fetched ahead, in bytes before decompression,
-	// per broker. Default 8 MiB. It is all that waits in memory while the sink
-	// is away.
+	// MaxBuffered bounds what is fetched ahead, in bytes before decompression, per broker.
+	// Default 8 MiB. Nothing else waits in memory while the sink is unavailable.
 	MaxBuffered int32
 
-	// Gather is how long events are let come together after a batch that was
-	// less than half of MaxRecords: a batch for each of the engine's turns costs
-	// more than its events. The first after a silence waits for nothing. Default
-	// 10 ms; negative means none.
+	// Gather is how long to collect events after a batch of less than half of MaxRecords, because
+	// a batch for each of the engine's turns costs more than its events. The first event after a
+	// pause does not wait. Default 10 ms; negative means none.
 	Gather time.Duration
 
-	// RetryMin and RetryMax bound the wait before a batch that did not go through
-	// is applied again; it doubles from one to the other. Default 200 ms and 10 s.
+	// RetryMin and RetryMax bound the wait before a failed batch is retried. It doubles from one
+	// to the other. Default 200 ms and 10 s.
 	RetryMin, RetryMax time.Duration
 
-	// Attempt bounds one try to apply a batch. Default 30 s.
+	// Attempt bounds one attempt to apply a batch. Default 30 s.
 	Attempt time.Duration
 
-	// Logger gets poison and retries. Default: none.
+	// Logger logs poison and retries. Default: none.
 	Logger *slog.Logger
 
-	// LagEvery is how often the lag is measured, also while the sink is away.
+	// LagEvery is the interval at which the lag is measured, also while the sink is unavailable.
 	// Default 5 s.
 	LagEvery time.Duration
 
-	// Hooks are told what happens. All may be nil.
+	// Hooks observe the projector. All may be nil.
 	Hooks Hooks
 }
 
-// Hooks let metrics and tests watch a projector. They must not block; Lag is
-// called from a goroutine of its own, and so is Stopped when a partition goes.
+// Hooks let metrics and tests observe a projector. They must not block. Lag is called from a
+// goroutine of its own, and so is Stopped when a partition is revoked.
 type Hooks struct {
-	// Applied: a batch is durable and its offsets are committed.
+	// Applied is called when a batch is durable and its offsets are committed.
 	Applied func(events int, took time.Duration)
-	// Lag is how many records of a partition are committed by their writers and
-	// not yet applied (history_lag_records). 0 after a partition is given away.
+	// Lag is called with the number of records of a partition that their writers have committed
+	// and that are not applied yet (history_lag_records). It is 0 after a partition is revoked.
 	Lag func(partition int32, records int64)
-	// Skipped: a record was no event.
+	// Skipped is called when a record is not an event.
 	Skipped func(partition int32, offset int64, err error)
-	// Retry: the sink did not take a batch, for the n-th time.
+	// Retry is called when the sink did not accept a batch, for the n-th time.
 	Retry func(n int, err error)
-	// Lost: the log has dropped that many records before they were projected.
+	// Lost is called when the log has dropped that many records before they were projected.
 	Lost func(partition int32, records int64)
-	// Stopped: the sink refuses a partition's rows (ErrRefused), and nothing more
-	// of it is projected. Told at every try, and with nil once it goes on, here
-	// or elsewhere.
+	// Stopped is called when the sink refuses a partition's rows (ErrRefused), so the partition
+	// is no longer projected. It is called at every try, and with nil once the partition
+	// continues, here or elsewhere.
 	Stopped func(partition int32, err error)
 }
 

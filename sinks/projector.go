@@ -16,9 +16,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Projector carries the event log into a sink: poll, apply, commit, one batch
-// at a time. It is a member of a consumer group; several of them share the
-// partitions.
+// Projector carries the event log into a sink: poll, apply, commit, one batch at a time. It is a
+// member of a consumer group, and several of them share the partitions.
 type Projector struct {
 	opts   Options
 	sink   Writer
@@ -26,12 +25,12 @@ type Projector struct {
 	decode func(*kgo.Record) (EventRecord, error)
 
 	mu       sync.Mutex
-	owned    map[int32]int64 // the offset to apply next; unknown (-1) until something was
+	owned    map[int32]int64 // the offset to apply next; unknown (-1) until a record was applied
 	stopped  map[int32]*stop // partitions whose rows the sink refuses
-	reported time.Time       // when the log last heard of them
+	reported time.Time       // when these partitions were last logged
 }
 
-// NewProjector joins nothing yet; Run does.
+// NewProjector makes a projector. Run joins the group.
 func NewProjector(sink Writer, opts Options) (*Projector, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -41,10 +40,10 @@ func NewProjector(sink Writer, opts Options) (*Projector, error) {
 	}, nil
 }
 
-// Run projects until ctx ends; then it returns nil. While the sink is away it
-// holds one batch and what is fetched ahead of it, and tries on. Partitions whose
-// rows the sink refuses stand still until it takes them (stopped.go). It returns
-// an error only where trying on cannot help: bad options, refused credentials.
+// Run projects until ctx ends; then it returns nil. While the sink is unavailable, it holds one
+// batch and what was fetched after it, and keeps trying. Partitions whose rows the sink refuses
+// stop until it accepts them (stopped.go). Run returns an error only if retries cannot help: bad
+// options, refused credentials.
 func (p *Projector) Run(ctx context.Context) error {
 	if err := p.connect(); err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -77,8 +76,8 @@ func (p *Projector) Run(ctx context.Context) error {
 
 const unknown = -1
 
-// reportGroupEvery is how often the group hears the offsets of a sink that keeps
-// them itself: nobody goes on from there, it is for people who look.
+// reportGroupEvery is how often offsets are committed to the group if the sink keeps its own.
+// Nobody resumes from them; they let operators see the progress.
 const reportGroupEvery = time.Second
 
 func (p *Projector) connect() (err error) {
@@ -108,9 +107,8 @@ func (p *Projector) assigned(_ context.Context, _ *kgo.Client, topics map[string
 	}
 }
 
-// revoked may interrupt an apply. That one's writes are harmless, since the
-// next owner makes the same rows; its commit is left out, since it would move
-// the next owner's offset back.
+// revoked may interrupt an apply. The writes of that apply are harmless, because the next owner
+// makes the same rows. Its commit is skipped, because it would move the next owner's offset back.
 func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,12 +116,13 @@ func (p *Projector) revoked(_ context.Context, _ *kgo.Client, topics map[string]
 		delete(p.owned, partition)
 		p.opts.Hooks.Lag(partition, 0)
 		if p.stopped[partition] != nil {
-			p.resume(partition) // it is the next owner's to stop at it
+			p.resume(partition) // the next owner reports whether it stops
 		}
 	}
 }
 
-// begin is told where the group would go on. It notes from where we do.
+// begin gets the offsets from which the group would resume. It notes from where the projector
+// does.
 func (p *Projector) begin(ctx context.Context,
 	offsets map[string]map[int32]kgo.Offset,
 ) (map[string]map[int32]kgo.Offset, error) {
@@ -145,8 +144,8 @@ func (p *Projector) begin(ctx context.Context,
 	return offsets, nil
 }
 
-// resumeFromSink puts the sink's own position in the place of the group's. A
-// sink that is new, or was emptied, starts at the beginning of the log.
+// resumeFromSink replaces the group's offsets by the sink's own. A sink that is new, or was
+// emptied, starts at the beginning of the log.
 func (p *Projector) resumeFromSink(ctx context.Context,
 	offsets map[string]map[int32]kgo.Offset,
 ) (map[string]map[int32]kgo.Offset, error) {
@@ -164,7 +163,7 @@ func (p *Projector) resumeFromSink(ctx context.Context,
 	return offsets, nil
 }
 
-// poll waits for records. Errors that pass are logged and polled over.
+// poll waits for records. It logs temporary errors and continues.
 func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 	b := &fetched{}
 	wait, cancel := p.untilRetry(ctx)
@@ -187,7 +186,7 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 		failed = true
 		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
 	})
-	if failed && fatal == nil && f.NumRecords() == 0 { // a batch that cannot be read is fetched again at once
+	if failed && fatal == nil && f.NumRecords() == 0 { // a batch that cannot be read is fetched once more at once
 		pause.For(ctx, fetchRetry)
 	}
 	b.grow(f.NumRecords())
@@ -195,10 +194,10 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 	return b, fatal
 }
 
-// fetchRetry is the pause after a fetch that brought nothing but errors.
+// fetchRetry is the pause after a fetch that returned only errors.
 const fetchRetry = time.Second
 
-// isRefusal says that the broker has understood us and says no for good.
+// isRefusal reports whether a broker's answer is a permanent refusal.
 func isRefusal(err error) bool {
 	return errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.GroupAuthorizationFailed) ||
 		errors.Is(err, kerr.SaslAuthenticationFailed)
@@ -218,8 +217,8 @@ func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 	}
 }
 
-// checkHole tells of records that were dropped before they were projected. The
-// client goes on at the log's beginning without a word.
+// checkHole reports records that the log dropped before they were projected. The client silently
+// continues at the log's beginning.
 func (p *Projector) checkHole(fp kgo.FetchPartition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,9 +232,8 @@ func (p *Projector) checkHole(fp kgo.FetchPartition) {
 	p.owned[fp.Partition] = fp.LogStartOffset
 }
 
-// recordOf decodes a record; on an error, and for transaction markers, it is
-// poison. Markers say nothing but have offsets; without them the lag would
-// never reach 0.
+// recordOf decodes a record. Invalid records and transaction markers are poison. Markers have no
+// event but have offsets; without them the lag would never reach 0.
 func recordOf(r *kgo.Record) (rec EventRecord, err error) {
 	rec = EventRecord{Partition: r.Partition, Offset: r.Offset}
 	if r.Attrs.IsControl() {
@@ -252,14 +250,14 @@ func recordOf(r *kgo.Record) (rec EventRecord, err error) {
 	return rec, nil
 }
 
-// minChunk is how small a refused batch is cut; a sink that cannot take even
-// that within Attempt is away, not slow.
+// minChunk is the smallest part into which a batch is divided. A sink that cannot take even that
+// within Attempt is unavailable, not slow.
 const minChunk = 16
 
-// apply returns nil once the batch is durable. It tries until then, unless ctx
-// ends, or the sink refuses the batch: trying on would hold up the partitions
-// that it would take. A batch that it does not take is tried again in halves, so
-// that a sink too slow for the whole of it within Attempt still gets on.
+// apply returns nil once the batch is durable. It tries until then, unless ctx ends or the sink
+// refuses the batch. More tries would then delay the partitions that the sink accepts. If a batch
+// fails, it is retried in halves. So a sink that is too slow for the whole batch within Attempt
+// still makes progress.
 func (p *Projector) apply(ctx context.Context, events []EventRecord) error {
 	wait, chunk, tries, started := p.opts.RetryMin, len(events), 0, time.Now()
 	for rest := events; len(rest) > 0; {
@@ -304,7 +302,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// commit tells the group. A commit that fails costs a replay, not a row.
+// commit commits offsets to the group. If it fails, records are replayed and no row is lost.
 func (p *Projector) commit(ctx context.Context, part batch) {
 	records := slices.Collect(maps.Values(p.moveOn(part)))
 	if p.sink.OwnsOffsets() {
@@ -316,8 +314,8 @@ func (p *Projector) commit(ctx context.Context, part batch) {
 	}
 }
 
-// moveOn notes how far partitions are, and returns what is to be committed: not
-// of those that were given away meanwhile.
+// moveOn notes the positions of partitions, and returns what to commit. It leaves out partitions
+// that were revoked meanwhile.
 func (p *Projector) moveOn(part batch) map[int32]*kgo.Record {
 	heads := maps.Clone(part.heads)
 	p.mu.Lock()

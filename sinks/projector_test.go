@@ -18,8 +18,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// What is committed is projected, what was aborted is not, and what is no
-// event is passed.
+// Committed events are projected, aborted ones are not, and records that are not events are
+// skipped.
 func TestProjector(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
@@ -55,8 +55,8 @@ func TestProjector(t *testing.T) {
 	}
 }
 
-// An hour without the sink: the batch is tried again and again, nothing is
-// committed, no more is fetched than what bounds allow, and nothing is lost.
+// The sink is unavailable for an hour. The batch is retried, nothing is committed, no more is
+// fetched than the bounds allow, and nothing is lost.
 func TestProjectorSinkAway(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
@@ -87,8 +87,8 @@ func TestProjectorSinkAway(t *testing.T) {
 	}
 }
 
-// What the sink refuses stops its partition and no other, is told, and is there
-// once the sink takes it: in order, with all that came behind it.
+// A refused row stops its partition and no other, and is reported. Once the sink accepts it, the
+// partition continues in order, with all later records.
 func TestProjectorRefused(t *testing.T) {
 	for _, groupOffsets := range []bool{true, false} {
 		l, s := sinktest.NewLog(t), newSink(t)
@@ -164,8 +164,8 @@ func onOthers(t *testing.T, s *sink, partition int32) (n int) {
 	return n
 }
 
-// Records that the log has dropped before they were projected are told: nothing
-// else shows that the history has a hole.
+// Records that the log dropped before they were projected are reported, because nothing else
+// shows the gap in the history.
 func TestProjectorReportsAHole(t *testing.T) {
 	for _, groupOffsets := range []bool{true, false} {
 		l, s := sinktest.NewLog(t), newSink(t)
@@ -197,7 +197,7 @@ func TestProjectorReportsAHole(t *testing.T) {
 	}
 }
 
-// A partition that stands still, and goes to another projector, goes on there.
+// A stopped partition that moves to another projector continues there.
 func TestProjectorRefusedMoves(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
@@ -234,7 +234,7 @@ func TestProjectorRefusedMoves(t *testing.T) {
 	moved := false
 	sinktest.Project(t, s, sinks.Options{Kafka: l.Kafka()}, func() bool {
 		if mu.Lock(); !moved && len(stopped) < sinktest.LogPartitions {
-			moved = true // what was given away is told to be no longer stopped here
+			moved = true // a revoked partition is reported as no longer stopped here
 			left()
 		}
 		mu.Unlock()
@@ -267,8 +267,8 @@ func TestProjectorSlowSink(t *testing.T) {
 	}
 }
 
-// A projector that dies between the rows of a batch and its commit: the next
-// one applies the batch again, and the rows are there once.
+// A projector dies between the rows of a batch and its commit. The next one applies the batch
+// once more, and each row exists once.
 func TestProjectorRestart(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -289,7 +289,7 @@ func TestProjectorRestart(t *testing.T) {
 	}
 }
 
-// dieInMidBatch runs a projector that applies a batch, half of the next, and ends.
+// dieInMidBatch runs a projector that applies a batch and half of the next, and then ends.
 func dieInMidBatch(t *testing.T, l *sinktest.Log, s *sink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -332,8 +332,8 @@ func requireFold(t *testing.T, l *sinktest.Log, s sinks.Scanner) {
 	}
 }
 
-// An embedded store that is lost is filled again from the log's beginning,
-// whatever the group has committed.
+// An embedded store that is lost is rebuilt from the log's beginning, whatever the group has
+// committed.
 func TestProjectorFillsAnEmptiedSink(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
@@ -343,8 +343,8 @@ func TestProjectorFillsAnEmptiedSink(t *testing.T) {
 		func() bool { return sinktest.Rows(t, empty) == l.Events })
 }
 
-// A sink that keeps its offsets itself is not asked of the group; it hears of
-// them all the same, for those who look at groups.
+// If a sink keeps its own offsets, those of the group are not used. They are committed all the
+// same, for operators.
 func TestProjectorReportsToTheGroup(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
@@ -357,7 +357,7 @@ func TestProjectorReportsToTheGroup(t *testing.T) {
 	}
 }
 
-// Two projectors share the partitions; when one leaves, the other has all.
+// Two projectors share the partitions. When one leaves, the other gets all.
 func TestProjectorsShare(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	s.groupOffsets = true
@@ -380,7 +380,7 @@ func TestProjectorsShare(t *testing.T) {
 	}}}
 	sinktest.Project(t, s, o, func() bool {
 		switch {
-		case applied.Load() < 3: // give both something to do until the second has its share
+		case applied.Load() < 3: // give both work until the second has its share
 			l.Write(kgo.TryCommit, l.Lives(fmt.Sprintf("c%d", l.Events), 3)...)
 			return false
 		case !alone:
@@ -396,8 +396,8 @@ func TestProjectorsShare(t *testing.T) {
 	requireFold(t, l, s)
 }
 
-// The lag is measured while the sink is away, too, and comes down to 0 in
-// spite of the transactions' markers.
+// The lag is also measured while the sink is unavailable, and it reaches 0 despite the
+// transaction markers.
 func TestProjectorLag(t *testing.T) {
 	l, s := sinktest.NewLog(t), newSink(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 40)...)

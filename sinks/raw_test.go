@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Raw is what the record has, but not where it says something else than Event.
+// Raw is the record's JSON, unless Event differs from it.
 func TestRaw(t *testing.T) {
 	for _, c := range []struct {
 		name, value string

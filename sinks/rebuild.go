@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RebuildOptions say what is built from what.
+// RebuildOptions configure a rebuild.
 type RebuildOptions struct {
 	// Kafka and Topic are the log; see Options. The consumer is in no group.
 	Kafka []kgo.Opt
 	Topic string
 
-	// Letters says that Topic is dead-letter and not the event log; Into is then
-	// what LettersOf gives. Default false.
+	// Letters means that Topic is dead-letter and not the event log. Into is then the result of
+	// LettersOf. Default false.
 	Letters bool
 
 	// Into is the fresh sink: an empty keyspace or directory. Required.
@@ -27,15 +27,15 @@ type RebuildOptions struct {
 	// MaxRecords and MaxBytes bound a batch; see Options.
 	MaxRecords, MaxBytes int
 
-	// Progress is told after every batch, from the calling goroutine. May be nil.
+	// Progress is called after every batch, from the calling goroutine. It may be nil.
 	Progress func(RebuildProgress)
 
-	// Old and New, where both are given, are compared once New is built.
+	// Old and New, if both are given, are compared once New is built.
 	Old, New Scanner
 }
 
-// RebuildProgress is where a rebuild stands. Records counts the log's records
-// in all, transaction markers included, as far as offsets tell.
+// RebuildProgress is the progress of a rebuild. Records is the number of the log's records,
+// including transaction markers, as far as offsets show.
 type RebuildProgress struct {
 	Done, Records int64
 	Events        int64
@@ -44,16 +44,16 @@ type RebuildProgress struct {
 	Comparing     bool
 }
 
-// Report is what Rebuild did and found.
+// Report is the result of Rebuild.
 type Report struct {
 	RebuildProgress
 	Window Window
-	Since  time.Time       // the log has all events from then on; zero if it never had others
+	Since  time.Time       // the log has all events from then on; zero if it lost none
 	Ends   map[int32]int64 // the offsets up to which the log was replayed
 	Tables []TableReport   // empty if there was nothing to compare with
 }
 
-// Same says that the comparison found no difference.
+// Same reports whether the comparison found no difference.
 func (r *Report) Same() bool {
 	for _, t := range r.Tables {
 		if len(t.Differ) > 0 || t.More > 0 {
@@ -63,7 +63,7 @@ func (r *Report) Same() bool {
 	return true
 }
 
-// String is the report for a terminal.
+// String formats the report for a terminal.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "replayed %d events in %s", r.Events, r.Elapsed.Round(time.Millisecond))
@@ -105,10 +105,9 @@ func (t *TableReport) print(b *strings.Builder) {
 	}
 }
 
-// Rebuild replays the whole events topic, up to where it ends now, into a fresh
-// sink, and compares that with the old one. It changes nothing but the fresh
-// sink; switching over is the operator's. An error of the sink ends it: run it
-// again, into the same sink if one likes.
+// Rebuild replays the whole events topic, up to its current end, into a fresh sink, and compares
+// that with the old one. It changes only the fresh sink; the operator switches over. An error of
+// the sink ends it. It may then be run once more, also into the same sink.
 func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	tables := Tables
 	if o.Letters {
@@ -146,20 +145,19 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	return b.report, nil
 }
 
-// compareWithin is how long a comparison may take before rows that were there
-// when it began have ended.
+// compareWithin bounds the time of a comparison before rows that existed at its start have
+// expired.
 const compareWithin = 6 * time.Hour
 
 type rebuild struct {
 	o       RebuildOptions
 	report  *Report
 	started time.Time
-	ends    map[int32]int64 // what is still to be read, up to these offsets
+	ends    map[int32]int64 // partitions still to be read, with their end offsets
 	cut     []int32         // partitions whose first records are gone
 }
 
-// plan notes where every partition begins and ends, and assigns those that
-// have anything.
+// plan finds the start and the end of every partition, and assigns those that have records.
 func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	starts, ends, err := logBounds(ctx, kadm.NewClient(client), b.o.Topic)
 	if err != nil {
@@ -183,8 +181,8 @@ func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// since notes from when on the log has everything: the first event of that
-// partition which has lost most. Of one that has lost all it is now.
+// since finds the time from which the log is complete: that of the first event in the partition
+// that has lost most. For a partition that has lost everything, it is now.
 func (b *rebuild) since() {
 	for _, partition := range b.cut {
 		from, ok := b.report.Window.From[partition]
@@ -197,7 +195,7 @@ func (b *rebuild) since() {
 	}
 }
 
-// take applies what was fetched before the ends.
+// take applies the fetched records below the ends.
 func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
 	var got fetched
 	for it := f.RecordIter(); !it.Done(); {
@@ -242,9 +240,9 @@ func (b *rebuild) decode(r *kgo.Record) EventRecord {
 	return rec
 }
 
-// SwitchTo sets a projector's group back to where a rebuild ended, so that what
-// came after goes into the rebuilt sink too. The group's projectors must be
-// stopped: with members the brokers refuse.
+// SwitchTo resets a projector's group to where a rebuild ended, so that later events go into the
+// rebuilt sink too. The group's projectors must be stopped, because the brokers refuse while it
+// has members.
 func (r *Report) SwitchTo(ctx context.Context, kafka []kgo.Opt, topic, group string) error {
 	client, err := kgo.NewClient(kafka...)
 	if err != nil {

@@ -14,25 +14,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ContentRebuildOptions say from where content is read, and into what.
+// ContentRebuildOptions configure RebuildContents.
 type ContentRebuildOptions struct {
-	Kafka  []kgo.Opt // how to reach the brokers; see Options. The consumer is in no group
-	Topics []string  // the due topics: regular expressions of names. Required
+	Kafka  []kgo.Opt // connection to the brokers; see Options. The consumer is in no group
+	Topics []string  // the due topics, as regular expressions of names; required
 
-	// Into is the fresh sink, to which the events were given. Required.
+	// Into is the fresh sink, which has the events already. Required.
 	Into Notifications
 
 	MaxRecords int                   // bounds a batch. Default 2000
-	Progress   func(RebuildProgress) // is told after every batch. May be nil
+	Progress   func(RebuildProgress) // is called after every batch; may be nil
 }
 
-// ContentReport is what RebuildContents found.
+// ContentReport is the result of RebuildContents.
 type ContentReport struct {
 	RebuildProgress           // Events counts the emissions that had content
-	Since           time.Time // the due topics have all from then on; zero if they never had others
+	Since           time.Time // the due topics are complete from then on; zero if they lost nothing
 }
 
-// String is the report for a terminal.
+// String formats the report for a terminal.
 func (r *ContentReport) String() string {
 	if r.Since.IsZero() {
 		return fmt.Sprintf("content of %d emissions; that is all of it\n", r.Events)
@@ -41,8 +41,8 @@ func (r *ContentReport) String() string {
 		"before may be in the tables in use alone\n", r.Events, r.Since.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
-// RebuildContents reads the due topics from their beginnings to where they end now, and writes
-// what notifications said. It changes nothing but the fresh sink, and may be run again.
+// RebuildContents reads the due topics from their beginnings to their current ends, and writes
+// the content of notifications. It changes only the fresh sink, and may be run more than once.
 func RebuildContents(ctx context.Context, o ContentRebuildOptions) (*ContentReport, error) {
 	setDefault(&o.MaxRecords, 2000)
 	if o.Into == nil || len(o.Topics) == 0 {
@@ -70,12 +70,12 @@ type contentRebuild struct {
 	o       ContentRebuildOptions
 	report  *ContentReport
 	started time.Time
-	ends    map[TopicPartition]int64 // what is still to be read, up to these offsets
-	cut     map[TopicPartition]bool  // of these, those whose first records are gone, until one is read
+	ends    map[TopicPartition]int64 // partitions still to be read, with their end offsets
+	cut     map[TopicPartition]bool  // those of them whose first records are gone, until one is read
 	begins  []time.Time              // where partitions begin whose first records are gone
 }
 
-// plan finds the topics and assigns what they have.
+// plan finds the topics and assigns their partitions.
 func (b *contentRebuild) plan(ctx context.Context, client *kgo.Client) error {
 	admin := kadm.NewClient(client)
 	topics, err := b.topics(ctx, admin)
@@ -127,8 +127,8 @@ func (b *contentRebuild) topics(ctx context.Context, admin *kadm.Client) ([]stri
 	return names, nil
 }
 
-// retention is how long topics keep records: a partition without any has lost what is older.
-// It is 0 where the brokers do not say.
+// retention returns how long topics keep records. An empty partition has lost all older ones. It
+// is 0 if the brokers do not say.
 func (b *contentRebuild) retention(ctx context.Context, admin *kadm.Client, topics []string) map[string]time.Duration {
 	kept := map[string]time.Duration{}
 	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
@@ -146,7 +146,7 @@ func (b *contentRebuild) retention(ctx context.Context, admin *kadm.Client, topi
 	return kept
 }
 
-// take applies what was fetched before the ends.
+// take applies the fetched records below the ends.
 func (b *contentRebuild) take(ctx context.Context, f kgo.Fetches) error {
 	records := f.Records()
 	batch := make([]ContentRecord, 0, len(records))
@@ -156,7 +156,7 @@ func (b *contentRebuild) take(ctx context.Context, f kgo.Fetches) error {
 		if !open || rec.Offset >= end {
 			continue
 		}
-		if b.cut[p] { // its first record that is left
+		if b.cut[p] { // its first remaining record
 			b.begins = append(b.begins, rec.Timestamp)
 			delete(b.cut, p)
 		}

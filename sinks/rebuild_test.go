@@ -18,8 +18,7 @@ func record(e topics.Event) sinks.EventRecord {
 	return sinks.EventRecord{Event: e, Partition: topics.Partition([]byte(e.Trigger), sinktest.LogPartitions)}
 }
 
-// rebuildAgainst fills an old sink from the log, lets a test spoil it, and
-// rebuilds.
+// rebuildAgainst fills an old sink from the log, lets a test corrupt it, and rebuilds.
 func rebuildAgainst(t *testing.T, l *sinktest.Log, spoil func(old *sink)) *sinks.Report {
 	t.Helper()
 	old, fresh := newSink(t), newSink(t)
@@ -41,8 +40,8 @@ func rebuildAgainst(t *testing.T, l *sinktest.Log, spoil func(old *sink)) *sinks
 	return r
 }
 
-// Every way in which rows can go wrong is found, in the table and under the
-// name of the trigger it concerns; and what only looks different is not.
+// The comparison finds every kind of wrong row, in its table and under the name of its trigger.
+// It reports no difference between rows that only appear different.
 func TestRebuildCompares(t *testing.T) {
 	apply := func(t *testing.T, s *sink, e topics.Event) {
 		t.Helper()
@@ -53,7 +52,7 @@ func TestRebuildCompares(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event)
-		want  string // what the report must say; "" for same
+		want  string // text that the report must have; "" for no difference
 	}{
 		{"untouched", func(*testing.T, *sinktest.Log, *sink, []topics.Event) {}, ""},
 		{"an event too many", func(t *testing.T, l *sinktest.Log, old *sink, all []topics.Event) {
@@ -99,11 +98,11 @@ func TestRebuildCompares(t *testing.T) {
 	}
 }
 
-// Rows that end while two sinks are compared are no difference.
+// Rows that expire while two sinks are compared are not differences.
 func TestRebuildWhileRowsEnd(t *testing.T) {
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	all := l.Lives("a", 40)
-	for i := range all { // they end, at 90 days, 3 to 15 s from now
+	for i := range all { // they expire, at 90 days, 3 to 15 s from now
 		all[i].EventUS -= (90*24*time.Hour - time.Hour - 3*time.Second - time.Duration(i)*100*time.Millisecond).
 			Microseconds()
 		all[i].EventID = ""
@@ -128,7 +127,7 @@ func TestRebuildWhileRowsEnd(t *testing.T) {
 	}
 }
 
-// slowScan begins late.
+// slowScan starts late.
 type slowScan struct {
 	sinks.Scanner
 	after time.Duration
@@ -139,8 +138,8 @@ func (s slowScan) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row)
 	return s.Scanner.Scan(ctx, t, visit)
 }
 
-// A rebuild says from when on it is whole: where the log begins, if it ever had
-// more.
+// A rebuild reports the time from which it is complete: the beginning of the log, if the log ever
+// had more.
 func TestRebuildSaysSince(t *testing.T) {
 	l := sinktest.NewLog(t)
 	l.Write(kgo.TryCommit, l.Lives("a", 40)...)
@@ -168,8 +167,8 @@ func TestRebuildOfAnEmptyLog(t *testing.T) {
 	}
 }
 
-// The old projector went on during the rebuild. After the switch the rebuilt
-// sink gets what came meanwhile.
+// The old projector continued during the rebuild. After the switch, the rebuilt sink gets the
+// events from that time.
 func TestSwitchTo(t *testing.T) {
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	old.groupOffsets, fresh.groupOffsets = true, true

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// replay reads what topics have now. plan assigns partitions, and take gets what was fetched,
-// while open says that there is more to come. The consumer is in no group.
+// replay reads the current content of topics. plan assigns partitions, and take gets the fetched
+// records, as long as open returns true. The consumer is in no group.
 func replay(ctx context.Context, kafka []kgo.Opt, most int, plan func(context.Context, *kgo.Client) error,
 	open func() bool, take func(context.Context, kgo.Fetches) error,
 ) error {
@@ -38,7 +38,7 @@ func replay(ctx context.Context, kafka []kgo.Opt, most int, plan func(context.Co
 	return nil
 }
 
-// logBounds are where topics begin, and where what is committed ends.
+// logBounds returns the start offsets of topics, and the ends of their committed records.
 func logBounds(ctx context.Context, admin *kadm.Client, topics ...string) (starts, ends kadm.ListedOffsets, err error) {
 	if starts, err = admin.ListStartOffsets(ctx, topics...); err == nil {
 		err = starts.Error()

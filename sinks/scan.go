@@ -34,30 +34,29 @@ func (t Table) String() string {
 	}[t]
 }
 
-// Tables are those that the event log makes. TableLetters is made from topic
-// dead-letter.
+// Tables are the tables that come from the event log. TableLetters comes from topic dead-letter.
 var Tables = []Table{TableEvents, TableState, TableMinute, TableLetterEnds, TableNotifications}
 
-// Row is what a comparison wants to know of a row: whose it is, which event
-// wrote it last, and a digest of what that event said.
+// Row is what a comparison needs of a row: its owner, the event that wrote it last, and a digest
+// of what that event set.
 type Row struct {
 	Tenant, Trigger string
 	EventUS         int64
-	Partition       int32           // of the event; -1 where the table does not say
+	Partition       int32           // of the event; -1 if the table does not have it
 	Due             trigger.Instant // triggers_by_minute: part of the row's key
 	ID              string          // notification_status: part of the row's key
-	BornUS          int64           // before any event that wrote it; 0 where only the last matters
-	Until           int64           // when it ends, in seconds, or some time before it does
+	BornUS          int64           // a time before all events that wrote it; 0 if only the last matters
+	Until           int64           // when it expires, in seconds, or some time earlier
 	Digest          [16]byte
 }
 
-// Scanner reads whole tables, in any order. It is slow, and for Compare.
+// Scanner reads whole tables, in any order. It is slow, and only for Compare.
 type Scanner interface {
 	Scan(ctx context.Context, t Table, visit func(Row) error) error
 }
 
-// EventDigest is the row of an event. The record's place on the topic is not
-// part of it: a topic that was made anew has others.
+// EventDigest returns the row of an event. It leaves out the record's offset, because a topic
+// that was recreated has others.
 func EventDigest(r *EventRecord, retention time.Duration) Row {
 	d := newDigest()
 	d.text(r.Type, r.State, r.PreviousState, r.Channel, r.UserID, r.ScheduledAt, r.Occurrence, r.Reason, r.Detail,
@@ -77,8 +76,8 @@ func EventDigest(r *EventRecord, retention time.Duration) Row {
 	}
 }
 
-// StateDigest is the row of a trigger's state: what its newest event said.
-// Older events' words in it may be from before the log begins.
+// StateDigest returns the row of a trigger's state, with the fields that its newest event set.
+// Fields from older events may come from before the log begins.
 func StateDigest(s *TriggerState, retention time.Duration) Row {
 	d := newDigest()
 	d.text(s.State, s.PreviousState, s.Type, s.Reason)
@@ -89,7 +88,7 @@ func StateDigest(s *TriggerState, retention time.Duration) Row {
 	}
 }
 
-// MinuteDigest is the row of an entry: what the newest event said of it.
+// MinuteDigest returns the row of an entry, with the fields that the newest event set.
 func MinuteDigest(e *MinuteEntry, retention time.Duration) Row {
 	d := newDigest()
 	d.text(e.State)
@@ -100,7 +99,7 @@ func MinuteDigest(e *MinuteEntry, retention time.Duration) Row {
 	}
 }
 
-// NotificationDigest is the row of a notification. All its events come after it was created,
+// NotificationDigest returns the row of a notification. All its events come after its creation,
 // so a log that has the first has all.
 func NotificationDigest(n *topics.Notification, eventUS int64, retention time.Duration) Row {
 	d := newDigest()
@@ -115,7 +114,7 @@ func NotificationDigest(n *topics.Notification, eventUS int64, retention time.Du
 	}
 }
 
-// digest hashes fields with their lengths, so that none runs into the next.
+// digest hashes each field with its length, so that adjacent fields cannot be confused.
 type digest struct {
 	h hash.Hash
 	b []byte
@@ -136,7 +135,7 @@ func (d *digest) number(all ...int64) {
 	}
 }
 
-// optional tells a field that is not there from one that is 0.
+// optional distinguishes an absent field from one that is 0.
 func optional[T int | int32 | int64](d *digest, v *T) {
 	if v == nil {
 		d.number(0)

@@ -9,7 +9,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// What a rebuild calls the same is the same in every field that rows have.
+// The digest covers every field of a row. So rows that a rebuild calls the same are the same in
+// all fields.
 func TestEventDigestCoversEveryField(t *testing.T) {
 	step, late, part, other := 1, int64(2), int32(3), 2
 	full := topics.Event{

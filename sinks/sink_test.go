@@ -8,8 +8,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
-// sink is an embedded store that a test can break, and that leaves its offsets
-// to the group if told to, as Cassandra does.
+// sink is an embedded store that a test can break. It can leave its offsets to the group, as
+// Cassandra does.
 type sink struct {
 	*embedded.Store
 	groupOffsets bool

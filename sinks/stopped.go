@@ -10,17 +10,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// stop is a partition whose rows the sink refuses. What was fetched of it waits
-// here, in order; nothing more is fetched.
+// stop is a partition whose rows the sink refuses. Records that were fetched already wait here,
+// in order; no more are fetched.
 type stop struct {
 	waiting []batch
 	wait    time.Duration // before the next try
 	next    time.Time
 }
 
-// deliver applies a batch and commits it. Where the sink refuses it, it is
-// applied partition by partition: those it refuses are stopped, the others go
-// on. After ctx has ended it does nothing; whoever is next applies the batch.
+// deliver applies a batch and commits it. If the sink refuses it, it is applied partition by
+// partition. Partitions that are refused stop, and the others continue. After ctx has ended it
+// does nothing; the next owner applies the batch.
 func (p *Projector) deliver(ctx context.Context, whole batch) {
 	running := p.withoutStopped(whole)
 	if len(running.events) == 0 || ctx.Err() != nil {
@@ -49,7 +49,7 @@ func (p *Projector) deliver(ctx context.Context, whole batch) {
 	}
 }
 
-// byPartition is a batch cut into one for each of its partitions.
+// byPartition divides a batch into one for each partition.
 func (b batch) byPartition() map[int32]batch {
 	parts := map[int32]batch{}
 	for _, e := range b.events {
@@ -63,8 +63,8 @@ func (b batch) byPartition() map[int32]batch {
 	return parts
 }
 
-// withoutStopped puts what is of stopped partitions behind what waits there:
-// it was fetched before they stopped.
+// withoutStopped removes the records of stopped partitions and appends them to those that wait.
+// They were fetched before the partitions stopped.
 func (p *Projector) withoutStopped(b batch) batch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Projector) withoutStopped(b batch) batch {
 	return running
 }
 
-// stop fetches no more of a partition, unless it was given away meanwhile.
+// stop ends the fetching of a partition, unless it was revoked meanwhile.
 func (p *Projector) stop(partition int32, part batch, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,10 +95,10 @@ func (p *Projector) stop(partition int32, part batch, err error) {
 	p.report(partition, err)
 }
 
-// reportEvery is how often the log hears that partitions stand still.
+// reportEvery is how often stopped partitions are logged.
 const reportEvery = time.Minute
 
-// report needs the lock.
+// report calls the hook and logs the stopped partitions. The caller holds the lock.
 func (p *Projector) report(partition int32, err error) {
 	p.opts.Hooks.Stopped(partition, err)
 	if now := time.Now(); now.Sub(p.reported) >= reportEvery {
@@ -109,15 +109,15 @@ func (p *Projector) report(partition int32, err error) {
 	}
 }
 
-// resume fetches a partition again. It needs the lock.
+// resume fetches a partition once more. The caller holds the lock.
 func (p *Projector) resume(partition int32) {
 	delete(p.stopped, partition)
 	p.client.ResumeFetchPartitions(map[string][]int32{p.opts.Topic: {partition}})
 	p.opts.Hooks.Stopped(partition, nil)
 }
 
-// pollAtLeast is how long a poll may take while a partition is to be tried again:
-// one whose time is over already looks at nothing, and the others would starve.
+// pollAtLeast is the shortest time of a poll while a partition waits for a retry. A poll whose
+// time is over already returns nothing, and the other partitions would starve.
 const pollAtLeast = 5 * time.Millisecond
 
 // untilRetry bounds a poll by the next try of a stopped partition.
@@ -136,7 +136,7 @@ func (p *Projector) untilRetry(ctx context.Context) (context.Context, context.Ca
 	return context.WithTimeout(ctx, max(pollAtLeast, time.Until(first)))
 }
 
-// retryStopped tries those partitions whose wait is over.
+// retryStopped retries the partitions whose wait is over.
 func (p *Projector) retryStopped(ctx context.Context) {
 	p.mu.Lock()
 	due := map[int32]*stop{}
@@ -151,7 +151,8 @@ func (p *Projector) retryStopped(ctx context.Context) {
 	}
 }
 
-// retry applies what waits of a partition; it goes on once all of it is durable.
+// retry applies the waiting records of a partition. The partition continues once all of them are
+// durable.
 func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 	for len(s.waiting) > 0 && p.isStopped(partition, s) {
 		err := p.apply(ctx, s.waiting[0].events)
@@ -166,7 +167,7 @@ func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 			return
 		}
 		if err != nil || !p.isStopped(partition, s) {
-			return // ctx has ended, or it is another's now
+			return // ctx has ended, or another member owns it now
 		}
 		p.commit(ctx, s.waiting[0])
 		s.waiting = s.waiting[1:]
@@ -179,7 +180,8 @@ func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 	}
 }
 
-// isStopped: it may have been given away, and come back, while we tried.
+// isStopped reports whether s is still the partition's stop. The partition may have been revoked,
+// and assigned once more, meanwhile.
 func (p *Projector) isStopped(partition int32, s *stop) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

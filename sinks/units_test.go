@@ -50,7 +50,7 @@ func testProjector(t *testing.T, sink Writer) *Projector {
 	return p
 }
 
-// twoPartitions has one record of partitions 0 and 1.
+// twoPartitions returns a batch with one record each of partitions 0 and 1.
 func twoPartitions(offset int64) batch {
 	var f fetched
 	for p := range int32(2) {
@@ -59,8 +59,8 @@ func twoPartitions(offset int64) batch {
 	return f.batch(0, 2)
 }
 
-// TestDeliverStopsTheRefused: what the sink refuses is kept and not committed;
-// the other partitions go on, also with what was fetched before.
+// TestDeliverStopsTheRefused checks that refused records are kept and not committed. The other
+// partitions must continue, including records fetched before.
 func TestDeliverStopsTheRefused(t *testing.T) {
 	sink := &taker{refuses: 1}
 	p := testProjector(t, sink)
@@ -75,7 +75,7 @@ func TestDeliverStopsTheRefused(t *testing.T) {
 	}
 }
 
-// TestGivenAwayIsNotCommitted: the next owner's offset is not set back.
+// TestGivenAwayIsNotCommitted checks that the next owner's offset is not moved back.
 func TestGivenAwayIsNotCommitted(t *testing.T) {
 	p := testProjector(t, &taker{refuses: -1})
 	delete(p.owned, 1)
@@ -84,8 +84,8 @@ func TestGivenAwayIsNotCommitted(t *testing.T) {
 	}
 }
 
-// TestResumeFromSink: a sink that keeps its offsets says where to go on, whatever
-// the group says; what it does not know begins at the beginning.
+// TestResumeFromSink checks that a sink's own offsets replace those of the group. A partition
+// that the sink does not know starts at the beginning.
 func TestResumeFromSink(t *testing.T) {
 	p := testProjector(t, &taker{at: map[int32]Progress{0: {Next: 42}}})
 	at := func(n int64) kgo.Offset { return kgo.NewOffset().At(n) }
@@ -100,8 +100,8 @@ func TestResumeFromSink(t *testing.T) {
 	}
 }
 
-// TestRebuildReadsToTheEnd: a partition is through with its last record, not
-// with the one before.
+// TestRebuildReadsToTheEnd checks that a partition is complete at its last record, not at the one
+// before.
 func TestRebuildReadsToTheEnd(t *testing.T) {
 	sink := &taker{refuses: -1}
 	b := &rebuild{
@@ -126,7 +126,7 @@ func TestRebuildReadsToTheEnd(t *testing.T) {
 	}
 }
 
-// TestBlank: an erased event says what happened, and nothing of whom or what.
+// TestBlank checks that an erased event shows what happened, but neither user nor content.
 func TestBlank(t *testing.T) {
 	e := topics.Event{
 		Type: "occurrence.fired", Trigger: "k", UserID: "u", Detail: "d", CorrelationID: "c", PayloadBase64: "AA==",
@@ -137,8 +137,8 @@ func TestBlank(t *testing.T) {
 	}
 }
 
-// TestMinuteUntil: an entry is kept past its due time, however far ahead, and as
-// long as its event.
+// TestMinuteUntil checks that an entry is kept past its due time, however far ahead, and as long
+// as its event.
 func TestMinuteUntil(t *testing.T) {
 	now, retention := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), 30*24*time.Hour
 	for _, c := range []struct{ due, want time.Time }{

@@ -6,11 +6,11 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Users is the part of the history that an erasure of a user asks.
+// Users is the part of the history that an erasure of a user needs.
 type Users interface {
-	// TriggersOf visits the keys of the triggers whose last known user this is, and of the
-	// triggers of that user's notifications. It may visit a key more than once. It reads
-	// every trigger there is.
+	// TriggersOf visits the keys of the triggers whose last known user is this one, and of the
+	// triggers of that user's notifications. It may visit a key more than once. It reads all
+	// triggers.
 	TriggersOf(ctx context.Context, tenant, user string, visit func(key string) error) error
 }
 

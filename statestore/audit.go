@@ -8,11 +8,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// AuditTimers calls f for the timers after a place, in the order of the due index, with
-// the state of their trigger, nil if there is none, until f returns false or most timers
-// were read; more says that there are others behind next. value is valid during the call. A
-// state that no trigger points to is ErrCorrupt: its timer would fire. What is wrong with the
-// state of one trigger is a *StateError.
+// AuditTimers calls f for each timer after a position, in the order of the due index. It passes
+// the state of the timer's trigger, or nil if there is none. It stops when f returns false, or
+// after most timers. more reports whether there are timers after next. value is valid during the
+// call. A state to which no trigger points is ErrCorrupt, because its timer would fire. A fault
+// in the state of one trigger is a *StateError.
 func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value []byte) bool,
 ) (next DueKey, more bool, err error) {
 	err = sn.use("audit timers", func(db *pebble.Snapshot) error {
@@ -42,9 +42,9 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 	return next, more, err
 }
 
-// AuditStates calls f for the triggers after a key, in the order of keys, until f returns
-// false or most were read; more says that there are others behind next. has says whether
-// a timer of the trigger stands in the due index. value is valid during the call. A state
+// AuditStates calls f for each trigger after a key, in the order of keys. It stops when f returns
+// false, or after most triggers. more reports whether there are triggers after next. has reports
+// whether a timer of the trigger is in the due index. value is valid during the call. A state
 // that cannot be read is a *StateError.
 func (sn *Snapshot) AuditStates(after trigger.Key, most int,
 	f func(key trigger.Key, value []byte, has func(trigger.Timer) (bool, error)) (bool, error),
@@ -78,7 +78,7 @@ func hasTimer(db *pebble.Snapshot, t trigger.Timer, key trigger.Key) (bool, erro
 	return true, c.Close()
 }
 
-// Meta is what SetMeta kept when the snapshot was made; nil if nothing.
+// Meta returns what SetMeta had stored under a name when the snapshot was made, or nil.
 func (sn *Snapshot) Meta(name string) (value []byte, err error) {
 	err = sn.use("snapshot: meta", func(db *pebble.Snapshot) error {
 		value, err = meta(db, name)
@@ -87,8 +87,8 @@ func (sn *Snapshot) Meta(name string) (value []byte, err error) {
 	return value, err
 }
 
-// Rewrite writes every entry of a row that is stored already, as it is. It mends an index
-// that has lost some.
+// Rewrite writes every entry of a row that is stored already. It repairs an index that has lost
+// entries.
 func (b *Batch) Rewrite(row Row) {
 	if err := errors.Join(row.check(), b.checkOld(&row, row.Key)); err != nil {
 		b.fail(err)

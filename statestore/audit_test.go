@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// TestAuditStateOfNobody: the key of a state is lost. Its timer holds the state and would
-// fire, so it is damage and not a stray timer.
+// TestAuditStateOfNobody loses the key of a state. Its timer holds the state and would fire, so
+// it is damage and not a stray timer.
 func TestAuditStateOfNobody(t *testing.T) {
 	s := mustOpen(t, Options{Dir: "s", FS: vfs.NewMem()})
 	b := s.NewBatch()
@@ -36,8 +36,8 @@ func TestAuditStateOfNobody(t *testing.T) {
 	}
 }
 
-// TestAuditNamesWhatIsDamaged: the timer that holds a state is lost. The error names its key,
-// not that of the state before it.
+// TestAuditNamesWhatIsDamaged loses the timer that holds a state. The error must name the key of
+// that state, not of the one before it.
 func TestAuditNamesWhatIsDamaged(t *testing.T) {
 	s := mustOpen(t, Options{Dir: "s", FS: vfs.NewMem()})
 	b := s.NewBatch()

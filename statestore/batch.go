@@ -17,11 +17,11 @@ type Batch struct {
 	store   *Store
 	ops     [len(tables)][]op
 	keys    []byte // keys of all ops, and small values
-	counts  counts // change of the counts
+	counts  counts // changes to the pending and done counts
 	dueFrom trigger.Instant
 	forFrom trigger.Instant
 	gone    []uint64 // hashes of the deleted keys
-	err     error    // the first mistake
+	err     error    // the first invalid call
 
 	was, is []trigger.Timer
 	sorted  []slot
@@ -32,7 +32,7 @@ type Batch struct {
 type op struct {
 	key      span
 	small    span   // value
-	value    []byte // value of the caller's, if not nil
+	value    []byte // the caller's value, if not nil
 	deletion bool
 }
 
@@ -86,7 +86,7 @@ func (b *Batch) Put(old *Row, row Row) {
 	b.putZone(old, &row)
 }
 
-// Delete forgets a trigger; old is as for Put.
+// Delete removes a trigger. old is as for Put.
 func (b *Batch) Delete(old Row) {
 	if err := b.checkOld(&old, old.Key); err != nil {
 		b.fail(err)
@@ -159,7 +159,7 @@ func (b *Batch) putTimers(row *Row) {
 	}
 }
 
-// compareAt is compareTimers of was[i] and is[j]. The end of a slice sorts last.
+// compareAt compares was[i] with is[j] by compareTimers. The end of a slice sorts last.
 func compareAt(was []trigger.Timer, i int, is []trigger.Timer, j int) int {
 	switch {
 	case i == len(was):
@@ -184,8 +184,8 @@ func (b *Batch) deleteTimer(t trigger.Timer, key trigger.Key) {
 	b.delete(tableDue, func(k []byte) []byte { return appendTimerKey(k, t, key) })
 }
 
-// putDone maintains table y. It has an entry while ForgetAt is set, with the state unless a
-// timer's entry has that.
+// putDone maintains table y. A row has an entry there while ForgetAt is set. The entry holds the
+// state, unless an entry of a timer does.
 func (b *Batch) putDone(old, row *Row) {
 	was, is := max(old.ForgetAt, 0), max(row.ForgetAt, 0)
 	if old.ForgetAt != 0 && (row.ForgetAt == 0 || was != is) {
@@ -229,7 +229,7 @@ func (b *Batch) putZone(old, row *Row) {
 	}
 }
 
-// SetMeta stores bytes under a name of the caller's. The store itself uses "format" and
+// SetMeta stores bytes under a name that the caller chooses. The store itself uses "format" and
 // "counts".
 func (b *Batch) SetMeta(name string, value []byte) {
 	if name == metaFormat || name == metaCounts || name == "" {
@@ -320,10 +320,10 @@ func (b *Batch) commit() error {
 	return nil
 }
 
-// keptBatch is the size up to which Pebble reuses a batch's memory.
+// keptBatch is the batch size up to which Pebble reuses the memory.
 const keptBatch = 4 << 20
 
-// size is about what Pebble's batch will need.
+// size estimates the size of the Pebble batch.
 func (b *Batch) size() int {
 	n := 64 + len(b.keys)
 	for _, ops := range b.ops {

@@ -8,11 +8,11 @@ import (
 	"github.com/waterclock/waterclock/internal/prefix"
 )
 
-// slot is an op with its sort key: the 8 bytes after the prefix that all keys of the table
-// share. These nearly always suffice.
+// slot is an op with its sort key: the 8 bytes after the prefix that all keys of the table share.
+// They nearly always decide the order.
 type slot struct {
 	order uint64
-	op    uint32 // of several on the same key, the last counts
+	op    uint32 // index of the op; of several ops on one key, the last wins
 }
 
 // sort orders the ops of one table by key, and ops on the same key by age. shared is the

@@ -17,7 +17,7 @@ var (
 	benchKeys     = flag.Int("keys", 1_000_000, "triggers per run")
 )
 
-const benchTurn = 1000 // records a batch
+const benchTurn = 1000 // records per batch
 
 func benchOptions(b *testing.B) Options {
 	return Options{
@@ -26,8 +26,8 @@ func benchOptions(b *testing.B) Options {
 	}
 }
 
-// benchRow is trigger i, due at a random time of an hour, with a payload of
-// 200 bytes of which half is noise.
+// benchRow returns trigger i, due at a random time within an hour. Its payload has 200 bytes,
+// half of them random.
 func benchRow(i int) Row {
 	r := rand.New(rand.NewPCG(7, uint64(i)))
 	value := make([]byte, 0, 230)
@@ -43,14 +43,14 @@ func benchRow(i int) Row {
 	}}}
 }
 
-// finished is the row's done record.
+// finished returns the row's done record.
 func finished(row Row) Row {
 	return Row{Key: row.Key, Value: row.Value[:60], ForgetAt: row.Timers[0].Due + 86_400_000}
 }
 
-// BenchmarkLife registers, fires in order of due time, and forgets a million
-// triggers, and reports each step per record: what the owner waits for, and,
-// with compactions, what the machine spends.
+// BenchmarkLife registers a million triggers, fires them in the order of due time, and forgets
+// them. It reports each step per record: the time that the owner waits, and the CPU time with
+// compactions.
 func BenchmarkLife(b *testing.B) {
 	rows := make([]Row, *benchKeys)
 	byKey := make(map[trigger.Key]int, len(rows))
@@ -109,8 +109,8 @@ func benchRegister(b *testing.B, s *Store, batch *Batch, rows []Row) {
 	}
 }
 
-// benchFire goes the way of the engine: hydrate refs, read each by due key,
-// put its done record.
+// benchFire fires as the engine does: it scans refs, reads each state by its due key, and puts
+// its done record.
 func benchFire(b *testing.B, s *Store, batch *Batch, rows []Row, byKey map[trigger.Key]int) {
 	after := DueKey{}
 	for fired := 0; fired < len(rows); {
@@ -153,7 +153,7 @@ func benchForget(b *testing.B, s *Store, batch *Batch, rows []Row, byKey map[tri
 	}
 }
 
-// BenchmarkOpen is a clean restart with all keys pending.
+// BenchmarkOpen measures a clean restart with all keys pending.
 func BenchmarkOpen(b *testing.B) {
 	o := benchOptions(b)
 	s, err := Open(o)
@@ -182,8 +182,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkDisk is what a pending trigger costs once everything is compacted,
-// beside what its payload alone compresses to.
+// BenchmarkDisk measures the disk space of a pending trigger after compaction, and the compressed
+// size of its payload alone.
 func BenchmarkDisk(b *testing.B) {
 	for b.Loop() {
 		s := mustOpenBench(b)
@@ -204,7 +204,7 @@ func BenchmarkDisk(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkGetUnknown is the question every register asks.
+// BenchmarkGetUnknown measures the lookup that every register of a new key does.
 func BenchmarkGetUnknown(b *testing.B) {
 	s := mustOpenBench(b)
 	defer s.Close()

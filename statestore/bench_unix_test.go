@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is what the process has used, compactions included.
+// cpuTime returns the CPU time of the process, including compactions.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

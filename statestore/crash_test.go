@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// history plays turns on a store and keeps what it held after each.
+// history runs turns on a store and returns its contents after each turn.
 func history(t *testing.T, o Options, seed uint64, turns int, after func(turn int, s *Store)) []map[string]string {
 	s, err := Open(o)
 	if err != nil {
@@ -36,15 +36,15 @@ func history(t *testing.T, o Options, seed uint64, turns int, after func(turn in
 	return was
 }
 
-// turnOf says after how many turns a store held what it holds; the turn stands
-// in its meta.
+// turnOf returns the turn after which a store had these contents. The turn's number is in its
+// meta.
 func turnOf(held map[string]string) (turn int) {
 	fmt.Sscan(held["m/turn"], &turn)
 	return turn
 }
 
-// TestCrash: whatever of the unsynced bytes the power cut leaves, the store
-// opens as it was after some turn, and never later than the last.
+// TestCrash keeps any part of the unsynced bytes after a power cut. The store must open as it was
+// after some turn, not later than the last.
 func TestCrash(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	for _, c := range []struct{ disableWAL, filling bool }{{}, {disableWAL: true}, {filling: true}, {true, true}} {
@@ -94,7 +94,7 @@ func crashOnce(t *testing.T, seed uint64, disableWAL, filling bool) (lost int) {
 			t.Fatalf("seed %d: crash after turn %d: the store is at turn %d", seed, turn, at)
 		}
 		if len(held) <= 2 && at == 0 {
-			held["m/format"] = format // written at open
+			held["m/format"] = format // written by Open
 		}
 		if !maps.Equal(held, was[at]) {
 			t.Fatalf("seed %d: crash after turn %d: not as after turn %d:\n%s", seed, turn, at,
@@ -105,10 +105,10 @@ func crashOnce(t *testing.T, seed uint64, disableWAL, filling bool) (lost int) {
 	return lost
 }
 
-// TestFlippedBits: a store with a bit flipped anywhere is refused, or is as it
-// was after some turn (Pebble cannot tell a flipped bit in an unsynced log from
-// a torn write, and drops what follows); it never holds what was not put.
-// Both kinds of file must have been hit, or the test proves nothing.
+// TestFlippedBits flips a bit anywhere in a store. The store must be refused, or be as it was
+// after some turn: Pebble cannot distinguish a flipped bit in an unsynced log from a torn write,
+// and drops what follows. It must never hold what was not put. The test must have hit both kinds
+// of file, or it proves nothing.
 func TestFlippedBits(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	disk := vfs.NewCrashableMem()
@@ -120,7 +120,7 @@ func TestFlippedBits(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if turn == 120 { // unclosed, so that half of it is in the log
+		if turn == 120 { // not closed, so that half of it is in the log
 			if err := s.db.LogData(nil, pebble.Sync); err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// flipBit copies a disk, flips one bit in one file of it, and calls f.
+// flipBit copies a disk, flips one bit in one file of the copy, and calls f.
 func flipBit(t *testing.T, disk *vfs.MemFS, dir string, r *rand.Rand, f func(vfs.FS, string)) {
 	t.Helper()
 	fresh := cloneDisk(t, disk, dir)

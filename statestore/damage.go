@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// checkFiles looks for two kinds of damage that Pebble v2.1.7 does not notice. Either would
+// checkFiles detects two kinds of damage that Pebble v2.1.7 does not notice. Either would
 // silently lose batches on which newer ones depend. TestFlippedBits found both.
 func checkFiles(fsys vfs.FS, dir string) error {
 	desc, err := pebble.Peek(dir, fsys)
@@ -63,8 +63,8 @@ func readAll(fsys vfs.FS, name string) ([]byte, error) {
 	return b, nil
 }
 
-// Records are cut into chunks, none of which crosses a block of 32 KiB; the
-// rest of a block too short for a header is zero (pebble/record, legacy format).
+// Pebble cuts records into chunks. No chunk crosses a block of 32 KiB. If the rest of a block is
+// too short for a header, it is zero (pebble/record, legacy format).
 //
 //	┌────────────────┬────────────┬────────┬──────┐
 //	│ checksum 4, LE │ length, 2  │ type 1 │ data │
@@ -77,10 +77,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// damagedChunk is the offset of the first damaged chunk in the manifest, -1 if there is none.
-// A torn end is no damage. Pebble takes the first record with a wrong checksum for the torn
-// end, wherever it is (version_set.go, load), and ignores the sorted files named after it.
-// Here only an end that is cut short, or zero, counts as torn.
+// damagedChunk returns the offset of the first damaged chunk in the manifest, or -1. A torn end
+// is not damage. Pebble takes the first record with a wrong checksum for the torn end, wherever
+// it is (version_set.go, load), and ignores the sorted files that later records name. Here only
+// an end that is cut short, or zero, counts as torn.
 func damagedChunk(b []byte) int {
 	for at := 0; at < len(b); {
 		blockEnd := min((at/chunkBlock+1)*chunkBlock, len(b))
@@ -103,9 +103,9 @@ func damagedChunk(b []byte) int {
 	return -1
 }
 
-// torn reports whether c, whose length field reaches beyond the file, was really cut short.
-// It was not if a valid chunk follows. It was not either if the checksum fits the bytes that
-// are there: then only the length is wrong, which the checksum does not cover.
+// torn reports whether c, whose length field reaches beyond the file, was really cut short. If a
+// valid chunk follows, it was not. If the checksum fits the bytes that are there, it was not
+// either: only the length is wrong, which the checksum does not cover.
 func torn(c []byte) bool {
 	if c[6] < 1 || c[6] > lastType || rightChunk(c) {
 		return false
@@ -119,7 +119,7 @@ func torn(c []byte) bool {
 	return true
 }
 
-// rightChunk checks the checksum of a chunk that ends with its data.
+// rightChunk verifies the checksum of a chunk. c ends where the chunk's data ends.
 func rightChunk(c []byte) bool {
 	sum := crc32.Checksum(c[6:], castagnoli)
 	masked := (sum>>15 | sum<<17) + 0xa282ead8
@@ -135,10 +135,10 @@ func zero(b []byte) bool {
 	return true
 }
 
-// falseTrailer is the offset of a data chunk that looks like the trailer of a closed log, -1
-// if there is none. number is the log's. A trailer is known by its log number, one too high,
-// which Pebble trusts before any checksum (record.go, nextChunk): one flipped bit ends an
-// even log cleanly.
+// falseTrailer returns the offset of a data chunk that looks like the trailer of a closed log, or
+// -1. number is the log's number. Pebble recognises a trailer by a log number that is too high by
+// one, and it trusts that number before any checksum (record.go, nextChunk). So one flipped bit
+// in a log with an even number makes it end cleanly too early.
 //
 //	┌────────────────┬────────────┬────────┬──────────────┬─────────────────────┬──────┐
 //	│ checksum 4, LE │ length, 2  │ type 1 │ log number 4 │ synced 8, types 9-12 │ data │
@@ -148,7 +148,7 @@ func falseTrailer(b []byte, number uint32) int {
 		blockEnd := min((at/chunkBlock+1)*chunkBlock, len(b))
 		header := logHeader(b[at:blockEnd])
 		if header == 0 {
-			at = blockEnd // the rest is too short, or Pebble judges it
+			at = blockEnd // the rest is too short, or Pebble checks it
 			continue
 		}
 		length := int(binary.LittleEndian.Uint16(b[at+4:]))
@@ -160,14 +160,14 @@ func falseTrailer(b []byte, number uint32) int {
 				return at
 			}
 			return -1
-		default: // left from an earlier use of the file
+		default: // a rest of an earlier use of the file
 			return -1
 		}
 	}
 	return -1
 }
 
-// logHeader is the length of the chunk header b begins with; 0: none.
+// logHeader returns the length of the chunk header at the start of b, or 0 if there is none.
 func logHeader(b []byte) int {
 	switch {
 	case len(b) >= 11 && b[6] >= 5 && b[6] <= 8:

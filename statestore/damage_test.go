@@ -7,8 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/record"
 )
 
-// manifestOf writes records as Pebble writes its manifest, and returns where
-// each ends.
+// manifestOf writes records in the format of Pebble's manifest, and returns the end of each.
 func manifestOf(t testing.TB, records ...[]byte) (b []byte, ends []int) {
 	t.Helper()
 	var buf bytes.Buffer
@@ -25,8 +24,8 @@ func manifestOf(t testing.TB, records ...[]byte) (b []byte, ends []int) {
 	return buf.Bytes(), ends
 }
 
-// TestDamagedChunk flips every bit of a manifest and cuts it at every byte: the
-// former is damage, the latter is what a crash leaves.
+// TestDamagedChunk flips every bit of a manifest and cuts it at every byte. A flipped bit must
+// count as damage. A cut must not, because a crash leaves one.
 func TestDamagedChunk(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -47,7 +46,7 @@ func TestDamagedChunk(t *testing.T) {
 			}
 			for i := 0; i < len(b); i += 1 + len(b)/3000 {
 				if i >= chunkBlock-3 && i < chunkBlock && c.name == "the rest of a block too short" {
-					continue // filler nobody reads
+					continue // filler that is never read
 				}
 				b[i] ^= 1 << (i % 8)
 				if damagedChunk(b) < 0 {

@@ -23,7 +23,7 @@ func (s *Store) ScanForget(now trigger.Instant, f func(forgetAt trigger.Instant,
 		if !ok {
 			return failed("scan forget", joinClose(corrupt("done key %x", it.Key()), it))
 		}
-		if first { // everything before is deleted: do not walk its tombstones once more
+		if first { // all entries before it are deleted; a scan from here skips their tombstones
 			s.firstFor, first = forgetAt, false
 		}
 		if forgetAt > now || !f(forgetAt, key, it.Value()) {
@@ -43,7 +43,7 @@ func (s *Store) ScanDone(from trigger.Instant, key trigger.Key, f func(forgetAt 
 	value []byte) bool,
 ) error {
 	if from < s.firstFor {
-		from, key = s.firstFor, "" // everything before is deleted
+		from, key = s.firstFor, "" // all entries before it are deleted
 	}
 	it, err := s.iter(tableDone, appendDoneKey(nil, from, key))
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Store) ScanDone(from trigger.Instant, key trigger.Key, f func(forgetAt 
 	return failed("scan done", it.Close())
 }
 
-// OldestDone calls f for each finished trigger, those that end first coming
-// first, until f returns false: for eviction when there are too many.
+// OldestDone calls f for each finished trigger until f returns false. Triggers whose records end
+// first come first. It serves eviction when there are too many.
 func (s *Store) OldestDone(f func(forgetAt trigger.Instant, key trigger.Key, value []byte) bool) error {
 	return s.ScanForget(forever, f)
 }

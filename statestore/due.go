@@ -15,7 +15,7 @@ type DueKey struct {
 	Ref string
 }
 
-// behind is the first key that a scan after a position may meet.
+// behind returns the first key that a scan after this position may find.
 func (k DueKey) behind() []byte {
 	b := appendDueKey(nil, k.Due, k.Ref)
 	if k.Ref != "" {
@@ -37,7 +37,7 @@ func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bo
 		if !ok {
 			return failed("scan due", joinClose(corrupt("due key %x", it.Key()), it))
 		}
-		if fromStart && after.Ref == "" { // everything before is deleted: do not walk its tombstones once more
+		if fromStart && after.Ref == "" { // all entries before it are deleted; a scan from here skips their tombstones
 			s.firstDue, fromStart = due, false
 		}
 		if !f(due, string(ref)) {
@@ -47,7 +47,7 @@ func (s *Store) ScanDue(after DueKey, f func(due trigger.Instant, ref string) bo
 	return failed("scan due", it.Close())
 }
 
-// dueBound is the lower bound of a scan after a position.
+// dueBound returns the lower bound of a scan after a position.
 func (s *Store) dueBound(after DueKey) []byte {
 	if after.Due < s.firstDue {
 		after = DueKey{Due: s.firstDue}
@@ -71,23 +71,23 @@ func joinClose(err error, it *pebble.Iterator) error {
 	return err
 }
 
-// DueReader reads states by due key. It sees the store as it was when the
-// reader was made: make one per turn.
+// DueReader reads states by due key. It sees the store as it was when the reader was made, so
+// make one per turn.
 type DueReader struct {
 	it  *pebble.Iterator
 	err error
 	key []byte
 }
 
-// NewDueReader makes a reader. Close it before the store.
+// NewDueReader makes a reader. Close the reader before the store.
 func (s *Store) NewDueReader() *DueReader {
 	it, err := s.iter(tableDue, tableDue.lower())
 	return &DueReader{it: it, err: err}
 }
 
-// Get returns the state that is stored with a timer, valid until the next call. It is
-// cheapest in ascending order: neighbours cost one step of an iterator. ok is false when
-// there is no such timer any more. If the value is empty but not nil, the state is stored
+// Get returns the state that is stored with a timer. The state is valid until the next call.
+// Calls in ascending order are cheapest: for a neighbour, the iterator moves one step. ok is
+// false if the timer no longer exists. If the value is empty but not nil, the state is stored
 // elsewhere: use Store.Get.
 func (r *DueReader) Get(due trigger.Instant, ref string) (value []byte, ok bool, err error) {
 	if r.err != nil {

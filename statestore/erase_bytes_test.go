@@ -47,8 +47,8 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 	write(func(b *Batch, i int) {
 		b.Put(&rows[i], Row{Key: rows[i].Key, Value: []byte("erased"), Tenant: "default", ForgetAt: 9000})
 	})
-	// Pebble's manifest names first and last keys of files. It is written anew by the first
-	// flush after Open, and the one before is kept once more.
+	// Pebble's manifest names the first and last keys of files. The first flush after Open writes
+	// a new manifest, and Pebble keeps the previous one for another round.
 	for round := range 2 {
 		write(func(b *Batch, i int) { b.SetMeta(fmt.Sprint("round", round), []byte{byte(i)}) })
 	}

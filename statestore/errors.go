@@ -10,24 +10,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// The errors that a caller can tell apart. Others come from the disk or the operating system,
-// and may pass.
+// The errors that a caller can distinguish. Others come from the disk or the operating system,
+// and may be temporary.
 var (
-	// ErrCorrupt: the store is damaged. Close it, Quarantine its directory and
-	// rebuild it from topic state.
+	// ErrCorrupt means that the store is damaged. Close it, Quarantine its directory and rebuild
+	// it from topic state.
 	ErrCorrupt = errors.New("the store is corrupt")
 
-	// ErrFormat: the directory holds another format. As for ErrCorrupt.
+	// ErrFormat means that the directory holds another format. Handle it like ErrCorrupt.
 	ErrFormat = errors.New("the store has another format")
 
-	// ErrInUse: another process, or this one, has the directory open.
+	// ErrInUse means that this process or another has the directory open.
 	ErrInUse = errors.New("the store is in use")
 
-	// ErrClosed: the store was closed, or wiped while a snapshot was held.
+	// ErrClosed means that the store was closed, or was wiped while a snapshot was open.
 	ErrClosed = errors.New("the store is closed")
 )
 
-// failed wraps an error of Pebble with the verb that failed, and marks damage as ErrCorrupt.
+// failed wraps an error of Pebble with the name of the operation, and marks damage as ErrCorrupt.
 func failed(verb string, err error) error {
 	switch {
 	case err == nil:
@@ -40,16 +40,16 @@ func failed(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
-// isDamage reports whether a checksum is wrong or a sector cannot be read. Neither passes by
+// isDamage reports whether a checksum is wrong or a sector cannot be read. Neither goes away by
 // itself.
 func isDamage(err error) bool { return pebble.IsCorruptionError(err) || errors.Is(err, syscall.EIO) }
 
-// corrupt is an ErrCorrupt that this package found, not a checksum.
+// corrupt makes an ErrCorrupt for damage that this package found without a checksum.
 func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// StateError is what is wrong with the state of one trigger.
+// StateError is a fault in the state of one trigger.
 type StateError struct {
 	Key trigger.Key
 	Err error

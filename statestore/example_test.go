@@ -8,8 +8,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A turn writes all that it changed at once. What is due is read in the order
-// of its time.
+// A turn writes all its changes at once. Due timers are read in the order of their times.
 func ExampleStore_ScanDue() {
 	dir, err := os.MkdirTemp("", "statestore-")
 	if err != nil {

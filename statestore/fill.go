@@ -1,26 +1,27 @@
 package statestore
 
-// Fill prepares the store for many writes in a short time, as in a restore: Pebble keeps up
-// to fillRuns sorted runs, and does not merge them again and again while more come. It
-// changes no promise. A store that was just opened is in Fill, because merging what a killed
-// process had left took both cores while partitions opened.
+// Fill prepares the store for many writes in a short time, as in a restore. Pebble then keeps up
+// to fillRuns sorted runs and does not merge them repeatedly while more come. No promise changes.
+// A store that was just opened is in Fill. Otherwise the merge of what a killed process had left
+// would use both cores while partitions open.
 func (s *Store) Fill() { s.filling.Store(true) }
 
-// Filled ends Fill: the runs are merged in the background. Without a Fill
-// before it does nothing.
+// Filled ends Fill: Pebble merges the runs in the background. Without a preceding Fill it does
+// nothing.
 func (s *Store) Filled() error {
 	if s.db == nil || !s.filling.Swap(false) {
 		return nil
 	}
-	_, err := s.db.AsyncFlush() // Pebble asks how much it may merge when a flush ends
+	_, err := s.db.AsyncFlush() // when a flush ends, Pebble asks how many compactions may run
 	return failed("filled", err)
 }
 
-// fillRuns is how many sorted runs a store in Fill collects before they are merged. Each
+// fillRuns is how many sorted runs a store in Fill collects before Pebble merges them. Each run
 // makes a search slower.
 const fillRuns = 16
 
-// compactions is how many may run at once: at least, and with fillRuns at most.
+// compactions returns how many compactions may run at once: lower at any time, upper once
+// fillRuns sorted runs overlap.
 func (s *Store) compactions() (lower, upper int) {
 	if s.filling.Load() {
 		return 0, 1

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestFill: while a store is filled, sorted runs lie over each other and none
-// is merged; at fillRuns, and when it is filled, they are.
+// TestFill checks that a store in Fill collects sorted runs without merging any. Pebble must
+// merge them at fillRuns, and when Fill ends.
 func TestFill(t *testing.T) {
 	s, err := Open(Options{Dir: t.TempDir() + "/p0", MemTableBytes: 64 << 10})
 	if err != nil {
@@ -55,8 +55,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// merged waits until hardly any runs lie over each other: for ever, if nobody
-// merges them.
+// merged waits until hardly any runs overlap. If nothing merges them, it waits for ever.
 func merged(t *testing.T, s *Store) {
 	t.Helper()
 	for s.Stats().L0Sublevels >= 2 {
@@ -64,8 +63,8 @@ func merged(t *testing.T, s *Store) {
 	}
 }
 
-// TestBatchSort holds the order ops are written in to that of their keys, with
-// keys that share much, are short, and come twice.
+// TestBatchSort checks that ops are written in the order of their keys. It uses short keys, keys
+// with long common prefixes, and repeated keys.
 func TestBatchSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	prefixes := []string{"t", "tshared/", "tshared/longer-than-eight/", "t\x00\x00", ""}

@@ -7,13 +7,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// filter answers from memory whether a key is known. No is certain; yes means that the store
-// must be read. It is a cuckoo filter and not a Bloom filter, because one-shot triggers come
-// and go: without deletion it would be full within the hour. It grows by generations, each
-// twice as large as the one before. Opening the store builds it anew as one generation.
+// filter answers from memory whether a key is known. "No" is certain; "yes" means that the store
+// must be read. It is a cuckoo filter and not a Bloom filter, because one-shot triggers come and
+// go: without deletion it would be full within the hour. It grows by generations, each twice as
+// large as the one before. Opening the store rebuilds it as one generation.
 type filter struct {
 	seed maphash.Seed
-	gens []*cuckoo // newest last; only that one is added to
+	gens []*cuckoo // newest last; keys are added only to the newest
 }
 
 // newFilter has room for n keys before it grows.
@@ -42,8 +42,8 @@ func (f *filter) add(h uint64) {
 	last.add(h)
 }
 
-// remove undoes one add. If two generations may have the key, it removes nothing, because the
-// wrong one would make another key unknown. The key then stays as a false positive.
+// remove undoes one add. If two generations may have the key, it removes nothing, because removal
+// from the wrong one would make another key unknown. The key then stays as a false positive.
 func (f *filter) remove(h uint64) {
 	var in *cuckoo
 	for _, g := range f.gens {
@@ -71,8 +71,8 @@ func (f *filter) bytes() (n int64) {
 	return n
 }
 
-// cuckoo is a filter of fixed size with buckets of four 16-bit fingerprints. Each fingerprint
-// is in one of two buckets, and gives the way from one to the other (Fan et al., CoNEXT
+// cuckoo is a filter of fixed size with buckets of four 16-bit fingerprints. Each fingerprint is
+// in one of two buckets; either bucket and the fingerprint give the other (Fan et al., CoNEXT
 // 2014). One lookup in 8,000 is a false positive.
 type cuckoo struct {
 	mask    uint64
@@ -82,7 +82,7 @@ type cuckoo struct {
 	stash   []homeless // fingerprints without a bucket; nearly always empty
 }
 
-// homeless is a fingerprint that was pushed out too often.
+// homeless is a fingerprint that found no free lane after too many swaps.
 type homeless struct {
 	fp uint64
 	at uint64 // one of its two buckets
@@ -96,13 +96,13 @@ const (
 	minCuckoo = 1 << 10
 )
 
-// newCuckoo is at most 90 % full with n keys: above 95 %, adding slows down.
+// newCuckoo makes a filter that is at most 90 % full with n keys. Above 95 %, adding slows down.
 func newCuckoo(n int) *cuckoo {
 	buckets := 1 << bits.Len(uint(max(n, minCuckoo)*10/9/4))
 	return &cuckoo{mask: uint64(buckets - 1), buckets: make([]uint64, buckets), room: buckets * 4 * 9 / 10, rng: 1}
 }
 
-// slot is a key's fingerprint and first bucket. A fingerprint is never 0.
+// slot returns a key's fingerprint and first bucket. A fingerprint is never 0.
 func (c *cuckoo) slot(h uint64) (fp, at uint64) {
 	fp = h >> 48
 	if fp == 0 {
@@ -111,13 +111,13 @@ func (c *cuckoo) slot(h uint64) (fp, at uint64) {
 	return fp, h & c.mask
 }
 
-// other is a fingerprint's other bucket.
+// other returns a fingerprint's other bucket.
 func (c *cuckoo) other(fp, at uint64) uint64 {
 	return (at ^ (fp*0x9e3779b97f4a7c15)>>32) & c.mask
 }
 
-// laneOf marks the top bit of the lowest lane of b equal to fp; higher marks
-// may be wrong.
+// laneOf marks the top bit of the lowest lane of b that equals fp. Marks in higher lanes may be
+// wrong.
 func laneOf(b, fp uint64) uint64 {
 	x := b ^ fp*lanes
 	return (x - lanes) & ^x & laneTops
@@ -168,7 +168,7 @@ func (c *cuckoo) put(at, fp uint64) bool {
 	return true
 }
 
-// swap puts fp in a random lane of a full bucket and returns who was there.
+// swap puts fp into a random lane of a full bucket and returns the fingerprint that it replaced.
 func (c *cuckoo) swap(at, fp uint64) (out uint64) {
 	c.rng ^= c.rng << 13
 	c.rng ^= c.rng >> 7

@@ -24,9 +24,8 @@ func (w *countingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestFullDisk: while nothing can be written to sorted files, Pebble tries again
-// and again. It takes neither a core nor what room is left for the log, and once
-// there is room again everything is there.
+// TestFullDisk lets no sorted file be written. Pebble then retries, but must use neither a whole
+// core nor the space that is left for the log. All data must be there once there is space.
 func TestFullDisk(t *testing.T) {
 	var full atomic.Bool
 	var tries atomic.Int64

@@ -11,14 +11,13 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A history is what has fired: it must cost a partition nothing for ever
-// (docs/testing.md F22, F31). Counted are Pebble's own steps and seeks, not time.
+// What has fired must not slow a partition down for ever (docs/testing.md F22, F31). The tests
+// count Pebble's own steps and seeks, not time.
 
-// pendingAfterHistory is how many triggers wait behind what has fired.
+// pendingAfterHistory is how many triggers are pending after all that have fired.
 const pendingAfterHistory = 1000
 
-// maxSteps is what the first look for something due may take, whatever has
-// fired before.
+// maxSteps bounds the first search for a due timer, however many timers have fired before.
 const maxSteps = 200
 
 func histories() []int {
@@ -28,9 +27,9 @@ func histories() []int {
 	return []int{10_000, 60_000}
 }
 
-// TestFiredCostsNothing fires one trigger after another, remembers and forgets
-// each, and looks for the next: from the cursor as the engine does, and without
-// it, right after opening.
+// TestFiredCostsNothing fires triggers one after another. It stores and forgets the done record
+// of each, then searches for the next: from a cursor as the engine does, and without one, as
+// right after opening.
 func TestFiredCostsNothing(t *testing.T) {
 	for _, fired := range histories() {
 		o := Options{Dir: t.TempDir() + "/p0", MemTableBytes: 1 << 20}
@@ -59,7 +58,7 @@ func TestFiredCostsNothing(t *testing.T) {
 	}
 }
 
-// opened is a store whose partition fires, and which has merged what it found.
+// opened returns a store whose partition runs: it is out of Fill, and its runs are merged.
 func opened(t *testing.T, o Options) *Store {
 	t.Helper()
 	s, err := Open(o)
@@ -78,9 +77,8 @@ func opened(t *testing.T, o Options) *Store {
 	return s
 }
 
-// lived is a store in whose life so many triggers have fired and have been
-// forgotten, and pendingAfterHistory wait. Turns are 500 fires, and a trigger
-// is forgotten two turns later.
+// lived returns a store in which so many triggers have fired and are forgotten, and
+// pendingAfterHistory are pending. A turn fires 500, and a trigger is forgotten two turns later.
 func lived(t *testing.T, o Options, fired int) *Store {
 	t.Helper()
 	s := opened(t, o)
@@ -117,7 +115,7 @@ func lived(t *testing.T, o Options, fired int) *Store {
 	return s
 }
 
-// pastRow is trigger i, due at the i-th millisecond.
+// pastRow returns trigger i, due at the i-th millisecond.
 func pastRow(i int) Row {
 	key := trigger.Key(fmt.Sprintf("t-%08d", i))
 	return Row{
@@ -129,8 +127,7 @@ func pastRow(i int) Row {
 	}
 }
 
-// stepsToFirst is what Pebble does to find the first entry of a table from a
-// key on.
+// stepsToFirst counts Pebble's steps to the first entry of a table at or after a key.
 func stepsToFirst(t *testing.T, s *Store, table table, from []byte) int {
 	t.Helper()
 	it, err := s.iter(table, from)

@@ -6,16 +6,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Home is the position of a state in a scan of all states in the order of the disk. The zero
-// Home is before everything. States without a timer come last.
+// Home is the position of a state in a scan that reads all states in the order in which they are
+// on disk. The zero Home is before everything. States without a timer come last.
 type Home struct {
 	Due  DueKey      // earliest timer
 	Here trigger.Key // if not "", a trigger without timers: paused
 }
 
-// ScanHomes calls f for each trigger after a home that is not finished, until f returns
-// false. It reads the states in one sequential pass, while a scan by key has to search for
-// each. value is valid during the call.
+// ScanHomes calls f for each unfinished trigger after a home, until f returns false. It reads the
+// states in one sequential pass, while a scan by key has to search for each. value is valid
+// during the call.
 func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value []byte) bool) error {
 	return sn.use("snapshot: scan homes", func(db *pebble.Snapshot) error {
 		if after.Here == "" {
@@ -27,7 +27,7 @@ func (sn *Snapshot) ScanHomes(after Home, f func(at Home, key trigger.Key, value
 	})
 }
 
-// scanDueHomes walks table d. more is false if f has returned false.
+// scanDueHomes scans table d. more is false if f has returned false.
 func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home, trigger.Key, []byte) bool) (more bool,
 	err error,
 ) {
@@ -37,7 +37,7 @@ func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home,
 	}
 	return sn.walk(db, from, tableDue.upper(), func(k, value []byte) (bool, error) {
 		if len(value) == 0 {
-			return true, nil // a further timer of a trigger that was met before
+			return true, nil // another timer of a trigger that was visited before
 		}
 		due, ref, ok := splitDueKey(k)
 		if !ok {
@@ -52,7 +52,7 @@ func (sn *Snapshot) scanDueHomes(db *pebble.Snapshot, after DueKey, f func(Home,
 	})
 }
 
-// scanHere walks the states in table t.
+// scanHere scans the states in table t.
 func (sn *Snapshot) scanHere(db *pebble.Snapshot, after trigger.Key, f func(Home, trigger.Key, []byte) bool) error {
 	_, err := sn.walk(db, behindState(after), tableKey.upper(), func(k, value []byte) (bool, error) {
 		if len(value) < 2 || home(value[0]) != homeHere {

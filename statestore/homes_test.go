@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// TestScanHomes: a walk meets every trigger that is not finished once, the
-// earliest timer first and paused ones last, and goes on after each of them.
+// TestScanHomes checks that a scan visits every unfinished trigger once, the earliest timer first
+// and paused triggers last, and that it can resume after each of them.
 func TestScanHomes(t *testing.T) {
 	for seed := range uint64(20) {
 		s := mustOpen(t, Options{Dir: "/p0", FS: vfs.NewMem()})

@@ -8,7 +8,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// table is the first byte of a key. doc.go draws them.
+// table is the first byte of a key. doc.go lists the tables.
 type table byte
 
 const (
@@ -20,10 +20,10 @@ const (
 	tableZone table = 'z'
 )
 
-// tables in the order of their bytes, which is the order a batch is written in.
+// tables is in the order of the bytes, because a batch is written in that order.
 var tables = [...]table{tableDue, tableMeta, tableKey, tableUser, tableDone, tableZone}
 
-// bounds of all keys of a table.
+// lower and upper are the bounds of all keys of a table.
 func (t table) lower() []byte { return []byte{byte(t)} }
 func (t table) upper() []byte { return []byte{byte(t) + 1} }
 
@@ -44,7 +44,7 @@ func appendInstant(b []byte, i trigger.Instant) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(max(i, 0)))
 }
 
-// instant reads what appendInstant wrote; b has at least 8 bytes.
+// instant decodes what appendInstant wrote. b has at least 8 bytes.
 func instant(b []byte) trigger.Instant {
 	return trigger.Instant(min(binary.BigEndian.Uint64(b), math.MaxInt64))
 }
@@ -68,7 +68,7 @@ func appendName(b []byte, s string) []byte {
 	return append(b, keyEnd)
 }
 
-// unname undoes appendName's escapes; s has no keyEnd.
+// unname reverses the escapes of appendName. s has no keyEnd.
 func unname(s string) string {
 	return strings.NewReplacer("\x01\x02", "\x00", "\x01\x01", "\x01").Replace(s)
 }
@@ -88,7 +88,7 @@ func appendRef(b []byte, t trigger.Timer, key trigger.Key) []byte {
 	return append(append(b, keyEnd, byte(t.Kind)), t.Occurrence...)
 }
 
-// splitDueKey takes the due time and ref out of a key of table d.
+// splitDueKey splits a key of table d into the due time and the ref.
 func splitDueKey(k []byte) (due trigger.Instant, ref []byte, ok bool) {
 	if len(k) < 1+8 || table(k[0]) != tableDue {
 		return 0, nil, false
@@ -124,8 +124,8 @@ func appendStateKey(b []byte, key trigger.Key) []byte {
 	return append(append(b, byte(tableKey)), key...)
 }
 
-// behindState is the first key of table t that a scan after a trigger may meet; "" is before
-// all.
+// behindState returns the first key of table t that a scan after a trigger may find. "" is before
+// all triggers.
 func behindState(after trigger.Key) []byte {
 	b := appendStateKey(nil, after)
 	if after != "" {
@@ -139,7 +139,7 @@ func appendDoneKey(b []byte, forgetAt trigger.Instant, key trigger.Key) []byte {
 	return append(b, key...)
 }
 
-// splitDoneKey takes a key of table y apart.
+// splitDoneKey splits a key of table y.
 func splitDoneKey(k []byte) (forgetAt trigger.Instant, key trigger.Key, ok bool) {
 	if len(k) < 1+8+1 || table(k[0]) != tableDone {
 		return 0, "", false
@@ -147,7 +147,7 @@ func splitDoneKey(k []byte) (forgetAt trigger.Instant, key trigger.Key, ok bool)
 	return instant(k[1:]), trigger.Key(k[1+8:]), true
 }
 
-// appendUser is the beginning of all entries of a user.
+// appendUser appends the prefix of all entries of a user.
 func appendUser(b []byte, tenant, user string) []byte {
 	return appendName(appendName(append(b, byte(tableUser)), tenant), user)
 }

@@ -15,7 +15,7 @@ var goldenTimer = trigger.Timer{
 	Occurrence: "2026-11-20T09:00",
 }
 
-// TestGoldenBytes holds format 1: these bytes are on disks.
+// TestGoldenBytes pins the bytes of format 1, because existing disks have them.
 func TestGoldenBytes(t *testing.T) {
 	const key, due = "acme/rent", 1_790_000_000_000
 	for _, c := range []struct {
@@ -68,7 +68,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestRefOrder: the bytes of d order as (due, priority, key, kind, occurrence).
+// TestRefOrder checks that the bytes of d sort as (due, priority, key, kind, occurrence).
 func TestRefOrder(t *testing.T) {
 	const series, live = trigger.TimerSeries, trigger.TimerLive
 	type in struct {
@@ -156,8 +156,8 @@ func FuzzCounts(f *testing.F) {
 	})
 }
 
-// FuzzName: an escaped name has no end inside, comes back, and no two are the
-// same.
+// FuzzName checks that an escaped name has no end byte inside, decodes to the same name, and
+// differs from every other.
 func FuzzName(f *testing.F) {
 	f.Add("user", "us\x00er")
 	f.Add("\x01\x02", "\x00")

@@ -8,7 +8,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// ScanLive meets each timer of a live occurrence once, page by page, and no other.
+// ScanLive visits each timer of a live occurrence once, page by page, and no other timer.
 func TestScanLive(t *testing.T) {
 	store, err := statestore.Open(statestore.Options{Dir: t.TempDir()})
 	if err != nil {

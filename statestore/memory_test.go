@@ -11,17 +11,17 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// What a pending trigger may cost (docs/testing.md F40): memory beyond what is fixed,
-// caches and memtables, and disk beyond its compressed payload.
+// Bounds in bytes for a pending trigger (docs/testing.md F40): memory without the fixed part,
+// caches and memtables; and disk without its compressed payload.
 const (
 	maxMemoryPerPending = 8
 	maxDiskPerPending   = 60
 )
 
-// TestPendingCosts grows a store fourfold and looks at what grew: Go's heap and
+// TestPendingCosts makes a store four times larger and measures the growth of Go's heap and of
 // the disk.
 func TestPendingCosts(t *testing.T) {
-	n := 60_000 // a memtable that Pebble keeps to use again is 2 B of each then
+	n := 60_000 // at this size, a memtable that Pebble keeps for reuse is 2 B of each trigger
 	if os.Getenv("WATERCLOCK_TEST_SOAK") != "" {
 		n = 1_000_000
 	}
@@ -34,7 +34,7 @@ func TestPendingCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, s, 0, n)
-	compacted(t, s.db) // at rest: a flush under way holds as much as all of them
+	compacted(t, s.db) // no flush may run: one holds as much memory as all triggers
 	before := heapAtRest()
 	fill(t, s, n, 5*n)
 	disk := compacted(t, s.db) / float64(5*n)
@@ -64,7 +64,8 @@ func fill(tb testing.TB, s *Store, from, to int) {
 	}
 }
 
-// heapAtRest is the least of a second: Pebble lets go of what it has compacted in the background.
+// heapAtRest returns the smallest heap within a second, because Pebble frees what it has
+// compacted in the background.
 func heapAtRest() int64 {
 	least := heap()
 	for range 20 {
@@ -76,14 +77,14 @@ func heapAtRest() int64 {
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what only finalizers held is gone as well
+	runtime.GC() // this run also frees what the finalizers of the first run released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkMemory is what the process has more of, as the operating system
-// counts, from 1 to 5 million pending.
+// BenchmarkMemory measures the growth of the process's memory, as the operating system counts it,
+// from 1 to 5 million pending triggers.
 //
 //	go test -run - -bench BenchmarkMemory -benchtime 1x ./statestore
 func BenchmarkMemory(b *testing.B) {
@@ -103,7 +104,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// resident is the memory of this process.
+// resident returns the resident memory of this process.
 func resident(tb testing.TB) int64 {
 	tb.Helper()
 	b, err := os.ReadFile("/proc/self/statm")

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// format is the number of the layout in doc.go. Another number, or none in a store with
-// entries, is ErrFormat. Nothing is migrated, because topic state has everything.
+// format is the number of the layout in doc.go. Another number, or none in a store with entries,
+// is ErrFormat. There are no migrations, because topic state has everything.
 const format = "1"
 
 // Names in table m that the store itself uses.
@@ -50,7 +50,7 @@ func (s *Store) empty() (bool, error) {
 	return empty, failed("look for entries", it.Close())
 }
 
-// Meta returns what SetMeta stored under a name; nil for a name never set.
+// Meta returns what SetMeta stored under a name, or nil if the name was never set.
 func (s *Store) Meta(name string) ([]byte, error) {
 	if s.db == nil {
 		return nil, fmt.Errorf("read meta %s: %w", name, ErrClosed)
@@ -70,7 +70,7 @@ func meta(r pebble.Reader, name string) ([]byte, error) {
 	return append([]byte{}, v...), c.Close()
 }
 
-// counts are kept in m with every batch that changes them.
+// counts are written to m with every batch that changes them.
 //
 //	┌─────────────────┬──────────────┐
 //	│ uvarint pending │ uvarint done │

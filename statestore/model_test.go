@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// model is the store as a map of rows, and random changes to it.
+// model is the store as a map of rows, with random changes to it.
 type model struct {
 	r    *rand.Rand
 	rows map[trigger.Key]Row
@@ -30,7 +30,7 @@ func newModel(seed uint64) *model {
 
 func (m *model) key() trigger.Key { return trigger.Key(fmt.Sprintf("k%d", m.r.IntN(60))) }
 
-// row makes up a state of any kind.
+// row makes a random state of any kind.
 func (m *model) row(key trigger.Key) Row {
 	row := Row{Key: key, Value: []byte(fmt.Sprintf("%s turn %d %s", key, m.turn, strings.Repeat("x", m.r.IntN(200))))}
 	if m.r.IntN(2) == 0 {
@@ -77,7 +77,7 @@ func (m *model) fill(b *Batch) {
 			delete(m.rows, key)
 		case known:
 			row := m.row(key)
-			for _, t := range old.Timers { // some stay, and may be the first no more
+			for _, t := range old.Timers { // some timers stay, and may no longer be the first
 				if len(row.Timers) > 0 && m.r.IntN(2) == 0 && !slices.Contains(row.Timers, t) {
 					row.Timers = append(row.Timers, t)
 				}
@@ -108,8 +108,7 @@ func (m *model) fire(b *Batch, due trigger.Instant) {
 	}
 }
 
-// entries is what the store should hold, byte for byte, spelled without the
-// code under test.
+// entries returns what the store should hold, byte for byte. It does not use the code under test.
 func (m *model) entries() map[string]string {
 	all := map[string]string{"m/format": "1"}
 	pending, done := 0, 0
@@ -166,7 +165,7 @@ func varint(i trigger.Instant) string {
 	return string(binary.AppendUvarint(nil, uint64(i)))
 }
 
-// dump is what the store does hold.
+// dump returns what the store holds.
 func dump(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	it, err := s.db.NewIter(nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// lockedBuffer is a log that background goroutines write.
+// lockedBuffer is a log to which background goroutines write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,9 +36,9 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// TestNoRoom: whichever file finds no room, the store says so at once, does not
-// end the process, and has everything once there is room. No line of the log
-// has a stack trace.
+// TestNoRoom lets each kind of file run out of space. The store must report it at once and must
+// not end the process. It must have all data once there is space. No log line may have a stack
+// trace.
 func TestNoRoom(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -73,7 +73,7 @@ func TestNoRoom(t *testing.T) {
 			full.Store(true)
 			const n = 400
 			written := make(chan error, 1)
-			go func() { // it may have to wait for room
+			go func() { // it may have to wait for space
 				b := s.NewBatch()
 				var err error
 				for i := 0; i < n && err == nil; i++ {

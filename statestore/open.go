@@ -16,8 +16,8 @@ import (
 	"github.com/waterclock/waterclock/internal/room"
 )
 
-// openPebble opens the database under Options.Dir. The lock is taken first, so
-// that whatever fails after it is about the files.
+// openPebble opens the database in Options.Dir. It takes the lock first, so a later failure
+// concerns the files.
 func (s *Store) openPebble() (*pebble.DB, error) {
 	o := s.opts
 	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 	}
 	po := pebbleOptions(o, s.damaged)
 	po.FS = room.Wrap(o.FS, o.NoRoom, &s.serving)
-	s.Fill() // what opens has others to wait for; whoever opened it says when it is over
+	s.Fill() // opening has priority over merging; the caller ends it by Filled
 	po.CompactionConcurrencyRange = s.compactions
 	po.Experimental.L0CompactionConcurrency = fillRuns
 	po.Lock = lock
@@ -47,16 +47,16 @@ func (s *Store) openPebble() (*pebble.DB, error) {
 		return nil, errors.Join(openFailed(err), lock.Close())
 	}
 	s.pace = paced
-	return db, lock.Close() // the database has a reference of its own
+	return db, lock.Close() // the database has its own reference to the lock
 }
 
-// pebbleOptions are what differs from Pebble's defaults; the numbers were
-// measured, see bench_test.go.
+// pebbleOptions sets what differs from Pebble's defaults. The numbers were measured by
+// bench_test.go.
 func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 	po := &pebble.Options{
 		FS: o.FS,
-		// Older formats open a store whose log has a flipped bit and silently
-		// lack everything after it.
+		// With an older format, a store whose log has a flipped bit opens, and silently lacks
+		// everything after it.
 		FormatMajorVersion:          pebble.FormatNewest,
 		DisableWAL:                  o.DisableWAL,
 		MemTableSize:                uint64(o.MemTableBytes),
@@ -69,10 +69,10 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 			DataCorruption: func(i pebble.DataCorruptionInfo) { damaged(errors.New(i.String())) },
 			BackgroundError: func(err error) {
 				if pebble.IsCorruptionError(err) {
-					return // damaged has said so
+					return // damaged has logged it
 				}
 				o.Logger.Error("the state store cannot write in the background", "dir", o.Dir,
-					"error", err.Error()) // Pebble's errors would bring a stack trace
+					"error", err.Error()) // without the stack trace of Pebble's errors
 			},
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) {
 				o.Logger.Warn("the state store stalls", "dir", o.Dir, "reason", i.Reason)
@@ -82,26 +82,27 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 	if o.Cache != nil {
 		po.Cache = o.Cache.blocks
 	}
-	// Light in the upper levels, zstd in the last, where nearly everything is:
-	// 128 bytes a pending trigger of 200 rather than 177, for a few percent of CPU.
+	// Compression is light in the upper levels, and zstd in the last, where nearly all data is. A
+	// pending trigger of 200 bytes then takes 128 bytes rather than 177, for a few percent of
+	// CPU.
 	po.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range po.Levels {
 		po.Levels[i].BlockSize = blockBytes
 		po.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// Unknown keys are answered by our own filter, so a search that reaches
-	// the last level finds: a filter there would only cost space.
+	// Our own filter answers for unknown keys, so a search that reaches the last level finds its
+	// key. A filter there would only cost space.
 	po.Levels[len(po.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	return po
 }
 
-// blockBytes is what is compressed and read at once. Firing reads neighbours;
-// against 4 KiB it saves a tenth of all CPU and 12 bytes a trigger.
+// blockBytes is the unit of compression and of reads. Firing reads neighbours. Compared to 4 KiB,
+// it saves a tenth of all CPU and 12 bytes per trigger.
 const blockBytes = 32 << 10
 
-// openFailed sorts out why a database that we have locked does not open. The
-// operating system's refusals may pass; all the rest is damage, whether Pebble
-// calls it so or not: a lost file, a manifest or options file cut short.
+// openFailed classifies why a database that we have locked does not open. Errors of the operating
+// system may be temporary. Everything else is damage, even if Pebble does not say so: a lost
+// file, or a manifest or options file that was cut short.
 func openFailed(err error) error {
 	var errno syscall.Errno
 	switch {
@@ -117,11 +118,11 @@ func openFailed(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
-// quarantineSuffix is added to the directory of a store that is put aside.
+// quarantineSuffix is added to the directory name of a store that is put aside.
 const quarantineSuffix = ".quarantine"
 
-// Quarantine puts the directory of a damaged, closed store aside for whoever
-// wants to know why, and returns where to. Only the latest is kept.
+// Quarantine puts the directory of a damaged, closed store aside for analysis, and returns its
+// new path. Only the latest is kept.
 func Quarantine(dir string) (aside string, err error) { return QuarantineFS(vfs.Default, dir) }
 
 // QuarantineFS is Quarantine on another file system.
@@ -136,15 +137,15 @@ func QuarantineFS(fsys vfs.FS, dir string) (aside string, err error) {
 	return aside, nil
 }
 
-// logger gives Pebble's messages to slog.
+// logger passes Pebble's messages to slog.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Infof(format string, args ...any) {}
 
 func (l logger) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
 
-// Fatalf is called when Pebble cannot go on, for example without its log. It
-// must not return; the partition is restored by whoever restarts us.
+// Fatalf is called when Pebble cannot go on, for example without its log. It must not return. The
+// next start of the process restores the partition.
 func (l logger) Fatalf(format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	l.log.Error(msg)

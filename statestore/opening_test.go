@@ -10,21 +10,20 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// What opening a store may read, beyond what it reads where nothing has ever
-// fired (docs/testing.md F22): the log and the files of a few memtables, as a crash
-// leaves them, and the key of each trigger that is remembered. One thing does
-// grow with what has fired: Pebble's manifest, by an entry for each flush and
-// compaction, until the store is opened again. With memtables of 1 MiB that is
-// half a byte a fire.
+// Bounds for the bytes that opening a store may read, beyond what it reads if nothing has ever
+// fired (docs/testing.md F22). It may read the log and the files of a few memtables, as a crash
+// leaves them, and the key of each trigger that is still stored. Only one thing grows with what
+// has fired: Pebble's manifest, by an entry for each flush and compaction, until the store is
+// opened anew. With memtables of 1 MiB that is half a byte per fire.
 const (
 	maxManifestPerFire = 1
 	maxReadForCrash    = 4 << 20 // with memtables of 1 MiB
 	maxReadPerKept     = 64
 )
 
-// TestOpeningReadsWhatIsKept crashes stores that have fired much, and opens them
-// again, twice: they read what is pending and remembered, not what is forgotten,
-// and the second time no manifest of what was before the first.
+// TestOpeningReadsWhatIsKept crashes stores that have fired much, and opens them twice. Opening
+// must read what is pending or done, not what is forgotten. The second open must not read the
+// manifest from before the first.
 func TestOpeningReadsWhatIsKept(t *testing.T) {
 	none, _, _ := opening(t, 0, 0)
 	for _, fired := range histories() {
@@ -46,9 +45,9 @@ func TestOpeningReadsWhatIsKept(t *testing.T) {
 	}
 }
 
-// opening is how many bytes are read to open a store that was killed after so
-// many fires that are forgotten, and some more that are not: of its manifest,
-// and of all else; and of its manifest when it is opened once more.
+// opening counts the bytes that are read to open a store that was killed after so many fires that
+// are forgotten, and after some that are kept. read is all files but the manifest, manifest is
+// the manifest, and second is the manifest when the store is opened a second time.
 func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
@@ -63,10 +62,10 @@ func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 			}
 		}
 	}
-	if err := s.db.LogData(nil, pebble.Sync); err != nil { // the end of the log was in memory still
+	if err := s.db.LogData(nil, pebble.Sync); err != nil { // the end of the log was still in memory
 		t.Fatal(err)
 	}
-	// all is there, as after kill -9
+	// Keep all bytes, as after kill -9.
 	killed := &countedFS{FS: disk.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: 100,
 		RNG:                 rand.New(rand.NewPCG(1, 1)),
@@ -98,7 +97,7 @@ func opening(t *testing.T, fired, kept int) (read, manifest, second int64) {
 	return read, manifest, second
 }
 
-// countedFS counts what is read from it.
+// countedFS counts the bytes that are read from it.
 type countedFS struct {
 	vfs.FS
 	read, manifest atomic.Int64

@@ -10,10 +10,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// TestFlushesRest: flushes and compactions of a store take their time, unless
-// it is being filled or closes.
+// TestFlushesRest checks that flushes and compactions are paced, unless the store is in Fill or
+// closes.
 func TestFlushesRest(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // with many cores, a flush may use one without pauses
 	for _, c := range []struct {
 		name  string
 		ready func(*Store) error

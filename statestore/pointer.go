@@ -8,7 +8,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// pointer is the value of table t: where a trigger's state is.
+// pointer is the value of table t: the home of a trigger's state.
 //
 //	┌──────┬────────────────────────────────────────────────┐
 //	│ 0x01 │ state                                          │ here
@@ -32,7 +32,7 @@ const (
 	homeDone home = 3
 )
 
-// pointTo says where a row's state belongs; timers are its timers, sorted.
+// pointTo returns where a row's state belongs. timers are the row's timers, sorted.
 func pointTo(row *Row, timers []trigger.Timer) pointer {
 	switch {
 	case len(timers) > 0:
@@ -62,8 +62,7 @@ func (p pointer) appendTo(b []byte) []byte {
 	return append(b, p.state...)
 }
 
-// parsePointer reads what appendTo wrote; state aliases b. ok is false for
-// other bytes.
+// parsePointer decodes what appendTo wrote. state aliases b. ok is false for other bytes.
 func parsePointer(b []byte) (p pointer, ok bool) {
 	if len(b) < 2 {
 		return pointer{}, false
@@ -95,7 +94,7 @@ func parsePointer(b []byte) (p pointer, ok bool) {
 	return pointer{}, false
 }
 
-// uvarintLen is the length of the shortest encoding of v, which is the only valid one.
+// uvarintLen returns the length of the shortest encoding of v. Only that one is valid.
 func uvarintLen(v uint64) int {
 	n := 1
 	for ; v >= 0x80; v >>= 7 {
@@ -104,7 +103,7 @@ func uvarintLen(v uint64) int {
 	return n
 }
 
-// appendKey appends the key of the entry p points to; p is not homeHere.
+// appendKey appends the key of the entry to which p points. p is not homeHere.
 func (p pointer) appendKey(b []byte, key trigger.Key) []byte {
 	if p.home == homeDue {
 		return appendTimerKey(b, p.timer, key)
@@ -112,7 +111,7 @@ func (p pointer) appendKey(b []byte, key trigger.Key) []byte {
 	return appendDoneKey(b, p.forgetAt, key)
 }
 
-// compareTimers orders the timers of one trigger as their keys in d are.
+// compareTimers orders the timers of one trigger like their keys in d.
 func compareTimers(a, b trigger.Timer) int {
 	if c := cmp.Compare(a.Due, b.Due); c != 0 {
 		return c

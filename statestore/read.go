@@ -21,8 +21,8 @@ func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
 	return get(s.db, key, buf)
 }
 
-// get follows a key's pointer. r must not change between the two reads. So it is a snapshot,
-// or the caller is the owner's goroutine.
+// get follows a key's pointer. r must not change between the two reads: it is a snapshot, or the
+// caller is the owner's goroutine.
 func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
 	var space [keySpace]byte
 	v, c, err := r.Get(appendStateKey(space[:0], key))
@@ -47,7 +47,7 @@ func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
 	return getHome(r, p, key, buf)
 }
 
-// getHome reads a state kept in d or y.
+// getHome reads a state that is stored in d or y.
 func getHome(r pebble.Reader, p pointer, key trigger.Key, buf []byte) ([]byte, error) {
 	var space [keySpace]byte
 	v, c, err := r.Get(p.appendKey(space[:0], key))
@@ -67,5 +67,5 @@ func getHome(r pebble.Reader, p pointer, key trigger.Key, buf []byte) ([]byte, e
 	return buf, nil
 }
 
-// keySpace has room for nearly all keys; longer ones are allocated.
+// keySpace is large enough for nearly all keys. Longer ones are allocated.
 const keySpace = 160

@@ -7,24 +7,24 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Row is what the store needs to know about one trigger's state.
+// Row is what the store must know of one trigger's state.
 type Row struct {
 	Key    trigger.Key
 	Value  []byte          // the encoded state; never empty
 	Timers []trigger.Timer // in any order; empty when paused or finished
 
-	// ForgetAt is when a finished trigger's record ends; 0: not finished.
+	// ForgetAt is when a finished trigger's record ends. 0 means that it is not finished.
 	ForgetAt trigger.Instant
 
-	// Tenant and User put the trigger into the list by user, Zone into the one
-	// by zone. An empty User or Zone: not listed.
+	// Tenant and User put the trigger into the list by user, Zone into the list by zone. If User
+	// or Zone is empty, the trigger is not in that list.
 	Tenant, User, Zone string
 }
 
-// finished says which of the two counts a row is in.
+// finished reports whether a row counts as done rather than pending.
 func (r *Row) finished() bool { return r.ForgetAt != 0 && len(r.Timers) == 0 }
 
-// nextDue is the place in the list by user; timers are sorted.
+// nextDue returns the sort key in the list by user. timers are sorted.
 func nextDue(timers []trigger.Timer) trigger.Instant {
 	if len(timers) == 0 {
 		return NoDue

@@ -10,10 +10,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Snapshot is the store as it was when Store.Snapshot was called. One goroutine uses it, any
-// one. Close it soon, because the disk keeps all that it sees. The functions that its scans
-// call must not call the store or a snapshot: with a Close waiting in between, that would be
-// a deadlock.
+// Snapshot is the store as it was when Store.Snapshot was called. One goroutine at a time uses
+// it. Close it soon, because Pebble keeps all data that it sees on disk. The functions that its
+// scans call must not call the store or a snapshot. If a Close waited in between, that would be a
+// deadlock.
 type Snapshot struct {
 	store *Store
 	db    *pebble.Snapshot // nil: closed; guarded by store.mu
@@ -39,7 +39,7 @@ func (sn *Snapshot) Close() error {
 	return sn.store.snapshots.close(sn)
 }
 
-// use runs f while the store stays open.
+// use runs f and keeps the store open meanwhile.
 func (sn *Snapshot) use(verb string, f func(db *pebble.Snapshot) error) error {
 	sn.store.mu.RLock()
 	defer sn.store.mu.RUnlock()
@@ -49,8 +49,7 @@ func (sn *Snapshot) use(verb string, f func(db *pebble.Snapshot) error) error {
 	return failed(verb, f(sn.db))
 }
 
-// Get returns the encoded state of a key, appended to buf[:0]; nil when the key
-// is unknown.
+// Get returns the encoded state of a key, appended to buf[:0], or nil if the key is unknown.
 func (sn *Snapshot) Get(key trigger.Key, buf []byte) (value []byte, err error) {
 	err = sn.use("snapshot", func(db *pebble.Snapshot) error {
 		value, err = get(db, key, buf)
@@ -59,7 +58,7 @@ func (sn *Snapshot) Get(key trigger.Key, buf []byte) (value []byte, err error) {
 	return value, err
 }
 
-// Counts are the numbers of pending and finished triggers in the snapshot.
+// Counts returns the numbers of pending and finished triggers in the snapshot.
 func (sn *Snapshot) Counts() (pending, done int64, err error) {
 	err = sn.use("snapshot: count", func(db *pebble.Snapshot) error {
 		v, err := meta(db, metaCounts)
@@ -172,7 +171,7 @@ func (sn *Snapshot) ScanLive(after DueKey, most int,
 	return next, more, err
 }
 
-// behind is the first key after all that begin with prefix. prefix ends in keyEnd.
+// behind returns the first key after all keys that begin with prefix. prefix ends in keyEnd.
 func behind(prefix []byte) []byte {
 	b := bytes.Clone(prefix)
 	b[len(b)-1] = keyEnd + 1
@@ -200,7 +199,7 @@ func (sn *Snapshot) scan(verb string, from, to []byte, keyOf func(k []byte) (tri
 	})
 }
 
-// indexed is get for a trigger that an index names under k: it must exist.
+// indexed gets the state of a trigger that an index entry k names. The state must exist.
 func indexed(db *pebble.Snapshot, k []byte, key trigger.Key, buf []byte) ([]byte, error) {
 	value, err := get(db, key, buf)
 	if err == nil && value == nil {
@@ -224,7 +223,7 @@ func (ss *snapshots) add(sn *Snapshot) {
 	ss.open[sn] = struct{}{}
 }
 
-// close closes one. The store stays open.
+// close closes one snapshot. The store stays open.
 func (ss *snapshots) close(sn *Snapshot) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -237,7 +236,7 @@ func (ss *snapshots) close(sn *Snapshot) error {
 	return failed("close snapshot", err)
 }
 
-// closeAll closes all. The caller has the store for itself.
+// closeAll closes all snapshots. The caller must hold the store exclusively.
 func (ss *snapshots) closeAll() (errs []error) {
 	for sn := range ss.open {
 		errs = append(errs, ss.close(sn))

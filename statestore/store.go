@@ -16,42 +16,39 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Options of a store.
+// Options configure a store.
 type Options struct {
 	// Dir holds the store and nothing else. It is created.
 	Dir string
 
-	// FS is where Dir is. nil means the disk.
+	// FS is the file system of Dir. nil means the operating system's.
 	FS vfs.FS
 
-	// Cache is shared by the stores of a process. nil means one of the
-	// store's own, of CacheBytes.
+	// Cache is shared by the stores of a process. If nil, the store makes its own, of CacheBytes.
 	Cache *Cache
 
-	// CacheBytes sizes the store's own cache. 0 means 64 MiB. Memtables are
-	// reserved out of the cache: it must be well above twice MemTableBytes
-	// for each store that shares it.
+	// CacheBytes is the size of the store's own cache. 0 means 64 MiB. Memtables are reserved out
+	// of the cache. So it must be well above twice MemTableBytes for each store that shares it.
 	CacheBytes int64
 
-	// MemTableBytes is how much is collected before it is written to a sorted
-	// file. 0 means 16 MiB; 64 KiB to 1 GiB.
+	// MemTableBytes is how much is collected in memory before it is written to a sorted file. 0
+	// means 16 MiB; the range is 64 KiB to 1 GiB.
 	MemTableBytes int
 
-	// DisableWAL leaves out Pebble's own log. A crash then loses what was not
-	// yet in a sorted file, in whole batches, and more of topic state is read
-	// again; a clean Close loses nothing.
+	// DisableWAL turns off Pebble's own log. A crash then loses whole batches that were not yet
+	// in a sorted file, and more of topic state is read afterwards. A clean Close loses nothing.
 	DisableWAL bool
 
-	// MaxKeys is for how many keys the filter in memory (about 2.2 to 4.4
-	// bytes each) has room before it grows by a second one. 0 means 65,536,
-	// or twice what the store holds when it is opened.
+	// MaxKeys is the capacity of the filter in memory (about 2.2 to 4.4 bytes per key). Beyond
+	// it, the filter grows by another generation. 0 means 65,536, or twice the number of keys in
+	// the store when it is opened, if that is more.
 	MaxKeys int
 
-	// NoRoom hears of every write that fails since the disk is full, over its
-	// quota or read-only. It must return at once. nil means nobody.
+	// NoRoom is called for every write that fails because the disk is full, over its quota or
+	// read-only. It must return at once. nil means no call.
 	NoRoom func(error)
 
-	// Logger hears of damage and of background errors. nil means nobody.
+	// Logger gets damage and background errors. nil means no log.
 	Logger *slog.Logger
 }
 
@@ -85,7 +82,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate joins everything that is wrong with the options.
+// Validate joins all errors in the options.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
@@ -107,21 +104,20 @@ func (o Options) Validate() error {
 // Cache holds blocks of sorted files for all stores of a process.
 type Cache struct{ blocks *pebble.Cache }
 
-// NewCache makes a cache. Stores hold on to it: Close it at any time.
+// NewCache makes a cache. Stores hold their own references, so Close it at any time.
 func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 
-// Close gives the cache up once the last store that uses it is closed.
+// Close frees the cache once the last store that uses it is closed.
 func (c *Cache) Close() { c.blocks.Unref() }
 
-// Store is what one partition remembers. It belongs to the partition's
-// goroutine; only Snapshot, Stats and the methods of a Snapshot may be called
-// from others.
+// Store holds the data of one partition. It belongs to the partition's goroutine. Other
+// goroutines may call only Snapshot, Stats and the methods of a Snapshot.
 type Store struct {
 	opts   Options
 	damage atomic.Pointer[error] // found by Pebble in the background
 
 	filling atomic.Bool // see Fill
-	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
+	serving atomic.Bool // it is open: writes that find no space wait (internal/room)
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
@@ -129,17 +125,17 @@ type Store struct {
 	firstDue trigger.Instant // no entry of d is before it
 	firstFor trigger.Instant // no entry of y is before it
 
-	mu        sync.RWMutex                  // write: db is opened or closed; read: others use it
+	mu        sync.RWMutex                  // write lock: to open or close db; read lock: to use it meanwhile
 	db        *pebble.DB                    // nil: closed
-	closing   atomic.Bool                   // running scans of others shall end
-	ending    atomic.Pointer[chan struct{}] // closed with closing: who waits shall wait no longer
+	closing   atomic.Bool                   // scans of other goroutines must end
+	ending    atomic.Pointer[chan struct{}] // closed with closing, to end waits
 	snapshots snapshots
 	stats     atomic.Pointer[counts] // for other goroutines
 }
 
-// Open opens or creates a store, and leaves it in Fill: Filled ends that once
-// the partition is read up to its end. After an error that is ErrCorrupt or
-// ErrFormat the caller quarantines the directory and opens an empty store.
+// Open opens or creates a store. The store is in Fill until the caller calls Filled, once it has
+// read the partition to its end. If the error is ErrCorrupt or ErrFormat, the caller quarantines
+// the directory and opens an empty store.
 func Open(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -151,7 +147,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// open fills everything that depends on the directory.
+// open sets everything that depends on the directory.
 func (s *Store) open() error {
 	s.damage.Store(nil)
 	s.serving.Store(false)
@@ -171,7 +167,7 @@ func (s *Store) open() error {
 	return nil
 }
 
-// load reads what is kept in memory.
+// load reads the data that is kept in memory.
 func (s *Store) load() error {
 	s.firstDue, s.firstFor = 0, 0
 	if err := s.checkFormat(); err != nil {
@@ -183,7 +179,7 @@ func (s *Store) load() error {
 	return s.loadFilter()
 }
 
-// loadFilter reads all keys: about 0.15 s of CPU a million.
+// loadFilter reads all keys. It takes about 0.15 s of CPU per million.
 func (s *Store) loadFilter() error {
 	total := s.counts.pending + s.counts.done
 	s.known = newFilter(max(s.opts.MaxKeys, int(2*total)))
@@ -205,8 +201,8 @@ func (s *Store) loadFilter() error {
 	return nil
 }
 
-// Close writes what is in memory to disk, ends running scans, and closes. A
-// second Close does nothing.
+// Close writes the memtables to disk, ends running scans, and closes the store. A second Close
+// does nothing.
 func (s *Store) Close() error {
 	if err := s.close(); err != nil {
 		return fmt.Errorf("close store %s: %w", s.opts.Dir, err)
@@ -233,8 +229,7 @@ func (s *Store) close() error {
 	return errors.Join(errs...)
 }
 
-// Wipe forgets everything and leaves an empty store open. Snapshots taken
-// before say ErrClosed.
+// Wipe deletes everything and leaves an empty store open. Earlier snapshots return ErrClosed.
 func (s *Store) Wipe() error {
 	err := s.close()
 	if err == nil {
@@ -251,8 +246,8 @@ func (s *Store) Wipe() error {
 	return nil
 }
 
-// Checkpoint writes a copy of the store into dir, which must not exist. Sorted
-// files are linked rather than copied where the file system can.
+// Checkpoint writes a copy of the store into dir, which must not exist. It links sorted files
+// rather than copying them if the file system can.
 func (s *Store) Checkpoint(dir string) error {
 	if s.db == nil {
 		return fmt.Errorf("checkpoint: %w", ErrClosed)
@@ -265,11 +260,11 @@ func (s *Store) Checkpoint(dir string) error {
 	return failed("checkpoint", s.db.Checkpoint(dir, pebble.WithFlushedWAL()))
 }
 
-// Stats are numbers for people.
+// Stats are numbers for operators.
 type Stats struct {
-	DiskBytes    uint64 // files, live and about to be removed
+	DiskBytes    uint64 // files, live or about to be removed
 	MemoryBytes  uint64 // memtables
-	Pending      int64  // triggers with timers, or paused: exact
+	Pending      int64  // triggers that have timers or are paused: exact
 	Done         int64  // finished triggers: exact
 	Compactions  int64
 	L0Sublevels  int
@@ -280,7 +275,7 @@ type Stats struct {
 	OpenIterator int64
 }
 
-// Stats may be called from any goroutine; it is zero once closed.
+// Stats may be called from any goroutine. After Close it returns zero.
 func (s *Store) Stats() Stats {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -304,18 +299,18 @@ func (s *Store) Stats() Stats {
 	}
 }
 
-// PendingCount is how many triggers have timers or are paused.
+// PendingCount returns how many triggers have timers or are paused.
 func (s *Store) PendingCount() int64 { return s.counts.pending }
 
-// DoneCount is how many finished triggers are remembered.
+// DoneCount returns how many finished triggers are stored.
 func (s *Store) DoneCount() int64 { return s.counts.done }
 
-// damaged is called by Pebble when a checksum does not match. A merge that met
-// the damage Pebble begins again at once, for as long as the store is open: that
-// would take a core and fill the log.
+// damaged is called by Pebble when a checksum does not match. Pebble retries a compaction that
+// found the damage at once, for as long as the store is open. That would use a core and fill the
+// log, so each repeated call waits.
 func (s *Store) damaged(err error) {
 	if !s.damage.CompareAndSwap(nil, &err) {
-		if ending := s.ending.Load(); ending != nil { // a reader holds the lock that Close waits for
+		if ending := s.ending.Load(); ending != nil { // a reader may hold the lock for which Close waits
 			select {
 			case <-*ending:
 			case <-time.After(damagedPause):
@@ -326,11 +321,11 @@ func (s *Store) damaged(err error) {
 	s.opts.Logger.Error("the state store is damaged", "dir", s.opts.Dir, "err", err)
 }
 
-// damagedPause is how long whoever meets damage again has to wait.
+// damagedPause is how long a repeated call of damaged waits.
 const damagedPause = time.Second
 
-// usable is asked before a batch is written: what was found damaged in the
-// background must not be built upon.
+// usable is called before a batch is written. No batch may be added to a store in which the
+// background has found damage.
 func (s *Store) usable() error {
 	if s.db == nil {
 		return ErrClosed

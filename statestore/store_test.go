@@ -142,7 +142,7 @@ func set(t *testing.T, o Options, pairs ...string) {
 	}
 }
 
-// TestDamagedRows: what an index says and what is there must agree.
+// TestDamagedRows checks that an index entry without a matching state is an error.
 func TestDamagedRows(t *testing.T) {
 	for _, c := range []struct {
 		name, key, value string
@@ -172,8 +172,8 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// TestDamageFoundInBackground: once Pebble has found a file damaged, nothing
-// more is written.
+// TestDamageFoundInBackground checks that the store accepts no writes once Pebble has found a
+// damaged file.
 func TestDamageFoundInBackground(t *testing.T) {
 	s := mustOpen(t, Options{Dir: "/p0", FS: vfs.NewMem()})
 	s.damaged(errors.New("checksum mismatch"))
@@ -218,7 +218,7 @@ func TestMistakesOfTheCaller(t *testing.T) {
 				t.Errorf("something was written:\n%s", difference(after, before))
 			}
 			b.SetMeta("x", nil)
-			mustCommit(t, b) // the batch is empty again
+			mustCommit(t, b) // the batch is empty by then
 		})
 	}
 }
@@ -294,15 +294,15 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestSnapshotWhileOwnerWrites: readers on other goroutines see whole turns,
-// and a closing store ends them rather than waiting.
+// TestSnapshotWhileOwnerWrites checks that readers on other goroutines see whole turns, and that
+// a closing store ends them rather than waiting.
 func TestSnapshotWhileOwnerWrites(t *testing.T) {
 	s := mustOpen(t, Options{Dir: "/p0", FS: vfs.NewMem(), MemTableBytes: 64 << 10})
 	const keys = 50
 	rows := map[int]Row{}
 	write := func(turn int) {
 		b := s.NewBatch()
-		for i := range keys { // all of them hold the turn's number
+		for i := range keys { // all rows hold the turn's number
 			row := pending(trigger.Key(fmt.Sprint(i)), trigger.Instant(1+(turn*7+i)%100))
 			row.Value = fmt.Append(nil, turn)
 			if old, ok := rows[i]; ok {
@@ -347,8 +347,8 @@ func TestSnapshotWhileOwnerWrites(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFilter: nothing known is ever denied, through growth and removal; what
-// is unknown is nearly always denied.
+// TestFilter checks that no known key is ever denied, through growth and removal, and that
+// unknown keys are nearly always denied.
 func TestFilter(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -378,13 +378,13 @@ func TestFilter(t *testing.T) {
 	if len(f.gens) < 2 {
 		t.Errorf("the filter did not grow")
 	}
-	if wrong > 200 { // 8 lanes × 5 generations of 65,536, and the removals that were ambiguous
+	if wrong > 200 { // 8 lanes × 5 generations of 65,536, and the ambiguous removals
 		t.Errorf("seed %d: %d of %d unknown keys are thought known", seed, wrong, 20_000-len(known))
 	}
 }
 
-// TestFilterAmbiguousRemoval: a key that two generations seem to know is left where it
-// is. Taken from the wrong one, another key would be denied.
+// TestFilterAmbiguousRemoval removes a key that two generations seem to know. The filter must not
+// remove it: a removal from the wrong generation would deny another key.
 func TestFilterAmbiguousRemoval(t *testing.T) {
 	const h = 1<<60 | 5
 	older, newer := newCuckoo(0), newCuckoo(0)
@@ -397,8 +397,8 @@ func TestFilterAmbiguousRemoval(t *testing.T) {
 	}
 }
 
-// TestFilterFull: a filter filled to its room by keys that all want the same
-// buckets still knows them.
+// TestFilterFull fills a filter to its capacity with keys that all need the same buckets. It must
+// still know them.
 func TestFilterFull(t *testing.T) {
 	c := newCuckoo(0)
 	for i := range uint64(40) {

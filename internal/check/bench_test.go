@@ -17,9 +17,9 @@ import (
 	"github.com/waterclock/waterclock/schemas/statepb"
 )
 
-// made is a history without faults: n one-shots, of which every kth has fired,
-// in one partition, with what an engine writes for each: a register, its event
-// and its state; then a due event, its event and its state.
+// made returns a history without faults: n one-shots in one partition, of which every kth has
+// fired. It has what an engine writes for each: the event and the state of the register, then the
+// due event, its event and its state.
 func made(n, k int) *History {
 	prefix := "waterclock."
 	file := func(topic string) *File { return NewFile(FileMeta{Topic: prefix + topic}) }
@@ -97,7 +97,7 @@ func made(n, k int) *History {
 	return NewHistory(prefix, 1, []*File{commands, events, state, due, file("rejected")})
 }
 
-// progress is the record of one turn that wrote all of it.
+// progress appends the progress record of one turn that wrote all of it.
 func progress(state *File, commands, us int64, wrote ...*File) {
 	p := &statepb.Progress{Format: 1, NextCommand: commands, EventUs: us, Seq: 1, Term: 1}
 	for _, f := range wrote {
@@ -116,7 +116,7 @@ func progress(state *File, commands, us int64, wrote ...*File) {
 	state.End++
 }
 
-// cpu is the processor time this process has used.
+// cpu returns the CPU time of this process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -125,8 +125,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkVerify reports records a second on one core, by the clock and by
-// processor time, which others on the machine do not lengthen.
+// BenchmarkVerify reports records per second on one core, by wall time and by CPU time. Other
+// load on the machine does not lengthen the latter.
 func BenchmarkVerify(b *testing.B) {
 	for _, n := range []int{100_000} {
 		h := made(n, 1)
@@ -152,8 +152,7 @@ func first(r *Report) string {
 	return r.Violations[0].String()
 }
 
-// BenchmarkMemory reports what the checker holds for each live trigger beside
-// the dump itself, at its fullest.
+// BenchmarkMemory reports the checker's peak memory per live trigger, without the dump itself.
 func BenchmarkMemory(b *testing.B) {
 	const n = 200_000
 	h := made(n, 0)
@@ -165,7 +164,7 @@ func BenchmarkMemory(b *testing.B) {
 		calls := 0
 		o := Options{Unread: -1, Progress: func(int64,
 			int64,
-		) { // after the index is full, and at the end of every file before
+		) { // skip the calls before the index is full: one at the end of each file
 			if calls++; calls < 6 {
 				return
 			}

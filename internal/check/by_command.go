@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// byCommand is an event that a command caused: those before it that tell
-// nothing are applied, then it.
+// byCommand replays an event that a command caused. It first applies the earlier commands, which
+// caused no event.
 func (t *life) byCommand(e *event, at location) {
 	if !strings.HasPrefix(e.source, t.v.h.Prefix+"commands/") {
 		return
@@ -16,7 +16,7 @@ func (t *life) byCommand(e *event, at location) {
 	case i < 0:
 		t.unfounded(e, at)
 		return
-	case i < t.next: // one more event of a command that was applied
+	case i < t.next: // another event of a command that was applied already
 		t.follow(e, t.commands[i])
 		return
 	}
@@ -27,8 +27,8 @@ func (t *life) byCommand(e *event, at location) {
 	t.apply(t.commands[i], e)
 }
 
-// find is the command an event names: by where it stands, or by its first
-// append.
+// find returns the index of the command that an event names, by its offset or by the offset of
+// its first append.
 func (t *life) find(at location) int {
 	match := func(c *command) bool { return c.at == at || c.claims && c.first == at }
 	for i := t.next; i < len(t.commands); i++ {
@@ -39,10 +39,11 @@ func (t *life) find(at location) int {
 	return slices.IndexFunc(t.commands[:t.next], match)
 }
 
-// unfounded is an event that names a command which is not there.
+// unfounded replays an event that names a command which is not there.
 func (t *life) unfounded(e *event, at location) {
 	if int(at.partition) < len(t.v.parts) && at.offset < t.v.parts[at.partition].from {
-		// Commands begin later than events do: the log's beginning was compacted away.
+		// The log of commands begins later than that of events: compaction has removed its
+		// beginning.
 		t.loosen()
 		t.known = false
 		t.follow(e, nil)
@@ -66,13 +67,14 @@ func (t *life) unfounded(e *event, at location) {
 	t.follow(e, nil)
 }
 
-// isStray: told of where it landed.
+// isStray reports whether the event names a command by the wrong partition on which it was first
+// appended.
 func (t *life) isStray(at location) bool {
 	return slices.ContainsFunc(t.strays, func(c *command) bool { return c.at == at })
 }
 
-// follow believes an event that the model cannot work out, or one of several
-// that a command caused: what it says must still be legal.
+// follow accepts an event that the model cannot predict, or a further event of a command. The
+// event must still be legal.
 func (t *life) follow(e *event, c *command) {
 	if e.kind == evRejected {
 		t.checkRefusal(e, c)
@@ -85,8 +87,7 @@ func (t *life) follow(e *event, c *command) {
 	t.adopt(e)
 }
 
-// apply holds what became of a command against the contract, and goes on from
-// there.
+// apply checks the result of a command against the contract, and updates the model.
 func (t *life) apply(c *command, e *event) {
 	restored := !t.known
 	if t.known && !t.loose {
@@ -116,10 +117,10 @@ func (t *life) apply(c *command, e *event) {
 	if e.kind == evRegistered || e.kind == evReplaced {
 		t.known = true
 	}
-	if restored && t.known { // a register says all there is to know, but for what an earlier life left
+	if restored && t.known { // a register defines everything except what an earlier life left
 		t.decided = 0
 		if e.kind == evReplaced && t.when.kind == whenSeries && t.when.start == "" {
-			t.plan.open = true // its phase is of a register that is not there
+			t.plan.open = true // its phase comes from a register that is missing
 			t.w.skip("series whose phase is older than the log, until their next life")
 		}
 	}
@@ -129,7 +130,7 @@ func (t *life) apply(c *command, e *event) {
 	t.heard = max(t.heard, c.appended)
 }
 
-// checkRefusal: there is one record on rejected for each, with the command's
+// checkRefusal checks that each refusal has one record on topic rejected, with the command's
 // bytes and the same code.
 func (t *life) checkRefusal(e *event, c *command) {
 	for i := range t.refused {
@@ -151,7 +152,8 @@ func (t *life) checkRefusal(e *event, c *command) {
 	}
 }
 
-// raises says whether an event about a command is a change of the trigger.
+// raises reports whether an event that a command caused changes the trigger, and so raises the
+// revision.
 func raises(e *event) bool {
 	switch e.kind {
 	case evRegistered, evReplaced, evRescheduled, evPaused, evResumed, evCancelled, evSnoozed, evSkipped, evErased:
@@ -160,7 +162,7 @@ func raises(e *event) bool {
 	return e.kind == evTooLate && e.reason == "in_flight"
 }
 
-// effect changes the model as a command does that was answered by e.
+// effect changes the model as a command does whose result is e.
 func (t *life) effect(c *command, e *event) {
 	if raises(e) {
 		t.revision++
@@ -203,9 +205,9 @@ func (t *life) effect(c *command, e *event) {
 	}
 }
 
-// redrive: one more attempt of what could not be delivered, with the content that the
-// dead letter has. A trigger that was over waits for it alone, and goes on with that
-// content where its own was not kept. A cancelled one begins a life by it.
+// redrive makes one more attempt for a dead letter, with the content of the dead letter. A
+// finished trigger then waits for this attempt only. If its own content was not kept, it takes
+// that of the dead letter. For a cancelled trigger, it begins a new life.
 func (t *life) redrive(c *command, e *event) {
 	if e.attempt != c.attempt+1 && t.known {
 		t.fail(Illegal, append(t.eventRecord(e), t.commandRecord(c)...),
@@ -238,14 +240,13 @@ func (t *life) redrive(c *command, e *event) {
 	}
 }
 
-// keepsContent says that a trigger that is over is remembered with its content, for a
-// late snooze.
+// keepsContent reports whether a finished trigger keeps its content, for a late snooze.
 func (m *model) keepsContent() bool {
 	return (m.status == fired || m.status == expired) && m.body != nil && m.body.what.user != ""
 }
 
-// expectRedrive: what is live, or was redriven from this attempt or a later one
-// within the horizon, is a duplicate; so is what the series is yet to fire.
+// expectRedrive returns duplicate for an occurrence that is live, that the series has yet to
+// fire, or that was redriven from this attempt or a later one within the horizon.
 func (t *life) expectRedrive(c *command) []string {
 	if t.status == erased {
 		return []string{refused("not_found")}
@@ -260,7 +261,7 @@ func (t *life) expectRedrive(c *command) []string {
 		return []string{evDuplicate}
 	}
 	if r := t.redriven[name]; r != nil && r.from >= c.attempt {
-		return []string{evDuplicate, evRedriven} // which, the horizon decides
+		return []string{evDuplicate, evRedriven} // the horizon decides which
 	}
 	expected := []string{evRedriven}
 	if t.plan.has {
@@ -285,9 +286,8 @@ func (t *life) register(c *command) {
 	t.setPlan(c.appended)
 }
 
-// replace: other content in the same life. A rule in the same words keeps its
-// phase, unless a start is given (docs/decisions/0009); the gateway's patch goes on
-// where the series is.
+// replace puts new content into the same life. A rule with the same text keeps its phase, unless
+// a start is given (docs/decisions/0009). The gateway's patch continues where the series is.
 func (t *life) replace(c *command, e *event) {
 	same := t.when.kind == whenSeries && c.when.kind == whenSeries &&
 		t.when.recurrence.text == c.when.recurrence.text && c.when.start == ""
@@ -316,7 +316,7 @@ func (t *life) reschedule(c *command) {
 	if !same {
 		t.anchor = nil
 	}
-	if t.when.kind != whenSeries { // what waits of a one-shot is moved, be it a snooze
+	if t.when.kind != whenSeries { // the pending occurrence of a one-shot moves, even if it is a snooze
 		t.dropSnoozes()
 	}
 	gap, overlap := t.when.gap, t.when.overlap
@@ -326,27 +326,26 @@ func (t *life) reschedule(c *command) {
 	t.setPlan(c.appended)
 }
 
-// rezone keeps wall times, that of the phase included.
+// rezone keeps local times, including that of the phase.
 func (t *life) rezone(c *command) {
 	t.when.zone, t.moved = c.zone, true
 	t.run = misfireRun{}
 	if t.plan.snoozed {
-		return // to an instant, which no zone moves
+		return // it moved to an instant, which does not depend on the zone
 	}
 	before := t.plan.next
 	from := c.appended
 	if before.name != "" && !before.named {
-		from = max(from, t.decided+1) // elapsed time has no other clocks: what was skipped ahead stays decided
+		from = max(from, t.decided+1) // elapsed time has no zone: what was skipped ahead stays decided
 	}
 	t.setPlan(from)
 	for t.plan.has && !t.plan.open && !t.plan.oneShot && before.named && t.plan.next.named &&
 		t.plan.next.local < before.local {
-		t.advance() // its wall time was decided in the old zone
+		t.advance() // its local time was decided in the old zone
 	}
 }
 
-// snooze moves a one-shot that waits; of everything else it makes one more
-// occurrence.
+// snooze moves a pending one-shot. For any other trigger it adds an occurrence.
 func (t *life) snooze(c *command, e *event) {
 	name, _ := base(e.occurrence)
 	at := c.appended + c.wait
@@ -362,7 +361,8 @@ func (t *life) snooze(c *command, e *event) {
 		at = e.scheduled
 	}
 	if t.plan.has && t.plan.oneShot {
-		// Under its instant's name, unless something may have gone out under it.
+		// The name is that of its instant, unless something may have been emitted under that
+		// name.
 		if mark := commandMark("snz", c); t.known && name != spell(at) && name != mark {
 			t.fail(Recurrence, append(t.eventRecord(e), t.commandRecord(c)...),
 				"a one-shot that waits was snoozed: it is %s or %s now, not %s",
@@ -372,15 +372,15 @@ func (t *life) snooze(c *command, e *event) {
 		t.moved = true
 		return
 	}
-	if t.when.kind != whenSeries { // an earlier snooze moves
+	if t.when.kind != whenSeries { // an earlier snooze is moved
 		t.dropSnoozes()
 	}
-	t.acked("") // of what is in flight
+	t.acked("") // ends what is in flight
 	t.live[commandMark("snz", c)] = &live{due: at, nominal: at, content: t.body}
 }
 
-// acked ends what is in flight, retries that wait included: the named
-// occurrence, or all. The name has the mark of its life, if that is a later one.
+// acked ends what is in flight, including pending retries: the named occurrence, or all. The name
+// has the mark of its life if that is not the first one.
 func (t *life) acked(which string) {
 	named, mark := base(which)
 	ofThisLife := mark == t.lifeMark()
@@ -396,7 +396,7 @@ func (t *life) acked(which string) {
 	}
 }
 
-// dropSnoozes ends the snoozes that wait.
+// dropSnoozes ends the pending snoozes.
 func (t *life) dropSnoozes() {
 	for name, l := range t.live {
 		if l.due != 0 && l.attempt == 0 && strings.HasPrefix(name, "snz-") {
@@ -405,8 +405,7 @@ func (t *life) dropSnoozes() {
 	}
 }
 
-// skipped leaves out an occurrence: the next, one further ahead, or what a
-// replacement took away.
+// skipped removes an occurrence: the next one, a later one, or one that a replacement removed.
 func (t *life) skipped(e *event) {
 	name, _ := base(e.occurrence)
 	if l := t.live[name]; l != nil && l.due != 0 {
@@ -423,14 +422,14 @@ func (t *life) skipped(e *event) {
 	}
 }
 
-// effectSilent is a command that tells nothing by itself.
+// effectSilent applies a command that causes no event by itself.
 func (t *life) effectSilent(c *command) {
 	if c.op == "run_now" {
 		t.live[commandMark("run", c)] = &live{due: c.appended, nominal: c.appended, content: t.body}
 	}
 }
 
-// checkPlan holds the plan an event names against the model's.
+// checkPlan compares the plan that an event names with the model's plan.
 func (t *life) checkPlan(e *event, c *command) {
 	switch e.kind {
 	case evRegistered, evReplaced, evRescheduled, evResumed:
@@ -452,7 +451,7 @@ func (t *life) checkPlan(e *event, c *command) {
 		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence,
 			t.lifeMark())
 		return
-	case t.jitter() > 0 && t.within(e.scheduled, c.appended-t.jitter(), name): // its jitter is yet to pass
+	case t.jitter() > 0 && t.within(e.scheduled, c.appended-t.jitter(), name): // its jitter has yet to pass
 	case t.drift || !t.known:
 		t.drift = false
 	default:
@@ -466,7 +465,8 @@ func (t *life) checkPlan(e *event, c *command) {
 	t.believe(name, e.scheduled)
 }
 
-// within says whether the series has an occurrence, looking from an instant on.
+// within reports whether the series has an occurrence of this name at this time, searching from
+// an instant.
 func (t *life) within(at, from int64, name string) bool {
 	if t.plan.series == nil {
 		return false
@@ -484,7 +484,7 @@ func (t *life) within(at, from int64, name string) bool {
 	return false
 }
 
-// checkLocalTime: local_time is what the zone's clocks show then (C6).
+// checkLocalTime checks that local_time is the zone's local time at that instant (C6).
 func (t *life) checkLocalTime(e *event) {
 	if e.local == "" || !t.plan.next.named {
 		return
@@ -494,7 +494,7 @@ func (t *life) checkLocalTime(e *event) {
 	}
 }
 
-// localTime is an instant as events spell it in the trigger's zone.
+// localTime formats an instant as events do, in the trigger's zone.
 func (t *life) localTime(at int64) string {
 	loc, ok := t.o.Zones.location(t.when.zone)
 	if !ok {

@@ -8,21 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// command is a record of topic commands, un-spelled: both spellings come out
-// the same.
+// command is a decoded record of topic commands. Both encodings of a command decode to the same
+// value.
 type command struct {
-	at       location // where it stands
-	first    location // of its first append: another place if it was forwarded
-	append   int64    // of the record
-	appended int64    // first append: what a delay counts from
+	at       location // its topic partition and offset
+	first    location // location of its first append; it differs if the command was forwarded
+	append   int64    // append time of the record
+	appended int64    // time of the first append; delays count from it
 	inTxn    bool
-	claims   bool // it says it was forwarded
-	copy     bool // and the original is in the dump
+	claims   bool // its headers say that it was forwarded
+	copy     bool // it was forwarded, and the original is in the dump
 
 	op       string
-	fault    string // code of a fault it has for sure; empty: none was found
-	hint     string // what is wrong
-	refusal  bool   // a gateway's record of a refusal
+	fault    string // code of a definite fault; "": none was found
+	hint     string // describes the fault
+	refusal  bool   // a refusal that a gateway recorded
 	patch    bool
 	ifRev    int64
 	ifAbsent bool
@@ -36,15 +36,15 @@ type command struct {
 	zone    string // rezone
 	dueID   string // redrive
 	attempt int    // redrive: of the dead letter
-	content uint64 // hash of what makes two registers the same, 0: not computed
+	content uint64 // hash of the content, by which registers are compared; 0: not computed
 }
 
-// when is the time part.
+// when is the time part of a register.
 type when struct {
 	kind      whenKind
 	delay     int64 // ms
 	delayText string
-	fireAt    string // as written
+	fireAt    string // as it was written
 	at        int64  // instant, ms
 	wall      wall
 	frac      int64
@@ -62,7 +62,7 @@ const (
 	whenSeries
 )
 
-// what is the content part.
+// what is the content part of a register.
 type what struct {
 	channel   string
 	user      string
@@ -75,13 +75,13 @@ type what struct {
 	jitter    int64 // ms
 	expires   int64 // ms; 0: never
 	misfire   string
-	callback  string // raw
+	callback  string // raw JSON
 	escalates bool
 }
 
 type tag struct{ name, value string }
 
-// fields a command may have, anywhere; true: a scalar, which has a header.
+// fields are the fields that commands may have. true means a scalar, which may also be a header.
 var fields = map[string]bool{
 	"op": true, "delay": true, "fire_at": true, "recurrence": true, "start": true,
 	"timezone": true, "until": true,
@@ -103,7 +103,7 @@ var ops = map[string]bool{
 	"run_now": true, "rezone": true, "ack": true, "redrive": true, "erase": true,
 }
 
-// decodeCommand un-spells a record. It never fails: what is wrong is fault.
+// decodeCommand decodes a record. It never fails: an invalid command gets a fault.
 func decodeCommand(r *Record, partition int32) *command {
 	c := &command{at: location{partition, r.Offset}, append: r.Timestamp, appended: r.Timestamp, inTxn: r.Kind == InTxn}
 	c.first = c.at
@@ -140,8 +140,8 @@ func (c *command) blame(code, hint string) {
 	}
 }
 
-// keyFault: 1 to 255 bytes of UTF-8 without control characters; no default/x,
-// no leading or trailing slash.
+// keyFault reports whether a key is invalid. A key is 1 to 255 bytes of UTF-8 without control
+// characters. It does not begin with default/, and has no leading or trailing slash.
 func keyFault(key []byte) bool {
 	if len(key) == 0 || len(key) > 255 || !utf8.Valid(key) || key[0] == '/' || key[len(key)-1] == '/' ||
 		bytes.HasPrefix(key, []byte("default/")) {
@@ -164,7 +164,7 @@ func (c *command) claim(r *Record) {
 	}
 }
 
-// forwardedFrom is where a record says that it was appended first, and when.
+// forwardedFrom returns where and when a record was first appended, according to its headers.
 func forwardedFrom(r *Record) (at location, ms int64, ok bool) {
 	if id, found := r.header("wcx-topic-id"); !found || id == "" {
 		return at, 0, false
@@ -243,7 +243,7 @@ func (c *command) fromJSON(r *Record) {
 	})
 }
 
-// set reads a field: of a header as text, of JSON as it stands.
+// set stores a field. A header is text; a JSON value is raw.
 func (c *command) set(field string, raw []byte, header bool) {
 	text := raw
 	if !header {
@@ -360,7 +360,7 @@ func (w *what) set(c *command, field string, raw []byte, s string) {
 	}
 }
 
-// timeKind notes a time field: two of them exclude each other.
+// timeKind notes a time field. Two different ones exclude each other.
 func (c *command) timeKind(k whenKind) whenKind {
 	if c.when.kind != whenNone && c.when.kind != k {
 		c.blame("conflicting_time", "two time fields")
@@ -389,7 +389,7 @@ func (c *command) millis(field, s string) int64 {
 	return d.Milliseconds()
 }
 
-// instant reads fire_at: an instant, or a wall time.
+// instant parses fire_at: an instant, or a local time.
 func (c *command) instant(field, s string) (at int64, w wall, frac int64) {
 	if w, frac, ok := localTime(strings.Replace(s, "t", "T", 1)); ok {
 		return 0, w, frac

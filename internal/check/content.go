@@ -10,9 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// complete fills defaults in and finds the faults that a whole command can have.
-// Faults the checker does not look for are taken on trust when a refusal names
-// them.
+// complete fills in defaults, and finds faults that only a whole command can show. The checker
+// does not know all faults. If a refusal names another, the checker accepts it.
 func (c *command) complete(r *Record, header bool) {
 	if c.fault != "" {
 		return
@@ -92,16 +91,17 @@ func (c *command) completeContent(r *Record, header bool) {
 	sort.Slice(w.tags, func(i, j int) bool { return w.tags[i].name < w.tags[j].name })
 }
 
-// reserved headers are commands, or ours: they do not travel.
+// reserved reports whether a header is a command field or ours. Such headers are not copied to
+// the due event.
 func reserved(name string) bool {
 	return isCommandHeader(name) || strings.HasPrefix(name, "ce_") || strings.HasPrefix(name, "wcx-")
 }
 
-// same says whether two registers have the same content.
+// same reports whether two registers have the same content.
 func (c *command) same(o *command) bool { return c.hash() == o.hash() }
 
-// hash is over everything that is content, after un-spelling. It is the
-// checker's own: that of topic state is never compared with it.
+// hash covers all decoded content. It is the checker's own hash, and is never compared with the
+// one in topic state.
 func (c *command) hash() uint64 {
 	if c.content != 0 {
 		return c.content
@@ -156,7 +156,7 @@ func (c *command) hash() uint64 {
 	return c.content
 }
 
-// plainTime spells a time one way.
+// plainTime formats a time in one canonical form.
 func plainTime(s string) string {
 	if w, date, ok := parseWall(s); ok {
 		if date {

@@ -9,7 +9,7 @@ import (
 
 func spellInt(n int) string { return strconv.Itoa(n) }
 
-// mixed holds a due record against the register it stands on (C7).
+// mixed compares a due record with the register that it is based on (C7).
 func (t *life) mixed(e *event, d *due, c *command) {
 	if c == nil || !t.known {
 		return
@@ -44,8 +44,8 @@ func excerpt(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// channelFits: a topic of our own naming is that of the channel, or its lane.
-// A channel may be told to deliver elsewhere; then nothing can be said.
+// channelFits reports whether a topic is that of the channel, or its high lane. A channel may be
+// configured to deliver to another topic. Then the name shows nothing.
 func (t *life) channelFits(topic string, w *what) bool {
 	name, ours := strings.CutPrefix(topic, t.v.h.Prefix+"due.")
 	if !ours {
@@ -67,8 +67,8 @@ func sameTags(text string, tags []tag) bool {
 	return err == nil && n == len(tags)
 }
 
-// sameHeaders compares the users' headers. trace headers are rewritten where a
-// trace is recorded.
+// sameHeaders compares the users' headers. It ignores trace headers, because tracing rewrites
+// them.
 func sameHeaders(a, b []Header) bool {
 	x, y := sortedHeaders(a), sortedHeaders(b)
 	if len(x) != len(y) {

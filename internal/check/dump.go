@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// Meta is a dump's file dump.json: what was recorded, from where to where.
+// Meta is the content of a dump's file dump.json: what was recorded, and the offsets.
 type Meta struct {
 	Format     int        `json:"format"` // 1
-	Prefix     string     `json:"prefix"` // of the topics' names, waterclock.
+	Prefix     string     `json:"prefix"` // prefix of the topics' names, waterclock.
 	Partitions int32      `json:"partitions"`
 	Files      []FileMeta `json:"files"`
 }
 
-// FileMeta is what is known of a recorded topic partition.
+// FileMeta describes a recorded topic partition.
 type FileMeta struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Start     int64  `json:"start"`    // first offset the log had when the recording began
-	End       int64  `json:"end"`      // every record below was recorded
-	Stable    int64  `json:"stable"`   // every transaction below has ended
-	AskedAt   int64  `json:"asked_at"` // when End was the end, milliseconds since 1970 UTC, by the recorder's clock
+	Start     int64  `json:"start"`    // first offset of the log when the recording began
+	End       int64  `json:"end"`      // every record below it was recorded
+	Stable    int64  `json:"stable"`   // every transaction below it has ended
+	AskedAt   int64  `json:"asked_at"` // when End was fetched, by the recorder's clock, ms since 1970 UTC
 }
 
 const metaName = "dump.json"
@@ -36,21 +36,20 @@ func fileName(topic string, partition int32) string {
 	return topic + "-" + strconv.Itoa(int(partition)) + ".wcdump"
 }
 
-// File is one topic partition of a history, in memory or mapped into it.
+// File is one topic partition of a history, in memory or memory-mapped.
 type File struct {
 	FileMeta
 	bytes []byte // frames, without the preamble
 	kind  topicKind
 }
 
-// NewFile begins a topic partition in memory.
+// NewFile makes an empty topic partition in memory.
 func NewFile(m FileMeta) *File { return &File{FileMeta: m} }
 
 // Append adds a record. Offsets must ascend.
 func (f *File) Append(r *Record) { f.bytes = AppendFrame(f.bytes, r) }
 
-// Records calls f with every record and marker, in order. The record is f's
-// until it returns.
+// Records calls f for every record and marker, in order. The record is valid until f returns.
 func (f *File) Records(each func(*Record)) error {
 	var r Record
 	for pos := 0; pos < len(f.bytes); {
@@ -67,17 +66,17 @@ func (f *File) Records(each func(*Record)) error {
 	return nil
 }
 
-// Files are the topic partitions of a history.
+// Files returns the topic partitions of a history.
 func (h *History) Files() []*File { return h.files }
 
-// History is what Verify judges.
+// History is the input of Verify.
 type History struct {
 	Meta
 	files []*File
 	close []func() error
 }
 
-// NewHistory is a history of files in memory.
+// NewHistory makes a history of files in memory.
 func NewHistory(prefix string, partitions int32, files []*File) *History {
 	h := &History{Meta: Meta{Format: formatVersion, Prefix: prefix, Partitions: partitions}, files: files}
 	h.order()
@@ -108,7 +107,7 @@ func OpenDump(dir string) (*History, error) {
 	return h, nil
 }
 
-// Close gives mapped files back.
+// Close unmaps the files.
 func (h *History) Close() error {
 	var all error
 	for _, f := range h.close {
@@ -118,7 +117,7 @@ func (h *History) Close() error {
 	return all
 }
 
-// write replaces dump.json at once, so that a kill leaves the old or the new.
+// write replaces dump.json atomically. After a kill, the file is the old one or the new one.
 func (m *Meta) write(dir string) error {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -134,7 +133,7 @@ func (m *Meta) write(dir string) error {
 	return nil
 }
 
-// WriteDump writes a history as a directory.
+// WriteDump writes a history into a directory.
 func WriteDump(dir string, h *History) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write dump: %w", err)
@@ -173,7 +172,8 @@ func readMeta(dir string) (*Meta, error) {
 	return m, nil
 }
 
-// afterPreamble checks that a file is what its name says.
+// afterPreamble checks that a file has the topic and partition that its name says, and returns
+// the rest.
 func afterPreamble(b []byte, topic string, partition int32) ([]byte, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) {
 		return nil, errors.New("not a dump file")
@@ -188,8 +188,7 @@ func afterPreamble(b []byte, topic string, partition int32) ([]byte, error) {
 	return d.b, nil
 }
 
-// topicKind says what part a topic plays, in the order in which the records of
-// a trigger are looked at.
+// topicKind is the role of a topic. A trigger's records are read in the order of these values.
 type topicKind uint8
 
 const (
@@ -205,7 +204,7 @@ const (
 	kindOther
 )
 
-// kindOf goes by the name; a topic without a known one is a channel's own.
+// kindOf derives the role from the name. An unknown name is the topic of a channel.
 func kindOf(prefix, topic string) topicKind {
 	name, ours := strings.CutPrefix(topic, prefix)
 	if !ours {

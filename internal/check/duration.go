@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// duration reads 7m, 1h30m, 2d, 1w, 500ms, PT7M, P1DT2H or a number of seconds.
+// duration parses 7m, 1h30m, 2d, 1w, 500ms, PT7M, P1DT2H or a number of seconds.
 func duration(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, false
@@ -70,7 +70,7 @@ func isoDuration(s string) (time.Duration, bool) {
 	return total, true
 }
 
-// sum adds numbers with units, each a whole number with at most a fraction.
+// sum adds numbers with units. Each number may have a fraction.
 func sum(s string, unit func(rest string) (time.Duration, int)) (total time.Duration, ok bool) {
 	for s != "" {
 		whole, frac, scale, i, dot := int64(0), int64(0), int64(1), 0, false

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// location is where a record stands.
+// location is the partition and offset of a record.
 type location struct {
 	partition int32
 	offset    int64
@@ -16,10 +16,10 @@ type location struct {
 
 func (p location) String() string { return fmt.Sprintf("%d/%d", p.partition, p.offset) }
 
-// event is what the checker reads of a record of topic events.
+// event has the fields of an event that the checker uses.
 type event struct {
 	at         location
-	append     int64 // of the record
+	append     int64 // append time of the record
 	kind       string
 	trigger    string
 	revision   int64
@@ -52,7 +52,7 @@ type event struct {
 	payload    []byte // raw JSON, nil: none
 }
 
-// decodeEvent reads an event. Fields it does not know are let pass.
+// decodeEvent decodes an event. It ignores unknown fields.
 func decodeEvent(b []byte, e *event) error {
 	*e = event{}
 	var bad string
@@ -143,7 +143,7 @@ func (e *event) set(name string, raw []byte) (ok bool) {
 	return ok
 }
 
-// words are texts that events have again and again.
+// words are strings that occur in many events. They are shared to save memory.
 var words = func() map[string]string {
 	m := map[string]string{}
 	for _, s := range []string{
@@ -223,7 +223,7 @@ func sourceOf(s string) (topic string, at location, ok bool) {
 	return s[:i], location{int32(p), o}, err == nil && err2 == nil
 }
 
-// due is what the checker reads of a record of a due topic, or of a dead letter.
+// due has the fields of a due event or a dead letter that the checker uses.
 type due struct {
 	topic      string
 	at         location
@@ -244,13 +244,13 @@ type due struct {
 	tags       string
 	callback   string
 	payload    []byte
-	headers    []Header // the user's own
-	code       string   // wc-error-code, of a dead letter
-	matched    bool     // an event tells of it
-	occurrence string   // of the id
+	headers    []Header // the user's own headers
+	code       string   // wc-error-code of a dead letter
+	matched    bool     // an event reports it
+	occurrence string   // the occurrence in the id
 }
 
-// basis is ce_wcbasis: what had been applied when this was decided.
+// basis is ce_wcbasis: the offsets that had been applied when this was decided.
 type basis struct {
 	term, turn, commands, receipts, control int64
 }
@@ -270,8 +270,8 @@ func parseBasis(s string) (b basis, ok bool) {
 	return b, true
 }
 
-// decodeDue reads the headers of a due event. What is missing or unreadable is
-// returned, by name.
+// decodeDue decodes the headers of a due event. It returns the name of a header that is missing
+// or invalid.
 func decodeDue(r *Record, d *due) (bad string) {
 	*d = due{append: r.Timestamp, payload: r.Value, attempt: 1, headers: d.headers[:0]}
 	seen := 0

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// onTrust are refusals that settings, quotas or rules decide which the checker
-// does not know. They are counted, not judged.
+// onTrust are refusals that depend on settings, quotas or rules that the checker does not know.
+// It counts them and does not judge them.
 var onTrust = map[string]bool{
 	"invalid": true, "invalid_rule": true, "disputed_rule": true, "period_too_short": true,
 	"no_occurrences": true,
@@ -15,22 +15,22 @@ var onTrust = map[string]bool{
 	"overloaded": true, "unsupported": true, "misrouted": true, "not_owner": true, "unknown_zone": true,
 }
 
-// faultCodes say what is wrong with a command as it is written.
+// faultCodes are the refusals of a malformed command.
 var faultCodes = []string{
 	"invalid_key", "not_a_command", "ambiguous_tombstone", "unknown_op", "unknown_field",
 	"conflicting_time", "in_the_past",
 }
 
-// refused is how expect spells a refusal.
+// refused is the form in which expect names a refusal.
 func refused(code string) string { return evRejected + " " + code }
 
-// expect is what the contract lets become of a command, as types of events; of
-// a refusal with its code. Nothing at all is "".
+// expect returns the results that the contract permits for a command: types of events, and for a
+// refusal its code too. "" means no event.
 func (t *life) expect(c *command) []string {
 	switch {
 	case c.refusal:
 		return []string{evRejected}
-	case c.fault != "": // it may have several; which one is told is not judged
+	case c.fault != "": // it may have several; any of them may be reported
 		out := []string{refused(c.fault)}
 		for _, code := range faultCodes {
 			out = append(out, refused(code))
@@ -46,8 +46,8 @@ func (t *life) expect(c *command) []string {
 	return out
 }
 
-// superseded: 0 no, 1 perhaps, 2 yes. A forwarded command is, if one of the same
-// key with a later first append was applied meanwhile.
+// superseded returns 0 for no, 1 for perhaps, and 2 for yes. A forwarded command is superseded if
+// a command of the same key with a later first append was applied meanwhile.
 func (t *life) superseded(c *command) int {
 	const skew = 1000
 	switch {
@@ -93,7 +93,7 @@ func (t *life) expectRegister(c *command) []string {
 			out = append(out, evDuplicate)
 		}
 		if c.ifAbsent && c.ifRev == 0 && (s == cancelled || s == failed) {
-			out = append(out, evRegistered) // whether a key that may begin a new life exists, the contract does not say
+			out = append(out, evRegistered) // the contract does not say whether a key exists that may begin a new life
 		}
 		return out
 	}
@@ -109,8 +109,7 @@ func (t *life) expectRegister(c *command) []string {
 	return t.expectReplace(c)
 }
 
-// expectReplace: other content replaces, unless its only instant has fired in
-// this life.
+// expectReplace permits a replacement, unless the only instant has fired in this life.
 func (t *life) expectReplace(c *command) []string {
 	if c.when.kind == whenSeries {
 		return []string{evReplaced, refused("already_fired")}
@@ -127,8 +126,7 @@ func (t *life) expectReplace(c *command) []string {
 	return []string{evReplaced}
 }
 
-// expectVerb is the table of docs/SEMANTICS.md, section 6, and the one of
-// cancel, section 5.
+// expectVerb is the table of docs/SEMANTICS.md, section 6, and the one of cancel in section 5.
 func (t *life) expectVerb(c *command) []string {
 	s, series := t.status, t.when.kind == whenSeries
 	over := finished(s)
@@ -209,7 +207,7 @@ func (t *life) expectSnooze() []string {
 	return []string{refused("not_found")}
 }
 
-// fits says whether what was told is among what the contract lets be.
+// fits reports whether the contract permits an event.
 func fits(allowed []string, e *event) bool {
 	if e.kind != evRejected {
 		return slices.Contains(allowed, e.kind)

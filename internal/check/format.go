@@ -12,8 +12,8 @@ import (
 //	file   = magic, version, topic, partition, frame, frame, …
 //	frame  = length of body (uvarint), body, CRC-32C of body (4 bytes, little-endian)
 //
-// A file is only ever appended to, so one that was cut off anywhere is good up
-// to its last whole frame.
+// A file only grows at its end. So a file that was cut off anywhere is valid up to its last whole
+// frame.
 const (
 	magic         = "waterclock dump\n"
 	formatVersion = 1
@@ -22,8 +22,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// knownHeaders stand in a frame as their number. Numbers are never reused;
-// new names go to the end and need no new version.
+// knownHeaders are encoded as their number. Numbers are never reused. New names are added at the
+// end and need no new version.
 var knownHeaders = []string{
 	1: "ce_specversion", 2: "ce_id", 3: "ce_source", 4: "ce_type", 5: "ce_subject",
 	6: "ce_time",
@@ -54,14 +54,14 @@ const (
 	flagAll       = flagKind | flagNullKey | flagNullValue | flagProducer | flagHeaders
 )
 
-// appendPreamble begins a file.
+// appendPreamble appends the beginning of a file.
 func appendPreamble(b []byte, topic string, partition int32) []byte {
 	b = append(append(b, magic...), formatVersion)
 	b = appendBytes(b, []byte(topic))
 	return binary.AppendUvarint(b, uint64(partition))
 }
 
-// AppendFrame appends a record as a dump has it.
+// AppendFrame appends a record in the format of a dump.
 func AppendFrame(b []byte, r *Record) []byte {
 	body := appendBody(nil, r)
 	b = binary.AppendUvarint(b, uint64(len(body)))
@@ -116,10 +116,10 @@ func appendBytes(b, v []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
 }
 
-// errCut says that a file ends within a frame: it was being written.
+// errCut means that a file ends within a frame, because the write was interrupted.
 var errCut = errors.New("the file ends within a record")
 
-// frameAt is the body of the frame at pos, and where the next one begins.
+// frameAt returns the body of the frame at pos, and the position of the next one.
 func frameAt(b []byte, pos int) (body []byte, next int, err error) {
 	n, k := binary.Uvarint(b[pos:])
 	if k <= 0 {
@@ -141,8 +141,8 @@ func frameAt(b []byte, pos int) (body []byte, next int, err error) {
 	return b[begin:end], end + 4, nil
 }
 
-// decodeBody reads a frame's body into r, which then shares its bytes. Headers
-// are appended to r.Headers[:0].
+// decodeBody decodes a frame's body into r, which then shares its bytes. It appends headers to
+// r.Headers[:0].
 func decodeBody(b []byte, r *Record) error {
 	d := decoder{b: b}
 	flags := d.byte()
@@ -169,7 +169,7 @@ func decodeBody(b []byte, r *Record) error {
 	return nil
 }
 
-// decoder reads off the front of b; bad sticks.
+// decoder reads from the front of b. Once bad is set, it stays set.
 type decoder struct {
 	b   []byte
 	bad bool

@@ -29,7 +29,7 @@ var goldenRecords = []*Record{
 	{Offset: 6, Timestamp: 1772884800003, ProducerID: -1},
 }
 
-// TestGolden: these bytes decode for ever.
+// TestGolden pins bytes that must decode for ever.
 func TestGolden(t *testing.T) {
 	b := appendPreamble(nil, "waterclock.commands", 3)
 	for _, r := range goldenRecords {
@@ -68,8 +68,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestDamage: a file that is cut anywhere ends with its last whole record; a
-// flipped bit is an error, never another record.
+// TestDamage cuts a file anywhere: it must end with its last whole record. A flipped bit must be
+// an error, never another record.
 func TestDamage(t *testing.T) {
 	var b []byte
 	var ends []int
@@ -125,8 +125,8 @@ func TestRefusedDumps(t *testing.T) {
 	}
 }
 
-// FuzzFrame: no bytes make the decoder panic, and what it reads it writes the
-// same.
+// FuzzFrame checks that no input makes the decoder panic, and that decoded records encode to the
+// same bytes.
 func FuzzFrame(f *testing.F) {
 	for _, r := range goldenRecords {
 		f.Add(AppendFrame(nil, r))
@@ -148,8 +148,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzCommand, FuzzEvent, FuzzDue: what producers and engines write never makes
-// the checker panic.
+// FuzzCommand, FuzzEvent and FuzzDue check that no record of a producer or an engine makes the
+// checker panic.
 func FuzzCommand(f *testing.F) {
 	for _, s := range []string{
 		`{"op":"register","delay":"7m","payload":{"a":[1,"}"]}}`, `{"op":"cancel"}`,
@@ -183,7 +183,7 @@ func FuzzDue(f *testing.F) {
 	})
 }
 
-// FuzzRule: no rule makes the oracle panic or go on for ever.
+// FuzzRule checks that no rule makes the oracle panic or loop for ever.
 func FuzzRule(f *testing.F) {
 	for _, s := range []string{
 		"FREQ=DAILY;COUNT=3", "cron:*/5 9-17 * * MON-FRI", "every:15m",

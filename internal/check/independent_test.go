@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestIndependent: the checker shares no code with the engine it judges, not
-// even by way of somebody else. Bytes of topic state are read by the code that
-// protoc generated.
+// TestIndependent checks that the checker shares no code with the engine that it judges, not even
+// indirectly. It reads topic state by the code that protoc generated.
 func TestIndependent(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
 	if err != nil {

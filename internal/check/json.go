@@ -8,9 +8,8 @@ import (
 
 var errJSON = errors.New("not a JSON object")
 
-// members calls f with every member of a JSON object, in order: its name and
-// the bytes of its value as they stand. It trusts that b is valid JSON, or
-// fails; callers to whom validity matters ask json.Valid first.
+// members calls f for every member of a JSON object, in order, with its name and the raw bytes of
+// its value. It does not validate all of b. Callers that need valid JSON call json.Valid first.
 func members(b []byte, f func(name []byte, raw []byte) error) error {
 	b = space(b)
 	if len(b) == 0 || b[0] != '{' {
@@ -56,8 +55,7 @@ func space(b []byte) []byte {
 	return b
 }
 
-// valueLen is the length of the JSON value at the beginning of b, 0 if there
-// is none.
+// valueLen returns the length of the JSON value at the beginning of b, or 0 if there is none.
 func valueLen(b []byte) int {
 	if len(b) == 0 {
 		return 0
@@ -110,7 +108,7 @@ func nestedLen(b []byte) int {
 	return 0
 }
 
-// unquoted is the text of a JSON string: its own bytes if nothing is escaped.
+// unquoted returns the text of a JSON string. It shares raw's bytes if nothing is escaped.
 func unquoted(raw []byte) []byte {
 	if len(raw) < 2 || raw[0] != '"' {
 		return raw
@@ -128,7 +126,7 @@ func unquoted(raw []byte) []byte {
 func isString(raw []byte) bool { return len(raw) > 1 && raw[0] == '"' }
 func isNull(raw []byte) bool   { return string(raw) == "null" }
 
-// elements are the values of a JSON array.
+// elements returns the raw values of a JSON array.
 func elements(raw []byte) (out [][]byte, ok bool) {
 	b := space(raw)
 	if len(b) == 0 || b[0] != '[' {

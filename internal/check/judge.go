@@ -32,20 +32,20 @@ func (t *life) judge() {
 	}
 }
 
-// escalates says that some register of the trigger has steps, which the model does
-// not know.
+// escalates reports whether a register of the trigger has steps, which the model does not know.
 func (t *life) escalates() bool {
 	escalates := func(c *command) bool { return c.what.escalates }
 	return slices.ContainsFunc(t.commands, escalates) || slices.ContainsFunc(t.strays, escalates)
 }
 
-// complete says that whatever speaks of a record appended then must be there.
+// complete reports whether all records that refer to a record appended at this time must be in
+// the dump.
 func (t *life) complete(at int64) bool { return t.v.complete(at) }
 
 func (v *verifier) complete(at int64) bool { return at <= v.full }
 
-// lineUp makes of the commands those that count, in their order: of copies of a
-// forwarded one the first, and no claims that are not true.
+// lineUp selects the commands that count, in their order. Of the copies of a forwarded command it
+// keeps the first, and it drops false claims of forwarding.
 func (t *life) lineUp() {
 	originals := map[location]*command{}
 	for _, c := range t.strays {
@@ -58,7 +58,7 @@ func (t *life) lineUp() {
 			c.claims, c.first, c.appended = false, c.at, c.append
 		}
 		if c.claims && taken[c.first] {
-			continue // the engine had it already
+			continue // the engine had applied it already
 		}
 		taken[c.first] = true
 		kept = append(kept, c)
@@ -72,8 +72,7 @@ func (t *life) lineUp() {
 	}
 }
 
-// copied says whether a claim to be forwarded is true, as far as the dump
-// reaches.
+// copied reports whether a command was really forwarded, as far as the dump shows.
 func (t *life) copied(c *command, originals map[location]*command) bool {
 	if c.first.partition == t.home || int(c.first.partition) >= len(t.v.parts) {
 		return false
@@ -85,7 +84,8 @@ func (t *life) copied(c *command, originals map[location]*command) bool {
 	return c.first.offset < t.v.parts[c.first.partition].from
 }
 
-// answered says whether anything tells of a command where it landed.
+// answered reports whether an event or a rejected record names a command by the wrong partition
+// on which it was first appended.
 func (t *life) answered(c *command) bool {
 	source := t.commandRecord(c)[0]
 	return slices.ContainsFunc(t.events, func(e event) bool { return e.source == source }) ||
@@ -102,13 +102,13 @@ func (t *life) eventRecord(e *event) []string {
 
 func dueRecord(d *due) []string { return []string{d.topic + "/" + d.at.String()} }
 
-// emission tells one due record from another: exactly one may stand for each.
+// emission identifies a due record. Each may occur only once.
 type emission struct {
 	id                 string
 	attempt, postponed int
 }
 
-// orderDues finds duplicates (C4) and what one look at a record shows (C3).
+// orderDues finds duplicates (C4), and due records that are too early (C3).
 func (t *life) orderDues() {
 	if len(t.dues) == 0 {
 		return
@@ -121,7 +121,7 @@ func (t *life) orderDues() {
 		k := emission{d.id, d.attempt, d.postponed}
 		other := seen[k]
 		if other != nil && d.attempt > 1 && d.append-other.append > t.o.Horizon.Milliseconds() {
-			other.matched = true // redriven twice, and the trigger was forgotten in between
+			other.matched = true // redriven twice; the trigger was forgotten in between
 			other = nil
 		}
 		if other != nil {
@@ -137,8 +137,8 @@ func (t *life) orderDues() {
 	t.emitted = seen
 }
 
-// early: nothing goes out before its nominal time, by its own account to the
-// millisecond, by the broker's clock to within Epsilon (C3).
+// early checks that no due event is before its nominal time: to the millisecond by the engine's
+// own clock, and within Epsilon by the broker's clock (C3).
 func (t *life) early(d *due) {
 	if d.attempt == 1 && d.postponed == 0 {
 		late := t.w.late
@@ -179,12 +179,12 @@ func (t *life) event(e *event) {
 	t.seq, t.loose = e.seq, false
 }
 
-// loosen: from here on the model may be off. What an event says of the trigger is
-// believed once, and of the plan until it says something.
+// loosen notes that the model may be wrong from here on. It adopts the trigger's state from the
+// next event, and the plan from the next event that names one.
 func (m *model) loosen() { m.loose, m.drift = true, true }
 
-// strange is a refusal, or a receipt, about a key of which nothing is
-// remembered: it has no seq, and leaves nothing behind.
+// strange replays a refusal or a receipt for a key without state. It has no seq, and leaves
+// nothing behind.
 func (t *life) strange(e *event) {
 	if t.status != none && t.known && !t.loose {
 		if !t.mayBeForgotten(e.occurred) {
@@ -204,7 +204,7 @@ func (t *life) strange(e *event) {
 	}
 }
 
-// strangeReceipt answers a receipt that changes nothing.
+// strangeReceipt marks a receipt as answered that changes nothing.
 func (t *life) strangeReceipt(e *event, at location) {
 	if r := t.receiptAt(at); r != nil {
 		r.answered = true
@@ -214,7 +214,7 @@ func (t *life) strangeReceipt(e *event, at location) {
 	}
 }
 
-// sequence: seq has no gaps; it begins anew when the trigger was forgotten (C8).
+// sequence checks that seq has no gaps. It restarts after the trigger was forgotten (C8).
 func (t *life) sequence(e *event) {
 	switch {
 	case e.seq == t.seq+1:
@@ -237,8 +237,8 @@ func (t *life) sequence(e *event) {
 	}
 }
 
-// mayBeForgotten says whether the horizon of a finished trigger may have ended
-// before an instant.
+// mayBeForgotten reports whether the horizon of a finished trigger may have ended before an
+// instant.
 func (t *life) mayBeForgotten(at int64) bool {
 	if !finished(t.status) {
 		return false
@@ -254,8 +254,8 @@ func (t *life) mayBeForgotten(at int64) bool {
 	return false
 }
 
-// restOfCommands: those behind the last event. What was decided on without a
-// word must be of the kind that needs none.
+// restOfCommands handles the commands after the last event. Only kinds that need no event may
+// have been decided without one.
 func (t *life) restOfCommands() {
 	for t.next < len(t.commands) && t.commands[t.next].at.offset < t.part.applied {
 		t.silent(t.commands[t.next])
@@ -263,7 +263,7 @@ func (t *life) restOfCommands() {
 	}
 }
 
-// silent is a command of which no event tells.
+// silent replays a command without an event.
 func (t *life) silent(c *command) {
 	if !t.known {
 		return
@@ -274,7 +274,7 @@ func (t *life) silent(c *command) {
 		t.effectSilent(c)
 		return
 	}
-	if t.missing > 0 { // its event is what is missing
+	if t.missing > 0 { // its event is the missing one
 		t.missing--
 		t.effect(c, &event{kind: firstKind(allowed), occurred: c.append, revision: -1})
 		t.loosen()
@@ -294,14 +294,14 @@ func firstKind(allowed []string) string {
 	return allowed[0]
 }
 
-// restOfDues: due records that no event tells of.
+// restOfDues handles due records without an event.
 func (t *life) restOfDues() {
 	for i := range t.dues {
 		d := &t.dues[i]
 		if d.matched || !t.complete(d.append) {
 			continue
 		}
-		if t.missing > 0 { // the event that is missing
+		if t.missing > 0 { // its event is the missing one
 			t.missing--
 			continue
 		}
@@ -309,7 +309,7 @@ func (t *life) restOfDues() {
 	}
 }
 
-// blameDue says what is wrong with a due record that no event tells of.
+// blameDue reports why a due record without an event is wrong.
 func (t *life) blameDue(d *due) {
 	stop := t.stoppedBefore(d)
 	switch {
@@ -326,8 +326,8 @@ func (t *life) blameDue(d *due) {
 	}
 }
 
-// stoppedBefore is the cancel or erase that a due record's basis says was
-// applied, if nothing came behind it.
+// stoppedBefore returns the cancel or erase that a due record's basis includes, if no later
+// command undid it.
 func (t *life) stoppedBefore(d *due) (stop *command) {
 	for _, c := range t.commands {
 		if c.at.offset >= d.basis.commands {
@@ -353,7 +353,7 @@ func (t *life) restOfRefusals() {
 	}
 }
 
-// restOfReceipts: every receipt that was read is answered by an event.
+// restOfReceipts checks that every receipt that was read has an event.
 func (t *life) restOfReceipts() {
 	for i := range t.receipts {
 		r := &t.receipts[i]
@@ -373,8 +373,8 @@ func (t *life) restOfReceipts() {
 	}
 }
 
-// copyAnswered says that a receipt was forwarded more than once, and that an
-// event tells of another copy: the engine takes one.
+// copyAnswered reports whether a receipt was forwarded more than once and an event names another
+// copy. The engine takes only one.
 func (t *life) copyAnswered(r *receipt) bool {
 	return r.claims && slices.ContainsFunc(t.receipts, func(o receipt) bool {
 		return o.claims && o.first == r.first &&
@@ -382,8 +382,8 @@ func (t *life) copyAnswered(r *receipt) bool {
 	})
 }
 
-// overdue: what should have gone out by the end, and did not (C2). Where the
-// whole partition stands still that is said once, as C12.
+// overdue reports what should have fired by the end and did not (C2). If the whole partition is
+// stuck, that is reported once, as C12.
 func (t *life) overdue() {
 	if !t.known || t.drift || t.part.stuck {
 		return
@@ -398,7 +398,7 @@ func (t *life) overdue() {
 	}
 	for name, l := range t.live {
 		if t.status == paused && strings.HasPrefix(name, "snz-") {
-			continue // it waits for the resume
+			continue // a paused trigger fires after the resume
 		}
 		if l.gone || l.due == 0 || l.due > until || t.status == cancelled || t.status == erased || t.status == failed {
 			continue
@@ -415,19 +415,19 @@ func (t *life) overdue() {
 	}
 }
 
-// jitter bounds how much later than nominal an occurrence may be due.
+// jitter returns the longest time between the nominal and the due time of an occurrence.
 func (t *life) jitter() int64 {
 	if t.body == nil {
 		return 0
 	}
 	j := t.body.what.jitter
 	if t.body.what.priority == "low" && j == 0 {
-		return 3600_000 // channels.<name>.jitter_low, which only the engine's settings know
+		return 3600_000 // the bound of channels.<name>.jitter_low, which only the engine's settings have
 	}
 	return j
 }
 
-// fold holds the newest state against the model (C9).
+// fold compares the newest state with the model (C9).
 func (t *life) fold() {
 	if t.states == 0 || !t.known || t.drift || t.failed > 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// FromKafka is a record as a consumer got it that reads uncommitted data and
-// keeps control records.
+// FromKafka converts a record from a consumer that reads uncommitted data and keeps control
+// records.
 func FromKafka(r *kgo.Record) *Record {
 	out := &Record{
 		Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), ProducerID: r.ProducerID,

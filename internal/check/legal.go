@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// after is what states an event may leave a trigger in; "=" is the one it was
-// in. Of docs/formats/events.md.
+// after has the states in which an event may leave a trigger; "=" is the state before it. From
+// docs/formats/events.md.
 var after = map[string][]string{
 	evRegistered:     {pending},
 	evReplaced:       {pending, paused, inFlight},
@@ -37,8 +37,7 @@ var after = map[string][]string{
 	evRejected:       {"=", unknown, erased},
 }
 
-// legal holds an event against the state machine: previous state, state,
-// revision (C8).
+// legal checks an event against the state machine: previous state, state, revision (C8).
 func (t *life) legal(e *event) {
 	if !t.known || t.loose {
 		return
@@ -51,7 +50,8 @@ func (t *life) legal(e *event) {
 	was := t.status
 	switch {
 	case e.prior == pending && was == inFlight && e.kind == evFired && strings.HasPrefix(e.occurrence, "run-"):
-		// A run_now waited, of which nothing was told: engines before this one said IN_FLIGHT of a receipt meanwhile.
+		// A run_now was pending, and no event had reported it. Older engines then reported
+		// IN_FLIGHT for a receipt.
 	case e.prior != "" && e.prior != was:
 		t.fail(Illegal, t.eventRecord(e), "%s: previous_state is %s, it was %s", e.kind, e.prior, or(was, "not known"))
 	case e.state != "" && !t.mayBe(allowed, e, was):
@@ -71,7 +71,7 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 		return e.state == fired && !t.plan.has || t.plan.open
 	}
 	if was == inFlight && e.state == pending && e.occurrence != "" && t.runWaits() {
-		return true // nothing is told of a run_now before it goes out
+		return true // no event reports a run_now before it fires
 	}
 	if slices.Contains(allowed, e.state) {
 		return e.kind != evRejected || e.state == was || was == none && e.state == unknown
@@ -79,7 +79,7 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 	return slices.Contains(allowed, "=") && (e.state == was || was == none && e.state == unknown)
 }
 
-// runWaits says that a run_now may wait of which nothing went out yet.
+// runWaits reports whether a run_now may be pending that no event has reported.
 func (t *life) runWaits() bool {
 	return slices.ContainsFunc(t.commands, func(c *command) bool {
 		return c.op == "run_now" &&
@@ -87,8 +87,7 @@ func (t *life) runWaits() bool {
 	})
 }
 
-// adopt takes over what an event says of the trigger's state. What it may not
-// say was reported.
+// adopt takes the trigger's state from an event. An illegal state was reported already.
 func (t *life) adopt(e *event) {
 	if e.state != "" && !(e.kind == evRejected && t.status == none) {
 		if e.state != t.status || finished(e.state) && ends(e) {
@@ -101,8 +100,8 @@ func (t *life) adopt(e *event) {
 	}
 }
 
-// checkNext holds next_at against the plan that the same event names: the nominal instant,
-// and at most the jitter. Events of engines before it have none.
+// checkNext compares next_at with the plan that the same event names. It may be later than the
+// nominal instant by at most the jitter. Events of older engines have no next_at.
 func (t *life) checkNext(e *event) {
 	switch {
 	case e.next == 0:
@@ -116,8 +115,8 @@ func (t *life) checkNext(e *event) {
 	}
 }
 
-// ends says that the horizon of a finished trigger begins anew: not for what only
-// tells that it came too late.
+// ends reports whether an event restarts the horizon of a finished trigger. An event that only
+// reports something too late does not.
 func ends(e *event) bool {
 	switch {
 	case strings.HasPrefix(e.kind, "command."), e.reason == "late":
@@ -128,8 +127,7 @@ func ends(e *event) bool {
 	return true
 }
 
-// adoptFired is a firing of a trigger that the model does not know from its
-// beginning.
+// adoptFired replays a firing of a trigger whose beginning the model does not know.
 func (t *life) adoptFired(e *event, name string, d *due) {
 	l := &live{attempt: 1, revision: e.revision, nominal: e.scheduled, first: d}
 	t.live[name] = l

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// worker replays triggers, one after the other.
+// worker replays triggers one by one.
 type worker struct {
 	v        *verifier
 	triggers int64
@@ -54,7 +54,7 @@ func (w *worker) report() {
 	}
 }
 
-// group is the records of one hash: of one trigger, nearly always.
+// group replays the records of one hash, which is nearly always one trigger.
 func (w *worker) group(index []entry) {
 	var first *life
 	var others map[string]*life
@@ -87,7 +87,7 @@ func (w *worker) group(index []entry) {
 	}
 }
 
-// life is all records of one trigger, and the model that replays them.
+// life holds all records of one trigger, and the model that replays them.
 type life struct {
 	w    *worker
 	v    *verifier
@@ -96,19 +96,19 @@ type life struct {
 	home int32
 	part *partition
 
-	commands []*command // in their order, of the home partition, copies once
-	strays   []*command // on other partitions
+	commands []*command // commands on the home partition in order, without copies
+	strays   []*command // commands on other partitions
 	receipts []receipt
 	events   []event
 	dues     []due
 	dead     []due
 	refused  []refusal
-	lastRaw  []byte // newest state, nil: none, or forgotten
+	lastRaw  []byte // newest state; nil: none, or forgotten
 	lastAt   location
-	tombs    []int64 // when topic state forgot it
+	tombs    []int64 // times of tombstones on topic state
 	states   int
 	failed   int
-	now      int64 // append of the event that is replayed; 0: none
+	now      int64 // append time of the event that is replayed; 0: none
 
 	emitted map[emission]*due
 
@@ -170,13 +170,14 @@ func (t *life) take(f *File, r *Record) {
 	}
 }
 
-// refusedAstray: what could not be forwarded is refused where it landed.
+// refusedAstray reports whether an event refuses a command on the wrong partition, because it
+// could not be forwarded.
 func refusedAstray(e *event) bool {
 	_, at, ok := sourceOf(e.source)
 	return e.kind == evRejected && ok && at.partition == e.at.partition
 }
 
-// takeState keeps the newest state, and when it was forgotten.
+// takeState keeps the newest state, and the times of tombstones.
 func (t *life) takeState(r *Record, at location) {
 	t.states++
 	t.lastAt, t.lastRaw = at, r.Value
@@ -185,7 +186,7 @@ func (t *life) takeState(r *Record, at location) {
 	}
 }
 
-// lastState decodes the newest state; nil: there is none.
+// lastState decodes the newest state. It returns nil if there is none.
 func (t *life) lastState() *statepb.State {
 	if t.lastRaw == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// mapFile maps a file into memory: a dump is far larger than what is looked at
-// of it at a time, and the kernel may drop pages as it likes.
+// mapFile maps a file into memory. A dump is far larger than the part that is in use at a time,
+// and the kernel can drop pages.
 func mapFile(name string) ([]byte, func() error, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The states of a trigger. "" is a key of which nothing is remembered.
+// The states of a trigger. "" is a key without state.
 const (
 	none      = ""
 	pending   = "PENDING"
@@ -25,90 +25,88 @@ func finished(status string) bool {
 	return status != pending && status != paused && status != inFlight
 }
 
-// model is what must be remembered of a trigger to know what it does next.
+// model is the part of a trigger's history that decides what it does next.
 type model struct {
-	known    bool // the model follows the trigger from a register on
-	loose    bool // an event is missing, or was wrong: this one is believed
-	drift    bool // and so is the next one that speaks of the plan
+	known    bool // the model has followed the trigger since a register
+	loose    bool // an event was missing or wrong: adopt the state of the next one
+	drift    bool // adopt the plan of the next event that names one
 	status   string
 	revision int64
 	seq      int64
-	changed  int64 // when the status changed last
+	changed  int64 // when the status last changed
 
 	begun    location    // first append of the register that began this life
-	later    bool        // it is not the first life that is remembered
-	reg      *command    // register in force: what the next one is compared with
-	body     *command    // content in force: the register's, or that of a dead letter that was redriven
+	later    bool        // it is not the first life with state
+	reg      *command    // register in force; the next one is compared with it
+	body     *command    // content in force: the register's, or that of a redriven dead letter
 	when     when        // time part in force
-	appended int64       // first append of what brought it
-	moved    bool        // by reschedule, snooze or rezone: when is not reg's any more
+	appended int64       // first append of the command that set it
+	moved    bool        // by reschedule, snooze or rezone: when differs from reg's
 	anchor   *phaseStart // phase of a series without a start
 	plan     plan
-	live     map[string]*live     // occurrences off the plan, and in flight
-	redriven map[string]*redriven // by whole name: of whatever life
-	erasure  *erasure             // the last erase; nil: none is remembered
+	live     map[string]*live     // occurrences that are off the plan or in flight
+	redriven map[string]*redriven // by full name, of any life
+	erasure  *erasure             // the last erase; nil: none is known
 	done     map[string]bool      // names that were decided in this life
-	went     map[string]bool      // and of these, what fired
-	lastWent []int64              // when the last 16 firings of this life went out, oldest first
+	went     map[string]bool      // those of them that fired
+	lastWent []int64              // times of the last 16 firings of this life, oldest first
 	skips    map[string]bool      // names that were skipped ahead
 	decided  int64                // newest nominal instant of the plan that was decided
 	idem     []idemKey
 	newest   int64 // newest first append that was applied
-	heard    int64 // the same, with those that changed nothing, or told nothing
+	heard    int64 // the same, including commands without a change or an event
 	run      misfireRun
 
-	next    int // commands before were applied
-	missing int // events that are not there
+	next    int // commands below this index were applied
+	missing int // number of missing events
 }
 
 // plan is the next occurrence on the schedule.
 type plan struct {
 	has     bool
-	open    bool // cannot be judged: the account is believed
+	open    bool // unknown: the events are accepted
 	next    occurrence
 	series  *series
 	it      *steps
 	oneShot bool
-	snoozed bool // a snooze moved it: it never misfires
+	snoozed bool // a snooze moved it, so it never misfires
 }
 
-// live is an occurrence off the plan: snoozed, run now, or fired and perhaps in
-// flight.
+// live is an occurrence off the plan: snoozed, run now, or fired and perhaps in flight.
 type live struct {
-	due       int64 // when it goes out; 0: it has gone out
+	due       int64 // when it will fire; 0: it has fired
 	nominal   int64
 	attempt   int
 	postponed int
 	revision  int64
 	first     *due     // its first emission
-	content   *command // it was fired with
+	content   *command // content with which it fired
 	gone      bool     // decided: nothing more is expected
 }
 
-// redriven is a dead letter that was tried again.
+// redriven is a dead letter with another attempt.
 type redriven struct {
 	live
-	from int   // the attempt that died
-	at   int64 // when
+	from int   // the attempt that was dead-lettered
+	at   int64 // time of the redrive
 }
 
-// erasure is an erase, and the lives after it. Dead letters of no other life can be
-// redriven.
+// erasure is an erase, and the lives after it. Dead letters of earlier lives cannot be redriven.
 type erasure struct {
 	at    location
 	lives map[location]bool
 }
 
-// begin notes that a life begins.
+// begin notes the beginning of a life.
 func (e *erasure) begin(at location) {
 	if e != nil {
 		e.lives[at] = true
 	}
 }
 
-// closes reports whether the erase ended the life of an occurrence. sure is false if the
-// life began on another log than that of the erase and is not known: it may have been
-// forgotten before the erase, and nothing tells which came first.
+// closes reports whether the erase ended the life of an occurrence. sure is false if the life
+// began on another log than the erase and is not known. It may have been forgotten before the
+// erase, and the order of the two is unknown.
 func (e *erasure) closes(occurrence string) (closed, sure bool) {
 	if e == nil {
 		return false, true
@@ -129,14 +127,14 @@ type idemKey struct {
 	content *command
 }
 
-// misfireRun is a run of missed occurrences that was told.
+// misfireRun is a run of missed occurrences that an event reported.
 type misfireRun struct {
-	left   int64 // still to be decided
+	left   int64 // occurrences still to be decided
 	last   int64
 	policy string
 }
 
-// reset forgets everything: the horizon has ended, or nothing was known.
+// reset clears the model: the horizon has ended, or nothing was known.
 func (m *model) reset() {
 	next, missing := m.next, m.missing
 	*m = model{
@@ -146,13 +144,13 @@ func (m *model) reset() {
 	}
 }
 
-// forgetPlan drops all that waits.
+// forgetPlan drops all pending occurrences.
 func (m *model) forgetPlan() {
 	m.plan = plan{}
 	m.run = misfireRun{}
 }
 
-// dropLive ends everything off the plan.
+// dropLive ends all occurrences off the plan.
 func (m *model) dropLive() {
 	for _, l := range m.live {
 		l.gone = true
@@ -162,7 +160,7 @@ func (m *model) dropLive() {
 	}
 }
 
-// waits says whether anything is to go out.
+// waits reports whether an occurrence is pending.
 func (m *model) waits() bool {
 	if m.plan.has {
 		return true
@@ -180,7 +178,7 @@ func (m *model) waits() bool {
 	return false
 }
 
-// liveOf is an occurrence off the plan or in flight; nil without one.
+// liveOf returns an occurrence that is off the plan or in flight, or nil.
 func (m *model) liveOf(occurrence string) *live {
 	if r := m.redriven[occurrence]; r != nil {
 		return &r.live
@@ -189,7 +187,7 @@ func (m *model) liveOf(occurrence string) *live {
 	return m.live[name]
 }
 
-// base is an occurrence's name without the mark of a later life.
+// base splits an occurrence's name into the name and the mark of a later life.
 func base(name string) (string, string) {
 	if i := strings.LastIndexByte(name, '~'); i >= 0 {
 		return name[:i], name[i+1:]
@@ -197,7 +195,7 @@ func base(name string) (string, string) {
 	return name, ""
 }
 
-// lifeMark is what a later life adds to the names of its occurrences.
+// lifeMark returns the suffix of the names of occurrences in a later life.
 func (m *model) lifeMark() string {
 	if !m.later {
 		return ""
@@ -205,13 +203,12 @@ func (m *model) lifeMark() string {
 	return strings.Replace(m.begun.String(), "/", "-", 1)
 }
 
-// commandMark is the name of an occurrence that a command made.
+// commandMark returns the name of an occurrence that a command created.
 func commandMark(kind string, c *command) string {
 	return kind + "-" + strings.Replace(c.first.String(), "/", "-", 1)
 }
 
-// setPlan works out what a time part means. from is the instant (ms) from which
-// on occurrences count.
+// setPlan computes the plan of the time part. Occurrences count from instant from (ms).
 func (t *life) setPlan(from int64) {
 	t.plan = plan{}
 	w := &t.when
@@ -271,7 +268,7 @@ func (t *life) planSeries(from int64) {
 	t.advance()
 }
 
-// advance moves the plan to its next occurrence that was not decided already.
+// advance moves the plan to the next occurrence that is not decided yet.
 func (t *life) advance() {
 	p := &t.plan
 	if p.oneShot || p.it == nil {
@@ -293,19 +290,19 @@ func (t *life) advance() {
 	}
 }
 
-// decide notes that an occurrence of the plan was decided: it fired, was missed,
-// expired or skipped.
+// decide notes that an occurrence of the plan was decided: it fired, was missed, expired or was
+// skipped.
 func (t *life) decide(o occurrence) {
 	t.done[o.name] = true
-	if len(t.done) > 4096 { // names of a series ascend: the oldest cannot come again
+	if len(t.done) > 4096 { // names of a series ascend, so the oldest cannot recur
 		clear(t.done)
 		t.done[o.name] = true
 	}
 	t.decided = max(t.decided, o.at)
 }
 
-// believe makes the plan what an event says it is: what came before cannot be
-// judged, or was reported.
+// believe takes the plan from an event, because the earlier part cannot be judged, or was
+// reported already.
 func (t *life) believe(name string, at int64) {
 	p := &t.plan
 	if p.it == nil || at == 0 {
@@ -321,11 +318,11 @@ func (t *life) believe(name string, at int64) {
 	}
 }
 
-// keepFirings is how many firings of a life the engine knows by name
-// (docs/SEMANTICS.md, section 4).
+// keepFirings is how many firings of a life the engine keeps by name (docs/SEMANTICS.md, section
+// 4).
 const keepFirings = 16
 
-// wentOut notes a first emission.
+// wentOut notes the time of a first emission.
 func (m *model) wentOut(at int64) {
 	m.lastWent = append(m.lastWent, at)
 	if len(m.lastWent) > keepFirings {
@@ -333,15 +330,15 @@ func (m *model) wentOut(at int64) {
 	}
 }
 
-// countsAsFired says whether what fired at an instant may be known by name no
-// more, so that the instant counts as fired.
+// countsAsFired reports whether the engine may no longer know firings at this instant by name.
+// Then the instant counts as fired.
 func (m *model) countsAsFired(at int64) bool {
 	return len(m.lastWent) == keepFirings && at <= m.lastWent[0]
 }
 
 func (w *worker) skip(what string) { w.skipped[what]++ }
 
-// clock is a zone's, kept for the next trigger.
+// clock returns the clock of a zone, and keeps it for the next trigger.
 func (w *worker) clock(name string, loc *time.Location) *clockwork {
 	if w.clocks == nil || len(w.clocks) > 64 {
 		w.clocks = map[string]*clockwork{}
@@ -354,7 +351,7 @@ func (w *worker) clock(name string, loc *time.Location) *clockwork {
 	return c
 }
 
-// seen looks an idempotency key up: the last 16 count.
+// seen finds an idempotency key among the last 16.
 func (m *model) seen(key string) *command {
 	for i := range m.idem {
 		if m.idem[i].key == key {

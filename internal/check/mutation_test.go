@@ -13,13 +13,12 @@ import (
 	"github.com/waterclock/waterclock/schemas/statepb"
 )
 
-// mutation is one thing that a broken engine, broker or disk could do to a
-// history.
+// mutation is one fault that a broken engine, broker or disk could cause in a history.
 type mutation struct {
 	name   string
 	want   check.Class
 	change func(tp *tape)
-	torn   bool // manifests stay as they were
+	torn   bool // do not update the manifests
 	acks   []check.Ack
 }
 
@@ -42,7 +41,7 @@ var mutations = []mutation{
 		x := *r.records[i]
 		x.Offset, x.Timestamp = other.records[0].Offset, other.records[0].Timestamp
 		x.Key = []byte("series")
-		for _, k := range []string{"series", "other", "gone", "dst", "moved"} { // one that lives on r's partition
+		for _, k := range []string{"series", "other", "gone", "dst", "moved"} { // a trigger on r's partition
 			if rr, _ := tp.find("commands", k, "", 0); rr == r {
 				x.Key = []byte(k)
 			}
@@ -237,7 +236,8 @@ var mutations = []mutation{
 	}},
 }
 
-// TestMutations: each is found, in its class, and nothing else is said.
+// TestMutations checks that each mutation is found, in its class, and that nothing else is
+// reported.
 func TestMutations(t *testing.T) {
 	h, end := story(t)
 	if r := verify(t, record(t, h).history(), end); !r.OK() {
@@ -278,7 +278,7 @@ func (x *frame) shift(header string, ms int) {
 		Format("2006-01-02T15:04:05.000Z"))
 }
 
-// nobody is a key that nobody used, on a partition.
+// nobody returns an unused key of a partition.
 func nobody(partition int32) string {
 	for i := 0; ; i++ {
 		if key := "nobody" + strconv.Itoa(i); check.PartitionOf([]byte(key), 2) == partition {
@@ -312,13 +312,13 @@ func (tp *tape) turn(partition int32, nth int, change func(*statepb.Progress)) {
 	x.Value, _ = proto.Marshal(p)
 }
 
-// seen makes a partition's last turn say that it has read commands to an offset.
+// seen makes the last turn of a partition claim that it has read commands up to an offset.
 func (tp *tape) seen(partition int32, offset int64) {
 	tp.turn(partition, -1, func(p *statepb.Progress) { p.NextCommand = offset })
 }
 
-// leaveOut takes a firing out of all that is told of a trigger: what an engine
-// would write whose rule has a hole.
+// leaveOut removes a firing from all records of a trigger, like an engine whose rule skips an
+// occurrence.
 func (tp *tape) leaveOut(key string, nth int) {
 	r, i := tp.find("due.default", key, "", nth)
 	r.drop(i)
@@ -355,8 +355,8 @@ func renumber(b []byte) []byte {
 	return []byte(s[:from] + strconv.Itoa(n-1) + s[to:])
 }
 
-// TestCommandsBeginLater: compaction may take the first commands of a log, so
-// that it begins later than its events do. What those were is not judged.
+// TestCommandsBeginLater removes the first commands of a log, as compaction may do. The checker
+// must not judge what they were.
 func TestCommandsBeginLater(t *testing.T) {
 	h, end := story(t)
 	for _, share := range []int{4, 2} {

@@ -5,33 +5,32 @@ import (
 	"slices"
 )
 
-// maxNameless bounds the refused keys that are remembered at a time.
+// maxNameless bounds the refused keys that are in memory at a time.
 const maxNameless = 1 << 20
 
-// nameless are commands and receipts whose key no trigger can have. They are no
-// part of any trigger's life: the event that refuses one names its key cut off,
-// and where it stands. So they are matched by where they stand.
+// nameless matches commands and receipts with invalid keys. They belong to no trigger's life. The
+// event that refuses one truncates the key, so they are matched by partition and offset.
 type nameless struct {
 	v        *verifier
-	open     map[origin]int64  // appended and not refused yet
-	reported map[origin]bool   // refused
-	copy     map[origin]origin // where a forwarded one was first
+	open     map[origin]int64  // append times of records that are not refused yet
+	reported map[origin]bool   // records that were refused
+	copy     map[origin]origin // first location of a forwarded record
 }
 
-// origin is where a command or a receipt stands.
+// origin is the location of a command or a receipt.
 type origin struct {
 	kind topicKind
 	at   location
 }
 
-// isNameless says whether a record is about a key that no trigger can have.
+// isNameless reports whether the key of a record is invalid for every trigger.
 func isNameless(kind topicKind, r *Record) bool {
 	switch kind {
 	case kindCommands, kindReceipts, kindRejected:
 		return keyFault(r.Key)
 	case kindEvents:
 		if len(r.Key) < 250 && !keyFault(r.Key) {
-			return false // neither cut off nor refused
+			return false // neither truncated nor refused
 		}
 		var e event
 		return decodeEvent(r.Value, &e) == nil && e.kind == evRejected && e.reason == "invalid_key"
@@ -39,8 +38,7 @@ func isNameless(kind topicKind, r *Record) bool {
 	return false
 }
 
-// nameless: each of them that was read is refused by an event (C1), and by one
-// only.
+// nameless checks that exactly one event refuses each of these records that was read (C1).
 func (v *verifier) nameless() {
 	n := nameless{v: v, open: map[origin]int64{}, reported: map[origin]bool{}, copy: map[origin]origin{}}
 	n.each(n.ask, kindCommands, kindReceipts)
@@ -57,7 +55,7 @@ func (v *verifier) nameless() {
 	}
 }
 
-// each reads what is nameless in the topics of some kinds.
+// each calls read for the nameless records in topics of some kinds.
 func (n *nameless) each(read func(*File, *Record), kinds ...topicKind) {
 	for i, f := range n.v.h.files {
 		if !slices.Contains(kinds, f.kind) {
@@ -71,7 +69,7 @@ func (n *nameless) each(read func(*File, *Record), kinds ...topicKind) {
 	}
 }
 
-// ask takes a command or a receipt that was read.
+// ask notes a command or a receipt that was read.
 func (n *nameless) ask(f *File, r *Record) {
 	at := location{f.Partition, r.Offset}
 	if int(f.Partition) >= len(n.v.parts) {
@@ -100,7 +98,7 @@ func (n *nameless) ask(f *File, r *Record) {
 	n.open[o] = r.Timestamp
 }
 
-// answer takes an event that refuses one.
+// answer notes an event that refuses one.
 func (n *nameless) answer(f *File, r *Record) {
 	var e event
 	if decodeEvent(r.Value, &e) != nil {
@@ -112,7 +110,7 @@ func (n *nameless) answer(f *File, r *Record) {
 	}
 	o := origin{kindOf(n.v.h.Prefix, topic), at}
 	if first, is := n.copy[o]; is {
-		o = first // a copy is told by its first place, or by its own
+		o = first // the event names the first location of a copy, or its own
 	}
 	switch _, open := n.open[o]; {
 	case open:

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// recurrence is the time part of a series as a command has it, un-spelled.
+// recurrence is the decoded time part of a series in a command.
 type recurrence struct {
-	text             string // RRULE:…, FREQ=…, cron:…, every:…; empty: dates alone
-	start            string // as given; empty: the append
-	zone             string // empty: UTC
+	text             string // RRULE:…, FREQ=…, cron:…, every:…; "": dates alone
+	start            string // as given; "": the append
+	zone             string // "": UTC
 	until            string
 	count            int
 	include, exclude []string
 	gap, overlap     string
-	calendars        bool // names some: dates the oracle does not have
+	calendars        bool // it names calendars, whose dates the oracle does not have
 }
 
-// series is a recurrence that can be asked. It belongs to one goroutine.
+// series is a compiled recurrence. It belongs to one goroutine.
 type series struct {
 	clock        *clockwork
 	gap, overlap string
@@ -28,15 +28,15 @@ type series struct {
 	cron  *cronRule
 	every int64 // ms
 
-	start     wall  // phase, and first time it may fire
+	start     wall  // phase, and first time at which it may fire
 	frac      int64 // milliseconds within the second, of every wall time
 	startAt   int64 // ms
-	strict    bool  // no start was given: strictly after it
-	byInstant bool  // it is an instant, or the append: wall times count by what they mean
+	strict    bool  // no start was given: occurrences are strictly after it
+	byInstant bool  // the start is an instant, or the append: local times are compared by their instants
 	count     int   // 0: no end
 	untilAt   int64 // ms; 0: none
 	untilWall wall
-	hasWall   bool // untilWall counts
+	hasWall   bool // untilWall is set
 
 	include     []occurrence
 	outDays     map[int64]bool
@@ -44,18 +44,17 @@ type series struct {
 	outInstants map[int64]bool
 }
 
-// occurrence is one instant of a series: its name within the life, and the
-// wall time if it has one.
+// occurrence is one instant of a series, with its name within the life, and its local time if it
+// has one.
 type occurrence struct {
 	at    int64 // ms
 	name  string
 	local wall
-	named bool // by a wall time
+	named bool // it is named by a local time
 }
 
-// newSeries compiles a recurrence whose command was first appended at appended
-// (ms). anchor, if not zero, is a start that was fixed by an earlier command
-// (docs/decisions/0009).
+// newSeries compiles a recurrence. appended is the first append of its command (ms). anchor, if
+// not nil, is the start that an earlier command fixed (docs/decisions/0009).
 func newSeries(r *recurrence, zones *Zones, appended int64, anchor *phaseStart) (*series, error) {
 	loc, ok := zones.location(r.zone)
 	if !ok {
@@ -77,23 +76,23 @@ func newSeries(r *recurrence, zones *Zones, appended int64, anchor *phaseStart) 
 	return s, s.dates(r)
 }
 
-// phaseStart is where a series without a start began.
+// phaseStart is the start of a series that was given none.
 type phaseStart struct {
 	wall wall
 	frac int64
 	at   int64
 }
 
-// begin finds the start. A start that is the append has whole seconds, but for
-// every:, whose phase is the millisecond.
+// begin computes the start. If the append is the start, it has whole seconds. For every:, its
+// phase has milliseconds.
 func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error {
 	every := strings.HasPrefix(r.text, "every:")
 	switch {
 	case r.start == "" && anchor != nil:
 		s.start, s.frac, s.startAt, s.strict, s.byInstant = anchor.wall, anchor.frac, anchor.at, true, true
-		if elapsedText(r.text) { // real time has no zone
+		if elapsedText(r.text) { // elapsed time does not depend on a zone
 			s.start = s.clock.show(floorDiv(s.startAt, 1000))
-		} else { // a wall time stays where clocks move
+		} else { // a local time stays the same across clock changes
 			if p := s.clock.resolve(s.start, "shift", "first"); len(p) > 0 && s.clock.show(floorDiv(s.startAt,
 				1000)) != s.start {
 				s.startAt = s.notBefore(p[0].at, s.start) * 1000
@@ -113,7 +112,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 			s.start, s.frac = w, frac
 			p := s.clock.resolve(w, "shift", s.overlap)
 			s.startAt = p[0].at*1000 + frac
-			if liveText(r.text) && len(s.clock.instants(w)) == 0 { // it has no phase: the start is but a bound
+			if liveText(r.text) && len(s.clock.instants(w)) == 0 { // it has no phase, so the start is only a bound
 				s.startAt = s.notBefore(p[0].at, w) * 1000
 			}
 			return nil
@@ -128,7 +127,7 @@ func (s *series) begin(r *recurrence, appended int64, anchor *phaseStart) error 
 	return nil
 }
 
-// liveText says that a rule is cron that follows real time.
+// liveText reports whether a rule is a cron expression that follows real time.
 func liveText(text string) bool {
 	fields, ok := strings.CutPrefix(text, "cron:")
 	if !ok {
@@ -138,8 +137,8 @@ func liveText(text string) bool {
 	return err == nil && c.live
 }
 
-// notBefore is the first second at or before t from which on clocks show at
-// least w: where a gap has w, the gap's end, as nobody asked for w itself.
+// notBefore returns the first second, at or before t, from which the local time is at least w. If
+// w is in a gap, that is the end of the gap, because no clock shows w itself.
 func (s *series) notBefore(t int64, w wall) int64 {
 	for s.clock.show(t-1) > w {
 		t -= min(60, int64(s.clock.show(t-1)-w))
@@ -147,7 +146,7 @@ func (s *series) notBefore(t int64, w wall) int64 {
 	return t
 }
 
-// elapsedText says that a rule counts real time.
+// elapsedText reports whether a rule counts elapsed time.
 func elapsedText(text string) bool {
 	if strings.HasPrefix(text, "every:") {
 		return true
@@ -156,7 +155,7 @@ func elapsedText(text string) bool {
 	return err == nil && r.freq >= hourly
 }
 
-// localTime reads a wall time, with up to nine digits of a second.
+// localTime parses a local time, with up to nine digits of fractional seconds.
 func localTime(s string) (w wall, frac int64, ok bool) {
 	if whole, f, cut := strings.Cut(s, "."); cut && len(whole) == 19 && f != "" && len(f) <= 9 {
 		_, fine := digits([]byte(f))
@@ -168,7 +167,7 @@ func localTime(s string) (w wall, frac int64, ok bool) {
 	return w, 0, ok && !date
 }
 
-// instantText reads RFC 3339, or 10 or 13 digits.
+// instantText parses RFC 3339, or 10 or 13 digits.
 func instantText(s string) (int64, bool) {
 	if len(s) == 10 || len(s) == 13 {
 		if n, ok := number([]byte(s)); ok && n >= 0 {
@@ -187,7 +186,7 @@ func instantText(s string) (int64, bool) {
 	return 0, false
 }
 
-// instantLayouts: RFC 3339, also without seconds, and offsets without a colon.
+// instantLayouts are RFC 3339, also without seconds, and with offsets without a colon.
 var instantLayouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05.999999999Z0700",
 	"2006-01-02T15:04Z0700",
@@ -222,8 +221,8 @@ func (s *series) setText(text string) (err error) {
 	return err
 }
 
-// setUntil: a rule of real time ends at an instant, which is the later one of an
-// overlap, and in a gap moved by it; a rule of wall times at a wall time.
+// setUntil sets the end of a rule. A rule of elapsed time ends at an instant: the later one in an
+// overlap, and in a gap one that is later by the gap. A rule of local times ends at a local time.
 func (s *series) setUntil(w wall, frac int64) {
 	if s.every > 0 || s.cron != nil && s.cron.live || s.rule != nil && s.rule.freq >= hourly {
 		s.untilAt = s.clock.resolve(w, "shift", "second")[0].at*1000 + frac
@@ -248,15 +247,15 @@ func (s *series) end(until string) error {
 	return nil
 }
 
-// dates reads include and exclude. A bare date in include takes the time of day
-// of a start that was given.
+// dates parses include and exclude. A bare date in include takes the time of day of an explicit
+// start.
 func (s *series) dates(r *recurrence) error {
 	for _, text := range r.exclude {
 		if w, date, ok := parseWall(text); ok && date {
 			s.outDays[w.day()] = true
 		} else if w, _, ok := localTime(text); ok {
 			s.outWalls[w] = true
-			if len(s.clock.instants(w)) == 0 { // clocks skip it: it is what it is shifted to
+			if len(s.clock.instants(w)) == 0 { // the zone skips it, so it stands for the shifted time
 				for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
 					s.outInstants[p.at*1000] = true
 				}
@@ -289,7 +288,7 @@ func (s *series) dates(r *recurrence) error {
 	return nil
 }
 
-// atWall is what a wall time means under the trigger's policies.
+// atWall returns the occurrences at a local time under the trigger's policies.
 func (s *series) atWall(w wall, frac int64) (out []occurrence) {
 	for _, p := range s.clock.resolve(w, s.gap, s.overlap) {
 		out = append(out, occurrence{
@@ -311,13 +310,13 @@ func wallName(w wall, frac int64, second bool) string {
 	return name
 }
 
-// excluded is asked last, of what the rule or include yields.
+// excluded is the last check on an occurrence of the rule or of include.
 func (s *series) excluded(o *occurrence) bool {
 	w := o.local
 	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.at]
 }
 
-// past says whether an occurrence of the rule lies behind its end.
+// past reports whether an occurrence is after the end of the rule.
 func (s *series) past(o *occurrence) bool {
 	return s.untilAt != 0 && o.at > s.untilAt || s.hasWall && o.local > s.untilWall
 }

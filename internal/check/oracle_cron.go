@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// cronRule is a cron expression: sets of minutes, hours and months, and what
-// days may be.
+// cronRule is a cron expression: sets of minutes, hours and months, and the permitted days.
 type cronRule struct {
 	minutes, hours, months []bool
 	days, weekdays         []func(y, m, d int) bool // alternatives
-	anyDay, anyWeekday     bool                     // the field restricts nothing
-	// minute or hour begins with *: instants are matched, not wall times
+	anyDay, anyWeekday     bool                     // the field is no restriction
+	// minute or hour begins with *: the rule matches instants, not local times
 	live bool
 }
 
@@ -67,11 +66,11 @@ func parseCron(s string) (*cronRule, error) {
 	return c, nil
 }
 
-// unrestricted: a field that begins with a star does not count as a restriction of days
-// (Vixie cron), although */2 does restrict.
+// unrestricted reports whether a field begins with a star. Such a field does not count as a
+// restriction of days (Vixie cron), although */2 does restrict.
 func unrestricted(field string) bool { return field[0] == '*' || field == "?" }
 
-// cronSet reads a list of numbers, ranges and steps.
+// cronSet parses a list of numbers, ranges and steps.
 func cronSet(field string, lo, hi int, names []string) ([]bool, error) {
 	set := make([]bool, hi+1)
 	for _, item := range strings.Split(field, ",") {
@@ -121,7 +120,7 @@ func cronNumber(s string, names []string) (int, bool) {
 	return n, err == nil
 }
 
-// cronDay is one item of day-of-month: L, LW, nW, or what a set has.
+// cronDay parses one item of day-of-month: L, LW, nW, or an item of a set.
 func cronDay(item string) (func(y, m, d int) bool, error) {
 	switch {
 	case item == "L":
@@ -142,7 +141,7 @@ func cronDay(item string) (func(y, m, d int) bool, error) {
 	return func(_, _, d int) bool { return set[d] }, nil
 }
 
-// nearestWeekday is the day from Monday to Friday nearest to d in its month.
+// nearestWeekday returns the day from Monday to Friday that is nearest to d in its month.
 func nearestWeekday(y, m, d int) int {
 	switch weekdayOf(dayNumber(y, m, d)) {
 	case 6:
@@ -159,8 +158,7 @@ func nearestWeekday(y, m, d int) int {
 	return d
 }
 
-// cronWeekday is one item of day-of-week: d#n, dL, or what a set has; 7 is
-// Sunday.
+// cronWeekday parses one item of day-of-week: d#n, dL, or an item of a set. 7 is Sunday.
 func cronWeekday(item string) (func(y, m, d int) bool, error) {
 	if day, nth, ok := strings.Cut(item, "#"); ok {
 		wd, ok1 := cronNumber(day, cronDays)
@@ -180,7 +178,7 @@ func cronWeekday(item string) (func(y, m, d int) bool, error) {
 	hi := 7
 	if strings.HasPrefix(item, "*") || strings.HasPrefix(item, "?") || strings.Contains(item, "/") &&
 		!strings.Contains(item, "-") {
-		hi = 6 // the week once: 7 would be Sunday again
+		hi = 6 // one week only: 7 would be Sunday a second time
 	}
 	set, err := cronSet(item, 0, hi, cronDays)
 	if err != nil {
@@ -193,8 +191,8 @@ func cronWeekday(item string) (func(y, m, d int) bool, error) {
 	}, nil
 }
 
-// matches says whether a date fits. Day of month and day of week are
-// alternatives when both restrict.
+// matches reports whether a date matches. If both day of month and day of week restrict, one of
+// them must match.
 func (c *cronRule) matches(day int64) bool {
 	y, m, d := civil(day)
 	if !c.months[m] {
@@ -214,7 +212,7 @@ func (c *cronRule) matches(day int64) bool {
 	return fits(c.days) && fits(c.weekdays)
 }
 
-// times are the times of day, in seconds, ascending.
+// times returns the times of day, in seconds, ascending.
 func (c *cronRule) times() (out []int64) {
 	for h, in := range c.hours {
 		for m, also := range c.minutes {

@@ -2,23 +2,23 @@ package check
 
 import "slices"
 
-// searchYears bounds how far a search goes without finding anything.
+// searchYears bounds a search that finds nothing.
 const searchYears = 400
 
-// steps walks the occurrences of a series in the order of their instants.
+// steps iterates over the occurrences of a series in the order of their instants.
 type steps struct {
 	s       *series
-	after   int64                       // ms: only later ones
-	pull    func() ([]occurrence, bool) // the rule's, in the order of the search; false: no more
-	pending []occurrence                // pulled, not given out
-	reached int64                       // ms: nothing the search has not seen yet is earlier
-	include []occurrence                // those left
+	after   int64                       // ms: only later occurrences
+	pull    func() ([]occurrence, bool) // returns occurrences of the rule in search order; false: the rule has ended
+	pending []occurrence                // pulled, not returned yet
+	reached int64                       // ms: the search will find nothing earlier
+	include []occurrence                // the remaining dates of include
 	counted int                         // candidates of the rule so far
 	ended   bool
 }
 
-// later walks what lies strictly after an instant (ms). The start bounds the
-// rule, not the dates of include.
+// later iterates over what is strictly after an instant (ms). The start bounds the rule, not the
+// dates of include.
 func (s *series) later(after int64) *steps {
 	it := &steps{s: s, after: after, include: s.include}
 	switch {
@@ -38,11 +38,11 @@ func (s *series) later(after int64) *steps {
 	return it
 }
 
-// slack is how far apart the order of wall times and the order of instants can
-// be: no transition moves clocks by more than a day.
+// slack bounds the difference between the order of local times and the order of instants. No
+// transition moves a clock by more than a day.
 const slack = 27 * 3600 * 1000
 
-// next is the next occurrence; false: there is none.
+// next returns the next occurrence. false: there is none.
 func (it *steps) next() (occurrence, bool) {
 	for {
 		o, ok := it.pick()
@@ -56,9 +56,9 @@ func (it *steps) next() (occurrence, bool) {
 	}
 }
 
-// pick takes the earliest of what is pending and what include has left, all of
-// the same instant at once, under the later name; a wall time that include
-// names goes before an instant of a rule of elapsed time.
+// pick takes the earliest of pending and include. It takes all of the same instant at once, under
+// the later name. A local time of include takes precedence over an instant of a rule of elapsed
+// time.
 func (it *steps) pick() (occurrence, bool) {
 	for !it.ended && (len(it.pending) == 0 || it.earliest() > it.reached-slack) {
 		found, more := it.pull()
@@ -111,20 +111,20 @@ func (it *steps) earliest() int64 {
 	return first
 }
 
-// candidate counts a wall time of the rule against COUNT: false says that the
-// rule had ended before it.
+// candidate counts a local time of the rule against COUNT. It returns false if the rule ended
+// before it.
 func (it *steps) candidate() bool {
 	it.counted++
 	return it.s.count == 0 || it.counted <= it.s.count
 }
 
-// seek says that the search may begin near the instant asked for: nothing has
-// to be counted from the start.
+// seek reports whether the search may begin near the requested instant, because nothing must be
+// counted from the start.
 func (it *steps) seek() bool { return it.s.count == 0 }
 
-// before says whether a wall time lies before the first that may fire. A start
-// that is an instant, or the append, lets in what it means after that: late in
-// the first pass of an overlap the second has early wall times.
+// before reports whether a local time is before the first that may fire. If the start is an
+// instant, or the append, local times count by their instants. Late in the first pass of an
+// overlap, the second pass has earlier local times.
 func (s *series) before(w wall) bool {
 	if s.byInstant {
 		passes := s.clock.resolve(w, "shift", s.overlap)
@@ -136,15 +136,15 @@ func (s *series) before(w wall) bool {
 	return w < s.start
 }
 
-// early says whether an instant lies before the start.
+// early reports whether an instant is before the start.
 func (s *series) early(at int64) bool { return at < s.startAt || s.strict && at <= s.startAt }
 
-// begun is what a wall time means from the start on.
+// begun returns the occurrences at a local time that are not before the start.
 func (s *series) begun(w wall, frac int64) []occurrence {
 	return slices.DeleteFunc(s.atWall(w, frac), func(o occurrence) bool { return s.byInstant && s.early(o.at) })
 }
 
-// pullEvery: start, start + every, start + 2 every …
+// pullEvery yields start, start + every, start + 2 every …
 func (it *steps) pullEvery() func() ([]occurrence, bool) {
 	s := it.s
 	k := int64(0)
@@ -152,7 +152,7 @@ func (it *steps) pullEvery() func() ([]occurrence, bool) {
 		k = 1
 	}
 	first := k
-	if at := floorDiv(it.after-s.startAt, s.every); at > k { // arithmetic, also with a count
+	if at := floorDiv(it.after-s.startAt, s.every); at > k { // computed directly, also with a count
 		k = at
 	}
 	return func() ([]occurrence, bool) {
@@ -167,21 +167,21 @@ func (it *steps) pullEvery() func() ([]occurrence, bool) {
 	}
 }
 
-// instant is an occurrence that is named by its instant.
+// instant returns an occurrence that is named by its instant.
 func (s *series) instant(at int64) occurrence {
 	return occurrence{at: at, name: spell(at), local: s.clock.show(floorDiv(at, 1000))}
 }
 
-// pullPeriods: FREQ DAILY and above, a period of the rule at a time, each day
-// of it looked at.
+// pullPeriods serves FREQ DAILY and above. It checks each day of one period of the rule after
+// another.
 func (it *steps) pullPeriods() func() ([]occurrence, bool) {
 	s, times := it.s, it.s.rule.times()
 	n := int64(0)
-	if s.byInstant { // in an overlap at midnight the day before
+	if s.byInstant { // in an overlap at midnight, the day before may count
 		n = -int64(s.rule.interval)
 	}
 	if s.rule.byWeekNo != nil {
-		n = -1 // the start may lie in the last week of the year before
+		n = -1 // the start may be in the last week of the previous year
 	}
 	from := s.clock.show(floorDiv(it.after, 1000)).day() - 3
 	if it.seek() && from > s.start.day() {
@@ -211,16 +211,16 @@ func (it *steps) pullPeriods() func() ([]occurrence, bool) {
 	}
 }
 
-// ends says that no wall time from w on is before the end of the rule.
+// ends reports whether all local times from w on are after the end of the rule.
 func (s *series) ends(w wall) bool {
 	return s.hasWall && w > s.untilWall || s.untilAt != 0 && int64(w)*1000 > s.untilAt+slack
 }
 
-// pullDays: cron with fixed hours and minutes, day by day.
+// pullDays serves cron with fixed hours and minutes, day by day.
 func (it *steps) pullDays() func() ([]occurrence, bool) {
 	s, times := it.s, it.s.cron.times()
 	day := s.start.day()
-	if s.byInstant { // in an overlap at midnight the day before
+	if s.byInstant { // in an overlap at midnight, the day before may count
 		day--
 	}
 	if it.seek() {
@@ -248,9 +248,9 @@ func (it *steps) pullDays() func() ([]occurrence, bool) {
 	}
 }
 
-// pullLive: cron whose minute or hour begins with a star, minute by minute of
-// real time. Whole quarters of an hour are passed over where the day or the
-// hour does not fit: offsets of zones are multiples of that since 1972.
+// pullLive serves cron whose minute or hour begins with a star, minute by minute of real time. If
+// the day or the hour does not match, it skips whole quarters of an hour. The offsets of zones
+// have been multiples of that since 1972.
 func (it *steps) pullLive() func() ([]occurrence, bool) {
 	s := it.s
 	t := floorDiv(s.startAt, 60_000) * 60
@@ -282,14 +282,14 @@ func (it *steps) pullLive() func() ([]occurrence, bool) {
 	}
 }
 
-// liveName marks the second pass of an overlap.
+// liveName returns the name of an occurrence, marked if it is in the second pass of an overlap.
 func (s *series) liveName(at int64, w wall) string {
 	ts := s.clock.instants(w)
 	return wallName(w, 0, len(ts) > 1 && ts[0] < at)
 }
 
-// pullUnits: HOURLY, MINUTELY and SECONDLY, one unit of elapsed time after the
-// other from the start.
+// pullUnits serves HOURLY, MINUTELY and SECONDLY, one unit of elapsed time after another from the
+// start.
 func (it *steps) pullUnits() func() ([]occurrence, bool) {
 	s, r := it.s, it.s.rule
 	unit := map[frequency]int64{hourly: 3600, minutely: 60, secondly: 1}[r.freq]
@@ -309,7 +309,7 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 		for ; begin+k*step < limit; k++ {
 			t := begin + k*step
 			w := s.clock.show(t)
-			if jump := skip(w, fits(w.day())); jump > 0 { // to the end of a day that does not fit, or nearly
+			if jump := skip(w, fits(w.day())); jump > 0 { // near the end of a day that does not match
 				k += max(0, jump/step-1)
 				continue
 			}
@@ -348,7 +348,7 @@ func (it *steps) pullUnits() func() ([]occurrence, bool) {
 	}
 }
 
-// matcher is matches for days asked about many times in a row.
+// matcher returns matches with a cache for repeated calls for one day.
 func (r *rrule) matcher() func(day int64) bool {
 	last, fits := int64(0), r.matches(0)
 	return func(day int64) bool {
@@ -359,8 +359,8 @@ func (r *rrule) matcher() func(day int64) bool {
 	}
 }
 
-// skip is how many seconds may be passed over if the date does not fit: up to two
-// hours before the day ends, so that no transition is jumped.
+// skip returns how many seconds may be skipped if the date does not match. It stops up to two
+// hours before the end of the day, so that it jumps over no transition.
 func skip(w wall, fits bool) int64 {
 	if fits {
 		return 0
@@ -368,14 +368,14 @@ func skip(w wall, fits bool) int64 {
 	return max(0, (w.day()+1)*86400-int64(w)-7200)
 }
 
-// fitsUnit holds the parts that limit the time of day against the local reading.
+// fitsUnit checks the parts that limit the time of day against the local time.
 func (r *rrule) fitsUnit(w wall) bool {
 	h, m, s := w.clock()
 	return (!r.givenHour || has(r.byHour, h)) && (!r.givenMinute || has(r.byMinute, m)) &&
 		(!r.givenSecond || has(r.bySecond, s))
 }
 
-// fits holds all parts of the time of day, those that expand included.
+// fits checks all parts of the time of day, including those that expand.
 func (r *rrule) fits(w wall) bool {
 	h, m, s := w.clock()
 	return (!r.givenHour || has(r.byHour, h)) && (r.byMinute == nil || has(r.byMinute, m)) &&

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// errRule is a rule the oracle cannot read: either it is wrong or it is of a
-// kind the oracle does not know. What it means is then not judged.
+// errRule means that the oracle cannot read a rule: it is wrong, or of an unknown kind. Such a
+// rule is not judged.
 var errRule = errors.New("rule not understood")
 
 type frequency int
@@ -32,11 +32,10 @@ var frequencies = map[string]frequency{
 
 var weekdays = map[string]int{"SU": 0, "MO": 1, "TU": 2, "WE": 3, "TH": 4, "FR": 5, "SA": 6}
 
-// byDay is a BYDAY element: a weekday, and which one of the month or year (0:
-// every one).
+// byDay is a BYDAY element: a weekday, and its number within the month or year (0: every one).
 type byDay struct{ weekday, nth int }
 
-// rrule is an RFC 5545 recurrence rule as written.
+// rrule is an RFC 5545 recurrence rule as it was written.
 type rrule struct {
 	freq                                     frequency
 	interval, count                          int
@@ -140,8 +139,8 @@ func (r *rrule) setByDay(s string) bool {
 	return true
 }
 
-// fill makes explicit what a rule takes from its start (RFC 5545 3.3.10:
-// "information, not specified in the rule … comes from the DTSTART").
+// fill adds the parts that a rule takes from its start (RFC 5545 3.3.10: "information, not
+// specified in the rule … comes from the DTSTART").
 func (r *rrule) fill(start wall) {
 	_, m, d := civil(start.day())
 	hh, mm, ss := start.clock()
@@ -174,7 +173,7 @@ func (r *rrule) fill(start wall) {
 // weekdayOf is 0 for Sunday.
 func weekdayOf(day int64) int { return int(((day+4)%7 + 7) % 7) }
 
-// matches says whether a date fits all the BY parts that speak of dates.
+// matches reports whether a date matches all BY parts for dates.
 func (r *rrule) matches(day int64) bool {
 	y, m, d := civil(day)
 	if r.byMonth != nil && !slices.Contains(r.byMonth, m) {
@@ -198,7 +197,7 @@ func (r *rrule) matches(day int64) bool {
 	return r.byDay == nil || r.matchesDay(day, y, m, d)
 }
 
-// matchesDay: BYDAY elements are alternatives, with numbers or without.
+// matchesDay reports whether a date matches any BYDAY element, with or without a number.
 func (r *rrule) matchesDay(day int64, y, m, d int) bool {
 	wd := weekdayOf(day)
 	for _, b := range r.byDay {
@@ -219,17 +218,17 @@ func (r *rrule) matchesDay(day int64, y, m, d int) bool {
 	return false
 }
 
-// weekBegin is the first day of the week of a day.
+// weekBegin returns the first day of a day's week.
 func (r *rrule) weekBegin(day int64) int64 {
 	return day - int64((weekdayOf(day)-r.wkst+7)%7)
 }
 
-// weekYearBegin is the first day of week 1 of a year: the first week with at
-// least four days in it.
+// weekYearBegin returns the first day of week 1 of a year: the first week with at least four days
+// in that year.
 func (r *rrule) weekYearBegin(y int) int64 { return r.weekBegin(dayNumber(y, 1, 4)) }
 
-// week is the week-year of a day, its week's number, and how many weeks that
-// year has.
+// week returns the week-year of a day, the number of its week, and the number of weeks in that
+// year.
 func (r *rrule) week(day int64) (year, no, weeks int) {
 	year, _, _ = civil(day)
 	if day >= r.weekYearBegin(year+1) {
@@ -241,8 +240,7 @@ func (r *rrule) week(day int64) (year, no, weeks int) {
 	return year, int(day-begin)/7 + 1, int(r.weekYearBegin(year+1)-begin) / 7
 }
 
-// span is the days of period n, counted from the one that start lies in:
-// [from, to).
+// span returns the days [from, to) of period n. Period 0 contains start.
 func (r *rrule) span(start wall, n int64) (from, to int64) {
 	y, m, _ := civil(start.day())
 	switch r.freq {
@@ -263,7 +261,7 @@ func (r *rrule) span(start wall, n int64) (from, to int64) {
 	return start.day() + n, start.day() + n + 1
 }
 
-// periodOf is the number of the period that a day lies in.
+// periodOf returns the number of the period that contains a day.
 func (r *rrule) periodOf(start wall, day int64) int64 {
 	y, m, _ := civil(start.day())
 	y2, m2, _ := civil(day)
@@ -283,7 +281,7 @@ func (r *rrule) periodOf(start wall, day int64) int64 {
 	return day - start.day()
 }
 
-// times are the times of day a rule names, in seconds since midnight, ascending.
+// times returns the times of day of a rule, in seconds since midnight, ascending.
 func (r *rrule) times() []int64 {
 	var out []int64
 	for _, h := range r.byHour {
@@ -297,7 +295,7 @@ func (r *rrule) times() []int64 {
 	return out
 }
 
-// candidates are a period's wall times, BYSETPOS applied.
+// candidates returns the local times of a period, after BYSETPOS.
 func (r *rrule) candidates(start wall, n int64, times []int64) []wall {
 	from, to := r.span(start, n)
 	var out []wall
@@ -312,7 +310,7 @@ func (r *rrule) candidates(start wall, n int64, times []int64) []wall {
 	return setPos(out, r.bySetPos)
 }
 
-// setPos picks by position, from 1, or from the end.
+// setPos selects by position: from 1, or negative from the end.
 func setPos[T any](all []T, pos []int) []T {
 	if pos == nil {
 		return all

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// oracleCase is a line of the files that package calendar is held to: instants
-// on which two evaluators agree that are neither ours nor rrule-go.
+// oracleCase is a line of the test files of package calendar. On these instants two evaluators
+// agree that are neither ours nor rrule-go.
 type oracleCase struct {
 	ID       string   `json:"id"`
 	Start    string   `json:"dtstart_local"`
@@ -22,8 +22,7 @@ type oracleCase struct {
 	Expected []string `json:"expected_utc"`
 }
 
-// TestOracleTimeCases: 395 cases of libical, dateutil, lib-recur, ical4j and
-// rrule.js.
+// TestOracleTimeCases runs 395 cases of libical, dateutil, lib-recur, ical4j and rrule.js.
 func TestOracleTimeCases(t *testing.T) {
 	f, err := os.Open("../../calendar/testdata/time-cases.jsonl")
 	if err != nil {
@@ -33,12 +32,11 @@ func TestOracleTimeCases(t *testing.T) {
 	holdOracle(t, f, 395)
 }
 
-// TestOracleLikeDateutil: 1,500 random rules by python-dateutil
+// TestOracleLikeDateutil runs 1,500 random rules with results of python-dateutil
 // (calendar/testdata/gen_rules.py).
 func TestOracleLikeDateutil(t *testing.T) { holdOracleZipped(t, "rules.jsonl.gz", 1500) }
 
-// TestOracleCronByDefinition: 700 random expressions
-// (calendar/testdata/gen_crons.py).
+// TestOracleCronByDefinition runs 700 random expressions (calendar/testdata/gen_crons.py).
 func TestOracleCronByDefinition(t *testing.T) { holdOracleZipped(t, "crons.jsonl.gz", 700) }
 
 func holdOracleZipped(t *testing.T, name string, want int) {
@@ -101,8 +99,8 @@ func holdOracleTo(t *testing.T, c *oracleCase) {
 	}
 }
 
-// TestOracleStartInAnOverlap: a start that clocks show twice is the pass that the
-// policy names, for cron of real time as well. Clocks go back at 01:00Z.
+// TestOracleStartInAnOverlap has a start that occurs twice. The policy must select the pass, also
+// for cron of real time. Clocks go back at 01:00Z.
 func TestOracleStartInAnOverlap(t *testing.T) {
 	for _, c := range []struct{ overlap, want string }{
 		{"first", "2026-10-25T00:15:00.000Z"},
@@ -122,9 +120,9 @@ func TestOracleStartInAnOverlap(t *testing.T) {
 	}
 }
 
-// TestOraclePhaseInAGap: a series that moved to a zone whose clocks skip the wall time that it
-// began after goes on with the gap's end, which is a later wall time. Clocks go from 02:00 to
-// 03:00 at 07:00Z.
+// TestOraclePhaseInAGap moves a series to a zone whose clocks skip the local time after which it
+// began. The series continues at the gap's end, which is a later local time. Clocks go from 02:00
+// to 03:00 at 07:00Z.
 func TestOraclePhaseInAGap(t *testing.T) {
 	w, _, _ := localTime("2026-03-08T02:26:00")
 	for _, text := range []string{"cron:*/7 * * * *", "cron:0 3 * * *", "FREQ=DAILY;BYHOUR=3;BYMINUTE=0;BYSECOND=0"} {

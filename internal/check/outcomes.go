@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// followsPostponement: an emission that follows a postponement has the attempt of
-// the one before.
+// followsPostponement reports whether the next emission follows a postponement. It then has the
+// attempt number of the one before.
 func (t *life) followsPostponement(occurrence string) bool {
 	l := t.liveOf(occurrence)
 	return l != nil && l.postponed > 0 && l.due != 0 && !l.gone && l.first != nil
 }
 
-// reemitted is a further emission of an occurrence: announced before, not before
-// its time, and with the same content (C3, C7, C8).
+// reemitted checks a further emission of an occurrence. It must be announced, not early, and with
+// the same content (C3, C7, C8).
 func (t *life) reemitted(e *event, d *due) {
 	l := t.liveOf(e.occurrence)
 	if l == nil || l.due == 0 || l.gone {
@@ -42,8 +42,8 @@ func (t *life) reemitted(e *event, d *due) {
 	}
 }
 
-// misfire is a run of missed occurrences: it begins with the next one, has
-// neither holes nor extras, and is late (C6).
+// misfire checks a run of missed occurrences. It must begin with the next occurrence, have no
+// holes and no extras, and be late (C6).
 func (t *life) misfire(e *event) {
 	p := &t.plan
 	if !t.known || p.open || !p.has {
@@ -80,7 +80,7 @@ func (t *life) misfire(e *event) {
 	t.passRun(e, policy)
 }
 
-// passRun walks the run in the rule and moves the plan to what may still fire.
+// passRun walks the run along the rule, and moves the plan to what may still fire.
 func (t *life) passRun(e *event, policy string) {
 	p := &t.plan
 	leave := int64(0) // how many of the run do not fire
@@ -118,7 +118,7 @@ func (t *life) passRun(e *event, policy string) {
 	t.wholeRun(e, policy, last)
 }
 
-// wholeRun: what follows the run must not have been missed, too.
+// wholeRun checks that the occurrence after the run was not missed as well.
 func (t *life) wholeRun(e *event, policy string, last occurrence) {
 	if policy == "fire_all" || t.plan.series == nil {
 		return
@@ -131,7 +131,7 @@ func (t *life) wholeRun(e *event, policy string, last occurrence) {
 	}
 }
 
-// expire is an occurrence that came too late to be of use.
+// expire replays an occurrence that expired before it could fire.
 func (t *life) expire(e *event) {
 	name, _ := base(e.occurrence)
 	t.catchUpToRun(name)
@@ -148,7 +148,7 @@ func (t *life) expire(e *event) {
 		t.believe(name, e.scheduled)
 		t.drift = false
 	case !p.has || p.next.name != name || p.next.at != e.scheduled:
-		// fire_once: the run's last one may have been too late
+		// With fire_once, the last occurrence of the run may have expired.
 		if p.oneShot || t.when.kind != whenSeries || !t.done[name] {
 			t.fail(Recurrence, t.eventRecord(e), "%s for %s has expired, and next is %s", e.occurrence,
 				spell(e.scheduled),
@@ -166,8 +166,8 @@ func (t *life) expire(e *event) {
 	t.advance()
 }
 
-// catchUpToRun applies the run_now that an occurrence is named by, and what
-// stands before it: nothing is told of one until it fires, or expires.
+// catchUpToRun applies the run_now that an occurrence is named after, and the commands before it.
+// No event reports a run_now until it fires or expires.
 func (t *life) catchUpToRun(name string) {
 	i := slices.IndexFunc(t.commands, func(c *command) bool {
 		return c.op == "run_now" &&
@@ -178,7 +178,7 @@ func (t *life) catchUpToRun(name string) {
 	}
 }
 
-// seriesDone: a series ends when its rule does (C6).
+// seriesDone checks that a series ends when its rule does (C6).
 func (t *life) seriesDone(e *event) {
 	if t.known && !t.drift && t.plan.has && !t.plan.open {
 		t.fail(Recurrence, t.eventRecord(e), "the series is told to have ended, and its rule has %s",
@@ -187,15 +187,15 @@ func (t *life) seriesDone(e *event) {
 	t.plan.has = false
 }
 
-// replanned: another tz database or calendar is in force. The oracle goes on
-// with the one it was given, so the rest of the life is not judged.
+// replanned handles a new tz database or calendar. The oracle continues with the old one, so the
+// rest of the life is not judged.
 func (t *life) replanned(e *event) {
 	t.w.skip("recurrences after another tz database or calendar came into force")
 	name, _ := base(e.occurrence)
 	t.plan.open, t.plan.has, t.plan.next = true, e.scheduled != 0, occurrence{at: e.scheduled, name: name}
 }
 
-// byReceipt is an event that a receipt caused.
+// byReceipt replays an event that a receipt caused.
 func (t *life) byReceipt(e *event, at location) {
 	r := t.receiptAt(at)
 	if r == nil {
@@ -216,7 +216,7 @@ func (t *life) byReceipt(e *event, at location) {
 	t.adopt(e)
 }
 
-// receiptAt is the receipt that stands at a place; nil without one.
+// receiptAt returns the receipt at a location, or nil.
 func (t *life) receiptAt(at location) *receipt {
 	for i := range t.receipts {
 		if t.receipts[i].at == at {
@@ -226,7 +226,8 @@ func (t *life) receiptAt(at location) *receipt {
 	return nil
 }
 
-// expiredReceipt: receipts are kept for a week.
+// expiredReceipt reports whether retention may have removed a receipt. Receipts are kept for a
+// week.
 func (t *life) expiredReceipt(at location) bool {
 	for _, f := range t.v.h.files {
 		if f.kind == kindReceipts && f.Partition == at.partition {
@@ -236,7 +237,7 @@ func (t *life) expiredReceipt(at location) bool {
 	return true
 }
 
-// answers is what may be told of a receipt's outcome.
+// answers has the events that each outcome of a receipt permits.
 var answers = map[string][]string{
 	"delivered":  {evDelivered},
 	"accepted":   {evAccepted},
@@ -256,7 +257,7 @@ func (t *life) outcome(e *event, r *receipt) {
 		r.outcome, e.kind)
 }
 
-// delivery is what became of an emission.
+// delivery replays the result of an emission.
 func (t *life) delivery(e *event, r *receipt) {
 	l := t.liveOf(e.occurrence)
 	if e.kind == evDeadLettered {
@@ -282,7 +283,8 @@ func (t *life) delivery(e *event, r *receipt) {
 	}
 }
 
-// ofItsEmission: news that decide the emission in flight must be of that one (C8).
+// ofItsEmission checks that a receipt that decides the emission in flight names that emission
+// (C8).
 func (t *life) ofItsEmission(e *event, r *receipt, l *live) {
 	if r == nil || !r.echoes || r.outcome == "accepted" || r.outcome == "delivered" || l.gone || !t.known {
 		return
@@ -293,14 +295,14 @@ func (t *life) ofItsEmission(e *event, r *receipt, l *live) {
 	}
 }
 
-// The least and the most of what is added to the first postponement; both double with
-// each further one, up to these. Docs: formats/receipts.md.
+// The least and the most that is added to the first postponement. Both double with each further
+// one, up to these bounds. See docs/formats/receipts.md.
 const (
 	leastSpread, lastLeastSpread = 5_000, 300_000
 	mostSpread, lastMostSpread   = 10_000, 600_000
 )
 
-// postponedTo: it goes out again after retry_after and a spread (C3).
+// postponedTo checks that the next emission is after retry_after and a spread (C3).
 func (t *life) postponedTo(e *event, r *receipt, l *live) {
 	if r == nil || !t.known || e.scheduled == 0 {
 		return
@@ -319,7 +321,7 @@ func (t *life) postponedTo(e *event, r *receipt, l *live) {
 	}
 }
 
-// deadLettered: there is one dead letter for each delivery.dead_lettered.
+// deadLettered checks that each delivery.dead_lettered has one dead letter.
 func (t *life) deadLettered(e *event) {
 	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
 	for i := range t.dead {

@@ -14,9 +14,9 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// TestRandomLives: whatever is asked of a few triggers, in whatever order, on
-// right partitions and wrong ones, with crashes: engine and model agree.
-// WATERCLOCK_TEST_SEED is the first seed, WATERCLOCK_TEST_SEEDS how many.
+// TestRandomLives sends random commands for a few triggers, in any order, to right and wrong
+// partitions, with crashes. Engine and model must agree. WATERCLOCK_TEST_SEED is the first seed,
+// WATERCLOCK_TEST_SEEDS the number of seeds.
 func TestRandomLives(t *testing.T) {
 	seed, n := uint64(0), 2
 	if v, err := strconv.ParseUint(os.Getenv("WATERCLOCK_TEST_SEED"), 10, 64); err == nil {
@@ -35,7 +35,7 @@ func TestRandomLives(t *testing.T) {
 	}
 }
 
-// nights are those in which clocks change.
+// nights are nights in which clocks change.
 var nights = []time.Time{
 	time.Date(2026, 3, 8, 0, 0, 0, 0, time.UTC),    // New York, forward
 	time.Date(2026, 10, 31, 22, 0, 0, 0, time.UTC), // New York, back
@@ -93,7 +93,7 @@ func randomStep(w *sim.World, rng *rand.Rand) {
 
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
 
-// rules are drawn for any trigger, so that one follows another in the same life.
+// rules are chosen for any trigger, so one rule follows another in the same life.
 var rules = []string{
 	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`,
 	`"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`,
@@ -146,8 +146,8 @@ func randomCommand(rng *rand.Rand, n int) string {
 	return pick(rng, `{"op":"erase"}`, `{"op":"resume"}`, `{"op":"register"}`, `{"op":"wait"}`)
 }
 
-// randomReceipt answers one of the newest due events of the channel that has
-// receipts, rightly or not.
+// randomReceipt answers one of the newest due events of the channel that has receipts, correctly
+// or not.
 func randomReceipt(w *sim.World, rng *rand.Rand) {
 	all := w.Dump(w.Names.Due("r-x"))
 	if len(all) == 0 {

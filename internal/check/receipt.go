@@ -3,19 +3,19 @@ package check
 // receipt is a record of topic receipts.
 type receipt struct {
 	at          location
-	first       location // where it was appended first, if it says that it was forwarded
-	claims      bool     // it says so
+	first       location // location of its first append, if it says that it was forwarded
+	claims      bool     // it says that it was forwarded
 	append      int64
-	firstAppend int64 // if it was forwarded
+	firstAppend int64 // time of its first append, if it was forwarded
 	dueID       string
 	outcome     string
 	attempt     int
-	postponed   int // of the emission it is about, if it echoes that
+	postponed   int // postponed count of the emission that it names, if it echoes it
 	echoes      bool
 	retryAfter  int64 // ms
 	code        string
 	garbled     bool
-	answered    bool // an event tells of it
+	answered    bool // an event reports it
 }
 
 func decodeReceipt(r *Record, partition int32) receipt {
@@ -43,7 +43,7 @@ func decodeReceipt(r *Record, partition int32) receipt {
 	return out
 }
 
-// since is what its waiting counts from: its first append.
+// since returns the time from which its waiting counts: that of its first append.
 func (r *receipt) since() int64 {
 	if r.claims {
 		return r.firstAppend

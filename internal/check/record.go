@@ -1,25 +1,25 @@
 package check
 
-// Kind says what a record of a dump is.
+// Kind is the kind of a record in a dump.
 type Kind uint8
 
 const (
-	Data         Kind = iota // written outside of transactions: seen by everybody
-	InTxn                    // written in a transaction: its marker decides
-	CommitMarker             // the producer's transaction ends here, its records are seen
-	AbortMarker              // the same, and they are not
+	Data         Kind = iota // written outside of transactions: visible to all
+	InTxn                    // written in a transaction: visible if its marker commits it
+	CommitMarker             // ends the producer's transaction: its records are visible
+	AbortMarker              // ends the producer's transaction: its records are not visible
 )
 
-// Header is a record header. A null value is an empty one.
+// Header is a record header. A null value counts as an empty one.
 type Header struct {
 	Key   string
 	Value []byte
 }
 
-// Record is one record of a topic partition, markers of transactions included.
+// Record is one record of a topic partition, or a transaction marker.
 type Record struct {
 	Offset     int64
-	Timestamp  int64 // of the append, milliseconds since 1970 UTC
+	Timestamp  int64 // append time, milliseconds since 1970 UTC
 	Kind       Kind
 	ProducerID int64 // -1: none
 	Epoch      int16
@@ -28,7 +28,7 @@ type Record struct {
 	Headers    []Header
 }
 
-// header is the value of the first header of that name.
+// header returns the value of the first header of that name.
 func (r *Record) header(name string) (string, bool) {
 	for i := range r.Headers {
 		if r.Headers[i].Key == name {
@@ -38,11 +38,11 @@ func (r *Record) header(name string) (string, bool) {
 	return "", false
 }
 
-// PartitionOf is partitionOf for tests and tools outside.
+// PartitionOf exports partitionOf for tests and tools.
 func PartitionOf(key []byte, partitions int32) int32 { return partitionOf(key, partitions) }
 
-// partitionOf is the partition of a key as Kafka's Java client computes it:
-// murmur2, made positive, modulo the number of partitions.
+// partitionOf returns the partition of a key as Kafka's Java client computes it: murmur2, made
+// positive, modulo the number of partitions.
 func partitionOf(key []byte, partitions int32) int32 {
 	const m = 0x5bd1e995
 	h := uint32(0x9747b28c) ^ uint32(len(key))

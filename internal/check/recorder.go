@@ -14,31 +14,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// RecordOptions say what is recorded, and for how long.
+// RecordOptions configure a recording.
 type RecordOptions struct {
 	Dir    string
-	Prefix string   // of the topics' names
-	Topics []string // besides: channels with topics of their own
-	// Follow goes on until the context ends. Without it a recording ends where
-	// the topics ended when it began.
+	Prefix string   // prefix of the topics' names
+	Topics []string // additional topics: channels with topics of their own
+	// Follow continues until the context ends. Otherwise a recording stops at the ends that the
+	// topics had when it began.
 	Follow bool
-	// Every is how often the topics' ends are asked for, and dump.json is written.
+	// Every is the interval at which the ends of the topics are fetched and dump.json is written.
 	// 0 means 5 s.
 	Every time.Duration
-	// Progress is told how many records were written, and of how many when it
+	// Progress is called with the number of records written, and the total when the recording
 	// began. It may be nil.
 	Progress func(done, total int64)
-	// Warn is told what is strange but no reason to stop. It may be nil.
+	// Warn is called for anomalies that do not stop the recording. It may be nil.
 	Warn func(string)
-	// Gap is told what this recording lacks and will never have. It may be nil.
+	// Gap is called for data that this recording lacks for ever. It may be nil.
 	Gap func(string)
 }
 
-// idleEnd is when a recording without Follow gives up waiting for offsets that
-// do not come: a compacted log may end below its high watermark.
+// idleEnd is how long a recording without Follow waits for further offsets. A compacted log may
+// end below its high watermark.
 const idleEnd = 15 * time.Second
 
-// recorder appends what it reads to the files of a dump.
+// recorder appends fetched records to the files of a dump.
 type recorder struct {
 	o     RecordOptions
 	cl    *kgo.Client
@@ -46,14 +46,14 @@ type recorder struct {
 	meta  Meta
 	tapes map[string]map[int32]*tapeFile
 
-	asked  time.Time // the round whose ends are being waited for
+	asked  time.Time // the time of the ends that the recording is to reach
 	ends   map[string]map[int32]int64
 	stable map[string]map[int32]int64
 	done   int64
 	total  int64
 }
 
-// tapeFile is one file of the dump while it is written.
+// tapeFile is a file of the dump while it is written.
 type tapeFile struct {
 	meta *FileMeta
 	f    *os.File
@@ -61,9 +61,9 @@ type tapeFile struct {
 	buf  []byte
 }
 
-// RecordLive records every topic of a cluster, markers and aborted records
-// included. The client must read uncommitted data, keep control records and
-// consume nothing yet. A recording that was killed goes on where its files end.
+// RecordLive records every topic of a cluster, including markers and aborted records. The client
+// must read uncommitted data, keep control records and consume nothing yet. If a recording was
+// killed, it continues where its files end.
 func RecordLive(ctx context.Context, cl *kgo.Client, o RecordOptions) (err error) {
 	if o.Every == 0 {
 		o.Every = 5 * time.Second
@@ -129,8 +129,7 @@ func (r *recorder) warn(s string) {
 	}
 }
 
-// round asks where all topics begin and end, and begins to read those that are
-// new.
+// round fetches the start and end offsets of all topics, and starts to read new ones.
 func (r *recorder) round(ctx context.Context) error {
 	names, err := r.names(ctx)
 	if err != nil {
@@ -189,7 +188,7 @@ func offsets(l kadm.ListedOffsets) map[string]map[int32]int64 {
 	return out
 }
 
-// names are the topics of the prefix that a checker reads, and those asked for.
+// names returns the topics with the prefix that a checker reads, and the additional ones.
 func (r *recorder) names(ctx context.Context) ([]string, error) {
 	all, err := r.admin.ListTopics(ctx)
 	if err != nil {
@@ -211,7 +210,7 @@ func (r *recorder) names(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// begin opens a partition's file, behind what an earlier recording left in it.
+// begin opens a partition's file, to append to what an earlier recording left in it.
 func (r *recorder) begin(topic string, p int32, start int64) (next int64, err error) {
 	name := filepath.Join(r.o.Dir, fileName(topic, p))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
@@ -234,7 +233,7 @@ func (r *recorder) begin(topic string, p int32, start int64) (next int64, err er
 	return t.next, nil
 }
 
-// resume cuts a file back to its last whole record.
+// resume truncates a file to its last whole record.
 func (r *recorder) resume(t *tapeFile, name string) error {
 	b, unmap, err := mapFile(name)
 	if err != nil {
@@ -274,7 +273,8 @@ func (r *recorder) resume(t *tapeFile, name string) error {
 	return nil
 }
 
-// keepStart: the log began earlier when the dump was begun.
+// keepStart keeps the start offset from when the dump was begun, because the log may begin later
+// now.
 func (t *tapeFile) keepStart(old *Meta) {
 	for _, m := range old.Files {
 		if m.Topic == t.meta.Topic && m.Partition == t.meta.Partition {
@@ -283,7 +283,7 @@ func (t *tapeFile) keepStart(old *Meta) {
 	}
 }
 
-// write appends what was fetched.
+// write appends fetched records.
 func (r *recorder) write(fs kgo.Fetches) (n int, err error) {
 	for _, e := range fs.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
@@ -324,8 +324,8 @@ func (t *tapeFile) flush() error {
 	return nil
 }
 
-// reached says whether all files have what was there when the ends were asked
-// for; then the dump is good until then.
+// reached reports whether all files have reached the ends that were fetched. The dump is then
+// complete up to that time.
 func (r *recorder) reached() bool {
 	for topic, ps := range r.ends {
 		for p, end := range ps {
@@ -348,7 +348,7 @@ func (r *recorder) complete() {
 	}
 }
 
-// save writes dump.json, whole or not at all.
+// save writes dump.json atomically.
 func (r *recorder) save() error {
 	r.meta.Format, r.meta.Prefix = formatVersion, r.o.Prefix
 	r.meta.Files = r.meta.Files[:0]

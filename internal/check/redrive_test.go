@@ -19,7 +19,7 @@ type redriving struct {
 	w *sim.World
 }
 
-// send sends a command and lets a moment pass.
+// send sends a command and waits a second.
 func (r *redriving) send(key, body string) {
 	r.w.SendFree(0, key, body)
 	time.Sleep(time.Second)
@@ -34,7 +34,7 @@ func (r *redriving) answer(key, outcome string) {
 	time.Sleep(time.Second)
 }
 
-// redrive asks for the newest dead letter once more.
+// redrive redrives the newest dead letter.
 func (r *redriving) redrive(key string) {
 	all := r.w.Dump(r.w.Names.DeadLetter())
 	d := all[len(all)-1]
@@ -53,15 +53,15 @@ func (r *redriving) redrive(key string) {
 	r.send(key, string(body))
 }
 
-// dead makes a dead letter of a run_now, beside what the trigger is registered for.
+// dead makes a dead letter from a run_now, while the trigger's own occurrence is pending.
 func (r *redriving) dead(key, user string) {
 	r.send(key, `{"op":"register","delay":"1h","channel":"r-push","payload":"old"`+user+`}`)
 	r.send(key, `{"op":"run_now"}`)
 	r.answer(key, "failed")
 }
 
-// TestRedriven: with which content, and in which life, a trigger goes on that was over
-// when a dead letter of it was redriven. The last due event says it.
+// TestRedriven checks the content and the life of a finished trigger after a redrive. The last
+// due event shows both.
 func TestRedriven(t *testing.T) {
 	const user = `,"user_id":"u"`
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestRedriven(t *testing.T) {
 		{"what was forgotten has no user unless the dead letter has", func(r *redriving) {
 			r.dead("k", "")
 			r.send("k", `{"op":"cancel"}`)
-			r.w.Kill("a") // an idle engine asks its broker every second
+			r.w.Kill("a") // to save time: an idle engine polls its broker every second
 			time.Sleep(26 * time.Hour)
 			r.w.Start("a")
 			r.w.AwaitOwners()
@@ -125,8 +125,9 @@ func TestRedriven(t *testing.T) {
 	}
 }
 
-// TestErasedStaysClosed: a dead letter from before an erase is not redriven in the next
-// life, whether or not it was before; one from after it is. A restart forgets nothing of it.
+// TestErasedStaysClosed checks that a dead letter from before an erase cannot be redriven in the
+// next life, whether or not it was redriven before. A dead letter from after the erase can. A
+// restart must not change this.
 func TestErasedStaysClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redriving{t, sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-push"}})}
@@ -160,8 +161,8 @@ func TestErasedStaysClosed(t *testing.T) {
 	})
 }
 
-// TestAckOfAnEarlierLife: an ack names an occurrence with its life. That of an earlier life
-// stops nothing of the same time in the next one.
+// TestAckOfAnEarlierLife checks that an ack with the mark of an earlier life stops nothing at the
+// same time in the next life.
 func TestAckOfAnEarlierLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &redriving{t, sim.New(t, sim.Options{Partitions: 1, Channels: []string{"r-push"}})}
@@ -185,7 +186,7 @@ func TestAckOfAnEarlierLife(t *testing.T) {
 		if n := stopped(); n != 0 {
 			t.Error("an ack of the first life stopped the second")
 		}
-		r.answer("k", "retry") // so the next attempt goes out
+		r.answer("k", "retry") // so the next attempt is emitted
 		time.Sleep(time.Minute)
 		due := r.w.Dump(r.w.Names.Due("r-push"))
 		_, occurrence, _, err := topics.ParseDueID(pipelinetest.Header(due[len(due)-1], "ce_id"))

@@ -13,18 +13,18 @@ type marker struct {
 	commit     bool
 }
 
-// fates says what became of the transactions of one file.
+// fates has the results of the transactions of one file.
 type fates struct {
 	markers map[int64][]marker // by producer id, ascending
-	holes   [][2]int64         // offsets that are not there: [from, to)
+	holes   [][2]int64         // missing offsets: [from, to)
 	records int64
-	last    int64 // newest append
+	last    int64 // newest append time
 	first   int64 // offset of the first record, -1: none
-	next    int64 // offset behind the last one
-	end     int   // bytes that are whole
+	next    int64 // offset after the last record
+	end     int   // bytes up to the last whole frame
 }
 
-// readFates goes through a file once: sums, order of offsets, markers.
+// readFates reads a file once: checksums, order of offsets, markers.
 func (f *File) readFates() (*fates, error) {
 	out := &fates{markers: map[int64][]marker{}, first: -1, next: f.Start}
 	var r Record
@@ -59,7 +59,7 @@ func (f *File) readFates() (*fates, error) {
 	return out, nil
 }
 
-// cursor walks the records of a file that readers of committed records see.
+// cursor iterates over the records that a read-committed reader sees.
 type cursor struct {
 	f         *File
 	fates     *fates
@@ -67,19 +67,19 @@ type cursor struct {
 	pos       int
 	loc       int // where the record begins
 	rec       Record
-	committed int64 // when its transaction was committed; else its append
+	committed int64 // when its transaction was committed, or else its append time
 }
 
 func newCursor(f *File, fates *fates) *cursor {
 	return &cursor{f: f, fates: fates, at: map[int64]int{}}
 }
 
-// next moves to the next visible record; false: there is none.
+// next moves to the next visible record. false: there is none.
 func (c *cursor) next() bool {
 	for c.pos < c.fates.end {
 		body, after, err := unchecked(c.f.bytes, c.pos)
 		if err != nil || decodeBody(body, &c.rec) != nil {
-			return false // readFates has read the same bytes
+			return false // cannot happen: readFates has read the same bytes
 		}
 		c.loc, c.pos = c.pos, after
 		if c.visible() {
@@ -105,14 +105,14 @@ func (c *cursor) visible() bool {
 		i++
 	}
 	c.at[r.ProducerID] = i
-	if i == len(ms) { // its marker was compacted away, or it has not ended
+	if i == len(ms) { // its marker was compacted away, or the transaction is open
 		return r.Offset < c.f.Stable
 	}
 	c.committed = ms[i].at
 	return ms[i].commit
 }
 
-// unchecked is frameAt for bytes whose sums were right.
+// unchecked is frameAt without the checksum, for bytes that were verified.
 func unchecked(b []byte, pos int) (body []byte, next int, err error) {
 	d := decoder{b: b[pos:]}
 	n := int(d.uvarint())
@@ -122,7 +122,7 @@ func unchecked(b []byte, pos int) (body []byte, next int, err error) {
 	return d.b[:n:n], len(b) - len(d.b) + n + 4, nil
 }
 
-// recordAt reads the record at a place of the index.
+// recordAt reads the record at a position from the index.
 func (f *File) recordAt(pos int, r *Record) error {
 	body, _, err := unchecked(f.bytes, pos)
 	if err != nil {
@@ -131,17 +131,17 @@ func (f *File) recordAt(pos int, r *Record) error {
 	return decodeBody(body, r)
 }
 
-// entry is a record of the index: 16 bytes.
+// entry is an index entry of one record: 16 bytes.
 type entry struct {
 	hash uint64 // of the trigger key
-	loc  uint64 // number of the file, 16 bits; where in it, 48 bits
+	loc  uint64 // 16 bits: number of the file; 48 bits: position in it
 }
 
 func (e entry) file() int { return int(e.loc >> 48) }
 func (e entry) pos() int  { return int(e.loc & (1<<48 - 1)) }
 
-// triggerKey is whose record it is: of a due event the subject, since its key
-// may be a target key.
+// triggerKey returns the trigger of a record. For a due event that is the subject, because its
+// key may be a target key.
 func triggerKey(kind topicKind, r *Record) []byte {
 	if kind == kindDue || kind == kindDeadLetter {
 		for i := range r.Headers {

@@ -13,9 +13,9 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// TestCancelBehindATransaction: an engine has waited long enough for a foreign
-// transaction, and fires past it. Its clock is ahead by less than it may be, so the
-// transaction ends before the due time by the broker's clock. That is no violation.
+// TestCancelBehindATransaction has an engine that waited long enough for a foreign transaction,
+// and fires past it. Its clock is ahead within the permitted bound. So by the broker's clock the
+// transaction ends before the due time. That is not a violation.
 func TestCancelBehindATransaction(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -33,7 +33,7 @@ func TestCancelBehindATransaction(t *testing.T) {
 				})
 				w.AwaitOwners()
 				due := time.Now().Add(40 * time.Second)
-				w.SendFree(0, "first", `{"op":"register","delay":"10s"}`) // it is held back for the time that may be
+				w.SendFree(0, "first", `{"op":"register","delay":"10s"}`) // held back for the maximum time
 				w.SendFree(0, "x", `{"op":"register","fire_at":"`+due.UTC().Format(time.RFC3339Nano)+`"}`)
 				end := foreign(t, w)
 				time.Sleep(time.Until(due.Add(-10 * time.Second)))
@@ -52,7 +52,7 @@ func TestCancelBehindATransaction(t *testing.T) {
 	}
 }
 
-// foreign opens a transaction on commands.
+// foreign opens a transaction on topic commands.
 func foreign(t *testing.T, w *sim.World) (end func()) {
 	cl := w.Client(kgo.TransactionalID("flink"), kgo.TransactionTimeout(10*time.Minute))
 	t.Cleanup(cl.Close)

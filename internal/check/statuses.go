@@ -2,7 +2,7 @@ package check
 
 import "github.com/waterclock/waterclock/schemas/statepb"
 
-// statusName is a status of topic state as events spell it.
+// statusName returns a status of topic state as events name it.
 func statusName(s statepb.Status) string {
 	switch s {
 	case statepb.Status_STATUS_PENDING:

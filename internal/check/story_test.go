@@ -25,7 +25,7 @@ var zones = sync.OnceValue(func() *check.Zones {
 	return z
 })
 
-// story is a world in which everything happens that a trigger can go through.
+// story runs a world in which a trigger can go through everything.
 func story(t *testing.T) (h *check.History, end int64) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC))) // the day before New York's clocks change
@@ -117,7 +117,7 @@ func report(w *sim.World) {
 	time.Sleep(20 * time.Hour)
 }
 
-// receipts answers what channel r-push got.
+// receipts answers the due events of channel r-push.
 func receipts(w *sim.World) {
 	say := func(key, id, body string) {
 		w.Receipt(key, fmt.Sprintf(`{"due_id":%q,%s}`, id, body))
@@ -147,7 +147,7 @@ func verify(t *testing.T, h *check.History, end int64) *check.Report {
 	return r
 }
 
-// TestStory: nothing is wrong with a world in which nothing went wrong.
+// TestStory checks that the checker finds nothing in a world without faults.
 func TestStory(t *testing.T) {
 	r := verify(t, first(story(t)), 0)
 	for i := range r.Violations {
@@ -163,8 +163,8 @@ func TestStory(t *testing.T) {
 
 func first(h *check.History, _ int64) *check.History { return h }
 
-// TestLatenessInFaults: every firing counts once, inside or outside, and faults
-// change nothing else.
+// TestLatenessInFaults checks that every firing counts once, inside or outside of faults, and
+// that faults change nothing else.
 func TestLatenessInFaults(t *testing.T) {
 	h, end := story(t)
 	plain := verify(t, h, end)

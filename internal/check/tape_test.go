@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/schemas/statepb"
 )
 
-// tape is a history that can be cut: every record with the turn that wrote it,
-// so that manifests can be made right again after a change.
+// tape is a history that a test can edit. Every record has the turn that wrote it, so the
+// manifests can be updated after a change.
 type tape struct {
 	t      *testing.T
 	prefix string
@@ -27,7 +27,7 @@ type reel struct {
 
 type frame struct {
 	check.Record
-	turn int64 // 0: of no turn
+	turn int64 // 0: not part of a turn
 }
 
 const progressKey = "\x00progress"
@@ -49,7 +49,7 @@ func record(t *testing.T, h *check.History) *tape {
 	return tp
 }
 
-// assign finds out which turn wrote each record.
+// assign finds the turn that wrote each record.
 func (tp *tape) assign() {
 	for _, state := range tp.files {
 		if state.Topic != tp.prefix+"state" {
@@ -83,7 +83,7 @@ func (tp *tape) progress(x *frame) *statepb.Progress {
 	return p
 }
 
-// visible are the records whose transaction was committed.
+// visible returns the records whose transaction was committed.
 func (r *reel) visible() (out []*frame) {
 	for i, x := range r.records {
 		if x.Kind == check.Data {
@@ -111,7 +111,7 @@ func (tp *tape) reel(topic string, partition int32) *reel {
 	return nil
 }
 
-// seal makes every manifest say what its turn wrote.
+// seal updates every manifest to what its turn wrote.
 func (tp *tape) seal() {
 	for _, state := range tp.files {
 		if state.Topic != tp.prefix+"state" {
@@ -147,7 +147,7 @@ func (tp *tape) seal() {
 	}
 }
 
-// history is the tape as it is now.
+// history returns the tape as it is now.
 func (tp *tape) history() *check.History {
 	var files []*check.File
 	for _, r := range tp.files {
@@ -160,8 +160,8 @@ func (tp *tape) history() *check.History {
 	return check.NewHistory(tp.prefix, 2, files)
 }
 
-// find is the nth visible record of a topic whose key, and of whose value or
-// headers some text, fits.
+// find returns the nth visible record of a topic that has this key, and this text in its value or
+// headers.
 func (tp *tape) find(topic, key, text string, nth int) (*reel, int) {
 	for _, r := range tp.files {
 		if r.Topic != tp.prefix+topic {
@@ -181,7 +181,7 @@ func (tp *tape) find(topic, key, text string, nth int) (*reel, int) {
 	return nil, 0
 }
 
-// last is the newest record of a key.
+// last returns the newest record of a key.
 func (tp *tape) last(topic, key string) *frame {
 	n := 0
 	for _, r := range tp.files {
@@ -222,7 +222,7 @@ func within(x *frame, text string) bool {
 	return false
 }
 
-// drop takes a record away. Its offset stays as that of a marker of nobody.
+// drop removes a record. Its offset becomes that of a marker without a producer.
 func (r *reel) drop(i int) {
 	x := r.records[i]
 	r.records[i] = &frame{Record: check.Record{
@@ -231,7 +231,7 @@ func (r *reel) drop(i int) {
 	}}
 }
 
-// insert puts a copy of x behind record i; all behind it move by one.
+// insert puts a copy of x after record i. All later records move by one.
 func (r *reel) insert(i int, x frame) *frame {
 	c := x
 	c.Headers = append([]check.Header{}, x.Headers...)

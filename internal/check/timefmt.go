@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// stamp reads the RFC 3339 instants the engine writes, 2026-11-20T14:00:00.000Z,
-// fast, and any other RFC 3339 by the library. Milliseconds since 1970.
+// stamp parses an RFC 3339 instant into milliseconds since 1970. It is fast for the form that the
+// engine writes, 2026-11-20T14:00:00.000Z, and uses package time for other forms.
 func stamp(b []byte) (int64, bool) {
 	if len(b) == 24 && b[23] == 'Z' && b[4] == '-' && b[7] == '-' && b[10] == 'T' && b[13] == ':' && b[16] == ':' &&
 		b[19] == '.' {
@@ -40,8 +40,8 @@ func digits(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// dayNumber is days since 1970-01-01 of a date of the proleptic Gregorian
-// calendar (Howard Hinnant's days_from_civil).
+// dayNumber returns the days since 1970-01-01 of a date in the proleptic Gregorian calendar
+// (Howard Hinnant's days_from_civil).
 func dayNumber(y, m, d int) int64 {
 	if m <= 2 {
 		y--
@@ -102,7 +102,7 @@ func daysInYear(y int) int {
 	return 365
 }
 
-// spell is an instant as the engine writes it.
+// spell formats an instant as the engine does.
 func spell(ms int64) string {
 	if ms == 0 {
 		return "none"
@@ -110,8 +110,7 @@ func spell(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// wall is a local time without a zone: seconds since 1970-01-01T00:00:00 on
-// that wall.
+// wall is a local time without a zone, in seconds since 1970-01-01T00:00:00 local time.
 type wall int64
 
 func wallOf(y, m, d, hh, mm, ss int) wall {
@@ -138,8 +137,7 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// parseWall reads 2026-11-20T09:00 and 2026-11-20T09:00:00; date says that it
-// was a bare date.
+// parseWall parses 2026-11-20T09:00 and 2026-11-20T09:00:00. date reports a bare date.
 func parseWall(s string) (w wall, date, ok bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil && len(s) == len(layout) {

@@ -2,7 +2,7 @@ package check
 
 import "strings"
 
-// byTimer is an event that no command and no receipt caused.
+// byTimer replays an event that no command and no receipt caused.
 func (t *life) byTimer(e *event) {
 	switch e.kind {
 	case evFired:
@@ -17,7 +17,7 @@ func (t *life) byTimer(e *event) {
 		t.seriesDone(e)
 	case evRetried, evPostponed, evDeliveryFailed, evDeadLettered, evAccepted, evDelivered, evSuppressed:
 		t.delivery(e, nil)
-	case evRescheduled: // another tz database or calendar
+	case evRescheduled: // by a new tz database or calendar
 		t.replanned(e)
 	case evPaused, evFailed, evStopped, evAdvanced:
 	default:
@@ -29,8 +29,8 @@ func (t *life) byTimer(e *event) {
 	t.adopt(e)
 }
 
-// fire replays an occurrence.fired: what went out must be due by the model, and
-// there must be exactly one record of it.
+// fire replays an occurrence.fired. The occurrence must be due in the model, and must have
+// exactly one due record.
 func (t *life) fire(e *event) {
 	name, mark := base(e.occurrence)
 	d := t.emission(e)
@@ -47,7 +47,7 @@ func (t *life) fire(e *event) {
 	}
 }
 
-// emission finds the due record of an event.
+// emission returns the due record of an event.
 func (t *life) emission(e *event) *due {
 	id := t.key + "@" + e.occurrence + "#" + itoa(e.step)
 	n := 0
@@ -84,20 +84,19 @@ func (t *life) emission(e *event) *due {
 	return d
 }
 
-// catchUpTo applies commands that were applied when something was decided, and
-// of which nothing was told.
+// catchUpTo applies the commands below an offset that were applied without an event.
 func (t *life) catchUpTo(offset int64) {
 	for t.next < len(t.commands) && t.commands[t.next].at.offset < offset {
 		c := t.commands[t.next]
 		if t.namedLater(c) {
-			return // held against the basis in based
+			return // based checks it against the basis
 		}
 		t.silent(c)
 		t.next++
 	}
 }
 
-// namedLater says whether some event speaks of a command.
+// namedLater reports whether some event names a command.
 func (t *life) namedLater(c *command) bool {
 	a := t.commandRecord(c)[0]
 	b := t.v.h.Prefix + "commands/" + c.first.String()
@@ -116,7 +115,7 @@ func itoa(n int) string {
 	return spellInt(n)
 }
 
-// first is the first emission of an occurrence.
+// first replays the first emission of an occurrence.
 func (t *life) first(e *event, name, mark string, d *due) {
 	p := &t.plan
 	switch l := t.live[name]; {
@@ -125,8 +124,8 @@ func (t *life) first(e *event, name, mark string, d *due) {
 	case l != nil && l.due != 0 && !l.gone:
 		t.ready(e, l.due)
 		l.due = 0
-		switch { // of a run_now that was edited before it went out, the contract does not say
-		case strings.HasPrefix(name, "snz-"): // with the content in force
+		switch { // the contract does not define a run_now that was edited before it fired
+		case strings.HasPrefix(name, "snz-"): // fires with the content in force
 			l.content = t.body
 		case l.content != t.body:
 			l.content = nil
@@ -156,7 +155,7 @@ func (t *life) first(e *event, name, mark string, d *due) {
 	}
 }
 
-// offPlan fired what the model has not planned.
+// offPlan reports a firing that the model has not planned.
 func (t *life) offPlan(e *event, name string, d *due) {
 	class, want := Phantom, "nothing is planned"
 	if t.plan.has {
@@ -185,7 +184,7 @@ func (t *life) newLive(name string) *live {
 	return l
 }
 
-// onPlan fired the next occurrence.
+// onPlan replays a firing of the next occurrence.
 func (t *life) onPlan(e *event, mark string, d *due) {
 	o := t.plan.next
 	if mark != t.lifeMark() && t.known {
@@ -208,8 +207,7 @@ func (t *life) onPlan(e *event, mark string, d *due) {
 	t.advance()
 }
 
-// onTime holds an emission of the plan against policies: wall time, expiry,
-// misfire.
+// onTime checks an emission of the plan against the policies: local time, expiry, misfire.
 func (t *life) onTime(e *event, d *due, o occurrence) {
 	records := append(t.eventRecord(e), dueRecord(d)...)
 	w := &t.reg.what
@@ -218,7 +216,7 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 			t.fail(Recurrence, records, "ce_wclocaltime is %q, clocks show %s then", d.local, want)
 		}
 	}
-	offset := int64(0) // of jitter; ce_expirytime tells it exactly
+	offset := int64(0) // jitter; ce_expirytime gives the exact value
 	if w.expires > 0 {
 		offset = d.expiry - o.at - w.expires
 		if d.expiry == 0 || offset < 0 || offset > 0 && offset >= t.jitter() {
@@ -241,11 +239,10 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 	}
 }
 
-// misfireSlack is what a turn may take between its reading of the clock and
-// what it decides by it.
+// misfireSlack bounds the time in a turn between reading the clock and deciding by it.
 const misfireSlack = 5000
 
-// ready: an occurrence off the plan goes out when it is due, not before (C3).
+// ready checks that an occurrence off the plan is not emitted before it is due (C3).
 func (t *life) ready(e *event, due int64) {
 	if e.occurred < due-t.o.Epsilon.Milliseconds() {
 		t.fail(Early, t.eventRecord(e), "%s went out at %s, it was due at %s", e.occurrence, spell(e.occurred),
@@ -253,8 +250,8 @@ func (t *life) ready(e *event, due int64) {
 	}
 }
 
-// emitFirst holds the first record of an occurrence against what was registered
-// and what had been applied.
+// emitFirst checks the first due record of an occurrence against the register and the applied
+// commands.
 func (t *life) emitFirst(e *event, l *live, d *due) {
 	l.attempt, l.revision, l.nominal = 1, e.revision, e.scheduled
 	t.wentOut(e.occurred)
@@ -266,8 +263,8 @@ func (t *life) emitFirst(e *event, l *live, d *due) {
 	t.mixed(e, d, l.content)
 }
 
-// based: ce_wcbasis must say what the order of events says: everything told
-// before was applied, and nothing told later (C5, C7).
+// based checks that ce_wcbasis agrees with the order of events: everything reported before was
+// applied, and nothing reported later (C5, C7).
 func (t *life) based(e *event, d *due) {
 	records := append(t.eventRecord(e), dueRecord(d)...)
 	if t.reg != nil && d.basis.commands <= t.reg.at.offset {
@@ -294,7 +291,7 @@ func (t *life) based(e *event, d *due) {
 	t.promised(e, d)
 }
 
-// promised: a cancel that was acknowledged before the due time wins (C5).
+// promised checks that a cancel that was acknowledged before the due time wins (C5).
 func (t *life) promised(e *event, d *due) {
 	if t.next >= len(t.commands) {
 		return
@@ -303,7 +300,7 @@ func (t *life) promised(e *event, d *due) {
 	if c.op != "cancel" || c.fault != "" || c.ifRev > 0 {
 		return
 	}
-	at := d.scheduled - t.o.Epsilon.Milliseconds() // the engine's clock may be ahead by so much
+	at := d.scheduled - t.o.Epsilon.Milliseconds() // the engine's clock may be ahead by this much
 	if c.inTxn || c.append >= at || t.v.stalled(t.home, c.at.offset, at) {
 		return
 	}

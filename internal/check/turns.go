@@ -17,8 +17,8 @@ var (
 	eventUS     = []byte(`"event_us":`)
 )
 
-// turnWalk goes through a partition's turns in the order of their progress
-// records, and through what each of them says it wrote (C9, C10, C11).
+// turnWalk reads the progress records of a partition in order, and checks what each turn says it
+// wrote (C9, C10, C11).
 type turnWalk struct {
 	v     *verifier
 	p     int32
@@ -26,13 +26,13 @@ type turnWalk struct {
 	outs  map[string]*output
 	last  *statepb.Progress
 	lastO int64 // offset of last
-	full  bool  // manifests can be held against the topics
+	full  bool  // manifests can be compared with the topics
 	holes [][2]int64
 	us    int64 // newest event_us
-	count int64 // violations of one kind are told once
+	count int64 // violations of one kind are reported once
 }
 
-// output is a topic that turns write.
+// output is a topic to which turns write.
 type output struct {
 	name string
 	*cursor
@@ -79,7 +79,8 @@ func (v *verifier) turns(p int32) {
 	v.endPartition(p, w.last)
 }
 
-// isByKey: a due topic whose records do not stand on their trigger's partition.
+// isByKey reports whether a due topic distributes its records by key, so that they are not on
+// their trigger's partition.
 func (v *verifier) isByKey(f *File, ft *fates) bool {
 	if by, known := v.byKey[f.Topic]; known {
 		return by
@@ -130,8 +131,7 @@ func (w *turnWalk) fail(class Class, offset int64, format string, args ...any) {
 	})
 }
 
-// turn holds a progress record against the one before it and against what was
-// written.
+// turn compares a progress record with the previous one and with what was written.
 func (w *turnWalk) turn(p *statepb.Progress, offset int64) {
 	if b := w.last; b != nil {
 		switch {
@@ -166,13 +166,13 @@ func (w *turnWalk) turn(p *statepb.Progress, offset int64) {
 	}
 }
 
-// holed says whether offsets are missing between two records of state.
+// holed reports whether offsets are missing between two records of topic state.
 func (w *turnWalk) holed(from, to int64) bool {
 	i := sort.Search(len(w.holes), func(i int) bool { return w.holes[i][0] > from })
 	return i < len(w.holes) && w.holes[i][0] < to
 }
 
-// consume takes from a topic what a turn says it wrote, and compares.
+// consume takes from a topic the records that a turn says it wrote, and compares them.
 func (w *turnWalk) consume(o *output, p *statepb.Progress, m *statepb.TopicCount) {
 	digest := uint64(0)
 	for n := int64(0); n < m.Records; {
@@ -201,7 +201,7 @@ func (w *turnWalk) consume(o *output, p *statepb.Progress, m *statepb.TopicCount
 	}
 }
 
-// leftovers are records that no turn says it wrote.
+// leftovers reports records that no turn says it wrote.
 func (w *turnWalk) leftovers() {
 	for _, o := range w.outs {
 		n, first := 0, int64(0)
@@ -222,7 +222,7 @@ func (w *turnWalk) leftovers() {
 	}
 }
 
-// eventOrder: event_us grows strictly in a partition (C8).
+// eventOrder checks that event_us increases strictly within a partition (C8).
 func (w *turnWalk) eventOrder(events *output) {
 	if events == nil {
 		return
@@ -257,7 +257,7 @@ func fieldNumber(b, name []byte) (int64, bool) {
 	return number(b[:n])
 }
 
-// dueOrder: in a due topic, terms do not go back (C11).
+// dueOrder checks that terms never decrease in a due topic (C11).
 func (w *turnWalk) dueOrder() {
 	for _, o := range w.outs {
 		if o.f.kind != kindDue {
@@ -284,8 +284,8 @@ func (w *turnWalk) dueOrder() {
 	}
 }
 
-// endPartition finds out how far commands were decided on, and whether the
-// partition stands still at the end (C12).
+// endPartition finds the offset up to which commands were decided, and whether the partition is
+// stuck at the end (C12).
 func (v *verifier) endPartition(p int32, last *statepb.Progress) {
 	part := &v.parts[p]
 	if last != nil {
@@ -308,7 +308,7 @@ func (v *verifier) endPartition(p int32, last *statepb.Progress) {
 	v.waiting(p)
 }
 
-// reach: without topic state, events say how far commands were decided on.
+// reach derives from an event how far commands were decided, if topic state is missing.
 func (v *verifier) reach(part *partition, p int32, r *Record) {
 	var e event
 	if decodeEvent(r.Value, &e) != nil {
@@ -326,7 +326,7 @@ func (v *verifier) reach(part *partition, p int32, r *Record) {
 	}
 }
 
-// waiting: commands nobody decides on, long after they were appended (C12).
+// waiting reports commands that are undecided long after their append (C12).
 func (v *verifier) waiting(p int32) {
 	part := &v.parts[p]
 	for i, f := range v.h.files {

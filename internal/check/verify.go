@@ -14,37 +14,38 @@ type verifier struct {
 	o     Options
 	fates []*fates
 	parts []partition
-	end   int64 // ms; what the history is judged until
-	full  int64 // ms; what was appended until then is there in every topic
+	end   int64 // ms; end of the judged history
+	full  int64 // ms; every topic has all records appended until then
 
 	mu     sync.Mutex
 	report *Report
 	late   *lateness // outside of faults
-	faulty *lateness // in faults
-	bytes  int64     // looked at
+	faulty *lateness // during faults
+	bytes  int64     // read so far
 	total  int64
-	byKey  map[string]bool // due topics whose partitions are not the engine's
-	topics map[string]bool // that are in the dump
+	byKey  map[string]bool // due topics that are partitioned by key
+	topics map[string]bool // topics in the dump
 	stalls map[int32][]stall
 }
 
 // partition is what is known of an engine partition as a whole.
 type partition struct {
-	applied   int64 // commands below were decided on
-	receipts  int64 // receipts below were decided on
-	lastTurn  int64 // newest turn's clock, or newest append where turns are not known
-	from      int64 // first command offset that is there
-	fromEvent int64 // first event offset that is there
-	begun     bool  // the history of the partition is there from its beginning
+	applied   int64 // commands below this offset were decided
+	receipts  int64 // receipts below this offset were decided
+	lastTurn  int64 // clock of the newest turn, or newest append if turns are unknown
+	from      int64 // first command offset in the dump
+	fromEvent int64 // first event offset in the dump
+	begun     bool  // the dump has the partition's history from its beginning
 	stuck     bool
-	compacted [][2]int64 // command offsets that compaction may have taken: [from, to)
+	compacted [][2]int64 // command offsets that compaction may have removed: [from, to)
 }
 
-// stall is a foreign producer's transaction on commands that was open for long.
+// stall is a foreign producer's transaction on topic commands. It hides later records while it is
+// open.
 type stall struct{ from, to, begin, end int64 } // offsets, instants
 
-// Verify replays a history and reports what is wrong with it. An error means
-// that it could not be judged, not that it is bad.
+// Verify replays a history and reports the violations. An error means that it could not be
+// judged, not that it has violations.
 func Verify(h *History, o Options) (*Report, error) {
 	v := &verifier{
 		h: h, o: o.withDefaults(), late: newLateness(), faulty: newLateness(), byKey: map[string]bool{},
@@ -94,7 +95,7 @@ func classRank(c Class) int {
 	})
 }
 
-// scan reads every file once and finds out what can be judged.
+// scan reads every file once and finds out which part can be judged.
 func (v *verifier) scan() error {
 	v.parts = make([]partition, v.h.Partitions)
 	for _, f := range v.h.files {
@@ -124,8 +125,8 @@ func (v *verifier) scan() error {
 	return nil
 }
 
-// begins notes from where on a partition's commands and events are there, and
-// where foreign transactions held commands back.
+// begins notes the first offsets of a partition's commands and events, and where foreign
+// transactions held commands back.
 func (v *verifier) begins(f *File, ft *fates) {
 	if int(f.Partition) >= len(v.parts) {
 		return
@@ -146,8 +147,8 @@ func (v *verifier) begins(f *File, ft *fates) {
 	}
 }
 
-// holes: commands whose offsets are missing. Compaction leaves what is younger
-// than its lag (7 d), so a hole in younger ones is a loss.
+// holes notes missing offsets of commands. Compaction keeps records younger than its lag (7 d),
+// so a hole among younger ones is a loss.
 func (v *verifier) holes(f *File, ft *fates) {
 	lag := v.o.CompactionLag.Milliseconds()
 	if len(ft.holes) == 0 {
@@ -176,8 +177,7 @@ func (v *verifier) holes(f *File, ft *fates) {
 	v.skip("command offsets that are missing (compacted before they were recorded)", n)
 }
 
-// mayBeCompacted says whether a command is missing where compaction may have
-// taken it.
+// mayBeCompacted reports whether compaction may have removed a missing command.
 func (v *verifier) mayBeCompacted(at location) bool {
 	if int(at.partition) >= len(v.parts) {
 		return false
@@ -187,7 +187,7 @@ func (v *verifier) mayBeCompacted(at location) bool {
 	return i < len(holes) && holes[i][0] <= at.offset
 }
 
-// findStalls: transactions of producers on commands, longest first to matter.
+// findStalls finds the transactions of producers on topic commands.
 func (v *verifier) findStalls(f *File, ft *fates) {
 	if len(ft.markers) == 0 {
 		return
@@ -216,8 +216,8 @@ func (v *verifier) findStalls(f *File, ft *fates) {
 	}
 }
 
-// stalled says whether a command may have been hidden behind an open
-// transaction of somebody else's at an instant.
+// stalled reports whether another producer's open transaction may have hidden a command at an
+// instant.
 func (v *verifier) stalled(p int32, offset, at int64) bool {
 	for _, s := range v.stalls[p] {
 		if s.from <= offset && offset <= s.to && s.end > at {
@@ -227,7 +227,7 @@ func (v *verifier) stalled(p int32, offset, at int64) bool {
 	return false
 }
 
-// acks looks up what clients were told (C1).
+// acks checks the commands whose acknowledgement clients got (C1).
 func (v *verifier) acks() {
 	if len(v.o.Acks) == 0 {
 		return
@@ -274,7 +274,7 @@ func (v *verifier) acks() {
 	}
 }
 
-// replay goes through all triggers, in shares that fit into memory.
+// replay replays all triggers, in parts that fit into memory.
 func (v *verifier) replay() {
 	bits := uint(0)
 	for share := range uint64(1 << bits) {
@@ -286,8 +286,8 @@ func (v *verifier) replay() {
 	v.report.Shares = 1 << bits
 }
 
-// index finds the records of a share of the triggers. While it is the first,
-// and grows too large, the share is halved.
+// index collects the records of a part of the triggers. If the first part is too large, its size
+// is halved.
 func (v *verifier) index(share uint64, bits uint) ([]entry, uint) {
 	most := max(1024, int(v.o.Memory/16))
 	room := min(int64(most), v.report.Records>>bits+v.report.Records>>(bits+4)+16)
@@ -357,7 +357,7 @@ func (v *verifier) triggers(index []entry) {
 	wg.Wait()
 }
 
-// add keeps a violation, with the trigger's timeline, up to the limit.
+// add stores a violation with the trigger's timeline, up to the limit.
 func (v *verifier) add(t *life, x Violation) {
 	v.mu.Lock()
 	v.report.Counts[x.Class]++
@@ -396,7 +396,7 @@ func (v *verifier) progress(n int) {
 	}
 }
 
-// lateness is a histogram by factors of a tenth.
+// lateness is a histogram whose buckets grow by a tenth.
 type lateness struct {
 	mu  sync.Mutex
 	n   map[int64]int64

@@ -11,22 +11,22 @@ import (
 type Class string
 
 const (
-	LostAck    Class = "C1"  // an acknowledged command is not in the log, or is not dealt with
+	LostAck    Class = "C1"  // an acknowledged command is not in the log, or was not decided
 	LostFire   Class = "C2"  // what was due did not fire
 	Early      Class = "C3"  // fired before its time
 	Duplicate  Class = "C4"  // fired twice
 	AfterStop  Class = "C5"  // fired after its cancel
-	Recurrence Class = "C6"  // not the occurrences the rule and the policies mean
-	Phantom    Class = "C7"  // fired what nobody registered, or something else
+	Recurrence Class = "C6"  // occurrences differ from those of the rule and the policies
+	Phantom    Class = "C7"  // fired without a register, or with other content
 	Illegal    Class = "C8"  // the events are not a path of the state machine, or contradict the commands
 	NotTheFold Class = "C9"  // topic state is not the fold of what happened
-	Torn       Class = "C10" // a transaction is not whole, or one that was aborted is seen
+	Torn       Class = "C10" // a transaction is incomplete, or an aborted one is visible
 	Order      Class = "C11" // an owner wrote after its successor
-	Stuck      Class = "C12" // a partition does not go on
-	Behind     Class = "C13" // what a watermark says is out came after it, or it goes back
+	Stuck      Class = "C12" // a partition makes no progress
+	Behind     Class = "C13" // a firing at or before a watermark came after it, or a watermark decreased
 )
 
-// Classes are all there are, with what each means.
+// Classes lists all classes, with their meanings.
 var Classes = []struct {
 	Class Class
 	Means string
@@ -52,14 +52,14 @@ var Classes = []struct {
 	{Behind, "behind a watermark"},
 }
 
-// Violation is one way in which a history is not what was promised.
+// Violation is one breach of the contract.
 type Violation struct {
 	Class     Class    `json:"class"`
 	Trigger   string   `json:"trigger,omitempty"`
 	Partition int32    `json:"partition"`
-	Records   []string `json:"records,omitempty"` // topic/partition/offset of what shows it
+	Records   []string `json:"records,omitempty"` // topic/partition/offset of the evidence
 	Sentence  string   `json:"sentence"`
-	Timeline  []string `json:"timeline,omitempty"` // all that is known of the trigger, in order of appends
+	Timeline  []string `json:"timeline,omitempty"` // all that is known of the trigger, by append time
 }
 
 func (v *Violation) String() string {
@@ -74,40 +74,40 @@ func (v *Violation) String() string {
 	return s
 }
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Records    int64            `json:"records"`
 	Triggers   int64            `json:"triggers"`
-	Live       int64            `json:"live"` // triggers with something planned at the end
+	Live       int64            `json:"live"` // triggers with a pending occurrence at the end
 	Fired      int64            `json:"fired"`
 	Violations []Violation      `json:"violations"`
-	Counts     map[Class]int64  `json:"counts"` // also of those that are not in Violations
+	Counts     map[Class]int64  `json:"counts"` // includes those that are not in Violations
 	Skipped    map[string]int64 `json:"skipped,omitempty"`
-	Trusted    map[string]int64 `json:"trusted,omitempty"` // refusals the checker cannot judge, by code
+	Trusted    map[string]int64 `json:"trusted,omitempty"` // refusals that the checker cannot judge, by code
 	Notes      []string         `json:"notes,omitempty"`
 	IndexBytes int64            `json:"index_bytes"`
 	Shares     int              `json:"shares"`
 	Lateness   Lateness         `json:"lateness_ms"`
-	InFaults   Lateness         `json:"lateness_ms_in_faults"` // of what waited in one of Options.Faults
-	NoFaults   Lateness         `json:"lateness_ms_outside"`   // of the rest
+	InFaults   Lateness         `json:"lateness_ms_in_faults"` // of firings that waited during one of Options.Faults
+	NoFaults   Lateness         `json:"lateness_ms_outside"`   // of all other firings
 }
 
-// Lateness is of first emissions: append time less nominal time, in milliseconds.
+// Lateness is that of first emissions: append time minus nominal time, in milliseconds.
 type Lateness struct {
 	Count  int64   `json:"count"`
 	P50    int64   `json:"p50"`
 	P99    int64   `json:"p99"`
 	Max    int64   `json:"max"`
-	Within []int64 `json:"within,omitempty"` // a number for each of LatenessBounds, and one for what is beyond
+	Within []int64 `json:"within,omitempty"` // one count for each of LatenessBounds, and one for the rest
 }
 
-// LatenessBounds are the upper bounds of the classes of Lateness.Within.
+// LatenessBounds are the upper bounds of the buckets of Lateness.Within.
 var LatenessBounds = []int64{10, 100, 1000, 5000, 10_000, 30_000, 60_000}
 
-// OK says that nothing was found.
+// OK reports whether there are no violations.
 func (r *Report) OK() bool { return r.Total() == 0 }
 
-// Total is the number of violations, those beyond the limit included.
+// Total returns the number of violations, including those beyond the limit.
 func (r *Report) Total() (n int64) {
 	for _, c := range r.Counts {
 		n += c
@@ -122,7 +122,7 @@ type entryLine struct {
 	text string
 }
 
-// A timeline shows so many lines before the record that is wrong, and behind it.
+// A timeline shows this many lines before and after the violating record.
 const (
 	linesBefore = 50
 	linesBehind = 20

@@ -10,13 +10,13 @@ import (
 
 // watermark is a record of topic watermarks.
 type watermark struct {
-	offset  int64 // its own
+	offset  int64 // its own offset
 	through int64 // fired_through
 	events  int64 // events_offset
 }
 
-// watermarks holds a partition's first emissions against its watermarks (C13): whose time is at
-// or before a fired_through stands below that watermark's offset of events. Their time is
+// watermarks compares a partition's first emissions with its watermarks (C13). An emission whose
+// time is at or before fired_through must be below that watermark's offset of events. Its time is
 // effective_at, or else the due time.
 func (v *verifier) watermarks(p int32) {
 	said := v.watermarksOf(p)
@@ -30,8 +30,8 @@ func (v *verifier) watermarks(p int32) {
 	}
 }
 
-// watermarksOf reads those that are in force: behind the last that was withdrawn. They never go
-// back.
+// watermarksOf returns the watermarks in force: those after the last one that was withdrawn. They
+// must never decrease.
 func (v *verifier) watermarksOf(p int32) (said []watermark) {
 	for i, f := range v.h.files {
 		if f.kind != kindWatermarks || f.Partition != p {
@@ -70,7 +70,7 @@ func (v *verifier) watermarksOf(p int32) (said []watermark) {
 
 var isFired = []byte(`"type":"occurrence.fired"`)
 
-// behind finds what stands at or above the offset of a watermark that speaks of it. Both offsets
+// behind reports emissions at or above the offset of a watermark that covers them. Both offsets
 // and watermarks ascend.
 func (v *verifier) behind(f *File, c *cursor, said []watermark) {
 	next, found := 0, 0

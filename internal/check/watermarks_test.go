@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// watermarkHistory is a partition with an event due at each second, late by a tenth, and
+// watermarkHistory is a partition with an event due at each second, late by 0.1 s, and with
 // watermarks.
 func watermarkHistory(events []string, watermarks ...string) *History {
 	base := time.Date(2026, 3, 3, 14, 0, 0, 0, time.UTC)
@@ -34,8 +34,8 @@ func watermarkHistory(events []string, watermarks ...string) *History {
 	return NewHistory("waterclock.", 1, []*File{e, w})
 }
 
-// An emission at or above the offset of a watermark that speaks of it is found, whatever else
-// the history lacks.
+// An emission at or above the offset of a watermark that covers it is found, whatever else the
+// history lacks.
 func TestWatermarks(t *testing.T) {
 	plain := []string{"", "", "", ""} // due at seconds 0 to 3
 	late := []string{"", "", `,"effective_at":"2026-03-03T14:00:09.001Z"`, ""}

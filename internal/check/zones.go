@@ -8,11 +8,11 @@ import (
 	"sort"
 	"sync"
 	"time"
-	_ "time/tzdata" // for whoever gives no release of the tz database
+	_ "time/tzdata" // if the caller gives no tz database
 )
 
-// Zones is a release of the tz database, from a zoneinfo.zip as Go has it. It is
-// data, not code: callers hand in the engine's own file. nil is that of Go.
+// Zones is a release of the tz database, from a zoneinfo.zip in Go's format. It is data, not
+// code: callers pass the engine's own file. nil is Go's own database.
 type Zones struct {
 	mu    sync.Mutex
 	files map[string]*zip.File
@@ -32,7 +32,7 @@ func LoadZones(blob []byte) (*Zones, error) {
 	return z, nil
 }
 
-// location is a zone by name; ok is false if the release has none of it.
+// location returns a zone by name. ok is false if the release does not have it.
 func (z *Zones) location(name string) (*time.Location, bool) {
 	if name == "" || name == "UTC" {
 		return time.UTC, true
@@ -72,20 +72,20 @@ func (z *Zones) load(name string) *time.Location {
 	return loc
 }
 
-// clockwork answers what a zone's clocks show. It caches, so it belongs to one
+// clockwork converts between instants and a zone's local times. It caches, so it belongs to one
 // goroutine.
 type clockwork struct {
 	loc     *time.Location
 	offsets map[int64][]int64 // by day: every offset in force within two days of it
 
-	from, to, last int64 // the offset asked for last, and from when to when it is in force
+	from, to, last int64 // the last offset, and its range of validity
 }
 
 func newClockwork(loc *time.Location) *clockwork {
 	return &clockwork{loc: loc, offsets: map[int64][]int64{}}
 }
 
-// offset is seconds east of UTC at an instant in seconds.
+// offset returns the seconds east of UTC at an instant in seconds.
 func (c *clockwork) offset(t int64) int64 {
 	if c.loc == time.UTC {
 		return 0
@@ -102,11 +102,11 @@ func (c *clockwork) offset(t int64) int64 {
 	return c.last
 }
 
-// show is the wall time of an instant.
+// show returns the local time at an instant.
 func (c *clockwork) show(t int64) wall { return wall(t + c.offset(t)) }
 
-// around is every offset in force near a wall time, found by looking every half
-// hour: nothing is assumed about how close transitions are.
+// around returns every offset in force near a local time. It samples every half hour, so it
+// assumes nothing about the distance of transitions.
 func (c *clockwork) around(w wall) []int64 {
 	if c.loc == time.UTC {
 		return []int64{0}
@@ -133,8 +133,8 @@ func (c *clockwork) around(w wall) []int64 {
 	return out
 }
 
-// instants are all instants, in seconds, at which the zone's clocks show w:
-// none in a gap, two in an overlap.
+// instants returns all instants, in seconds, at which the zone's local time is w: none in a gap,
+// two in an overlap.
 func (c *clockwork) instants(w wall) (out []int64) {
 	for _, o := range c.around(w) {
 		if t := int64(w) - o; c.offset(t) == o {
@@ -145,15 +145,15 @@ func (c *clockwork) instants(w wall) (out []int64) {
 	return out
 }
 
-// pass is one instant of a wall time under a DST policy. Second says that it is
-// the second time the clocks show it.
+// pass is one instant of a local time under a DST policy. second reports that it is the second
+// pass.
 type pass struct {
 	at     int64 // seconds
 	second bool
 }
 
-// resolve is what a wall time means under the policies: gap shift or skip,
-// overlap first, second or both.
+// resolve returns the instants of a local time under the policies: gap shift or skip, overlap
+// first, second or both.
 func (c *clockwork) resolve(w wall, gap, overlap string) []pass {
 	ts := c.instants(w)
 	switch {
@@ -161,7 +161,7 @@ func (c *clockwork) resolve(w wall, gap, overlap string) []pass {
 		return []pass{{at: ts[0]}}
 	case len(ts) == 0 && gap == "skip":
 		return nil
-	case len(ts) == 0: // by the offset before the gap, so it comes out later by the gap
+	case len(ts) == 0: // by the offset before the gap, so the result is later by the gap
 		around := c.around(w)
 		before := c.offset(int64(w) - around[len(around)-1])
 		return []pass{{at: int64(w) - before}}

@@ -9,12 +9,12 @@ import (
 	"testing/synctest"
 )
 
-// synctest wants a *testing.T, which only package testing makes. Outside of
-// `go test` one is had from testing.Main: it runs a single test, which lasts as
-// long as the process and serves whoever wants a bubble.
+// synctest needs a *testing.T, which only package testing makes. Outside of `go test`,
+// testing.Main makes one: it runs a single test that lasts as long as the process and provides
+// bubbles.
 var host = sync.OnceValue(func() *testing.T {
 	if !flag.Parsed() {
-		_ = flag.CommandLine.Parse(nil) // package testing reads its own flags, of which there are none
+		_ = flag.CommandLine.Parse(nil) // package testing reads its own flags; there are none
 	}
 	ready := make(chan *testing.T)
 	go testing.Main(func(string, string) (bool, error) { return true, nil },
@@ -24,8 +24,8 @@ var host = sync.OnceValue(func() *testing.T {
 
 var bubbles atomic.Int64
 
-// Bubble runs a plan in a bubble of its own, outside of `go test`. Several may
-// run side by side.
+// Bubble runs a plan in a bubble of its own, outside of `go test`. Several bubbles may run at
+// once.
 func Bubble(p Plan) (o *Outcome) {
 	host().Run(strconv.FormatInt(bubbles.Add(1), 10), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { o = Live(t, p) })

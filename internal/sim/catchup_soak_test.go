@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestComeBackMany is TestComeBack with 10,000 triggers, a week down.
+// TestComeBackMany is TestComeBack with 10,000 triggers and an outage of a week.
 func TestComeBackMany(t *testing.T) {
 	const week = 7*24*time.Hour - time.Hour
 	for name, o := range map[string]outage{

@@ -14,22 +14,22 @@ import (
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
-// outage is a fleet of every-minute triggers that nobody fires for a while.
+// outage is a fleet of every-minute triggers that no engine fires for a while.
 type outage struct {
 	policy   string
 	triggers int
 	down     time.Duration
-	frozen   bool    // the engine comes back as it was: it was stopped, not restarted
-	crash    bool    // and again while it catches up
+	frozen   bool    // the engine is frozen and resumed, not restarted
+	crash    bool    // it crashes once more while it catches up
 	most     int     // Machine.MaxCatchUp
 	rate     float64 // CatchUpRate
 }
 
-// TestComeBack: what fires after an outage is what the misfire policy
-// promises, live and after a restart alike, no faster than its rate, and what
-// is due on time is not late for it.
+// TestComeBack checks what fires after an outage. It must be what the misfire policy promises,
+// after a freeze and after a restart alike, no faster than the catch-up rate. Timers that are due
+// on time must not be late because of it.
 func TestComeBack(t *testing.T) {
-	const week = 7*24*time.Hour - time.Hour // at 7 days commands may have been compacted, and the engine refuses
+	const week = 7*24*time.Hour - time.Hour // at 7 days the engine refuses: see longest
 	for name, o := range map[string]outage{
 		"fire_all/restart":  {policy: "fire_all", triggers: 10, down: week, most: 300, rate: 600},
 		"fire_all/crash":    {policy: "fire_all", triggers: 40, down: week, most: 20, rate: 80, crash: true},
@@ -45,16 +45,16 @@ func TestComeBack(t *testing.T) {
 	}
 }
 
-// A turn here fires at most 20 and begins every 20 ms, so that work takes the
-// bubble's time, too: 1,000 a second.
+// A turn here fires at most 20 and begins every 20 ms, so that work takes simulated time: 1,000
+// per second.
 const (
 	perTurn  = 20
 	interval = 20 * time.Millisecond
-	punctual = 1000 // one-shots that are due on time while it catches up
+	punctual = 1000 // one-shots that are due on time during the catch-up
 )
 
-// period is not the same for all: what is caught up with is then due in another
-// order than it is planned in.
+// period alternates. So the order in which missed occurrences are due differs from the order in
+// which they are planned.
 func period(i int) time.Duration { return []time.Duration{time.Minute, 7 * time.Minute}[i%2] }
 
 func (o outage) run(t *testing.T) {
@@ -78,7 +78,7 @@ func (o outage) run(t *testing.T) {
 	}
 	time.Sleep(o.down - 30*time.Second)
 	back := time.Now().Add(30 * time.Second)
-	w.Flood(punctual, func(i int) (string, time.Time) { // on time, 100 a second, while it catches up
+	w.Flood(punctual, func(i int) (string, time.Time) { // on time, 100 per second, during the catch-up
 		return fmt.Sprint("once", i), back.Add(5*time.Second + time.Duration(i)*10*time.Millisecond)
 	})
 	time.Sleep(30 * time.Second)
@@ -102,7 +102,7 @@ func (o outage) run(t *testing.T) {
 	o.check(w, w.Dump(w.Names.Due("default")), before, end)
 }
 
-// check holds what fired against the policy, the rate and the punctual.
+// check compares what fired with the policy, the rate and the punctual one-shots.
 func (o outage) check(w *sim.World, due []*kgo.Record, before int, end time.Time) {
 	t := w.T
 	fired := map[string][]time.Time{}
@@ -138,9 +138,9 @@ func (o outage) check(w *sim.World, due []*kgo.Record, before int, end time.Time
 	}
 	bound := 5 * interval
 	switch {
-	case o.triggers > 1000: // the last second's own take some turns
+	case o.triggers > 1000: // what is due in the last second takes some turns
 		bound = 20 * interval
-	case o.frozen: // its connections have died, and it finds out
+	case o.frozen: // its connections have died, which it must detect
 		bound = 15 * interval
 	}
 	if worst := late[len(late)-1]; worst > bound && !o.crash {
@@ -150,7 +150,7 @@ func (o outage) check(w *sim.World, due []*kgo.Record, before int, end time.Time
 		late[punctual/2], late[len(late)-1], w.Heard("misfired"))
 }
 
-// checkSeries compares one trigger with the list of its occurrences.
+// checkSeries compares the firings of one trigger with the list of its occurrences.
 func (o outage) checkSeries(w *sim.World, key string, period time.Duration, fired []time.Time, end time.Time) {
 	runs := o.runs(w, key, period)
 	end = end.Add(-2 * time.Second)
@@ -177,9 +177,9 @@ func (o outage) checkSeries(w *sim.World, key string, period time.Duration, fire
 // span is a run of missed occurrences.
 type span struct{ first, last time.Time }
 
-// runs checks the runs of missed occurrences that were told, and returns them.
-// What becomes late while the engine catches up is a run of its own; nothing is
-// in two runs, and nothing in between.
+// runs checks the runs of missed occurrences that events report, and returns them. Occurrences
+// that become late during the catch-up are a run of their own. No occurrence may be in two runs,
+// and none between two.
 func (o outage) runs(w *sim.World, key string, period time.Duration) (all []span) {
 	named := w.Misfires(key)
 	if len(named) == 0 || (len(named) > 2 && o.policy != "fire_all") {
@@ -210,13 +210,13 @@ func parse(t testing.TB, s string) time.Time {
 
 func brief(all []time.Time) []time.Time { return all[max(0, len(all)-5):] }
 
-// TestBacklogUnderCommands: three thousand are overdue when the engine comes back
-// and a thousand commands a second go on. The overdue do not wait for silence
-// (F12), and what is due on time does not wait for them.
+// TestBacklogUnderCommands has three thousand overdue timers when the engine returns, and a
+// thousand commands per second. The overdue timers must not wait for a pause in the commands
+// (F12). Timers that are due on time must not wait for the overdue ones.
 func TestBacklogUnderCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1, Partitions: 1, Change: func(_ string, o *pipeline.Options) {
-			o.MaxTurnRecords, o.MinInterval = 50, interval // 2,500 fires a second
+			o.MaxTurnRecords, o.MinInterval = 50, interval // 2,500 firings per second
 		}})
 		back := time.Now().Add(3 * time.Hour)
 		w.Start("a")

@@ -17,10 +17,9 @@ import (
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
 
-// Chaos runs three nodes through minutes of everything that can go wrong, then
-// heals, waits until everything is due, and returns. Registers and cancels,
-// one in five on the wrong partition, and a foreign producer's transactions,
-// half of them aborted, go on all the while.
+// Chaos runs three nodes for minutes with every kind of fault, then ends the faults, waits until
+// everything is due, and returns. All the while, producers send registers and cancels, one in
+// five to the wrong partition. A foreign producer's transactions run too, and half of them abort.
 func (w *World) Chaos(minutes int) {
 	w.T.Helper()
 	names := []string{"a", "b", "c"}
@@ -48,11 +47,11 @@ func (w *World) Chaos(minutes int) {
 	time.Sleep(10 * time.Second)
 }
 
-// publish has a node write watermarks.
+// publish makes a node write watermarks.
 func publish(o *pipeline.Options) { o.WatermarkInterval = time.Second }
 
-// load registers 100 triggers a minute, due within half a minute, and cancels
-// a fifth of them.
+// load registers about 100 triggers per minute, due within half a minute, and cancels a fifth of
+// them.
 func (w *World) load(rng *rand.Rand, span time.Duration) {
 	begin := time.Now()
 	for i := 0; time.Since(begin) < span; i++ {
@@ -87,8 +86,8 @@ func (w *World) foreign(rng *rand.Rand, span time.Duration) {
 	}
 }
 
-// transaction says whether the register was committed for sure; whatever is
-// in doubt is resolved before it returns.
+// transaction reports whether the register was committed for certain. A commit in doubt is noted
+// as a doubtful wish.
 func (w *World) transaction(ctx context.Context, id, key string, at time.Time, commit bool) bool {
 	cl, err := w.Producer(ctx, kgo.TransactionalID(id), kgo.TransactionTimeout(foreignTimeout))
 	if err != nil {
@@ -124,24 +123,24 @@ func (w *World) transaction(ctx context.Context, id, key string, at time.Time, c
 // foreignTimeout is longer than the engine waits for a foreign transaction.
 const foreignTimeout = 2 * pipelinetest.BarrierMaxHold
 
-// span is how long a foreign transaction was open.
+// span is the time in which a foreign transaction was open.
 type span struct {
 	partition int32
 	from, to  time.Time
 }
 
-// end notes that the transaction was ended, or that it is left to the brokers.
+// end notes that the transaction was ended, or that the brokers must time it out.
 func (s *span) end(err error) {
 	if s.to = time.Now(); err != nil {
 		s.to = s.to.Add(foreignTimeout)
 	}
 }
 
-// held says whether foreign transactions hid what stood in a partition at an
-// instant for longer than the engine waits for them.
+// held reports whether foreign transactions hid a partition's records at an instant for longer
+// than the engine waits for them.
 func (w *World) held(partition int32, at time.Time) bool {
 	from, to := at, at
-	for range w.open { // as often as they overlap
+	for range w.open { // spans may overlap, so repeat
 		for _, s := range w.open {
 			if s.partition == partition && s.from.Before(to.Add(time.Millisecond)) && s.to.After(from) {
 				if s.from.Before(from) {
@@ -156,7 +155,7 @@ func (w *World) held(partition int32, at time.Time) bool {
 	return to.Sub(from) >= pipelinetest.BarrierMaxHold
 }
 
-// retriable are answers of a broker in trouble.
+// retriable are the errors of a broker in trouble.
 var retriable = []*kerr.Error{
 	kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
 	kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotLeaderForPartition,
@@ -167,7 +166,7 @@ var faulty = []kmsg.Key{
 	kmsg.FindCoordinator, kmsg.Metadata, kmsg.ListOffsets, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat,
 }
 
-// fault hits a node, or the broker.
+// fault strikes a node or the broker.
 func (w *World) fault(name string) {
 	n := w.Node(name)
 	if n == nil {

@@ -15,11 +15,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// CheckInvariants reads everything back and fails the test for every wish that
-// was not granted exactly: never early, never twice, never lost, a cancel
-// honoured; for every transaction that is not whole; for every history that
-// has a hole; and for every store that is not the fold of topic state. All due
-// times must have passed and the nodes must have come to rest.
+// CheckInvariants reads everything back. It fails the test for every wish that was not granted
+// exactly: never early, never twice, never lost, and a cancel respected. It also fails for every
+// incomplete transaction, every gap in the history, and every store that is not the fold of topic
+// state. All due times must have passed and the nodes must be idle.
 func (w *World) CheckInvariants() {
 	w.T.Helper()
 	for _, v := range w.Violations() {
@@ -27,15 +26,14 @@ func (w *World) CheckInvariants() {
 	}
 }
 
-// Violations is CheckInvariants for tests that expect some.
+// Violations is CheckInvariants for tests that expect violations.
 func (w *World) Violations() []string {
 	w.T.Helper()
 	found, _ := w.violations()
 	return found
 }
 
-// violations are those that the world finds, those of the history checker, and its
-// report.
+// violations returns those that the world and the history checker find, and the checker's report.
 func (w *World) violations() ([]string, *check.Report) {
 	w.T.Helper()
 	c := &audit{w: w}
@@ -56,10 +54,10 @@ func (w *World) violations() ([]string, *check.Report) {
 	return c.found, r
 }
 
-// audit is one look at all topics.
+// audit is one reading of all topics.
 type audit struct {
 	w      *World
-	seen   map[string][]*kgo.Record // of all topics, as readers of committed records see them
+	seen   map[string][]*kgo.Record // records of all topics that a read-committed reader sees
 	due    []*kgo.Record
 	events map[string][]topics.Event // by trigger, in order
 	found  []string
@@ -69,8 +67,8 @@ func (c *audit) violation(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
-// readEvents decodes the history; per trigger seq has no gap, per partition
-// event_us increases (C8).
+// readEvents decodes the history. seq must have no gap per trigger, and event_us must increase
+// per partition (C8).
 func (c *audit) readEvents() {
 	c.events = map[string][]topics.Event{}
 	last := map[int32]int64{}
@@ -92,7 +90,7 @@ func (c *audit) readEvents() {
 	}
 }
 
-// wishes compares what was acknowledged with what came out (C2-C5, C7).
+// wishes compares what was acknowledged with what fired (C2-C5, C7).
 func (c *audit) wishes() {
 	fired := map[string][]*kgo.Record{}
 	for _, r := range c.due {
@@ -112,8 +110,8 @@ func (c *audit) wishes() {
 	c.promises(fired)
 }
 
-// evidence is what the topics know of a trigger: its commands, which of them a
-// reader of committed records sees, and what was told.
+// evidence returns what the topics have on a trigger: its commands, which of them a
+// read-committed reader sees, and the events.
 func (c *audit) evidence(key string) string {
 	var out []string
 	visible := map[[2]int64]bool{}
@@ -173,7 +171,7 @@ func (c *audit) named(key string, what trigger.FactType) bool {
 	return false
 }
 
-// unique: one committed record per ce_id and attempt (C4).
+// unique checks that there is one committed record per ce_id and attempt (C4).
 func (c *audit) unique() {
 	seen := map[string]bool{}
 	for _, r := range c.due {
@@ -185,7 +183,7 @@ func (c *audit) unique() {
 	}
 }
 
-// transactions holds turns against their manifests (C10, C11).
+// transactions compares turns with their manifests (C10, C11).
 func (c *audit) transactions() {
 	n := c.w.Names
 	dumps := map[string][]*kgo.Record{}
@@ -239,7 +237,7 @@ func (c *audit) store(n *Node, partition int32, want map[string][]byte) {
 	}
 }
 
-// RequireDelivered fails unless a trigger has fired so often.
+// RequireDelivered fails unless a trigger has fired so many times.
 func (w *World) RequireDelivered(key string, times int) {
 	w.T.Helper()
 	n := 0

@@ -9,22 +9,21 @@ import (
 	"github.com/waterclock/waterclock/internal/check"
 )
 
-// wish is what the world's client was acknowledged about one one-shot.
+// wish is what Kafka acknowledged to the world's client for a one-shot.
 type wish struct {
 	due       time.Time
-	cancelled time.Time // when a cancel was acknowledged; zero: none
-	astray    bool      // the cancel stood on a wrong partition: it may come too late, but must be told
-	doubtful  bool      // may fire or not: its commit was not answered
+	cancelled time.Time // when a cancel was acknowledged; zero: never
+	astray    bool      // the cancel was sent to a wrong partition: it may come too late, but an event must report it
+	doubtful  bool      // may fire or not: its commit got no answer
 }
 
-// Register asks for one firing and returns once Kafka has acknowledged.
+// Register requests one firing, and returns once Kafka has acknowledged.
 func (w *World) Register(key string, at time.Time) {
 	w.T.Helper()
 	w.RegisterOn(w.Home(key), key, at)
 }
 
-// RegisterOn is Register on a partition of the caller's choice, as a producer
-// with another hash would.
+// RegisterOn is Register on a given partition, as a producer with another hash would send it.
 func (w *World) RegisterOn(partition int32, key string, at time.Time) {
 	w.T.Helper()
 	at = at.Truncate(time.Millisecond)
@@ -33,13 +32,13 @@ func (w *World) RegisterOn(partition int32, key string, at time.Time) {
 	w.wish(key, &wish{due: at})
 }
 
-// Cancel takes a register back and returns once Kafka has acknowledged.
+// Cancel cancels a trigger, and returns once Kafka has acknowledged.
 func (w *World) Cancel(key string) {
 	w.T.Helper()
 	w.CancelOn(w.Home(key), key)
 }
 
-// CancelOn is Cancel on a partition of the caller's choice.
+// CancelOn is Cancel on a given partition.
 func (w *World) CancelOn(partition int32, key string) {
 	w.T.Helper()
 	w.SendTo(partition, key, `{"op":"cancel"}`)
@@ -50,14 +49,14 @@ func (w *World) CancelOn(partition int32, key string) {
 	}
 }
 
-// SendFree sends a command about a trigger that the checker alone judges.
+// SendFree sends a command for a trigger that only the checker judges.
 func (w *World) SendFree(partition int32, key, body string) {
 	w.T.Helper()
 	w.judgedAlone(key)
 	w.SendTo(partition, key, body)
 }
 
-// judgedAlone notes that no wish and no promise knows of a trigger.
+// judgedAlone notes that only the checker judges a trigger: there is no wish and no promise.
 func (w *World) judgedAlone(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -74,14 +73,14 @@ func (w *World) acknowledged(r *kgo.Record) {
 	w.acks = append(w.acks, check.Ack{Partition: r.Partition, Offset: r.Offset, Key: string(r.Key), Value: r.Value})
 }
 
-// Flood registers many without waiting for each; due and cancels are as for
+// Flood registers many triggers without waiting for each. Due times and cancels are as for
 // Register. It must not be used while the broker fails.
 func (w *World) Flood(n int, register func(i int) (key string, at time.Time)) {
 	w.T.Helper()
 	w.FloodOn(-1, n, register)
 }
 
-// FloodOn is Flood on a partition of the caller's choice; -1 is each key's own.
+// FloodOn is Flood on a given partition. -1 means each key's own partition.
 func (w *World) FloodOn(partition int32, n int, register func(i int) (key string, at time.Time)) {
 	w.T.Helper()
 	w.SendAllTo(partition, n, func(i int) (key, body string) {
@@ -92,7 +91,7 @@ func (w *World) FloodOn(partition int32, n int, register func(i int) (key string
 	})
 }
 
-// wish notes what must come of a one-shot.
+// wish notes what must happen to a one-shot.
 func (w *World) wish(key string, x *wish) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,50 +7,50 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// This is the reference model of who is sent what when by which channel. It knows nothing
-// of package trigger, nor of package preferences: it is written from docs/SEMANTICS.md
+// This is the reference model of which user gets which message, when, and by which channel. It
+// uses neither package trigger nor package preferences. It is written from docs/SEMANTICS.md
 // (Escalation) and docs/api/preferences.md.
 
-// step is one of an escalation.
+// step is one step of an escalation.
 type step struct {
 	channel string
-	after   time.Duration // 0 in the first
+	after   time.Duration // 0 in the first step
 }
 
-// story is what happens to one trigger. 0 is never.
+// story is what happens to one trigger. A zero time means never.
 type story struct {
 	key, user, kind string // kind is tags.type
 	high            bool
 	due             time.Time
 	steps           []step
-	answers         [][2]worker.Outcome // of each step: what the provider says of its attempts
-	reports         []time.Duration     // of each step: how long after it is accepted it is delivered
+	answers         [][2]worker.Outcome // per step: the provider's answers to its attempts
+	reports         []time.Duration     // per step: time from acceptance to the delivery report
 	ack, cancel     time.Time
 }
 
-// wish is what a user wants from a moment on.
+// wish is a user's preferences from a moment on.
 type wish struct {
 	from      time.Time
 	optedOut  []string
-	unwanted  map[string][]string // by type: on which channels; none is all
+	unwanted  map[string][]string // by type: the unwanted channels; none means all
 	quiet     *quietHours
 	addresses []string      // channels
-	ahead     time.Duration // of the clock that decides
+	ahead     time.Duration // how far the deciding clock is ahead
 }
 
-// quietHours are wall times in a zone, in minutes after midnight.
+// quietHours are local times in a zone, in minutes after midnight.
 type quietHours struct {
 	zone     *time.Location
 	from, to int
-	days     []time.Weekday // on which they begin; none is all
-	channels []string       // none is all
+	days     []time.Weekday // days on which they begin; none means all
+	channels []string       // none means all
 }
 
-// play is the whole model: the messages of a story.
+// play is the whole model: it returns the messages of a story.
 func play(s story, wishes []wish) (sent []message) {
-	stop := s.ack // the first proof, or the end
+	stop := s.ack // the first proof that the user reacted, or the end
 	if !s.ack.After(s.due) {
-		stop = time.Time{} // nobody can react to what did not go out
+		stop = time.Time{} // nobody can react to a message that was not sent
 	}
 	stopAt := func(at time.Time) {
 		if stop.IsZero() || at.Before(stop) {
@@ -62,7 +62,7 @@ func play(s story, wishes []wish) (sent []message) {
 	}
 	at := s.due
 	for i, step := range s.steps {
-		next := func(emitted time.Time) time.Time { // when the step after this one goes
+		next := func(emitted time.Time) time.Time { // time of the next step
 			if i+1 < len(s.steps) {
 				return emitted.Add(s.steps[i+1].after)
 			}
@@ -75,7 +75,7 @@ func play(s story, wishes []wish) (sent []message) {
 			}
 			w := wishAt(wishes, at)
 			if end := w.quietUntil(step.channel, at); !w.refuses(step.channel, s.kind) && !s.high && end.After(at) {
-				at = end // the ladder waits with it
+				at = end // later steps move with it
 				planned = next(at)
 				continue
 			}
@@ -97,7 +97,7 @@ func play(s story, wishes []wish) (sent []message) {
 				continue
 			}
 			if outcome == worker.OutcomeFailed || outcome == worker.OutcomeRetry && attempt == 1 {
-				planned = at // the next step at once
+				planned = at // the next step goes out at once
 			}
 			break
 		}
@@ -120,7 +120,8 @@ func (w wish) refuses(channel, kind string) bool {
 	return slices.Contains(w.optedOut, channel) || said && kind != "" && (len(on) == 0 || slices.Contains(on, channel))
 }
 
-// quietUntil is the end of the quiet hours at a moment; the moment itself if it is not quiet.
+// quietUntil returns the end of the quiet hours at a moment, or the moment itself if it is not
+// quiet.
 func (w wish) quietUntil(channel string, at time.Time) time.Time {
 	q := w.quiet
 	if q == nil || len(q.channels) > 0 && !slices.Contains(q.channels, channel) {
@@ -130,7 +131,7 @@ func (w wish) quietUntil(channel string, at time.Time) time.Time {
 	at = at.Add(w.ahead)
 	y, m, d := at.In(q.zone).Date()
 	for day := -2; day <= 1; day++ {
-		midnight := time.Date(y, m, d+day, 0, 0, 0, 0, time.UTC) // as a wall time
+		midnight := time.Date(y, m, d+day, 0, 0, 0, 0, time.UTC) // as a local time
 		if len(q.days) > 0 && !slices.Contains(q.days, midnight.Weekday()) {
 			continue
 		}
@@ -146,8 +147,8 @@ func (w wish) quietUntil(channel string, at time.Time) time.Time {
 	return here
 }
 
-// first is when the clocks of a zone first show a wall time. One that they leave out is as
-// much later as they leave out.
+// first returns the first instant at which a zone has this local time. A time in a gap is later
+// by the length of the gap.
 func (q *quietHours) first(midnight time.Time, minutes int) time.Time {
 	wall := midnight.Add(time.Duration(minutes) * time.Minute)
 	offset := func(at time.Time) time.Duration {

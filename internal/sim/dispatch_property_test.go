@@ -14,13 +14,14 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// How long a random world lasts, and over which time its triggers fall due.
+// How long a random world lasts, and the period in which its triggers are due.
 const (
 	dueWithin = 4 * time.Hour
 	worldEnds = 9 * time.Hour
 )
 
-// dozen are zones with and without changes, by whole and by half hours, west and east.
+// dozen are zones with and without clock changes, of whole and half hours, in the west and the
+// east.
 var dozen = []string{
 	"America/New_York", "America/Los_Angeles", "America/St_Johns", "America/Havana", "Europe/Berlin", "Europe/London",
 	"Australia/Sydney", "Australia/Lord_Howe", "Pacific/Auckland", "Pacific/Chatham", "Asia/Kolkata", "Asia/Tokyo",
@@ -35,8 +36,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return z
 }
 
-// changesOf are moments in the nights of 2026 in which the clocks of a zone change, and one of
-// an ordinary night.
+// changesOf returns moments in the nights of 2026 in which a zone's clock changes, and one of an
+// ordinary night.
 func changesOf(z *time.Location) []time.Time {
 	list := []time.Time{time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)}
 	for at := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC); at.Year() == 2026; at = at.Add(time.Hour) {
@@ -48,7 +49,7 @@ func changesOf(z *time.Location) []time.Time {
 	return list
 }
 
-// document is a wish as PUT has it.
+// document returns a wish as the document of a PUT.
 func (w wish) document() string {
 	doc := map[string]any{}
 	if len(w.optedOut) > 0 {
@@ -97,10 +98,9 @@ func (w wish) document() string {
 
 func clockOf(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, minutes%60) }
 
-// dice makes random stories. What happens is at different seconds of a minute, so that
-// nothing comes so close to anything else that either order would be right: emissions at
-// 0, 20 and 40 (after retries), reports 10 after those, acks at 5, cancels at 15, and new
-// wishes at 25.
+// dice makes random stories. Different actions happen at different seconds of a minute. So no two
+// are so close that either order would be right: emissions at 0, 20 and 40 (after retries),
+// reports 10 after those, acks at 5, cancels at 15, and new wishes at 25.
 type dice struct {
 	*rand.Rand
 	t     *testing.T
@@ -134,7 +134,7 @@ func (r dice) wish(from time.Time, z *time.Location) wish {
 		return w
 	}
 	q := &quietHours{zone: z, from: 30 * r.IntN(48)}
-	q.to = (q.from + 30*(1+r.IntN(20))) % (24 * 60) // up to ten hours, over midnight or not
+	q.to = (q.from + 30*(1+r.IntN(20))) % (24 * 60) // up to ten hours, with or without midnight
 	if r.one(2) {
 		q.from, q.to = 22*60, 7*60
 	}
@@ -182,7 +182,7 @@ func (r dice) story(n int, users int) story {
 	if r.one(8) {
 		s.cancel = s.due.Add(r.minutes(300) - r.minutes(60) + 15*time.Second)
 	}
-	// What comes before the register is about no trigger.
+	// An ack before the register concerns no trigger.
 	if s.ack.Before(r.start.Add(time.Minute)) {
 		s.ack = time.Time{}
 	}
@@ -192,12 +192,14 @@ func (r dice) story(n int, users int) story {
 	return s
 }
 
-// near is how far model and world may be apart: what the world takes for its work.
+// near is the largest time difference between model and world: the time that the world's work
+// takes.
 const near = 3 * time.Second
 
-// TestDispatchModel: for random preferences, escalations, opt-outs, quiet hours, retries, acks,
-// cancels and reports, the engine with its workers and the model agree on who is sent what
-// when by which channel. WATERCLOCK_TEST_SEED is the first seed, WATERCLOCK_TEST_SEEDS how many.
+// TestDispatchModel uses random preferences, escalations, opt-outs, quiet hours, retries, acks,
+// cancels and reports. The engine with its workers and the model must agree on which user gets
+// which message, when, and by which channel. WATERCLOCK_TEST_SEED is the first seed,
+// WATERCLOCK_TEST_SEEDS the number of seeds.
 func TestDispatchModel(t *testing.T) {
 	first, n := seeds(2)
 	for i := range uint64(n) {
@@ -242,7 +244,7 @@ func randomDispatch(t *testing.T, seed uint64) {
 		return outcome, s.reports[step]
 	}
 	d.run(slices.DeleteFunc(acts, func(a act) bool { return a.at.After(end) }))
-	d.until(end.Add(3 * time.Second)) // between two things that happen: stores are compared
+	d.until(end.Add(3 * time.Second)) // between two actions, because the results are compared
 	total := 0
 	for _, s := range stories {
 		total += d.agrees(s, wishes[s.user], end)
@@ -270,10 +272,10 @@ func (d *dispatch) register(s story) {
 		time.Until(s.due).Milliseconds(), s.user, priority, tags, escalationOf(s.steps)))
 }
 
-// agrees compares a story with its model, up to an end. It says how many messages there were.
+// agrees compares a story with its model, up to an end. It returns the number of messages.
 func (d *dispatch) agrees(s story, wishes []wish, end time.Time) int {
 	d.t.Helper()
-	end = end.Add(-50 * time.Second) // nothing is planned for then
+	end = end.Add(-50 * time.Second) // nothing is planned for that time
 	beyond := func(m message) bool { return m.at.After(end) }
 	want := slices.DeleteFunc(play(s, wishes), beyond)
 	got := slices.DeleteFunc(d.messages(s.key), beyond)

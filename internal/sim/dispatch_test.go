@@ -31,10 +31,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// attemptAfter is the retry profile of the channels here: one more attempt.
+// attemptAfter is the delay of the retry profile in these tests, which has one retry.
 const attemptAfter = 40 * time.Second
 
-// phoneChannels are push, sms and email as serve has them, but for the retry profile.
+// phoneChannels are push, sms and email as in serve, but with another retry profile.
 type phoneChannels struct{ pipelinetest.Channels }
 
 func (c phoneChannels) Settings(name string) pipeline.ChannelSettings {
@@ -45,7 +45,7 @@ func (c phoneChannels) Settings(name string) pipeline.ChannelSettings {
 	return s
 }
 
-// message is one that went out: to whom, when and by which channel.
+// message is one that was sent: for which trigger and step, when and by which channel.
 type message struct {
 	key     string
 	step    int
@@ -53,27 +53,27 @@ type message struct {
 	at      time.Time
 }
 
-// dispatch is an engine with the workers of push, SMS and mail, real but for the kit and the
-// providers, and a store of preferences. For each user the workers have a clock of its own, so that in a
-// few hours every zone has a night in which clocks change.
+// dispatch is an engine with the workers of push, SMS and mail, and a store of preferences. The
+// workers are real except for the kit and the providers. They have a separate clock for each
+// user. So within a few hours every zone has a night with a clock change.
 type dispatch struct {
 	*sim.World
 	t     *testing.T
-	start time.Time                // a whole minute, once all is ready
-	ahead map[string]time.Duration // by user: the workers' clock for it minus ours. Whole minutes
+	start time.Time                // a whole minute, once everything is ready
+	ahead map[string]time.Duration // by user: the workers' clock minus ours, in whole minutes
 	store *embedded.Store
-	gate  preferences.Store // as workers see it
+	gate  preferences.Store // the store as workers see it
 
-	// answer is what a provider says of a message; report is how much later it reports
-	// that it was delivered, 0 for never.
+	// answer is the provider's answer to a message. report is the time until it reports the
+	// delivery; 0 means never.
 	answer func(key string, step, attempt int) (outcome worker.Outcome, report time.Duration)
 
 	mu        sync.Mutex
 	sent      []message
-	emissions map[string]int // due events, by trigger
+	emissions map[string]int // number of due events, by trigger
 }
 
-// newDispatch makes one. Its workers see the store as wrap has it; nil is as it is.
+// newDispatch makes one. Its workers see the store through wrap, or directly if wrap is nil.
 func newDispatch(t *testing.T, seed uint64, wrap func(preferences.Store) preferences.Store) *dispatch {
 	t.Helper()
 	lanes := slices.Clone(notify.Channels)
@@ -125,14 +125,14 @@ func newDispatch(t *testing.T, seed uint64, wrap func(preferences.Store) prefere
 	return d
 }
 
-// handler is the worker of a channel without the kit, which asks the brokers twice a second and
-// would make hours without a message long: the kit has tests of its own.
+// handler is the worker of a channel without the kit. The kit polls the brokers twice a second,
+// so hours without a message would take long. The kit has its own tests.
 type handler struct {
 	gate   *consent.Gate
 	worker *notify.Worker
 }
 
-// clocked is a channel by a clock: what has the same is one batch.
+// clocked is a channel with a clock offset. Due events with equal values form one batch.
 type clocked struct {
 	channel string
 	ahead   time.Duration
@@ -151,8 +151,8 @@ func (d *dispatch) handler(c clocked) *handler {
 	return h
 }
 
-// serve hands due events of all channels to their workers, a batch after the other, and
-// writes the receipts.
+// serve passes the due events of all channels to their workers, batch by batch, and writes the
+// receipts.
 func (d *dispatch) serve(ctx context.Context, cl *kgo.Client) {
 	handlers := map[clocked]*handler{}
 	for {
@@ -195,21 +195,21 @@ func (d *dispatch) serve(ctx context.Context, cl *kgo.Client) {
 	}
 }
 
-// emitted counts the due events of a trigger, every copy.
+// emitted counts the due events of a trigger, including copies.
 func (d *dispatch) emitted(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.emissions[key]++
 }
 
-// aheadOf is what the workers' clock is ahead for a user.
+// aheadOf returns how far the workers' clock is ahead for a user.
 func (d *dispatch) aheadOf(user string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ahead[user]
 }
 
-// clock sets the workers' clock for a user: it shows there when it is here.
+// clock sets the workers' clock for a user so that it shows there when ours shows here.
 func (d *dispatch) clock(user string, here, there time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,13 +219,13 @@ func (d *dispatch) clock(user string, here, there time.Time) {
 // until sleeps until a moment.
 func (d *dispatch) until(at time.Time) { time.Sleep(time.Until(at)) }
 
-// act is something that a test does at a moment.
+// act is an action of a test at a moment.
 type act struct {
 	at time.Time
 	do func()
 }
 
-// run does what is to be done, each at its moment.
+// run runs the actions, each at its moment.
 func (d *dispatch) run(acts []act) {
 	slices.SortStableFunc(acts, func(a, b act) int { return a.at.Compare(b.at) })
 	for _, a := range acts {
@@ -234,7 +234,7 @@ func (d *dispatch) run(acts []act) {
 	}
 }
 
-// reacts are the ack and the cancel of a story.
+// reacts returns the ack and the cancel of a story.
 func (d *dispatch) reacts(s story) (acts []act) {
 	for op, at := range map[string]time.Time{"ack": s.ack, "cancel": s.cancel} {
 		if !at.IsZero() {
@@ -255,7 +255,7 @@ func (d *dispatch) put(user, document string) {
 	}
 }
 
-// messages are those to a trigger's user so far, in their order.
+// messages returns the messages of a trigger so far, in their order.
 func (d *dispatch) messages(key string) (list []message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -267,7 +267,7 @@ func (d *dispatch) messages(key string) (list []message) {
 	return list
 }
 
-// provider sends the messages of one channel to nobody.
+// provider records the messages of one channel and sends nothing.
 type provider struct {
 	d       *dispatch
 	channel string
@@ -302,7 +302,7 @@ func (p provider) Send(_ context.Context, m *notify.Message) notify.Answer {
 	return notify.Answer{Result: worker.Accepted()}
 }
 
-// escalationOf is the escalation field of a register.
+// escalationOf returns the escalation field of a register.
 func escalationOf(steps []step) string {
 	var all []map[string]string
 	for i, s := range steps {
@@ -319,7 +319,7 @@ func escalationOf(steps []step) string {
 	return string(b)
 }
 
-// awayUntil is a store that does not answer before a moment.
+// awayUntil is a store that does not answer until back returns true.
 type awayUntil struct {
 	preferences.Store
 	back func() bool
@@ -332,10 +332,10 @@ func (a awayUntil) Get(ctx context.Context, users []preferences.User) ([]*prefer
 	return a.Store.Get(ctx, users)
 }
 
-// TestQuietNightsEscalate: in twelve zones, over both changes of clocks and on an ordinary
-// night: what falls due at 02:30 of the user's clock is pushed when the quiet hours end, at
-// 07:00, and nothing else is then. Whoever does not react gets an SMS at 07:05, and whoever does
-// gets none. Where push alone is quiet, the SMS waits with it.
+// TestQuietNightsEscalate covers twelve zones, both clock changes and an ordinary night. A push
+// that is due at 02:30 of the user's clock is sent when the quiet hours end, at 07:00, and
+// nothing else is sent then. A user who does not react gets an SMS at 07:05; a user who reacts
+// gets none. If only push is quiet, the SMS waits with it.
 func TestQuietNightsEscalate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDispatch(t, 1, nil)
@@ -357,10 +357,10 @@ func TestQuietNightsEscalate(t *testing.T) {
 						s.answers[n] = [2]worker.Outcome{worker.OutcomeAccepted, worker.OutcomeAccepted}
 					}
 					y, m, day := change.In(z).Date()
-					midnight := time.Date(y, m, day, 0, 0, 0, 0, time.UTC) // as a wall time
+					midnight := time.Date(y, m, day, 0, 0, 0, 0, time.UTC) // as a local time
 					s.user = s.key
 					d.clock(s.user, due, q.first(midnight, 2*60+30))
-					if i == k { // some react
+					if i == k { // only some react
 						s.ack = q.first(midnight, 7*60+2).Add(-d.ahead[s.user])
 					}
 					stories = append(stories, s)
@@ -393,12 +393,12 @@ func TestQuietNightsEscalate(t *testing.T) {
 	})
 }
 
-// TestPreferencesAwayForAnHour: the store of preferences does not answer for an hour, with
-// messages due at its beginning. High goes out at once. The rest comes back, each at most 20
-// times, and each goes out once the store answers, none earlier; nothing is lost.
+// TestPreferencesAwayForAnHour stops the store of preferences for an hour, with messages due at
+// its beginning. High priority goes out at once. The other messages are postponed, each at most
+// 20 times. Each goes out once the store answers, and not earlier. Nothing is lost.
 func TestPreferencesAwayForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var back atomic.Int64 // seconds; until then the store is away
+		var back atomic.Int64 // seconds; the store is down until then
 		d := newDispatch(t, 1, func(s preferences.Store) preferences.Store {
 			return awayUntil{s, func() bool { return time.Now().Unix() >= back.Load() }}
 		})

@@ -1,8 +1,7 @@
-// Package sim lets faults loose on a simulated world (pipeline/pipelinetest) and
-// holds what came of it against the contract: kgo, kfake and Pebble run inside one
-// testing/synctest bubble, over a network and disks in memory. A day passes in
-// seconds, time-outs cost nothing, and a process can be killed, frozen, cut off
-// or lose its power at any line.
+// Package sim injects faults into a simulated world (pipeline/pipelinetest) and checks the result
+// against the contract. kgo, kfake and Pebble run inside one testing/synctest bubble, with
+// network and disks in memory. A simulated day takes seconds, and time-outs cost nothing. A
+// process can be killed, frozen, partitioned or lose its power at any line.
 //
 // # Use
 //
@@ -19,24 +18,21 @@
 //
 // # Lives
 //
-// Live goes through a whole life by itself: a Plan says how long, with how many
-// triggers and with which Faults; visits in which nodes run, commands come
-// (load.go) and faults strike (faults.go), and days in between. `waterclock sim`
-// lives seed after seed (Bubble), tells how often one fails (Rate) and looks for
-// a smaller one that does (Shrink).
+// Live runs a whole life. A Plan has its length, its number of triggers and its Faults. A life
+// consists of visits, in which nodes run, commands arrive (load.go) and faults strike
+// (faults.go), and of days between them. `waterclock sim` runs seed after seed (Bubble), measures
+// how often one fails (Rate), and searches for a smaller plan that fails (Shrink).
 //
 // # What is real and what is not
 //
-// Everything above the sockets, the disk and the clock is what runs in
-// production. The network has next to no latency, so the broker's clock and
-// ours are the same, unless Node.Storm makes answers late; Options.Change can set a node's
-// clock wrong. Goroutines are scheduled as the runtime likes: a seed repeats the
-// faults, not every interleaving.
+// Everything above the sockets, the disk and the clock is the production code. The network has
+// almost no latency, so the broker's clock and ours agree, unless Node.Storm delays answers.
+// Options.Change can set a node's clock wrong. The Go runtime schedules goroutines freely, so a
+// seed repeats the faults, but not every interleaving.
 //
-// # Who is right
+// # Source of truth
 //
-// The log is. CheckInvariants reads every topic back, in both isolation levels,
-// and compares with what the world's own client was acknowledged; it never asks
-// the engine what it thinks it did, but for the contents of its stores, which
-// must equal the fold of topic state.
+// The log. CheckInvariants reads every topic back, in both isolation levels, and compares it with
+// what Kafka acknowledged to the world's own client. It does not ask the engine for its state,
+// except for the contents of its stores, which must equal the fold of topic state.
 package sim

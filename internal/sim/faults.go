@@ -15,19 +15,19 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// Fault is a way in which something goes wrong.
+// Fault is a kind of fault.
 type Fault struct {
 	Name, Means string
 
-	node   func(l *life, n *Node, pause time.Duration) // hits a running node
-	strike func(l *life)                               // hits anything else
-	// Without either it goes on all the time, as part of the load, or comes last.
+	node   func(l *life, n *Node, pause time.Duration) // strikes a running node
+	strike func(l *life)                               // strikes anything else
+	// A fault without either is part of the load all the time, or comes at the end.
 }
 
-// Faults are all there are, by who is hit.
+// Faults lists all faults, by what they strike.
 var Faults []Fault
 
-func init() { // the functions refer to Faults
+func init() { // in init, because the functions refer to Faults
 	Faults = []Fault{
 		{Name: "kill", Means: "a node is killed; its disk stays as the operating system has it", node: (*life).kill},
 		{
@@ -109,7 +109,7 @@ func init() { // the functions refer to Faults
 	}
 }
 
-// FaultNames are the names of Faults.
+// FaultNames returns the names of Faults.
 func FaultNames() (names []string) {
 	for _, f := range Faults {
 		names = append(names, f.Name)
@@ -117,8 +117,7 @@ func FaultNames() (names []string) {
 	return names
 }
 
-// strike lets one of the plan's faults happen. A node that does not run is
-// started.
+// strike causes one of the plan's faults. It starts a node that is down.
 func (l *life) strike() {
 	var possible []Fault
 	for _, f := range Faults {
@@ -147,7 +146,7 @@ func (l *life) strike() {
 	f.node(l, n, pause)
 }
 
-// struck counts.
+// struck counts a fault.
 func (l *life) struck(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +178,7 @@ func (l *life) unreachable(n *Node, pause time.Duration) {
 	time.AfterFunc(pause, n.Heal)
 }
 
-// storm lets dice decide over a node's answers.
+// storm lets random numbers decide on a node's answers.
 func (l *life) storm(n *Node, pause time.Duration, w func(dice *rand.Rand, key kmsg.Key) (time.Duration, bool)) {
 	dice := rand.New(rand.NewPCG(l.rng.Uint64(), 24))
 	var mu sync.Mutex
@@ -242,7 +241,7 @@ func (l *life) fullDisk(n *Node, pause time.Duration) {
 	time.AfterFunc(pause, func() { l.Fill(n.Name, false) })
 }
 
-// down ends a node and returns its disk, which is remembered as it is now.
+// down ends a node and returns its disk as it is now.
 func (l *life) down(n *Node) *vfs.MemFS {
 	l.Kill(n.Name)
 	return l.Disk(n.Name)
@@ -281,7 +280,7 @@ func (l *life) swappedDisk(n *Node, _ time.Duration) {
 	l.Start(n.Name)
 }
 
-// swapPartitions exchanges what two partitions have on a disk.
+// swapPartitions swaps the directories of two partitions on a disk.
 func swapPartitions(fs vfs.FS, a, b string) error {
 	for _, dir := range []string{a, b} {
 		if _, err := fs.Stat(dir); os.IsNotExist(err) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rules has every kind of rule there is, none more often than hourly.
+// Rules has every kind of rule, none more frequent than hourly.
 var Rules = []Series{
 	{Recurrence: "FREQ=DAILY"},
 	{Recurrence: "RRULE:FREQ=DAILY;INTERVAL=3"},
@@ -39,22 +39,22 @@ var Rules = []Series{
 	{},
 }
 
-// oddZones have the odd clock changes: half an hour, two hours, at midnight, for
-// Ramadan, negative, before UTC's day, and none.
+// oddZones have unusual clock changes: by half an hour, by two hours, at midnight, for Ramadan,
+// negative, on the previous UTC day, and none.
 var oddZones = []string{
 	"America/New_York", "Europe/Dublin", "Australia/Lord_Howe", "Antarctica/Troll", "America/Havana", "Atlantic/Azores",
 	"America/Santiago", "Africa/Casablanca", "Asia/Gaza", "Africa/Cairo", "Asia/Beirut", "Pacific/Chatham",
 	"Pacific/Apia", "Asia/Kathmandu", "UTC", "",
 }
 
-// Reach is how far ahead what is drawn lies.
+// Reach bounds how far ahead random series lie.
 type Reach struct {
-	Days   int           // of dates in a series
+	Days   int           // range of dates in a series
 	Start  int           // days until it begins
 	Jitter time.Duration // at most
 }
 
-// draw varies a rule in everything that a series may have.
+// draw varies everything that a series may have.
 func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 	pick := func(percent int) bool { return r.IntN(100) < percent }
 	day := func() string { return begin.AddDate(0, 0, 1+r.IntN(reach.Days)).Format(time.DateOnly) }
@@ -97,8 +97,7 @@ func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 	return s
 }
 
-// elapsed says that a rule fires on the real timeline, where no whole days can
-// be moved.
+// elapsed reports whether a rule counts elapsed time, so that whole days cannot move it.
 func elapsed(rule string) bool {
 	for _, mark := range []string{"every:", "HOURLY", "MINUTELY", "*/"} {
 		if strings.Contains(rule, mark) {
@@ -108,7 +107,7 @@ func elapsed(rule string) bool {
 	return false
 }
 
-// Fleet registers n series, every kind among them, and returns their keys.
+// Fleet registers n series of all kinds, and returns their keys.
 func (w *World) Fleet(n int, reach Reach) []string {
 	begin := time.Now()
 	var holidays []string
@@ -116,7 +115,7 @@ func (w *World) Fleet(n int, reach Reach) []string {
 		holidays = append(holidays, d.Format(time.DateOnly))
 	}
 	w.PutCalendar("holidays", holidays)
-	time.Sleep(time.Second) // every partition follows control on its own
+	time.Sleep(time.Second) // every partition reads topic control by itself
 	keys, from := make([]string, n), w.Rand.IntN(len(Rules))
 	for i := range keys {
 		keys[i] = fmt.Sprintf("s%d", i)

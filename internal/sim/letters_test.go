@@ -19,7 +19,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// timeouts counts due events that no receipt came for.
+// timeouts counts due events whose receipt never came.
 type timeouts struct {
 	pipeline.NoListener
 	mu sync.Mutex
@@ -32,9 +32,9 @@ func (c *timeouts) ReceiptTimedOut(channel string) {
 	c.n[channel]++
 }
 
-// TestWorkersAwayForEightHours: nobody answers, so every attempt times out and
-// each occurrence becomes a dead letter, receipt_timeout. Redriven by code, in a
-// run that is cut off and repeated, each is received once and delivered.
+// TestWorkersAwayForEightHours has no workers, so every attempt times out and each occurrence
+// becomes a dead letter, receipt_timeout. A redrive by code is interrupted and repeated. Each
+// occurrence must be received once and delivered.
 func TestWorkersAwayForEightHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1, Channels: []string{"r-push"}})
@@ -56,13 +56,13 @@ func TestWorkersAwayForEightHours(t *testing.T) {
 			t.Errorf("told %v time-outs, want 3 of each of %d", heard.n, n)
 		}
 		heard.mu.Unlock()
-		due := w.Tail(w.Names.Due("r-push")) // the workers are back: from the beginning
+		due := w.Tail(w.Names.Due("r-push")) // the workers are back, and read from the beginning
 		seen := map[string]int{}
 		for _, r := range due.Take(3 * n) {
 			seen[pipelinetest.Header(r, "ce_id")]++
 		}
 		h.redrive(letters[:n/3])
-		h.redrive(letters[:n/2]) // the first was killed, and is repeated from its beginning
+		h.redrive(letters[:n/2]) // the first redrive was killed; it is repeated from its beginning
 		h.read()
 		rest := h.letters(topics.LetterQuery{Code: "receipt_timeout"})
 		if len(rest) != n-n/2 {
@@ -77,7 +77,7 @@ func TestWorkersAwayForEightHours(t *testing.T) {
 			}
 			w.Receipt(string(r.Key), fmt.Sprintf(`{"due_id":%q,"channel":"r-push","outcome":"delivered","attempt":4}`, id))
 		}
-		due.Quiet(2 * time.Hour) // nothing is sent twice, and nothing times out again
+		due.Quiet(2 * time.Hour) // nothing is sent twice, and nothing times out once more
 		h.read()
 		if got := h.letters(topics.LetterQuery{Status: topics.LetterResolved}); len(got) != n {
 			t.Errorf("%d letters are resolved, want %d", len(got), n)
@@ -89,7 +89,7 @@ func TestWorkersAwayForEightHours(t *testing.T) {
 	})
 }
 
-// history is the tables of a world, filled whenever somebody looks.
+// history has the tables of a world. It is filled when a test reads it.
 type history struct {
 	t     *testing.T
 	w     *sim.World
@@ -110,7 +110,7 @@ func historyOf(t *testing.T, w *sim.World) *history {
 
 func positionOf(partition int32, offset int64) int64 { return int64(partition)<<40 + offset }
 
-// read applies both topics from the beginning: what is there already stays.
+// read applies both topics from the beginning. Rows that exist do not change.
 func (h *history) read() {
 	h.t.Helper()
 	var letters, events []sinks.EventRecord

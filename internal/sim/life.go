@@ -16,31 +16,31 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// Outcome is what became of a simulated life.
+// Outcome is the result of a simulated life.
 type Outcome struct {
 	Plan       Plan
 	Violations []string
-	Story      []string       // what was done to whom, in order
-	Struck     map[string]int // how often each fault did
+	Story      []string       // the faults and actions, in order
+	Struck     map[string]int // how often each fault struck
 
 	Records     int64 // in all topics
 	Triggers    int64
 	Fired       int64
-	TriggerDays float64 // simulated days that triggers of the plan were there
+	TriggerDays float64 // simulated days times triggers of the plan
 }
 
-// Tale is the story of the life, and what is wrong with it.
+// Tale returns the story of the life, and its violations.
 func (o *Outcome) Tale() string {
 	return strings.Join(append(slices.Clone(o.Story), o.Violations...), "\n")
 }
 
-// Live runs a plan and says what came of it. It must be called in a bubble of
-// its own. t fails for nothing that a life can do: it is in the outcome.
+// Live runs a plan and returns its outcome. It must be called in a bubble of its own. Failures of
+// the life are in the outcome; they do not fail t.
 func Live(t testing.TB, p Plan) *Outcome {
 	return LiveWith(t, p, func(string, *pipeline.Options) {})
 }
 
-// LiveWith is Live with engines whose options are changed last by more.
+// LiveWith is Live with a last change to the engines' options.
 func LiveWith(t testing.TB, p Plan, more func(node string, o *pipeline.Options)) *Outcome {
 	p = p.withDefaults()
 	r := &recorder{TB: t}
@@ -57,7 +57,7 @@ func LiveWith(t testing.TB, p Plan, more func(node string, o *pipeline.Options))
 	return o
 }
 
-// recorder keeps what tests would fail for.
+// recorder collects the failures that would fail a test.
 type recorder struct {
 	testing.TB
 	mu    sync.Mutex
@@ -88,36 +88,35 @@ func (r *recorder) said() []string {
 	return r.lines
 }
 
-// life is a world that lives through a plan: visits of half a minute, in which
-// nodes run, commands come and faults strike, and hours or days in between, in
-// which no node runs. An idle engine asks its broker every second: days of that
-// would cost minutes.
+// life is a world that lives through a plan. In visits of half a minute, nodes run, commands
+// arrive and faults strike. In the hours or days between them no node runs: an idle engine polls
+// its broker every second, so days of that would take minutes.
 type life struct {
 	*World
 	plan    Plan
 	out     *Outcome
 	rng     *rand.Rand
-	words   *rand.Rand            // what receipts say beside their outcome
-	names   []string              // of nodes
-	skews   map[string]*skew      // their clocks
-	copies  map[string]*vfs.MemFS // their disks as they were some time ago
+	words   *rand.Rand            // chooses the free text of receipts
+	names   []string              // names of the nodes
+	skews   map[string]*skew      // clocks of the nodes
+	copies  map[string]*vfs.MemFS // earlier copies of their disks
 	begin   time.Time             // of the life
 	end     time.Time             // nothing is due after it
-	strange []*Node               // of another group
+	strange []*Node               // nodes of another group
 	oneShot int                   // number of the next one
 	more    func(node string, o *pipeline.Options)
-	errors  []*kfake.FaultHandle // of brokers, that nobody may have met yet
+	errors  []*kfake.FaultHandle // injected broker errors that may not have occurred yet
 	pace
 }
 
-// pace is how long things take. With many partitions a second in which nodes
-// run costs more, and so does every node that starts.
+// pace is how long the phases take. With many partitions, each second in which nodes run costs
+// more, and so does every start of a node.
 type pace struct {
-	visits int           // at least
+	visits int           // minimum number
 	visit  time.Duration // length of one
-	gap    int           // most ms from one fault to the next
-	soon   int           // most ms until what is registered in a visit is due
-	rest   time.Duration // at the end; longer than soon
+	gap    int           // longest time between faults, in ms
+	soon   int           // longest time until a trigger of a visit is due, in ms
+	rest   time.Duration // time at the end; longer than soon
 }
 
 var (
@@ -125,8 +124,8 @@ var (
 	lots = pace{visits: 2, visit: 6 * time.Second, gap: 4000, soon: 5000, rest: 6 * time.Second}
 )
 
-// longest is how long no node runs: at 7 days commands may have been compacted,
-// and the engine refuses.
+// longest bounds the time without nodes. At 7 days commands may have been compacted, and the
+// engine refuses to open.
 const longest = 6 * 24 * time.Hour
 
 const (
@@ -144,7 +143,7 @@ func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Optio
 	if p.Partitions >= many {
 		l.names, l.pace = l.names[:2], lots
 	}
-	// Clocks change in spring and in autumn; lives begin around that.
+	// Clocks change in spring and in autumn, so lives begin shortly before.
 	season := []time.Time{
 		time.Date(2026, 3, 4, 0, 0, 0, 0, time.UTC),
 		time.Date(2026, 10, 22, 0, 0, 0, 0, time.UTC),
@@ -163,7 +162,7 @@ func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Optio
 	return l
 }
 
-// change sets a node's engine up.
+// change configures a node's engine.
 func (l *life) change(name string, o *pipeline.Options) {
 	o.Standby = int(l.plan.Seed % 3)
 	if l.P >= many {
@@ -213,7 +212,7 @@ func (l *life) arrive() {
 	}
 }
 
-// visit lets commands and faults come, and ends the faults.
+// visit sends commands and causes faults, then ends the faults.
 func (l *life) visit() {
 	span := l.pace.visit
 	l.Note("a visit of %v", span)
@@ -236,7 +235,7 @@ func (l *life) visit() {
 	l.heal()
 }
 
-// heal ends all faults that go on.
+// heal ends all current faults.
 func (l *life) heal() {
 	l.Note("all faults end")
 	for _, e := range l.errors {
@@ -256,7 +255,7 @@ func (l *life) heal() {
 	l.strangersRefused()
 }
 
-// depart ends every node, each in its own way, and lets time pass.
+// depart ends every node, each in a different way, and lets time pass.
 func (l *life) depart(leap time.Duration) {
 	if l.rng.IntN(2) == 0 {
 		l.arrive()
@@ -280,13 +279,13 @@ func (l *life) depart(leap time.Duration) {
 	time.Sleep(leap)
 }
 
-// rest lets everything become due, and a node on an empty disk have a say.
+// rest lets everything become due. A node with an empty disk may take part.
 func (l *life) rest() {
 	l.arrive()
 	if l.rng.IntN(2) == 0 {
 		l.Start("last")
 	}
-	for time.Until(l.end) > time.Minute { // the last minute is lived through
+	for time.Until(l.end) > time.Minute { // nodes run in the last minute
 		for _, n := range l.Nodes() {
 			l.Kill(n.Name)
 		}
@@ -300,7 +299,7 @@ func (l *life) rest() {
 	l.AwaitOwners()
 }
 
-// judge holds the history against the contract.
+// judge checks the history against the contract.
 func (l *life) judge() {
 	found, r := l.violations()
 	for _, v := range found {
@@ -309,8 +308,8 @@ func (l *life) judge() {
 	l.out.Records, l.out.Triggers, l.out.Fired = r.Records, r.Triggers, r.Fired
 }
 
-// register sends the triggers of the plan: a tenth are series of every kind,
-// the others are due once, spread over the days.
+// register sends the triggers of the plan. A tenth are series of every kind; the others are
+// one-shots, spread over the days.
 func (l *life) register() {
 	days := int(l.plan.Days) + 1
 	series := min(l.plan.Triggers/10, 60)
@@ -329,7 +328,7 @@ func (l *life) register() {
 	l.out.TriggerDays += float64(series+steadies) * l.plan.Days
 }
 
-// skew is a clock that can be set wrong, and go wrong.
+// skew is a clock that can be wrong, and drift.
 type skew struct {
 	mu    sync.Mutex
 	off   time.Duration
@@ -353,7 +352,7 @@ func (s *skew) set(off time.Duration, drift float64) {
 	s.off, s.drift, s.since = off, drift, time.Now()
 }
 
-// strangersRefused demands that nodes of another group have ended, naming why.
+// strangersRefused checks that nodes of another group have ended, and that they named the reason.
 func (l *life) strangersRefused() {
 	for _, n := range l.strange {
 		select {
@@ -369,8 +368,7 @@ func (l *life) strangersRefused() {
 	l.strange = nil
 }
 
-// astray is a partition to write a key's command to: its own, or one in five
-// times another.
+// astray chooses the partition for a command: the key's own, or one time in five another.
 func (l *life) astray(rng *rand.Rand, key string) int32 {
 	home := l.Home(key)
 	if l.plan.has("wrong-partition") && rng.IntN(5) == 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// load sends what users send: one-shots and cancels, of which the world keeps
-// its own account, and every other op, which the checker judges.
+// load sends what users send: one-shots and cancels, which the world itself tracks, and every
+// other operation, which the checker judges.
 func (l *life) load(rng *rand.Rand, span time.Duration) {
 	for begin := time.Now(); time.Since(begin) < span; {
 		switch n := rng.IntN(40); {
@@ -48,10 +48,10 @@ func (l *life) once(rng *rand.Rand) {
 	}
 }
 
-// ordered is how many triggers get all kinds of commands.
+// ordered is the number of triggers that get all kinds of commands.
 const ordered = 12
 
-// order sends any command about one of a few triggers.
+// order sends a random command for one of a few triggers.
 func (l *life) order(rng *rand.Rand) {
 	n := rng.IntN(ordered)
 	key := fmt.Sprint("c", n)
@@ -60,9 +60,9 @@ func (l *life) order(rng *rand.Rand) {
 
 func pick(rng *rand.Rand, all ...string) string { return all[rng.IntN(len(all))] }
 
-// orderedRules are one for each trigger: another rule in the same life waits
-// until what the one before had decided is over on the wall, in whatever zone,
-// which the contract does not want of it.
+// orderedRules has one rule for each trigger. Otherwise a new rule in the same life would wait
+// until all that the old one had decided is over in local time, in any zone. The contract does
+// not require that.
 var orderedRules = []string{
 	`"every:7m"`, `"every:90s","jitter":"30s"`, `"FREQ=MINUTELY;INTERVAL=5","count":5`,
 	`"FREQ=HOURLY;BYMINUTE=0,20,40","timezone":"Asia/Kathmandu"`, `"cron:*/6 * * * *","timezone":"America/New_York"`,
@@ -71,7 +71,7 @@ var orderedRules = []string{
 	`"FREQ=DAILY;BYHOUR=0,1,2,3;BYMINUTE=30","timezone":"Europe/Berlin"`,
 }
 
-// anything is a command about trigger n.
+// anything returns a random command for trigger n.
 func (l *life) anything(rng *rand.Rand, n int) string {
 	wait := fmt.Sprintf("%ds", 1+rng.IntN(60))
 	if rng.IntN(4) == 0 {
@@ -104,7 +104,7 @@ func (l *life) anything(rng *rand.Rand, n int) string {
 	return pick(rng, `{"op":"erase"}`, `{"op":"resume"}`, `{"op":"register"}`, `{"op":"wait"}`)
 }
 
-// localTime is a wall time a minute or so ahead, somewhere.
+// localTime returns a local time about a minute ahead, in a random zone.
 func localTime(rng *rand.Rand) string {
 	zone := pick(rng, "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
 	at := time.Now().Add(time.Duration(20+rng.IntN(60)) * time.Second)
@@ -114,9 +114,9 @@ func localTime(rng *rand.Rand) string {
 	return `"fire_at":"` + at.Format("2006-01-02T15:04:05") + `","timezone":"` + zone + `"`
 }
 
-// steadies is how many series are registered once, and edited by what leaves
-// their rules alone. What a skip leaves out of a rule that is replaced, and
-// registered again, the contract does not say.
+// steadies is the number of series that are registered once and then get only edits that keep
+// their rules. The contract does not define what a skip removes from a rule that is replaced and
+// registered once more.
 const steadies = 4
 
 // steady sends an edit of a series.
@@ -129,7 +129,7 @@ func (l *life) steady(rng *rand.Rand) {
 	l.SendFree(l.astray(rng, key), key, body)
 }
 
-// extra is a field or two of a register.
+// extra returns one or two random fields of a register.
 func (l *life) extra(rng *rand.Rand) string {
 	return pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`,
 		`,"misfire":"skip"`, `,"misfire":"fire_all"`,
@@ -138,8 +138,8 @@ func (l *life) extra(rng *rand.Rand) string {
 		`,"priority":"low"`, `,"channel":"r-x","priority":"high"`)
 }
 
-// receipts answers some of the newest due events of the channel that has
-// receipts, rightly or not.
+// receipts answers some of the newest due events of the channel that has receipts, correctly or
+// not.
 func (l *life) receipts(rng *rand.Rand) {
 	all := l.Dump(l.Names.Due("r-x"))
 	for range min(4, len(all)) {
@@ -161,7 +161,7 @@ func (l *life) receipts(rng *rand.Rand) {
 	}
 }
 
-// redrive asks again for the occurrence of a dead letter.
+// redrive requests another attempt of a dead letter.
 func (l *life) redrive(rng *rand.Rand) {
 	all := l.Dump(l.Names.DeadLetter())
 	if len(all) == 0 {
@@ -185,7 +185,7 @@ func (l *life) redrive(rng *rand.Rand) {
 	l.SendFree(l.astray(rng, key), key, string(body))
 }
 
-// hostile sends a record of which no trigger can be made, or a giant.
+// hostile sends a record that is not a valid command, or one of extreme size.
 func (l *life) hostile(rng *rand.Rand) {
 	name, kind := "hostile-records", hostileRecords
 	if rng.IntN(3) == 0 {

@@ -18,9 +18,8 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// The log of a week in which everything goes wrong can be read: nodes run for
-// minutes of it, and are struck every few seconds of these. A day's worth of it,
-// all nodes together, fits on a few pages.
+// The log of a week full of faults must be readable. Nodes run for some minutes of it, with a
+// fault every few seconds. The log of a day, from all nodes together, must fit on a few pages.
 func TestLogOfABadWeek(t *testing.T) {
 	for seed := range uint64(2) {
 		folded, raw := badWeek(t, seed, fold.New), badWeek(t, seed, func(h slog.Handler) *fold.Handler { return nil })
@@ -68,7 +67,7 @@ func badWeek(t *testing.T, seed uint64, with func(slog.Handler) *fold.Handler) s
 	return out.String()
 }
 
-// warnings leaves out what the Kafka client says at level info, as a process does.
+// warnings drops what the Kafka client logs at level info, as a process does.
 type warnings struct{ slog.Handler }
 
 func (w warnings) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -77,7 +76,7 @@ func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return warnings{w.Handler.WithAttrs(attrs)}
 }
 
-// byDay counts lines by the day that their time begins with.
+// byDay counts log lines by the day of their time.
 func byDay(log string) map[string]int {
 	days := map[string]int{}
 	for line := range strings.Lines(log) {

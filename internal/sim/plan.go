@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// Plan is all that is fixed of a simulated life. The same plan makes the same
-// commands, nodes and faults at the same simulated times; in which order
-// goroutines run is the runtime's affair.
+// Plan has everything that is fixed in a simulated life. The same plan makes the same commands,
+// nodes and faults at the same simulated times. The runtime chooses the order in which goroutines
+// run.
 type Plan struct {
 	Seed       uint64
-	Days       float64  // simulated; 0 means 7
-	Partitions int32    // 0: the seed's choice of 1, 4 and 64
+	Days       float64  // simulated days; 0 means 7
+	Partitions int32    // 0: the seed chooses 1, 4 or 64
 	Triggers   int      // registered at the beginning; 0 means 1,200
-	Faults     []string // names of Faults; nil means all, empty none
+	Faults     []string // names of Faults; nil means all, empty means none
 }
 
-// withDefaults fills what is open.
+// withDefaults fills in the defaults.
 func (p Plan) withDefaults() Plan {
 	if p.Days == 0 {
 		p.Days = 7
@@ -60,10 +60,10 @@ func (p Plan) Validate() error {
 	return errors.Join(errs...)
 }
 
-// has says whether a fault is part of the plan.
+// has reports whether a fault is part of the plan.
 func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
 
-// String is the plan as flags of `waterclock sim`.
+// String returns the plan as flags of `waterclock sim`.
 func (p Plan) String() string {
 	p = p.withDefaults()
 	faults := strings.Join(p.Faults, ",")
@@ -77,7 +77,7 @@ func (p Plan) String() string {
 		p.Seed, strconv.FormatFloat(p.Days, 'g', 6, 64), p.Partitions, p.Triggers, faults)
 }
 
-// ParseFaults reads names separated by commas; `all` and `none` are what they say.
+// ParseFaults parses names separated by commas, or `all` or `none`.
 func ParseFaults(text string) ([]string, error) {
 	switch text {
 	case "", "all":
@@ -89,7 +89,7 @@ func ParseFaults(text string) ([]string, error) {
 	return names, Plan{Faults: names}.Validate()
 }
 
-// ParsePlan reads what String writes; what follows a # is not read.
+// ParsePlan parses the output of String. It ignores text after a #.
 func ParsePlan(line string) (p Plan, err error) {
 	line, _, _ = strings.Cut(line, "#")
 	words := strings.Fields(line)

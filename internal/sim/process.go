@@ -14,26 +14,24 @@ import (
 	"time"
 )
 
-// ErrStoodStill says that a life did not end, although no part of the engine
-// was to blame: kgo waits for a broker's answer while it holds a mutex, and in
-// a bubble no time passes while a goroutine waits for a mutex. So the answer,
-// which is a simulated millisecond away, never comes. docs/simulator.md.
+// ErrStoodStill means that a life did not end, and that the engine is not the cause. kgo waits
+// for a broker's answer while it holds a mutex. In a bubble, no time passes while a goroutine
+// waits for a mutex. So the answer, a simulated millisecond away, never comes. See
+// docs/simulator.md.
 var ErrStoodStill = errors.New("the life stood still: kgo holds a mutex over a request, for which no bubble's time " +
 	"passes")
 
-// Process lives plans in processes of their own, so that a life that stands
-// still holds nothing up but itself.
+// Process runs each plan in its own process, so a life that stands still blocks only itself.
 type Process struct {
-	// Command is a process that calls Serve with the plan.
+	// Command returns a process that calls Serve with the plan.
 	Command func(context.Context, Plan) *exec.Cmd
-	// Tries is how often a life that stands still is lived. 0 means 3.
+	// Tries is how often to run a life that stands still. 0 means 3.
 	Tries int
-	// Stuck is how long a process must do nothing to count as standing still.
-	// 0 means 10 s.
+	// Stuck is how long a process must be idle to count as standing still. 0 means 10 s.
 	Stuck time.Duration
 }
 
-// Serve lives a plan and writes its outcome to the process that asked for it.
+// Serve runs a plan and writes its outcome to the parent process.
 func Serve(p Plan) error {
 	to := os.NewFile(outcomeFile, "outcome")
 	if to == nil {
@@ -44,8 +42,8 @@ func Serve(p Plan) error {
 
 const outcomeFile = 3 // the first of exec.Cmd's ExtraFiles
 
-// Run lives a plan. stood is how many tries stood still before the one that
-// ended; err is ErrStoodStill if all did.
+// Run runs a plan. stood is the number of tries that stood still before the one that ended. err
+// is ErrStoodStill if all did.
 func (p Process) Run(ctx context.Context, plan Plan) (o *Outcome, stood int, err error) {
 	tries := p.Tries
 	if tries == 0 {
@@ -99,8 +97,7 @@ func (p Process) try(ctx context.Context, plan Plan) (*Outcome, error) {
 	return o, nil
 }
 
-// quitIfStuck makes a process print its goroutines and end once it has done
-// nothing for long.
+// quitIfStuck makes an idle process print its goroutines and end.
 func (p Process) quitIfStuck(child *os.Process, ended <-chan struct{}) bool {
 	limit := p.Stuck
 	if limit == 0 {
@@ -125,15 +122,15 @@ func (p Process) quitIfStuck(child *os.Process, ended <-chan struct{}) bool {
 	}
 }
 
-// knownOfKgo is where kgo waits for an answer with a mutex in its hands, and who then
-// waits for that mutex.
+// knownOfKgo lists where kgo waits for an answer while it holds a mutex, and where another
+// goroutine then waits for that mutex.
 var knownOfKgo = []struct{ holds, waits string }{
 	{"kgo.(*Client).doInitProducerID", "franz-go/pkg/kgo."},      // EndTransaction, or the producer's id
-	{"kgo.(*consumer).stopSession", "kgo.(*Client).PollRecords"}, // a new assignment, while offsets are asked for
+	{"kgo.(*consumer).stopSession", "kgo.(*Client).PollRecords"}, // a new assignment while offsets are listed
 }
 
-// whyStuck is ErrStoodStill only for what is known of kgo. Anything else is a deadlock
-// of ours.
+// whyStuck returns ErrStoodStill only for the known cases in kgo. Anything else is a deadlock of
+// ours.
 func whyStuck(plan Plan, dump string) error {
 	for _, known := range knownOfKgo {
 		var holds, waits bool

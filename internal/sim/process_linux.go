@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// processWork says how much CPU time a process has used, in ticks, and whether
-// one of its threads runs, could run, or waits for a disk.
+// processWork returns the CPU time of a process, in ticks, and whether one of its threads runs,
+// could run, or waits for a disk.
 func processWork(pid int) (used uint64, running bool) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range threads {

@@ -2,5 +2,5 @@
 
 package sim
 
-// processWork is not known here: no life counts as standing still.
+// processWork is not implemented here, so no life counts as standing still.
 func processWork(int) (used uint64, running bool) { return 0, true }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestWhyStuck: only what is known of kgo may be lived again.
+// TestWhyStuck checks that only the known cases in kgo permit another try.
 func TestWhyStuck(t *testing.T) {
 	const holder = `goroutine 31 [select (durable), synctest bubble 1]:
 github.com/twmb/franz-go/pkg/kgo.(*Client).shardedRequest(0xc000, {0x1, 0x2})
@@ -47,7 +47,8 @@ github.com/twmb/franz-go/pkg/kgo.(*Client).PollRecords.func3()`
 	}
 }
 
-// TestProcessThatStandsStill is ended, and its plan is not lived again.
+// TestProcessThatStandsStill checks that the process is ended and the plan does not run once
+// more.
 func TestProcessThatStandsStill(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("who stands still is only known on Linux")
@@ -64,7 +65,7 @@ func TestProcessThatStandsStill(t *testing.T) {
 	}
 }
 
-// TestProcessThatFails: its output says why.
+// TestProcessThatFails checks that the error has the process's output.
 func TestProcessThatFails(t *testing.T) {
 	p := Process{Command: func(ctx context.Context, _ Plan) *exec.Cmd {
 		return exec.CommandContext(ctx, "sh", "-c", "echo no room; exit 3")

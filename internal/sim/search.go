@@ -2,12 +2,11 @@ package sim
 
 import "slices"
 
-// Run lives a plan: Bubble, or what a test has instead.
+// Run runs a plan: Bubble, or a test's replacement.
 type Run func(Plan) *Outcome
 
-// Rate lives a plan so many times, and says how often the contract was broken.
-// The same plan does not always fail: in which order goroutines run is not ours
-// to fix.
+// Rate runs a plan several times, and returns how often it broke the contract. The same plan does
+// not always fail, because the order in which goroutines run is not fixed.
 func Rate(p Plan, times int, run Run) (failed int) {
 	for range times {
 		if len(run(p).Violations) > 0 {
@@ -17,9 +16,9 @@ func Rate(p Plan, times int, run Run) (failed int) {
 	return failed
 }
 
-// Shrink looks for a smaller plan that fails: fewer faults, then fewer triggers,
-// then less time. Each candidate has so many tries. It returns the smallest that
-// failed, and how.
+// Shrink searches for a smaller plan that fails: first fewer faults, then fewer triggers, then
+// less time. Each candidate gets several tries. It returns the outcome of the smallest plan that
+// failed.
 func Shrink(failed *Outcome, tries int, run Run) *Outcome {
 	s := &shrinker{best: failed, tries: tries, run: run}
 	for _, name := range failed.Plan.Faults {
@@ -37,14 +36,14 @@ func Shrink(failed *Outcome, tries int, run Run) *Outcome {
 	return s.best
 }
 
-// shrinker is the smallest plan that has failed so far.
+// shrinker holds the smallest plan that has failed so far.
 type shrinker struct {
 	best  *Outcome
 	tries int
 	run   Run
 }
 
-// try says whether a smaller plan fails, too, and keeps it if it does.
+// try reports whether a smaller plan fails too, and keeps it if it does.
 func (s *shrinker) try(change func(*Plan)) bool {
 	p := s.best.Plan
 	change(&p)

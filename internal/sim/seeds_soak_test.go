@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// TestTenThousand is TestSeeds to seed 10,000.
-// WATERCLOCK_TEST_SEED and WATERCLOCK_TEST_SEEDS choose a part of them.
+// TestTenThousand is TestSeeds with 10,000 seeds. WATERCLOCK_TEST_SEED and WATERCLOCK_TEST_SEEDS
+// select a part of them.
 func TestTenThousand(t *testing.T) {
 	first, n := seeds(10_000)
 	for i := range uint64(n) {

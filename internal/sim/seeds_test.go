@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// live fails with the story of a life that broke the contract.
+// live runs a plan, and fails with the story of a life that broke the contract.
 func live(t *testing.T, p sim.Plan) (o *sim.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { o = sim.Live(t, p) })
@@ -23,7 +23,7 @@ func live(t *testing.T, p sim.Plan) (o *sim.Outcome) {
 	return o
 }
 
-// TestMain makes this binary the process of one life (alone).
+// TestMain can make this binary the process of one life (see alone).
 func TestMain(m *testing.M) {
 	if flags, ok := os.LookupEnv("WATERCLOCK_TEST_LIFE"); ok {
 		p, err := sim.ParsePlan(flags)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// alone is live in a process of its own: what stands still is lived again.
+// alone is live in a process of its own. If the life stands still, it runs once more.
 func alone(t *testing.T, p sim.Plan) {
 	t.Helper()
 	self, err := os.Executable()
@@ -62,8 +62,8 @@ func alone(t *testing.T, p sim.Plan) {
 	}
 }
 
-// TestSeeds lives weeks with all faults. WATERCLOCK_TEST_SEED is the first
-// seed, WATERCLOCK_TEST_SEEDS how many.
+// TestSeeds runs lives of a week with all faults. WATERCLOCK_TEST_SEED is the first seed,
+// WATERCLOCK_TEST_SEEDS the number of seeds.
 func TestSeeds(t *testing.T) {
 	first, n := seeds(200)
 	for i := range uint64(n) {
@@ -74,7 +74,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestRegressions lives what failed once.
+// TestRegressions runs the plans that once failed.
 func TestRegressions(t *testing.T) {
 	f, err := os.Open("testdata/regressions.txt")
 	if err != nil {
@@ -97,8 +97,8 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// TestEveryFault lives an hour with each fault alone, again until it happens:
-// the contract holds.
+// TestEveryFault runs lives of an hour with each fault alone, until the fault strikes. The
+// contract must hold.
 func TestEveryFault(t *testing.T) {
 	for _, f := range sim.Faults {
 		t.Run(f.Name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestEveryFault(t *testing.T) {
 	}
 }
 
-// TestManyPartitions is a life with 64, which few seeds have.
+// TestManyPartitions is a life with 64 partitions, which few seeds choose.
 func TestManyPartitions(t *testing.T) {
 	live(t, sim.Plan{Seed: 1, Days: 2, Partitions: 64})
 }
@@ -139,8 +139,7 @@ func TestPlanIsItsFlags(t *testing.T) {
 	}
 }
 
-// TestShrink finds the one fault and the few triggers that a made-up engine
-// fails for.
+// TestShrink finds the one fault and the few triggers for which a fake engine fails.
 func TestShrink(t *testing.T) {
 	fails := func(p sim.Plan) *sim.Outcome {
 		o := &sim.Outcome{Plan: p}

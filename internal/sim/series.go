@@ -13,8 +13,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Series is the time part of a register, as the contract spells it: what
-// preview is asked, and what the engine is told.
+// Series is the time part of a register in the contract's JSON: the input of preview and of the
+// engine.
 type Series struct {
 	Recurrence string     `json:"recurrence,omitempty"`
 	Start      string     `json:"start,omitempty"`
@@ -29,26 +29,26 @@ type Series struct {
 	Jitter time.Duration `json:"-"` // preview shows nominal times
 }
 
-// DST is the contract's field of that name.
+// DST is the contract's field dst.
 type DST struct {
 	Gap     string `json:"gap,omitempty"`
 	Overlap string `json:"overlap,omitempty"`
 }
 
-// Calendars is the contract's field of that name.
+// Calendars is the contract's field calendars.
 type Calendars struct {
 	Names []string `json:"names"`
 	On    string   `json:"on"`
 }
 
-// promise is a series and what preview printed for it before it began.
+// promise is a series and what preview returned for it before it began.
 type promise struct {
 	Series
 	want []calendar.PreviewOccurrence
 	all  bool // want is the whole series, to its end
 }
 
-// RegisterSeries registers a recurrence, having asked preview what it means.
+// RegisterSeries asks preview for the occurrences of a series, then registers it.
 func (w *World) RegisterSeries(key string, s Series) {
 	w.T.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -72,7 +72,7 @@ func (w *World) preview(s Series, now time.Time) (*promise, error) {
 		return nil, err
 	}
 	body["after"], body["n"] = now.Format(time.RFC3339Nano), w.Previewed
-	if s.Start != "" { // it may be the first, unless it lies before the register
+	if s.Start != "" { // an occurrence at the start counts, unless it is before the register
 		body["after"] = now.Add(-time.Millisecond).Format(time.RFC3339Nano)
 	}
 	if b, err = json.Marshal(body); err != nil {
@@ -122,8 +122,8 @@ func (w *World) calendar(name string) (calendar.DateSet, bool) {
 	return set, ok
 }
 
-// promises holds every series against what preview printed: the same
-// occurrences, wall times and instants, in that order, and nothing else (C6).
+// promises compares every series with what preview returned: the same occurrences, local times
+// and instants, in that order, and nothing else (C6).
 func (c *audit) promises(fired map[string][]*kgo.Record) {
 	for key, p := range c.w.series {
 		for _, v := range p.broken(key, fired[key], time.Now(), c.w.Epsilon) {
@@ -132,7 +132,7 @@ func (c *audit) promises(fired map[string][]*kgo.Record) {
 	}
 }
 
-// broken says where what fired differs from what was promised until now.
+// broken reports where what fired differs from what was promised until now.
 func (p *promise) broken(key string, fired []*kgo.Record, now time.Time, eps time.Duration) (found []string) {
 	say := func(format string, args ...any) {
 		found = append(found, fmt.Sprintf("series %s (%s %s): ", key, p.Recurrence, p.Timezone)+fmt.Sprintf(format,
@@ -161,14 +161,14 @@ func (p *promise) broken(key string, fired []*kgo.Record, now time.Time, eps tim
 	return found
 }
 
-// earliest is when an occurrence may go: its nominal time and its jitter.
+// earliest returns the earliest time of an occurrence: its nominal time plus its jitter.
 func (p *promise) earliest(key string, i int, r *kgo.Record) time.Time {
 	id := pipelinetest.Header(r, "ce_id")
 	id = id[len(key)+1 : len(id)-len("#0")]
 	return instant(p.want[i].At).Add(calendar.Jitter(key, id, p.Jitter).Truncate(time.Millisecond))
 }
 
-// named is what a due event says of its occurrence.
+// named returns the occurrence that a due event names.
 func named(r *kgo.Record) calendar.PreviewOccurrence {
 	return calendar.PreviewOccurrence{
 		At:    pipelinetest.Header(r, "ce_time"),
@@ -184,18 +184,18 @@ func instant(s string) time.Time {
 	return t
 }
 
-// canonical spells an instant as due events do.
+// canonical formats an instant as due events do.
 func canonical(at string) string { return instant(at).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// sameWall compares the wall times of a due event, 2026-03-08T03:30:00[zone],
-// and of a preview, 2026-03-08T03:30:00-04:00. Elapsed time has none.
+// sameWall compares the local times of a due event, 2026-03-08T03:30:00[zone], and of a preview,
+// 2026-03-08T03:30:00-04:00. Rules of elapsed time have none.
 func sameWall(event, preview string) bool {
 	const wall = len("2006-01-02T15:04:05")
 	return event == "" || (len(event) > wall && len(preview) > wall && event[:wall] == preview[:wall])
 }
 
-// CheckUpcoming holds what the owner of a series lists as its next occurrences
-// against preview: on every node, after every restart, the same.
+// CheckUpcoming compares the next occurrences of a series, as its owner lists them, with preview.
+// They must be the same on every node and after every restart.
 func (w *World) CheckUpcoming(key string, n int) {
 	w.T.Helper()
 	p := w.series[key]
@@ -230,7 +230,7 @@ func (w *World) CheckUpcoming(key string, n int) {
 	}
 }
 
-// Misfires are the runs of missed occurrences that were told of a trigger.
+// Misfires returns the runs of missed occurrences that events report for a trigger.
 func (w *World) Misfires(key string) (runs []topics.Event) {
 	w.T.Helper()
 	if w.misfires == nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// TestDay lets a day pass: 5,000 timers spread over it, a clean restart, a
-// crash and a power loss on the way.
+// TestDay simulates a day with 5,000 timers, a clean restart, a crash and a power loss.
 func TestDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1})
@@ -42,15 +41,15 @@ func TestDay(t *testing.T) {
 	})
 }
 
-// TestForwardingGoesOn: brokers that refuse a producer id once do not keep what
-// stands on a wrong partition there.
+// TestForwardingGoesOn checks that forwarding from a wrong partition continues after the brokers
+// refuse a producer id once.
 func TestForwardingGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1})
 		w.MaxLate = 20 * time.Second
 		w.Start("a")
 		w.AwaitOwners()
-		w.Register("first", time.Now()) // the world's own producer has its id then
+		w.Register("first", time.Now()) // so the world's own producer has its id
 		w.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true})
 		for _, key := range []string{"one", "another"} {
 			w.RegisterOn(1-topics.Partition([]byte(key), w.P), key, time.Now().Add(10*time.Second))
@@ -60,8 +59,8 @@ func TestForwardingGoesOn(t *testing.T) {
 	})
 }
 
-// seeds is which worlds a test goes through: as many as usual, or
-// WATERCLOCK_TEST_SEEDS; the first is WATERCLOCK_TEST_SEED, or 1.
+// seeds returns the seeds of a test: the usual number, or WATERCLOCK_TEST_SEEDS; the first is
+// WATERCLOCK_TEST_SEED, or 1.
 func seeds(usual int) (first uint64, n int) {
 	first, n = 1, usual
 	if v, err := strconv.ParseUint(os.Getenv("WATERCLOCK_TEST_SEED"), 10, 64); err == nil {
@@ -81,7 +80,7 @@ func TestChaos(t *testing.T) {
 				w := sim.New(t, sim.Options{
 					Seed: first + i, Partitions: 3,
 					Change: func(_ string, o *pipeline.Options) {
-						o.Standby = int((first + i) % 3) // a third of the worlds each without, with one and with two
+						o.Standby = int((first + i) % 3) // a third of the worlds each with no, one and two standbys
 					},
 				})
 				w.Chaos(3)

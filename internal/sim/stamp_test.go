@@ -14,10 +14,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// TestCancelForwardedLate: a cancel on a wrong partition is read in time, but its right
-// partition accepts nothing until the trigger has fired. Its copy is as old as its append
-// there, not as the moment at which the forwarder took it; so the cancel came too late,
-// and an event says so.
+// TestCancelForwardedLate has a cancel on a wrong partition that is read in time, but the right
+// partition accepts nothing until the trigger has fired. The copy has the time of its append
+// there, not the time at which the forwarder read the original. So the cancel was too late, and
+// an event must report that.
 func TestCancelForwardedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1})

@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// truncated lets the last thing happen to a world that has passed: a partition's
-// log loses its end. The partition must refuse, whoever opens it, and no other.
+// truncated is the last fault of a world: a partition's log loses its end. The engine must refuse
+// that partition, whichever node opens it, and no other.
 func (l *life) truncated() {
 	if l.Node("last") == nil {
 		l.Start("last")
@@ -26,12 +26,12 @@ func (l *life) truncated() {
 	if l.rng.IntN(2) == 0 {
 		topic, from = l.Names.State(), l.lastTurn(p)
 	}
-	_ = l.Stop("last") // its disk knows of the last turn; after a kill it may not, and nobody could tell
+	_ = l.Stop("last") // not a kill: its disk must have the last turn, to detect the loss
 	l.Note("%s/%d has lost its end, from %d on", topic, p, from)
 	l.Truncate(topic, p, from)
 	l.struck("truncated-log")
 	if topic == l.Names.Commands() {
-		for range l.rng.IntN(3) { // producers fill it again
+		for range l.rng.IntN(3) { // producers append to it meanwhile
 			l.refill(p)
 		}
 	}
@@ -47,14 +47,14 @@ func (l *life) truncated() {
 	}
 }
 
-// tailOf sends a partition a last command, and returns where it stands.
+// tailOf sends a last command to a partition, and returns its offset.
 func (l *life) tailOf(p int32) int64 {
 	r := l.refill(p)
-	time.Sleep(10 * time.Second) // it is read, and written to disk
+	time.Sleep(10 * time.Second) // until it is read, and written to disk
 	return r.Offset
 }
 
-// refill appends a command that nobody promises anything of.
+// refill appends a command to a partition that only the checker judges.
 func (l *life) refill(p int32) *kgo.Record {
 	for i := l.oneShot; ; i++ {
 		if key := fmt.Sprint("z", i); l.Home(key) == p {
@@ -64,8 +64,8 @@ func (l *life) refill(p int32) *kgo.Record {
 	}
 }
 
-// lastTurn makes a partition commit a turn, and returns where its records of
-// topic state begin: behind the marker of the turn before.
+// lastTurn makes a partition commit a turn, and returns the offset at which its records of topic
+// state begin: after the marker of the previous turn.
 func (l *life) lastTurn(p int32) (from int64) {
 	l.tailOf(p)
 	all := l.Read(kgo.ReadUncommitted(), l.Names.State())[l.Names.State()][p]

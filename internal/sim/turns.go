@@ -10,10 +10,10 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Turns holds every progress record's manifest against what its turn wrote:
-// all of it, nothing else, in order of turns (C10, C11). It judges whole dumps
-// of committed records, in the order of their offsets: of state, and of every
-// topic a turn may write, with those of by_key channels left out.
+// Turns compares every progress record's manifest with what its turn wrote: all of it, nothing
+// else, in the order of turns (C10, C11). Each dump must have all committed records of a topic,
+// in the order of their offsets. The dumps are topic state and every topic to which a turn may
+// write, except those of by_key channels.
 func Turns(names topics.Names, dumps map[string][]*kgo.Record) (violations []string) {
 	c := &turnCheck{queues: map[route][]*kgo.Record{}, progress: map[int32][]*topics.Progress{}}
 	for topic, records := range dumps {
@@ -47,7 +47,7 @@ func Turns(names topics.Names, dumps map[string][]*kgo.Record) (violations []str
 	return c.found
 }
 
-// turnCheck is what is left of the dumps as turn after turn claims its part.
+// turnCheck holds the records that no turn has claimed yet.
 type turnCheck struct {
 	queues   map[route][]*kgo.Record
 	progress map[int32][]*topics.Progress

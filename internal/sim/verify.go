@@ -11,11 +11,11 @@ import (
 	"github.com/waterclock/waterclock/internal/check"
 )
 
-// zones is the tz database that engines have, as the checker reads it.
+// zones is the tz database of the engines, in the checker's form.
 var zones = sync.OnceValues(func() (*check.Zones, error) { return check.LoadZones(calendar.EmbeddedZip()) })
 
-// Verify dumps every topic and runs the history checker on it: what it finds,
-// and how far it could judge. All must be at rest.
+// Verify dumps every topic and runs the history checker on it. The report has the violations, and
+// how much could be judged. The world must be idle.
 func (w *World) Verify() *check.Report {
 	w.T.Helper()
 	z, err := zones()
@@ -37,14 +37,14 @@ func (w *World) Verify() *check.Report {
 	return r
 }
 
-// History is all topics as they are now.
+// History returns all topics as they are now.
 func (w *World) History() *check.History {
 	w.T.Helper()
 	return check.NewHistory(w.Names.Prefix, w.P, w.dumpFiles())
 }
 
-// dumpFiles is every topic partition with all records and markers, as `events
-// record` would write it.
+// dumpFiles returns every topic partition with all records and markers, as `events record` would
+// write it.
 func (w *World) dumpFiles() (files []*check.File) {
 	names := w.Topics()
 	all := w.Read(kgo.ReadUncommitted(), names...)
@@ -63,7 +63,7 @@ func (w *World) dumpFiles() (files []*check.File) {
 	return files
 }
 
-// verified is what the checker found, a line each.
+// verified formats what the checker found, one violation per line.
 func verified(r *check.Report) (found []string) {
 	for i := range r.Violations {
 		v := &r.Violations[i]

@@ -26,7 +26,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// hooked are a world's channels: webhook is as serve has it.
+// hooked are a world's channels, with channel webhook as in serve.
 type hooked struct{ pipelinetest.Channels }
 
 func (c hooked) Settings(name string) pipeline.ChannelSettings {
@@ -47,7 +47,7 @@ type hook struct {
 	at          time.Time
 }
 
-// hooks are receivers, and what came to them.
+// hooks are receivers, and the requests that they got.
 type hooks struct {
 	answer func(host, path string, attempt int) (status int, after time.Duration)
 
@@ -55,7 +55,7 @@ type hooks struct {
 	calls []hook
 }
 
-// RoundTrip is the network: it takes the request to the receiver.
+// RoundTrip replaces the network: it passes the request to the receiver.
 func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body struct {
 		TriggerID string `json:"triggerId"`
@@ -80,7 +80,7 @@ func (h *hooks) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
 }
 
-// of are the calls about a trigger.
+// of returns the calls for a trigger.
 func (h *hooks) of(key string) (calls []hook) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,7 @@ func (h *hooks) of(key string) (calls []hook) {
 	return calls
 }
 
-// webhookWorld is an engine and a webhook worker of a world.
+// webhookWorld makes a world with an engine and a webhook worker.
 func webhookWorld(t *testing.T, h *hooks) *sim.World {
 	t.Helper()
 	w := sim.New(t, sim.Options{Seed: 1, Channels: []string{webhook.Channel}})
@@ -126,7 +126,7 @@ func startHooks(t *testing.T, w *sim.World, h *hooks) {
 	})
 }
 
-// emissions are the due events of each trigger, all copies.
+// emissions counts the due events of each trigger, including copies.
 func emissions(w *sim.World) map[string]int {
 	n := map[string]int{}
 	for _, r := range w.Dump(w.Names.Due(webhook.Channel)) {
@@ -135,9 +135,9 @@ func emissions(w *sim.World) map[string]int {
 	return n
 }
 
-// TestBreakerOpenForAnHour: what comes due behind an open breaker is emitted again
-// at most 20 times an hour, uses up no attempt, and goes out once the endpoint is
-// back. Calls to another endpoint are as punctual as before.
+// TestBreakerOpenForAnHour opens a breaker for an hour. Due events behind it must be emitted at
+// most 20 times per hour, use up no attempt, and go out once the endpoint answers. Calls to
+// another endpoint must stay punctual.
 func TestBreakerOpenForAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -175,7 +175,7 @@ func TestBreakerOpenForAnHour(t *testing.T) {
 		if most > 20 {
 			t.Errorf("%d re-emissions of one event in an hour, want at most 20", most)
 		}
-		if attempts > 4 { // of 6: it would have none left if the endpoint stayed away for longer
+		if attempts > 4 { // of 6: with more, none would be left for a longer outage
 			t.Errorf("one event of %d made %d of the attempts that ask whether the endpoint answers", bad, attempts)
 		}
 		t.Logf("at most %d re-emissions and %d attempts of one event", most, attempts)
@@ -205,12 +205,12 @@ func TestBreakerOpenForAnHour(t *testing.T) {
 	})
 }
 
-// TestRetriesRaced: cancel, erase, replace and snooze come before, during and
-// between attempts, to the millisecond. Behind the decision no attempt of what they
-// end begins, attempts are numbered without gaps, and what goes on is delivered.
+// TestRetriesRaced sends cancel, erase, replace and snooze before, during and between attempts,
+// to the millisecond. After the decision, no attempt of an ended occurrence may begin. Attempts
+// must be numbered without gaps, and what continues must be delivered.
 func TestRetriesRaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const takes = 3 * time.Second // a call
+		const takes = 3 * time.Second // duration of a call
 		h := &hooks{answer: func(_, path string, attempt int) (int, time.Duration) {
 			if path == "/again" || attempt >= 3 {
 				return 200, takes
@@ -224,7 +224,7 @@ func TestRetriesRaced(t *testing.T) {
 			"cancel": `{"op":"cancel"}`, "erase": `{"op":"erase"}`, "snooze": `{"op":"snooze","for":"10m"}`,
 			"replace": strings.Replace(fmt.Sprintf(register, "again"), "1m", "10m", 1),
 		}
-		// The first attempt is at 60 s, its answer at 63 s, the second at 73 s, the third
+		// The first attempt is at 60 s, its answer at 63 s, the second attempt at 73 s, the third
 		// at 106 s.
 		moments := []time.Duration{
 			59999 * time.Millisecond, time.Minute, 60001 * time.Millisecond, 60010 * time.Millisecond, 61 * time.Second,
@@ -304,7 +304,7 @@ func TestRetriesRaced(t *testing.T) {
 	})
 }
 
-// killer kills a node at the next step of a name, once it is armed and a time has come.
+// killer kills a node at the next step of a name, once it is armed and a time has passed.
 type killer struct {
 	pipeline.NoListener
 	kill func()
@@ -338,9 +338,9 @@ func (k *killer) Step(_ int32, step pipeline.Step) {
 	}
 }
 
-// TestEngineKilledAtEveryStep: the engine is killed at each step of the turn that takes
-// the receipt of an attempt, and at each step of the turn that sends the next one.
-// Each attempt is called once, numbered, under one webhook-id, and not before its time.
+// TestEngineKilledAtEveryStep kills the engine at each step of the turn that reads the receipt of
+// an attempt, and at each step of the turn that emits the next one. Each attempt must be called
+// once, with the right number, under one webhook-id, and not before its time.
 func TestEngineKilledAtEveryStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait, takes = 40 * time.Second, time.Second
@@ -391,10 +391,10 @@ func TestEngineKilledAtEveryStep(t *testing.T) {
 		attempt := 1
 		for _, step := range steps {
 			at := called(attempt)
-			k.arm(step, at.Add(takes)) // the receipt comes
+			k.arm(step, at.Add(takes)) // the turn that reads the receipt
 			killed(step)
 			at = called(attempt + 1)
-			k.arm(step, at.Add(takes+wait-time.Millisecond)) // the attempt after that goes out
+			k.arm(step, at.Add(takes+wait-time.Millisecond)) // the turn that emits the next attempt
 			killed(step)
 			attempt += 2
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// TestLostAnswers: the broker has done what was asked, the node does not know,
-// asks again, and nothing fires twice.
+// TestLostAnswers drops the broker's answer to a request that succeeded. The node retries, and
+// nothing may fire twice.
 func TestLostAnswers(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.EndTxn, kmsg.Fetch, kmsg.ListOffsets} {
 		t.Run(key.Name(), func(t *testing.T) {
@@ -42,8 +42,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestTruncate: what the nodes see of a log that lost its end: its records up to
-// there, and right behind them what was appended since.
+// TestTruncate checks what the nodes see of a log that lost its end: its records up to that
+// offset, and right after them what was appended since.
 func TestTruncate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1, Partitions: 1, Brokers: 2})
@@ -70,7 +70,7 @@ func TestTruncate(t *testing.T) {
 	})
 }
 
-// TestFullDisk: a process that writes to a full disk dies, and its successor
+// TestFullDisk checks that a process that writes to a full disk dies, and that its successor
 // loses nothing.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,25 +12,24 @@ import (
 )
 
 type (
-	// Options of a world; New makes it a simulated and a quiet one.
+	// Options configure a world. New makes it simulated and quiet.
 	Options = pipelinetest.Options
 	// Node is one process of a world.
 	Node = pipelinetest.Node
 )
 
-// World is a simulated world whose client keeps account: what it was
-// acknowledged, the checks demand.
+// World is a simulated world whose client tracks its acknowledgements. The checks require
+// everything that was acknowledged.
 type World struct {
 	*pipelinetest.World
 
-	// Epsilon is how far a node's clock may be trusted to be right: a cancel
-	// acknowledged less than this before the due time may come too late, and a
-	// due event may be this early. 0: clocks are right.
+	// Epsilon bounds the error of a node's clock. A cancel acknowledged less than this before the
+	// due time may come too late, and a due event may be this early. 0: clocks are right.
 	Epsilon time.Duration
-	// MaxLate is how late a due event may be. 0: however late.
+	// MaxLate bounds how late a due event may be. 0: no bound.
 	MaxLate time.Duration
-	// Previewed is how many occurrences of a series are asked of preview, more
-	// than it may have in this world.
+	// Previewed is how many occurrences of a series preview returns: more than can occur in this
+	// world.
 	Previewed int
 
 	opts Options
@@ -38,19 +37,18 @@ type World struct {
 	mu     sync.Mutex
 	wishes map[string]*wish
 	series map[string]*promise
-	free   map[string]bool // triggers that the checker alone judges
+	free   map[string]bool // triggers that only the checker judges
 	acks   []check.Ack     // commands that Kafka has acknowledged
 	open   []span
 
 	calendars map[string]calendar.DateSet // as topic control has them
-	misfires  map[string][]topics.Event   // as topic events had them when first asked
+	misfires  map[string][]topics.Event   // as topic events had them at the first call of Misfires
 
 	compacted  bool
 	foreigners int // transactions of other producers
 }
 
-// New makes a world. It must be called inside a synctest bubble and ends with
-// the test.
+// New makes a world. It must be called inside a synctest bubble. The world ends with the test.
 func New(t testing.TB, o Options) *World {
 	t.Helper()
 	o.Simulated, o.Quiet = true, true
@@ -63,8 +61,8 @@ func New(t testing.TB, o Options) *World {
 	return w
 }
 
-// CompactState lets the broker compact, tombstones and all. No node may run.
-// Turns cannot be held against their manifests any more after that.
+// CompactState makes the broker compact, including tombstones. No node may run. After that, turns
+// can no longer be compared with their manifests.
 func (w *World) CompactState() {
 	w.T.Helper()
 	w.compacted = true

@@ -12,8 +12,7 @@ import (
 	"github.com/waterclock/waterclock/internal/sim"
 )
 
-// TestYear lives one fleet after another through a year, until the soak's time
-// is up.
+// TestYear runs one fleet after another through a year, until the soak's time is up.
 func TestYear(t *testing.T) {
 	soak, err := time.ParseDuration(os.Getenv("WATERCLOCK_TEST_SOAK"))
 	if err != nil {

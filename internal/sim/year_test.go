@@ -11,16 +11,15 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// TestSpring lives a fleet of series through the five weeks in which most
-// clocks change: what fires is what preview printed before. TestYear, a soak,
-// goes on for years.
+// TestSpring runs a fleet of series through the five weeks in which most clocks change. What
+// fires must be what preview returned before. TestYear, a soak, continues for years.
 func TestSpring(t *testing.T) {
 	first, _ := seeds(1)
 	synctest.Test(t, func(t *testing.T) { liveThrough(t, first, 37, 2*len(sim.Rules)) })
 }
 
-// TestSeriesCheckCatches makes the engine leave one out, double one and end
-// one, behind the back of the check, and expects to hear of each.
+// TestSeriesCheckCatches makes the engine skip, repeat and end an occurrence without the check's
+// knowledge. The check must report each.
 func TestSeriesCheckCatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 1})
@@ -29,7 +28,7 @@ func TestSeriesCheckCatches(t *testing.T) {
 		for _, key := range []string{"skipped", "doubled", "ended", "moved", "left"} {
 			w.RegisterSeries(key, sim.Series{Recurrence: "FREQ=DAILY;BYHOUR=0,2,3", Timezone: "Europe/Dublin"})
 		}
-		pass := func(d time.Duration) { // a stopped engine's hours cost nothing
+		pass := func(d time.Duration) { // hours of a stopped engine cost nothing
 			_ = w.Stop("a")
 			time.Sleep(d)
 			w.Start("a")
@@ -58,7 +57,7 @@ func TestSeriesCheckCatches(t *testing.T) {
 
 // liveThrough simulates so many days from 1 March 2026 on.
 func liveThrough(t *testing.T, seed uint64, days, series int) {
-	time.Sleep(time.Until(time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))) // a bubble begins in 2000
+	time.Sleep(time.Until(time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC))) // a bubble begins in the year 2000
 	w := sim.New(t, sim.Options{Seed: seed, Change: func(_ string,
 		o *pipeline.Options,
 	) {
@@ -75,14 +74,14 @@ func liveThrough(t *testing.T, seed uint64, days, series int) {
 	}
 	w.Start("z")
 	w.AwaitOwners()
-	time.Sleep(20 * time.Minute) // the longest jitter, and rest
+	time.Sleep(20 * time.Minute) // the longest jitter, and a rest
 	w.CheckInvariants()
 	t.Logf("seed %d: %d days, %d series fired %d times, %d openings, %d aborted turns", seed, days, series,
 		w.Heard("fired"), w.Heard("openings"), w.Heard("aborted"))
 }
 
-// visit lets nodes live for some minutes, and hits them. Between visits time
-// leaps: an idle engine asks its broker every second, and a year has many.
+// visit runs nodes for some minutes, with faults. Between visits time leaps: an idle engine polls
+// its broker every second, and a year has many seconds.
 func visit(w *sim.World, n int) {
 	names := []string{fmt.Sprint("n", n%3), fmt.Sprint("n", (n+1)%3)}
 	for _, name := range names {
@@ -94,7 +93,7 @@ func visit(w *sim.World, n int) {
 		time.Sleep(time.Duration(w.Rand.IntN(20_000)) * time.Millisecond)
 		hit(w, names[w.Rand.IntN(2)])
 	}
-	for _, node := range w.Nodes() { // zombies of the last departure, too
+	for _, node := range w.Nodes() { // also zombies of the last departure
 		node.Thaw()
 		node.Heal()
 	}
@@ -131,8 +130,8 @@ func hit(w *sim.World, name string) {
 	}
 }
 
-// depart ends every node, each in its own way, and lets hours or days pass. A
-// node that is only frozen comes back as a zombie.
+// depart ends every node, each in a different way, and lets hours or days pass. A node that is
+// only frozen returns as a zombie.
 func depart(w *sim.World) {
 	leap := time.Duration(w.Rand.Int64N(int64(5 * 24 * time.Hour)))
 	for _, node := range w.Nodes() {

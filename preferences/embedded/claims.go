@@ -14,7 +14,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// claimValue is a claim as it is kept, by its ID.
+// claimValue is the stored form of a claim; its key has the ID.
 type claimValue struct {
 	Occurrence string `json:"occurrence"`
 	Type       string `json:"type,omitempty"`
@@ -23,20 +23,20 @@ type claimValue struct {
 	Until      int64  `json:"until"` // unix µs
 }
 
-// recipientKey begins the keys of a user and channel in a table.
+// recipientKey returns the prefix of the keys of a user and channel in a table.
 func recipientKey(table byte, m preferences.Message) string {
 	return userKey(table, m.User) + "\x00" + m.Channel + "\x00"
 }
 
 func claimKey(m preferences.Message) string { return recipientKey('c', m) + m.ID }
 
-// The keys of a claim in the other tables: of those sent, by recipient and time, and
-// of all, by their end.
+// sentKey and overKey are a claim's keys in two other tables: claims of sent messages by
+// recipient and time, and all claims by their end.
 func sentKey(m preferences.Message, v *claimValue) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte(recipientKey('n', m)), uint64(v.At)), m.ID...)
 }
 
-// typeKey is sentKey for those of one type.
+// typeKey is like sentKey, in the table of claims that have a type.
 func typeKey(m preferences.Message, v *claimValue) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte(typeTable(m, v.Type)), uint64(v.At)), m.ID...)
 }
@@ -49,7 +49,7 @@ func overKey(claim string, v *claimValue) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte("e"), uint64(v.Until)), claim...)
 }
 
-// Admit decides about messages, and writes them in one batch that is synced to disk.
+// Admit decides on messages, and writes the decisions in one batch that is synced to disk.
 func (s *Store) Admit(
 	ctx context.Context, at time.Time, l preferences.Limits, list []preferences.Message,
 ) ([]string, error) {
@@ -92,7 +92,7 @@ func admit(b *pebble.Batch, at time.Time, l preferences.Limits, m preferences.Me
 }
 
 func dropOver(b *pebble.Batch, m preferences.Message, v *claimValue) {
-	_ = b.Delete(overKey(claimKey(m), v), nil) // a batch fails at its commit
+	_ = b.Delete(overKey(claimKey(m), v), nil) // an error shows at the commit of the batch
 }
 
 func writeClaim(b *pebble.Batch, m preferences.Message, v *claimValue) error {
@@ -111,7 +111,7 @@ func writeClaim(b *pebble.Batch, m preferences.Message, v *claimValue) error {
 	return nil
 }
 
-// readClaim is nil where there is none.
+// readClaim returns nil if there is no claim.
 func readClaim(r pebble.Reader, key string) (*claimValue, error) {
 	text, closer, err := r.Get([]byte(key))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -132,8 +132,8 @@ func decodeClaim(text []byte) (*claimValue, error) {
 	return v, nil
 }
 
-// sent are the claims that decide about a message: the newest, and the newest of its type. How
-// many others its user has had does not matter to how long that takes.
+// sent returns the claims that decide on a message: the newest ones, and the newest of its type.
+// The time it takes does not depend on how many other messages the user got.
 func sent(r pebble.Reader, at time.Time, l preferences.Limits, m preferences.Message) ([]preferences.Claim, error) {
 	var list []preferences.Claim
 	since := l.Since(at)
@@ -156,8 +156,8 @@ func sent(r pebble.Reader, at time.Time, l preferences.Limits, m preferences.Mes
 	return list, err
 }
 
-// newest hands out the claims in a table that are younger than an instant, the newest first,
-// until more says no.
+// newest calls more for the claims in a table that are younger than an instant, newest first,
+// until more returns false.
 func newest(r pebble.Reader, table string, since time.Time, more func(preferences.Claim) bool) error {
 	lower := binary.BigEndian.AppendUint64([]byte(table), uint64(since.UnixMicro()+1))
 	end := append([]byte(table[:len(table)-1]), 1)
@@ -201,12 +201,13 @@ func dropMessage(b *pebble.Batch, m preferences.Message, v *claimValue) {
 	dropOver(b, m, v)
 }
 
-// change writes what f puts into a batch, in which f finds it as well.
+// change lets f fill a batch, and commits it. f's reads see the batch's own writes.
 func (s *Store) change(ctx context.Context, verb string, f func(b *pebble.Batch) error) error {
 	return s.changeThen(ctx, verb, func() {}, f)
 }
 
-// changeThen is change, and then what is to be done under s.write if it was written.
+// changeThen is like change. If the batch was committed, it then calls then, while it still holds
+// s.write.
 func (s *Store) changeThen(
 	ctx context.Context, verb string, then func(), f func(b *pebble.Batch) error,
 ) error {
@@ -227,7 +228,7 @@ func (s *Store) changeThen(
 	return nil
 }
 
-// Sweep drops claims that are over.
+// Sweep drops expired claims.
 func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.change(ctx, "sweep claims", func(b *pebble.Batch) error {
 		end := binary.BigEndian.AppendUint64([]byte("e"), uint64(now.UnixMicro()+1))
@@ -255,7 +256,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int
 	return dropped, err
 }
 
-// messageOf reads the key of a claim.
+// messageOf parses the key of a claim.
 func messageOf(key string) (m preferences.Message, ok bool) {
 	parts := strings.SplitN(key[1:], "\x00", 4)
 	if len(parts) < 4 {

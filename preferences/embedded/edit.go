@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Edit replaces a user's preferences by what f makes of them. No PUT comes in between.
+// Edit replaces a user's preferences by the result of f. No PUT can happen in between.
 func (s *Store) Edit(ctx context.Context, u preferences.User,
 	f func(*preferences.Preferences) (*preferences.Preferences, bool),
 ) (changed bool, err error) {
@@ -34,7 +34,7 @@ func (s *Store) Edit(ctx context.Context, u preferences.User,
 	return true, s.putDocument(u, p)
 }
 
-// Mend replaces a document that does not parse.
+// Mend replaces a document that cannot be parsed.
 func (s *Store) Mend(ctx context.Context, u preferences.User, f func([]byte) *preferences.Preferences) (bool, error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {

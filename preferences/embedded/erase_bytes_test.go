@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// When an erasure is done and the store was opened anew, no file has a byte of the user.
+// When an erasure is done and the store was opened anew, no file has a byte of the user's data.
 func TestEraseLeavesNoBytes(t *testing.T) {
 	const canary = "canary4711"
 	dir := filepath.Join(t.TempDir(), "preferences")
@@ -60,8 +60,8 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 		must(s.FinishErasure(t.Context(), e))
 	}
 	must(s.Close())
-	// Pebble's manifest names first and last keys of files. It is written anew by the first
-	// flush after Open, and the one before is kept once more.
+	// Pebble's manifest names the first and last keys of files. The first flush after Open writes
+	// a new manifest, and Pebble keeps the previous one for another round.
 	for range 2 {
 		s = open()
 		must(s.Put(t.Context(), preferences.User{Tenant: "default", ID: "bob"}, &preferences.Preferences{}))

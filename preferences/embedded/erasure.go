@@ -16,7 +16,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// erasureValue is an erasure as it is kept, by the hash of its user.
+// erasureValue is the stored form of an erasure; its key is the hash of the user.
 type erasureValue struct {
 	Tenant   string          `json:"tenant"`
 	User     string          `json:"user,omitempty"` // "" once it is done
@@ -31,7 +31,7 @@ func erasureKey(hash []byte) []byte { return append([]byte("x"), hash...) }
 
 func pendingKey(seq int64) []byte { return binary.BigEndian.AppendUint64([]byte("y"), uint64(seq)) }
 
-// readErasure is nil where there is none.
+// readErasure returns nil if there is no erasure.
 func (s *Store) readErasure(hash []byte) (*erasureValue, error) {
 	text, err := s.get(string(erasureKey(hash)))
 	if err != nil || text == nil {
@@ -63,7 +63,7 @@ func (v *erasureValue) erasure() preferences.Erasure {
 	}
 }
 
-// Erase deletes what is kept of a user, and writes the erasure.
+// Erase deletes all data of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 	known := false
 	forgotten := func() { s.userForgotten(e.User, known) }
@@ -76,7 +76,7 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 			return err
 		}
 		dropMove(b, last)
-		_ = b.Delete([]byte(userKey('p', e.User)), nil) // a batch fails at its commit
+		_ = b.Delete([]byte(userKey('p', e.User)), nil) // an error shows at the commit of the batch
 		if err := s.dropMessages(b, e.User, nil); err != nil {
 			return err
 		}
@@ -100,12 +100,12 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 		}
 		_ = b.Set(pendingKey(seq), hash[:], nil)
 		_ = b.Set([]byte("s"), binary.BigEndian.AppendUint64(nil, uint64(seq)), nil)
-		s.seq = seq // one that is not written leaves a gap, which does no harm
+		s.seq = seq // if the commit fails, this leaves a harmless gap
 		return putErasure(b, hash[:], v)
 	})
 }
 
-// dropMessages deletes claims of a user's messages: all, or those made until an instant.
+// dropMessages deletes claims of a user's messages: all of them, or those made up to an instant.
 func (s *Store) dropMessages(b *pebble.Batch, u preferences.User, until *time.Time) error {
 	of := userKey('c', u)
 	return s.each(of+"\x00", of+"\x01", func(k, value []byte) (bool, error) {
@@ -120,7 +120,7 @@ func (s *Store) dropMessages(b *pebble.Batch, u preferences.User, until *time.Ti
 	})
 }
 
-// Erasure is a user's newest.
+// Erasure returns a user's newest erasure.
 func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.Erasure, ok bool, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err
 	return v.erasure(), true, nil
 }
 
-// ClaimErasure takes one that is not done and that nobody works on.
+// ClaimErasure claims an erasure that is not done and has no valid claim.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e prefer
 	}
 	defer leave()
 	now := time.Now()
-	var waited *claim // the one whose claim ended first
+	var waited *claim // the erasure whose claim ended first
 	var of []byte
 	err = s.eachPending(func(seq int64, hash []byte) (bool, error) {
 		c, tried := s.erasing[seq]
@@ -173,7 +173,7 @@ func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e prefer
 	return e, true, nil
 }
 
-// eachPending visits erasures that are not done, the oldest first, until f says no.
+// eachPending calls f for the erasures that are not done, oldest first, until f returns false.
 func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error)) error {
 	return s.each("y", "z", func(k, v []byte) (bool, error) {
 		if len(k) != 9 {
@@ -183,7 +183,8 @@ func (s *Store) eachPending(f func(seq int64, hash []byte) (more bool, err error
 	})
 }
 
-// PendingErasures counts those that are not done. The oldest is the one with the lowest seq.
+// PendingErasures counts the erasures that are not done. The oldest is the one with the lowest
+// seq.
 func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -203,8 +204,8 @@ func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, e
 	return n, oldest, err
 }
 
-// ours reads an erasure if it is still the caller's, and still the newest. The caller holds
-// s.write.
+// ours returns an erasure if the caller's claim is valid and the erasure is still the newest. The
+// caller holds s.write.
 func (s *Store) ours(e *preferences.Erasure) (hash []byte, v *erasureValue, err error) {
 	sum := e.User.Hash()
 	if s.erasing[e.Seq].id != e.Claim {
@@ -217,7 +218,7 @@ func (s *Store) ours(e *preferences.Erasure) (hash []byte, v *erasureValue, err 
 	return sum[:], v, nil
 }
 
-// RenewErasure prolongs a claim, and writes how many triggers were erased.
+// RenewErasure extends a claim, and stores how many triggers were erased.
 func (s *Store) RenewErasure(ctx context.Context, e preferences.Erasure, lease time.Duration) (ok bool, err error) {
 	err = s.change(ctx, "renew an erasure", func(b *pebble.Batch) error {
 		hash, v, err := s.ours(&e)
@@ -232,8 +233,8 @@ func (s *Store) RenewErasure(ctx context.Context, e preferences.Erasure, lease t
 	return ok && err == nil, err
 }
 
-// FinishErasure ends an erasure, and compacts the database, so that no file has what was
-// erased.
+// FinishErasure ends an erasure, and compacts the database, so that no file keeps the erased
+// data.
 func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error {
 	ended := false
 	err := s.change(ctx, "end an erasure", func(b *pebble.Batch) error {
@@ -259,14 +260,14 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 		return err
 	}
 	defer leave()
-	// What is not compacted now is later, when there are more writes.
+	// If compaction fails now, later writes will cause it.
 	if err := errors.Join(s.db.Flush(), s.db.Compact(ctx, []byte{0}, []byte{0xff}, false)); err != nil {
 		return fmt.Errorf("compact after an erasure: %w", err)
 	}
 	return nil
 }
 
-// sweepErasures drops those that were done long ago.
+// sweepErasures drops erasures that were done long ago.
 func (s *Store) sweepErasures(b *pebble.Batch, now time.Time) error {
 	return s.each("x", "y", func(k, text []byte) (bool, error) {
 		v, err := decodeErasure(text)

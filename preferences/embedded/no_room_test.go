@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// TestNoRoom: a full disk does not end the process. A change waits for room.
+// TestNoRoom checks that a full disk does not end the process. A change waits for space.
 func TestNoRoom(t *testing.T) {
 	var full atomic.Bool
 	var heard atomic.Int64

@@ -20,54 +20,55 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Options are the store's.
+// Options configure a store.
 type Options struct {
-	Dir    string       // where it lives; it is made if it is not there
-	Logger *slog.Logger // gets what Pebble complains of; nil: nobody
+	Dir    string       // directory of the store; it is created if needed
+	Logger *slog.Logger // gets Pebble's errors; nil: no log
 	FS     vfs.FS       // for tests; nil: the operating system's
-	NoRoom func(error)  // hears of each write that finds the disk full, and waits; nil: nobody
+	NoRoom func(error)  // is called for each write that fails because the disk is full; the write waits. nil: no call
 
-	// MaxUsers is how many users of a tenant Put writes preferences for; 0: no bound. nil: no bound for any.
+	// MaxUsers returns for how many users of a tenant Put accepts preferences; 0: no bound. nil:
+	// no bound for any tenant.
 	MaxUsers func(tenant string) int
 }
 
 // Store is a preferences.Store in a directory.
 type Store struct {
 	db      *pebble.DB
-	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
+	serving atomic.Bool // it is open: writes that find no space wait (internal/room)
 
-	open   sync.RWMutex // held while the database is used; Close takes it whole
+	open   sync.RWMutex // read lock: the database is in use; Close takes the write lock
 	closed bool
 
 	write  sync.Mutex // one change at a time
-	seq    int64      // the last that was given
+	seq    int64      // the last that was assigned
 	claims map[preferences.User]claim
 
 	erasing map[int64]claim // by seq of the erasure
 
 	maxUsers func(tenant string) int
-	users    map[string]int // by tenant, of those whose users were counted (users.go)
+	users    map[string]int // by tenant; only tenants that were counted (users.go)
 }
 
 var _ preferences.Store = (*Store)(nil)
 
-// claim is who works on a move.
+// claim says who works on a move or an erasure.
 type claim struct {
 	id    string
 	seq   int64
 	until time.Time
 }
 
-// format is the keyspace drawn in doc.go.
+// format is the number of the keyspace in doc.go.
 const format = "1"
 
-// cacheBytes and memtableBytes are small: so are preferences.
+// cacheBytes and memtableBytes are small, because preferences are small.
 const (
 	cacheBytes    = 2 << 20
 	memtableBytes = 1 << 20
 )
 
-// Open opens or makes the directory.
+// Open opens a store, or creates it.
 func Open(o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -102,7 +103,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// begin reads the format and the last seq, or writes those of a new directory.
+// begin reads the format and the last seq, or initialises a new directory.
 func (s *Store) begin(dir string) error {
 	v, err := s.get("format")
 	switch {
@@ -124,7 +125,7 @@ func (s *Store) begin(dir string) error {
 	return nil
 }
 
-// get copies a value; nil where there is none.
+// get returns a copy of a value, or nil if there is none.
 func (s *Store) get(key string) ([]byte, error) {
 	v, closer, err := s.db.Get([]byte(key))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -153,7 +154,7 @@ func (s *Store) enter(ctx context.Context) (leave func(), err error) {
 	return s.open.RUnlock, nil
 }
 
-// enterToWrite is enter for who is to be the only writer.
+// enterToWrite is like enter, and makes the caller the only writer.
 func (s *Store) enterToWrite(ctx context.Context) (leave func(), err error) {
 	out, err := s.enter(ctx)
 	if err != nil {
@@ -194,7 +195,7 @@ func (s *Store) Get(ctx context.Context, users []preferences.User) ([]*preferenc
 	return out, broken.OrNil()
 }
 
-// preferences are a user's; the zero value of one who has none.
+// preferences returns a user's preferences, or the zero value if there are none.
 func (s *Store) preferences(u preferences.User) (*preferences.Preferences, error) {
 	v, err := s.get(userKey('p', u))
 	if err != nil {
@@ -210,7 +211,7 @@ func (s *Store) preferences(u preferences.User) (*preferences.Preferences, error
 	return p, nil
 }
 
-// Put replaces a user's preferences, and writes a move where the zone is new.
+// Put replaces a user's preferences, and writes a move if the zone is new.
 func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Preferences) error {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -227,7 +228,7 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	}
 	b := s.db.NewBatch()
 	defer b.Close()
-	_ = b.Set([]byte(userKey('p', u)), p.Encode(), nil) // a batch fails at its commit
+	_ = b.Set([]byte(userKey('p', u)), p.Encode(), nil) // an error shows at the commit of the batch
 	seq := s.seq
 	if p.Zone != zone {
 		if seq, err = s.putMove(b, u, p.Zone); err != nil {
@@ -242,8 +243,8 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 	return nil
 }
 
-// zoneOf is a user's zone. That of a document that does not parse is none: the zone of the
-// next one is a move, which changes nothing where it is the old one.
+// zoneOf returns a user's zone. It is "" if the document cannot be parsed. The next zone is then
+// a move, which changes nothing if it is the old one.
 func (s *Store) zoneOf(u preferences.User) (string, error) {
 	p, err := s.preferences(u)
 	if _, broken := errors.AsType[*preferences.UnreadableError](err); broken {
@@ -255,7 +256,7 @@ func (s *Store) zoneOf(u preferences.User) (string, error) {
 	return p.Zone, nil
 }
 
-// putMove adds to a batch what a new zone means: a move in the place of the last.
+// putMove adds the move to a new zone to a batch. It replaces the user's last move.
 func (s *Store) putMove(b *pebble.Batch, u preferences.User, zone string) (seq int64, err error) {
 	last, err := s.move(u)
 	if err != nil {
@@ -280,7 +281,7 @@ func dropMove(b *pebble.Batch, m preferences.Move) {
 	}
 }
 
-// move is a user's move; its Seq is 0 where there is none.
+// move returns a user's move. Its Seq is 0 if there is none.
 func (s *Store) move(u preferences.User) (preferences.Move, error) {
 	v, err := s.get(userKey('m', u))
 	if err != nil || len(v) < 8 {
@@ -289,7 +290,7 @@ func (s *Store) move(u preferences.User) (preferences.Move, error) {
 	return preferences.Move{User: u, Zone: string(v[8:]), Seq: int64(binary.BigEndian.Uint64(v))}, nil
 }
 
-// Claim takes a move that nobody works on.
+// Claim claims a move that has no valid claim.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -297,7 +298,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	}
 	defer leave()
 	now := time.Now()
-	var until time.Time // when the claim before ended
+	var until time.Time // when the earlier claim of m ended
 	err = s.each("o", "p", func(_, v []byte) (bool, error) {
 		tenant, id, _ := strings.Cut(string(v), "\x00")
 		u := preferences.User{Tenant: tenant, ID: id}
@@ -320,7 +321,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	return m, true, nil
 }
 
-// each visits the keys of a range in order, until f says no or fails.
+// each calls f for the keys of a range in order, until f returns false or an error.
 func (s *Store) each(from, to string, f func(k, v []byte) (more bool, err error)) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte(from), UpperBound: []byte(to)})
 	if err != nil {
@@ -335,7 +336,7 @@ func (s *Store) each(from, to string, f func(k, v []byte) (more bool, err error)
 	return it.Error()
 }
 
-// Moves counts the outbox.
+// Moves counts the moves in the outbox.
 func (s *Store) Moves(ctx context.Context) (n int, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {
@@ -346,14 +347,14 @@ func (s *Store) Moves(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// holds says whether a move is still the caller's, and still the newest. The
-// caller holds s.write.
+// holds reports whether the caller's claim of a move is valid, and whether the move is still the
+// newest. The caller holds s.write.
 func (s *Store) holds(m preferences.Move) (claimed, newest bool, err error) {
 	now, err := s.move(m.User)
 	return s.claims[m.User].id == m.Claim, now.Seq == m.Seq, err
 }
 
-// Renew prolongs a claim.
+// Renew extends a claim.
 func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (bool, error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -368,7 +369,7 @@ func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Durati
 	return true, nil
 }
 
-// Done ends a move, and the claim.
+// Done ends a move and its claim.
 func (s *Store) Done(ctx context.Context, m preferences.Move) error {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -391,7 +392,7 @@ func (s *Store) Done(ctx context.Context, m preferences.Move) error {
 	return nil
 }
 
-// Checkpoint makes a directory that holds the store as it is now.
+// Checkpoint writes a copy of the store into a new directory.
 func (s *Store) Checkpoint(dir string) error {
 	leave, err := s.enter(context.Background())
 	if err != nil {
@@ -401,7 +402,7 @@ func (s *Store) Checkpoint(dir string) error {
 	return s.db.Checkpoint(dir, pebble.WithFlushedWAL())
 }
 
-// Close waits for running calls. Calling it again does nothing.
+// Close waits for running calls. A second Close does nothing.
 func (s *Store) Close() error {
 	s.open.Lock()
 	defer s.open.Unlock()
@@ -412,7 +413,7 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// quiet passes on what Pebble calls an error, and no more.
+// quiet logs Pebble's errors and drops its other messages.
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Infof(string, ...any) {}

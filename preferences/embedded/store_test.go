@@ -28,7 +28,7 @@ func open(t testing.TB, dir string) *Store {
 	return s
 }
 
-// A copy has what was put before it, and a move too.
+// A checkpoint has all earlier puts, and the moves.
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, filepath.Join(dir, "a"))
@@ -83,8 +83,8 @@ func TestAddresses(t *testing.T) {
 	preferencestest.RunOptOuts(t, s)
 }
 
-// What a user has had decides nothing about how long the next message takes: whoever sends one
-// user very many messages holds nobody up.
+// The time to decide on a message does not depend on how many messages its user has had.
+// Otherwise a flood to one user would delay all others.
 func TestManyClaims(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()

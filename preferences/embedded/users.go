@@ -2,14 +2,14 @@ package embedded
 
 import "github.com/waterclock/waterclock/preferences"
 
-// has says whether a user has preferences.
+// has reports whether a user has preferences.
 func (s *Store) has(u preferences.User) (bool, error) {
 	v, err := s.get(userKey('p', u))
 	return v != nil, err
 }
 
-// countUsers counts a tenant's users once, when a new one comes. The count is kept in memory alone, so
-// it is right whoever wrote the directory before. The caller holds s.write.
+// countUsers counts a tenant's users once, when a new user comes. The count is only in memory, so
+// it is right whichever release wrote the directory. The caller holds s.write.
 func (s *Store) countUsers(tenant string) error {
 	if _, counted := s.users[tenant]; counted {
 		return nil
@@ -23,7 +23,8 @@ func (s *Store) countUsers(tenant string) error {
 	return err
 }
 
-// admitUser says whether a user is new, and refuses one too many. The caller holds s.write.
+// admitUser reports whether a user is new, and refuses a new one beyond the bound. The caller
+// holds s.write.
 func (s *Store) admitUser(u preferences.User) (added bool, err error) {
 	old, err := s.has(u)
 	if old || err != nil {
@@ -42,8 +43,8 @@ func (s *Store) admitUser(u preferences.User) (added bool, err error) {
 	return true, nil
 }
 
-// userAdded and userForgotten keep the count of a tenant that was counted, once the change is written.
-// The caller holds s.write.
+// userAdded and userForgotten update the count of a tenant that was counted, once the change is
+// written. The caller holds s.write.
 func (s *Store) userAdded(u preferences.User, added bool) { s.usersChanged(u.Tenant, added, 1) }
 
 func (s *Store) userForgotten(u preferences.User, forgotten bool) {

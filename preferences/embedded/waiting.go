@@ -2,7 +2,7 @@ package embedded
 
 import "context"
 
-// WaitingErasures counts those of a tenant that are not done, up to most.
+// WaitingErasures counts the erasures of a tenant that are not done, up to most.
 func (s *Store) WaitingErasures(ctx context.Context, tenant string, most int) (n int, err error) {
 	leave, err := s.enter(ctx)
 	if err != nil {

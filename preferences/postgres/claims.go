@@ -11,12 +11,12 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// lockedAtOnce is how many users a transaction locks. PostgreSQL has room for 64 locks
-// (max_locks_per_transaction) of each connection.
+// lockedAtOnce is how many users a transaction locks. PostgreSQL has space for 64 locks per
+// connection (max_locks_per_transaction).
 const lockedAtOnce = 40
 
-// Admit decides in transactions of some messages each. One that fails leaves what those
-// before it decided, which stays.
+// Admit decides in several transactions, each for some of the messages. If one fails, the
+// decisions of the earlier ones stay.
 func (s *Store) Admit(
 	ctx context.Context, at time.Time, l preferences.Limits, list []preferences.Message,
 ) (codes []string, err error) {
@@ -37,9 +37,9 @@ func (s *Store) Admit(
 	return codes, err
 }
 
-// The statements of Admit. Each sees what was committed before it began, so the
-// second and third see what others wrote before they gave the locks back. A
-// process that freezes in the middle loses its locks after 3 s.
+// The statements of Admit. Each statement sees what was committed before it began. So the second
+// and third see what other transactions wrote before they released the locks. A process that
+// freezes in the middle loses its locks after 3 s.
 const (
 	idleBound  = `SELECT set_config('idle_in_transaction_session_timeout', '3000', true)`
 	lockUsers  = `SELECT pg_advisory_xact_lock(k) FROM unnest($1::bigint[]) AS k`
@@ -70,7 +70,7 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
 ON CONFLICT (tenant, user_id, channel, ce_id) DO UPDATE SET kept_until = greatest(c.kept_until, excluded.kept_until)`
 )
 
-// columns are messages as PostgreSQL takes them.
+// columns holds messages as arrays, one per column, for PostgreSQL's unnest.
 type columns struct{ tenants, users, channels, ids, occurrences, types []string }
 
 func columnsOf(list []preferences.Message) (c columns) {
@@ -82,15 +82,15 @@ func columnsOf(list []preferences.Message) (c columns) {
 	return c
 }
 
-// recipient is what has one lock and one ledger.
+// recipient is the unit of locks and ledgers.
 type recipient struct{ tenant, user, channel string }
 
 func recipientOf(m preferences.Message) recipient {
 	return recipient{m.User.Tenant, m.User.ID, m.Channel}
 }
 
-// lock is the number of a recipient's lock. Two that share one wait for each other, and
-// no more.
+// lock returns the number of a recipient's lock. If two recipients share a number, they only wait
+// for each other.
 func (r recipient) lock() int64 {
 	h := fnv.New64a()
 	h.Write([]byte("waterclock\x00" + r.tenant + "\x00" + r.user + "\x00" + r.channel))
@@ -105,7 +105,7 @@ func admit(
 		return nil, err
 	}
 	codes := make([]string, len(list))
-	var once []preferences.Message // a statement writes no row twice
+	var once []preferences.Message // a statement must not write a row twice
 	var refused []string
 	written := map[string]bool{}
 	for i, m := range list {
@@ -121,8 +121,8 @@ func admit(
 	return codes, err
 }
 
-// readLedgers locks the recipients, in an order that all have in common, and then reads
-// what was sent to them.
+// readLedgers locks the recipients in an order common to all transactions, which prevents
+// deadlocks. It then reads what was sent to them.
 func readLedgers(
 	ctx context.Context, tx pgx.Tx, at time.Time, l preferences.Limits, list []preferences.Message,
 ) (map[recipient]*preferences.Ledger, error) {
@@ -179,7 +179,7 @@ DELETE FROM waterclock_message_claims WHERE ctid = ANY(ARRAY(
     ORDER BY kept_until LIMIT $2 FOR UPDATE SKIP LOCKED
 ))`
 
-// Sweep drops claims that are over, and erasures that were done long ago.
+// Sweep drops expired claims, and erasures that were done long ago.
 func (s *Store) Sweep(ctx context.Context, now time.Time, most int) (dropped int, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		if _, err := s.pool.Exec(ctx, sweepErasures, now.Add(-preferences.ErasureKept)); err != nil {

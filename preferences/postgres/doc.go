@@ -1,17 +1,17 @@
-// Package postgres keeps preferences in PostgreSQL, for `waterclock serve`: all
-// instances share them.
+// Package postgres keeps preferences in PostgreSQL, for `waterclock serve`. All instances share
+// them.
 //
 // # Promises
 //
-//   - New does not connect. The first call does, and migrates the schema. So an
-//     instance starts while PostgreSQL is away, and needs nobody to start it anew.
-//   - Get is one query, for however many users.
+//   - New does not connect. The first call connects, and migrates the schema. So an
+//     instance can start while PostgreSQL is down, and needs no restart afterwards.
+//   - Get is one query for any number of users.
 //   - Put is one transaction with the row of the outbox, and with the count of the tenant's users.
-//   - Migrations of instances that start at once run one after the other: goose
+//   - Instances that start at once run their migrations one after the other: goose
 //     holds an advisory lock of the session.
 //   - Every call is bounded by Options.Within. An error wraps preferences.ErrAway,
 //     unless the caller's context ended.
 //
-// The tables are drawn in schemas/postgres. They are made in the first schema of
-// the search_path; one database may have them once.
+// schemas/postgres has the tables. They are created in the first schema of the search_path, so a
+// schema can hold them once.
 package postgres

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// The row is locked while its document is changed: a PUT comes before or after it.
+// The row is locked while its document is changed, so a PUT runs before or after.
 const (
 	lockDocument = `
 SELECT document FROM waterclock_preferences WHERE tenant = $1 AND user_id = $2 FOR UPDATE`
@@ -20,7 +20,7 @@ UPDATE waterclock_preferences SET timezone = $3, document = $4, updated_at = now
 WHERE tenant = $1 AND user_id = $2`
 )
 
-// Edit replaces a user's preferences by what f makes of them, in one transaction.
+// Edit replaces a user's preferences by the result of f, in one transaction.
 func (s *Store) Edit(ctx context.Context, u preferences.User,
 	f func(*preferences.Preferences) (*preferences.Preferences, bool),
 ) (changed bool, err error) {
@@ -63,7 +63,7 @@ func edit(ctx context.Context, tx pgx.Tx, u preferences.User,
 	return err == nil, err
 }
 
-// Mend replaces a document that does not parse, in one transaction.
+// Mend replaces a document that cannot be parsed, in one transaction.
 func (s *Store) Mend(ctx context.Context, u preferences.User, f func([]byte) *preferences.Preferences) (
 	mended bool, err error,
 ) {

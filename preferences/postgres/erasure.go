@@ -13,8 +13,8 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// The statements of Erase. The row of an erasure that is not done goes on, and covers what both
-// do: of each partition the further end.
+// The statements of Erase. An unfinished erasure of the user keeps its row. The new one covers
+// both: for each partition, the larger end offset counts.
 const (
 	dropDocument = `DELETE FROM waterclock_preferences WHERE tenant = $1 AND user_id = $2`
 	dropZoneMove = `DELETE FROM waterclock_zone_moves WHERE tenant = $1 AND user_id = $2`
@@ -31,7 +31,7 @@ ON CONFLICT (user_hash) DO UPDATE SET user_id = excluded.user_id, seq = excluded
         ) AS both_of_them GROUP BY key) AS furthest)`
 )
 
-// Erase deletes what is kept of a user, and writes the erasure.
+// Erase deletes all data of a user, and writes the erasure.
 func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 	before, err := json.Marshal(e.Before)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 
 const erasureColumns = `tenant, user_id, erased_at, before, triggers, done_at IS NOT NULL, seq`
 
-// scanErasure is false where there is none.
+// scanErasure returns false if there is no row.
 func scanErasure(row pgx.Row) (e preferences.Erasure, ok bool, err error) {
 	var before []byte
 	err = row.Scan(&e.User.Tenant, &e.User.ID, &e.At, &before, &e.Triggers, &e.Done, &e.Seq)
@@ -68,7 +68,7 @@ func scanErasure(row pgx.Row) (e preferences.Erasure, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// Erasure is a user's newest.
+// Erasure returns a user's newest erasure.
 func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.Erasure, ok bool, err error) {
 	hash := u.Hash()
 	err = s.do(ctx, func(ctx context.Context) error {
@@ -79,8 +79,8 @@ func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.
 	return e, ok && err == nil, err
 }
 
-// claimErasure takes the oldest that nobody has tried, and reclaimErasure the one whose claim
-// ended first.
+// claimErasure claims the oldest erasure that was never claimed. reclaimErasure claims the one
+// whose claim ended first.
 const (
 	claimErasure = `
 UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
@@ -99,7 +99,7 @@ WHERE user_hash = (
 RETURNING ` + erasureColumns
 )
 
-// ClaimErasure takes one that is not done and that nobody works on.
+// ClaimErasure claims an erasure that is not done and has no valid claim.
 func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
 	by := rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {
@@ -118,7 +118,7 @@ const renewErasure = `
 UPDATE waterclock_erasures SET triggers = $4, claimed_until = clock_timestamp() + $5::interval
 WHERE user_hash = $1 AND claim = $2 AND seq = $3 AND done_at IS NULL`
 
-// RenewErasure prolongs a claim, and writes how many triggers were erased.
+// RenewErasure extends a claim, and stores how many triggers were erased.
 func (s *Store) RenewErasure(ctx context.Context, e preferences.Erasure, lease time.Duration) (ok bool, err error) {
 	hash := e.User.Hash()
 	err = s.do(ctx, func(ctx context.Context) error {
@@ -152,7 +152,7 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 	})
 }
 
-// PendingErasures counts those that are not done.
+// PendingErasures counts the erasures that are not done.
 func (s *Store) PendingErasures(ctx context.Context) (n int, oldest time.Time, err error) {
 	var first *time.Time
 	err = s.do(ctx, func(ctx context.Context) error {

@@ -14,13 +14,13 @@ import (
 	"github.com/waterclock/waterclock/schemas/postgres"
 )
 
-// versionTable has a row for each migration that was applied.
+// versionTable has a row for each applied migration.
 const versionTable = "waterclock_migrations"
 
-// migrate applies what is not applied yet. A schema of a newer release is left as
-// it is: migrations only ever add.
+// migrate applies the missing migrations. It leaves the schema of a newer release as it is,
+// because migrations only add.
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // it asks every second
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60)) // it tries once per second
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
@@ -30,7 +30,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	// The dialect is the store's.
+	// The version store brings the dialect.
 	p, err := goose.NewProvider(database.DialectCustom, db, postgres.Migrations, goose.WithStore(versions),
 		goose.WithSessionLocker(locker), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -42,19 +42,19 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Report is what Probe found.
+// Report is the result of Probe.
 type Report struct {
-	Server     string // its version
-	Schema     int64  // the last migration that was applied; 0: none yet
-	Newest     int64  // the last that this binary has
-	MayMigrate bool   // the user may make tables
+	Server     string // version of PostgreSQL
+	Schema     int64  // the last migration that was applied; 0: none
+	Newest     int64  // the last migration in this binary
+	MayMigrate bool   // the user may create tables
 }
 
 const probe = `
 SELECT current_setting('server_version'), to_regclass('` + versionTable + `') IS NOT NULL,
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`
 
-// Probe connects and says what is there. It writes nothing.
+// Probe connects and reports the state of the database. It writes nothing.
 func (s *Store) Probe(ctx context.Context) (r Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Within)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *Store) Probe(ctx context.Context) (r Report, err error) {
 	return r, err
 }
 
-// newest is the number of the last migration.
+// newest returns the number of the last migration.
 func newest() (int64, error) {
 	names, err := fs.Glob(postgres.Migrations, "*.sql")
 	if err != nil || len(names) == 0 {

@@ -15,14 +15,15 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Options are the store's.
+// Options configure a store.
 type Options struct {
-	// URL is postgres://user:password@host/database. Whatever libpq and pgxpool
-	// take may stand in its query, such as sslmode and pool_max_conns.
+	// URL is postgres://user:password@host/database. Its query may hold any parameter of libpq
+	// and pgxpool, such as sslmode and pool_max_conns.
 	URL string
 	// Within bounds each call. 0 means 5 s.
 	Within time.Duration
-	// MaxUsers is how many users of a tenant Put writes preferences for; 0: no bound. nil: no bound for any.
+	// MaxUsers returns for how many users of a tenant Put accepts preferences; 0: no bound. nil:
+	// no bound for any tenant.
 	MaxUsers func(tenant string) int
 }
 
@@ -32,7 +33,7 @@ type Store struct {
 	pool *pgxpool.Pool
 
 	turn  chan struct{} // held while the schema is migrated
-	ready atomic.Bool   // it has been
+	ready atomic.Bool   // the schema has been migrated
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -62,8 +63,8 @@ func New(o Options) (*Store, error) {
 	return &Store{opts: o, pool: pool, turn: make(chan struct{}, 1)}, nil
 }
 
-// redacted keeps the URL, which may have a password, out of the error: pgx
-// repeats it with the password blanked where it can parse it, and only there.
+// redacted keeps the URL out of the error, because it may have a password. pgx blanks the
+// password only in a URL that it can parse.
 func redacted(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
@@ -72,21 +73,21 @@ func redacted(err error) error {
 	return err
 }
 
-// Conns is how many connections there may be; every call holds one.
+// Conns returns the maximum number of connections. Every call holds one.
 func (s *Store) Conns() int { return int(s.pool.Config().MaxConns) }
 
-// Close waits for running calls. Calling it again does nothing.
+// Close waits for running calls. A second Close does nothing.
 func (s *Store) Close() error {
 	s.pool.Close()
 	return nil
 }
 
-// Ready connects, and migrates the schema where that is still to be done.
+// Ready connects, and migrates the schema if needed.
 func (s *Store) Ready(ctx context.Context) error {
 	return s.do(ctx, func(ctx context.Context) error { return s.pool.Ping(ctx) })
 }
 
-// do is f with a schema, within the bound.
+// do runs f within the bound, once the schema is ready.
 func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, s.opts.Within)
 	defer cancel()
@@ -190,8 +191,9 @@ func (s *Store) get(ctx context.Context, users []preferences.User) (
 	return out, broken, rows.Err()
 }
 
-// The statements of Put. Whoever writes the same user waits at the second, and the third
-// reads the row anew. It would lock nothing where the zone seems to be the same already.
+// The statements of Put. A concurrent Put of the same user waits at putRow or lockDocument.
+// putMove then reads the row anew, as the other transaction left it. It could not lock the row
+// itself: if the zone seemed unchanged, it would match no row.
 const (
 	putRow = `
 INSERT INTO waterclock_preferences (tenant, user_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
@@ -207,12 +209,12 @@ DELETE FROM waterclock_zone_moves WHERE tenant = $1 AND user_id = $2 AND $3::tex
 	putDocument = `
 UPDATE waterclock_preferences SET timezone = $3, document = $4, updated_at = now()
 WHERE tenant = $1 AND user_id = $2`
-	// This transaction has counted its new user, and others wait until it ends.
+	// The count includes the new user of this transaction. Other transactions wait until it ends.
 	countUsers = `
 SELECT coalesce(max(users), 0) FROM waterclock_user_counts WHERE tenant = $1`
 )
 
-// Put replaces a user's preferences, and writes a move where the zone is new.
+// Put replaces a user's preferences, and writes a move if the zone is new.
 func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Preferences) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -229,14 +231,14 @@ func (s *Store) Put(ctx context.Context, u preferences.User, p *preferences.Pref
 			b.Queue(putDocument, u.Tenant, u.ID, p.Zone, p.Encode())
 			err := tx.SendBatch(ctx, &b).Close()
 			if most := s.opts.MaxUsers(u.Tenant); err == nil && added && most > 0 && users > most {
-				return preferences.ErrTooManyUsers // which rolls it back
+				return preferences.ErrTooManyUsers // the error rolls the transaction back
 			}
 			return err
 		})
 	})
 }
 
-// claimMove takes the oldest move that nobody has tried, and reclaimMove the one whose claim
+// claimMove claims the oldest move that was never claimed. reclaimMove claims the one whose claim
 // ended first.
 const (
 	claimMove = `
@@ -257,7 +259,7 @@ WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
 )
 
-// Claim takes a move that nobody works on.
+// Claim claims a move that has no valid claim.
 func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
 	m.Claim = rand.Text()
 	err = s.do(ctx, func(ctx context.Context) error {
@@ -273,7 +275,7 @@ func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.M
 	return m, ok, err
 }
 
-// Moves counts the outbox.
+// Moves counts the moves in the outbox.
 func (s *Store) Moves(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		return s.pool.QueryRow(ctx, `SELECT count(*) FROM waterclock_zone_moves`).Scan(&n)
@@ -285,7 +287,7 @@ const renewMove = `
 UPDATE waterclock_zone_moves SET claimed_until = clock_timestamp() + $5::interval
 WHERE tenant = $1 AND user_id = $2 AND claim = $3 AND seq = $4`
 
-// Renew prolongs a claim.
+// Renew extends a claim.
 func (s *Store) Renew(ctx context.Context, m preferences.Move, lease time.Duration) (ok bool, err error) {
 	err = s.do(ctx, func(ctx context.Context) error {
 		tag, err := s.pool.Exec(ctx, renewMove, m.User.Tenant, m.User.ID, m.Claim, m.Seq, lease)
@@ -303,7 +305,7 @@ UPDATE waterclock_zone_moves SET claim = '', claimed_until = '-infinity'
 WHERE tenant = $1 AND user_id = $2 AND claim = $3`
 )
 
-// Done ends a move, and the claim.
+// Done ends a move and its claim.
 func (s *Store) Done(ctx context.Context, m preferences.Move) error {
 	return s.do(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {

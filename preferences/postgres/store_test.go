@@ -52,7 +52,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// queries counts what is sent to the server.
+// queries counts the queries that are sent to the server.
 type queries struct{ n atomic.Int64 }
 
 func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -62,7 +62,7 @@ func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQ
 
 func (q *queries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// However many users are asked about, it is one query.
+// Get sends one query for any number of users.
 func TestOneQuery(t *testing.T) {
 	s := open(t, services.PostgresDatabase(t))
 	if err := s.Ready(t.Context()); err != nil {
@@ -85,10 +85,10 @@ func TestOneQuery(t *testing.T) {
 	}
 }
 
-// A server that does not answer costs no more than the bound, for many callers at
-// once too, and is asked again by the next call.
+// If a server does not answer, a call ends at the bound, even with many callers at once. The next
+// call tries anew.
 func TestAway(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +131,8 @@ func TestAddresses(t *testing.T) {
 	preferencestest.RunOptOuts(t, s)
 }
 
-// What a user has had decides nothing about how long the next message takes: whoever sends one
-// user very many messages holds up no batch, in which others' messages are too.
+// The time to decide on a message does not depend on how many messages its user has had.
+// Otherwise a flood to one user would delay every batch with messages to others.
 func TestManyClaims(t *testing.T) {
 	s := open(t, services.PostgresDatabase(t))
 	if err := s.Ready(t.Context()); err != nil {
@@ -167,7 +167,7 @@ FROM generate_series(1, 20000) AS i`
 
 var rowsRead = regexp.MustCompile(`actual rows=(\d+)|Rows Removed by [A-Za-z ]+: (\d+)`)
 
-// mostRows is the most rows that a step of a plan has read.
+// mostRows returns the largest number of rows that a step of a query plan has read.
 func mostRows(t *testing.T, plan string) (most int) {
 	t.Helper()
 	all := rowsRead.FindAllStringSubmatch(plan, -1)

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// RunAddresses holds a store to what DropAddress says.
+// RunAddresses tests DropAddress on a store.
 func RunAddresses(t *testing.T, s preferences.Store) {
 	full := func() *preferences.Preferences {
 		return &preferences.Preferences{Locale: "de", Zone: "Asia/Tokyo", Addresses: preferences.Addresses{
@@ -75,8 +75,7 @@ func RunAddresses(t *testing.T, s preferences.Store) {
 	dropAgainstPut(t, s)
 }
 
-// dropAgainstPut races drops of old tokens with PUTs of new ones: the newest PUT is what
-// stays.
+// dropAgainstPut runs drops of old tokens and PUTs of new tokens at once. The last PUT must stay.
 func dropAgainstPut(t *testing.T, s preferences.Store) {
 	with := func(token string) *preferences.Preferences {
 		return &preferences.Preferences{Addresses: preferences.Addresses{
@@ -107,7 +106,7 @@ func dropAgainstPut(t *testing.T, s preferences.Store) {
 	}
 }
 
-// RunOptOuts holds a store to what OptOut says.
+// RunOptOuts tests OptOut on a store.
 func RunOptOuts(t *testing.T, s preferences.Store) {
 	nobody := preferences.User{Tenant: "opt-outs", ID: "nobody"}
 	known := preferences.User{Tenant: "opt-outs", ID: "known"}
@@ -148,7 +147,7 @@ func RunOptOuts(t *testing.T, s preferences.Store) {
 		t.Errorf("the rest has changed: %+v, %v", all[0], err)
 	}
 	channels := []string{"push", "sms", "webhook", "other"}
-	var all sync.WaitGroup // none loses another's
+	var all sync.WaitGroup // no opt-out may get lost
 	for _, channel := range channels {
 		all.Go(func() {
 			if _, _, err := preferences.OptOut(t.Context(), s, known, channel, ""); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// noon is when the messages of tests are sent. Claims know no other clock.
+// noon is when the tests send messages. Claims use no other clock.
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
 // note is a message to ada on channel push.
@@ -34,7 +34,7 @@ func step(n int) func(*preferences.Message) {
 	return func(m *preferences.Message) { m.ID = fmt.Sprint(m.Occurrence, "#", n) }
 }
 
-// admitted wants answers to messages that are sent at once, so long after noon.
+// admitted sends messages in one call, so long after noon, and checks the answers.
 func admitted(
 	t testing.TB, s preferences.Store, l preferences.Limits, after time.Duration, list []preferences.Message,
 	want ...string,
@@ -75,12 +75,13 @@ func testDuplicates(t *testing.T, s preferences.Store, _ func() preferences.Stor
 			t.Fatalf("%s: %q, %v; want %q", c.name, got, err, c.want)
 		}
 	}
-	// What was asked for at 12:01 is the newest. What was refused does not prolong it.
+	// The message that was asked for at 12:01 is the newest. A refused message does not extend
+	// the window.
 	admitted(t, s, l, 11*time.Minute-time.Millisecond, one(note("j", "x")), preferences.CodeDuplicate)
 	admitted(t, s, l, 11*time.Minute, one(note("k", "x")), "")
 }
 
-// Within one call, messages see those before them.
+// Within one call, messages see the earlier ones.
 func testAtOnce(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	l := preferences.Limits{Window: time.Minute, Caps: []preferences.Cap{{Most: 2, Within: time.Hour}}}
 	admitted(t, s, l, 0, []preferences.Message{
@@ -95,14 +96,14 @@ func testCaps(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	admitted(t, s, l, 59*time.Minute, one(note("c", "")), preferences.CodeCapped)
 	admitted(t, s, l, 59*time.Minute, one(note("d", "", toBob)), "")
 	admitted(t, s, l, 59*time.Minute, one(note("e", "", bySMS)), "")
-	admitted(t, s, l, 60*time.Minute, one(note("f", "")), "") // a is an hour ago
+	admitted(t, s, l, 60*time.Minute, one(note("f", "")), "") // a was an hour ago
 	admitted(t, s, l, 3*time.Hour, one(note("g", "")), preferences.CodeCapped)
 	admitted(t, s, l, 3*time.Hour, one(note("h", "", high)), "")
 	admitted(t, s, l, 24*time.Hour, one(note("i", "")), preferences.CodeCapped) // b, f and h
 	admitted(t, s, l, 24*time.Hour+30*time.Minute, one(note("j", "")), "")
 }
 
-// Whatever was decided about a message stays, also when the limits have changed.
+// A decision on a message stays, even if the limits change.
 func testOneVerdict(t *testing.T, s preferences.Store, reopen func() preferences.Store) {
 	l := preferences.Limits{Window: time.Minute, Caps: []preferences.Cap{{Most: 1, Within: time.Minute}}}
 	admitted(t, s, l, 0, one(note("a", "x")), "")
@@ -148,7 +149,7 @@ func testSweep(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	}
 	admitted(t, s, l, 0, []preferences.Message{note("a", "x"), note("b", "x"), note("c", "y", toBob)},
 		"", preferences.CodeDuplicate, "")
-	admitted(t, s, l, time.Hour, one(note("a", "x")), "") // a later attempt: it is kept for longer
+	admitted(t, s, l, time.Hour, one(note("a", "x")), "") // a later attempt extends the claim
 	swept(kept-time.Millisecond, 10, 0)
 	swept(kept, 1, 1)
 	swept(kept, 10, 1)
@@ -159,12 +160,13 @@ func testSweep(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	admitted(t, s, l, 3*time.Minute, one(note("e", "x")), "")
 }
 
-// Many workers at once leave as many messages as the cap allows, and the first of a type.
+// Many workers at once send exactly as many messages as the cap allows, and only the first of a
+// type.
 func testRace(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	const workers, each = 4, 12
 	l := preferences.Limits{Window: time.Hour, Caps: []preferences.Cap{{Most: 5, Within: time.Hour}}}
 	var mu sync.Mutex
-	count := map[string]map[string]int{"ada": {}, "bob/ü:1": {}} // by user: codes
+	count := map[string]map[string]int{"ada": {}, "bob/ü:1": {}} // by user and code
 	kinds := map[string]int{}
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -206,7 +208,7 @@ func testRace(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	}
 }
 
-// One message that several workers have at once has one answer.
+// If several workers have one message at once, all get the same answer.
 func testSameMessage(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	l := preferences.Limits{Caps: []preferences.Cap{{Most: 3, Within: time.Hour}}}
 	answers := make([][]string, 4)
@@ -248,7 +250,7 @@ func testSameMessage(t *testing.T, s preferences.Store, _ func() preferences.Sto
 	}
 }
 
-// More users than one transaction locks.
+// There are more users than one transaction locks.
 func testManyClaims(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	l := preferences.Limits{Caps: []preferences.Cap{{Most: 1, Within: time.Hour}}}
 	var list []preferences.Message
@@ -268,7 +270,7 @@ func testManyClaims(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	}
 }
 
-// The stores decide as a list of everything that was sent does.
+// A store decides like a plain list of everything that was sent.
 func testModel(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// toErase is an erasure asked for at noon, with the ends of two partitions.
+// toErase returns an erasure requested at noon, with the ends of two partitions.
 func toErase(u preferences.User, first, second int64) preferences.Erasure {
 	return preferences.Erasure{User: u, At: noon, Before: map[int32]int64{0: first, 11: second}}
 }
@@ -23,7 +23,7 @@ func erase(t testing.TB, s preferences.Store, e preferences.Erasure) {
 	}
 }
 
-// erasure wants one of a user.
+// erasure returns a user's erasure, which must exist.
 func erasure(t testing.TB, s preferences.Store, u preferences.User) preferences.Erasure {
 	t.Helper()
 	e, ok, err := s.Erasure(t.Context(), u)
@@ -33,7 +33,7 @@ func erasure(t testing.TB, s preferences.Store, u preferences.User) preferences.
 	return e
 }
 
-// claimedErasure wants one of a user; u is zero where there is to be none.
+// claimedErasure claims an erasure, which must be this user's. If u is zero, there must be none.
 func claimedErasure(t testing.TB, s preferences.Store, u preferences.User, lease time.Duration) preferences.Erasure {
 	t.Helper()
 	e, ok, err := s.ClaimErasure(t.Context(), lease)
@@ -60,7 +60,7 @@ func finish(t testing.TB, s preferences.Store, e preferences.Erasure) {
 	}
 }
 
-// pending wants so many erasures that are not done.
+// pending checks how many erasures are not done.
 func pending(t testing.TB, s preferences.Store, want int) {
 	t.Helper()
 	n, oldest, err := s.PendingErasures(t.Context())
@@ -69,7 +69,7 @@ func pending(t testing.TB, s preferences.Store, want int) {
 	}
 }
 
-// erasedAt wants what workers see of a user.
+// erasedAt checks the ErasedAt that workers see for a user.
 func erasedAt(t testing.TB, s preferences.Store, u preferences.User, want time.Time) {
 	t.Helper()
 	got, err := s.Get(t.Context(), []preferences.User{bob, u, bob})
@@ -106,14 +106,14 @@ func testErase(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	admitted(t, s, l, time.Minute, []preferences.Message{
 		note("b", "x"), note("b", "x", bySMS), note("b", "x", toBob), note("b", "x", theirs),
 	}, "", "", preferences.CodeDuplicate, preferences.CodeDuplicate)
-	// What the user says from here on is new.
+	// What the user sets from here on is new.
 	put(t, s, ada, in("Europe/Berlin"))
 	wantThat(t, s, ada, in("Europe/Berlin"))
 	erasedAt(t, s, ada, noon)
 	moves(t, s, 3)
 	finish(t, s, claimedErasure(t, s, ada, lease))
 	wantThat(t, s, ada, in("Europe/Berlin"))
-	admitted(t, s, l, 2*time.Minute, one(note("c", "x")), preferences.CodeDuplicate) // of b
+	admitted(t, s, l, 2*time.Minute, one(note("c", "x")), preferences.CodeDuplicate) // a duplicate of b
 }
 
 func testErasureGoesOn(t *testing.T, s preferences.Store, reopen func() preferences.Store) {
@@ -143,7 +143,7 @@ func testErasureGoesOn(t *testing.T, s preferences.Store, reopen func() preferen
 	pending(t, s, 0)
 }
 
-// claimWhenFree claims an erasure as soon as the lease before is over.
+// claimWhenFree claims an erasure as soon as the earlier lease is over.
 func claimWhenFree(t testing.TB, s preferences.Store) preferences.Erasure {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -163,7 +163,7 @@ func testEraseTwice(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	first.Triggers = 3
 	renewedErasure(t, s, first, lease, true)
 	second := toErase(ada, 50, 7)
-	second.At = noon.Add(-time.Minute) // another instance's clock
+	second.At = noon.Add(-time.Minute) // from the clock of another instance
 	erase(t, s, second)
 	renewedErasure(t, s, first, lease, false)
 	finish(t, s, first)
@@ -222,7 +222,7 @@ func testErasureBehind(t *testing.T, s preferences.Store, _ func() preferences.S
 		users = append(users, preferences.User{Tenant: "t", ID: fmt.Sprint(i)})
 		erase(t, s, toErase(users[i], 1, 1))
 	}
-	// Two fail at once, the second before the first.
+	// Two claims end without success, the second one first.
 	first := claimedErasure(t, s, users[0], lease)
 	claimedErasure(t, s, users[1], 20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond)
@@ -253,7 +253,8 @@ func testErasureLease(t *testing.T, s preferences.Store, _ func() preferences.St
 func testErasureDone(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	l := preferences.Limits{Window: time.Hour}
 	erase(t, s, toErase(ada, 1, 1))
-	// A worker that had read the preferences before claims afterwards, and so does one of a new trigger.
+	// A worker that had read the preferences before the erasure claims a message afterwards. A
+	// worker with a message of a new trigger does the same.
 	admitted(t, s, l, -time.Second, one(note("old", "x")), "")
 	admitted(t, s, l, time.Minute, one(note("new", "y")), "")
 	e := claimedErasure(t, s, ada, lease)

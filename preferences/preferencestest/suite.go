@@ -1,4 +1,4 @@
-// Package preferencestest holds every preferences.Store to what the interface says.
+// Package preferencestest tests that a preferences.Store does what the interface promises.
 package preferencestest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// Open makes an empty store with MaxUsers, and returns what opens it again: the one
-// before is closed by then.
+// Open makes an empty store with MaxUsers. It returns a function that opens the store anew after
+// it was closed.
 type Open func(t testing.TB) (reopen func() preferences.Store)
 
 // Run runs the suite.
@@ -81,7 +81,7 @@ var (
 	bob = preferences.User{Tenant: "default", ID: "bob/ü:1"}
 )
 
-// Rich is preferences with every field, in the order of a seed.
+// Rich returns preferences with every field set, derived from a seed.
 func Rich(r *rand.Rand) *preferences.Preferences {
 	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Tokyo"}
 	b := fmt.Appendf(nil, `{"opted_out_channels":["SMS"],"preferred_channels":["push","email"],"locale":"pt-BR",
@@ -116,7 +116,8 @@ func wantThat(t testing.TB, s preferences.Store, u preferences.User, want *prefe
 	}
 }
 
-// claimed wants a move of a user to a zone; u is zero where there is to be none.
+// claimed claims a move, which must be this user's, to this zone. If u is zero, there must be
+// none.
 func claimed(t testing.TB, s preferences.Store, u preferences.User, zone string) preferences.Move {
 	t.Helper()
 	m, ok, err := s.Claim(t.Context(), lease)
@@ -129,7 +130,7 @@ func claimed(t testing.TB, s preferences.Store, u preferences.User, zone string)
 	return m
 }
 
-// moves wants so many that are not done, claimed or not.
+// moves checks how many moves are not done, claimed or not.
 func moves(t testing.TB, s preferences.Store, want int) {
 	t.Helper()
 	if n, err := s.Moves(t.Context()); n != want || err != nil {
@@ -161,8 +162,8 @@ func testUnknown(t *testing.T, s preferences.Store, _ func() preferences.Store) 
 	none(t, s)
 }
 
-// A document that no Put of a gateway writes: quiet hours from 83:20. Only its user is
-// affected, and a Put mends it.
+// No Put of a gateway writes this document: its quiet hours begin at 83:20. Only its user is
+// affected, and a Put replaces it.
 func testUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, &preferences.Preferences{Locale: "de", Quiet: &preferences.Quiet{From: 5000, To: 5001}})
 	put(t, s, bob, in("Asia/Tokyo"))
@@ -188,8 +189,8 @@ func testUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	none(t, s)
 }
 
-// testOptOutOfUnreadable: who clicks on a link to unsubscribe is opted out, whatever is wrong with
-// the document.
+// testOptOutOfUnreadable checks that a click on an unsubscribe link opts the user out, whatever
+// is wrong with the document.
 func testOptOutOfUnreadable(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, &preferences.Preferences{
 		Locale: "de", Zone: "Asia/Tokyo", OptedOut: []string{"sms"},
@@ -224,11 +225,11 @@ func testOptOutOfUnreadable(t *testing.T, s preferences.Store, _ func() preferen
 	if changed || mended || err != nil {
 		t.Errorf("the second time: changed %v, mended %v, %v", changed, mended, err)
 	}
-	// The zone is as it was: it is no move.
+	// The zone is unchanged, so this is not a move.
 	done(t, s, claimed(t, s, ada, "Asia/Tokyo"))
 	put(t, s, ada, want)
 	none(t, s)
-	// One who was erased, and has said something that does not parse since.
+	// The user was erased, and has a document since then that cannot be parsed.
 	erase(t, s, toErase(ada, 1, 1))
 	put(t, s, ada, &preferences.Preferences{Quiet: &preferences.Quiet{From: 5000, To: 5001}})
 	got, err := s.Get(t.Context(), []preferences.User{ada, bob})
@@ -299,7 +300,7 @@ func testOldest(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	for i := range 5 {
 		put(t, s, preferences.User{Tenant: "t", ID: fmt.Sprint(9 - i)}, in("Asia/Tokyo"))
 	}
-	put(t, s, preferences.User{Tenant: "t", ID: "9"}, in("Europe/Berlin")) // it goes behind the others
+	put(t, s, preferences.User{Tenant: "t", ID: "9"}, in("Europe/Berlin")) // its move is now behind the others
 	for _, id := range []string{"8", "7", "6", "5"} {
 		claimed(t, s, preferences.User{Tenant: "t", ID: id}, "Asia/Tokyo")
 	}
@@ -320,7 +321,7 @@ func testMoveBehind(t *testing.T, s preferences.Store, _ func() preferences.Stor
 		}
 		return m
 	}
-	// Two fail at once, the second before the first.
+	// Two claims end without success, the second one first.
 	first, second := claim(lease), claim(20*time.Millisecond)
 	time.Sleep(30 * time.Millisecond)
 	renewed(t, s, first, true)
@@ -340,14 +341,14 @@ func testNewer(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, in("Asia/Tokyo"))
 	old := claimed(t, s, ada, "Asia/Tokyo")
 	put(t, s, ada, in("Europe/Berlin"))
-	none(t, s) // whoever has the old claim may be in the middle of a write
+	none(t, s) // the holder of the old claim may still be writing
 	renewed(t, s, old, false)
 	done(t, s, old)
 	m := claimed(t, s, ada, "Europe/Berlin")
 	if m.Seq <= old.Seq {
 		t.Errorf("seq %d after %d", m.Seq, old.Seq)
 	}
-	done(t, s, old) // late, and nobody's
+	done(t, s, old) // too late: the claim is lost
 	renewed(t, s, m, true)
 	done(t, s, m)
 	none(t, s)
@@ -403,7 +404,7 @@ func testWriters(t *testing.T, s preferences.Store, _ func() preferences.Store) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	claimed(t, s, ada, got[0].Zone) // the newest zone, and no other
+	claimed(t, s, ada, got[0].Zone) // only the newest zone
 	none(t, s)
 }
 
@@ -437,7 +438,7 @@ func testClaims(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 			t.Errorf("move of %s was claimed %d times", id, n)
 		}
 	}
-	if len(count) < users { // with SKIP LOCKED a worker may find all that is left locked
+	if len(count) < users { // with SKIP LOCKED, a worker may find all remaining moves locked
 		for range users - len(count) {
 			if _, ok, err := s.Claim(t.Context(), lease); !ok || err != nil {
 				t.Fatalf("%d of %d moves were claimed: %v", len(count), users, err)
@@ -459,10 +460,10 @@ func testEnded(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	wantThat(t, s, ada, &preferences.Preferences{})
 }
 
-// BatchSize is how many due events a worker asks about at once in Bench.
+// BatchSize is how many due events Bench reads preferences for at once.
 const BatchSize = 500
 
-// Bench measures reading the preferences of a batch, and deciding on each event.
+// Bench measures reading the preferences of a batch, and the decisions on all its events.
 func Bench(b *testing.B, s preferences.Store) {
 	r := rand.New(rand.NewPCG(7, 8))
 	const known = 2000
@@ -473,7 +474,7 @@ func Bench(b *testing.B, s preferences.Store) {
 	users := make([]preferences.User, BatchSize)
 	b.ReportAllocs()
 	for b.Loop() {
-		for i := range users { // a tenth of them never said anything
+		for i := range users { // a tenth of them have no preferences
 			users[i] = preferences.User{Tenant: "default", ID: fmt.Sprint("user-", r.IntN(known*10/9))}
 		}
 		all, err := s.Get(b.Context(), users)

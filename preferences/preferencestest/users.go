@@ -11,13 +11,13 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// crowded is the tenant of which a store takes mostUsers.
+// crowded is a tenant that may have at most mostUsers.
 const (
 	crowded   = "crowded"
 	mostUsers = 3
 )
 
-// MaxUsers is the option with which Open opens a store.
+// MaxUsers is the option that Open passes to a store.
 func MaxUsers(tenant string) int {
 	if tenant == crowded {
 		return mostUsers
@@ -33,7 +33,7 @@ func crowdedErasure(i int) preferences.Erasure {
 	return preferences.Erasure{User: crowdedUser(i), At: time.Now(), Before: map[int32]int64{0: 1}}
 }
 
-// refused wants that a user is one too many, and that nothing is kept of it.
+// refused checks that a Put of a user beyond the bound is refused and leaves no data.
 func refused(t testing.TB, s preferences.Store, u preferences.User) {
 	t.Helper()
 	err := s.Put(t.Context(), u, in("Asia/Tokyo"))
@@ -49,10 +49,10 @@ func testTooManyUsers(t *testing.T, s preferences.Store, reopen func() preferenc
 	}
 	refused(t, s, crowdedUser(mostUsers))
 	moves(t, s, 0)
-	for i := range mostUsers { // whom it has may change
+	for i := range mostUsers { // users that it has may change
 		put(t, s, crowdedUser(i), in("Asia/Tokyo"))
 	}
-	for i := range 2 * mostUsers { // another tenant, whose name begins alike
+	for i := range 2 * mostUsers { // another tenant, whose name has the same prefix
 		put(t, s, preferences.User{Tenant: crowded + "2", ID: fmt.Sprint(i)}, in(""))
 	}
 	if err := s.Close(); err != nil {
@@ -61,21 +61,21 @@ func testTooManyUsers(t *testing.T, s preferences.Store, reopen func() preferenc
 	s = reopen()
 	defer s.Close()
 	refused(t, s, crowdedUser(mostUsers))
-	for range 2 { // the second time there is nobody to count less
+	for range 2 { // the second erase must not lower the count further
 		erase(t, s, crowdedErasure(0))
 	}
 	put(t, s, crowdedUser(mostUsers), in(""))
 	refused(t, s, crowdedUser(0))
 }
 
-// An opt-out is never refused. It counts.
+// An opt-out is never refused, but it counts.
 func testOptOutOfOneTooMany(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	for i := range mostUsers - 1 {
 		put(t, s, crowdedUser(i), in(""))
 	}
 	for i := range 2 {
 		u := crowdedUser(mostUsers + i)
-		for _, want := range []bool{true, false} { // the second time changes nothing
+		for _, want := range []bool{true, false} { // the second call changes nothing
 			changed, _, err := preferences.OptOut(t.Context(), s, u, "email", "news")
 			if changed != want || err != nil {
 				t.Fatalf("opt-out %d: %v, %v", i, changed, err)
@@ -90,7 +90,7 @@ func testOptOutOfOneTooMany(t *testing.T, s preferences.Store, _ func() preferen
 	refused(t, s, crowdedUser(mostUsers))
 }
 
-// New users that come at once are as many as there may be.
+// When many new users come at once, exactly the allowed number is accepted.
 func testManyNewUsers(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	var taken atomic.Int64
 	var all sync.WaitGroup
@@ -110,7 +110,7 @@ func testManyNewUsers(t *testing.T, s preferences.Store, _ func() preferences.St
 	}
 }
 
-// Erasures that wait are counted for each tenant, as far as it matters.
+// Waiting erasures are counted per tenant, up to a bound.
 func testWaitingErasures(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	waiting := func(tenant string, most, want int) {
 		t.Helper()
@@ -121,7 +121,7 @@ func testWaitingErasures(t *testing.T, s preferences.Store, _ func() preferences
 	waiting(crowded, 10, 0)
 	for i := range 5 {
 		erase(t, s, crowdedErasure(i))
-		erase(t, s, crowdedErasure(i)) // which is one
+		erase(t, s, crowdedErasure(i)) // counts as one
 	}
 	erase(t, s, preferences.Erasure{User: ada, At: time.Now(), Before: map[int32]int64{0: 1}})
 	waiting(crowded, 10, 5)

@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// A keyspace that grows old shows what one built that day would. Nobody tells
-// Cassandra the time, so a day is 400 ms long.
+// A keyspace that grows old shows what a keyspace rebuilt that day would show. Cassandra's clock
+// cannot be set, so a day is 400 ms long.
 func TestLive(t *testing.T) {
 	o := newKeyspace(t)
 	c := sinktest.Clock{
@@ -25,8 +25,8 @@ func TestLive(t *testing.T) {
 	}, c)
 }
 
-// A process whose clock is a year ahead takes nothing for expired: cells end by
-// Cassandra's clock.
+// A process whose clock is a year ahead expires nothing, because cells expire by Cassandra's
+// clock.
 func TestClockAhead(t *testing.T) {
 	o := newKeyspace(t)
 	o.Now = func() time.Time { return time.Now().AddDate(1, 0, 0) }

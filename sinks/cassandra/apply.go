@@ -13,8 +13,8 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// Apply writes the batch's rows, many at a time and in no order: their write
-// timestamps are the order. Erasures come last, when what they blank is there.
+// Apply writes the batch's rows concurrently and in no order, because their write timestamps
+// decide. Erasures come last, once the rows that they blank exist.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	if err := s.knowNewest(ctx, batch); err != nil {
 		return err
@@ -45,35 +45,35 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	})
 }
 
-// clock is Cassandra's: by it cells end, so TTLs are counted from it. This
-// process's own may be wrong, and what it took for expired would be lost.
+// clock returns Cassandra's time. Cells expire by it, so TTLs are counted from it. This process's
+// clock may be wrong, and rows that it took for expired would be lost.
 func clock(ctx context.Context, session *gocql.Session) (seconds int64, err error) {
 	var ms int64
 	err = session.Query(`SELECT toUnixTimestamp(now()) FROM system.local`).WithContext(ctx).Scan(&ms)
 	return ms / 1000, err
 }
 
-// statement is one prepared write. Those of one partition may go together; the zero
-// partition is one of its own.
+// statement is one prepared write. Statements of one partition may share a request. The zero
+// partition means a request of its own.
 type statement struct {
 	cql       string
 	args      []any
 	partition partitionKey
 }
 
-// partitionKey names a partition of a table that may get many rows in one batch.
+// partitionKey identifies a partition of a table that may get many rows in one batch.
 type partitionKey struct {
 	table, tenant, key string
 	era                int
 }
 
-// These bound what goes to a partition in one request.
+// Bounds of one request to a partition.
 const (
 	maxTogether      = 64
 	maxTogetherBytes = 64 << 10
 )
 
-// together puts the statements of a partition into one request each, as far as they are small.
+// together groups the statements of a partition into requests, within the bounds.
 func together(all []statement) (requests [][]statement) {
 	open := map[partitionKey]int{} // the request that a partition's next statement joins
 	size := map[partitionKey]int{}
@@ -92,7 +92,7 @@ func together(all []statement) (requests [][]statement) {
 	return requests
 }
 
-// bytes is about what a statement's values take.
+// bytes estimates the size of a statement's values.
 func (st statement) bytes() (n int) {
 	for _, v := range st.args {
 		n += 8
@@ -123,8 +123,8 @@ func (s *Store) runAll(ctx context.Context, session *gocql.Session, all []statem
 	return context.Cause(ctx)
 }
 
-// run executes a request. No answer lets a row be left out: what an event
-// may be at fault for was refused before it came here (sinks.DecodeEvent).
+// run executes a request. No error lets it skip a row: events that could cause an error were
+// refused earlier (sinks.DecodeEvent).
 func run(ctx context.Context, session *gocql.Session, request []statement) error {
 	if len(request) == 1 {
 		q := session.Query(request[0].cql, request[0].args...).WithContext(ctx)
@@ -134,7 +134,7 @@ func run(ctx context.Context, session *gocql.Session, request []statement) error
 		}
 		return nil
 	}
-	b := session.NewBatch(gocql.UnloggedBatch).WithContext(ctx) // of one partition: it is one write
+	b := session.NewBatch(gocql.UnloggedBatch).WithContext(ctx) // of one partition, so it is one write
 	for _, st := range request {
 		b.Query(st.cql, st.args...)
 	}
@@ -144,30 +144,30 @@ func run(ctx context.Context, session *gocql.Session, request []statement) error
 	return nil
 }
 
-// row is which row a statement writes, for the log: no content.
+// row names the row that a statement writes, for the log. It leaves out the content.
 func (st statement) row() string {
-	words, key := strings.Fields(st.cql), st.args[len(st.args)-2:] // UPDATE table …, its key last
+	words, key := strings.Fields(st.cql), st.args[len(st.args)-2:] // UPDATE table …, with the key last
 	switch words[0] {
-	case "INSERT": // INTO table (…), its key first
+	case "INSERT": // INTO table (…), with the key first
 		words, key = words[1:], st.args[:2]
-	case "DELETE": // FROM table …, its key last
+	case "DELETE": // FROM table …, with the key last
 		words = words[1:]
 	}
 	return fmt.Sprintf("write %s %v", words[1], key)
 }
 
-// writes is a batch put into statements.
+// writes is a batch as statements.
 type writes struct {
 	s          *Store
-	now        int64 // seconds: TTLs are counted from here
+	now        int64 // seconds; TTLs are counted from it
 	statements []statement
 	erased     []erasure
 	late       map[[2]string]bool // triggers whose events may be older than an erase that was applied before
 	heads      map[int32]sinks.Progress
 }
 
-// fold merges what the events of a batch say about one row, and then writes
-// only the cells that are left: older ones would lose against them anyway.
+// fold merges what the events of a batch set in one row, and then writes only the remaining
+// cells. Older ones would lose against them anyway.
 func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 	w := &writes{s: s, now: now, heads: map[int32]sinks.Progress{}}
 	states := map[[2]string]*sinks.StateRow{}
@@ -203,7 +203,7 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 	return w
 }
 
-// merge adds to a row of a batch.
+// merge merges into a row of a batch.
 func merge[K comparable, R any, P interface {
 	*R
 	Merge(*R)
@@ -229,15 +229,14 @@ func (w *writes) addTo(p partitionKey, cql string, args ...any) {
 	w.statements = append(w.statements, statement{cql, args, p})
 }
 
-// ttl is what is left of a row's life, in seconds; ok is false if nothing is.
+// ttl returns the remaining life of a row, in seconds. ok is false if none remains.
 func (w *writes) ttl(until int64) (ttl int32, ok bool) {
 	left := min(until, lastExpiry) - w.now
 	return int32(max(0, left)), left > 0
 }
 
-// lastExpiry is 2037-12-31: what the on-disk format of a cluster in Cassandra's
-// default compatibility mode can express ends in January 2038, and a write
-// beyond is refused.
+// lastExpiry is 2037-12-31. In Cassandra's default compatibility mode, the on-disk format ends in
+// January 2038, and a later write is refused.
 const lastExpiry = 2145830400
 
 const insertEvent = `INSERT INTO events_by_trigger (tenant, trigger, era, event_us, seq,
@@ -268,7 +267,7 @@ func (w *writes) putEvent(r *sinks.EventRecord) {
 		r.EventUS, ttl)
 }
 
-// set, ptr, at and tags bind a field, or nothing where the event has none.
+// set, ptr, at and tags bind a field, or an unset value if the event does not have it.
 func set[T comparable](v T) any {
 	var zero T
 	if v == zero {
@@ -299,16 +298,16 @@ const updateState = `UPDATE trigger_state USING TIMESTAMP ? AND TTL ? SET
  attempt = ?, tags = ?, erased_us = ?, eras = eras + ?
  WHERE tenant = ? AND trigger = ?`
 
-// forgetState is updateState for an event whose words have ended. They hide the
-// older ones all the same: a finished trigger's end before those of the plan.
+// forgetState is updateState for an event whose values have expired. They still hide the older
+// ones: a finished trigger's end expires before the values of its plan.
 const forgetState = `UPDATE trigger_state USING TIMESTAMP ? SET
  state = ?, previous_state = ?, type = ?, reason = ?, revision = ?, seq = ?, event_us = ?,
  scheduled_at = ?, occurrence = ?, local_time = ?, timezone = ?, channel = ?, user_id = ?, correlation_id = ?,
  attempt = ?, tags = ?, erased_us = ?, eras = eras - ?
  WHERE tenant = ? AND trigger = ?`
 
-// putState writes a row with one statement for every event that still has a
-// word in it; nearly always one.
+// putState writes a row with one statement for every event that still sets a cell; nearly always
+// one.
 func (w *writes) putState(tenant, key string, row *sinks.StateRow) {
 	for at := range stateStamps(row) {
 		ttl, ok := w.ttl(at.until)
@@ -325,7 +324,7 @@ func (w *writes) putState(tenant, key string, row *sinks.StateRow) {
 	}
 }
 
-// stateCells binds the cells that an event wrote, as they are or as they end.
+// stateCells binds the cells that an event wrote, with their values or as expired.
 func stateCells(row *sinks.StateRow, at stamp, as func(any) any) []any {
 	eventUS := sinks.Cell[int64]{US: row.State.US, Until: row.State.Until, V: row.State.US}
 	return []any{
@@ -338,16 +337,16 @@ func stateCells(row *sinks.StateRow, at stamp, as func(any) any) []any {
 	}
 }
 
-// gone is a cell that has ended: null, with the event's timestamp.
+// gone returns null, for a cell that has expired. It has the event's timestamp.
 func gone(any) any { return nil }
 
-// stamp is which event wrote a cell, and when its word ends: what one statement
-// can write.
+// stamp identifies the event that wrote a cell, and when the cell expires. One statement can
+// write the cells of one stamp.
 type stamp struct{ us, until int64 }
 
 func stampOf[T any](c sinks.Cell[T]) stamp { return stamp{c.US, c.Until} }
 
-// stateStamps are those of all cells that were written.
+// stateStamps returns the stamps of all cells that were written.
 func stateStamps(row *sinks.StateRow) map[stamp]bool {
 	all := map[stamp]bool{}
 	for _, c := range []sinks.Cell[string]{
@@ -367,7 +366,7 @@ func stateStamps(row *sinks.StateRow) map[stamp]bool {
 	return all
 }
 
-// of binds a cell in the statement that writes it.
+// of binds a cell in the statement that writes it, or else an unset value.
 func of[T any](c sinks.Cell[T], at stamp, as func(any) any) any {
 	if stampOf(c) != at {
 		return gocql.UnsetValue
@@ -392,7 +391,7 @@ const updateMinute = `UPDATE triggers_by_minute USING TIMESTAMP ? AND TTL ? SET
  occurrence = ?, state = ?, channel = ?, user_id = ?, fired_us = ?, event_us = ?
  WHERE minute = ? AND shard = ? AND due_at = ? AND tenant = ? AND trigger = ?`
 
-// putMinute leaves out what has ended: what is older has ended too.
+// putMinute leaves out expired cells, because all older ones have expired too.
 func (w *writes) putMinute(k sinks.MinuteKey, row *sinks.MinuteRow) {
 	all := map[stamp]bool{stampOf(row.FiredUS): true}
 	for _, c := range []sinks.Cell[string]{row.State, row.Occurrence, row.Channel, row.UserID} {
@@ -414,10 +413,10 @@ func (w *writes) putMinute(k sinks.MinuteKey, row *sinks.MinuteRow) {
 
 const insertProgress = `INSERT INTO progress (topic, partition, next_offset, event_us) VALUES (?, ?, ?, ?) USING TIMESTAMP ?`
 
-// progress is written with event_us as its timestamp too, so that a projector
-// that lost its partition cannot set it back. A batch of nothing but poison, such as
-// the marker of an aborted turn, has the timestamp of the newest event before it: of
-// two positions with one timestamp Cassandra keeps the larger.
+// progress is also written with event_us as its timestamp, so a projector that lost its partition
+// cannot set it back. A batch of only poison, such as the marker of an aborted turn, has the
+// timestamp of the newest event before it. Of two positions with one timestamp, Cassandra keeps
+// the larger.
 func (w *writes) progress(topic string) (all []statement) {
 	for partition, p := range w.heads {
 		us := p.EventUS

@@ -13,7 +13,7 @@ func BenchmarkApply(b *testing.B) {
 	sinktest.Bench(b, func(t testing.TB) sinks.History { return openTest(t, o) })
 }
 
-// BenchmarkNotifications is a page of a hundred of the 10,000 notifications of a user.
+// BenchmarkNotifications reads a page of a hundred notifications of a user who has 10,000.
 func BenchmarkNotifications(b *testing.B) {
 	for _, all := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("all=%d", all), func(b *testing.B) {

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// newKeyspace migrates a keyspace of the test's own and drops it afterwards.
+// newKeyspace creates and migrates a keyspace for the test, and drops it afterwards.
 func newKeyspace(t testing.TB) Options {
 	t.Helper()
 	o := Options{Hosts: services.Cassandra(t).Hosts, Keyspace: fmt.Sprintf("test_%08x", rand.Uint32())}
@@ -55,8 +55,8 @@ func openTest(t testing.TB, o Options) *Store {
 	return s
 }
 
-// An aborted turn on a partition that is quiet since leaves a marker alone: progress passes
-// it, also if another process read the events before, and comes back for nobody who is late.
+// An aborted turn leaves only a marker on a partition without newer events. Progress must move
+// past it, even if another process read the events before. A late projector must not set it back.
 func TestProgressPassesMarkers(t *testing.T) {
 	o := newKeyspace(t)
 	before, s := openTest(t, o), openTest(t, o)

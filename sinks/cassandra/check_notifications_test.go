@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// TestCheckNotifications loses rows by TRUNCATE; see TestCheckRow.
+// TestCheckNotifications removes rows by TRUNCATE; see TestCheckRow.
 func TestCheckNotifications(t *testing.T) {
 	o := newKeyspace(t)
 	sinktest.CheckNotifications(t, func(t testing.TB, c sinktest.Config) sinks.History {

@@ -7,8 +7,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/sinktest"
 )
 
-// TestCheckRow loses rows by TRUNCATE, as a node that lost its files does: a DELETE would
-// leave a tombstone that is newer than what is written again.
+// TestCheckRow removes rows by TRUNCATE, like a node that lost its files. A DELETE would leave a
+// tombstone that is newer than the rewritten row.
 func TestCheckRow(t *testing.T) {
 	o := newKeyspace(t)
 	sinktest.CheckRow(t, func(t testing.TB, c sinktest.Config) sinks.History {

@@ -1,31 +1,30 @@
-// Package cassandra keeps the history in Apache Cassandra. Nothing of the
-// driver leaves this package, so that the move to its successor stays inside.
+// Package cassandra keeps the history in Apache Cassandra. Its API has no types of the driver, so
+// that a move to the driver's successor changes only this package.
 //
-// # Who is right
+// # Source of truth
 //
-// The events topic. A keyspace is one fold of it (schemas/cassandra draws the
-// tables); another may be built beside it, compared, and switched to.
+// The source of truth is the events topic. A keyspace is one fold of it (schemas/cassandra has
+// the tables). Another keyspace can be built beside it, compared, and switched to.
 //
 // # How a row is written
 //
-// Every cell carries event_us as its write timestamp, so the newest event wins
-// whatever the order of arrival, and a TTL counted from the event, so that a
-// replay ends when the first writing would have. Fields an event does not have
-// are left unset. A word of a state that has ended is written as null: an older
-// one may have longer to live, and must stay hidden. There is no logged batch, no
-// lightweight transaction (but for the migrations' lock), no counter, no
-// secondary index and no read before a write. What newer events of one batch
-// overwrite is left out; the result is the same.
+// Every cell has event_us as its write timestamp, so the newest event wins in whatever order
+// events arrive. Its TTL is counted from the event, so a replayed cell expires when the first one
+// would have. Fields that an event does not have are left unset. An expired value of a state is
+// written as null, because an older value may live longer, and must stay hidden. There is no
+// logged batch, no lightweight transaction (except for the migrations' lock), no counter, no
+// secondary index and no read before a write. Values that newer events of the same batch
+// overwrite are left out; the result is the same.
 //
-// # When Cassandra is away
+// # When Cassandra is unavailable
 //
-// Apply fails with sinks.ErrUnavailable and the projector tries again. gocql
-// 1.7.0 can stay at "no hosts available" after the hosts are back, so a session
-// that had no success for 30 s is closed and another made.
+// Apply fails with sinks.ErrUnavailable and the projector retries. gocql 1.7.0 can stay at "no
+// hosts available" after the hosts are back. So a session that had no success for 30 s is closed,
+// and a new one is created.
 //
-// # When Cassandra says no
+// # When Cassandra refuses
 //
-// Apply fails with sinks.ErrRefused: a table, a column, a right is missing, or a
-// guardrail is in the way. No row is left out for any answer. What an event
-// itself may be at fault for, sinks.DecodeEvent has refused before.
+// Apply fails with sinks.ErrRefused: a table, a column or a permission is missing, or a guardrail
+// forbids the write. No error lets it skip a row. sinks.DecodeEvent has already refused events
+// that could cause such an error themselves.
 package cassandra

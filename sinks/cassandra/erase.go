@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// erasure is one trigger.erased: what is to be forgotten, up to when.
+// erasure is one trigger.erased: the trigger, and the time up to which it is erased.
 type erasure struct {
 	tenant, key string
 	us          int64
@@ -20,16 +20,16 @@ const (
 	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at, type, user_id, occurrence, first_fired_at FROM events_by_trigger
  WHERE tenant = ? AND trigger = ? AND era = ? AND event_us <= ?`
 
-	// Empty values rather than DELETE: they end with their rows and leave no
-	// tombstone, and as they carry the erasure's timestamp, what is replayed
-	// afterwards stays blank. An UPDATE makes no row that was not there.
+	// Empty values rather than DELETE: they expire with their rows and leave no tombstone. They
+	// have the erasure's timestamp, so replayed values stay blank. An UPDATE creates no row that
+	// did not exist.
 	blankEvent = `UPDATE events_by_trigger USING TIMESTAMP ? AND TTL ? SET
  user_id = '', detail = '', correlation_id = '', tags = {}, payload = '', payload_base64 = ''
  WHERE tenant = ? AND trigger = ? AND era = ? AND event_us = ? AND seq = ?`
 )
 
-// erase blanks the content of every row of a trigger written before it was
-// erased: its events, era by era, and the minutes they speak of.
+// erase blanks the content of every row of a trigger that is older than the erasure: its events,
+// era by era, and the minutes that they name.
 func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure, now int64) error {
 	eras, _, err := s.erasOf(ctx, session, e.tenant, e.key)
 	if err != nil {

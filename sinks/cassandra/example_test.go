@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/cassandra"
 )
 
-// It needs a Cassandra, so it is compiled and not run: the keyspace is made or
-// brought up to date, and a page of a trigger's events is read.
+// This example needs a Cassandra, so it is compiled and not run. It creates or migrates the
+// keyspace, and reads a page of a trigger's events.
 func ExampleNew() {
 	history, err := cassandra.New(cassandra.Options{
 		Hosts: []string{"127.0.0.1:9042"}, Keyspace: "waterclock", Migrate: true,

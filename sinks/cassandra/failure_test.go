@@ -14,9 +14,9 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// TestCassandraAway has Cassandra down, slow and flapping: the projector waits, the log is
-// the buffer, and afterwards the rows are the fold of the log (C9). A paused
-// node takes connections and answers nothing; a killed one refuses them.
+// TestCassandraAway runs with Cassandra down, slow and flapping. The projector waits, and the log
+// is the buffer. Afterwards the rows must be the fold of the log (C9). A paused node accepts
+// connections and answers nothing; a killed one refuses them.
 func TestCassandraAway(t *testing.T) {
 	node := services.OwnCassandra(t)
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func survive(t *testing.T, o Options, away, back func()) {
 			l.Write(kgo.TryCommit, l.Lives("during", 300)...)
 			stage++
 		case 1:
-			if retries.Load() < 4 { // long enough for the session to be given up and made again
+			if retries.Load() < 4 { // long enough for the session to be replaced
 				return false
 			}
 			back()
@@ -65,8 +65,7 @@ func survive(t *testing.T, o Options, away, back func()) {
 	requireFold(t, l, s)
 }
 
-// requireFold compares a keyspace with a fold of the whole log by the other
-// sink.
+// requireFold compares a keyspace with a fold of the whole log by the other sink.
 func requireFold(t *testing.T, l *sinktest.Log, s *Store) {
 	t.Helper()
 	other, err := embedded.Open(embedded.Options{Dir: t.TempDir(), Retention: s.opts.Retention})
@@ -86,7 +85,7 @@ func requireFold(t *testing.T, l *sinktest.Log, s *Store) {
 	}
 }
 
-// A projector that dies in the middle of a batch, again and again.
+// A projector dies repeatedly in the middle of a batch.
 func TestProjectorRestart(t *testing.T) {
 	l, s := sinktest.NewLog(t), openTest(t, newKeyspace(t))
 	l.Write(kgo.TryCommit, l.Lives("a", 200)...)
@@ -100,7 +99,7 @@ func TestProjectorRestart(t *testing.T) {
 	requireFold(t, l, s)
 }
 
-// halfway applies a batch, then half of the next, and then its process is gone.
+// halfway applies a batch, then half of the next, and then stops like a killed process.
 type halfway struct {
 	*Store
 	die     func()

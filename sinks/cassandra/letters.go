@@ -26,14 +26,14 @@ const (
 	insertEnd = `INSERT INTO dead_letter_ends (tenant, trigger, due_id, event_us, status, attempt)
  VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 
-	// The letter has its own time, the erasure a later one: it stays blank, also
-	// when the letter is applied again.
+	// The letter is written with its own time and the blank with the erasure's later one. So the
+	// letter stays blank, even if it is applied once more.
 	blankLetter = `UPDATE dead_letters USING TIMESTAMP ? AND TTL ? SET detail = ''
  WHERE tenant = ? AND minute = ? AND shard = ? AND failed_at = ? AND partition = ? AND "offset" = ?`
 )
 
-// ApplyLetters writes letters, and then takes the detail from those whose trigger
-// was erased before they came: the erasure could not find them.
+// ApplyLetters writes letters. It then blanks the detail of those whose trigger was erased before
+// they came, because the erasure could not find them.
 func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) error {
 	return s.do(ctx, "apply dead letters", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
@@ -57,7 +57,7 @@ func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) err
 	})
 }
 
-// putLetters writes rows, and what finds them once for all of a batch.
+// putLetters writes the rows of a batch, and once per batch the rows that index them.
 func (w *writes) putLetters(batch []sinks.EventRecord) (letters []topics.Letter) {
 	type minuteKey struct {
 		tenant string
@@ -103,7 +103,7 @@ func (w *writes) putBlankLetter(l *topics.Letter, us int64) {
 	}
 }
 
-// putLetterEnd writes what an event says about dead letters.
+// putLetterEnd writes what an event reports about dead letters.
 func (w *writes) putLetterEnd(r *sinks.EventRecord) {
 	end, ok := topics.LetterEndOf(&r.Event)
 	if !ok {
@@ -114,8 +114,8 @@ func (w *writes) putLetterEnd(r *sinks.EventRecord) {
 	}
 }
 
-// letterProgress is written with the offset as its timestamp: a batch of nothing
-// but markers moves it on too, which those wait for who list.
+// letterProgress is written with the offset as its timestamp, so a batch of only markers moves it
+// too. Readers of lists wait for that.
 func (w *writes) letterProgress(topic string) (all []statement) {
 	for partition, p := range w.heads {
 		all = append(all, statement{
@@ -125,7 +125,7 @@ func (w *writes) letterProgress(topic string) (all []statement) {
 	return all
 }
 
-// erasedLetters are those whose trigger was erased after they failed.
+// erasedLetters returns the letters whose trigger was erased after they failed.
 func (s *Store) erasedLetters(ctx context.Context, session *gocql.Session, letters []topics.Letter) (
 	erased []topics.Letter, err error,
 ) {
@@ -146,7 +146,7 @@ const (
  WHERE tenant = ? AND trigger = ? AND due_id = ''`
 )
 
-// noteEnds notes what became of letters, many at a time.
+// noteEnds sets what became of letters, several concurrently.
 func (s *Store) noteEnds(ctx context.Context, session *gocql.Session, rows []*topics.Letter, cql string) error {
 	return s.each(ctx, len(rows), func(ctx context.Context, i int) error {
 		l := rows[i]
@@ -192,7 +192,7 @@ func (s *Store) LetterProgress(ctx context.Context) (map[int32]sinks.Progress, e
 	return s.progressOf(ctx, s.opts.DeadLetters)
 }
 
-// Letters reads minute by minute, and all shards of one at a time.
+// Letters reads minute by minute, with all shards of a minute concurrently.
 func (s *Store) Letters(ctx context.Context, q topics.LetterQuery) (page topics.LetterPage, err error) {
 	err = s.do(ctx, "read dead letters", func(session *gocql.Session) error {
 		r := &letterReader{s: s, session: session}
@@ -213,7 +213,7 @@ type letterReader struct {
 	session *gocql.Session
 }
 
-// rows reads one tenant's letters, or those of one tenant after the other.
+// rows reads one tenant's letters, or those of one tenant after another.
 func (r *letterReader) rows(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool,
 	err error,
 ) {
@@ -242,7 +242,7 @@ func (r *letterReader) rows(ctx context.Context, q topics.LetterQuery, n int) (r
 	return rows, false, nil
 }
 
-// letterRange is what is asked for of one tenant.
+// letterRange is the part of a query for one tenant.
 type letterRange struct {
 	q        *topics.LetterQuery
 	tenant   string
@@ -250,7 +250,7 @@ type letterRange struct {
 	after    *topics.LetterCursor // nil: from the beginning
 }
 
-// erasBetween are the months of a range in the order they are read.
+// erasBetween returns the months of a range in the order in which they are read.
 func erasBetween(from, to trigger.Instant, newest bool) (eras []int) {
 	for at := from.Time().UTC(); ; {
 		eras = append(eras, sinks.EraOf(at.UnixMicro()))
@@ -265,7 +265,7 @@ func erasBetween(from, to trigger.Instant, newest bool) (eras []int) {
 	return eras
 }
 
-// tenants are those with letters in some months, from one on, sorted.
+// tenants returns the tenants with letters in some months, from a given one on, sorted.
 func (r *letterReader) tenants(ctx context.Context, eras []int, from string) (all []string, err error) {
 	for _, era := range eras {
 		it := r.session.Query(`SELECT tenant FROM dead_letter_tenants WHERE era = ? AND tenant >= ?`, era, from).
@@ -339,7 +339,7 @@ const (
  ORDER BY failed_at DESC, partition DESC, "offset" DESC LIMIT ?`
 )
 
-// before is the last position before an instant.
+// before returns the last position before an instant.
 func before(at trigger.Instant) topics.LetterCursor {
 	return topics.LetterCursor{FailedAt: at - 1, Partition: 1<<31 - 1, Offset: 1<<63 - 1}
 }
@@ -361,7 +361,7 @@ func (r *letterReader) minute(ctx context.Context, g letterRange, minute int32, 
 		it := r.session.Query(cql, g.tenant, minute, shards[i], int64(at.FailedAt), at.Partition, at.Offset,
 			int64(end), want).WithContext(ctx).PageSize(want).Iter()
 		for l := (topics.Letter{Tenant: g.tenant}); it.Scan(letterDest(&l)...); l = (topics.Letter{Tenant: g.tenant}) {
-			if l.DueID != "" { // else an erasure's blank, of a row that has just ended
+			if l.DueID != "" { // otherwise only the erasure's blanks remain of an expired row
 				lists[i] = append(lists[i], l)
 			}
 		}
@@ -432,7 +432,7 @@ func (r *letterReader) ofTrigger(ctx context.Context, q topics.LetterQuery, n in
 	return slices.DeleteFunc(rows, func(l topics.Letter) bool { return l.DueID == "" }), more, err
 }
 
-// letter reads one; it stays empty where it has just ended.
+// letter reads one letter. l stays empty if it has just expired.
 func (r *letterReader) letter(ctx context.Context, p topics.LetterCursor, l *topics.Letter) error {
 	it := r.session.Query(selectLetter, p.Tenant, int32(sinks.MinuteOf(p.FailedAt)),
 		int8(sinks.ShardOfLetter(p.Partition)), int64(p.FailedAt), p.Partition, p.Offset).WithContext(ctx).Iter()
@@ -441,8 +441,8 @@ func (r *letterReader) letter(ctx context.Context, p topics.LetterCursor, l *top
 	return it.Close()
 }
 
-// eraseLetters takes the details from the letters that a trigger had when it was
-// erased: what an endpoint has answered may name a user.
+// eraseLetters blanks the details of the letters that a trigger had when it was erased, because
+// an endpoint's answer may name a user.
 func (s *Store) eraseLetters(ctx context.Context, session *gocql.Session, e erasure, now int64) error {
 	r := &letterReader{s: s, session: session}
 	q := topics.LetterQuery{Tenant: e.tenant, Trigger: e.key}
@@ -464,5 +464,5 @@ func (s *Store) eraseLetters(ctx context.Context, session *gocql.Session, e eras
 	}
 }
 
-// eraseAtOnce bounds the letters that an erasure holds.
+// eraseAtOnce bounds the letters that an erasure holds in memory.
 const eraseAtOnce = 1000

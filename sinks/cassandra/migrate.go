@@ -18,8 +18,8 @@ import (
 	schema "github.com/waterclock/waterclock/schemas/cassandra"
 )
 
-// ErrSchema is wrapped by every refusal of a keyspace whose schema is not the
-// one this binary knows.
+// ErrSchema is wrapped by every refusal of a keyspace whose schema is not the one that this
+// binary expects.
 var ErrSchema = errors.New("schema")
 
 // migration is one numbered file.
@@ -71,8 +71,7 @@ func loadMigration(files fs.FS, name string) (m migration, err error) {
 	return m, nil
 }
 
-// statements splits a file at semicolons that end a line; whole-line comments
-// go.
+// statements splits a file at semicolons at the end of a line. It removes whole-line comments.
 func statements(text string) (all []string) {
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
@@ -113,8 +112,8 @@ func readApplied(ctx context.Context, session *gocql.Session, keyspace string) (
 	return all, it.Close()
 }
 
-// pending are the migrations still to apply. It refuses a keyspace that has
-// some we do not know, or knows one of ours with other content.
+// pending returns the migrations still to apply. It refuses a keyspace that has unknown
+// migrations, or one of ours with other content.
 func pending(keyspace string, known []migration, have []applied) ([]migration, error) {
 	if n := len(have); n > 0 && have[n-1].version > len(known) {
 		return nil,
@@ -135,7 +134,7 @@ func pending(keyspace string, known []migration, have []applied) ([]migration, e
 	return slices.DeleteFunc(slices.Clone(known), func(m migration) bool { return done[m.version] }), nil
 }
 
-// checkSchema refuses any schema but the one we know.
+// checkSchema refuses any schema but the expected one.
 func checkSchema(ctx context.Context, session *gocql.Session, keyspace string) error {
 	known, err := loadMigrations(schema.Migrations)
 	if err != nil {
@@ -159,7 +158,7 @@ func checkSchema(ctx context.Context, session *gocql.Session, keyspace string) e
 	return nil
 }
 
-// missing says that a statement named a table that is not there.
+// missing reports whether a statement named a table that does not exist.
 func missing(err error) bool {
 	var request gocql.RequestError
 	return errors.As(err, &request) && request.Code() == gocql.ErrCodeInvalid &&

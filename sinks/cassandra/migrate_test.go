@@ -32,7 +32,7 @@ func known(t *testing.T) []migration {
 	return all
 }
 
-// next is a migration that no release has yet.
+// next returns a migration that is in no release yet.
 func next(after []migration, cql ...string) migration {
 	return migration{version: len(after) + 1, name: "next", checksum: strings.Repeat("0", 64), statements: cql}
 }
@@ -52,7 +52,7 @@ func TestMigrateTwice(t *testing.T) {
 	}
 }
 
-// Many processes that start at once: each migration is applied by one of them.
+// When many processes start at once, one of them applies each migration.
 func TestMigrateConcurrently(t *testing.T) {
 	o := freshKeyspace(t)
 	var mu sync.Mutex
@@ -75,8 +75,7 @@ func TestMigrateConcurrently(t *testing.T) {
 	}
 }
 
-// A migrator that died between two statements leaves no row; the next one
-// begins the migration again.
+// A migrator that died between two statements leaves no row. The next one restarts the migration.
 func TestMigrateResumes(t *testing.T) {
 	o := freshKeyspace(t)
 	broken := slices.Clone(known(t))
@@ -105,7 +104,7 @@ func TestMigrateUpgrades(t *testing.T) {
 	if err != nil || len(done.Applied) != 1 || done.Applied[0] != fmt.Sprintf("%04d_next", now+1) {
 		t.Fatalf("upgrade: %+v, %v", done, err)
 	}
-	// And now this binary is the old one.
+	// From here on, this binary is the older one.
 	_, err = Migrate(context.Background(), o)
 	requireRefusal(t, err, fmt.Sprintf("is at version %d (next) and this binary knows up to %d", now+1, now),
 		"newer waterclock")
@@ -125,7 +124,7 @@ func TestSchemaRefusals(t *testing.T) {
 	requireRefusal(t, openTest(t, o).Ping(context.Background()), "a released migration was changed")
 }
 
-// Behind: refused, until somebody migrates; then the same store works.
+// A schema that is behind is refused until it is migrated. Then the same store works.
 func TestSchemaBehind(t *testing.T) {
 	o := freshKeyspace(t).withDefaults()
 	if _, err := migrate(context.Background(), o, []migration{next(nil,
@@ -163,7 +162,7 @@ func requireRefusal(t *testing.T, err error, words ...string) {
 	}
 }
 
-// The lock of a migrator that is alive is waited for; a caller may give up.
+// A migrator waits while another holds the lock. A caller may give up.
 func TestMigrateWaitsForTheLock(t *testing.T) {
 	o := freshKeyspace(t).withDefaults()
 	if _, err := prepare(context.Background(), o, known(t)); err != nil {
@@ -229,7 +228,7 @@ func TestLoadMigrations(t *testing.T) {
 	}
 }
 
-// A release's migrations never change: add one, and its line here.
+// Released migrations never change. Add a new one, and its line here.
 func TestReleasedMigrations(t *testing.T) {
 	released := []string{
 		"history 7164f8bf944028d2", "dead_letters c4bce2acf68f8dfe", "notifications 20877fb8be1462ca",

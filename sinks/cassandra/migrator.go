@@ -16,21 +16,19 @@ import (
 	schema "github.com/waterclock/waterclock/schemas/cassandra"
 )
 
-// Migrated says what Migrate did.
+// Migrated is the result of Migrate.
 type Migrated struct {
-	Version int      // the schema's now
-	Applied []string // NNNN_name of what was applied; empty if it was there already
+	Version int      // of the schema now
+	Applied []string // NNNN_name of each applied migration; empty if there was none to apply
 }
 
-// Migrate makes the keyspace if it is not there and applies the migrations it
-// lacks, in order. It may be interrupted anywhere and run again, and by many
-// processes at once: they take turns by a lock row that a dead one loses after
-// a minute.
+// Migrate creates the keyspace if needed, and applies the missing migrations in order. It may be
+// interrupted anywhere and run once more. Many processes may call it at once: they take turns by
+// a lock row, which expires a minute after its holder died.
 //
-// Two nodes that make the same table at the same moment each give it an id of
-// their own, and Cassandra never recovers from that by itself. So all migrators
-// speak to one node: the first of the configured hosts, in sorted order, that
-// answers.
+// If two nodes create the same table at the same moment, each assigns its own id, and Cassandra
+// never recovers from that by itself. So all migrators connect to one node: the first of the
+// configured hosts, in sorted order, that answers.
 func Migrate(ctx context.Context, opts Options) (Migrated, error) {
 	if err := opts.Validate(); err != nil {
 		return Migrated{}, err
@@ -60,8 +58,8 @@ func migrate(ctx context.Context, opts Options, known []migration) (Migrated, er
 	return m.run(ctx)
 }
 
-// prepare makes what the lock needs, the keyspace and two tables, unless there
-// is nothing to migrate; then a role that may not make anything is enough.
+// prepare creates what the lock needs: the keyspace and two tables. It does nothing if there is
+// nothing to migrate; then a role without permission to create is enough.
 func prepare(ctx context.Context, opts Options, known []migration) (upToDate bool, err error) {
 	session, err := oneNode(opts, "")
 	if err != nil {
@@ -90,7 +88,7 @@ func prepare(ctx context.Context, opts Options, known []migration) (upToDate boo
 	return false, nil
 }
 
-// ddl runs a statement that changes the schema and waits until the nodes agree.
+// ddl runs a statement that changes the schema, and waits until the nodes agree.
 func ddl(ctx context.Context, session *gocql.Session, cql string) error {
 	if err := session.Query(cql).WithContext(ctx).Exec(); err != nil {
 		return err
@@ -105,7 +103,7 @@ func oneNode(opts Options, keyspace string) (*gocql.Session, error) {
 		return nil, err
 	}
 	c.Keyspace = keyspace
-	c.Timeout = max(c.Timeout, 30*time.Second) // making a table is slow
+	c.Timeout = max(c.Timeout, 30*time.Second) // creating a table is slow
 	var errs []error
 	for _, host := range slices.Sorted(slices.Values(c.Hosts)) {
 		one := *c
@@ -121,8 +119,8 @@ func oneNode(opts Options, keyspace string) (*gocql.Session, error) {
 	return nil, errors.Join(errs...)
 }
 
-// onlyHost keeps the session at one node. A name is resolved once; a node that
-// listens under another address than it tells its peers is let through.
+// onlyHost keeps the session at one node. A name is resolved once. A node that listens under
+// another address than it announces to its peers is accepted.
 func onlyHost(host string) gocql.HostFilter {
 	ips, err := net.LookupIP(host)
 	return gocql.HostFilterFunc(func(h *gocql.HostInfo) bool {
@@ -137,7 +135,7 @@ func ownerName() string {
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random))
 }
 
-// migrator is one run.
+// migrator is one run of Migrate.
 type migrator struct {
 	opts    Options
 	session *gocql.Session
@@ -145,8 +143,7 @@ type migrator struct {
 	owner   string
 }
 
-// run applies what is missing once the lock is ours; by then another may
-// have done it.
+// run applies what is missing once it has the lock. By then another process may have done it.
 func (m *migrator) run(ctx context.Context) (done Migrated, err error) {
 	if err := m.lock(ctx); err != nil {
 		return done, fmt.Errorf("lock: %w", err)
@@ -172,8 +169,8 @@ func (m *migrator) run(ctx context.Context) (done Migrated, err error) {
 	return done, nil
 }
 
-// apply runs the statements, each of which may have run before, and then
-// writes down that they have.
+// apply runs the statements of a migration, each of which may have run before, and then records
+// the migration.
 func (m *migrator) apply(ctx context.Context, mig migration) error {
 	for i, cql := range mig.statements {
 		if err := m.renew(ctx); err != nil {
@@ -192,7 +189,7 @@ const (
 	lockPoll    = 250 * time.Millisecond
 )
 
-// errLockLost means that we were away for longer than the lock lasts.
+// errLockLost means that this process paused for longer than the lock lasts.
 var errLockLost = errors.New("the migration lock went to somebody else")
 
 func (m *migrator) lock(ctx context.Context) error {
@@ -220,8 +217,8 @@ func (m *migrator) renew(ctx context.Context) error {
 	return err
 }
 
-// unlock uses a context of its own: a cancelled migration must not hold the
-// others up for a minute.
+// unlock uses its own context, because a cancelled migration must not delay the others for a
+// minute.
 func (m *migrator) unlock() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -229,7 +226,7 @@ func (m *migrator) unlock() error {
 	return err
 }
 
-// cas runs a conditional write and says whether its condition held.
+// cas runs a conditional write and reports whether its condition was true.
 func (m *migrator) cas(ctx context.Context, cql string, args ...any) (bool, error) {
 	return m.session.Query(cql, args...).WithContext(ctx).MapScanCAS(map[string]any{})
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// Of the map only the elements that this event has: another event has the others.
+	// It adds only this event's elements to the map, because other events wrote the others.
 	updateStatus = `UPDATE notification_status USING TIMESTAMP ? AND TTL ? SET
  user_id = ?, created_at = ?, type = ?, acked_at = ?, event_us = ?, channel_status = channel_status + ?
  WHERE tenant = ? AND notification_id = ?`
@@ -35,8 +35,8 @@ const (
 	deleteContent = `DELETE FROM notification_content USING TIMESTAMP ? WHERE tenant = ? AND notification_id = ?`
 )
 
-// putNotification writes a row of both tables, with a statement for every event that has a
-// word in it; nearly always one.
+// putNotification writes a row of both tables, with a statement for every event that still sets a
+// cell; nearly always one.
 func (w *writes) putNotification(k sinks.NotificationKey, row *sinks.NotificationRow) {
 	ttl, ok := w.ttl(sinks.NotificationUntil(k.CreatedAt, w.s.opts.Retention).Unix())
 	if !ok {
@@ -46,7 +46,7 @@ func (w *writes) putNotification(k sinks.NotificationKey, row *sinks.Notificatio
 	last := row.LastUS()
 	for at := range notificationStamps(row) {
 		var eventUS any = gocql.UnsetValue
-		if at.us == last { // always one of them: every event has created_at
+		if at.us == last { // true for one of them, because every event has created_at
 			eventUS = last
 		}
 		status := statusAt(row, at)
@@ -63,7 +63,7 @@ func userPartition(k *sinks.NotificationKey, month int) partitionKey {
 	return partitionKey{"notifications_by_user", k.Tenant, k.User, month}
 }
 
-// notificationStamps are those of all cells that were written.
+// notificationStamps returns the stamps of all cells that were written.
 func notificationStamps(row *sinks.NotificationRow) map[stamp]bool {
 	all := map[stamp]bool{
 		stampOf(row.User): true, stampOf(row.CreatedAt): true, stampOf(row.Type): true, stampOf(row.AckedAt): true,
@@ -75,7 +75,7 @@ func notificationStamps(row *sinks.NotificationRow) map[stamp]bool {
 	return all
 }
 
-// statusAt are the channels whose status an event wrote.
+// statusAt returns the channels whose status an event wrote.
 func statusAt(row *sinks.NotificationRow, at stamp) any {
 	var some map[string]string
 	for channel, c := range row.Channels {
@@ -92,10 +92,10 @@ func statusAt(row *sinks.NotificationRow, at stamp) any {
 	return some
 }
 
-// eraseNotification takes a notification out of its user's list, the user out of it, and
-// deletes its content, as of an erase.
+// eraseNotification removes a notification from its user's list, blanks its user, and deletes its
+// content, as of an erase.
 func (w *writes) eraseNotification(e *topics.Event, erasedUS int64) {
-	e.Reason = "" // a late receipt's row goes, too
+	e.Reason = "" // so that a late receipt's row is erased too
 	if trigger.FactType(e.Type) == trigger.EscalationStopped {
 		e.Reason = "ack"
 	}
@@ -113,7 +113,8 @@ func (w *writes) eraseNotification(e *topics.Event, erasedUS int64) {
 	w.add(deleteContent, erasedUS, k.Tenant, k.ID)
 }
 
-// newest has the newest event_us of each partition that was applied, here or before.
+// newest holds the newest event_us of each partition that was applied, by this process or an
+// earlier one.
 type newest struct {
 	mu sync.Mutex
 	us map[int32]int64
@@ -130,7 +131,7 @@ func (n *newest) note(heads map[int32]sinks.Progress) {
 	}
 }
 
-// knowNewest reads how far a batch's partitions were when this process met them first. A
+// knowNewest reads the positions of a batch's partitions when this process first sees them. A
 // replay may come long after an erase, when its deletions have left no trace.
 func (s *Store) knowNewest(ctx context.Context, batch []sinks.EventRecord) error {
 	known := func(r sinks.EventRecord) bool { return s.newest.knows(r.Partition) }
@@ -162,8 +163,8 @@ func (n *newest) of(partition int32) int64 {
 	return n.us[partition]
 }
 
-// noteLate notes an event's trigger if an erase that is newer may have been applied before:
-// then the erase did not know of the event's rows.
+// noteLate notes an event's trigger if a newer erase may already have been applied. That erase
+// did not know the event's rows.
 func (w *writes) noteLate(r *sinks.EventRecord) {
 	if r.EventUS > w.s.newest.of(r.Partition) {
 		return
@@ -174,7 +175,7 @@ func (w *writes) noteLate(r *sinks.EventRecord) {
 	w.late[[2]string{r.Tenant, r.Trigger}] = true
 }
 
-// eraseLate erases what a batch wrote of triggers that were erased since.
+// eraseLate erases the rows that a batch wrote for triggers that were erased since.
 func (s *Store) eraseLate(ctx context.Context, session *gocql.Session, batch []sinks.EventRecord, w *writes) error {
 	if len(w.late) == 0 {
 		return nil
@@ -194,7 +195,7 @@ func (s *Store) eraseLate(ctx context.Context, session *gocql.Session, batch []s
 	return s.runAll(ctx, session, blanks.statements)
 }
 
-// erasedTriggers says when those of some triggers that were erased were.
+// erasedTriggers returns when some triggers were erased, for those that were.
 func (s *Store) erasedTriggers(ctx context.Context, session *gocql.Session, keys [][2]string) (
 	map[[2]string]int64, error,
 ) {
@@ -216,8 +217,9 @@ func (s *Store) erasedTriggers(ctx context.Context, session *gocql.Session, keys
 	return erased, err
 }
 
-// ApplyContent writes content, and then deletes that of triggers that were erased since: the
-// erase could not find it. Erase and content each look for the other after they have written.
+// ApplyContent writes content, and then deletes the content of triggers that were erased since,
+// because the erase could not find it. Both erase and content check for the other after their
+// writes.
 func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) error {
 	return s.do(ctx, "apply content", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
@@ -269,7 +271,8 @@ func (w *writes) putContents(batch []sinks.ContentRecord) [][2]string {
 	return slices.Collect(maps.Keys(triggers))
 }
 
-// ContentProgress reads how far the due topics are. The offsets of record are the group's.
+// ContentProgress reads the positions of the due topics. Reading resumes from the group's
+// offsets, not from these.
 func (s *Store) ContentProgress(ctx context.Context) (all map[sinks.TopicPartition]int64, err error) {
 	err = s.do(ctx, "read progress of content", func(session *gocql.Session) error {
 		all = map[sinks.TopicPartition]int64{}
@@ -289,7 +292,7 @@ func (s *Store) ContentProgress(ctx context.Context) (all map[sinks.TopicPartiti
 const selectByUser = `SELECT created_at, notification_id, type, acked_at, channel_status FROM notifications_by_user
  WHERE tenant = ? AND user_id = ? AND month = ? AND created_at >= ? AND created_at < ?`
 
-// Notifications walks the months of a query, the newest first.
+// Notifications reads the months of a query, newest first.
 func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	page topics.NotificationPage, err error,
 ) {
@@ -309,7 +312,8 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	return page, err
 }
 
-// userMonth adds the notifications of one month until the page is full and there was more.
+// userMonth adds the notifications of one month. full reports that the page is full and there are
+// more.
 func userMonth(ctx context.Context, session *gocql.Session, q *topics.NotificationQuery, month int,
 	from, to trigger.Instant, page *topics.NotificationPage,
 ) (full bool, err error) {
@@ -335,7 +339,7 @@ func userMonth(ctx context.Context, session *gocql.Session, q *topics.Notificati
 	}
 }
 
-// notNil is a map as it is where no channel has a status: empty.
+// notNil returns an empty map for nil.
 func notNil(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}
@@ -370,7 +374,7 @@ func readContent(ctx context.Context, session *gocql.Session, tenant, id string)
 	return &c, err
 }
 
-// Notification reads one with its content.
+// Notification reads a notification with its content.
 func (s *Store) Notification(ctx context.Context, tenant, id string) (n topics.Notification, ok bool, err error) {
 	err = s.do(ctx, "read notification", func(session *gocql.Session) error {
 		n, ok = topics.Notification{Tenant: tenant, ID: id}, false

@@ -12,7 +12,7 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// Options are the store's.
+// Options configure a store.
 type Options struct {
 	// Hosts are the contact points, host or host:port; one port for all.
 	// Required.
@@ -21,48 +21,48 @@ type Options struct {
 	// Keyspace is where the tables are. Default waterclock.
 	Keyspace string
 
-	// Replication is used when Migrate makes the keyspace, and never after: an
-	// existing keyspace is its operator's. Default a factor of 1.
+	// Replication is used only when Migrate creates the keyspace. An existing keyspace belongs to
+	// its operator. Default a factor of 1.
 	Replication Replication
 
-	// LocalDC is the data centre to talk to: consistency is LOCAL_QUORUM of it.
-	// Default: that of the first node reached, which is right with one.
+	// LocalDC is the data centre to use, with consistency LOCAL_QUORUM. Default: that of the
+	// first node reached, which is right if there is only one.
 	LocalDC string
 
-	// Username and Password log in; empty means no authentication.
+	// Username and Password are the credentials. Empty means no authentication.
 	Username, Password string
 
-	// TLS encrypts; nil means plain text. The server's name is checked against
-	// its host name unless the configuration says otherwise.
+	// TLS encrypts the connections; nil means plain text. The server's certificate is checked
+	// against its host name unless the configuration says otherwise.
 	TLS *tls.Config
 
-	// Topic names the rows of table progress. Default waterclock.events.
+	// Topic is the key of the rows of table progress. Default waterclock.events.
 	Topic string
 
-	// DeadLetters names the rows of table progress that are of topic dead-letter.
-	// Default waterclock.dead-letter.
+	// DeadLetters is the key of the rows of table progress for topic dead-letter. Default
+	// waterclock.dead-letter.
 	DeadLetters string
 
-	// Retention is how long a row is kept after its event. Default 90 days, at
-	// most sinks.MaxRetention. What Cassandra cannot express ends in 2037.
+	// Retention is how long a row is kept after its event. Default 90 days, at most
+	// sinks.MaxRetention. Rows cannot expire later than 2037, because of Cassandra's format.
 	Retention time.Duration
 
-	// Concurrency bounds the writes in flight. Default 128; at most 4,096.
+	// Concurrency bounds the concurrent writes. Default 128; at most 4,096.
 	Concurrency int
 
-	// Timeout bounds one statement. Default 5 s: longer than the server's own
-	// (2 s), so that its answer is heard.
+	// Timeout bounds one statement. Default 5 s. It must be longer than the server's own time-out
+	// (2 s), so that its answer arrives.
 	Timeout time.Duration
 
-	// RecreateAfter is how long a session may go without a success before
-	// another is made. Default 30 s.
+	// RecreateAfter is how long a session may be without a success before it is replaced. Default
+	// 30 s.
 	RecreateAfter time.Duration
 
-	// Migrate applies missing migrations whenever a connection is made.
-	// Otherwise a schema that is behind is refused until somebody migrates.
+	// Migrate applies missing migrations whenever a connection is made. Otherwise a schema that
+	// is behind is refused until it is migrated.
 	Migrate bool
 
-	// Logger gets connections and migrations. Default: none.
+	// Logger logs connections and migrations. Default: none.
 	Logger *slog.Logger
 
 	// Now is for tests; default time.Now.
@@ -96,7 +96,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// A keyspace is used unquoted, so Cassandra folds it to lower case.
+// The name is used unquoted, and Cassandra would convert it to lower case.
 var keyspaceName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
 
 // Validate joins every problem into one error.

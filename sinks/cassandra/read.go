@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// native turns our types into the driver's.
+// native converts our types into the driver's.
 func native(v any) any {
 	switch v := v.(type) {
 	case trigger.Instant:
@@ -37,7 +37,7 @@ const (
  WHERE tenant = ? AND trigger = ? AND era = ? AND (event_us, seq) < (?, ?) ORDER BY event_us DESC, seq DESC`
 )
 
-// Events walks the months that the trigger has events in.
+// Events reads the months in which the trigger has events.
 func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.EventPage, err error) {
 	err = s.do(ctx, "read events", func(session *gocql.Session) error {
 		eras, erasedUS, err := s.erasOf(ctx, session, q.Tenant, q.Trigger)
@@ -54,19 +54,19 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 	return page, err
 }
 
-// erasSince are the months from an instant to now.
+// erasSince returns the months from an instant to now.
 func erasSince(from trigger.Instant, now time.Time) (eras []int) {
 	last := sinks.EraOf(now.UnixMicro())
 	for era := sinks.EraOf(from.Time().UnixMicro()); era <= last; era++ {
 		if era%100 > 12 {
-			era += 100 - 12 // from the thirteenth month to the first of the next year
+			era += 100 - 12 // from month 13 to the first month of the next year
 		}
 		eras = append(eras, era)
 	}
 	return eras
 }
 
-// erasFor leaves out the months before the cursor, in the order of the query.
+// erasFor returns the months in the order of the query, without those before the cursor.
 func erasFor(eras []int, q sinks.EventQuery) []int {
 	slices.Sort(eras)
 	eras = slices.Compact(eras)
@@ -93,7 +93,7 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 		}
 	}
 	for _, era := range eras {
-		want := limit - len(page.Events) + 1 // one more than fits says that there is a next page
+		want := limit - len(page.Events) + 1 // one more than fits shows whether there is a next page
 		it := session.Query(cql, q.Tenant, q.Trigger, era, from.EventUS,
 			from.Seq).WithContext(ctx).PageSize(want).Iter()
 		full, err := takeEvents(it, q, limit, erasedUS, page)
@@ -104,13 +104,13 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 	return nil
 }
 
-// takeEvents fills the page; full says that there was more.
+// takeEvents fills the page. full reports that there were more events.
 func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, page *sinks.EventPage) (full bool,
 	err error,
 ) {
 	for row := newEventRow(); it.Scan(row.dest()...); row = newEventRow() {
 		if row.r.Type == "" {
-			continue // an erasure's blanks, of a row that has just ended
+			continue // only an erasure's blanks remain of an expired row
 		}
 		if len(page.Events) == limit {
 			page.Next = sinks.CursorOf(&page.Events[limit-1])
@@ -125,7 +125,7 @@ func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, p
 	return false, nil
 }
 
-// eventRow is where a row is scanned to: times are milliseconds, the payload text.
+// eventRow is the target of a row scan. Times are milliseconds, and the payload is text.
 type eventRow struct {
 	r                                      sinks.EventRecord
 	payload, rule                          string
@@ -168,7 +168,7 @@ func (w *eventRow) record(tenant, key string) sinks.EventRecord {
 
 func text(ms int64) string { return sinks.TextOf(trigger.Instant(ms)) }
 
-// erasOf are the months a trigger has events in, and when it was last erased.
+// erasOf returns the months in which a trigger has events, and when it was last erased.
 func (s *Store) erasOf(ctx context.Context, session *gocql.Session, tenant, key string) (eras []int, erasedUS int64,
 	err error,
 ) {
@@ -214,10 +214,10 @@ func stateDest(t *sinks.TriggerState) []any {
 const selectMinute = `SELECT due_at, tenant, trigger, occurrence, state, channel, user_id, fired_us, event_us FROM triggers_by_minute
  WHERE minute = ? AND shard = ? AND (due_at, tenant, trigger) > (?, ?, ?)`
 
-// shardReaders bounds the shards read at once.
+// shardReaders bounds the shards that are read concurrently.
 const shardReaders = 16
 
-// ByMinute asks every shard for a page of its own and keeps the first of all.
+// ByMinute reads a page from every shard, and keeps the first entries of all.
 func (s *Store) ByMinute(ctx context.Context, q sinks.MinuteQuery) (page sinks.MinutePage, err error) {
 	err = s.do(ctx, "read minute", func(session *gocql.Session) error {
 		all, err := s.readShards(ctx, session, q)
@@ -273,7 +273,7 @@ func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
 ) (entries []sinks.MinuteEntry, err error) {
 	from, want := q.After, sinks.PageSize(q.Limit)+1
 	if from.IsZero() {
-		from.Due = trigger.Instant(q.Minute*60_000 - 1) // its texts are empty: before every entry of the minute
+		from.Due = trigger.Instant(q.Minute*60_000 - 1) // with empty texts, it is before every entry of the minute
 	}
 	it := session.Query(selectMinute, int32(q.Minute), int8(shard), int64(from.Due), from.Tenant, from.Trigger).
 		WithContext(ctx).PageSize(want).Iter()
@@ -290,7 +290,7 @@ func readShard(ctx context.Context, session *gocql.Session, q sinks.MinuteQuery,
 	return entries, it.Close()
 }
 
-// Progress reads the positions of our topic.
+// Progress reads the positions of the events topic.
 func (s *Store) Progress(ctx context.Context) (map[int32]sinks.Progress, error) {
 	return s.progressOf(ctx, s.opts.Topic)
 }

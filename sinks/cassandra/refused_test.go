@@ -15,11 +15,11 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// A statement that has worked and that the server then calls invalid: it is the
-// schema. Nothing is passed over, and once it is mended everything is there.
+// If a statement worked before and the server now calls it invalid, the cause is the schema.
+// Nothing is skipped, and all rows are there once the schema is repaired.
 func TestSchemaBroken(t *testing.T) {
 	for _, c := range []struct {
-		name, breaks, mends string // mends "": apply the migrations' statements
+		name, breaks, mends string // mends "": run the migrations' statements
 	}{
 		{"state dropped", `DROP TABLE trigger_state`, ""},
 		{"events dropped", `DROP TABLE events_by_trigger`, ""},
@@ -63,7 +63,7 @@ func TestSchemaBroken(t *testing.T) {
 	}
 }
 
-// reports is which partitions are told to stand still.
+// reports holds the partitions that are reported as stopped.
 type reports struct {
 	mu  sync.Mutex
 	why map[int32]error
@@ -85,7 +85,7 @@ func (s *reports) now() int {
 	return len(s.why)
 }
 
-// The largest event that DecodeEvent lets pass is not too large for Cassandra.
+// The largest event that DecodeEvent accepts is not too large for Cassandra.
 func TestLargestEvent(t *testing.T) {
 	s := openTest(t, newKeyspace(t))
 	e := topics.Event{
@@ -108,7 +108,7 @@ func mend(t *testing.T, o Options, cql string) {
 		change(t, o, cql)
 		return
 	}
-	for _, m := range known(t) { // a later one may have given the table a column
+	for _, m := range known(t) { // a later migration may have added a column
 		change(t, o, m.statements...)
 	}
 }
@@ -127,7 +127,7 @@ func change(t *testing.T, o Options, cql ...string) {
 	}
 }
 
-// requireLives: n triggers of a Log have all their rows.
+// requireLives checks that n triggers of a Log have all their rows.
 func requireLives(t *testing.T, s *Store, prefix string, n int) {
 	t.Helper()
 	missing := map[string]int{}

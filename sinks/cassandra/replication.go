@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Replication is how many copies a keyspace has: Factor in every data centre,
-// or a number for each one named.
+// Replication is the number of copies in a keyspace: Factor in every data centre, or a number for
+// each named data centre.
 type Replication struct {
 	Factor int
 	DCs    map[string]int
 }
 
-// ParseReplication reads the setting cassandra.replication: "3", or
-// "dc1:3,dc2:2" ('=' does for ':').
+// ParseReplication parses the setting cassandra.replication: "3", or "dc1:3,dc2:2" ('=' is
+// accepted for ':').
 func ParseReplication(s string) (r Replication, err error) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.Atoi(s); err == nil {
@@ -45,8 +45,8 @@ func (r Replication) isZero() bool { return r.Factor == 0 && len(r.DCs) == 0 }
 
 var dcName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// Validate wants one of the two, 1 to 9 copies, and plain names: they become
-// part of a statement.
+// Validate requires one of the two, 1 to 9 copies, and plain names, because they become part of a
+// statement.
 func (r Replication) Validate() error {
 	if len(r.DCs) == 0 {
 		return checkCopies("factor", r.Factor)
@@ -71,8 +71,8 @@ func checkCopies(name string, n int) error {
 	return nil
 }
 
-// cql is the replication clause of CREATE KEYSPACE. With a factor Cassandra
-// (4.0 and later) spells out the data centres itself.
+// cql returns the replication clause of CREATE KEYSPACE. With a factor, Cassandra (4.0 and later)
+// expands the data centres itself.
 func (r Replication) cql() string {
 	dcs := r.DCs
 	if len(dcs) == 0 {

@@ -14,11 +14,11 @@ import (
 
 var _ sinks.Scanner = (*Store)(nil)
 
-// scanRanges is how many parts of the ring a scan reads one after the other,
-// so that no single query has to page through everything.
+// scanRanges is the number of token ranges that a scan reads one after another, so that no single
+// query pages through everything.
 const scanRanges = 64
 
-// Scan visits every row of a table, along the ring.
+// Scan visits every row of a table, in token order.
 func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) error) error {
 	return s.do(ctx, fmt.Sprintf("scan %s", t), func(session *gocql.Session) error {
 		for i := range scanRanges {
@@ -31,7 +31,7 @@ func (s *Store) Scan(ctx context.Context, t sinks.Table, visit func(sinks.Row) e
 	})
 }
 
-// tokenRange is the i-th part of the ring, both ends included.
+// tokenRange returns the i-th token range, both ends included.
 func tokenRange(i int) (from, to int64) {
 	const width = math.MaxUint64/scanRanges + 1
 	from = int64(uint64(i)*width + 1<<63)
@@ -73,7 +73,7 @@ func (s *Store) scanRange(ctx context.Context, session *gocql.Session, t sinks.T
 			return it.Close()
 		}
 		if !there {
-			continue // all that is left of the row are an erasure's blanks, or its months
+			continue // only an erasure's blanks, or the months, remain of the row
 		}
 		if err := visit(row); err != nil {
 			it.Close()

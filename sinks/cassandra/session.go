@@ -15,10 +15,10 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// link holds the session, makes it when it is first needed, and replaces it
-// when it has gone too long without a success. One attempt to make it is under
-// way at a time, and belongs to no caller: the driver knows no context, and who
-// can wait 2 s must not wait for its time-outs.
+// link holds the session. It creates it when it is first needed, and replaces it when it has had
+// no success for too long. Only one attempt to create it runs at a time, and it belongs to no
+// caller: the driver ignores contexts, and a caller that can wait 2 s must not wait for the
+// driver's time-outs.
 type link[S interface{ Close() }] struct {
 	create func(context.Context) (S, error)
 	after  time.Duration
@@ -29,20 +29,20 @@ type link[S interface{ Close() }] struct {
 	session S
 	have    bool
 	closed  bool
-	good    time.Time // of the last success, or of the session's making
-	making  *attempt  // nil: none is under way
+	good    time.Time // time of the last success, or of the session's creation
+	making  *attempt  // nil: none is running
 }
 
-// attempt to make a session.
+// attempt is an attempt to create a session.
 type attempt struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when it has ended
-	err  error         // to be read after that
+	err  error         // valid once done is closed
 }
 
 var errClosed = errors.New("history store is closed")
 
-// get returns the session there is, or waits for one as long as ctx lasts.
+// get returns the session, or waits for one until ctx ends.
 func (l *link[S]) get(ctx context.Context) (none S, err error) {
 	for {
 		s, a, err := l.sessionOrAttempt(ctx)
@@ -94,8 +94,8 @@ func (l *link[S]) make(ctx context.Context, a *attempt) {
 	}
 }
 
-// report says how a call went; after too long without a success the session
-// is closed, and the next get makes another.
+// report notes the result of a call. After too long without a success the session is closed, and
+// the next get creates another.
 func (l *link[S]) report(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,18 +127,18 @@ func (l *link[S]) drop() {
 	l.session, l.have = none, false
 }
 
-// cluster is the driver's configuration for our options.
+// cluster returns the driver's configuration for our options.
 func cluster(o Options) (*gocql.ClusterConfig, error) {
 	hosts, port, err := splitHosts(o.Hosts)
 	if err != nil {
 		return nil, err
 	}
 	c := gocql.NewCluster(hosts...)
-	c.ProtoVersion = 4 // unset values, and what every server since 2.2 speaks
+	c.ProtoVersion = 4 // for unset values; every server since 2.2 supports it
 	c.Port = port
 	c.Timeout, c.WriteTimeout, c.ConnectTimeout = o.Timeout, o.Timeout, o.Timeout
 	c.Consistency, c.SerialConsistency = gocql.LocalQuorum, gocql.LocalSerial
-	c.DefaultTimestamp = false // ours are in the statements
+	c.DefaultTimestamp = false // the statements have our timestamps
 	c.DefaultIdempotence = true
 	c.ReconnectInterval = 5 * time.Second
 	c.ReconnectionPolicy = &gocql.ConstantReconnectionPolicy{MaxRetries: 2, Interval: 500 * time.Millisecond}
@@ -154,7 +154,7 @@ func cluster(o Options) (*gocql.ClusterConfig, error) {
 	return c, nil
 }
 
-// A write goes to a replica; with a local data centre, to one there.
+// A write goes to a replica; with a local data centre, to a replica there.
 func hostPolicy(localDC string) gocql.HostSelectionPolicy {
 	fallback := gocql.RoundRobinHostPolicy()
 	if localDC != "" {
@@ -165,7 +165,7 @@ func hostPolicy(localDC string) gocql.HostSelectionPolicy {
 
 const defaultPort = 9042
 
-// splitHosts takes the ports off; they must agree, as the driver has one.
+// splitHosts separates the ports. They must be equal, because the driver has only one.
 func splitHosts(in []string) (hosts []string, port int, err error) {
 	for _, h := range in {
 		host, p := h, defaultPort
@@ -186,8 +186,7 @@ func splitHosts(in []string) (hosts []string, port int, err error) {
 	return hosts, port, nil
 }
 
-// unavailable marks errors: another try may cure them, or somebody has to mend
-// the store first.
+// unavailable marks errors as temporary or refused.
 func unavailable(err error) error {
 	switch {
 	case err == nil || errors.Is(err, errClosed):
@@ -198,8 +197,8 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", sinks.ErrUnavailable, err)
 }
 
-// refused says that Cassandra has read what we sent and says no, or that what it
-// says of its columns is not what we bind. It is never the event's fault.
+// refused reports whether Cassandra understood the request and refused it, or its columns do not
+// have the types that we bind. The event is never the cause.
 func refused(err error) bool {
 	var bind gocql.MarshalError
 	var request gocql.RequestError

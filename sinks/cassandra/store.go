@@ -20,8 +20,8 @@ type Store struct {
 
 var _ sinks.History = (*Store)(nil)
 
-// New connects to nothing yet: the first call does, and whether Cassandra is
-// there today is no reason not to start. Ping asks.
+// New does not connect; the first call does. So a process can start while Cassandra is down. Ping
+// checks the connection.
 func New(opts Options) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func New(opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes a session on a keyspace whose schema we know.
+// connect makes a session on a keyspace that has the expected schema.
 func (s *Store) connect(ctx context.Context) (*gocql.Session, error) {
 	if s.opts.Migrate {
 		if _, err := Migrate(ctx, s.opts); err != nil {
@@ -55,27 +55,27 @@ func (s *Store) connect(ctx context.Context) (*gocql.Session, error) {
 	return session, nil
 }
 
-// Ping says whether the keyspace answers and its schema is ours.
+// Ping reports whether the keyspace answers and has the expected schema.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.Progress(ctx)
 	return err
 }
 
-// OwnsOffsets is false: the consumer group's offsets are of record.
+// OwnsOffsets returns false: the projector resumes from the consumer group's offsets.
 func (s *Store) OwnsOffsets() bool { return false }
 
-// Close ends the session; running calls fail.
+// Close ends the session. Running calls fail.
 func (s *Store) Close() error {
 	s.link.close()
 	return nil
 }
 
-// do runs one call with the session and watches over the session's health.
+// do runs one call with the session, and reports its result to link.
 func (s *Store) do(ctx context.Context, verb string, call func(*gocql.Session) error) error {
 	session, err := s.link.get(ctx)
 	if err == nil {
 		err = call(session)
-		if !errors.Is(ctx.Err(), context.Canceled) { // else it says nothing about Cassandra
+		if !errors.Is(ctx.Err(), context.Canceled) { // a cancelled call shows nothing about Cassandra
 			s.link.report(err)
 		}
 	}

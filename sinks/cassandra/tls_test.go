@@ -13,8 +13,7 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// A node that speaks TLS only, as seen from outside: a listener with a
-// certificate for 127.0.0.1, and the plain node behind it.
+// A TLS-only node: a listener with a certificate for 127.0.0.1, which forwards to the plain node.
 func TestTLS(t *testing.T) {
 	plain := services.Cassandra(t).Hosts[0]
 	certified := httptest.NewTLSServer(nil)

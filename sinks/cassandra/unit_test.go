@@ -58,7 +58,7 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// fakeSession counts its closings.
+// fakeSession counts its Close calls.
 type fakeSession struct{ closed int }
 
 func (f *fakeSession) Close() { f.closed++ }
@@ -115,8 +115,8 @@ func TestLinkRecreates(t *testing.T) {
 	}
 }
 
-// Nobody waits for the driver longer than they can: a GET has 2 s, the driver's
-// attempt to connect has more.
+// A caller waits for the driver only as long as its context permits. A GET has 2 s; the driver's
+// attempt to connect takes longer.
 func TestLinkWaitsAsLongAsItsCaller(t *testing.T) {
 	answer := make(chan error)
 	attempts := 0
@@ -138,7 +138,7 @@ func TestLinkWaitsAsLongAsItsCaller(t *testing.T) {
 	waiting.Wait()
 	patient := make(chan error)
 	go func() { _, err := l.get(context.Background()); patient <- err }()
-	answer <- nil // of the attempt that a caller who left began, or of the patient one's
+	answer <- nil // for the attempt of the caller that left, or of the patient one
 	if err := <-patient; err != nil {
 		t.Errorf("a patient caller: %v", err)
 	}
@@ -148,7 +148,7 @@ func TestLinkWaitsAsLongAsItsCaller(t *testing.T) {
 	l.close()
 }
 
-// Cassandra that is not there is no reason not to start; the call says so.
+// New works without a Cassandra; the first call returns the error.
 func TestNobodyThere(t *testing.T) {
 	s, err := New(Options{Hosts: []string{"127.0.0.1:1"}, Timeout: 200 * time.Millisecond})
 	if err != nil {
@@ -164,7 +164,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// The parts of the ring touch and leave nothing out.
+// The token ranges are adjacent and leave nothing out.
 func TestTokenRanges(t *testing.T) {
 	for i := range scanRanges {
 		from, to := tokenRange(i)
@@ -184,7 +184,7 @@ func TestTokenRanges(t *testing.T) {
 	}
 }
 
-// A TTL never asks for what a cluster in compatibility mode refuses.
+// A TTL is never beyond what a cluster in compatibility mode accepts.
 func TestTTL(t *testing.T) {
 	const now = 1795000000
 	w := &writes{now: now}

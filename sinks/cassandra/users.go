@@ -8,15 +8,15 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// Cassandra leaves out the rows of others where they lie. Parts of the ring that are smaller
-// than those of a scan keep such a query within the time that it has.
+// Cassandra filters the rows of other users on its nodes. These token ranges are smaller than
+// those of a scan, to keep such a query within its time-out.
 const (
 	userRanges = 4 * scanRanges
 	selectOf   = `SELECT tenant, trigger FROM trigger_state
  WHERE token(tenant, trigger) >= ? AND token(tenant, trigger) <= ? AND user_id = ? ALLOW FILTERING`
 )
 
-// TriggersOf visits the triggers of a user, along the ring.
+// TriggersOf visits the triggers of a user, in token order.
 func (s *Store) TriggersOf(ctx context.Context, tenant, user string, visit func(key string) error) error {
 	for i := range scanRanges {
 		from, to := tokenRange(i)

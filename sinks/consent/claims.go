@@ -13,10 +13,10 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 )
 
-// limited says that the channel bounds what one user gets.
+// limited reports whether the channel bounds what one user gets.
 func (o *Options) limited() bool { return o.DedupWindow > 0 || len(o.MaxPerUser) > 0 }
 
-// claim asks whether the users have had enough, for the events that preferences let out.
+// claim checks the limits for the events that the preferences let through.
 func (g *Gate) claim(ctx context.Context, b *batch, asked []*worker.DueEvent, now time.Time) error {
 	if !g.opts.limited() {
 		return nil
@@ -46,7 +46,7 @@ func (g *Gate) claim(ctx context.Context, b *batch, asked []*worker.DueEvent, no
 	return nil
 }
 
-// enough are the details of receipts.
+// enough has the details of receipts.
 var enough = map[string]string{
 	preferences.CodeDuplicate: "not sent: the user has had one of this type within dedup_window",
 	preferences.CodeCapped:    "not sent: the user has had as many as max_per_user allows",
@@ -56,7 +56,7 @@ func (g *Gate) limits() preferences.Limits {
 	return preferences.Limits{Window: g.opts.DedupWindow, Caps: g.opts.MaxPerUser}
 }
 
-// message is a due event as the limits see it.
+// message returns a due event in the form that the limits need.
 func (g *Gate) message(e *worker.DueEvent) preferences.Message {
 	occurrence := e.ID
 	if i := strings.LastIndexByte(e.ID, '#'); i >= 0 {
@@ -68,13 +68,14 @@ func (g *Gate) message(e *worker.DueEvent) preferences.Message {
 	}
 }
 
-// askedFor says that somebody wanted this very occurrence: a snooze, or a run off
+// askedFor reports whether somebody asked for this occurrence: by a snooze, or by a run off
 // schedule.
 func askedFor(e *worker.DueEvent) bool {
 	return strings.HasPrefix(e.Occurrence, "snz-") || strings.HasPrefix(e.Occurrence, "run-")
 }
 
-// storable quotes a text that PostgreSQL would refuse, and with it the whole batch.
+// storable quotes a text that PostgreSQL would refuse, because the refusal would fail the whole
+// batch.
 func storable(s string) string {
 	if utf8.ValidString(s) && !slices.ContainsFunc([]rune(s), unicode.IsControl) {
 		return s
@@ -82,8 +83,8 @@ func storable(s string) string {
 	return strconv.QuoteToASCII(s)
 }
 
-// After takes the result of a due event that was to be sent. One that failed for good
-// does not count against its user.
+// After handles the result of a due event that was to be sent. A permanent failure does not count
+// against its user.
 func (g *Gate) After(ctx context.Context, e *worker.DueEvent, r worker.Result) {
 	u := userOf(e)
 	if r.Outcome != worker.OutcomeFailed || g.opts.Store == nil || !g.opts.limited() || u.Check() != nil {

@@ -14,50 +14,49 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Codes of receipts, beside those of package preferences.
+// Codes of receipts, in addition to those of package preferences.
 const (
 	CodeUnread = "preferences_unread"        // sent although the store did not answer: priority high
 	CodeAway   = trigger.CodePreferencesAway // postponed, because the store did not answer
 	CodeErased = "erased"                    // not sent: its user was erased after it was emitted
 )
 
-// Options are what a gate is made of.
+// Options configure a gate.
 type Options struct {
-	// Store is where preferences are. nil means that nobody keeps them: everything is
-	// sent.
+	// Store has the preferences. nil means that there are none: everything is sent.
 	Store preferences.Store
-	// Zones are the tz database in force. nil means that of this binary.
+	// Zones returns the tz database in force. nil means that of this binary.
 	Zones func() *calendar.Zones
-	// Channel is what the worker serves.
+	// Channel is the channel that the worker serves.
 	Channel string
 
-	// DedupWindow is how long a user gets no second message of a type. 0 means off.
+	// DedupWindow is how long a user gets no second message of the same type. 0: off.
 	DedupWindow time.Duration
-	// MaxPerUser bounds what a user gets on the channel. Priority high counts, and is
-	// not bound.
+	// MaxPerUser bounds what a user gets on the channel. Messages of priority high count, but are
+	// not bounded.
 	MaxPerUser []Cap
 
-	// Within bounds what one batch waits for the store. 0 means 800 ms; it is at most
-	// 1 s, because nothing starts meanwhile.
+	// Within bounds how long one batch waits for the store. 0 means 800 ms. It is at most 1 s,
+	// because nothing is sent meanwhile.
 	Within time.Duration
 	Logger *slog.Logger
 	Now    func() time.Time // nil means time.Now
 }
 
-// Cap is so many messages in any stretch of time of that length.
+// Cap is the maximum number of messages in any period of a given length.
 type Cap = preferences.Cap
 
-// maxWithin is the most that a batch may wait.
+// maxWithin is the maximum of Within.
 const maxWithin = time.Second
 
-// awayFor is how long due events are postponed while the store does not answer; the
-// engine adds a spread.
+// awayFor is how long due events are postponed while the store does not answer. The engine adds a
+// spread.
 const awayFor = 30 * time.Second
 
-// rest is how long a store that did not answer in its time is not asked.
+// rest is how long a store that did not answer in time is not called.
 const rest = time.Second
 
-// fresh is how old an answer may be when its due event goes out.
+// fresh is the maximum age of an answer when its due event is sent.
 const fresh = 900 * time.Millisecond
 
 func (o Options) withDefaults() Options {
@@ -74,33 +73,32 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Gate answers whether due events of one channel go out. It is safe for concurrent
-// use.
+// Gate decides whether due events of one channel are sent. It is safe for concurrent use.
 type Gate struct {
 	opts Options
 
 	mu     sync.Mutex
-	closed time.Time // until then the store is not asked
-	away   bool      // the last call failed; said in the log once
+	closed time.Time // the store is not called until then
+	away   bool      // the last call failed; logged once
 
-	complained time.Time // when the log last said that preferences do not parse
+	complained time.Time // when unreadable preferences were last logged
 }
 
 // New makes a gate.
 func New(o Options) *Gate { return &Gate{opts: o.withDefaults()} }
 
-// Verdict is what users allow of one due event.
+// Verdict is the decision on one due event.
 type Verdict struct {
-	// Preferences are the user's. They are nil if the event has no user, if nobody keeps
-	// them, or if they could not be read or do not parse.
+	// Preferences are the user's. They are nil if the event has no user, if there is no store, or
+	// if they could not be read or parsed.
 	Preferences *preferences.Preferences
-	// Answer is the result of an event that does not go out; nil: send it.
+	// Answer is the result of an event that is not sent. nil: send it.
 	Answer *worker.Result
-	// Code goes into the receipt of what is sent, where that has no code of its own.
+	// Code goes into the receipt of a sent event that has no code of its own.
 	Code string
 }
 
-// Sent is a receipt with the code of the verdict.
+// Sent returns a receipt with the code of the verdict.
 func (v *Verdict) Sent(r worker.Result) worker.Result {
 	if r.Code == "" {
 		r.Code = v.Code
@@ -108,21 +106,21 @@ func (v *Verdict) Sent(r worker.Result) worker.Result {
 	return r
 }
 
-// batch is what was read for some due events.
+// batch has the verdicts on some due events.
 type batch struct {
-	at       time.Time // before the store was asked
-	away     bool      // it did not answer
+	at       time.Time // before the store was called
+	away     bool      // the store did not answer
 	verdicts map[*worker.DueEvent]Verdict
 }
 
-// OnBatch reads what the users of a batch allow, in one query. It is for
-// worker.OnBatch; Of finds the value.
+// OnBatch reads the preferences of a batch's users in one query. It is for worker.OnBatch; Of
+// finds the value.
 func (g *Gate) OnBatch(ctx context.Context, events []*worker.DueEvent) any {
 	return g.read(ctx, events)
 }
 
-// Of is the verdict on a due event. Call it right before it is sent: one that waited
-// for over a second is read anew.
+// Of returns the verdict on a due event. Call it right before the event is sent: if the event has
+// waited for over a second, it is read anew.
 func (g *Gate) Of(ctx context.Context, e *worker.DueEvent) Verdict {
 	if g.opts.Store == nil || e.User == "" {
 		return Verdict{}
@@ -136,7 +134,7 @@ func (g *Gate) Of(ctx context.Context, e *worker.DueEvent) Verdict {
 	return g.read(ctx, []*worker.DueEvent{e}).verdicts[e]
 }
 
-// read asks the store about the events that have a user.
+// read reads the preferences for the events that have a user.
 func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 	b := &batch{at: g.opts.Now(), verdicts: map[*worker.DueEvent]Verdict{}}
 	if g.opts.Store == nil {
@@ -182,7 +180,7 @@ func userOf(e *worker.DueEvent) preferences.User {
 	return preferences.User{Tenant: e.Tenant, ID: e.User}
 }
 
-// decide is the verdict of preferences alone.
+// decide returns the verdict by preferences alone.
 func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.Time, zones *calendar.Zones) Verdict {
 	v := Verdict{Preferences: p}
 	if !p.ErasedAt.IsZero() && !e.Fired.After(p.ErasedAt) {
@@ -196,7 +194,7 @@ func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.T
 		r := worker.Suppress(d.Code).WithDetail("not sent: the user does not want it")
 		v.Answer = &r
 	case preferences.Postpone:
-		// Receipts have milliseconds: rounded down, the event would come back too early.
+		// Receipts have milliseconds. Rounded down, the event would come back too early.
 		wait := d.Until.Sub(now) + time.Millisecond - 1
 		r := worker.Postpone(wait, d.Code).
 			WithDetail("not sent: quiet hours until " + d.Until.UTC().Format(time.RFC3339))
@@ -205,10 +203,10 @@ func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.T
 	return v
 }
 
-// typeOf is the notification type; "" if there is none.
+// typeOf returns the notification type, or "" if there is none.
 func typeOf(e *worker.DueEvent) string { return e.Tags()["type"] }
 
-// unread is the verdict where nobody knows what the user wants.
+// unread returns the verdict if the preferences are unknown.
 func unread(e *worker.DueEvent, why string) Verdict {
 	if e.High {
 		return Verdict{Code: CodeUnread}
@@ -217,7 +215,7 @@ func unread(e *worker.DueEvent, why string) Verdict {
 	return Verdict{Answer: &r}
 }
 
-// complain says in the log that somebody's preferences do not parse, once in a while.
+// complain logs unreadable preferences, at most once per complainEvery.
 func (g *Gate) complain(broken *preferences.UnreadableError) {
 	if broken == nil {
 		return
@@ -234,11 +232,11 @@ func (g *Gate) complain(broken *preferences.UnreadableError) {
 // complainEvery bounds the lines of complain.
 const complainEvery = time.Minute
 
-// errResting is why the store was not asked.
+// errResting means that the store was not called.
 var errResting = errors.New("it did not answer a moment ago")
 
-// ask calls the store within the bound. An error that comes at once, as from a
-// connection that a restart has broken, is tried a second time.
+// ask calls the store within the bound. An immediate error, as from a connection that a restart
+// has broken, is retried once.
 func (g *Gate) ask(ctx context.Context, call func(context.Context) error) error {
 	if g.resting() {
 		return errResting
@@ -250,7 +248,7 @@ func (g *Gate) ask(ctx context.Context, call func(context.Context) error) error 
 		err = call(bounded)
 	}
 	if err != nil && ctx.Err() != nil {
-		return err // the worker ends: that says nothing of the store
+		return err // the worker ends, which shows nothing about the store
 	}
 	g.note(err, bounded.Err() != nil)
 	return err
@@ -262,7 +260,7 @@ func (g *Gate) resting() bool {
 	return g.opts.Now().Before(g.closed)
 }
 
-// note keeps whether the store answers; slow is that it used up the time.
+// note records whether the store answers. slow means that it used up the time.
 func (g *Gate) note(err error, slow bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 	"github.com/waterclock/waterclock/preferences/embedded"
 )
 
-// faulty is a store that may be away.
+// faulty is a store that can fail.
 type faulty struct {
 	preferences.Store
 
 	mu    sync.Mutex
-	fail  func(ctx context.Context, call int) error // nil: never
+	fail  func(ctx context.Context, call int) error // nil: never fails
 	calls int
 	reads [][]preferences.User
 	frees int
@@ -56,7 +56,7 @@ func (f *faulty) Release(ctx context.Context, m preferences.Message) error {
 	return f.Store.Release(ctx, m)
 }
 
-// away fails every call at once, and hangs waits until its context ends.
+// away fails every call at once. hangs waits until its context ends.
 func away(context.Context, int) error { return preferences.ErrAway }
 
 func hangs(ctx context.Context, _ int) error {
@@ -93,7 +93,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	return w
 }
 
-// put is what PUT does.
+// put stores preferences as a PUT does.
 func (w *world) put(user, text string) {
 	w.t.Helper()
 	p, err := preferences.Decode([]byte(text), calendar.Embedded())
@@ -107,7 +107,7 @@ func (w *world) put(user, text string) {
 
 func event(opts ...workertest.EventOption) *worker.DueEvent { return workertest.Event(opts...) }
 
-// verdicts are those on one batch, as the kit would ask for them.
+// verdicts returns the verdicts on one batch, as the kit requests them.
 func (w *world) verdicts(events ...*worker.DueEvent) (out []string) {
 	w.t.Helper()
 	ctx := worker.WithBatchValue(w.t.Context(), w.gate.OnBatch(w.t.Context(), events))
@@ -148,7 +148,7 @@ func TestVerdicts(t *testing.T) {
 	w.put("out", `{"opted_out_channels":["PUSH"]}`)
 	w.put("sms", `{"opted_out_channels":["sms"]}`)
 	w.put("picky", `{"notification_types":{"marketing":false}}`)
-	w.put("asleep", `{"timezone":"Asia/Tokyo","quiet_hours":{"from":"21:00","to":"07:00"}}`) // it is 21:00 there
+	w.put("asleep", `{"timezone":"Asia/Tokyo","quiet_hours":{"from":"21:00","to":"07:00"}}`) // it is 21:00 in that zone
 	for _, c := range []struct {
 		name string
 		opts []workertest.EventOption
@@ -186,7 +186,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// What users want is read by one call for a batch, with the preferences in the verdict.
+// The preferences of a batch are read by one call, and the verdicts have them.
 func TestOneRead(t *testing.T) {
 	w := newWorld(t)
 	w.put("u1", `{"locale":"de"}`)
@@ -207,7 +207,7 @@ func TestOneRead(t *testing.T) {
 	}
 }
 
-// An opt-out holds for the very next event, and for one that has waited.
+// An opt-out applies to the very next event, and to one that has waited.
 func TestNextEvent(t *testing.T) {
 	w := newWorld(t)
 	e := event(workertest.User("u"))
@@ -224,8 +224,8 @@ func TestNextEvent(t *testing.T) {
 	}
 }
 
-// Preferences that do not parse hold up their own user alone: high is sent unread, and the
-// rest comes back until a PUT has mended them. Nobody takes the store for away.
+// Unreadable preferences affect only their own user: high is sent without preferences, and the
+// rest is postponed until a PUT has replaced them. The store does not count as unavailable.
 func TestUnreadable(t *testing.T) {
 	w := newWorld(t)
 	u := preferences.User{Tenant: "default", ID: "poison"}
@@ -248,13 +248,13 @@ func TestUnreadable(t *testing.T) {
 	w.want("suppressed opted_out", event(poison))
 }
 
-// Quiet hours end at the same wall time, whatever the clocks do in the night. The event
+// Quiet hours end at the same local time, whatever clock change happens in the night. The event
 // comes back at their end, and is sent then.
 func TestQuietNights(t *testing.T) {
 	const night = `{"timezone":%q,"quiet_hours":{"from":"22:00","to":"07:00"}}`
 	for _, c := range []struct{ zone, at, end string }{
-		{"Europe/Berlin", "2026-03-28T21:30:00Z", "2026-03-29T05:00:00Z"}, // an hour less
-		{"Europe/Berlin", "2026-10-24T20:30:00Z", "2026-10-25T06:00:00Z"}, // an hour more
+		{"Europe/Berlin", "2026-03-28T21:30:00Z", "2026-03-29T05:00:00Z"}, // an hour shorter
+		{"Europe/Berlin", "2026-10-24T20:30:00Z", "2026-10-25T06:00:00Z"}, // an hour longer
 		{"America/New_York", "2026-03-08T04:00:00.0005Z", "2026-03-08T11:00:00Z"},
 		{"America/New_York", "2026-11-01T05:59:59.999999Z", "2026-11-01T12:00:00Z"},
 		{"Australia/Lord_Howe", "2026-10-03T14:00:00Z", "2026-10-03T20:00:00Z"}, // half an hour
@@ -286,8 +286,8 @@ func TestQuietNights(t *testing.T) {
 	}
 }
 
-// What was emitted before its user was erased is not sent, and leaves no claim. What is emitted
-// afterwards is.
+// An event that was emitted before its user was erased is not sent, and makes no claim. An event
+// that was emitted afterwards is sent.
 func TestErased(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.DedupWindow = time.Hour })
 	u := preferences.User{Tenant: "default", ID: "u"}
@@ -306,7 +306,7 @@ func TestErased(t *testing.T) {
 	w.want("send", event(workertest.User("v")))
 }
 
-// With the store away, high is sent and says that it is unread. The rest waits.
+// While the store is unavailable, high is sent, and its receipt says so. The rest waits.
 func TestAway(t *testing.T) {
 	w := newWorld(t)
 	w.put("u", `{"opted_out_channels":["push"]}`)
@@ -318,7 +318,7 @@ func TestAway(t *testing.T) {
 	w.want("suppressed opted_out", event(workertest.User("u")))
 }
 
-// A connection that a restart has broken costs nothing: it is tried a second time.
+// A connection that a restart has broken causes no failure, because the call is retried once.
 func TestFlapping(t *testing.T) {
 	w := newWorld(t)
 	w.put("u", `{"opted_out_channels":["push"]}`)
@@ -333,8 +333,8 @@ func TestFlapping(t *testing.T) {
 	}
 }
 
-// A store that hangs costs a batch its bound, and those right after it nothing. Then it is
-// asked anew.
+// A store that hangs delays one batch by the bound, and the following ones not at all. Then it is
+// called once more.
 func TestHanging(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Within = 20 * time.Millisecond })
 	w.put("u", `{"opted_out_channels":["push"]}`)
@@ -355,7 +355,7 @@ func TestHanging(t *testing.T) {
 	w.want("suppressed opted_out", event(workertest.User("u")))
 }
 
-// A worker that ends says nothing of the store.
+// The end of a worker does not count as a failure of the store.
 func TestEnding(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -391,22 +391,22 @@ func TestLimits(t *testing.T) {
 	w.want("suppressed duplicate", event(key("b"), u, ofType("x")))
 	w.want("send", event(key("a"), u, ofType("x"), workertest.Attempt(2))) // the same ce_id
 	w.want("suppressed duplicate", event(key("b"), u, ofType("x"), workertest.Postponed(1)))
-	w.want("send", event(key("a"), u, ofType("x"), workertest.Step(1))) // a step of the same occurrence
+	w.want("send", event(key("a"), u, ofType("x"), workertest.Step(1))) // another step of the same occurrence
 	w.want("send", event(key("c"), u, ofType("a\x00b")))
 	w.want("suppressed duplicate", event(key("c2"), u, ofType("a\x00b")))
 	w.want("suppressed capped", event(key("d"), u))
 	w.want("send", event(key("e"), u, workertest.High()))
 	w.want("suppressed duplicate", event(key("f"), u, ofType("x"), workertest.High()))
-	w.want("send", event(key("g"))) // no user
+	w.want("send", event(key("g"))) // without a user
 	w.want("send", event(key("h"), workertest.User("v"), ofType("x")))
-	for range 5 { // what is not sent is not counted
+	for range 5 { // events that are not sent do not count
 		w.want("suppressed opted_out", event(key("i"), workertest.User("out")))
 	}
 	w.put("out", `{}`)
 	w.want("send", event(key("j"), workertest.User("out")))
 }
 
-// A snooze is no duplicate of what was snoozed.
+// A snooze is not a duplicate of the snoozed event.
 func TestSnoozed(t *testing.T) {
 	w := newWorld(t, limited(time.Hour))
 	e := event(key("a"), workertest.User("u"), ofType("x"))
@@ -418,7 +418,7 @@ func TestSnoozed(t *testing.T) {
 	}
 }
 
-// In one batch, events are decided in their order.
+// The events of one batch are decided in their order.
 func TestLimitsOfABatch(t *testing.T) {
 	w := newWorld(t, limited(0, Cap{Most: 2, Within: time.Hour}))
 	var events []*worker.DueEvent
@@ -431,7 +431,7 @@ func TestLimitsOfABatch(t *testing.T) {
 	}
 }
 
-// What failed for good does not count. Nothing else frees a claim.
+// A permanent failure frees the claim. Nothing else does.
 func TestFailedIsFree(t *testing.T) {
 	w := newWorld(t, limited(0, Cap{Most: 1, Within: time.Hour}))
 	u := workertest.User("u")
@@ -446,16 +446,15 @@ func TestFailedIsFree(t *testing.T) {
 	w.store.fail = away
 	w.gate.After(t.Context(), event(key("c"), u), worker.Fail("gone", ""))
 	w.store.fail = nil
-	w.want("suppressed capped", event(key("d"), u)) // it could not be freed
+	w.want("suppressed capped", event(key("d"), u)) // the claim could not be freed
 }
 
-// A worker that is killed between claim and send leaves one verdict, for all that come
-// after it.
+// If a worker is killed between claim and send, all later workers get the same verdict.
 func TestOneVerdict(t *testing.T) {
 	w := newWorld(t, limited(time.Hour, Cap{Most: 1, Within: time.Hour}))
 	u := workertest.User("u")
 	sent, refused := event(key("a"), u, ofType("x")), event(key("b"), u, ofType("x"))
-	w.verdicts(sent, refused) // and killed
+	w.verdicts(sent, refused) // the worker is killed after this
 	w.clock.at = w.clock.at.Add(2 * time.Hour)
 	other := New(Options{
 		Store: w.store, Channel: "push", Now: w.clock.now, Within: time.Minute,
@@ -469,7 +468,7 @@ func TestOneVerdict(t *testing.T) {
 	}
 }
 
-// The limits need the store as preferences do.
+// The limits need the store, like preferences.
 func TestLimitsAway(t *testing.T) {
 	w := newWorld(t, limited(time.Hour))
 	w.gate.opts.Store = noClaims{w.store}

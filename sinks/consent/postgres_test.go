@@ -17,14 +17,14 @@ import (
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// relay stands between a store and its server. It can stall, and cut what is open.
+// relay is a proxy between a store and its server. It can stall, and cut open connections.
 type relay struct {
 	ln net.Listener
 	to string
 
 	mu      sync.Mutex
-	stalled chan struct{} // open: nothing passes until it is closed
-	refuse  bool          // a new connection is closed at once
+	stalled chan struct{} // while it is open, nothing passes
+	refuse  bool          // new connections are closed at once
 	open    map[net.Conn]bool
 }
 
@@ -106,7 +106,7 @@ func (r *relay) flow() {
 	}
 }
 
-// down makes it refuse connections, or not.
+// down sets whether connections are refused.
 func (r *relay) down(refuse bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,10 +123,10 @@ func (r *relay) cut() {
 	clear(r.open)
 }
 
-// until is how long a test waits for what must come.
+// until bounds how long a test waits for an expected result.
 const until = 60 * time.Second
 
-// eventually asks about new events until the verdict is the one that is wanted.
+// eventually requests verdicts on new events until the expected one comes.
 func eventually(t *testing.T, g *Gate, want string, opts ...workertest.EventOption) {
 	t.Helper()
 	got := ""
@@ -138,8 +138,8 @@ func eventually(t *testing.T, g *Gate, want string, opts ...workertest.EventOpti
 	t.Fatalf("%s, want %s", got, want)
 }
 
-// PostgreSQL stalls, is away, and flaps: high is sent unread, the rest waits, and what the
-// user wants holds when it is back. The claims of before are still there.
+// PostgreSQL stalls, is down, and flaps. High is sent without preferences, and the rest waits.
+// When PostgreSQL is back, the preferences apply, and the earlier claims still exist.
 func TestPostgresAway(t *testing.T) {
 	at, err := url.Parse(services.PostgresDatabase(t))
 	if err != nil {
@@ -188,12 +188,12 @@ func TestPostgresAway(t *testing.T) {
 			}
 			fault.over()
 			eventually(t, g, opted, user)
-			eventually(t, g, "send", other, key("a"), ofType("x")) // its claim of before
+			eventually(t, g, "send", other, key("a"), ofType("x")) // from its earlier claim
 			eventually(t, g, "suppressed duplicate", other, key(fault.name), ofType("x"))
 		})
 	}
 
-	// It flaps: every verdict is that of the user, or one of a store that is away.
+	// It flaps: every verdict is that of the user, or that of an unavailable store.
 	for i := range 20 {
 		if i%2 == 0 {
 			r.cut()
@@ -205,7 +205,8 @@ func TestPostgresAway(t *testing.T) {
 	eventually(t, g, opted, user)
 }
 
-// A batch of 500 users is measured on PostgreSQL, with and without the limits.
+// BenchmarkPostgresBatch measures a batch of 500 users on PostgreSQL, with and without the
+// limits.
 func BenchmarkPostgresBatch(b *testing.B) {
 	store, err := postgres.New(postgres.Options{URL: services.PostgresDatabase(b)})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/waterclock/waterclock/sinks/sinktest"
 )
 
-// A directory that grows old shows what one built that day would, swept or not.
+// A directory that grows old shows what a directory rebuilt that day would show, swept or not.
 func TestLive(t *testing.T) {
 	for _, swept := range []bool{false, true} {
 		t.Run(map[bool]string{true: "swept", false: "not swept"}[swept], func(t *testing.T) {

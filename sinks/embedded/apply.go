@@ -13,17 +13,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// change is a batch while it is put together: words on rows, which the store
-// folds (merge.go), so that nothing is read of what it has.
+// change is a batch while it is assembled. It holds updates of rows, which the store merges
+// (merge.go), so writing reads nothing.
 type change struct {
 	s        *Store
 	out      *pebble.Batch
-	erased   map[[2]string]int64 // triggers that the batch erases
+	erased   map[[2]string]int64 // triggers that this batch erases
 	progress map[int32]sinks.Progress
-	value    []byte // what was spelled last; out has a copy
+	value    []byte // buffer of the last encoded value; out has a copy
 }
 
-// Apply writes what the events say, and the offsets, as one Pebble batch.
+// Apply writes the events' rows and the offsets as one Pebble batch.
 func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -42,8 +42,7 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	return nil
 }
 
-// fill looks for erasures first, so that what the batch erases is known before
-// its events are written.
+// fill collects erasures first, so that they are known before the batch's events are written.
 func (c *change) fill(batch []sinks.EventRecord) error {
 	for i := range batch {
 		c.advance(&batch[i])
@@ -80,7 +79,7 @@ func (c *change) advance(r *sinks.EventRecord) {
 	c.progress[r.Partition] = p
 }
 
-// noteErased remembers an erasure that the store does not know yet.
+// noteErased notes an erasure that the store does not have yet.
 func (c *change) noteErased(r *sinks.EventRecord) error {
 	if r.Poison || r.Type != string(trigger.ErasedFact) {
 		return nil
@@ -94,7 +93,7 @@ func (c *change) noteErased(r *sinks.EventRecord) error {
 	return nil
 }
 
-// erasedUS is when the trigger of an event was last erased, as the store has it.
+// erasedUS returns when the trigger of an event was last erased, according to the store.
 func (s *Store) erasedUS(r *sinks.EventRecord) (int64, error) {
 	var row sinks.StateRow
 	if err := s.get(triggerPrefix(tableState, r.Tenant, r.Trigger), &row); err != nil {
@@ -103,8 +102,8 @@ func (s *Store) erasedUS(r *sinks.EventRecord) (int64, error) {
 	return row.ErasedUS.V, nil
 }
 
-// erasedSince says when an event's content was erased, 0 if it was not. Only of what was
-// applied before, or comes late, can the store know that: event_us grows.
+// erasedSince returns when an event's content was erased, or 0 if it was not. It reads the store
+// only for events that were applied before, or are late, because event_us grows.
 func (c *change) erasedSince(r *sinks.EventRecord) (us int64, err error) {
 	if us = c.erased[[2]string{r.Tenant, r.Trigger}]; r.EventUS <= us {
 		return us, nil
@@ -118,8 +117,8 @@ func (c *change) erasedSince(r *sinks.EventRecord) (us int64, err error) {
 	return 0, err
 }
 
-// put writes an event's row and its words on state and minutes; without content
-// if the trigger was erased since.
+// put writes an event's row and its updates of state and minutes, without content if the trigger
+// was erased since.
 func (c *change) put(r *sinks.EventRecord) error {
 	state := sinks.StateOf(&r.Event, c.s.retention())
 	err := c.mergeRow(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
@@ -146,7 +145,7 @@ func (c *change) put(r *sinks.EventRecord) error {
 	return c.out.Set(ageKey(r.Tenant, r.Trigger, at), nil, nil)
 }
 
-// blanked is an event without its content.
+// blanked returns an event without its content.
 func blanked(r *sinks.EventRecord) *sinks.EventRecord {
 	b := *r
 	sinks.Blank(&b.Event)
@@ -166,7 +165,7 @@ func (c *change) setEvent(r *sinks.EventRecord, at sinks.EventCursor) (err error
 	return c.out.Set(eventKey(r.Tenant, r.Trigger, at), c.value, nil)
 }
 
-// erase blanks what earlier batches wrote of a trigger up to an instant.
+// erase blanks what earlier batches wrote for a trigger up to an instant.
 func (c *change) erase(tenant, key string, us int64) error {
 	prefix := triggerPrefix(tableEvents, tenant, key)
 	return c.s.scan(prefix, appendInt(slices.Clone(prefix), us+1), func(_, v []byte) error {
@@ -195,9 +194,8 @@ func (c *change) putErased(r *sinks.EventRecord, us int64) error {
 	return nil
 }
 
-// putProgress never moves back, but for newer events at lower offsets: then the
-// topic was made anew. The newest event may be applied once more, when markers
-// behind it are read already.
+// putProgress never moves back, except for newer events at lower offsets: then the topic was
+// recreated. The newest event may be applied once more after the markers behind it were read.
 func (c *change) putProgress(partition int32, p sinks.Progress) error {
 	was := c.s.applied[partition]
 	if p.EventUS <= was.EventUS && p.Next <= was.Next {

@@ -14,8 +14,8 @@ func BenchmarkApply(b *testing.B) {
 	})
 }
 
-// BenchmarkBytes is what an event takes up on disk, with its share of the
-// state and the minute, once compacted.
+// BenchmarkBytes measures the disk space of an event after compaction, with its share of the
+// state and the minute.
 func BenchmarkBytes(b *testing.B) {
 	for b.Loop() {
 		s, g := openTest(b, Options{Dir: b.TempDir(), SweepEvery: -1}), sinktest.NewStream(3)
@@ -42,8 +42,8 @@ func BenchmarkBytes(b *testing.B) {
 	}
 }
 
-// BenchmarkNotifications is a page of a hundred of the 10,000 notifications of a user, among a
-// million.
+// BenchmarkNotifications reads a page of a hundred notifications of a user who has 10,000, among
+// a million.
 func BenchmarkNotifications(b *testing.B) {
 	sinktest.BenchNotifications(b, func(t testing.TB) sinks.History {
 		return openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1})

@@ -22,7 +22,7 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// event is the n-th event of the log, a minute after the one before.
+// event returns the n-th event of the log, a minute after the previous one.
 func event(n int, payload string) sinks.EventRecord {
 	at := start.Add(time.Duration(n) * time.Minute)
 	e := topics.Event{
@@ -43,7 +43,7 @@ func apply(t testing.TB, s *Store, events ...sinks.EventRecord) {
 	}
 }
 
-// applyNoise applies n events of 8 KiB that do not compress.
+// applyNoise applies n events of 8 KiB of incompressible data.
 func applyNoise(t testing.TB, s *Store, n int) {
 	t.Helper()
 	noise, seed := make([]byte, 8<<10), uint32(1)
@@ -64,7 +64,7 @@ func count(t testing.TB, s *Store, table byte) (n int) {
 	return n
 }
 
-// Sweep removes what readers do not see any more, and nothing else.
+// Sweep removes what readers no longer see, and nothing else.
 func TestSweepByAge(t *testing.T) {
 	now := start.Add(time.Hour)
 	s := openTest(t, Options{
@@ -99,7 +99,7 @@ func TestSweepByAge(t *testing.T) {
 	}
 }
 
-// Over MaxBytes the oldest events go, and the newest stay.
+// Above MaxBytes the oldest events are removed, and the newest stay.
 func TestSweepBySize(t *testing.T) {
 	s := openTest(t, Options{
 		Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
@@ -135,8 +135,8 @@ func TestSweepBySize(t *testing.T) {
 	}
 }
 
-// What an entry has of an event's content goes with the event, also where the
-// size sends it off before its time: an erase finds entries by their events.
+// An entry's content from an event is removed with the event, even if the size bound removes the
+// event early, because an erase finds entries by their events.
 func TestSweepBySizeThenErase(t *testing.T) {
 	s := openTest(t, Options{
 		Dir: t.TempDir(), MaxBytes: 1 << 20, SweepEvery: -1,
@@ -169,8 +169,8 @@ func TestSweepBySizeThenErase(t *testing.T) {
 	}
 }
 
-// A crash loses the end of what was applied, never the middle: what Progress
-// says and what the rows are stay one.
+// A crash loses the end of what was applied, never the middle. Progress and the rows stay
+// consistent.
 func TestCrash(t *testing.T) {
 	for seed := range 20 {
 		fs := vfs.NewCrashableMem()
@@ -204,7 +204,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// A directory that Pebble finds corrupt is set aside, and the log fills another.
+// A directory that Pebble finds corrupt is set aside, and a new one is filled from the log.
 func TestCorruptDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "history")
 	s, err := Open(Options{Dir: dir})
@@ -285,7 +285,7 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// A sweep looks twice: what Apply brought to life behind its back stays.
+// A sweep checks a second time before it deletes, so rows that Apply has revived meanwhile stay.
 func TestSweepReadsTwice(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir(), SweepEvery: -1, Now: func() time.Time { return start }})
 	for i := range 50 {
@@ -301,11 +301,11 @@ func TestSweepReadsTwice(t *testing.T) {
 	}
 }
 
-// What is to be merged is merged once the directory is open.
+// Compaction starts only once the directory is open.
 func TestOpensBeforeItCompacts(t *testing.T) {
 	o := Options{Dir: "h", FS: vfs.NewMem(), SweepEvery: -1, Now: func() time.Time { return start }}
 	s := openTest(t, o)
-	s.waited.Store(true) // so that nothing is merged now
+	s.waited.Store(true) // prevents compaction
 	for range 14 {
 		applyNoise(t, s, 10)
 		if err := s.db.Flush(); err != nil {
@@ -320,7 +320,7 @@ func TestOpensBeforeItCompacts(t *testing.T) {
 	if m := s.db.Metrics(); m.Compact.Count != 0 || m.Flush.Count == 0 {
 		t.Errorf("opened after %d flushes and %d compactions", m.Flush.Count, m.Compact.Count)
 	}
-	for s.db.Metrics().Levels[0].Sublevels >= 12 { // for ever, if nobody merges
+	for s.db.Metrics().Levels[0].Sublevels >= 12 { // loops for ever if nothing is compacted
 		applyNoise(t, s, 1)
 		if err := s.db.Flush(); err != nil {
 			t.Fatal(err)
@@ -329,9 +329,9 @@ func TestOpensBeforeItCompacts(t *testing.T) {
 	}
 }
 
-// Flushes rest, as those of the engine's stores do, and what a sweep merges.
+// Flushes are paced, like those of the engine's stores, and so are the compactions after a sweep.
 func TestFlushesRest(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // of many cores a flush may have one
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // with many cores, a flush may use one without pauses
 	synctest.Test(t, func(t *testing.T) {
 		disk := pacetest.New(time.Millisecond)
 		s := openTest(t, Options{

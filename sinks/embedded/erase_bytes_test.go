@@ -13,8 +13,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// After an erase and a compaction no file has a byte of what was erased. What came to the
-// store before and after the erase is gone alike.
+// After an erase and a compaction, no file has a byte of the erased data, whether it came before
+// or after the erase.
 func TestEraseLeavesNoBytes(t *testing.T) {
 	const canary, n = "canary4711", 50
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 	if err := s.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := reopened(s).Close(); err != nil { // it has removed what is obsolete
+	if err := reopened(s).Close(); err != nil { // it has removed obsolete files
 		t.Fatal(err)
 	}
 	if names := filetest.Holding(t, dir, canary); len(names) != 0 {

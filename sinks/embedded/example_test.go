@@ -10,8 +10,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
 
-// A record that is no event has a position and nothing else: the history goes
-// on behind it, also after a restart.
+// A record that is not an event has only a position. The history continues after it, also after a
+// restart.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "history-")
 	if err != nil {

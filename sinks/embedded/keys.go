@@ -34,7 +34,7 @@ func appendText(b []byte, s string) []byte {
 	return append(appendBeginning(b, s), 0, 1)
 }
 
-// appendBeginning begins all texts that begin with s.
+// appendBeginning appends the common prefix of all encoded texts that begin with s.
 func appendBeginning(b []byte, s string) []byte {
 	for i := range len(s) {
 		if b = append(b, s[i]); s[i] == 0 {
@@ -75,7 +75,7 @@ func takeInt(b []byte) (v int64, rest []byte, err error) {
 	return int64(binary.BigEndian.Uint64(b) ^ 1<<63), b[8:], nil
 }
 
-// triggerPrefix begins all keys of one trigger in table e or s.
+// triggerPrefix returns the prefix of all keys of one trigger in a table.
 func triggerPrefix(table byte, tenant, key string) []byte {
 	b := append(make([]byte, 0, len(tenant)+len(key)+24), table)
 	return appendText(appendText(b, tenant), key)
@@ -138,7 +138,7 @@ func parseStateKey(k []byte) (tenant, key string, err error) {
 	return
 }
 
-// minutePrefix begins the keys of all entries due at or after an instant.
+// minutePrefix returns the lower bound of the keys of all entries due at or after an instant.
 func minutePrefix(due trigger.Instant) []byte {
 	return appendInt([]byte{tableMinute}, int64(due))
 }
@@ -166,7 +166,7 @@ func progressKey(table byte, partition int32) []byte {
 	return appendInt([]byte{table}, int64(partition))
 }
 
-// after is the first key behind all that begin with prefix.
+// after returns the first key after all keys that begin with prefix.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

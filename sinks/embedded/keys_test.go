@@ -12,7 +12,7 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
-// Keys sort as their parts do, and come apart into them.
+// Keys sort like their parts, and decode to them.
 func FuzzKeys(f *testing.F) {
 	f.Add("t", "k", int64(1), int64(2), "t", "k\x00", int64(-1), int64(1<<62))
 	f.Add("", "", int64(0), int64(0), "\x00", "\xff", int64(-1<<63), int64(1<<63-1))
@@ -47,7 +47,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// Bytes that are no key or no value are an error, never a panic.
+// Invalid keys and values are an error, never a panic.
 func FuzzDecode(f *testing.F) {
 	f.Add(eventKey("t", "k", sinks.EventCursor{EventUS: 1, Seq: 2}))
 	f.Add(minuteKey(sinks.MinuteKey{Due: 1, Tenant: "t", Trigger: "k"}))

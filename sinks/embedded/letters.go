@@ -16,10 +16,10 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Dead letters (docs/formats/history.md). A value of tables d, b and z begins
-// with when its row's time began, in milliseconds: the sweep reads no more of it.
-// Behind that table d has the letter in JSON, the others nothing. No row is ever
-// changed: what became of a letter is a row of z, and readers join them.
+// Dead letters (docs/formats/history.md). A value of tables d, b and z begins with the time from
+// which the row's age counts, in milliseconds; the sweep reads only that. In table d the letter
+// follows as JSON, in the others nothing. No row is ever changed: what became of a letter is a
+// row of z, and readers join them.
 
 // ApplyLetters writes letters and their offsets as one Pebble batch.
 func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) error {
@@ -46,7 +46,7 @@ func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) err
 	for partition, p := range heads {
 		was := s.letters[partition]
 		if p.EventUS < was.EventUS && p.Next <= was.Next {
-			delete(heads, partition) // it was applied before; else the topic was made anew
+			delete(heads, partition) // it was applied before; otherwise the topic was recreated
 			continue
 		}
 		p.EventUS = max(p.EventUS, was.EventUS)
@@ -75,7 +75,7 @@ func putLetter(out *pebble.Batch, l *topics.Letter) error {
 		out.Set(appendPosition(triggerPrefix(tableByLetter, l.Tenant, l.Trigger), at), began, nil))
 }
 
-// blankErased takes the detail from a letter whose trigger was erased since.
+// blankErased blanks the detail of a letter whose trigger was erased since.
 func (s *Store) blankErased(l *topics.Letter) error {
 	is := *l
 	prefix := appendText(triggerPrefix(tableEnds, l.Tenant, l.Trigger), "")
@@ -92,8 +92,8 @@ func (s *Store) blankErased(l *topics.Letter) error {
 	return nil
 }
 
-// eraseLetters takes the details from the letters that a trigger had when it was
-// erased: what an endpoint has answered may name a user.
+// eraseLetters blanks the details of the letters that a trigger had when it was erased, because
+// an endpoint's answer may name a user.
 func (c *change) eraseLetters(tenant, key string, us int64) error {
 	end := topics.LetterEnd{US: us, Status: topics.LetterErased}
 	prefix := triggerPrefix(tableByLetter, tenant, key)
@@ -111,7 +111,7 @@ func (c *change) eraseLetters(tenant, key string, us int64) error {
 	})
 }
 
-// putLetterEnd writes what an event says about dead letters.
+// putLetterEnd writes what an event reports about dead letters.
 func (c *change) putLetterEnd(r *sinks.EventRecord) error {
 	end, ok := topics.LetterEndOf(&r.Event)
 	if !ok {
@@ -124,7 +124,7 @@ func (c *change) putLetterEnd(r *sinks.EventRecord) error {
 
 func beganAt(ms int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(ms)) }
 
-// liveSince says whether a value's row has not ended; see beganAt.
+// liveSince reports whether a row has not expired, by its value; see beganAt.
 func (s *Store) liveSince(v []byte) (bool, error) {
 	if len(v) < 8 {
 		return false, errValue
@@ -133,7 +133,7 @@ func (s *Store) liveSince(v []byte) (bool, error) {
 	return sinks.LetterUntil(began, s.retention()).After(s.opts.Now()), nil
 }
 
-// dropLetters removes what readers do not see any more.
+// dropLetters removes what readers no longer see.
 func (s *Store) dropLetters() (err error) {
 	for _, table := range []byte{tableLetters, tableByLetter, tableEnds} {
 		err = errors.Join(err, s.dropRows([]byte{table}, after([]byte{table}), s.liveSince))
@@ -171,7 +171,7 @@ func decodeLetter(v []byte) (l topics.Letter, err error) {
 	return l, nil
 }
 
-// LetterProgress reads all partitions' positions of topic dead-letter.
+// LetterProgress reads the positions of all partitions of topic dead-letter.
 func (s *Store) LetterProgress(context.Context) (map[int32]sinks.Progress, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (s *Store) Letters(ctx context.Context, q topics.LetterQuery) (page topics.
 	return page, wrap("read dead letters", err)
 }
 
-// letterRows reads one tenant's letters, or those of one tenant after the other.
+// letterRows reads one tenant's letters, or those of one tenant after another.
 func (s *Store) letterRows(ctx context.Context, q topics.LetterQuery, n int) (rows []topics.Letter, more bool,
 	err error,
 ) {
@@ -224,12 +224,12 @@ func (s *Store) letterRows(ctx context.Context, q topics.LetterQuery, n int) (ro
 	return rows, more, nil
 }
 
-// letterTenant is the tenant at which a list over all of them goes on.
+// letterTenant returns the tenant at which a list of all tenants continues.
 func (s *Store) letterTenant(at topics.LetterCursor) (tenant string, ok bool, err error) {
 	return s.nextTenant(appendText([]byte{tableLetters}, at.Tenant))
 }
 
-// nextTenant is the first tenant with letters from a key on.
+// nextTenant returns the first tenant with letters from a key on.
 func (s *Store) nextTenant(from []byte) (tenant string, ok bool, err error) {
 	err = s.scan(from, after([]byte{tableLetters}), func(k, _ []byte) error {
 		tenant, _, err = takeText(k[1:])
@@ -239,7 +239,7 @@ func (s *Store) nextTenant(from []byte) (tenant string, ok bool, err error) {
 	return tenant, ok, err
 }
 
-// letterRange is what a query asks for of a tenant, behind its cursor.
+// letterRange returns the key range of a query for a tenant, after its cursor.
 func (s *Store) letterRange(q *topics.LetterQuery, tenant string) [2][]byte {
 	from, to := sinks.LetterBounds(q, s.opts.Now(), s.retention())
 	prefix := appendText([]byte{tableLetters}, tenant)
@@ -248,7 +248,7 @@ func (s *Store) letterRange(q *topics.LetterQuery, tenant string) [2][]byte {
 	return bounds
 }
 
-// narrow lets a range begin, or end, behind the cursor.
+// narrow moves the beginning or the end of a range to the cursor.
 func narrow(bounds *[2][]byte, q *topics.LetterQuery, tenant string, at []byte) {
 	switch {
 	case q.After.IsZero() || q.After.Tenant != tenant:
@@ -292,7 +292,7 @@ func (s *Store) lettersOfTrigger(ctx context.Context, q topics.LetterQuery, n in
 	return rows, more, err
 }
 
-// letter reads one; ok is false if it was swept just now.
+// letter reads one letter. ok is false if it was swept meanwhile.
 func (s *Store) letter(at topics.LetterCursor) (l topics.Letter, ok bool, err error) {
 	v, closer, err := s.db.Get(letterKey(at))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -305,8 +305,8 @@ func (s *Store) letter(at topics.LetterCursor) (l topics.Letter, ok bool, err er
 	return l, err == nil, errors.Join(err, closer.Close())
 }
 
-// endsOf notes what became of letters. Their ranges are read in key order by one iterator:
-// an iterator for each was an eighth of the CPU of a redrive.
+// endsOf sets what became of letters. One iterator reads their ranges in key order: an iterator
+// for each took an eighth of the CPU of a redrive.
 func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{
 		LowerBound: []byte{tableEnds}, UpperBound: after([]byte{tableEnds}),
@@ -317,7 +317,7 @@ func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	ranges := make([]endRange, 0, 2*len(rows))
 	for _, l := range rows {
-		ranges = append(ranges, endRangeOf(l, ""), endRangeOf(l, l.DueID)) // of the trigger, and of the occurrence
+		ranges = append(ranges, endRangeOf(l, ""), endRangeOf(l, l.DueID)) // ends of the trigger, and of the occurrence
 	}
 	slices.SortStableFunc(ranges, func(a, b endRange) int { return bytes.Compare(a.prefix, b.prefix) })
 	for i := range ranges {
@@ -328,7 +328,7 @@ func (s *Store) endsOf(ctx context.Context, rows []*topics.Letter) (err error) {
 	return nil
 }
 
-// endRange is where stands what events have said of a letter under one ce_id.
+// endRange is the key range of what events report about a letter under one ce_id.
 type endRange struct {
 	letter *topics.Letter
 	id     string

@@ -10,12 +10,11 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// merger folds the words on a row where Pebble meets them, when it compacts
-// and when somebody reads: to write one takes no look at those before it. The
-// rows' own Merge does not mind the order.
+// merger merges the updates of a row when Pebble compacts or reads it, so writing an update reads
+// nothing. The rows' own Merge does not depend on the order.
 //
-// The name is that of Pebble's default, which directories of format 1 carry
-// and Pebble insists on; there is no merge in them.
+// The name is that of Pebble's default merger. Directories of format 1 have that name, and Pebble
+// requires it; they contain no merges.
 var merger = &pebble.Merger{
 	Name: pebble.DefaultMerger.Name,
 	Merge: func(key, value []byte) (pebble.ValueMerger, error) {
@@ -33,14 +32,14 @@ var merger = &pebble.Merger{
 	},
 }
 
-// folded is a row while its words come together. One word alone, which is most
-// of them, stays as it is.
+// folded is a row while its updates are merged. A single update, which is the usual case, stays
+// as it is.
 type folded[T any, R row[T]] struct {
-	value []byte // the only word so far
-	row   R      // nil until there are two
+	value []byte // the only update so far
+	row   R      // nil until there are two updates
 }
 
-// MergeNewer adds a word that was written after those before.
+// MergeNewer adds an update that was written after the earlier ones.
 func (f *folded[T, R]) MergeNewer(value []byte) error {
 	more, err := f.decode(value)
 	if err == nil {
@@ -49,8 +48,8 @@ func (f *folded[T, R]) MergeNewer(value []byte) error {
 	return err
 }
 
-// MergeOlder adds a word that was written before those before: where both are
-// of one event it is the one that stays.
+// MergeOlder adds an update that was written before the earlier ones. If both are of one event,
+// this one wins.
 func (f *folded[T, R]) MergeOlder(value []byte) error {
 	more, err := f.decode(value)
 	if err == nil {
@@ -60,7 +59,7 @@ func (f *folded[T, R]) MergeOlder(value []byte) error {
 	return err
 }
 
-// decode reads a word, and the first if nobody has yet.
+// decode decodes an update, and also the first one if that has not been decoded yet.
 func (f *folded[T, R]) decode(value []byte) (more R, err error) {
 	if f.row == nil {
 		f.row = new(T)
@@ -75,7 +74,7 @@ func (f *folded[T, R]) decode(value []byte) (more R, err error) {
 	return more, nil
 }
 
-// Finish is the row.
+// Finish returns the row.
 func (f *folded[T, R]) Finish(bool) ([]byte, io.Closer, error) {
 	if f.row == nil {
 		return f.value, nil, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// fullFS is a file system in memory whose writes fail while full says so.
+// fullFS is an in-memory file system whose writes fail while full returns true.
 func fullFS(full func(path string) bool) vfs.FS {
 	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		writes := op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite || op.Kind == errorfs.OpFileSync
@@ -27,8 +27,8 @@ func fullFS(full func(path string) bool) vfs.FS {
 	}))
 }
 
-// TestNoRoom: a full disk does not end the process. Events wait for room, whichever file
-// finds none, and then all of them are there.
+// TestNoRoom checks that a full disk does not end the process. Events wait for space, whichever
+// file runs out of it, and then all of them are stored.
 func TestNoRoom(t *testing.T) {
 	for _, where := range []string{"", ".log", "MANIFEST", ".sst"} {
 		t.Run("files "+where, func(t *testing.T) {

@@ -16,12 +16,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Notifications (docs/formats/history.md). Table u has keys alone: where a user's
-// notifications stand. Readers look their rows of n and c up. The rows are JSON, as few words
-// come together in one.
+// Notifications (docs/formats/history.md). Table u has only keys: the positions of a user's
+// notifications. Readers then read the rows of n and c. The rows are JSON, because only a few
+// updates are merged into each.
 
-// putNotification writes what an event says about a notification, and finds it for its user
-// unless the trigger was erased since.
+// putNotification writes what an event sets in a notification, and lists it for its user unless
+// the trigger was erased since.
 func (c *change) putNotification(r *sinks.EventRecord, erasedUS int64) error {
 	k, said, ok := sinks.NotificationOf(&r.Event, c.s.retention())
 	if !ok || !sinks.NotificationUntil(k.CreatedAt, c.s.retention()).After(c.s.opts.Now()) {
@@ -35,14 +35,14 @@ func (c *change) putNotification(r *sinks.EventRecord, erasedUS int64) error {
 	case erasedUS != 0:
 		blank := sinks.NotificationErased(erasedUS, k.CreatedAt, c.s.retention())
 		return c.mergeRow(key, &blank)
-	case said.Type.US != 0: // it went out, so user is the one it was for
+	case said.Type.US != 0: // it was emitted, so this is the user who got it
 		return c.out.Set(userKey(k), beganAt(int64(k.CreatedAt)), nil)
 	}
 	return nil
 }
 
-// eraseNotifications takes the user and the content from a trigger's notifications, as far as
-// earlier batches wrote them, and takes them out of the user's list.
+// eraseNotifications removes the user and the content from a trigger's notifications that earlier
+// batches wrote, and removes them from the user's list.
 func (c *change) eraseNotifications(tenant, key string, us int64) error {
 	err := c.notificationsOf(tableNotifications, tenant, key, func(k []byte, id string, v []byte) error {
 		var row sinks.NotificationRow
@@ -82,14 +82,14 @@ func (c *change) notificationsOf(
 		if err != nil {
 			return err
 		}
-		if of, _ := topics.TriggerOfNotification(id); of != key { // a key may go on behind an @
+		if of, _ := topics.TriggerOfNotification(id); of != key { // a longer key may begin with this key and an @
 			return nil
 		}
 		return visit(slices.Clone(k), id, v)
 	})
 }
 
-// ApplyContent writes content and how far the topics are as one Pebble batch.
+// ApplyContent writes content and the positions of the topics as one Pebble batch.
 func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) error {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
@@ -115,7 +115,8 @@ func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) e
 	return wrap("apply content", s.commit(out))
 }
 
-// putContent leaves out what has ended, and what was emitted before its trigger was erased.
+// putContent leaves out expired content, and content that was emitted before its trigger was
+// erased.
 func (s *Store) putContent(out *pebble.Batch, r *sinks.ContentRecord) error {
 	if !r.Has || !r.Until(s.retention()).After(s.opts.Now()) {
 		return nil
@@ -130,7 +131,7 @@ func (s *Store) putContent(out *pebble.Batch, r *sinks.ContentRecord) error {
 	return out.Merge(notificationKey(tableContent, r.Tenant, r.ID), encodeRow(&r.ContentRow), nil)
 }
 
-// ContentProgress reads how far the due topics are.
+// ContentProgress reads the positions of the due topics.
 func (s *Store) ContentProgress(context.Context) (map[sinks.TopicPartition]int64, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -154,11 +155,11 @@ func (s *Store) ContentProgress(context.Context) (map[sinks.TopicPartition]int64
 	return all, wrap("read progress of content", err)
 }
 
-// readAside is how many rows of a page are looked up at the same time: each is elsewhere in the
-// database, and most of its time is a block that is read and unpacked.
+// readAside is how many rows of a page are read concurrently. Each is elsewhere in the database,
+// and most of the time goes into reading and decompressing a block.
 const readAside = 4
 
-// Notifications reads a user's list in key order, which is the newest first.
+// Notifications reads a user's list in key order, which is newest first.
 func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	page topics.NotificationPage, err error,
 ) {
@@ -199,8 +200,8 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	return page, nil
 }
 
-// notificationsBy reads notifications, several at a time, in the order of their ids. It leaves out those that
-// have ended, or that are another user's by now.
+// notificationsBy reads notifications, several concurrently, in the order of their ids. It leaves
+// out expired ones, and those that now belong to another user.
 func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery, ids []string) (
 	list []topics.Notification, err error,
 ) {
@@ -247,7 +248,7 @@ func (s *Store) userRange(q *topics.NotificationQuery) [2][]byte {
 	return bounds
 }
 
-// Notification reads one with its content.
+// Notification reads a notification with its content.
 func (s *Store) Notification(_ context.Context, tenant, id string) (n topics.Notification, ok bool, err error) {
 	if err := s.enter(); err != nil {
 		return n, false, err
@@ -272,7 +273,7 @@ func (s *Store) notification(tenant, id string, content bool) (n topics.Notifica
 	return n, true, err
 }
 
-// dropNotifications removes what readers do not see any more.
+// dropNotifications removes what readers no longer see.
 func (s *Store) dropNotifications() error {
 	now := s.opts.Now()
 	all := func(table byte, live func(v []byte) (bool, error)) error {

@@ -12,38 +12,37 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// Options are the store's.
+// Options configure a store.
 type Options struct {
-	// Dir is where it lives; it is made if it is not there. Required.
+	// Dir is the directory of the store. It is created if needed. Required.
 	Dir string
 
 	// Retention is how long a row is kept after its event. Default 90 days,
 	// at most sinks.MaxRetention.
 	Retention time.Duration
 
-	// MaxBytes bounds what events take up on disk; the oldest go first. A sweep
-	// enforces it, so it may be exceeded between two. Default 1 GiB; -1 means
-	// no bound.
+	// MaxBytes bounds the disk space of events; the oldest are removed first. A sweep enforces
+	// it, so it may be exceeded between sweeps. Default 1 GiB; -1 means no bound.
 	MaxBytes int64
 
-	// SweepEvery is how often expired rows are removed. Readers never see them,
-	// swept or not. Default 10 minutes; -1 means never.
+	// SweepEvery is how often expired rows are removed. Readers never see expired rows. Default
+	// 10 minutes; -1 means never.
 	SweepEvery time.Duration
 
-	// CacheBytes is Pebble's block cache. Default 16 MiB.
+	// CacheBytes is the size of Pebble's block cache. Default 16 MiB.
 	CacheBytes int64
 
-	// NoRoom hears of each write that finds the disk full, over its quota or
-	// read-only. It waits until there is room, as do those behind it. Default: nobody.
+	// NoRoom is called for each write that fails because the disk is full, over its quota or
+	// read-only. The write waits for space, and so do later ones. Default: no call.
 	NoRoom func(error)
 
-	// FS is for tests; default the operating system's.
+	// FS is for tests. Default: the operating system's.
 	FS vfs.FS
 
-	// Now is for tests; default time.Now.
+	// Now is for tests. Default: time.Now.
 	Now func() time.Time
 
-	// Logger gets sweeps and corruption. Default: none.
+	// Logger logs sweeps and corruption. Default: none.
 	Logger *slog.Logger
 }
 

@@ -64,7 +64,7 @@ func (s *Store) Trigger(_ context.Context, tenant, key string) (t sinks.TriggerS
 	return t, ok, nil
 }
 
-// ByMinute reads the entries of one minute; shards are a filter here.
+// ByMinute reads the entries of one minute. Shards only filter here.
 func (s *Store) ByMinute(ctx context.Context, q sinks.MinuteQuery) (page sinks.MinutePage, err error) {
 	if err := s.enter(); err != nil {
 		return page, err
@@ -94,7 +94,7 @@ func minuteRange(q sinks.MinuteQuery) [2][]byte {
 	return [2][]byte{from, minutePrefix(trigger.Instant((q.Minute + 1) * 60_000))}
 }
 
-// Progress reads all partitions' positions.
+// Progress reads the positions of all partitions.
 func (s *Store) Progress(context.Context) (map[int32]sinks.Progress, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *Store) progress(table byte) (map[int32]sinks.Progress, error) {
 	return all, wrap("read progress", err)
 }
 
-// get decodes a row; one that is not there leaves it as it is.
+// get decodes a row. If there is none, row does not change.
 func (s *Store) get(key []byte, row any) error {
 	v, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -130,14 +130,14 @@ func (s *Store) get(key []byte, row any) error {
 	return decodeRow(v, row)
 }
 
-// errStop ends a walk without an error.
+// errStop ends a scan without an error.
 var errStop = errors.New("stop")
 
 func (s *Store) scan(from, to []byte, visit func(k, v []byte) error) error {
 	return s.walk([2][]byte{from, to}, false, visit)
 }
 
-// walk visits the keys of a range, in order or in reverse.
+// walk visits the keys of a range, in order or in reverse order.
 func (s *Store) walk(bounds [2][]byte, reverse bool, visit func(k, v []byte) error) (err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: slices.Clone(bounds[0]), UpperBound: bounds[1]})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A row of table s or m is its cells, those that one event wrote together:
+// A row of table s or m consists of its cells, grouped by the event that wrote them:
 //
 //	row     ┌────┬───────┬───────┬───
 //	        │ 02 │ group │ group │ …
@@ -23,10 +23,9 @@ import (
 //	        │ event_us ± │ until ± │ fields uvarint │ their values, in order │
 //	        └────────────┴─────────┴────────────────┴────────────────────────┘
 //
-// ± is a zigzag varint; fields has a bit for each, the first the least. A text
-// is a uvarint length and its bytes, a number is ±, tags and eras are a uvarint
-// count and their entries, sorted. Format 1 wrote JSON objects, which begin
-// with '{'; they are read for ever.
+// ± is a zigzag varint. fields has a bit for each field; the first has the lowest bit. A text is
+// a uvarint length and its bytes, and a number is ±. Tags and eras are a uvarint count and their
+// entries, sorted. Format 1 wrote JSON objects, which begin with '{'. They must stay readable.
 const (
 	rowGroups = 0x02
 	rowJSON   = '{'
@@ -38,8 +37,7 @@ type row[T any] interface {
 	Merge(*T)
 }
 
-// columns are a row's fields in the order of their bits, and behind them its
-// eras if it has them.
+// columns are a row's fields in the order of their bits, followed by its eras if it has them.
 type columns struct {
 	cells []column
 	eras  *map[int]sinks.Cell[bool]
@@ -80,7 +78,7 @@ func appendRow(b []byte, r any) []byte {
 	return b
 }
 
-// decodeRow reads what encodeRow wrote, or format 1, into an empty row.
+// decodeRow decodes the output of encodeRow, or format 1, into an empty row.
 func decodeRow(b []byte, r any) error {
 	if len(b) > 0 && b[0] == rowJSON {
 		return json.Unmarshal(b, r, lenient, jsontext.AllowInvalidUTF8(true))
@@ -98,19 +96,19 @@ func decodeRow(b []byte, r any) error {
 	return nil
 }
 
-// appendJSON encodes a row of table n or c. Their fields are few events' words, and a user's.
+// appendJSON encodes a row of table n or c. Only a few events write their fields.
 func appendJSON(b []byte, r any) []byte {
 	text, err := json.Marshal(r, json.Deterministic(true), lenient, jsontext.AllowInvalidUTF8(true))
 	if err != nil {
-		panic(fmt.Sprintf("history: encode %T: %v", r, err)) // of texts and numbers alone
+		panic(fmt.Sprintf("history: encode %T: %v", r, err)) // only strings and numbers are encoded
 	}
 	return append(b, text...)
 }
 
-// stamp is which event wrote a cell, and when its word ends.
+// stamp identifies the event that wrote a cell, and when the cell expires.
 type stamp struct{ us, until int64 }
 
-// stamps are those of all cells that were written, each once.
+// stamps returns the stamps of all cells that were written, each once.
 func (c *columns) stamps() []stamp {
 	all := make([]stamp, 0, 4)
 	add := func(at stamp) {
@@ -188,7 +186,7 @@ func (c *columns) takeGroup(b []byte) (rest []byte, ok bool) {
 	case 1:
 		return c.takeEras(at, b)
 	}
-	return nil, false // a field we do not know
+	return nil, false // an unknown field
 }
 
 func (c *columns) takeEras(at stamp, b []byte) (rest []byte, ok bool) {

@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// TestGoldenRows holds the bytes of formats 2 and 3.
+// TestGoldenRows pins the bytes of formats 2 and 3.
 func TestGoldenRows(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -94,8 +94,8 @@ const (
 	goldenMinuteHex = "02" + "a01f8c0111" + "054649524544" + "a01f" + "d00f7804" + "0470757368"
 )
 
-// TestFormat1 opens a directory that format 1 left, in sorted files and in the
-// log, with an erased trigger in it.
+// TestFormat1 opens a directory of format 1, with rows in sorted files and in the log, and with
+// an erased trigger.
 func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/format1")); err != nil {
@@ -109,7 +109,7 @@ func TestFormat1(t *testing.T) {
 	if p, err := s.Progress(ctx); err != nil || p[1] != (sinks.Progress{Next: 4, EventUS: start.UnixMicro() + 3}) {
 		t.Fatalf("progress %v, %v", p, err)
 	}
-	late := sinks.EventRecord{Partition: 1, Offset: 1} // replayed: what the trigger was before it was erased
+	late := sinks.EventRecord{Partition: 1, Offset: 1} // a replay of the trigger's state before it was erased
 	late.Event = topics.Event{
 		Type: "trigger.registered", Trigger: "erased", Tenant: "default", Seq: 2, State: "PENDING",
 		EventUS:     start.UnixMicro() + 1,
@@ -122,7 +122,7 @@ func TestFormat1(t *testing.T) {
 		EventUS: start.UnixMicro() + 4, ScheduledAt: trigger.At(due).String(),
 	}
 	apply(t, s, late, fired)
-	for range 2 { // as it is merged by a reader, and by a compaction
+	for range 2 { // once merged by a reader, and once by a compaction
 		kept, ok, err := s.Trigger(ctx, "default", "kept")
 		if err != nil || !ok || kept.State != "FIRED" || kept.UserID != "ann" || len(kept.Tags) != 2 ||
 			kept.Channel != "push" {
@@ -164,8 +164,8 @@ func statesOf(entries []sinks.MinuteEntry) map[string]string {
 	return states
 }
 
-// Rows come out of the store as their own Merge makes them, however the words
-// on them were spread over log, sorted files and compactions.
+// Rows that the store merges equal those of their own Merge, however the updates were spread over
+// log, sorted files and compactions.
 func TestMergeInStore(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -215,7 +215,7 @@ func TestMergeInStore(t *testing.T) {
 	}
 }
 
-// Bytes that are no row are an error; those that are one say the same again.
+// Invalid rows are an error. Valid rows encode to the same row.
 func FuzzRow(f *testing.F) {
 	f.Add(encodeRow(&goldenState), true)
 	f.Add(encodeRow(&goldenMinute), false)

@@ -23,15 +23,15 @@ type Store struct {
 	db   *pebble.DB
 
 	write   sync.Mutex               // one batch at a time
-	applied map[int32]sinks.Progress // as it stands in the directory
-	letters map[int32]sinks.Progress // of topic dead-letter
+	applied map[int32]sinks.Progress // positions in the directory
+	letters map[int32]sinks.Progress // positions of topic dead-letter
 
 	pace   *pace.Pace  // of flushes, compactions and sweeps
-	waited atomic.Bool // somebody waits for them: it opens, or closes
+	waited atomic.Bool // Open or Close waits for them
 
-	serving atomic.Bool // it is open: writes that find no room wait (internal/room)
+	serving atomic.Bool // it is open: writes that find no space wait (internal/room)
 
-	open    sync.RWMutex // held while the database is used; Close takes it whole
+	open    sync.RWMutex // read lock: the database is in use; Close takes the write lock
 	closed  bool
 	stop    chan struct{}
 	sweeper sync.WaitGroup
@@ -39,8 +39,8 @@ type Store struct {
 
 var _ sinks.History = (*Store)(nil)
 
-// formatVersion is the keyspace drawn in doc.go. In format 1 rows were JSON, and format 2 had
-// no notifications. Both are read as they are; a binary that knows no other refuses format 3.
+// formatVersion is the number of the keyspace in doc.go. In format 1 rows were JSON, and format 2
+// had no notifications. Both are readable. Older binaries refuse format 3.
 const (
 	formatVersion = "3"
 	formatEvents  = "2"
@@ -50,9 +50,8 @@ const (
 // ErrClosed is returned by every method after Close.
 var ErrClosed = errors.New("history store is closed")
 
-// Open opens or makes the directory. One that Pebble finds corrupt is renamed
-// to <dir>.corrupt-<time> and an empty one takes its place, which the projector
-// then fills from the log.
+// Open opens a directory, or creates it. A directory that Pebble finds corrupt is renamed to
+// <dir>.corrupt-<time>. An empty one replaces it, which the projector fills from the log.
 func Open(opts Options) (*Store, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -103,15 +102,15 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
 		MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
-		// Written much more than read: what is new is merged rarely and much at a
-		// time. About half these bounds took a quarter more CPU.
+		// There are far more writes than reads, so new data is compacted rarely and in large
+		// parts. About half these bounds took a quarter more CPU.
 		MemTableSize: 32 << 20, L0CompactionThreshold: 12, L0StopWritesThreshold: 36, LBaseMaxBytes: 128 << 20,
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
-	// Zstd for what stays, and its quickest level: the next would save 1 %.
+	// Zstd for data that stays, at its fastest level: the next level would save 1 %.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	o.CompactionConcurrencyRange = s.compactions
 	o.Experimental.L0CompactionConcurrency = 2 * o.L0CompactionThreshold
@@ -121,9 +120,9 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	return pebble.Open(s.opts.Dir, o)
 }
 
-// compactions is how many may run at once. None begins while somebody waits,
-// unless far more than usual is to be merged: Pebble replays its log, and does
-// not open before a compaction that this has brought about is over.
+// compactions returns how many may run at once. None starts while Open or Close waits, unless far
+// more than usual must be compacted: Pebble replays its log, and does not open before a
+// compaction that this has caused is over.
 func (s *Store) compactions() (lower, upper int) {
 	if s.waited.Load() {
 		return 0, 1
@@ -155,11 +154,10 @@ func (s *Store) writeFormat() error {
 	return wrap("write format", s.db.Set([]byte(keyFormat), []byte(formatVersion), pebble.NoSync))
 }
 
-// OwnsOffsets is true: the offsets are in the same batch as the rows.
+// OwnsOffsets returns true: the offsets are in the same batch as the rows.
 func (s *Store) OwnsOffsets() bool { return true }
 
-// Close waits for running calls and closes the directory. Calling it again
-// does nothing.
+// Close waits for running calls and closes the directory. A second Close does nothing.
 func (s *Store) Close() error {
 	s.waited.Store(true)
 	s.open.Lock()
@@ -173,8 +171,8 @@ func (s *Store) Close() error {
 	return wrap("close history", s.db.Close())
 }
 
-// Checkpoint makes a directory that holds the store as it is now. Its files are
-// second names of ours where the file system allows it; none is written to again.
+// Checkpoint writes a copy of the store into a new directory. Its files are hard links if the
+// file system permits; none of them is written to afterwards.
 func (s *Store) Checkpoint(dir string) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -195,7 +193,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.open.RUnlock() }
 
-// enterToWrite is enter for the one who writes.
+// enterToWrite is like enter, and makes the caller the only writer.
 func (s *Store) enterToWrite(ctx context.Context) (leave func(), err error) {
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -226,7 +224,7 @@ func wrap(verb string, err error) error {
 	return fmt.Errorf("%s: %w", verb, err)
 }
 
-// quiet passes on only what Pebble calls errors.
+// quiet logs only Pebble's errors.
 type quiet struct {
 	log interface{ Error(string, ...any) }
 }

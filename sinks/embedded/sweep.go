@@ -31,8 +31,8 @@ func (s *Store) sweepOften() {
 	}
 }
 
-// Sweep removes the rows that have expired, and then the oldest events while
-// they take up more than MaxBytes. It is called by itself every SweepEvery.
+// Sweep removes expired rows, and then the oldest events while events take more than MaxBytes.
+// The store calls it every SweepEvery.
 func (s *Store) Sweep() error {
 	if err := s.enter(); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (s *Store) sweep() error {
 	return wrap("sweep to size", s.dropToSize())
 }
 
-// dropEvents removes events from the oldest on, while more says so. What else
-// goes with one is up to also, if it is there.
+// dropEvents removes events, oldest first, while more returns true. also, if not nil, removes
+// what belongs to an event.
 func (s *Store) dropEvents(more func(us int64, dropped int) bool, also func(d *drops, event []byte) error) error {
 	d := s.newDrops()
 	prefix := []byte{tableByAge}
@@ -80,7 +80,7 @@ func (s *Store) dropEvents(more func(us int64, dropped int) bool, also func(d *d
 	return d.commit()
 }
 
-// dropExpiredRows removes what readers do not see any more.
+// dropExpiredRows removes what readers no longer see.
 func (s *Store) dropExpiredRows() error {
 	now, oldest := s.opts.Now().Unix(), trigger.At(s.opts.Now().Add(-s.retention()))
 	states := []byte{tableState}
@@ -101,7 +101,7 @@ func (s *Store) dropExpiredRows() error {
 	)
 }
 
-// dropRows removes the rows of a range that do not live.
+// dropRows removes the expired rows of a range.
 func (s *Store) dropRows(from, to []byte, live func(value []byte) (bool, error)) error {
 	var dead [][]byte
 	drop := func() error {
@@ -123,11 +123,11 @@ func (s *Store) dropRows(from, to []byte, live func(value []byte) (bool, error))
 	return drop()
 }
 
-// deadBatch bounds for how many rows Apply is held back.
+// deadBatch bounds the number of rows for which Apply is blocked at a time.
 const deadBatch = 1000
 
-// dropDead looks at rows again, and removes those that still do not live: Apply
-// might have brought them to life since, and is held back meanwhile.
+// dropDead checks rows a second time, and removes those that are still expired. Apply may have
+// revived some meanwhile, and is blocked now.
 func (s *Store) dropDead(keys [][]byte, live func(value []byte) (bool, error)) error {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -135,7 +135,7 @@ func (s *Store) dropDead(keys [][]byte, live func(value []byte) (bool, error)) e
 	for _, k := range keys {
 		v, closer, err := s.db.Get(k)
 		if errors.Is(err, pebble.ErrNotFound) {
-			continue // another sweep was quicker
+			continue // another sweep has removed it
 		}
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (s *Store) dropDead(keys [][]byte, live func(value []byte) (bool, error)) e
 	return d.commit()
 }
 
-// sweepOver is scan for what nobody waits for.
+// sweepOver is scan for background work, with pauses.
 func (s *Store) sweepOver(from, to []byte, visit func(k, v []byte) error) error {
 	work, rows := s.pace.Sweep(), 0
 	defer work.End()
@@ -166,7 +166,7 @@ func (s *Store) sweepOver(from, to []byte, visit func(k, v []byte) error) error 
 	})
 }
 
-// rowsAtOnce are swept between two rests: some hundred microseconds.
+// rowsAtOnce is how many rows are swept between two pauses: some hundred microseconds.
 const rowsAtOnce = 256
 
 func erasOf(row *sinks.StateRow) (cells []sinks.Cell[bool]) {
@@ -176,8 +176,8 @@ func erasOf(row *sinks.StateRow) (cells []sinks.Cell[bool]) {
 	return cells
 }
 
-// dropToSize brings the events to nine tenths of MaxBytes, by their average
-// size, and lets Pebble give the space back.
+// dropToSize reduces the events to nine tenths of MaxBytes, by their average size, and makes
+// Pebble free the space.
 func (s *Store) dropToSize() error {
 	lo, hi := []byte{tableEvents}, after([]byte{tableEvents})
 	used, err := s.db.EstimateDiskUsage(lo, hi)
@@ -197,9 +197,9 @@ func (s *Store) dropToSize() error {
 	return s.db.Compact(context.Background(), lo, hi, false)
 }
 
-// content blanks what the minutes have of an event that goes before its time: an
-// erase finds them by their events. The blank is a microsecond newer; where that
-// is another event's word, which was there before it, that one stays.
+// content blanks the content that minutes have from an event that is removed early, because an
+// erase finds minutes by their events. The blank is a microsecond newer. If another event has that
+// time, its value was written earlier and stays.
 func (d *drops) content(event []byte) error {
 	v, closer, err := d.s.db.Get(event)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -222,7 +222,7 @@ func (d *drops) content(event []byte) error {
 	return err
 }
 
-// drops deletes in batches.
+// drops collects deletes and commits them in batches.
 type drops struct {
 	s   *Store
 	out *pebble.Batch

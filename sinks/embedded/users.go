@@ -9,7 +9,7 @@ import (
 
 // TriggersOf visits the triggers of a user.
 func (s *Store) TriggersOf(ctx context.Context, tenant, user string, visit func(key string) error) error {
-	var keys []string // visit may read too, so it is called behind the scan
+	var keys []string // visit may read too, so it is called after the scan
 	if err := s.statesOf(ctx, tenant, user, &keys); err != nil {
 		return fmt.Errorf("list a user's triggers: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 var errValue = errors.New("value does not parse")
 
-// lenient: a payload is the user's JSON, in which a name may stand twice.
+// lenient accepts repeated names, because a payload is the user's JSON and may have them.
 var lenient = jsontext.AllowDuplicateNames(true)
 
 func appendEvent(b []byte, r *sinks.EventRecord) ([]byte, error) {
@@ -47,8 +47,8 @@ func decodeEvent(b []byte) (r sinks.EventRecord, err error) {
 	return r, nil
 }
 
-// decodeMinute is an entry of the listing; ok is false if it has expired or is
-// of another shard.
+// decodeMinute decodes an entry of the listing. ok is false if it has expired or is in another
+// shard.
 func decodeMinute(k, v []byte, now time.Time, shards []int) (e sinks.MinuteEntry, ok bool, err error) {
 	key, err := parseMinuteKey(k)
 	if err != nil {

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// pauses are providers that have asked for fewer messages. Until the time is over
-// nothing is sent to them; the engine waits.
+// pauses holds providers that have asked for fewer messages. Until the time is over nothing is
+// sent to them, and the engine waits.
 //
-// A pause holds for the tenant whose message met it. What a provider refuses for all may be
-// the fault of one address, such as a telephone that gets too much: by it no tenant
-// may keep others' messages back. Where it does hold for all, each tenant finds out by
+// A pause applies to the tenant whose message caused it. What seems to be a refusal of all
+// messages may be caused by one address, for example a telephone that gets too much. No tenant
+// may delay others' messages that way. If the refusal does apply to all, each tenant finds out by
 // one message.
 //
-// Where the provider does not say whether it is the address or everything, the address
-// alone pauses. When suspects addresses pause at once, it is everything.
+// If the provider does not say whether the address or everything is the cause, only the address
+// pauses. If suspects addresses pause at once, everything pauses.
 type pauses struct {
 	mu    sync.Mutex
 	until map[pauseKey]time.Time
-	few   map[pauseKey]map[string]time.Time // by address, of keys as those of until
-	swept time.Time                         // when those that are over were dropped
+	few   map[pauseKey]map[string]time.Time // by address; the keys are as in until
+	swept time.Time                         // when expired pauses were last dropped
 }
 
 type pauseKey struct{ provider, tenant string }
@@ -30,10 +30,10 @@ const (
 	maxPause = time.Hour
 )
 
-// suspects are so many addresses that it is none of them.
+// suspects is how many paused addresses show that none of them is the cause.
 const suspects = 3
 
-// left is how long nothing may be sent to an address; 0 if something may.
+// left returns how long nothing may be sent to an address, or 0.
 func (p *pauses) left(provider, tenant, address string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,7 +41,7 @@ func (p *pauses) left(provider, tenant, address string, now time.Time) time.Dura
 	return max(p.until[key].Sub(now), p.few[key][address].Sub(now), 0)
 }
 
-// pause begins or prolongs a pause of a tenant's messages.
+// pause starts or extends a pause of a tenant's messages.
 func (p *pauses) pause(provider, tenant string, now time.Time, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,8 +49,7 @@ func (p *pauses) pause(provider, tenant string, now time.Time, d time.Duration) 
 	p.all(pauseKey{provider, tenant}, now, d)
 }
 
-// pauseAddress begins or prolongs the pause of one address, or of all where there are too
-// many that pause.
+// pauseAddress starts or extends the pause of one address, or of all if too many are paused.
 func (p *pauses) pauseAddress(provider, tenant, address string, now time.Time, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +90,8 @@ func pausedUntil(now time.Time, d time.Duration) time.Time {
 	return now.Add(min(max(d, minPause), maxPause))
 }
 
-// sweep drops what is over, once in maxPause: an issuer may name any number of tenants. Of
-// addresses there are fewer than suspects for each.
+// sweep drops expired pauses, once per maxPause, because a token issuer may name any number of
+// tenants. Each tenant has fewer than suspects addresses here.
 func (p *pauses) sweep(now time.Time) {
 	if now.Sub(p.swept) < maxPause {
 		return

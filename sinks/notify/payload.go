@@ -11,20 +11,19 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// The codes of receipts that this worker makes itself. Providers and package consent
-// have more.
+// The codes of receipts that this worker makes itself. Providers and package consent have others.
 const (
-	CodePayload        = "invalid_payload"    // the payload is no notification
-	CodeNoAddress      = "no_address"         // neither to nor the preferences say where
-	CodeInvalidAddress = "invalid_address"    // to is none of the channel
-	CodeNoProvider     = "no_provider"        // nobody here sends to this kind of address
-	CodeNoTemplate     = "template_not_found" // template_id names none
+	CodePayload        = "invalid_payload"    // the payload is not a notification
+	CodeNoAddress      = "no_address"         // neither to nor the preferences have an address
+	CodeInvalidAddress = "invalid_address"    // to is not an address of the channel
+	CodeNoProvider     = "no_provider"        // no provider here serves this kind of address
+	CodeNoTemplate     = "template_not_found" // there is no template of this template_id
 	CodeTemplate       = "template_failed"    // the template does not fit the data
 	CodePaused         = "provider_paused"    // the provider has asked for fewer messages
-	CodeShare          = "tenant_busy"        // not sent: the tenant has its share, and others wait
+	CodeShare          = "tenant_busy"        // not sent: the tenant uses its share, and others wait
 )
 
-// payload is what a notification's payload says. Other fields are the user's own.
+// payload has the fields of a notification's payload. Other fields are the user's own.
 type payload struct {
 	Title        string
 	Body         string
@@ -39,8 +38,8 @@ type payload struct {
 // maxTo bounds the push tokens that a payload may name.
 const maxTo = 20
 
-// decodePayload reads a payload. The error is for whoever scheduled it, and repeats
-// nothing of it.
+// decodePayload decodes a payload. The error is for whoever scheduled the trigger, and repeats
+// nothing of the payload.
 func decodePayload(e *worker.DueEvent) (p payload, err error) {
 	if len(e.Payload) == 0 {
 		return p, errors.New(`the trigger has no payload: write {"title":"…","body":"…"}`)
@@ -91,7 +90,7 @@ func (r *fields) text(name string) string {
 	return ""
 }
 
-// texts is one text, or a list of them.
+// texts returns one text, or a list of texts.
 func (r *fields) texts(name string) (out []string) {
 	switch v := r.all[name].(type) {
 	case nil:
@@ -117,8 +116,8 @@ func (r *fields) texts(name string) (out []string) {
 	return nil
 }
 
-// pairs are an object of texts. Numbers, true and false are spelled as in JSON; push
-// services take texts only.
+// pairs returns an object of strings. Numbers, true and false are formatted as in JSON, because
+// push services accept only strings.
 func (r *fields) pairs(name string) map[string]string {
 	all := r.object(name)
 	if all == nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// What is decided here has no clock and no network.
+// The decisions here use neither a clock nor the network.
 
-// target is an address and who sends to it.
+// target is an address and its provider.
 type target struct {
-	provider Provider // nil: nobody here
+	provider Provider // nil: there is none
 	address  preferences.Address
 }
 
-// goodAddress is what to write in "to" of a channel.
+// goodAddress describes valid values of "to" for a channel.
 var goodAddress = map[string]string{
 	"push": "a token, fcm:TOKEN or apns:TOKEN", "sms": "a number such as +4915112345678",
 	"email": "one address such as ada@example.com",
 }
 
-// addressesOf are where a message goes: to of the payload, else what the user's
-// preferences have. An error is about to.
+// addressesOf returns the addresses of a message: the payload's to, or else those in the user's
+// preferences. An error is about to.
 func addressesOf(channel string, to []string, p *preferences.Preferences) ([]preferences.Address, error) {
 	if len(to) == 0 {
 		if p == nil {
@@ -52,7 +52,7 @@ func addressesOf(channel string, to []string, p *preferences.Preferences) ([]pre
 	return all, nil
 }
 
-// pushAddress splits fcm:TOKEN or apns:TOKEN. A token alone has no provider.
+// pushAddress splits fcm:TOKEN or apns:TOKEN. A plain token has no provider.
 func pushAddress(text string) (provider, token string) {
 	for _, name := range []string{"fcm", "apns"} {
 		if rest, ok := strings.CutPrefix(text, name+":"); ok {
@@ -62,11 +62,11 @@ func pushAddress(text string) (provider, token string) {
 	return "", text
 }
 
-// anyAddress is the provider that takes every address.
+// anyAddress is the provider that accepts every address.
 const anyAddress = "outbox"
 
-// choose finds the provider of each address: that of its name; outbox takes all.
-// A push token that names none is apns's if it is hexadecimal, as Apple's are.
+// choose finds the provider of each address by its name; outbox accepts all. A push token without
+// a provider belongs to apns if it is hexadecimal, like Apple's tokens.
 func choose(all []preferences.Address, providers []Provider) []target {
 	out := make([]target, len(all))
 	for i, a := range all {
@@ -95,7 +95,7 @@ func isHex(token string) bool {
 	return len(token) >= 64 && strings.Trim(token, "0123456789abcdefABCDEF") == ""
 }
 
-// compose is the message of a due event, without an address.
+// compose makes the message of a due event, without an address.
 func compose(channel string, e *worker.DueEvent, p payload, t templates.Text, locale string) Message {
 	m := Message{
 		ID: e.ID, Attempt: e.Attempt, Postponed: e.Postponed, Channel: channel, Tenant: e.Tenant,
@@ -129,7 +129,7 @@ func or(a, b string) string {
 	return b
 }
 
-// notificationID is ce_id without the step.
+// notificationID returns ce_id without the step.
 func notificationID(e *worker.DueEvent) string {
 	if at := strings.LastIndexByte(e.ID, '#'); at >= 0 {
 		return e.ID[:at]
@@ -137,7 +137,7 @@ func notificationID(e *worker.DueEvent) string {
 	return e.ID
 }
 
-// text is a body without control characters but line ends and tabs.
+// text returns a body without control characters except line ends and tabs.
 func text(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\r\n", "\n"), "")
 	return strings.Map(func(r rune) rune {
@@ -148,7 +148,7 @@ func text(s string) string {
 	}, s)
 }
 
-// subjectOf is the first line of a body: a mail without a subject is taken for spam.
+// subjectOf returns the first line of a body, because a mail without a subject counts as spam.
 func subjectOf(body string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(body), "\n")
 	line = templates.OneLine(line)
@@ -162,8 +162,8 @@ func subjectOf(body string) string {
 	return line
 }
 
-// sum is what becomes of a message that went to several addresses. One that took it
-// is enough; the worst of the others does not count then.
+// sum combines the results of a message to several addresses. If one of them accepted it, it
+// succeeded, and the worst of the others does not count.
 func sum(all []worker.Result) worker.Result {
 	if len(all) == 1 {
 		return all[0]
@@ -181,8 +181,8 @@ func sum(all []worker.Result) worker.Result {
 		string(best.Outcome))))
 }
 
-// rank orders outcomes: the lowest one decides. A retry comes before a postponement,
-// so that an address which is out of order does not keep attempts from counting.
+// rank orders outcomes: the lowest one decides. A retry ranks before a postponement. Otherwise a
+// broken address could keep attempts from counting.
 func rank(o worker.Outcome) int {
 	switch o {
 	case worker.OutcomeDelivered:

@@ -68,7 +68,7 @@ func FuzzDecodePayload(f *testing.F) {
 	})
 }
 
-// named is a provider that is only a name.
+// named is a provider that has only a name.
 type named string
 
 func (n named) Name() string                          { return string(n) }
@@ -218,7 +218,7 @@ func TestPauses(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	p.pause("fcm", "acme", at, 0)
 	p.pause("apns", "acme", at, 100*time.Hour)
-	p.pause("apns", "acme", at, time.Minute) // a shorter one does not end it
+	p.pause("apns", "acme", at, time.Minute) // a shorter pause does not end it
 	for _, c := range []struct {
 		provider string
 		after    time.Duration
@@ -243,8 +243,8 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// A throttle that may be about one address holds up that address. That of three at once holds
-// up all.
+// A throttle that may concern one address pauses that address. If three addresses pause at once,
+// all pause.
 func TestPausesOfAddresses(t *testing.T) {
 	var p pauses
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
@@ -261,7 +261,7 @@ func TestPausesOfAddresses(t *testing.T) {
 	p.pauseAddress("fcm", "globex", "phone", at, time.Minute)
 	want("flooded", 0, time.Minute)
 	want("phone", 0, 0)
-	p.pauseAddress("fcm", "acme", "later", at.Add(time.Second), time.Minute) // that of "too" is over
+	p.pauseAddress("fcm", "acme", "later", at.Add(time.Second), time.Minute) // the pause of "too" is over
 	want("phone", time.Second, 0)
 	want("later", time.Second, time.Minute)
 	p.pauseAddress("fcm", "acme", "third", at.Add(2*time.Second), 2*time.Minute)

@@ -7,14 +7,14 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// Message is one notification for one address, rendered: all that a provider
-// needs. A provider changes nothing of it.
+// Message is one rendered notification for one address: everything that a provider needs. A
+// provider must not change it.
 type Message struct {
-	// ID is ce_id: the same for every attempt. Providers use it, or a hash of it,
-	// as the key by which they drop or collapse repeats.
+	// ID is ce_id: the same for every attempt. Providers use it, or a hash of it, as the key by
+	// which they drop or collapse copies.
 	ID string
-	// Attempt and Postponed tell emissions of one ID apart (ce_wcattempt, ce_wcpostponed),
-	// so that a provider's later report decides the one that it is about. Attempt 0 is
+	// Attempt and Postponed distinguish the emissions of one ID (ce_wcattempt, ce_wcpostponed).
+	// So a provider's later report decides the emission that it is about. Attempt 0 means
 	// unknown.
 	Attempt   int
 	Postponed int
@@ -27,49 +27,47 @@ type Message struct {
 
 	Title    string // push title, mail subject
 	Body     string // plain text
-	HTML     string // mails only; "" has none
-	DeepLink string // "" has none
-	// Data are the pairs that a push hands to the app: ack_url, notification_id,
-	// expires_at, and what the payload's data has.
+	HTML     string // for mails; "": none
+	DeepLink string // "": none
+	// Data are the pairs that a push passes to the app: ack_url, notification_id, expires_at, and
+	// the payload's data.
 	Data map[string]string
-	// AckURL is the link by which the receiver acknowledges, to be shown where the text does
-	// not have it; "" has none.
+	// AckURL is the link by which the receiver acknowledges. It is added if the text does not
+	// contain it. "": none.
 	AckURL string
-	// UnsubscribeURL is for List-Unsubscribe (RFC 8058); "" has none. Mails only.
+	// UnsubscribeURL is for List-Unsubscribe (RFC 8058), in mails only. "": none.
 	UnsubscribeURL string
 
-	Locale  string    // BCP 47, that the text is in; "" is unknown
+	Locale  string    // language of the text, BCP 47; "": unknown
 	High    bool      // priority high
-	Expires time.Time // past it the message is of no use; zero if it never expires
+	Expires time.Time // the message is useless afterwards; zero: never
 }
 
-// Answer is what a provider said of one message.
+// Answer is a provider's answer to one message.
 type Answer struct {
-	// Result is what the receipt says. Codes are the provider's own where it has
-	// them, such as UNREGISTERED.
+	// Result is for the receipt. Codes are the provider's own if it has any, such as
+	// UNREGISTERED.
 	Result worker.Result
-	// Ref is the provider's own id of the message, by which its later status reports
-	// name it; "" has none.
+	// Ref is the provider's own id of the message, which its later status reports use. "": none.
 	Ref string
-	// DeadAddress says that the address will never work again, as a push token
-	// of an app that was removed. It is deleted from the user's addresses.
+	// DeadAddress reports that the address will never work again, for example the push token of a
+	// removed app. It is deleted from the user's addresses.
 	DeadAddress bool
-	// Throttled says that the provider wants fewer messages, whoever they are for.
-	// Result is then worker.Postpone. The tenant's other messages wait, too.
+	// Throttled reports that the provider wants fewer messages, for any receiver. Result is then
+	// worker.Postpone. The tenant's other messages wait too.
 	Throttled bool
-	// MayBeAddress goes with Throttled: the provider does not say whether it is this address
-	// that gets too much, or everything. Then other addresses go on, until more of them meet
-	// the same.
+	// MayBeAddress goes with Throttled. The provider does not say whether this address gets too
+	// much, or all together. Other addresses continue until more of them get the same answer.
 	MayBeAddress bool
 }
 
-// Provider sends messages of one channel. It is safe for concurrent use and sends a
-// message once: waiting and trying again are the engine's.
+// Provider sends messages of one channel. It is safe for concurrent use and sends a message once.
+// The engine waits and retries.
 type Provider interface {
-	// Name is that of the settings and of addresses: fcm, apns, twilio, smtp, outbox.
+	// Name is the name in settings and in addresses: fcm, apns, twilio, smtp, outbox.
 	Name() string
-	// Send sends m before ctx ends. What went wrong is in the answer, too.
+	// Send sends m before ctx ends. Errors are part of the answer.
 	Send(ctx context.Context, m *Message) Answer
-	// Close gives connections back. No Send is under way.
+	// Close closes connections. No Send may be running.
 	Close() error
 }

@@ -19,35 +19,36 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// Channels are those that this worker can serve.
+// Channels are the channels that this worker can serve.
 var Channels = []string{"push", "sms", "email"}
 
-// Options are what a worker is made of.
+// Options configure a worker.
 type Options struct {
 	Channel string // one of Channels
-	// Kafka is how to reach the brokers: seeds, TLS, SASL, dialers.
+	// Kafka is the connection to the brokers: seeds, TLS, SASL, dialers.
 	Kafka []kgo.Opt
 	// Kit are options of the worker kit: prefix, group, topic, memory, metrics.
 	Kit []worker.Option
 
-	// Providers send. Push has one for each kind of address; others use the first.
+	// Providers send messages. Push has one for each kind of address; other channels use the
+	// first.
 	Providers []Provider
-	// Consent asks what the users of due events allow. nil sends without asking, and
-	// only to addresses of payloads.
+	// Consent decides by the users' preferences. nil sends without them, and only to addresses in
+	// payloads.
 	Consent *consent.Gate
-	// Book is where dead addresses are deleted; nil keeps them.
+	// Book is the store from which dead addresses are deleted. nil keeps them.
 	Book preferences.Editor
-	// Templates are those in force; nil has none.
+	// Templates returns the current templates. nil means none.
 	Templates func() *templates.Set
-	// Zones are the tz database in force, for local times of triggers without a zone.
-	// nil means that of this binary.
+	// Zones returns the tz database in force, for local times of triggers without a zone. nil
+	// means that of this binary.
 	Zones func() *calendar.Zones
-	// AckURL is the link by which the receiver acknowledges a due event; nil, and "",
-	// has none. So UnsubscribeURL, for mails.
+	// AckURL returns the link by which the receiver acknowledges a due event. nil or "" means
+	// none. UnsubscribeURL is the same for unsubscribing, in mails.
 	AckURL, UnsubscribeURL func(e *worker.DueEvent) string
 
-	Concurrency int           // messages at a time. 0 means 64
-	Within      time.Duration // one message, to all of its addresses. 0 means 30 s
+	Concurrency int           // concurrent messages. 0 means 64
+	Within      time.Duration // bound for one message to all its addresses. 0 means 30 s
 	Logger      *slog.Logger
 	Now         func() time.Time // nil means time.Now
 }
@@ -84,7 +85,7 @@ type Worker struct {
 	shares *shares.Shares // of Options.Concurrency
 }
 
-// New makes a worker; Run runs it.
+// New makes a worker. Run runs it.
 func New(o Options) (*Worker, error) {
 	known := false
 	for _, c := range Channels {
@@ -100,7 +101,7 @@ func New(o Options) (*Worker, error) {
 	return &Worker{opts: o, shares: shares.New(o.Concurrency, o.Now)}, nil
 }
 
-// Run works until ctx ends, and then finishes what is under way.
+// Run works until ctx ends, and then finishes running messages.
 func (w *Worker) Run(ctx context.Context) error {
 	o := &w.opts
 	opts := append([]worker.Option{
@@ -113,12 +114,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	return worker.Run(ctx, o.Channel, w.Handle, opts...)
 }
 
-// shareWait is how long an event waits whose tenant has its share under way.
+// shareWait is how long an event is postponed if its tenant uses its whole share.
 const shareWait = time.Second
 
-// Handle is the handler of one due event: what its user does not allow is not sent. A
-// tenant whose messages hang, as at a mail server that asks theirs first, leaves room for
-// others.
+// Handle handles one due event. An event that the user's preferences forbid is not sent. If a
+// tenant's messages hang, for example at a slow mail server, others still get their share.
 func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 	if !w.shares.Enter(ctx, e.Tenant) {
 		return worker.Postpone(shareWait, CodeShare).
@@ -141,10 +141,10 @@ func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result,
 	return v.Sent(r), nil
 }
 
-// unreadWait is how long an event waits whose address could not be read.
+// unreadWait is how long an event is postponed if its address could not be read.
 const unreadWait = 30 * time.Second
 
-// deliver sends a due event that its user allows.
+// deliver sends a due event that the preferences permit.
 func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verdict) (worker.Result, error) {
 	p, err := decodePayload(e)
 	if err != nil {
@@ -170,12 +170,12 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 	}
 	r := w.send(ctx, e, m, targets)
 	if rank(r.Outcome) <= rank(worker.OutcomeAccepted) {
-		return r, nil // also if the worker ends: it is sent
+		return r, nil // also if the worker ends, because it was sent
 	}
 	return r, ctx.Err()
 }
 
-// whyNoAddress says what to do for an address.
+// whyNoAddress says how to add an address.
 func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 	if e.User == "" {
 		return `the payload has no "to", and the trigger no user_id`
@@ -183,7 +183,7 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 	return fmt.Sprintf(`the payload has no "to", and the user's preferences no address for %s`, w.opts.Channel)
 }
 
-// paused answers an event all of whose providers pause for its tenant.
+// paused returns a postponement if all providers of an event pause for its tenant.
 func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
 	wait := time.Duration(0)
 	for _, t := range targets {
@@ -206,11 +206,11 @@ func (w *Worker) whilePaused(left time.Duration) worker.Result {
 		WithDetail("not sent: the provider has asked for fewer messages, or does not answer")
 }
 
-// message renders an event. failure is why that cannot be.
+// message renders an event. failure is the result if that is not possible.
 //
-// A text without a template ends with the link to acknowledge if its trigger has an escalation,
-// from the first step on. Without one the link would stop nothing, and make an SMS longer. Data
-// of a push have it always, and templates may.
+// A text without a template ends with the acknowledgement link if its trigger has an escalation,
+// from the first step on. Without an escalation the link would stop nothing, and make an SMS
+// longer. Data of a push always contain it, and templates may.
 func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Preferences) (m Message,
 	failure *worker.Result,
 ) {
@@ -250,8 +250,8 @@ func (w *Worker) message(e *worker.DueEvent, p payload, prefs *preferences.Prefe
 	return m, nil
 }
 
-// escalates says whether an event is a step of an escalation. Engines of before header wcx-steps
-// say so from the second step on.
+// escalates reports whether an event is a step of an escalation. Engines without header wcx-steps
+// show that only from the second step on.
 func escalates(e *worker.DueEvent) bool {
 	_, more := e.Header("wcx-steps")
 	return more || e.Step > 0
@@ -264,7 +264,7 @@ func templateFailure(err error) worker.Result {
 	return worker.Fail(CodeTemplate, err.Error())
 }
 
-// send sends to every address at once, and sums up.
+// send sends to every address concurrently, and combines the results.
 func (w *Worker) send(ctx context.Context, e *worker.DueEvent, m Message, targets []target) worker.Result {
 	bounded, cancel := context.WithTimeout(ctx, w.opts.Within)
 	defer cancel()
@@ -285,7 +285,7 @@ func (w *Worker) send(ctx context.Context, e *worker.DueEvent, m Message, target
 	return sum(results)
 }
 
-// sendTo sends to one address. m is this call's own.
+// sendTo sends to one address. m is a copy for this call.
 func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t target) worker.Result {
 	if t.provider == nil {
 		return worker.Fail(CodeNoProvider,
@@ -314,7 +314,7 @@ func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t ta
 // the address dead once more.
 const dropWithin = time.Second
 
-// drop deletes an address that will never work again from the preferences.
+// drop deletes a dead address from the preferences.
 func (w *Worker) drop(ctx context.Context, e *worker.DueEvent, provider string, a preferences.Address) {
 	if w.opts.Book == nil || e.User == "" {
 		return

@@ -21,13 +21,13 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// fake is a provider that answers by address.
+// fake is a provider with answers by address.
 type fake struct {
 	name    string
 	mu      sync.Mutex
-	answers map[string]notify.Answer // by address; without one it accepts
+	answers map[string]notify.Answer // by address; the default is accepted
 	got     []notify.Message
-	before  func(*notify.Message) // of an answer; may panic
+	before  func(*notify.Message) // called before an answer; may panic
 }
 
 func (f *fake) Name() string { return f.name }
@@ -64,7 +64,7 @@ func (away) Get(context.Context, []preferences.User) ([]*preferences.Preferences
 	return nil, errors.Join(preferences.ErrAway, errors.New("down"))
 }
 
-// world is a worker with a store of preferences and a clock that a test sets.
+// world is a worker with a store of preferences, and a clock that the test sets.
 type world struct {
 	t     *testing.T
 	store *embedded.Store
@@ -112,7 +112,7 @@ func (x *world) get() *preferences.Preferences {
 	return all[0]
 }
 
-// handle is the result of a due event of Ada's.
+// handle returns the result of a due event for Ada.
 func (x *world) handle(payload string, more ...workertest.EventOption) worker.Result {
 	x.t.Helper()
 	options := append([]workertest.EventOption{
@@ -141,8 +141,8 @@ func tokens(all ...string) *preferences.Preferences {
 	return p
 }
 
-// A push goes to every installation. A dead one of two is no failure, and it is
-// gone from the preferences; the last one that dies is a failure.
+// A push goes to every installation. If one of two is dead, that is not a failure, and it is
+// removed from the preferences. If the last one is dead, that is a failure.
 func TestDeadTokens(t *testing.T) {
 	dead := notify.Answer{Result: worker.Fail("UNREGISTERED", "the app was removed"), DeadAddress: true}
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{"old": dead}}
@@ -162,7 +162,7 @@ func TestDeadTokens(t *testing.T) {
 	x.want(x.handle(`{"body":"x"}`), worker.OutcomeFailed, notify.CodeNoAddress)
 }
 
-// A PUT that comes while the provider answers is not undone.
+// A PUT while the provider answers is not undone.
 func TestDeadTokenAgainstPut(t *testing.T) {
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
 		"old": {Result: worker.Fail("UNREGISTERED", "gone"), DeadAddress: true},
@@ -176,8 +176,8 @@ func TestDeadTokenAgainstPut(t *testing.T) {
 	}
 }
 
-// A device that gets too much, or a number that the sender may not reach, keeps no other
-// tenant's messages back.
+// A device that gets too much, or a number that the sender may not reach, does not delay other
+// tenants' messages.
 func TestThrottledByOneTenant(t *testing.T) {
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
 		"flooded": {Result: worker.Postpone(time.Hour, "QUOTA_EXCEEDED"), Throttled: true},
@@ -188,8 +188,9 @@ func TestThrottledByOneTenant(t *testing.T) {
 	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
 }
 
-// One phone over its quota keeps no other phone's messages back, also where all are of one
-// tenant, as without log-in. Where it is the provider, that shows after three.
+// One phone over its quota does not delay messages to other phones, even if all belong to one
+// tenant, as without authentication. If the provider as a whole is throttled, that shows after
+// three phones.
 func TestThrottledAddress(t *testing.T) {
 	quota := notify.Answer{
 		Result: worker.Postpone(time.Minute, "QUOTA_EXCEEDED"), Throttled: true, MayBeAddress: true,
@@ -213,7 +214,7 @@ func TestThrottledAddress(t *testing.T) {
 	x.want(x.handle(`{"body":"x","to":"phone"}`), worker.OutcomeAccepted, "")
 }
 
-// A tenant whose messages hang leaves room for others.
+// A tenant whose messages hang leaves capacity for others.
 func TestHangingTenant(t *testing.T) {
 	hang, held := make(chan struct{}), make(chan struct{}, 100)
 	smtp := &fake{name: "smtp", before: func(m *notify.Message) {
@@ -224,7 +225,7 @@ func TestHangingTenant(t *testing.T) {
 	}}
 	x := newWorld(t, "email", []notify.Provider{smtp}, func(o *notify.Options) { o.Concurrency = 6 })
 	const payload = `{"body":"x","to":"a@evil.example"}`
-	x.want(x.handle(payload), worker.OutcomeAccepted, "") // it is not alone
+	x.want(x.handle(payload), worker.OutcomeAccepted, "") // another tenant is active, too
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer close(hang)
@@ -245,8 +246,8 @@ func TestHangingTenant(t *testing.T) {
 	x.want(x.handle(payload), worker.OutcomeAccepted, "")
 }
 
-// A provider that wants fewer messages gets none for as long as it says, whoever of the
-// tenant's users they are for; other providers go on.
+// A provider that wants fewer messages gets none for the requested time, for any user of the
+// tenant. Other providers continue.
 func TestThrottled(t *testing.T) {
 	fcm := &fake{name: "fcm", answers: map[string]notify.Answer{
 		"busy": {Result: worker.Postpone(time.Minute, "QUOTA_EXCEEDED"), Throttled: true},
@@ -261,7 +262,7 @@ func TestThrottled(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	x.put(tokens("fcm:other", "apns:phone"))
-	x.want(x.handle(`{"body":"x"}`), worker.OutcomeAccepted, "") // apns took it
+	x.want(x.handle(`{"body":"x"}`), worker.OutcomeAccepted, "") // apns accepted it
 	if got := fcm.sent(); !slices.Equal(got, []string{"busy"}) {
 		t.Errorf("sent to %v while it pauses", got)
 	}
@@ -272,7 +273,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// What a user does not want is not sent; quiet hours postpone it; high passes them.
+// A message that the preferences forbid is not sent. Quiet hours postpone it, except with high
+// priority.
 func TestConsent(t *testing.T) {
 	twilio := &fake{name: "twilio"}
 	x := newWorld(t, "sms", []notify.Provider{twilio})
@@ -294,8 +296,8 @@ func TestConsent(t *testing.T) {
 	x.want(x.handle(`{"body":"x"}`), worker.OutcomeAccepted, "")
 }
 
-// With the store away, high is sent if the payload says where; nothing fails for
-// want of an address that cannot be read.
+// While the store is unavailable, high is sent if the payload has an address. No event fails
+// because its address cannot be read.
 func TestPreferencesAway(t *testing.T) {
 	smtp := &fake{name: "smtp"}
 	x := newWorld(t, "email", []notify.Provider{smtp}, func(o *notify.Options) {
@@ -326,7 +328,7 @@ func textsIn(t *testing.T, files map[string]string) *templates.Set {
 	return set
 }
 
-// The user's language and local time; links; what a template cannot do.
+// The user's language and local time; links; and errors in templates.
 func TestTemplates(t *testing.T) {
 	set := textsIn(t, map[string]string{
 		"pills.tmpl": `{{ define "body" }}It is {{ .LocalTime }}. {{ .Data.count }} pills.{{ end }}`,
@@ -384,7 +386,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// What cannot be sent says why, and is not sent.
+// An event that cannot be sent is not sent, and the receipt has the reason.
 func TestRefused(t *testing.T) {
 	fcm := &fake{name: "fcm"}
 	x := newWorld(t, "push", []notify.Provider{fcm})
@@ -406,7 +408,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A provider's panic is a retry, and hurts no other installation.
+// A provider's panic causes a retry, and does not affect other installations.
 func TestPanic(t *testing.T) {
 	fcm := &fake{name: "fcm", before: func(m *notify.Message) {
 		if m.Address == "bad" {
@@ -420,7 +422,7 @@ func TestPanic(t *testing.T) {
 	x.want(x.handle(`{"body":"x"}`), worker.OutcomeAccepted, "")
 }
 
-// A worker that ends gives an event to another one, unless it was sent.
+// When a worker ends, another one gets the event, unless it was sent.
 func TestEnding(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	fcm := &fake{name: "fcm", before: func(*notify.Message) { cancel() }}

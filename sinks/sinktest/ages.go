@@ -10,21 +10,20 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// What a sink shows of events depends on their age and on nothing else: not on
-// when they were applied, in which batches, or how often. testAges replays a
-// story that began N days ago; Live lets a sink grow old with it.
+// What a sink shows of events depends only on their age: not on when they were applied, in which
+// batches, or how often. testAges replays a story that began N days ago; Live lets a sink grow
+// old with it.
 //
-// Both hold the sink against the fold of all words (sinks.StateRow and
-// sinks.MinuteRow): a word is seen until it ends, and hides the older ones for
-// ever, also once it has ended.
+// Both compare the sink with the fold of all values (sinks.StateRow and sinks.MinuteRow). A value
+// is visible until it expires. It hides older ones for ever, even once it has expired.
 
 // ageRetention is the retention of these tests, in days of the story.
 const ageRetention = 90
 
-// ages are how many days ago the story began. Its words end between them.
+// ages are how many days ago the story began. Its values expire between them.
 var ages = []int{0, 30, 89, 91, 100, 150, 200, 400, 900}
 
-// testAges replays from scratch at every age.
+// testAges replays the story from the beginning at every age.
 func testAges(t *testing.T, w *world) {
 	for _, age := range ages {
 		for _, size := range []int{1, 2, 1000} {
@@ -39,7 +38,7 @@ func testAges(t *testing.T, w *world) {
 					w.apply(part...)
 				}
 				w.requireAge(s, written, time.Now(), ageRetention*oldDay)
-				w.apply(written[:len(written)/2]...) // what a projector that died applies again
+				w.apply(written[:len(written)/2]...) // a restarted projector applies these once more
 				w.apply(written...)
 				w.requireAge(s, written, time.Now(), ageRetention*oldDay)
 			})
@@ -49,19 +48,19 @@ func testAges(t *testing.T, w *world) {
 
 const oldDay = 24 * time.Hour
 
-// Clock is what a sink takes for now, and how a test lets time pass.
+// Clock is the clock of a sink, and how a test lets time pass.
 type Clock struct {
 	Now  func() time.Time
 	Wait func(until time.Time)
-	// Day is how long a day of the story takes: a sink that cannot be told the
-	// time gets a shorter one.
+	// Day is the length of a day in the story. It is shorter for a sink whose clock cannot be
+	// set.
 	Day time.Duration
-	// Ages are when to look; none is within a second of a word's end.
+	// Ages are the days on which the test checks. No value expires within a second of them.
 	Ages []int
 }
 
-// Live applies the events of a story as they happen, looks at what the sink
-// shows as time passes, and at what it would show had it been built that day.
+// Live applies the events of a story as they happen. As time passes, it checks what the sink
+// shows, and what a sink rebuilt that day would show.
 func Live(t *testing.T, open Open, c Clock) {
 	w := newWorld(t, open)
 	w.reopen(ageRetention * c.Day)
@@ -91,7 +90,7 @@ func Live(t *testing.T, open Open, c Clock) {
 	}
 }
 
-// lives are some triggers' lives, in the order they happened.
+// lives holds the events of some triggers, in their order.
 type lives struct {
 	events  []sinks.EventRecord
 	keys    []string
@@ -100,7 +99,7 @@ type lives struct {
 
 func (s *lives) at(i int) time.Time { return time.UnixMicro(s.events[i].EventUS) }
 
-// until are the events that have happened by an instant.
+// until returns the events up to an instant.
 func (s *lives) until(now time.Time) (written []sinks.EventRecord) {
 	for i, e := range s.events {
 		if !s.at(i).After(now) {
@@ -110,8 +109,8 @@ func (s *lives) until(now time.Time) (written []sinks.EventRecord) {
 	return written
 }
 
-// lives tells of triggers that end in every way there is, some of them planned
-// for long after their events have ended.
+// lives returns triggers that end in every possible way, some of them planned for long after
+// their events have expired.
 func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 	s := &lives{}
 	on := func(day float64) time.Time {
@@ -128,7 +127,8 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 			map[string]string{"type": "reminder"}
 		r.Detail, r.Payload = "to +41 79 000 00 00", []byte(`{"title":"Take pills"}`)
 	}
-	// Fired while its registration, which waits for its due, has longer to live.
+	// It fires while its registration still has longer to live, because that waits for its due
+	// time.
 	write(0, "fired", trigger.Registered, trigger.Pending, due(on(2)), ann)
 	write(2, "fired", trigger.OccurrenceFired, trigger.InFlight, due(on(2)))
 	write(2.1, "fired", trigger.DeliveryDelivered, trigger.Fired)
@@ -138,13 +138,13 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 	write(0, "moved", trigger.Registered, trigger.Pending, due(on(300)), ann)
 	write(3, "moved", trigger.Rescheduled, trigger.Pending, due(on(4)), before(on(300)))
 	write(4, "moved", trigger.OccurrenceFired, trigger.Fired, due(on(4)))
-	// Erased while its events are there, and after they have ended.
+	// It is erased while its events exist, and after they have expired.
 	write(0, "erased", trigger.Registered, trigger.Pending, due(on(300)), ann)
 	write(3, "erased", trigger.Rescheduled, trigger.Pending, due(on(310)), before(on(300)), ann)
 	write(20, "erased", trigger.ErasedFact, trigger.Erased)
 	write(0, "erased late", trigger.Registered, trigger.Pending, due(on(300)), ann)
 	write(120, "erased late", trigger.ErasedFact, trigger.Erased)
-	// A second life that says less than the first, and a series.
+	// A second life that sets fewer fields than the first, and a series.
 	write(0, "again", trigger.Registered, trigger.Pending, due(on(1)), ann)
 	write(1, "again", trigger.OccurrenceFired, trigger.Fired, due(on(1)))
 	write(60, "again", trigger.Registered, trigger.Pending, due(on(62)))
@@ -155,7 +155,7 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 	}
 	write(140, "series", trigger.PausedFact, trigger.Paused, due(on(160)))
 	slices.SortStableFunc(s.events, func(a, b sinks.EventRecord) int { return int(a.EventUS - b.EventUS) })
-	for i := range s.events { // event_us grows strictly
+	for i := range s.events { // event_us increases strictly
 		e := &s.events[i]
 		e.Offset = int64(i)
 		w.at(e, time.UnixMicro(e.EventUS).Add(time.Duration(i)*time.Microsecond))
@@ -171,8 +171,8 @@ func (w *world) lives(start time.Time, oneDay time.Duration) *lives {
 	return s
 }
 
-// requireAge compares all that a sink shows with the fold, and has no eye for
-// what was erased but for its absence.
+// requireAge compares all that a sink shows with the fold. Of erased data it only checks the
+// absence.
 func (w *world) requireAge(s *lives, written []sinks.EventRecord, now time.Time, retention time.Duration) {
 	w.t.Helper()
 	f := foldOf(s, written, retention)
@@ -220,7 +220,7 @@ func (w *world) requireAge(s *lives, written []sinks.EventRecord, now time.Time,
 	}
 }
 
-// fold is what all words make together.
+// fold is the result of merging all values.
 type fold struct {
 	events  []sinks.EventRecord
 	states  map[string]*sinks.StateRow

@@ -16,9 +16,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Bench measures Apply. One dimension: how many of a trigger's events come in
-// one batch. All three (a short timer's whole life) is the best case for
-// folding; one (triggers that wait for days) is the worst.
+// Bench measures Apply, by how many of a trigger's events are in one batch. All three (the whole
+// life of a short timer) is the best case for folding; one (triggers that wait for days) is the
+// worst.
 func Bench(b *testing.B, open func(testing.TB) sinks.History) {
 	for _, together := range []int{1, 3} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
@@ -33,13 +33,13 @@ func Bench(b *testing.B, open func(testing.TB) sinks.History) {
 				}
 			}
 			b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
-			// of this process: other work on the machine does not count
+			// CPU time of this process, so other load on the machine does not count.
 			b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(n), "cpu-µs/event")
 		})
 	}
 }
 
-// cpuTime is what this process has used, user and system.
+// cpuTime returns the CPU time of this process, user and system.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -48,8 +48,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Stream is an endless log of short timers' lives: registered with 256 bytes
-// of payload, fired, delivered.
+// Stream is an endless log of short timers: registered with 256 bytes of payload, fired,
+// delivered.
 type Stream struct {
 	together int
 	rand     *rand.Rand
@@ -62,7 +62,7 @@ type Stream struct {
 // BatchSize is the projector's default.
 const BatchSize = 2000
 
-// NewStream is the same log every time, but for its tenant and its times.
+// NewStream returns the same log every time, except for its tenant and its times.
 func NewStream(together int) *Stream {
 	return &Stream{
 		together: together, rand: rand.New(rand.NewPCG(1, 2)), us: time.Now().Add(-time.Hour).UnixMicro(),
@@ -70,7 +70,7 @@ func NewStream(together int) *Stream {
 	}
 }
 
-// Batch is the next BatchSize events or a few less.
+// Batch returns the next BatchSize events, or a few fewer.
 func (s *Stream) Batch() (all []sinks.EventRecord) {
 	for len(all)+s.together <= BatchSize {
 		for phase := range s.together {
@@ -112,7 +112,7 @@ func (s *Stream) event(n, phase int) sinks.EventRecord {
 	return r
 }
 
-// payload is JSON of 256 bytes that a codec cannot guess.
+// payload returns JSON of 256 bytes that do not compress well.
 func (s *Stream) payload() json.RawMessage {
 	body := make([]byte, 256-len(`{"holdId":""}`))
 	for i := range body {
@@ -121,8 +121,8 @@ func (s *Stream) payload() json.RawMessage {
 	return json.RawMessage(`{"holdId":"` + string(body) + `"}`)
 }
 
-// BenchNotifications measures a page of a hundred, with content, of the user who has of of all
-// notifications. Each has two events and content.
+// BenchNotifications measures a page of a hundred notifications, with content, of a user who has
+// of of all notifications. Each has two events and content.
 func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, all int) {
 	h := open(b)
 	began := time.Now()
@@ -193,7 +193,7 @@ func fillNotifications(b *testing.B, h sinks.History, of, all int) {
 	}
 }
 
-// untilTaken tries as the projector does, for a store that is slow under load.
+// untilTaken retries like the projector, for a store that is slow under load.
 func untilTaken(t testing.TB, try func() error) {
 	t.Helper()
 	var err error

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Lost is a row that a test takes out of a table.
+// Lost names a table from which a test removes a row.
 type Lost int8
 
 // The tables of Lost.
@@ -21,8 +21,8 @@ const (
 	LostContent                 // notification_content
 )
 
-// CheckNotifications holds sinks.NotificationCheck to what it says. lose takes the row of a
-// notification out of a table, or more rows than that one.
+// CheckNotifications tests sinks.NotificationCheck. lose removes the row of a notification from a
+// table, and perhaps other rows.
 func CheckNotifications(t *testing.T, open Open, lose func(h sinks.History, table Lost, n *topics.Notification)) {
 	w := newWorld(t, open)
 	ctx := context.Background()
@@ -96,7 +96,7 @@ func CheckNotifications(t *testing.T, open Open, lose func(h sinks.History, tabl
 		fault.Mended = true
 		want("mended", true, fault)
 		want("afterwards", false)
-		// The store's test may have lost more than that row.
+		// lose may have removed other rows, too.
 		c.Mend = true
 		if _, err := c.Check(ctx, sinks.Known{Key: trigger.Key(other), Born: trigger.At(w.start)}); err != nil {
 			t.Fatal(err)

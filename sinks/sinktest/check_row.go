@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// CheckRow holds sinks.CheckRow to what it says. lose takes the row of a trigger out of
-// trigger_state and leaves its events.
+// CheckRow tests sinks.CheckRow. lose removes the row of a trigger from trigger_state and leaves
+// its events.
 func CheckRow(t *testing.T, open Open, lose func(h sinks.History, tenant, key string)) {
 	w := newWorld(t, open)
 	key := w.tenant + "/k"

@@ -8,7 +8,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// blanked is what is left of events that were erased.
+// blanked returns what remains of events that were erased.
 func blanked(all []sinks.EventRecord) []sinks.EventRecord {
 	var out []sinks.EventRecord
 	for _, e := range all {
@@ -18,8 +18,8 @@ func blanked(all []sinks.EventRecord) []sinks.EventRecord {
 	return out
 }
 
-// trigger.erased takes the content out of every earlier row, however the
-// events are cut into batches, and also when they are replayed.
+// trigger.erased blanks the content of every earlier row, however the events are divided into
+// batches, and also when they are replayed.
 func testErase(t *testing.T, w *world) {
 	for _, c := range []struct {
 		name   string
@@ -65,8 +65,8 @@ func testEraseThenNewLife(t *testing.T, w *world) {
 	}
 }
 
-// Rows end at a fixed instant: what is applied shortly before it ends shortly
-// after, and what is applied behind it was never there.
+// Rows expire at a fixed instant. A row applied shortly before it expires shortly after, and a
+// row applied later is never visible.
 func testExpiry(t *testing.T, w *world) {
 	const retention = time.Hour
 	w.reopen(retention)
@@ -104,7 +104,7 @@ func (w *world) visible(key string) bool {
 	return ok || len(w.events(key, false, 10)) > 0
 }
 
-// A trigger that lives is not forgotten while it waits for a far instant.
+// The state of a living trigger is kept while it waits for a far instant.
 func testLivingState(t *testing.T, w *world) {
 	w.reopen(time.Hour)
 	e := w.event("yearly", trigger.Registered, trigger.Pending, due(time.Now().AddDate(3, 0, 0)))

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// event makes the next event of a trigger, a second after the one before.
+// event makes the next event of a trigger, a second after the previous one.
 func (w *world) event(key string, t trigger.FactType, state trigger.Status,
 	edit ...func(*sinks.EventRecord),
 ) sinks.EventRecord {
@@ -52,7 +52,7 @@ func occurrence(o string) func(*sinks.EventRecord) {
 	return func(r *sinks.EventRecord) { r.Occurrence = o }
 }
 
-// life is a trigger that was registered, fired and delivered.
+// life returns the events of a trigger that was registered, fired and delivered.
 func (w *world) life(key string, at time.Time) []sinks.EventRecord {
 	o := occurrence(trigger.At(at).String())
 	return []sinks.EventRecord{
@@ -69,7 +69,7 @@ func (w *world) life(key string, at time.Time) []sinks.EventRecord {
 	}
 }
 
-// futureMinute is a whole minute of its own, some days ahead.
+// futureMinute returns a whole minute of its own, some days ahead.
 func (w *world) futureMinute() time.Time {
 	w.ahead += 1 + w.rand.IntN(2000)
 	return time.Now().UTC().Truncate(time.Minute).Add(time.Duration(2000+w.ahead) * time.Minute)
@@ -130,7 +130,7 @@ func (w *world) minute(at time.Time, limit int) (all []sinks.MinuteEntry) {
 	}
 }
 
-// requireEvents compares a trigger's rows with the events they should be.
+// requireEvents compares a trigger's rows with the expected events.
 func (w *world) requireEvents(key string, want []sinks.EventRecord) {
 	w.t.Helper()
 	got := w.events(key, false, 500)
@@ -144,7 +144,7 @@ func (w *world) requireEvents(key string, want []sinks.EventRecord) {
 	}
 }
 
-// canonical takes the whitespace out of the payload, which no sink must keep.
+// canonical removes whitespace from the payload, because sinks need not keep it.
 func canonical(r sinks.EventRecord) sinks.EventRecord {
 	if len(r.Payload) > 0 {
 		var v any

@@ -38,7 +38,7 @@ func (w *world) applyLetters(batch ...sinks.EventRecord) {
 	}
 }
 
-// letters reads all that a query asks for of this test's tenant, page by page.
+// letters reads all results of a query for this test's tenant, page by page.
 func (w *world) letters(q topics.LetterQuery) (all []topics.Letter) {
 	w.t.Helper()
 	q.Tenant = w.tenant
@@ -71,8 +71,8 @@ func offsetsOf(list []topics.Letter) (all []int64) {
 	return all
 }
 
-// testLetters: what was written is read, in the order it failed and in the
-// other, at any size of page, over partitions, minutes and months.
+// testLetters checks that all letters are listed by failure time, in both orders, with any page
+// size, and across partitions, minutes and months.
 func testLetters(t *testing.T, w *world) {
 	month := time.Date(w.start.Year(), w.start.Month(), 1, 0, 0, 0, 0, time.UTC)
 	var want []topics.Letter
@@ -93,7 +93,7 @@ func testLetters(t *testing.T, w *world) {
 	}
 	slices.SortFunc(want, func(a, b topics.Letter) int { return a.Cursor().Compare(b.Cursor()) })
 	w.applyLetters(batch...)
-	w.applyLetters(batch[3:7]...) // again
+	w.applyLetters(batch[3:7]...) // once more
 	for _, limit := range []int{1, 2, 3, 100} {
 		if got := w.letters(topics.LetterQuery{Limit: limit}); !reflect.DeepEqual(got, want) {
 			t.Fatalf("limit %d:\n got %+v\nwant %+v", limit, got, want)
@@ -121,7 +121,7 @@ func testLetters(t *testing.T, w *world) {
 	}
 }
 
-// testLetterFilters: each filter alone, and pages that are short because of one.
+// testLetterFilters checks each filter alone, and pages that a filter makes short.
 func testLetterFilters(t *testing.T, w *world) {
 	var batch []sinks.EventRecord
 	for i := range 60 {
@@ -154,8 +154,8 @@ func testLetterFilters(t *testing.T, w *world) {
 	}
 }
 
-// testLetterTenants: a list over all tenants goes tenant by tenant; that of one
-// has no other's.
+// testLetterTenants checks that a list of all tenants goes tenant by tenant, and that a tenant's
+// list has only its own letters.
 func testLetterTenants(t *testing.T, w *world) {
 	names := []string{w.tenant + "-a", w.tenant + "-b", w.tenant + "-c"}
 	for i := range 9 {
@@ -176,7 +176,7 @@ func testLetterTenants(t *testing.T, w *world) {
 	for _, newest := range []bool{false, true} {
 		var got []int64
 		for _, l := range w.everyLetter(topics.LetterQuery{Limit: 2, Newest: newest}) {
-			if slices.Contains(names, l.Tenant) { // others are other tests'
+			if slices.Contains(names, l.Tenant) { // other tenants belong to other tests
 				got = append(got, l.Offset)
 			}
 		}
@@ -190,8 +190,8 @@ func testLetterTenants(t *testing.T, w *world) {
 	}
 }
 
-// testLetterEnds: what events say of letters counts in whatever order the two
-// topics are read, and however often.
+// testLetterEnds checks that ends count in whatever order the two topics are read, and however
+// often.
 func testLetterEnds(t *testing.T, w *world) {
 	step := 0
 	of := func(attempt int, reason string) func(*sinks.EventRecord) {
@@ -260,7 +260,7 @@ func testLetterEnds(t *testing.T, w *world) {
 	}
 }
 
-// requireStatus wants a trigger's only letter to be listed under one status.
+// requireStatus checks that a trigger's only letter is listed under exactly one status.
 func (w *world) requireStatus(name, key string, want topics.LetterStatus) {
 	w.t.Helper()
 	for _, status := range []topics.LetterStatus{topics.LetterOpen, topics.LetterRedriven, topics.LetterResolved} {
@@ -276,7 +276,7 @@ func (w *world) requireStatus(name, key string, want topics.LetterStatus) {
 	case want != topics.LetterErased && (len(all) != 1 || all[0].Status != want || all[0].Detail == ""):
 		w.t.Errorf("%s: %+v, want one that is %s", name, all, want)
 	}
-	// An erasure is shown by nobody; what it has left is what asking for it would give.
+	// No list shows an erased letter, except a query for that status.
 	if want == topics.LetterErased {
 		for _, l := range w.letters(topics.LetterQuery{Trigger: key, Status: topics.LetterErased}) {
 			if l.Detail != "" {
@@ -286,8 +286,8 @@ func (w *world) requireStatus(name, key string, want topics.LetterStatus) {
 	}
 }
 
-// testLettersOfNewLife: letters of a trigger that was erased and registered again
-// are its own.
+// testLettersOfNewLife checks that a trigger that was erased and registered anew has its own
+// letters.
 func testLettersOfNewLife(t *testing.T, w *world) {
 	key := w.tenant + "/k"
 	w.applyLetters(w.letter(key, w.start))
@@ -300,7 +300,7 @@ func testLettersOfNewLife(t *testing.T, w *world) {
 	}
 }
 
-// testLettersEnd: letters end with the retention, and so do those that come late.
+// testLettersEnd checks that letters expire with the retention, also those that come late.
 func testLettersEnd(t *testing.T, w *world) {
 	w.reopen(time.Hour)
 	now := time.Now()
@@ -312,14 +312,14 @@ func testLettersEnd(t *testing.T, w *world) {
 	}
 }
 
-// testLetterProgress: positions of topic dead-letter are their own.
+// testLetterProgress checks that topic dead-letter has its own positions.
 func testLetterProgress(t *testing.T, w *world) {
 	ctx := context.Background()
 	before, err := w.h.Progress(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.offset = time.Now().UnixNano() // beyond what other tests had
+	w.offset = time.Now().UnixNano() // higher than in other tests
 	r := w.letter(w.tenant+"/k", w.start.Add(time.Hour), func(l *topics.Letter) { l.Partition = 91 })
 	w.applyLetters(r)
 	marker := sinks.EventRecord{Partition: 91, Offset: r.Offset + 1, Poison: true}
@@ -334,8 +334,8 @@ func testLetterProgress(t *testing.T, w *world) {
 	}
 }
 
-// testManyLetters: as many as a page looks at and more, most of them ended:
-// pages are short and have a next, and none is lost.
+// testManyLetters has more letters than one page reads, most of them ended. Pages are short and
+// have a next one, and no letter is lost.
 func testManyLetters(t *testing.T, w *world) {
 	step := 0
 	var letters, events []sinks.EventRecord

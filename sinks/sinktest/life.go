@@ -38,7 +38,7 @@ func testLife(t *testing.T, w *world) {
 	}
 }
 
-// Every field of docs/formats/events.md comes back as it went in.
+// Every field of docs/formats/events.md is read back as it was written.
 func testEveryField(t *testing.T, w *world) {
 	full := w.event("full", trigger.Replaced, trigger.Pending, func(r *sinks.EventRecord) {
 		step, late, part := 2, int64(-4), int32(11)
@@ -58,14 +58,14 @@ func testEveryField(t *testing.T, w *world) {
 	w.apply(full)
 	w.requireEvents("full", []sinks.EventRecord{full})
 
-	// And what is left out stays out: step 0 is not the same as no step.
+	// Omitted fields stay omitted: step 0 is not the same as no step.
 	zero := 0
 	bare := w.event("bare", trigger.Registered, trigger.Pending, func(r *sinks.EventRecord) { r.Step = &zero })
 	w.apply(bare)
 	w.requireEvents("bare", []sinks.EventRecord{bare})
 }
 
-// fill gives every text field its own name, so that none can be swapped.
+// fill sets every text field to its own name, so that no two can be swapped unnoticed.
 func fill(v reflect.Value) {
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.String {
@@ -111,8 +111,8 @@ func testNothing(t *testing.T, w *world) {
 	}
 }
 
-// A rejected command of an unknown trigger is an event without seq and state:
-// it has a row, and its trigger has no state. Even the key may be empty.
+// A rejected command for an unknown trigger is an event without seq and state. It has a row, and
+// its trigger has no state. Even the key may be empty.
 func testUnknownTrigger(t *testing.T, w *world) {
 	for _, key := range []string{"typo", ""} {
 		var all []sinks.EventRecord
@@ -194,7 +194,7 @@ func testProgress(t *testing.T, w *world) {
 	w.apply(first...)
 	check("after a replay of the first")
 
-	// The marker of an aborted turn alone, on a partition with no newer event.
+	// Only the marker of an aborted turn, on a partition with no newer event.
 	marker := sinks.EventRecord{Partition: own, Offset: want.Next, Poison: true}
 	want.Next++
 	w.apply(marker)

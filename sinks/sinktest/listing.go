@@ -11,14 +11,14 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Months are partitions of their own in Cassandra; a reader must not notice.
+// In Cassandra each month is a partition of its own, which must not show in the results.
 func testEras(t *testing.T, w *world) {
 	w.reopen(400 * 24 * time.Hour)
 	var want []sinks.EventRecord
 	first := time.Date(w.start.Year(), w.start.Month(), 1, 0, 0, 0, 0, time.UTC).AddDate(0, -4, 0)
 	for month := range 4 {
 		if month == 2 {
-			continue // a month without events in between
+			continue // leave a month without events
 		}
 		edge := first.AddDate(0, month, 0)
 		for _, d := range []time.Duration{-time.Microsecond, 0, time.Microsecond, 24 * time.Hour} {
@@ -40,14 +40,14 @@ func testPaging(t *testing.T, w *world) {
 	for range 25 {
 		want = append(want, w.event("k", trigger.OccurrenceFired, trigger.Pending))
 	}
-	other := w.event("k2", trigger.Registered, trigger.Pending) // must never show up in k's list
+	other := w.event("k2", trigger.Registered, trigger.Pending) // must never be in k's list
 	w.apply(append(slices.Clone(want), other)...)
 	for _, limit := range []int{1, 7, 24, 25, 26} {
 		requireSame(t, fmt.Sprintf("forward in pages of %d", limit), w.events("k", false, limit), want)
 		requireSame(t, fmt.Sprintf("newest first in pages of %d", limit), w.events("k", true, limit), reversed(want))
 	}
 
-	// A cursor holds its place while events are added: that is how a list is followed.
+	// A cursor stays valid while events are added, so a client can follow a list.
 	page, err := w.h.Events(context.Background(), sinks.EventQuery{
 		Tenant: w.tenant, Trigger: "k",
 		After: sinks.CursorOf(&want[24]),
@@ -102,7 +102,7 @@ func requireSame(t *testing.T, what string, got, want []sinks.EventRecord) {
 	}
 }
 
-// What became of what was planned for a minute.
+// The state of an entry shows what became of its occurrence.
 func testMinute(t *testing.T, w *world) {
 	type written = func(at, to time.Time, key string) []sinks.EventRecord
 	register := func(at time.Time, key string) sinks.EventRecord {
@@ -111,7 +111,7 @@ func testMinute(t *testing.T, w *world) {
 	for _, c := range []struct {
 		name     string
 		write    written
-		at, then string // the entry's state at the first instant, and at the second; "" for none
+		at, then string // state of the entry at the first and at the second instant; "": no entry
 	}{
 		{"registered", func(at, to time.Time, k string) []sinks.EventRecord {
 			return []sinks.EventRecord{register(at, k)}
@@ -217,7 +217,8 @@ func testMinutePaging(t *testing.T, w *world) {
 	w.checkShards(at, want)
 }
 
-// checkShards: the shards are the whole, and each has its own triggers only.
+// checkShards checks that the shards together are complete, and that each has only its own
+// triggers.
 func (w *world) checkShards(at time.Time, want []sinks.MinuteEntry) {
 	w.t.Helper()
 	sum := 0

@@ -22,12 +22,12 @@ import (
 const (
 	topic = "waterclock.events"
 
-	// LogPartitions is how many a Log has.
+	// LogPartitions is the number of partitions of a Log.
 	LogPartitions = 3
 )
 
-// Log is an events topic that a test writes as an engine does: in
-// transactions, one event_us clock per partition.
+// Log is an events topic to which a test writes like an engine: in transactions, with one
+// event_us clock per partition.
 type Log struct {
 	t       testing.TB
 	brokers []string
@@ -56,10 +56,10 @@ func NewLog(t testing.TB) *Log {
 	return l
 }
 
-// Kafka is how a client reaches the log.
+// Kafka returns the client options to connect to the log.
 func (l *Log) Kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(l.brokers...)} }
 
-// Event is the next event of a trigger.
+// Event returns the next event of a trigger.
 func (l *Log) Event(key string, f trigger.FactType, state trigger.Status, due time.Time) topics.Event {
 	l.clock += 1000
 	l.seq[key]++
@@ -74,7 +74,7 @@ func (l *Log) Event(key string, f trigger.FactType, state trigger.Status, due ti
 	return e
 }
 
-// Lives is n triggers, each registered, fired and delivered.
+// Lives returns the events of n triggers, each registered, fired and delivered.
 func (l *Log) Lives(prefix string, n int) (all []topics.Event) {
 	due := time.Now().Add(time.Hour)
 	for i := range n {
@@ -106,7 +106,7 @@ func (l *Log) Write(end kgo.TransactionEndTry, events ...topics.Event) {
 	l.WriteRaw(end, records...)
 }
 
-// EventsOn counts the events on a partition, or those on all others.
+// EventsOn counts the events on a partition, or on all others.
 func (l *Log) EventsOn(partition int32, there bool) int {
 	if there {
 		return l.on[partition]
@@ -130,7 +130,7 @@ func (l *Log) WriteRaw(end kgo.TransactionEndTry, records ...*kgo.Record) {
 	}
 }
 
-// Trim removes all that was written so far, as the topic's retention does.
+// Trim removes all records so far, as retention does.
 func (l *Log) Trim() {
 	l.t.Helper()
 	admin := kadm.NewClient(l.client)
@@ -143,7 +143,7 @@ func (l *Log) Trim() {
 	}
 }
 
-// Committed is the sum of a group's offsets, and where the log ends in all.
+// Committed returns the sum of a group's offsets, and the sum of the log's ends.
 func (l *Log) Committed(group string) (at, end int64) {
 	l.t.Helper()
 	client, err := kgo.NewClient(l.Kafka()...)
@@ -175,7 +175,7 @@ func Rows(t testing.TB, s sinks.Scanner) (n int) {
 	return n
 }
 
-// Project runs a projector until done says so, or the test's patience ends.
+// Project runs a projector until done returns true. It fails after 5 minutes.
 func Project(t testing.TB, s sinks.Writer, o sinks.Options, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

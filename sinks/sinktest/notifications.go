@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// about makes the next event about an occurrence that first went out at an instant.
+// about makes the next event about an occurrence that was first emitted at an instant.
 func (w *world) about(key, user, occurred string, fired time.Time, t trigger.FactType, channel string,
 	edit ...func(*sinks.EventRecord),
 ) sinks.EventRecord {
@@ -35,7 +35,7 @@ func because(reason string) func(*sinks.EventRecord) {
 	return func(r *sinks.EventRecord) { r.Reason = reason }
 }
 
-// content is what a due event of an occurrence said.
+// content returns the content of a due event of an occurrence.
 func (w *world) content(key, occurred string, fired time.Time, title string) sinks.ContentRecord {
 	w.offset++
 	return sinks.ContentRecord{
@@ -57,7 +57,7 @@ func (w *world) applyContent(batch ...sinks.ContentRecord) {
 	}
 }
 
-// notifications reads all that a query asks for of this test's tenant, page by page.
+// notifications reads all results of a query for this test's tenant, page by page.
 func (w *world) notifications(q topics.NotificationQuery) (all []topics.Notification) {
 	w.t.Helper()
 	q.Tenant = w.tenant
@@ -94,7 +94,7 @@ func idsOf(list []topics.Notification) (all []string) {
 	return all
 }
 
-// testNotification follows one through its channels, by list and by id.
+// testNotification follows a notification through its channels, by list and by id.
 func testNotification(t *testing.T, w *world) {
 	const occurred = "2026-11-20T09:00:00"
 	key, fired := w.tenant+"/a@b", w.start
@@ -159,8 +159,8 @@ func testNotification(t *testing.T, w *world) {
 	}
 }
 
-// testNotificationsOfNobody: without a user there is none; an occurrence that never went out
-// has one if it has ended.
+// testNotificationsOfNobody checks that an occurrence without a user has no notification. An
+// occurrence that was never emitted has one if it has ended.
 func testNotificationsOfNobody(t *testing.T, w *world) {
 	key := w.tenant + "/k"
 	w.apply(w.about(key, "", "2026-11-20T09:00:00", w.start, trigger.OccurrenceFired, "push"))
@@ -178,8 +178,8 @@ func testNotificationsOfNobody(t *testing.T, w *world) {
 	}
 }
 
-// testLateUser: a late receipt's event has the user that the trigger has now. It is no
-// notification of that user.
+// testLateUser checks the event of a late receipt, which has the trigger's current user. It must
+// not make a notification of that user.
 func testLateUser(t *testing.T, w *world) {
 	key := w.tenant + "/k"
 	w.apply(w.about(key, "ann", "2026-11-20T09:00:00", w.start, trigger.OccurrenceFired, "push"),
@@ -196,7 +196,8 @@ func testLateUser(t *testing.T, w *world) {
 	}
 }
 
-// testNotificationMonths: lists cross months, at any size of page, with bounds in any of them.
+// testNotificationMonths checks lists across months, with any page size, and with bounds in any
+// month.
 func testNotificationMonths(t *testing.T, w *world) {
 	month := time.Date(w.start.Year(), w.start.Month(), 1, 0, 0, 0, 0, time.UTC)
 	times := []time.Time{
@@ -210,7 +211,7 @@ func testNotificationMonths(t *testing.T, w *world) {
 		batch = append(batch, w.about(key, "u", "2026-11-20T09:00:00", at, trigger.OccurrenceFired, "push"))
 	}
 	w.apply(batch...)
-	w.apply(batch[2:5]...) // again
+	w.apply(batch[2:5]...) // once more
 	all := w.notifications(topics.NotificationQuery{User: "u"})
 	if len(all) != len(times) || !slices.IsSortedFunc(all, func(a, b topics.Notification) int {
 		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(a.ID, b.ID))
@@ -244,7 +245,7 @@ func testNotificationMonths(t *testing.T, w *world) {
 	}
 }
 
-// testNotificationTenants: the same user and the same ids of another tenant are others.
+// testNotificationTenants checks that equal users and ids of two tenants are separate.
 func testNotificationTenants(t *testing.T, w *world) {
 	mine := w.about("k", "u", "2026-11-20T09:00:00", w.start, trigger.OccurrenceFired, "push")
 	other := w.about("k", "u", "2026-11-20T09:00:00", w.start, trigger.DeliveryDelivered, "sms")
@@ -262,7 +263,7 @@ func testNotificationTenants(t *testing.T, w *world) {
 	}
 }
 
-// testManyNotifications pages through those of a user who has ten thousand.
+// testManyNotifications reads the pages of a user who has ten thousand notifications.
 func testManyNotifications(t *testing.T, w *world) {
 	const n = 10_000
 	batch := make([]sinks.EventRecord, n)
@@ -285,9 +286,9 @@ func testManyNotifications(t *testing.T, w *world) {
 	}
 }
 
-// testNotificationModel: random events of some triggers, with erases and duplicates, in any
-// order and batches, and their content before, between and after them, make the rows that a
-// fold in order makes, which was written without a look at sinks' own.
+// testNotificationModel applies random events of some triggers, with erases and duplicates, in
+// any order and batches, and their content before, between and after them. The rows must equal
+// those of an independent fold in order.
 func testNotificationModel(t *testing.T, w *world) {
 	m := &notificationModel{
 		all: map[string]*topics.Notification{}, said: map[string]string{}, listed: map[string]string{},
@@ -310,7 +311,7 @@ func testNotificationModel(t *testing.T, w *world) {
 			events = append(events, e)
 			continue
 		}
-		// A life after an erase has other occurrences, as the contract has it.
+		// By the contract, a life after an erase has other occurrences.
 		occurred := fmt.Sprintf("o%d~7-%d", w.rand.IntN(3), m.erased[key])
 		user := users[len(occurred)%2]
 		fired := w.start
@@ -342,7 +343,7 @@ func testNotificationModel(t *testing.T, w *world) {
 	}
 	m.compare(w, users)
 
-	// A replay of everything makes the same, also if content comes first, or last.
+	// A replay of everything gives the same rows, whether content comes first or last.
 	w.applyContent(allContents...)
 	w.apply(allEvents...)
 	m.compare(w, users)
@@ -351,7 +352,7 @@ func testNotificationModel(t *testing.T, w *world) {
 	m.compare(w, users)
 }
 
-// notificationModel folds in order.
+// notificationModel folds the events in order.
 type notificationModel struct {
 	all    map[string]*topics.Notification
 	said   map[string]string // title by id
@@ -451,9 +452,9 @@ func (m *notificationModel) compare(w *world, users []string) {
 	}
 }
 
-// testNotificationErase: the user and the content go, the fact stays; also of content that is
-// read after the erase, and of a replay of all. Another trigger whose key goes on behind an @
-// keeps its own.
+// testNotificationErase checks that an erase removes the user and the content and keeps the fact.
+// This includes content that is read after the erase, and a replay of everything. A trigger whose
+// longer key begins with this key and an @ keeps its data.
 func testNotificationErase(t *testing.T, w *world) {
 	const o = "2026-11-20T09:00:00"
 	key, other := w.tenant+"/k", w.tenant+"/k@x"
@@ -491,7 +492,7 @@ func testNotificationErase(t *testing.T, w *world) {
 	w.apply(append(rest, erase)...)
 	check("after a replay")
 
-	// A life after it has its own.
+	// A later life has its own content.
 	anew := fmt.Sprintf("%s~7-%d", o, w.offset)
 	at := time.UnixMicro(erase.EventUS).Add(time.Second)
 	w.apply(w.about(key, "ann", anew, at, trigger.OccurrenceFired, "push"))
@@ -501,8 +502,8 @@ func testNotificationErase(t *testing.T, w *world) {
 	}
 }
 
-// testNotificationExpiry: all of a notification ends when its age reaches the retention,
-// whenever its events were written.
+// testNotificationExpiry checks that all rows of a notification expire when its age reaches the
+// retention, whenever its events were written.
 func testNotificationExpiry(t *testing.T, w *world) {
 	const o = "2026-11-20T09:00:00"
 	w.reopen(20 * time.Hour)
@@ -521,7 +522,7 @@ func testNotificationExpiry(t *testing.T, w *world) {
 	}
 }
 
-// testContentProgress: positions are by topic and partition.
+// testContentProgress checks that positions are kept by topic and partition.
 func testContentProgress(t *testing.T, w *world) {
 	a, b := sinks.TopicPartition{Topic: "a." + w.tenant, Partition: 1}, sinks.TopicPartition{Topic: "b." + w.tenant}
 	w.applyContent(sinks.ContentRecord{TopicPartition: a, Offset: 4}, sinks.ContentRecord{TopicPartition: b, Offset: 9},

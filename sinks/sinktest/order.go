@@ -14,7 +14,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// story is a few triggers' lives with everything that writes more than one row.
+// story returns the events of some triggers, with every kind of event that writes more than one
+// row.
 func (w *world) story(at time.Time) (all []sinks.EventRecord, keys []string) {
 	for i := range 5 {
 		k := fmt.Sprintf("k%d-%d", i, w.rand.Uint32())
@@ -28,7 +29,7 @@ func (w *world) story(at time.Time) (all []sinks.EventRecord, keys []string) {
 	return all, keys
 }
 
-// view is all that can be read of some triggers.
+// view is everything that can be read of some triggers.
 type view struct {
 	events  map[string][]sinks.EventRecord
 	states  map[string]sinks.TriggerState
@@ -64,11 +65,11 @@ func testReplay(t *testing.T, w *world) {
 	want := w.view(keys, at)
 	w.apply(all...)
 	w.requireView(want, w.view(keys, at))
-	w.apply(all[3:17]...) // an old batch, cut elsewhere
+	w.apply(all[3:17]...) // an old batch with other bounds
 	w.requireView(want, w.view(keys, at))
 }
 
-// The same events in any order and any batches make the same rows.
+// The same events give the same rows in any order and any batches.
 func testOutOfOrder(t *testing.T, w *world) {
 	at := w.futureMinute()
 	all, keys := w.story(at)
@@ -89,7 +90,7 @@ func testOutOfOrder(t *testing.T, w *world) {
 	w.requireView(want.as(w.tenant), w.view(keys, at))
 }
 
-// as is a view with another tenant in it.
+// as returns a view with another tenant.
 func (v view) as(tenant string) view {
 	for k, all := range v.events {
 		for i := range all {
@@ -143,8 +144,8 @@ func testConcurrent(t *testing.T, w *world) {
 	}
 }
 
-// testModel applies random events, some twice, in random batches, and compares
-// with a fold that was written without looking at sinks' own.
+// testModel applies random events, some twice, in random batches. The rows must equal those of an
+// independent fold.
 func testModel(t *testing.T, w *world) {
 	at := w.futureMinute()
 	types := []trigger.FactType{
@@ -194,7 +195,7 @@ func (m *model) apply(e sinks.EventRecord) {
 	s.State, s.Type, s.Seq = e.State, e.Type, e.Seq
 	wentOut := strings.HasPrefix(e.Type, "delivery.") || e.Type == "occurrence.expired" ||
 		e.Type == "occurrence.fired" && e.Attempt > 1
-	if e.UserID != "" && !wentOut { // that user may be of what the trigger was before
+	if e.UserID != "" && !wentOut { // that user may be from before a replacement
 		s.UserID = e.UserID
 	}
 	m.state[e.Trigger] = s

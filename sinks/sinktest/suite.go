@@ -1,6 +1,5 @@
-// Package sinktest says what every sinks.History must do. A sink's own tests
-// call Run; the same answers from all of them are what lets a user begin with
-// the embedded one and go over to Cassandra.
+// Package sinktest tests what every sinks.History must do. Each sink's tests call Run. Because
+// all sinks give the same answers, a user can start with the embedded one and move to Cassandra.
 package sinktest
 
 import (
@@ -12,13 +11,13 @@ import (
 	"github.com/waterclock/waterclock/sinks"
 )
 
-// Config is what a test wants of the sink it opens.
+// Config configures the sink that a test opens.
 type Config struct {
 	Retention time.Duration
 }
 
-// Open opens a sink for one test and closes it with the test. Tests keep apart
-// by their tenants, so all may share one keyspace or directory.
+// Open opens a sink for one test and closes it with the test. Each test has its own tenant, so
+// all may share one keyspace or directory.
 type Open func(t testing.TB, c Config) sinks.History
 
 // Run runs the whole suite.
@@ -75,22 +74,21 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// world is one test's corner of a sink: a tenant and a clock of its own.
+// world is one test's part of a sink: it has its own tenant and clock.
 type world struct {
 	t      *testing.T
 	open   Open
 	h      sinks.History
 	tenant string
 	rand   *rand.Rand
-	start  time.Time // events begin here, a day ago
+	start  time.Time // time of the first event, a day ago
 	ahead  int       // minutes, of futureMinute
 	us     int64
 	offset int64
 	seq    map[string]int64
 }
 
-// partition is where a test's events are; one per test, so that Progress can be
-// told apart.
+// partition is the only partition of a test's events, so that the test can find its Progress.
 const partition = 7
 
 func newWorld(t *testing.T, open Open) *world {

@@ -11,7 +11,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// triggersOf are the keys of a user's triggers, each once.
+// triggersOf returns the keys of a user's triggers, each once.
 func (w *world) triggersOf(tenant, user string) (keys []string) {
 	w.t.Helper()
 	err := w.h.TriggersOf(context.Background(), tenant, user, func(key string) error {
@@ -29,8 +29,8 @@ func ofUser(user string) func(*sinks.EventRecord) {
 	return func(r *sinks.EventRecord) { r.UserID = user }
 }
 
-// testTriggersOfUser: those that never fired, those that did, and those that an erase took the
-// user from.
+// testTriggersOfUser covers triggers that never fired, triggers that did, and triggers from which
+// an erase removed the user.
 func testTriggersOfUser(t *testing.T, w *world) {
 	const o = "2026-11-20T09:00:00"
 	ann := w.tenant + "-ann"

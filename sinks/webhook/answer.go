@@ -15,60 +15,60 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// The codes that receipts of this worker have. There are no others, so they
-// may be labels of metrics.
+// The codes in the receipts of this worker. There are no others, so they may be labels of
+// metrics.
 const (
 	CodeRedirect    = "http_3xx"         // never followed
-	CodeTimedOut    = "http_408"         // the receiver gave up waiting
-	CodeGone        = "http_410"         // the receiver wants no more
-	CodeTooMany     = "http_429"         // the receiver has a rate
-	CodeClientError = "http_4xx"         // any other
-	CodeUnavailable = "http_503"         // the receiver is away
-	CodeServerError = "http_5xx"         // any other
-	CodeBadStatus   = "http_other"       // no status that a final answer has
-	CodeTimeout     = worker.CodeTimeout // no whole answer within callback.timeout
+	CodeTimedOut    = "http_408"         // the receiver timed out
+	CodeGone        = "http_410"         // the receiver wants no more requests
+	CodeTooMany     = "http_429"         // the receiver has a rate limit
+	CodeClientError = "http_4xx"         // any other 4xx
+	CodeUnavailable = "http_503"         // the receiver is unavailable
+	CodeServerError = "http_5xx"         // any other 5xx
+	CodeBadStatus   = "http_other"       // not the status of a final answer
+	CodeTimeout     = worker.CodeTimeout // no complete answer within callback.timeout
 	CodeDNS         = egress.CodeDNS
 	CodeRefused     = egress.CodeRefused
 	CodeReset       = egress.CodeReset
 	CodeTLS         = egress.CodeTLS
-	CodeConnection  = "connection"                // any other fault of the network
-	CodeProtocol    = "bad_answer"                // what came back is not HTTP
+	CodeConnection  = "connection"                // any other network error
+	CodeProtocol    = "bad_answer"                // the answer is not HTTP
 	CodeTooLarge    = "answer_too_large"          // over webhook.answer_limit
 	CodeNoCallback  = "no_callback"               // the due event has no URL
-	CodeURL         = egress.CodeForbiddenURL     // settings do not allow it any more
-	CodeAddress     = egress.CodeForbiddenAddress // its name leads to an address that is not public
-	CodeCancelled   = "cancelled"                 // callback.recheck found it cancelled
+	CodeURL         = egress.CodeForbiddenURL     // the settings no longer permit it
+	CodeAddress     = egress.CodeForbiddenAddress // its name resolves to an address that is not public
+	CodeCancelled   = "cancelled"                 // callback.recheck found that it was cancelled
 	CodeRecheck     = "recheck_failed"            // callback.recheck got no answer
 	CodeOpen        = "breaker_open"              // not sent: most calls of the last 30 s failed
-	CodeFull        = "endpoint_busy"             // not sent: too many to the endpoint wait already
-	CodeShare       = "tenant_busy"               // not sent: the tenant has its share, and others wait
+	CodeFull        = "endpoint_busy"             // not sent: too many requests to the endpoint wait already
+	CodeShare       = "tenant_busy"               // not sent: the tenant uses its share, and others wait
 	CodeRate        = "rate_limited"              // not sent: endpoints.<origin>.rate
 	CodePaused      = "paused"                    // not sent: endpoints.<origin>.paused
 )
 
-// Codes are all of them.
+// Codes lists all codes.
 var Codes = []string{
 	CodeRedirect, CodeTimedOut, CodeGone, CodeTooMany, CodeClientError, CodeUnavailable, CodeServerError, CodeBadStatus,
 	CodeTimeout, CodeDNS, CodeRefused, CodeReset, CodeTLS, CodeConnection, CodeProtocol, CodeTooLarge, CodeNoCallback,
 	CodeURL, CodeAddress, CodeCancelled, CodeRecheck, CodeOpen, CodeFull, CodeShare, CodeRate, CodePaused,
 }
 
-// Answer is what came of one request.
+// Answer is the result of one request.
 type Answer struct {
-	Status int         // 0: no head of an answer came
+	Status int         // 0: no response headers came
 	Header http.Header // of the answer
 	Head   []byte      // the first bytes of its body
-	Err    error       // why there is no whole answer; nil if there is
+	Err    error       // why there is no complete answer; nil: it is complete
 	Took   time.Duration
 }
 
-// errTooLarge is why an answer was not read to its end.
+// errTooLarge means that an answer was not read to its end.
 var errTooLarge = errors.New("the answer is larger than webhook.answer_limit")
 
-// maxRetryAfter bounds what a receiver may ask for.
+// maxRetryAfter bounds the wait that a receiver may request.
 const maxRetryAfter = 24 * time.Hour
 
-// decide is the receipt of an answer, and whether it counts as a failure of the
+// decide returns the receipt for an answer, and whether the answer counts as a failure of the
 // endpoint (for its breaker).
 //
 //	answer                          receipt              endpoint failed
@@ -115,14 +115,14 @@ func judge(a Answer, now time.Time) (r worker.Result, failed bool) {
 	return worker.Retry(0).WithCode(CodeBadStatus), true
 }
 
-// retryAfter is what header Retry-After asks for, at most 24 h. 0 is the profile: there is
-// none, it is in the past, or it makes no sense.
+// retryAfter returns the wait in header Retry-After, at most 24 h. 0 means that the retry profile
+// applies: the header is missing, in the past, or invalid.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	after, _ := egress.RetryAfter(h, now, maxRetryAfter)
 	return after
 }
 
-// codeOf names what went wrong with a request.
+// codeOf returns the code for a request's error.
 func codeOf(err error) string {
 	if errors.Is(err, errTooLarge) || errors.Is(err, egress.ErrBodyTooLarge) {
 		return CodeTooLarge
@@ -136,13 +136,13 @@ func codeOf(err error) string {
 	return CodeProtocol
 }
 
-// maxHead is how much of an answer a receipt shows.
+// maxHead is how many bytes of an answer a receipt shows.
 const maxHead = 256
 
-// detail is the log of the attempt: status, milliseconds, and the head of the
-// answer or what went wrong. A URL is never in it: query strings hold secrets. Nor
-// is an address: tenants read it, and would learn what names of our network resolve
-// to, and who our resolver is. `endpoints test` shows operators more.
+// detail is the log text of the attempt: status, milliseconds, and the head of the answer or the
+// error. It never has a URL, because query strings hold secrets. It never has an address either:
+// tenants read it, and would learn to what names in our network resolve, and which resolver we
+// use. `endpoints test` shows operators more.
 func detail(a Answer) string {
 	ms := a.Took.Milliseconds()
 	what := shown(a.Head, maxHead)
@@ -159,7 +159,7 @@ func detail(a Answer) string {
 	return text
 }
 
-// discreet is what went wrong, without URLs and addresses.
+// discreet describes an error without URLs and addresses.
 func discreet(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
@@ -185,11 +185,11 @@ func discreet(err error) string {
 	return err.Error()
 }
 
-// shown is text that may go into logs and terminals: one line of printable
-// characters, at most n bytes.
+// shown returns text that may go into logs and terminals: one line of printable characters, at
+// most n bytes.
 func shown(b []byte, n int) string {
 	var out strings.Builder
-	blank := true // no blanks at the begin, nor two
+	blank := true // drop leading and repeated blanks
 	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
 		b = b[size:]

@@ -32,7 +32,7 @@ func after(text string, more ...string) http.Header {
 	return h
 }
 
-// A tenant reads the detail: no address of our network is in it.
+// Tenants read the detail, so it must not have an address of our network.
 func TestDetailIsDiscreet(t *testing.T) {
 	from := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 40001}
 	to := &net.TCPAddr{IP: net.IPv4(10, 9, 9, 9), Port: 443}
@@ -75,7 +75,7 @@ func TestDetailIsDiscreet(t *testing.T) {
 	}
 }
 
-// Every row of the table of decide.
+// TestDecide tests every row of the table of decide.
 func TestDecide(t *testing.T) {
 	dial := func(err error) error {
 		return &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", err)}
@@ -196,8 +196,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A receipt says what there was, and no more than it may: one printable line, no
-// URL.
+// A receipt shows what happened, and no more than is allowed: one printable line, no URL.
 func TestDetail(t *testing.T) {
 	took := 12 * time.Millisecond
 	for _, row := range []struct {

@@ -11,23 +11,23 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// callbackHeader is what the engine writes for this worker (docs/formats/due.md).
+// callbackHeader is the header that the engine writes for this worker (docs/formats/due.md).
 const callbackHeader = "wcx-callback"
 
-// defaultTimeout is a request's unless its trigger says otherwise, and
-// maxTimeout the most that it may say.
+// defaultTimeout applies to a request unless its trigger sets another, and maxTimeout bounds what
+// a trigger may set.
 const (
 	defaultTimeout = 10 * time.Second
 	maxTimeout     = time.Minute
 )
 
-// callback is what a due event says of its request.
+// callback has the settings of a due event's request.
 type callback struct {
 	text    string // as it was registered
 	url     *url.URL
 	timeout time.Duration
-	raw     bool // the body is the payload itself
-	recheck bool // ask the owner first
+	raw     bool // the body is only the payload
+	recheck bool // ask the owner before sending
 }
 
 var errNoCallback = errors.New("the trigger has no callback: register it with callback.url, " +
@@ -60,8 +60,8 @@ func callbackOf(e *worker.DueEvent) (callback, error) {
 	}, nil
 }
 
-// originOf is scheme, host and port of a URL, spelt one way: lower case, without
-// the scheme's own port.
+// originOf returns scheme, host and port of a URL in one form: lower case, without the scheme's
+// default port.
 func originOf(u *url.URL) string {
 	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
 	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
@@ -76,8 +76,7 @@ func originOf(u *url.URL) string {
 	return scheme + "://" + host
 }
 
-// groupOf names the bulkhead of an event: tenant and origin. What has no URL
-// shares one.
+// groupOf names the bulkhead of an event: tenant and origin. Events without a URL share one.
 func groupOf(e *worker.DueEvent) string {
 	c, err := callbackOf(e)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
-// prefs is a store that counts its reads, and can be away. It is never too slow, however
-// busy the machine is.
+// prefs is a store that counts its reads, and can be made unavailable. Its calls have no
+// time-out, however loaded the machine is.
 type prefs struct {
 	*embedded.Store
 
@@ -76,7 +76,8 @@ func gated(p *prefs, change ...func(*consent.Options)) func(*Options) {
 
 func of(user string) func(*worker.DueEvent) { return func(e *worker.DueEvent) { e.User = user } }
 
-// What a user does not allow is not sent; what is sent unread says so.
+// An event that the user's preferences forbid is not sent. If the preferences could not be read,
+// the receipt says so.
 func TestConsent(t *testing.T) {
 	p := newPrefs(t)
 	p.put(t, "out", `{"opted_out_channels":["webhook"]}`)
@@ -105,7 +106,7 @@ func TestConsent(t *testing.T) {
 	want(due("k", to(url), of("in"), high), "retry", CodeServerError, 0)
 }
 
-// A user that opts out while an event waits for its turn gets it no more.
+// If a user opts out while an event waits for its turn, the event is not sent.
 func TestConsentAfterAWait(t *testing.T) {
 	p := newPrefs(t)
 	var mu sync.Mutex
@@ -134,7 +135,7 @@ func TestConsentAfterAWait(t *testing.T) {
 	}
 }
 
-// What a user does not allow takes no turn under its endpoint's rate.
+// An event that the preferences forbid uses no turn of its endpoint's rate.
 func TestConsentTakesNoTurn(t *testing.T) {
 	p := newPrefs(t)
 	p.put(t, "out", `{"opted_out_channels":["webhook"]}`)
@@ -148,7 +149,7 @@ func TestConsentTakesNoTurn(t *testing.T) {
 	}
 }
 
-// A call that fails for good does not count against the user.
+// A permanently failed call does not count against the user's cap.
 func TestConsentOfAFailure(t *testing.T) {
 	w := newTestWorker(t, with(status(410)), gated(newPrefs(t), func(o *consent.Options) {
 		o.MaxPerUser = []consent.Cap{{Most: 1, Within: time.Hour}}
@@ -165,8 +166,8 @@ func TestConsentOfAFailure(t *testing.T) {
 	}
 }
 
-// By the worker kit, preferences are read for a batch, and claims make that two workers,
-// one after the other, keep a user's cap.
+// The worker kit reads the preferences per batch. Two workers, one after the other, keep a user's
+// cap by claims.
 func TestConsentRun(t *testing.T) {
 	const n, users = 400, 40
 	c, p := newCluster(t, 2), newPrefs(t)

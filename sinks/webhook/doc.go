@@ -1,34 +1,34 @@
-// Package webhook is the worker of channel webhook: it reads due events, posts
-// each to its callback URL, and writes what became of it as a receipt. It
-// stands on package worker of clients/go, as anybody's worker does.
+// Package webhook is the worker of channel webhook. It reads due events, posts each to its
+// callback URL, and writes the result as a receipt. It is built on package worker of clients/go,
+// like any user's worker.
 //
 // # Deciding and doing
 //
 //	callback.go   header wcx-callback → what to call; its origin
 //	request.go    due event + settings → request; pure
 //	sign.go       Standard Webhooks signatures; the keys in force
-//	answer.go     what came back → receipt; a pure table
+//	answer.go     answer → receipt; a pure table
 //	endpoint.go   one tenant's origin: breaker and counts
 //	endpoints.go  all of them, bounded; shares between tenants; rates
-//	worker.go     the handler: may it go out, send it, what became of it
+//	worker.go     the handler: may it go out, send it, write the result
 //	send.go       one request over the guarded transport, within its bounds
 //	publish.go    the state of endpoints → topic endpoints
 //
 // # Promises
 //
-//   - Only a 2xx that arrives whole is delivered. A redirect is never followed.
-//   - Waiting is the engine's. The worker tries once; between attempts nothing
-//     of a delivery is in any process's memory but the engine's timers.
-//   - An attempt that is not sent uses up none: an open breaker, a pause, a
-//     rate, a full endpoint, a tenant over its share answer postponed.
-//   - Nothing of a payload, a name or an answer reaches a header unescaped.
-//   - Every call goes through Options.Transport, which dials guarded, and
-//     through Options.Check before that.
-//   - Bounded: requests in all, of a tenant while others want to send, of an
-//     endpoint, bytes of an answer, endpoints that are remembered.
+//   - Only a complete 2xx answer is delivered. A redirect is never followed.
+//   - The engine does all waiting. The worker tries once. Between attempts, a
+//     delivery is only in the engine's timers and in no other memory.
+//   - A postponed event uses up no attempt. It is postponed by an open breaker, a
+//     pause, a rate, a full endpoint, or a tenant above its share.
+//   - No payload, name or answer reaches a header unescaped.
+//   - Every call passes Options.Policy and then Options.Transport, which checks
+//     addresses when it dials.
+//   - Bounded: requests in all, of a tenant while others want to send, and to an
+//     endpoint; bytes of an answer; endpoints in memory.
 //
-// # Whose breaker
+// # Scope of a breaker
 //
-// Each process has its own, per tenant and origin. A tenant whose URLs make an
-// origin answer errors does not stop the calls of others to it.
+// Each process has its own breakers, one per tenant and origin. If a tenant's URLs make an origin
+// fail, other tenants' calls to it continue.
 package webhook

@@ -9,22 +9,22 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
-// Breaker says when an endpoint is left alone.
+// Breaker configures when requests to an endpoint stop.
 type Breaker struct {
 	Failures float64       // it opens above this share of failures …
 	Requests uint          // … of at least so many …
 	Window   time.Duration // … in this time
-	Open     time.Duration // and then nothing is sent for so long
+	Open     time.Duration // and then nothing is sent for this long
 }
 
-// DefaultBreaker is the contract's.
+// DefaultBreaker is the breaker of the contract.
 var DefaultBreaker = Breaker{Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute}
 
-// probes is how many requests a breaker that was open lets out at a time to see
-// whether the endpoint is back; most of them must succeed.
+// probes is how many requests a half-open breaker permits at a time. It closes if most of them
+// succeed.
 const probes = 5
 
-// State is what a breaker is in.
+// State is the state of a breaker.
 type State string
 
 // The states of a breaker.
@@ -41,13 +41,13 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	breaker  circuitbreaker.CircuitBreaker[any]
-	changes  int // of the breaker's state: a result counts only in the state that its request began in
+	changes  int // number of state changes: a result counts only in the state in which its request began
 	inFlight int
 	ok       int64
 	failed   int64
 	lastCode string
 
-	// What was published of it, and when.
+	// What was last published, and when.
 	published Status
 	at        time.Time
 }
@@ -55,7 +55,7 @@ type endpoint struct {
 func newEndpoint(tenant, origin string, b Breaker) *endpoint {
 	e := &endpoint{tenant: tenant, origin: origin}
 	e.breaker = circuitbreaker.NewBuilder[any]().
-		// The library opens at the rate; we want it above.
+		// The library opens at the threshold; we open only above it.
 		WithFailureRateThreshold(math.Nextafter(b.Failures, 2), b.Requests, b.Window).
 		WithDelay(b.Open).
 		WithSuccessThresholdRatio(probes/2+1, probes).
@@ -64,13 +64,13 @@ func newEndpoint(tenant, origin string, b Breaker) *endpoint {
 	return e
 }
 
-// permit is the right to send one request. It must be given back.
+// permit is the right to send one request. It must be returned.
 type permit struct {
 	endpoint *endpoint
 	changes  int
 }
 
-// enter asks to send a request. If the breaker says no, wait is for how long.
+// enter requests a permit. If the breaker refuses, wait is the time until it may permit one.
 func (e *endpoint) enter() (p permit, wait time.Duration, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,16 +81,16 @@ func (e *endpoint) enter() (p permit, wait time.Duration, ok bool) {
 	return permit{e, e.changes}, 0, true
 }
 
-// outcome is what a request says of its endpoint.
+// outcome is what the result of a request means for its endpoint.
 type outcome int
 
 const (
 	good    outcome = iota // the endpoint works
 	bad                    // it does not
-	nothing                // the request was given up, or not sent
+	nothing                // the request was abandoned, or not sent
 )
 
-// leave gives a permit back.
+// leave returns a permit.
 func (p permit) leave(o outcome, code string) {
 	e := p.endpoint
 	e.mu.Lock()
@@ -112,17 +112,17 @@ func (p permit) leave(o outcome, code string) {
 	switch {
 	case o == good:
 		e.breaker.RecordSuccess()
-	case o == bad, e.breaker.IsHalfOpen(): // a probe that nobody answers for would stay out for ever
+	case o == bad, e.breaker.IsHalfOpen(): // a probe without a result would otherwise never be returned
 		e.breaker.RecordFailure()
 	}
 }
 
-// Status is an endpoint as others see it.
+// Status is the published state of an endpoint.
 type Status struct {
 	Tenant, Origin string
 	State          State
 	InFlight       int
-	OK, Failed     int64 // since this process knows it
+	OK, Failed     int64 // since this process started to track it
 	LastCode       string
 	Until          time.Time // when an open breaker lets probes out; zero unless it is open
 }
@@ -147,7 +147,7 @@ func (e *endpoint) status(now time.Time) Status {
 	return s
 }
 
-// idle says that nothing is lost if the endpoint is forgotten.
+// idle reports whether the endpoint can be dropped without losing information.
 func (e *endpoint) idle() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

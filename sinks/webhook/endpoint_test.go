@@ -10,7 +10,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// calls lets n requests through and says that they failed or not.
+// calls makes n requests with the given outcome.
 func (e *endpoint) calls(t *testing.T, n int, o outcome) {
 	t.Helper()
 	for range n {
@@ -29,7 +29,8 @@ func (e *endpoint) is(t *testing.T, want State) {
 	}
 }
 
-// Over half of at least 20 within 30 s opens it, for 60 s; then 5 try.
+// The breaker opens for 60 s if over half of at least 20 requests within 30 s failed. Then 5
+// probes follow.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint("acme", "https://a.example", DefaultBreaker)
@@ -64,11 +65,11 @@ func TestBreaker(t *testing.T) {
 		for _, p := range trying[:3] {
 			p.leave(bad, "")
 		}
-		e.is(t, Open) // again for 60 s
+		e.is(t, Open) // for another 60 s
 		time.Sleep(time.Minute)
 		e.calls(t, 3, good)
 		e.is(t, Closed)
-		trying[3].leave(bad, "") // those of the state before count no more
+		trying[3].leave(bad, "") // requests from the previous state do not count
 		trying[4].leave(bad, "")
 		e.is(t, Closed)
 		if s := e.status(time.Now()); s.InFlight != 0 || s.OK != 23 || s.Failed != 26 {
@@ -77,7 +78,7 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Failures of longer ago than the window count no more.
+// Failures before the window do not count.
 func TestBreakerWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint("acme", "https://a.example", DefaultBreaker)
@@ -88,8 +89,8 @@ func TestBreakerWindow(t *testing.T) {
 	})
 }
 
-// Requests that hung since before the breaker opened do not take the places of
-// probes, and a probe that was given up does not keep one for ever.
+// Requests that hang since before the breaker opened do not take probes' permits, and an
+// abandoned probe does not keep one for ever.
 func TestBreakerPermits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEndpoint("acme", "https://a.example", DefaultBreaker)
@@ -129,8 +130,8 @@ func TestBreakerPermits(t *testing.T) {
 	})
 }
 
-// What is remembered is bounded. The oldest goes first, open breakers and calls
-// under way last.
+// The number of endpoints is bounded. The oldest is dropped first; open breakers and endpoints
+// with running calls are dropped last.
 func TestEndpointsBound(t *testing.T) {
 	now := time.Now()
 	s := newEndpoints(DefaultBreaker, 10, time.Hour, func() time.Time { return now })
@@ -153,7 +154,7 @@ func TestEndpointsBound(t *testing.T) {
 	}
 	under.leave(good, "")
 
-	open := newEndpoints(DefaultBreaker, 100, time.Hour, time.Now) // all are open: the oldest makes room
+	open := newEndpoints(DefaultBreaker, 100, time.Hour, time.Now) // all are open, so the oldest is dropped
 	for i := range 300 {
 		open.get("acme", fmt.Sprintf("https://%d.example", i)).calls(t, 20, bad)
 	}
@@ -162,7 +163,7 @@ func TestEndpointsBound(t *testing.T) {
 	}
 }
 
-// A tenant's failures do not stop another's calls to the same origin.
+// A tenant's failures do not stop another tenant's calls to the same origin.
 func TestBreakerIsATenants(t *testing.T) {
 	code := map[string]int{}
 	w := newTestWorker(t, with(func(r *http.Request) (*http.Response, error) {

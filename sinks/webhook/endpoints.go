@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// endpoints are all that this process knows. Their number is bounded: the one
-// that was used the longest ago makes room, open breakers last.
+// endpoints holds all endpoints of this process. Their number is bounded. The one used least
+// recently is dropped, and open breakers last.
 type endpoints struct {
 	breaker Breaker
 	most    int
-	keep    time.Duration // how long an idle one is remembered
+	keep    time.Duration // how long an idle endpoint is kept
 	now     func() time.Time
 
 	mu    sync.Mutex
 	by    map[endpointKey]*endpoint
-	order *list.List // of known, the latest used first
-	gone  []Status   // forgotten, and not yet told to others
+	order *list.List // of known, most recently used first
+	gone  []Status   // dropped, and not published as gone yet
 }
 
 type endpointKey struct{ tenant, origin string }
 
-// known is an endpoint and when it was used.
+// known is an endpoint and the time of its last use.
 type known struct {
 	endpoint *endpoint
 	used     time.Time
@@ -34,7 +34,7 @@ func newEndpoints(b Breaker, most int, keep time.Duration, now func() time.Time)
 	}
 }
 
-// get is the endpoint of a tenant's origin.
+// get returns the endpoint of a tenant's origin.
 func (s *endpoints) get(tenant, origin string) *endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,12 +53,12 @@ func (s *endpoints) get(tenant, origin string) *endpoint {
 	return e
 }
 
-// lookback is how many of the oldest are asked whether they may be forgotten,
-// before one with an open breaker is.
+// lookback is how many of the oldest endpoints are checked for an idle one, before one with an
+// open breaker is dropped.
 const lookback = 64
 
-// makeRoom forgets one endpoint: of the oldest one that is idle, else one that
-// nothing is under way to. mu is held.
+// makeRoom drops one endpoint: an idle one among the oldest, or else one without running
+// requests. mu is held.
 func (s *endpoints) makeRoom() {
 	var second *endpoint
 	at := s.order.Back()
@@ -80,8 +80,8 @@ func (s *endpoints) makeRoom() {
 	}
 }
 
-// maxGone bounds what is still to be told of forgotten endpoints. Readers drop
-// the rest after a while.
+// maxGone bounds the dropped endpoints that are still to be published. Readers drop the rest
+// after a while.
 const maxGone = 10_000
 
 func (s *endpoints) forget(e *endpoint) {
@@ -95,7 +95,7 @@ func (s *endpoints) forget(e *endpoint) {
 	}
 }
 
-// sweep forgets those that nobody has used for long.
+// sweep drops endpoints that have been unused for long.
 func (s *endpoints) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *endpoints) sweep() {
 	}
 }
 
-// all are those known now.
+// all returns the current endpoints.
 func (s *endpoints) all() []*endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *endpoints) all() []*endpoint {
 	return list
 }
 
-// takeGone are those forgotten since the last call.
+// takeGone returns the endpoints dropped since the last call.
 func (s *endpoints) takeGone() []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// rawServer answers each connection as a function says; the request's head has
-// been read.
+// rawServer answers each connection by a function, once the request's headers have been read.
 func rawServer(t *testing.T, answer func(net.Conn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,8 +45,7 @@ func rawServer(t *testing.T, answer func(net.Conn)) string {
 	return "http://" + ln.Addr().String()
 }
 
-// Receivers that misbehave cost a retry, never more than the time-out, and never
-// memory.
+// A misbehaving receiver causes a retry. It costs at most the time-out, and no memory.
 func TestHostileReceivers(t *testing.T) {
 	say := func(text string) func(net.Conn) {
 		return func(c net.Conn) { fmt.Fprint(c, text) }
@@ -122,7 +120,7 @@ func TestHostileReceivers(t *testing.T) {
 	}
 }
 
-// A redirect is an answer: what it names is never asked.
+// A redirect counts as an answer. Its target is never called.
 func TestRedirectIsNotFollowed(t *testing.T) {
 	var followed atomic.Int32
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
@@ -140,7 +138,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// DNS that refuses, and DNS that is away: a retry, and no word of where it stands.
+// If DNS refuses or is down, the call is retried, and the detail does not name the resolver.
 func TestDNSAway(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -170,8 +168,8 @@ func TestDNSAway(t *testing.T) {
 	}
 }
 
-// A receiver that takes the connection and holds the handshake, one with a
-// certificate of its own making, and one that speaks HTTP in place of TLS.
+// Receivers that block the handshake, have a self-signed certificate, or speak HTTP in place of
+// TLS.
 func TestHostileTLS(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -195,7 +193,7 @@ func TestHostileTLS(t *testing.T) {
 	}
 }
 
-// 100 answers of 100 MB at a time: each is cut at the limit.
+// 100 concurrent answers of 100 MB are each cut at the limit.
 func TestLargeAnswersTakeNoMemory(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		block := make([]byte, 1<<20)
@@ -224,13 +222,13 @@ func TestLargeAnswersTakeNoMemory(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	// The receivers of this test, in the same process, allocate 1 MiB each.
+	// The receivers of this test run in the same process and allocate 1 MiB each.
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 250<<20 {
 		t.Errorf("%d MiB allocated", grown>>20)
 	}
 }
 
-// A connection is used again after any whole answer.
+// A connection is reused after any complete answer.
 func TestConnectionsAreReused(t *testing.T) {
 	conns := map[string]bool{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// h2Conn is a connection of a receiver that speaks HTTP/2 and means no good.
+// h2Conn is a connection of a hostile receiver that speaks HTTP/2.
 type h2Conn struct {
 	*http2.Framer
 	conn   net.Conn
@@ -43,7 +43,7 @@ func (c *h2Conn) answer(status string, end bool, more ...string) error {
 	})
 }
 
-// h2Server answers each request as a function says.
+// h2Server answers each request by a function.
 func h2Server(t *testing.T, settings []http2.Setting, answer func(*h2Conn)) (url string, roots *x509.CertPool,
 	conns *atomic.Int32,
 ) {
@@ -104,7 +104,7 @@ func serveH2(conn net.Conn, settings []http2.Setting, answer func(*h2Conn)) {
 	}
 }
 
-// Receivers that misbehave by HTTP/2 cost a retry, no more than the time-out, and few
+// A misbehaving HTTP/2 receiver causes a retry. It costs at most the time-out, and few
 // connections.
 func TestHostileHTTP2(t *testing.T) {
 	for _, row := range []struct {

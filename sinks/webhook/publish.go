@@ -7,26 +7,25 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// Publisher takes the state of endpoints to whoever asks: topic endpoints.
+// Publisher publishes the state of endpoints, for example to topic endpoints.
 type Publisher interface {
-	// Publish writes these, and says of those that are gone that they are. What
-	// fails is written again later.
+	// Publish writes the states in now, and marks those in gone as gone. States whose write fails
+	// are written again later.
 	Publish(ctx context.Context, now []Status, gone []Status) error
 }
 
-// How often the state of an endpoint is published: a breaker's at once, counts
-// now and then, and again and again, so that readers can tell a process that is
-// gone.
+// How often the state of an endpoint is published: breaker changes at once, counts now and then,
+// and everything periodically, so that readers can detect a process that is gone.
 const (
 	publishEvery  = time.Second
 	publishCounts = 5 * time.Second
 	publishAlways = topics.EndpointEvery
-	// publishMost bounds one round.
+	// publishMost bounds the states in one round.
 	publishMost   = 1000
 	publishWithin = 5 * time.Second
 )
 
-// publishLoop publishes until ctx ends, and then says that all are gone.
+// publishLoop publishes until ctx ends, and then publishes all as gone.
 func (w *Worker) publishLoop(ctx context.Context) {
 	tick := time.NewTicker(publishEvery)
 	defer tick.Stop()
@@ -72,7 +71,7 @@ func (w *Worker) publish(ctx context.Context) {
 	}
 }
 
-// publishEnd is the last word of a process.
+// publishEnd publishes the end of this process.
 func (w *Worker) publishEnd() {
 	if w.opts.Publish == nil {
 		return
@@ -86,20 +85,20 @@ func (w *Worker) publishEnd() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), publishWithin)
 	defer cancel()
-	_ = w.opts.Publish.Publish(ctx, nil, gone) // readers find out by themselves
+	_ = w.opts.Publish.Publish(ctx, nil, gone) // on an error, readers detect the end themselves
 }
 
-// newsworthy says whether a status has to be published.
+// newsworthy reports whether a status must be published.
 func (e *endpoint) newsworthy(s Status, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	since := now.Sub(e.at)
 	was := e.published
-	s.Until, was.Until = time.Time{}, time.Time{} // computed anew each time
+	s.Until, was.Until = time.Time{}, time.Time{} // it is recomputed each time
 	return e.at.IsZero() || since >= publishAlways || s.State != was.State || s != was && since >= publishCounts
 }
 
-// noted says what was published.
+// noted stores what was published.
 func (e *endpoint) noted(s Status, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

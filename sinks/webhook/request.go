@@ -16,15 +16,15 @@ import (
 	"github.com/waterclock/waterclock/internal/traceparent"
 )
 
-// Settings are what a request is made of beside its due event.
+// Settings are the inputs of a request besides its due event.
 type Settings struct {
 	Keys      Keys
-	Headers   http.Header // of the origin, by settings; canonical names
+	Headers   http.Header // of the origin, from the settings; canonical names
 	UserAgent string
 	Now       time.Time // for webhook-timestamp
 }
 
-// Request is what goes out: a POST.
+// Request is an outgoing POST.
 type Request struct {
 	URL     *url.URL
 	Header  http.Header
@@ -32,8 +32,8 @@ type Request struct {
 	Timeout time.Duration
 }
 
-// build renders the request of a due event. It is pure: the same event and
-// settings give the same bytes.
+// build makes the request for a due event. It is pure: the same event and settings give the same
+// bytes.
 func build(e *worker.DueEvent, c callback, s Settings) (*Request, error) {
 	r := &Request{URL: c.url, Header: make(http.Header, 24), Timeout: c.timeout}
 	for name, values := range s.Headers {
@@ -49,7 +49,7 @@ func build(e *worker.DueEvent, c callback, s Settings) (*Request, error) {
 		r.Header["Content-Type"] = []string{"application/json"}
 	}
 	r.set("User-Agent", s.UserAgent)
-	// Answers are read for their first bytes only: nothing is gained by unpacking.
+	// Only the first bytes of an answer are used, so compression would gain nothing.
 	r.set("Accept-Encoding", "identity")
 	r.set("X-Trigger-Id", url.PathEscape(e.TriggerID()))
 	r.set("X-Trigger-Attempt", strconv.Itoa(e.Attempt))
@@ -68,15 +68,15 @@ func build(e *worker.DueEvent, c callback, s Settings) (*Request, error) {
 	return r, nil
 }
 
-// set sets a header, by its canonical name, to what is known to be printable
-// ASCII; "" leaves it out.
+// set sets a header, by its canonical name, to a value that is known to be printable ASCII. ""
+// omits it.
 func (r *Request) set(name, value string) {
 	if value != "" {
 		r.Header[name] = []string{value}
 	}
 }
 
-// attribute sets one of the due event, which may have any characters.
+// attribute sets an attribute of the due event, which may have any characters.
 func (r *Request) attribute(name, value string) { r.set(name, escaped(value)) }
 
 // cloudEvent sets the attributes of the due event (CloudEvents HTTP binding,
@@ -104,9 +104,8 @@ func instant(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// escaped is a value as the CloudEvents HTTP binding (3.1.3.2) has it: what is
-// not printable ASCII, and space, quote and percent, as %XX. So no line end
-// gets through.
+// escaped encodes a value by the CloudEvents HTTP binding (3.1.3.2): characters that are not
+// printable ASCII, and space, quote and percent, become %XX. So no line end passes.
 func escaped(v string) string {
 	plain := true
 	for i := range len(v) {
@@ -129,8 +128,7 @@ func escaped(v string) string {
 
 func mustEscape(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '%' }
 
-// contentType is the payload's own. One that could not stand in a header is left
-// out.
+// contentType returns the payload's content type. If it is invalid in a header, it is omitted.
 func contentType(e *worker.DueEvent) string {
 	text := e.ContentType
 	if text == "" && isJSON(e.Payload) {
@@ -149,10 +147,10 @@ func contentType(e *worker.DueEvent) string {
 
 const maxContentType = 256
 
-// envelope is {"triggerId","payload"}: the payload as it was registered if it
-// is JSON, else payload_base64.
+// envelope returns {"triggerId","payload"}. The payload is as it was registered if it is JSON, or
+// else it is payload_base64.
 func envelope(e *worker.DueEvent) []byte {
-	id, _ := json.Marshal(e.TriggerID()) // a text always has JSON
+	id, _ := json.Marshal(e.TriggerID()) // a string can always be encoded
 	b := make([]byte, 0, len(e.Payload)*4/3+len(id)+40)
 	b = append(append(b, `{"triggerId":`...), id...)
 	switch {
@@ -166,7 +164,7 @@ func envelope(e *worker.DueEvent) []byte {
 	return append(base64.StdEncoding.AppendEncode(b, e.Payload), `"}`...)
 }
 
-// isJSON is as GET /v1/triggers/{id} decides it.
+// isJSON decides as GET /v1/triggers/{id} does.
 func isJSON(payload []byte) bool {
 	return jsontext.Value(payload).IsValid(jsontext.AllowDuplicateNames(true))
 }

@@ -31,7 +31,7 @@ func render(t testing.TB, e *worker.DueEvent, s Settings) *Request {
 	return r
 }
 
-// The whole request, byte for byte.
+// TestRequest compares the whole request, byte for byte.
 func TestRequest(t *testing.T) {
 	keys, err := NewKeys(newSecret, oldSecret)
 	if err != nil {
@@ -115,8 +115,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Either key alone verifies while one is rotated; a changed body, id or key does
-// not; without keys nothing is signed.
+// During a key rotation, either key alone verifies. A changed body, id or key does not. Without
+// keys nothing is signed.
 func TestSignatures(t *testing.T) {
 	keys, err := NewKeys(newSecret, oldSecret)
 	if err != nil {
@@ -155,7 +155,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// The same for every attempt and postponement, another for another occurrence.
+// The id is the same for every attempt and postponement, and differs for another occurrence.
 func TestMessageID(t *testing.T) {
 	a := due("k", to("https://a.example/"))
 	b := due("k", to("https://a.example/"), func(e *worker.DueEvent) { e.Attempt, e.Postponed = 5, 3 })
@@ -202,8 +202,8 @@ func TestOriginOf(t *testing.T) {
 	}
 }
 
-// Whatever a producer writes: the request has the headers that it must have, one
-// each, none of them is what the producer chose, and no line ends in one.
+// FuzzRequest checks that whatever a producer writes, the request has the required headers, each
+// once. The producer can choose none of them, and no line ends inside one.
 func FuzzRequest(f *testing.F) {
 	f.Add("k", "default", "u", "[America/New_York]", "text/plain", []byte("{}"), "00-0-0-0", false)
 	f.Add("a/b\r\nX: y", "a\r\nb", "u\r\nX-Trigger-Id: 1", "\x00", "a\r\nb: c", []byte("\r\n"), "00\r\nX: y", true)

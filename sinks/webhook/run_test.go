@@ -19,7 +19,7 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// patience is how long a test waits for what must come.
+// patience bounds how long a test waits for an expected result.
 const patience = 60 * time.Second
 
 // cluster has the topics of channel webhook, and no engine.
@@ -55,7 +55,7 @@ func newCluster(t testing.TB, partitions int32) *cluster {
 	return c
 }
 
-// record is a due event as the engine writes it.
+// record makes a due event like the engine's.
 func (c *cluster) record(key, callback string) *kgo.Record {
 	r := &kgo.Record{Topic: c.names.Due(Channel), Key: []byte(key), Value: []byte(`{"n":1}`)}
 	for _, h := range [][2]string{
@@ -83,7 +83,7 @@ func (c *cluster) write(records ...*kgo.Record) {
 	}
 }
 
-// start runs a worker on the cluster; the returned function ends it.
+// start runs a worker on the cluster. The returned function ends it.
 func (c *cluster) start(w *Worker) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -106,7 +106,7 @@ func (c *cluster) start(w *Worker) (stop func()) {
 	return stop
 }
 
-// receipts waits until n due events have one, and returns the last of each.
+// receipts waits until n due events have a receipt, and returns the last one of each.
 func (c *cluster) receipts(n int) map[string]map[string]any {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -127,8 +127,8 @@ func (c *cluster) receipts(n int) map[string]map[string]any {
 	return c.seen
 }
 
-// From the due topic to the receiver and to the receipt, and what others see of
-// the endpoint.
+// TestRun goes from the due topic to the receiver and to the receipt, and checks the published
+// state of the endpoint.
 func TestRun(t *testing.T) {
 	c := newCluster(t, 3)
 	var mu sync.Mutex
@@ -174,7 +174,7 @@ func TestRun(t *testing.T) {
 	c.endpoints(func(all map[string]*topics.EndpointState) bool { return len(all) == 0 })
 }
 
-// endpoints waits until topic endpoints says what ok wants.
+// endpoints waits until topic endpoints has a state for which ok returns true.
 func (c *cluster) endpoints(ok func(map[string]*topics.EndpointState) bool) map[string]*topics.EndpointState {
 	c.t.Helper()
 	cl, err := kgo.NewClient(append(c.opts, kgo.ConsumeTopics(c.names.Endpoints()))...)
@@ -207,15 +207,15 @@ func (c *cluster) endpoints(ok func(map[string]*topics.EndpointState) bool) map[
 	}
 }
 
-// An endpoint that hangs, and many more events for it than anybody may hold, do
-// not slow down another one: each answer comes while the hanging calls still
-// hang. Its own events are postponed, none is lost.
+// An endpoint hangs and has many more events than are allowed in memory. This must not slow down
+// another endpoint: all its answers come while the hanging calls still hang. The hanging
+// endpoint's own events are postponed, and none is lost.
 func TestHangingEndpointHurtsNobody(t *testing.T) {
 	c := newCluster(t, 2)
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer hanging.Close()
-	defer close(release) // before
+	defer close(release) // before the server closes
 	good := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer good.Close()
 	c.start(newTestWorker(t, func(o *Options) { o.Kafka = c.opts }))
@@ -224,7 +224,7 @@ func TestHangingEndpointHurtsNobody(t *testing.T) {
 	for i := range hangs {
 		records = append(records, c.record("bad/"+strconv.Itoa(i), to(hanging.URL, "timeout", "60s")))
 	}
-	for i := range goods { // behind all of them, on the same partitions
+	for i := range goods { // after all of them, on the same partitions
 		records = append(records, c.record("good/"+strconv.Itoa(i), to(good.URL)))
 	}
 	c.write(records...)
@@ -245,8 +245,7 @@ func TestHangingEndpointHurtsNobody(t *testing.T) {
 	}
 }
 
-// A tenant with more hanging endpoints than there is room for leaves room for
-// another tenant.
+// A tenant with more hanging endpoints than there are requests leaves some for another tenant.
 func TestHangingTenantLeavesRoom(t *testing.T) {
 	c := newCluster(t, 2)
 	release := make(chan struct{})

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// send does one request and says what came of it. Its time bounds the whole of
-// it: dial, TLS, head and body.
+// send sends one request and returns the result. The time-out covers all of it: dial, TLS,
+// headers and body.
 func (w *Worker) send(ctx context.Context, r *Request) Answer {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
@@ -19,7 +19,7 @@ func (w *Worker) send(ctx context.Context, r *Request) Answer {
 	a := w.exchange(ctx, r)
 	a.Took = time.Since(begun)
 	if a.Err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		a.Err = context.DeadlineExceeded // whatever it broke
+		a.Err = context.DeadlineExceeded // whatever the time-out interrupted
 	}
 	return a
 }
@@ -29,8 +29,8 @@ func (w *Worker) exchange(ctx context.Context, r *Request) Answer {
 		Method: http.MethodPost, URL: r.URL, Host: r.URL.Host, Header: r.Header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body)),
-		// So that a connection that the receiver has closed meanwhile is replaced by a
-		// new one, before anything was sent on it.
+		// If the receiver has closed the connection meanwhile, the request can be sent on a new
+		// one.
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.Body)), nil },
 	}).WithContext(ctx)
 	if len(r.Body) == 0 {
@@ -46,11 +46,11 @@ func (w *Worker) exchange(ctx context.Context, r *Request) Answer {
 	return a
 }
 
-// buffers are what answers are read into.
+// buffers are buffers for reading answers.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 4<<10); return &b }}
 
-// readBody reads an answer to its end, so that its connection can be used
-// again, and returns its first bytes.
+// readBody reads an answer to its end, so that its connection can be reused, and returns the
+// first bytes.
 func readBody(body io.Reader, limit int64) (head []byte, err error) {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)
@@ -72,6 +72,5 @@ func readBody(body io.Reader, limit int64) (head []byte, err error) {
 	}
 }
 
-// headBytes is more than a receipt shows: blanks and what cannot be shown fall
-// out.
+// headBytes is more than a receipt shows, because blanks and unprintable characters are removed.
 const headBytes = 512

@@ -10,18 +10,16 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Keys sign requests; while one is rotated there are two, and both sign. nil
-// signs nothing.
+// Keys sign requests. During a rotation there are two, and both sign. nil signs nothing.
 type Keys []*standardwebhooks.Webhook
 
 // maxKeys is how many keys a tenant may have: the old one and the new one.
 const maxKeys = 2
 
-// secretPrefix begins a key of Standard Webhooks.
+// secretPrefix is the prefix of a key of Standard Webhooks.
 const secretPrefix = "whsec_"
 
-// NewKeys makes keys of secrets, whsec_ and base64 each. An error never has the
-// secret in it.
+// NewKeys makes keys from secrets; each is whsec_ and base64. An error never contains the secret.
 func NewKeys(secrets ...string) (Keys, error) {
 	if len(secrets) > maxKeys {
 		return nil, fmt.Errorf("%d keys, at most %d: the old one and the new one", len(secrets), maxKeys)
@@ -41,11 +39,10 @@ func NewKeys(secrets ...string) (Keys, error) {
 	return keys, nil
 }
 
-// minKey is the length of 24 bytes in base64, the least that Standard Webhooks
-// allows.
+// minKey is the length of 24 bytes in base64, the minimum of Standard Webhooks.
 const minKey = 32
 
-// signatures is header webhook-signature; "" without keys.
+// signatures returns header webhook-signature, or "" without keys.
 func (k Keys) signatures(id string, at time.Time, body []byte) (string, error) {
 	all := make([]string, len(k))
 	for i, key := range k {
@@ -58,8 +55,8 @@ func (k Keys) signatures(id string, at time.Time, body []byte) (string, error) {
 	return strings.Join(all, " "), nil
 }
 
-// messageID is header webhook-id: a hash of ce_id, since that may be long and
-// have any characters. It is the same for every attempt.
+// messageID returns header webhook-id. It is a hash of ce_id, because ce_id may be long and have
+// any characters. It is the same for every attempt.
 func messageID(dueID string) string {
 	sum := sha256.Sum256([]byte(dueID))
 	return "msg_" + hex.EncodeToString(sum[:16])

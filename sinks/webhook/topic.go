@@ -14,8 +14,8 @@ type TopicPublisher struct {
 	client          *kgo.Client
 }
 
-// NewTopicPublisher is the publisher of one process, which instance names. It
-// connects with the first endpoint.
+// NewTopicPublisher makes the publisher of one process, which instance names. It connects when it
+// publishes the first endpoint.
 func NewTopicPublisher(kafka []kgo.Opt, names topics.Names, instance string) (*TopicPublisher, error) {
 	cl, err := kgo.NewClient(append(append([]kgo.Opt{}, kafka...), kgo.RecordDeliveryTimeout(publishWithin))...)
 	if err != nil {
@@ -45,5 +45,5 @@ func (p *TopicPublisher) state(s *Status) *topics.EndpointState {
 	}
 }
 
-// Close lets go of Kafka.
+// Close closes the Kafka client.
 func (p *TopicPublisher) Close() { p.client.Close() }

@@ -19,39 +19,39 @@ import (
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
-// Channel is what this worker serves.
+// Channel is the channel that this worker serves.
 const Channel = "webhook"
 
-// Options are what a worker is made of.
+// Options configure a worker.
 type Options struct {
-	// Kafka is how to reach the brokers: seeds, TLS, SASL, dialers.
+	// Kafka is the connection to the brokers: seeds, TLS, SASL, dialers.
 	Kafka []kgo.Opt
 	// Kit are options of the worker kit: prefix, group, topic, memory, metrics.
 	Kit []worker.Option
 
-	// Policy says which URLs a tenant may call now, and Transport sends requests; it
-	// is an egress.Transport of the same policy.
+	// Policy decides which URLs a tenant may call. Transport sends requests; it is an
+	// egress.Transport of the same policy.
 	Policy    *egress.Policy
 	Transport http.RoundTripper
 
-	// Keys are a tenant's signing keys of this moment; nil signs nothing.
+	// Keys returns a tenant's current signing keys. nil signs nothing.
 	Keys func(tenant string) Keys
-	// Origin is what settings say of an origin; nil says nothing.
+	// Origin returns the settings of an origin. nil means none.
 	Origin func(origin string) Origin
-	// Live asks the owner whether a due event is still to be delivered, for
-	// callback.recheck. nil cannot ask.
+	// Live asks the owner whether a due event is still to be delivered, for callback.recheck. If
+	// nil, the check is not possible.
 	Live func(ctx context.Context, e *worker.DueEvent) (bool, error)
 
-	// Consent asks what the users of due events allow. nil sends without asking.
+	// Consent decides by the users' preferences. nil sends without them.
 	Consent *consent.Gate
 
-	// Publish is where the state of endpoints goes; nil is nowhere.
+	// Publish receives the state of endpoints. nil publishes nothing.
 	Publish Publisher
 
-	Concurrency  int     // requests at a time. 0 means 1,024
-	PerEndpoint  int     // of these to one endpoint. 0 means 100
-	Waiting      int     // more of one endpoint that wait in this process. 0 means 200
-	MaxEndpoints int     // that are remembered; at least Concurrency. 0 means 10,000
+	Concurrency  int     // concurrent requests. 0 means 1,024
+	PerEndpoint  int     // concurrent requests to one endpoint. 0 means 100
+	Waiting      int     // further events of one endpoint that wait in this process. 0 means 200
+	MaxEndpoints int     // endpoints in memory; at least Concurrency. 0 means 10,000
 	AnswerLimit  int64   // bytes of an answer that are read. 0 means 1 MiB
 	Breaker      Breaker // zero means DefaultBreaker
 
@@ -60,10 +60,10 @@ type Options struct {
 	Now       func() time.Time // nil means time.Now
 }
 
-// Origin is what settings say of one origin, for all tenants.
+// Origin has the settings of one origin, for all tenants.
 type Origin struct {
 	Headers http.Header // sent with each request
-	Rate    float64     // requests a second of this process; 0 is no bound
+	Rate    float64     // requests per second from this process; 0: no bound
 	Paused  bool        // nothing is sent
 }
 
@@ -102,13 +102,13 @@ type Worker struct {
 	shares    *shares.Shares
 
 	mu     sync.Mutex
-	limits map[string]*rate.Limiter // by origin; only of those with a rate in the settings
+	limits map[string]*rate.Limiter // by origin; only origins that have a rate in the settings
 }
 
-// keepIdle is how long an endpoint without calls is remembered.
+// keepIdle is how long an endpoint without calls is kept in memory.
 const keepIdle = 10 * time.Minute
 
-// New makes a worker; Run runs it.
+// New makes a worker. Run runs it.
 func New(o Options) (*Worker, error) {
 	if o.Transport == nil {
 		return nil, errors.New("webhook: Transport is needed: nothing may be dialled unguarded")
@@ -121,10 +121,10 @@ func New(o Options) (*Worker, error) {
 	}, nil
 }
 
-// handleWithin is over the longest request, with the question of recheck.
+// handleWithin is longer than the longest request, including the recheck.
 const handleWithin = maxTimeout + recheckWithin + 10*time.Second
 
-// Run works until ctx ends, and then finishes what is under way.
+// Run works until ctx ends, and then finishes running requests.
 func (w *Worker) Run(ctx context.Context) error {
 	o := &w.opts
 	opts := append([]worker.Option{
@@ -149,7 +149,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// Status is what this process knows of endpoints, the latest used first.
+// Status returns the endpoints of this process, most recently used first.
 func (w *Worker) Status() []Status {
 	all := w.endpoints.all()
 	out := make([]Status, len(all))
@@ -159,22 +159,21 @@ func (w *Worker) Status() []Status {
 	return out
 }
 
-// How long what is not sent waits at least; the engine adds a spread of 5 s and
-// more.
+// The minimum wait of an event that is not sent. The engine adds a spread of at least 5 s.
 const (
 	soon     = time.Second
 	pausedBy = time.Minute
-	// rateWait is what a request waits here for its turn under a rate. Further away
-	// it is the engine's to wait.
+	// rateWait bounds how long a request waits here for its turn under a rate. For longer waits
+	// the event is postponed, and the engine waits.
 	rateWait = time.Second
 )
 
-// overflow answers what finds too many waiting for its endpoint.
+// overflow is the result of an event that finds too many waiting for its endpoint.
 func overflow(*worker.DueEvent) worker.Result {
 	return worker.Postpone(soon, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
 }
 
-// Handle is the handler of one due event: what its user does not allow is not sent.
+// Handle handles one due event. An event that the user's preferences forbid is not sent.
 func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 	gate := w.opts.Consent
 	if gate == nil {
@@ -190,8 +189,8 @@ func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result,
 	return r, err
 }
 
-// deliver sends a due event that its user allows, unless the settings or its endpoint are
-// in the way.
+// deliver sends a due event that the preferences permit, unless the settings or its endpoint
+// prevent it.
 func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result, error) {
 	c, err := callbackOf(e)
 	if err != nil {
@@ -220,7 +219,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 			return r, ctx.Err()
 		}
 	}
-	var v consent.Verdict // of now: it may have waited for its turn
+	var v consent.Verdict // read anew, because it may have waited for its turn
 	if w.opts.Consent != nil {
 		if v = w.opts.Consent.Of(ctx, e); v.Answer != nil {
 			return *v.Answer, ctx.Err()
@@ -235,7 +234,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	return v.Sent(r), err
 }
 
-// reason is why a URL is not called.
+// reason returns why a URL is not called.
 func reason(err error) string {
 	if e, ok := errors.AsType[*egress.Error](err); ok {
 		return e.Reason
@@ -243,7 +242,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// call sends the request; the permit is given back whatever happens.
+// call sends the request. It returns the permit in every case.
 func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about Origin, p permit) (
 	r worker.Result, err error,
 ) {
@@ -257,7 +256,7 @@ func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about
 	}
 	a := w.send(egress.WithTenant(ctx, e.Tenant), req)
 	if a.Err != nil && ctx.Err() != nil {
-		return worker.Result{}, ctx.Err() // the worker ends: another one has it
+		return worker.Result{}, ctx.Err() // the worker ends; another one gets the event
 	}
 	r, failed := decide(a, w.opts.Now())
 	switch {
@@ -269,8 +268,8 @@ func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about
 	return r, nil
 }
 
-// turn waits for a request's turn under its origin's rate, if that is near;
-// else wait is how far away it is.
+// turn waits for a request's turn under its origin's rate, if that is soon. Otherwise wait is the
+// time until then.
 func (w *Worker) turn(ctx context.Context, origin string, perSecond float64) (wait time.Duration, ok bool) {
 	if perSecond <= 0 {
 		return 0, true
@@ -291,8 +290,8 @@ func (w *Worker) turn(ctx context.Context, origin string, perSecond float64) (wa
 	}
 }
 
-// limiter is the rate of an origin, whoever calls it. There are as many as
-// settings name.
+// limiter returns the rate limiter of an origin, for all tenants. There are as many as origins in
+// the settings.
 func (w *Worker) limiter(origin string, perSecond float64) *rate.Limiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,11 +303,10 @@ func (w *Worker) limiter(origin string, perSecond float64) *rate.Limiter {
 	return l
 }
 
-// recheckWithin bounds the question whether a trigger is still to be called.
+// recheckWithin bounds the owner's answer to a recheck.
 const recheckWithin = 5 * time.Second
 
-// recheck asks the owner, for triggers that want it. done is that nothing is to
-// be sent.
+// recheck asks the owner if the trigger requests it. done reports that nothing is to be sent.
 func (w *Worker) recheck(ctx context.Context, e *worker.DueEvent) (r worker.Result, done bool) {
 	if w.opts.Live == nil {
 		return r, false
@@ -318,7 +316,7 @@ func (w *Worker) recheck(ctx context.Context, e *worker.DueEvent) (r worker.Resu
 	live, err := w.opts.Live(ctx, e)
 	switch {
 	case err != nil:
-		// Not sent: who asks for the check wants no call behind a cancel.
+		// It is not sent, because a user of the check wants no call after a cancel.
 		return worker.Postpone(soon, CodeRecheck).
 			WithDetail("not sent: callback.recheck is true, and the trigger's owner does not answer"), true
 	case !live:

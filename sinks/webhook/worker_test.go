@@ -15,7 +15,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// What is not to be sent is not sent, and says why.
+// Events that must not be sent are not sent, and the receipt has the reason.
 func TestNotSent(t *testing.T) {
 	const origin = "https://a.example"
 	alive := map[string]error{"owner/away": errors.New("away")}
@@ -65,7 +65,7 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// An open breaker postpones for as long as it is open, and sends nothing.
+// An open breaker postpones events for as long as it is open, and sends nothing.
 func TestOpenPostpones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
@@ -89,8 +89,8 @@ func TestOpenPostpones(t *testing.T) {
 	})
 }
 
-// A rate holds over all tenants: a turn that is near is waited for, others are
-// the engine's to wait for.
+// A rate applies to all tenants together. The worker waits for a turn that is soon; the engine
+// waits for later ones.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
@@ -130,8 +130,8 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// When the worker ends in the middle of a request there is no result: another
-// one has the event.
+// If the worker ends in the middle of a request, there is no result, and another worker gets the
+// event.
 func TestGivenUp(t *testing.T) {
 	w := newTestWorker(t, with(func(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
@@ -147,7 +147,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// Headers of the origin go out, and the keys are the tenant's.
+// Requests have the headers of the origin, and the keys of the tenant.
 func TestOriginAndTenant(t *testing.T) {
 	var got http.Header
 	w := newTestWorker(t, with(func(r *http.Request) (*http.Response, error) {
@@ -178,8 +178,8 @@ func TestOriginAndTenant(t *testing.T) {
 	}
 }
 
-// A name that leads to an address that is not public has failed, and says so; the
-// address is not for tenants.
+// If a name resolves to an address that is not public, the event has failed, and the receipt says
+// so. Tenants must not see the address.
 func TestForbiddenAddress(t *testing.T) {
 	w := newTestWorker(t, with(func(*http.Request) (*http.Response, error) {
 		return nil, &egress.Error{Code: egress.CodeForbiddenAddress, Reason: "a.example leads to 10.0.0.1"}

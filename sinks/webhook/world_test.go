@@ -12,13 +12,13 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// The keys of tests: the new one and the old one.
+// The test keys: the new one and the old one.
 const (
 	newSecret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	oldSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 )
 
-// due is a due event of a callback, as the kit would hand it on.
+// due returns a due event of a callback, as the kit passes it.
 func due(key, callback string, change ...func(*worker.DueEvent)) *worker.DueEvent {
 	e := &worker.DueEvent{
 		Key: key, Tenant: "default", ID: key + "@2026-11-20T14:00:00.000Z#0", Source: "/waterclock/test",
@@ -34,7 +34,7 @@ func due(key, callback string, change ...func(*worker.DueEvent)) *worker.DueEven
 	return e
 }
 
-// to is the header of a callback to a URL.
+// to returns the header of a callback to a URL.
 func to(u string, more ...string) string {
 	says := map[string]any{"url": u}
 	for i := 0; i+1 < len(more); i += 2 {
@@ -44,7 +44,7 @@ func to(u string, more ...string) string {
 	return string(b)
 }
 
-// loopback is the policy of dev.
+// loopback returns the policy of `waterclock dev`.
 func loopback(t testing.TB, allow ...string) *egress.Policy {
 	t.Helper()
 	p, err := egress.NewPolicy(egress.Settings{Loopback: true, Allow: allow})
@@ -54,7 +54,7 @@ func loopback(t testing.TB, allow ...string) *egress.Policy {
 	return p
 }
 
-// newTestWorker may call loopback.
+// newTestWorker returns a worker that may call loopback.
 func newTestWorker(t testing.TB, change ...func(*Options)) *Worker {
 	t.Helper()
 	policy := loopback(t)
@@ -80,12 +80,12 @@ func (w *Worker) one(t testing.TB, e *worker.DueEvent) worker.Result {
 	return r
 }
 
-// answering sends every request to a function in place of a network.
+// answering replaces the network: it passes every request to a function.
 type answering func(*http.Request) (*http.Response, error)
 
 func (f answering) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// with replaces the network; public https URLs are allowed.
+// with replaces the network, and permits public https URLs.
 func with(f answering) func(*Options) {
 	return func(o *Options) { o.Policy, o.Transport = new(egress.Policy), f }
 }

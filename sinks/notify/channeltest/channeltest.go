@@ -1,5 +1,4 @@
-// Package channeltest is what every provider of notifications must do, whatever
-// service it speaks to.
+// Package channeltest tests what every provider of notifications must do, for any service.
 package channeltest
 
 import (
@@ -16,43 +15,43 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// Mode is what the service does with messages.
+// Mode is the behaviour of the service.
 type Mode int
 
-// The modes of a service. A provider whose service has none of a kind leaves it out
-// of Harness.Modes.
+// The modes of a service. A provider leaves modes that its service does not have out of
+// Harness.Modes.
 const (
-	Takes     Mode = iota // and answers well
-	Passing               // an error that passes: try later
-	Permanent             // an error that stays: this message never goes out
-	Busy                  // fewer messages, whoever they are for
+	Takes     Mode = iota // accepts messages
+	Passing               // a temporary error: try later
+	Permanent             // a permanent error: this message can never be sent
+	Busy                  // it wants fewer messages, for any receiver
 	Dead                  // the address will never work again
-	Hangs                 // it takes the request and says nothing
-	Away                  // nobody listens
-	Refuses               // credentials are wrong
+	Hangs                 // it accepts the request and never answers
+	Away                  // it is not listening
+	Refuses               // the credentials are wrong
 )
 
-// Seen is a message as it has come to the service.
+// Seen is a message as the service received it.
 type Seen struct {
 	Key, To, Title, Body string // Key is the same for each copy of a message
 }
 
-// Harness is a provider with a service that the test commands.
+// Harness is a provider with a service that the test controls.
 type Harness struct {
 	Provider notify.Provider
 	Channel  string
-	Address  func(i int) string // the i-th good address
-	Bad      []string           // what is no address; none is sent
-	Modes    []Mode             // that Set knows, beside Takes
+	Address  func(i int) string // the i-th valid address
+	Bad      []string           // invalid addresses; nothing is sent to them
+	Modes    []Mode             // modes that Set supports, besides Takes
 	Set      func(Mode)
 	Seen     func() []Seen
-	// Secrets are texts that no answer may show.
+	// Secrets are texts that no answer may contain.
 	Secrets []string
-	// Titles says that the service has a title beside the body.
+	// Titles reports whether the service has a title besides the body.
 	Titles bool
 }
 
-// within bounds what must come. It is long: the machine may be loaded.
+// within bounds how long a test waits. It is long, because the machine may be loaded.
 const within = 60 * time.Second
 
 // Run runs the suite. open makes a provider and its service, for one test.
@@ -80,7 +79,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-// Message is the i-th message of a test.
+// Message returns the i-th message of a test.
 func (h Harness) Message(i int) *notify.Message {
 	return &notify.Message{
 		ID: fmt.Sprintf("acme/pills-%d@2026-11-20T14:00:00.000Z#0", i), Channel: h.Channel, Tenant: "acme",
@@ -89,7 +88,7 @@ func (h Harness) Message(i int) *notify.Message {
 	}
 }
 
-// send sends, and checks what holds for every answer.
+// send sends a message, and checks what must hold for every answer.
 func (h Harness) send(t *testing.T, ctx context.Context, m *notify.Message) notify.Answer {
 	t.Helper()
 	before := *m
@@ -135,7 +134,7 @@ func (h Harness) sent(t *testing.T, m *notify.Message) notify.Answer {
 	return a
 }
 
-// arrived waits until n messages have come.
+// arrived waits until n messages have arrived.
 func (h Harness) arrived(t *testing.T, n int) []Seen {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(5 * time.Millisecond) {
@@ -178,7 +177,7 @@ func testCopies(t *testing.T, h Harness) {
 	}
 }
 
-// Texts are those of users: whatever they hold is text.
+// Users' texts may contain anything, and must stay text.
 func testTexts(t *testing.T, h Harness) {
 	for i, text := range []string{
 		"Grüße, \"q\" <b>x</b> & 日本語 🎉", "a\r\nBcc: evil@example.com\r\n\r\nx", "\r\n.\r\nQUIT\r\n", "{{ .X }} %s ${y}",
@@ -189,7 +188,7 @@ func testTexts(t *testing.T, h Harness) {
 		before := len(h.Seen())
 		a := h.send(t, t.Context(), m)
 		if a.Result.Outcome == worker.OutcomeFailed {
-			continue // refused: nothing was injected
+			continue // refused, so nothing was injected
 		}
 		seen := h.arrived(t, before+1)
 		got := seen[len(seen)-1]
@@ -250,7 +249,7 @@ func testMany(t *testing.T, h Harness) {
 	}
 }
 
-// wants is what an answer must be in a mode.
+// wants checks the answer in each mode.
 var wants = map[Mode]func(notify.Answer) bool{
 	Passing:   func(a notify.Answer) bool { return a.Result.Outcome == worker.OutcomeRetry && !a.DeadAddress },
 	Permanent: func(a notify.Answer) bool { return a.Result.Outcome == worker.OutcomeFailed && !a.Throttled },
@@ -260,7 +259,7 @@ var wants = map[Mode]func(notify.Answer) bool{
 		return (a.Result.Outcome == worker.OutcomeRetry || a.Result.Outcome == worker.OutcomePostponed) &&
 			!a.DeadAddress
 	},
-	// A wrong credential is the operator's to mend: it costs no message an attempt.
+	// The operator must fix wrong credentials, so they use up no attempt.
 	Refuses: func(a notify.Answer) bool { return a.Result.Outcome == worker.OutcomePostponed && !a.DeadAddress },
 }
 
@@ -298,9 +297,9 @@ func testGoesOn(t *testing.T, h Harness) {
 
 func testContext(t *testing.T, h Harness) {
 	if !has(h.Modes, Hangs) {
-		return // such as a folder
+		return // for example a folder
 	}
-	h.sent(t, h.Message(0)) // with a connection that is open, too
+	h.sent(t, h.Message(0)) // also with an open connection
 	h.Set(Hangs)
 	for i := range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -15,13 +15,13 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// APNsOptions make an APNs.
+// APNsOptions configure an APNs.
 type APNsOptions struct {
 	HTTP HTTP
-	// Key is the signing key as Apple gives it: a .p8 file, which is PEM. Replace changes it.
+	// Key is the signing key as Apple provides it: a .p8 file, which is PEM. Replace changes it.
 	Key    []byte
 	KeyID  string // its ten characters
-	TeamID string // the developer team's
+	TeamID string // id of the developer team
 	Topic  string // the app's bundle id
 }
 
@@ -33,10 +33,10 @@ type APNs struct {
 	tokens *appleTokens
 }
 
-// apnsURL is the production server. That of development is api.sandbox.push.apple.com.
+// apnsURL is the production server. The development server is api.sandbox.push.apple.com.
 const apnsURL = "https://api.push.apple.com"
 
-// NewAPNs refuses options that cannot work. It connects when the first message is sent.
+// NewAPNs refuses invalid options. It connects when the first message is sent.
 func NewAPNs(o APNsOptions) (*APNs, error) {
 	if o.KeyID == "" || o.TeamID == "" || o.Topic == "" {
 		return nil, errors.New("providers.apns.key_id, team_id and topic are all needed")
@@ -49,19 +49,19 @@ func NewAPNs(o APNsOptions) (*APNs, error) {
 	return a, a.Replace(o.Key)
 }
 
-// Replace takes a new key for the messages from now on.
+// Replace sets a new key for later messages.
 func (a *APNs) Replace(key []byte) error { return a.tokens.replace(key) }
 
-// Name is apns.
+// Name returns apns.
 func (a *APNs) Name() string { return "apns" }
 
-// Close gives connections back.
+// Close closes connections.
 func (a *APNs) Close() error {
 	a.caller.close()
 	return nil
 }
 
-// Send sends one message. A provider token that has expired is made anew, once.
+// Send sends one message. An expired provider token is renewed once.
 func (a *APNs) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	header, body, refused := a.request(m)
 	if refused != nil {
@@ -88,16 +88,16 @@ func (a *APNs) post(ctx context.Context, token, device string, header http.Heade
 	return a.caller.do(ctx, http.MethodPost, a.caller.base+"/3/device/"+device, header, body)
 }
 
-// Bounds of Apple's: on a payload
+// Bounds: Apple's on a payload
 // (https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification),
-// and ours on a device's token, whose length Apple leaves open.
+// and ours on a device token, whose length Apple does not define.
 const (
 	apnsMaxPayload = 4 << 10
 	apnsMaxToken   = 512
 )
 
-// request is the header and body for a message, or the answer to one that APNs could not
-// take.
+// request returns the header and body for a message, or the answer to a message that APNs could
+// not accept.
 func (a *APNs) request(m *notify.Message) (http.Header, []byte, *notify.Answer) {
 	_, ok := leftUntil(m.Expires, a.caller.now())
 	switch {
@@ -125,7 +125,7 @@ func (a *APNs) request(m *notify.Message) (http.Header, []byte, *notify.Answer) 
 	return h, body, nil
 }
 
-// apnsBody is the payload
+// apnsBody returns the payload
 // (https://developer.apple.com/documentation/usernotifications/generating-a-remote-notification).
 func apnsBody(m *notify.Message) ([]byte, *notify.Answer) {
 	data := withDeepLink(m)
@@ -155,12 +155,12 @@ func apnsBody(m *notify.Message) ([]byte, *notify.Answer) {
 	return body, nil
 }
 
-// isDeviceToken keeps what is no token out of the path.
+// isDeviceToken keeps other text out of the path.
 func isDeviceToken(text string) bool {
 	return text != "" && len(text) <= apnsMaxToken && strings.Trim(text, "0123456789abcdefABCDEF") == ""
 }
 
-// uuidOf is an id as a UUID (RFC 9562, version 8): the same for every attempt.
+// uuidOf returns an id as a UUID (RFC 9562, version 8), the same for every attempt.
 func uuidOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	b := sum[:16]
@@ -169,7 +169,7 @@ func uuidOf(id string) string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// The reasons of APNs that decide something
+// The reasons of APNs on which decisions depend
 // (https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns).
 const (
 	apnsBadDeviceToken       = "BadDeviceToken"
@@ -184,14 +184,14 @@ const (
 	apnsShutdown             = "Shutdown"
 )
 
-// apnsOurs are reasons that an operator must act on: the key, the topic, the environment.
+// apnsOurs are reasons for which an operator must act: the key, the topic, the environment.
 var apnsOurs = []string{
 	"BadTopic", "MissingTopic", "TopicDisallowed", "BadCertificate", "BadCertificateEnvironment", "Forbidden",
 	"InvalidProviderToken", "MissingProviderToken", "UnrelatedKeyIdInToken", "BadEnvironmentKeyIdInToken",
 	apnsExpiredProviderToken,
 }
 
-// apnsCodes are the reasons of Apple's page.
+// apnsCodes are the reasons on Apple's page.
 var apnsCodes = append([]string{
 	apnsBadDeviceToken, apnsUnregistered, apnsExpiredToken, apnsTooLarge, apnsTooMany, apnsTooManyTokens, apnsInternal,
 	apnsUnavailable, apnsShutdown, "BadCollapseId", "BadExpirationDate", "BadMessageId", "BadPriority",
@@ -199,7 +199,7 @@ var apnsCodes = append([]string{
 	"PayloadEmpty", "BadPath", "MethodNotAllowed",
 }, apnsOurs...)
 
-// apnsReason is the reason of an answer; "" if it has none.
+// apnsReason returns the reason in an answer, or "" if it has none.
 func apnsReason(r reply) string {
 	if r.err != nil || r.status == http.StatusOK {
 		return ""
@@ -213,7 +213,7 @@ func apnsReason(r reply) string {
 	return clip(e.Reason)
 }
 
-// apnsAnswer is what an answer of APNs means.
+// apnsAnswer interprets an answer of APNs.
 //
 //	200                                     accepted
 //	410, 400 BadDeviceToken                 failed, dead address
@@ -223,7 +223,7 @@ func apnsReason(r reply) string {
 //	other 4xx                               failed
 //	500, other 5xx, no answer               retry
 //
-// DeviceTokenNotForTopic kills no address: it may be the setting that is wrong.
+// DeviceTokenNotForTopic does not make an address dead, because the setting may be wrong.
 func apnsAnswer(r reply, address string, now time.Time) notify.Answer {
 	if r.err != nil {
 		return unanswered(r)

@@ -18,7 +18,7 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-const device = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0" // of Apple's page
+const device = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0" // from Apple's page
 
 func newAPNs(t testing.TB, h providers.HTTP, key *ecdsa.PrivateKey) *providers.APNs {
 	t.Helper()
@@ -32,7 +32,7 @@ func newAPNs(t testing.TB, h providers.HTTP, key *ecdsa.PrivateKey) *providers.A
 	return a
 }
 
-// accepts is the answer to a push that APNs takes.
+// accepts is the answer to a push that APNs accepts.
 func accepts(r received, w http.ResponseWriter) {
 	w.Header().Set("apns-id", r.header.Get("apns-id"))
 }
@@ -76,7 +76,7 @@ func TestAPNsSends(t *testing.T) {
 	}
 }
 
-// The token is that of
+// The token follows
 // https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns.
 func TestAPNsToken(t *testing.T) {
 	s, key := startServer(t, accepts), ecKey(t)
@@ -143,7 +143,8 @@ func readToken(authorization string, key *ecdsa.PrivateKey) (int64, error) {
 	return claims.Iat, nil
 }
 
-// Each row is of https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns.
+// The rows come from
+// https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns.
 func TestAPNsAnswers(t *testing.T) {
 	s := startServer(t, accepts)
 	a := newAPNs(t, s.http(nil), ecKey(t))
@@ -251,7 +252,7 @@ func TestAPNsRefusesWithoutSending(t *testing.T) {
 	}
 }
 
-// fill gives a message a body with which its payload has so many bytes.
+// fill sets a message's body so that its payload has the given size in bytes.
 func fill(m *notify.Message, size int) {
 	m.Title, m.Data, m.Body = "", nil, ""
 	m.Body = strings.Repeat("x", size-len(`{"aps":{"alert":{"body":""},"sound":"default"}}`))
@@ -264,7 +265,7 @@ func TestAPNsExpiredProviderToken(t *testing.T) {
 	a := newAPNs(t, s.http(c.now), key)
 	a.Send(t.Context(), message(device))
 	old := s.requests("")[0].header.Get("Authorization")
-	c.advance(time.Second) // so that the next token is another one
+	c.advance(time.Second) // so that the next token differs
 	stale := func(r received, w http.ResponseWriter) {
 		if r.header.Get("Authorization") == old {
 			refusesFor(403, "ExpiredProviderToken")(r, w)
@@ -279,7 +280,7 @@ func TestAPNsExpiredProviderToken(t *testing.T) {
 	if n := len(s.requests("")); n != 3 {
 		t.Fatal(n)
 	}
-	// The new one is expired, too: no third one within 20 minutes.
+	// The new one is expired, too. No third one may be made within 20 minutes.
 	s.answer(refusesFor(403, "ExpiredProviderToken"))
 	if got := said(a.Send(t.Context(), message(device))); got != "postponed ExpiredProviderToken after 1m0s throttled" {
 		t.Fatal(got)
@@ -294,7 +295,7 @@ func TestAPNsExpiredProviderToken(t *testing.T) {
 	}
 }
 
-// Our clock is two hours behind Apple's. The answer's Date says so, and the next token has
+// Our clock is two hours behind Apple's. The answer's Date shows that, and the next token has
 // Apple's time.
 func TestAPNsClockSkew(t *testing.T) {
 	s, key := startServer(t, accepts), ecKey(t)

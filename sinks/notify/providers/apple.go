@@ -12,8 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Apple wants a new provider token no more than once every 20 minutes and no less than
-// once every 60
+// Apple wants a new provider token at most once every 20 minutes and at least once every 60
 // (https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns).
 const (
 	appleRenewAfter = 50 * time.Minute
@@ -28,8 +27,8 @@ type appleTokens struct {
 	key    *ecdsa.PrivateKey
 	token  string
 	made   time.Time
-	forced time.Time     // when the last token was made because APNs called one expired
-	off    time.Duration // our clock minus Apple's, as far as it matters
+	forced time.Time     // when the last token was made because APNs reported one as expired
+	off    time.Duration // our clock minus Apple's, if that matters
 }
 
 func (t *appleTokens) replace(text []byte) error {
@@ -44,7 +43,7 @@ func (t *appleTokens) replace(text []byte) error {
 	return nil
 }
 
-// get is the token for now.
+// get returns the current token.
 func (t *appleTokens) get(now time.Time) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,14 +53,14 @@ func (t *appleTokens) get(now time.Time) (string, error) {
 	return t.sign(now)
 }
 
-// renew is the token after one was called expired. ok is false if that token's successor
-// was, too: another one within 20 minutes would only count against us. If the answer says
-// that our clock is wrong, the tokens have Apple's time from now on.
+// renew returns the token after one was reported as expired. ok is false if that token's
+// successor was, too: another one within 20 minutes would break Apple's rule. If the answer shows
+// that our clock is wrong, later tokens have Apple's time.
 func (t *appleTokens) renew(refused string, answer http.Header, now time.Time) (token string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.token != refused && t.token != "" {
-		return t.token, true // somebody was faster
+		return t.token, true // another goroutine has renewed it
 	}
 	if !t.forced.IsZero() && now.Sub(t.forced) < appleLeast {
 		return "", false
@@ -81,7 +80,7 @@ func (t *appleTokens) sign(now time.Time) (string, error) {
 	if err != nil {
 		return "", errors.New("the key of providers.apns cannot sign")
 	}
-	claims, _ := json.Marshal(struct { // always spelled
+	claims, _ := json.Marshal(struct { // it can always be encoded
 		Team   string `json:"iss"`
 		Issued int64  `json:"iat"`
 	}{t.team, now.Add(-t.off).Unix()})

@@ -10,15 +10,15 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// BenchmarkSend is what one process sends to a server in the same process, over TLS: the
-// server's work is in it, and no network is.
+// BenchmarkSend measures sending to a server in the same process over TLS. It includes the
+// server's work, but no network.
 func BenchmarkSend(b *testing.B) {
 	run := func(name, address string, open func(b *testing.B) notify.Provider) {
 		b.Run(name, func(b *testing.B) {
 			p := open(b)
 			var n atomic.Int64
 			begun := processorTime(b)
-			b.SetParallelism(128) // messages at once, for each processor
+			b.SetParallelism(128) // concurrent messages per CPU
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					m := message(address)
@@ -42,8 +42,8 @@ func BenchmarkSend(b *testing.B) {
 	})
 }
 
-// processorTime is what the process has used of the processors, which others' load on the
-// machine does not change.
+// processorTime returns the CPU time of the process. Other load on the machine does not change
+// it.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

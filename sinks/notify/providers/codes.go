@@ -9,18 +9,18 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// otherCode is the label of a code that is not in Codes.
+// otherCode is the label for a code that is not in Codes.
 const otherCode = "other"
 
-// Codes are the codes of answers that are labels of metrics. A provider may invent
-// others at any time.
+// Codes are the codes of answers that may be labels of metrics. A provider may add other codes at
+// any time.
 var Codes = slices.Concat([]string{
 	CodeConfig, CodeUnavailable, CodeThrottled, CodeStatus, CodeInvalid, CodeDNS, CodeRefused, CodeReset, CodeTLS,
 	CodeConnection, CodeTooLarge, worker.CodeTimeout, worker.CodeExpired,
 	egress.CodeForbiddenAddress, egress.CodeForbiddenURL,
 }, fcmCodes, apnsCodes, twilioCodes, smtpCodes)
 
-// CodeLabel is the code, or "other" if it is not in Codes.
+// CodeLabel returns the code, or "other" if it is not in Codes.
 func CodeLabel(code string) string {
 	if slices.Contains(Codes, code) {
 		return code
@@ -28,8 +28,8 @@ func CodeLabel(code string) string {
 	return otherCode
 }
 
-// Counted is a provider whose answers are counted: count gets its name, and "" for what
-// it took over or else the code, as CodeLabel has it.
+// Counted wraps a provider to count its answers. count gets the provider's name, and "" for an
+// accepted message or else the code by CodeLabel.
 func Counted(p notify.Provider, count func(provider, code string)) notify.Provider {
 	return counted{p, count}
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 )
 
-// conns sends requests to one server by a few connections of HTTP/2.
+// conns sends requests to one server over a few HTTP/2 connections.
 //
-// A pool of net/http opens one more connection for each burst beyond what a server allows
-// on those that are open. APNs takes many connections for an attack, and allows one request
-// at once before the first was accepted. So requests wait here for a free stream:
-// net/http makes them wait on a connection that is used by itself.
-// (http.HTTP2Config.StrictMaxConcurrentRequests would do the same in the pool, but in Go 1.26
-// requests that wait for a stream there count as streams, and all wait for ever.)
+// A pool of net/http opens another connection for each burst beyond what a server permits on the
+// open ones. APNs treats many connections as an attack, and permits one concurrent request until
+// it has accepted the first. So requests wait here for a free stream: on a single connection,
+// net/http makes them wait. (http.HTTP2Config.StrictMaxConcurrentRequests would do the same in
+// the pool. But in Go 1.26, requests that wait for a stream there count as streams, and all wait
+// for ever.)
 type conns struct {
 	transport *egress.Transport
 	base      *url.URL
-	most      int // connections
+	most      int // maximum number of connections
 
 	mu      sync.Mutex
 	open    []*http.ClientConn
-	next    int      // whose turn it is where none has a free stream
+	next    int      // the connection to wait for if none has a free stream
 	dialing *dialing // nil: none
 	closed  bool
 }
@@ -45,15 +45,15 @@ type dialing struct {
 
 const (
 	dialWithin = 15 * time.Second
-	// maxTries bounds how often a request is sent that did not reach a server, or that
-	// servers say they have not processed.
+	// maxTries bounds how often a request is sent that did not reach a server, or that servers
+	// report as unprocessed.
 	maxTries = 8
 )
 
 var errClosed = errors.New("the provider is closed")
 
-// RoundTrip sends a request. One that the server does not have, or has not processed by its
-// own words, is sent again.
+// RoundTrip sends a request. If it did not reach the server, or the server reports that it did
+// not process it, it is sent again.
 func (c *conns) RoundTrip(r *http.Request) (*http.Response, error) {
 	for try := 1; ; try++ {
 		conn, err := c.pick(r.Context())
@@ -80,8 +80,8 @@ func (c *conns) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// pick is a connection with a free stream, or one to wait at. It opens another one where
-// all are full and there may be more, and waits for it only if there is none.
+// pick returns a connection with a free stream, or else one to wait for. It opens another if all
+// are full and more are permitted, and waits for it only if there is no other.
 func (c *conns) pick(ctx context.Context) (*http.ClientConn, error) {
 	for {
 		c.mu.Lock()
@@ -119,7 +119,8 @@ func (c *conns) pick(ctx context.Context) (*http.ClientConn, error) {
 	}
 }
 
-// dial opens a connection for whoever waits, however long the first of them does.
+// dial opens a connection for all waiting requests. It does not depend on the context of the
+// first one.
 func (c *conns) dial(d *dialing) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialWithin)
 	defer cancel()
@@ -139,8 +140,7 @@ func (c *conns) dial(d *dialing) {
 	close(d.done)
 }
 
-// drop keeps a connection from further requests. Those under way finish; then net/http
-// closes it.
+// drop stops new requests on a connection. Running ones finish; then net/http closes it.
 func (c *conns) drop(conn *http.ClientConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *conns) close() {
 	}
 }
 
-// anew is a request whose body has not been read.
+// anew returns a copy of a request with an unread body.
 func anew(r *http.Request) (*http.Request, error) {
 	if r.GetBody == nil {
 		return nil, errors.New("the request has no body to send again")
@@ -172,24 +172,24 @@ func anew(r *http.Request) (*http.Request, error) {
 	return r, nil
 }
 
-// isGoAway says that a connection takes no more requests: it has got GOAWAY, or it was
-// closed before this one was sent. net/http has these errors as texts only;
-// TestAPNsGoAway holds them.
+// isGoAway reports whether a connection takes no more requests: it got GOAWAY, or was closed
+// before this request was sent. net/http has these errors only as text, which TestAPNsGoAway
+// checks.
 func isGoAway(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "received Server's graceful shutdown GOAWAY") ||
 		strings.Contains(text, "client conn not usable")
 }
 
-// isUnprocessed says that the server has not processed a request (RFC 9113, 8.7): its stream is
-// above the last one of GOAWAY, or was refused.
+// isUnprocessed reports whether the server did not process a request (RFC 9113, 8.7): its stream
+// is above the last one of GOAWAY, or was refused.
 func isUnprocessed(err error) bool {
 	var e http2.StreamError
 	return isGoAway(err) || errors.As(err, &e) && e.Code == http2.ErrCodeRefusedStream
 }
 
-// isStreamReset says that the server has reset the stream, or ended the connection by
-// GOAWAY with the stream below its last one.
+// isStreamReset reports whether the server reset the stream, or ended the connection by GOAWAY
+// with the stream not above its last one.
 func isStreamReset(err error) bool {
 	var e http2.StreamError
 	return errors.As(err, &e) || strings.Contains(err.Error(), "GOAWAY")

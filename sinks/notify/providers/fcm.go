@@ -17,13 +17,13 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// FCMOptions make an FCM.
+// FCMOptions configure an FCM.
 type FCMOptions struct {
 	HTTP HTTP
-	// Project is the Firebase project's id; "" means that of the credentials.
+	// Project is the id of the Firebase project. "": the one in the credentials.
 	Project string
-	// Credentials are a service account's JSON key file, as the Google Cloud console makes
-	// it. Replace changes them.
+	// Credentials are a service account's JSON key file from the Google Cloud console. Replace
+	// changes them.
 	Credentials []byte
 }
 
@@ -31,13 +31,13 @@ type FCMOptions struct {
 // (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send).
 type FCM struct {
 	caller  *caller
-	project string // "" means that of the credentials
+	project string // "": the one in the credentials
 	tokens  *googleTokens
 }
 
 const fcmURL = "https://fcm.googleapis.com"
 
-// NewFCM refuses options that cannot work. It connects when the first message is sent.
+// NewFCM refuses invalid options. It connects when the first message is sent.
 func NewFCM(o FCMOptions) (*FCM, error) {
 	c, err := newStreams(o.HTTP, fcmURL)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewFCM(o FCMOptions) (*FCM, error) {
 	return f, f.Replace(o.Credentials)
 }
 
-// Replace takes new credentials for the messages from now on.
+// Replace sets new credentials for later messages.
 func (f *FCM) Replace(credentials []byte) error {
 	account, err := readAccount(credentials)
 	if err != nil {
@@ -60,16 +60,16 @@ func (f *FCM) Replace(credentials []byte) error {
 	return nil
 }
 
-// Name is fcm.
+// Name returns fcm.
 func (f *FCM) Name() string { return "fcm" }
 
-// Close gives connections back.
+// Close closes connections.
 func (f *FCM) Close() error {
 	f.caller.close()
 	return nil
 }
 
-// Send sends one message. A token that FCM does not accept any more is fetched anew, once.
+// Send sends one message. If FCM no longer accepts the token, a new one is fetched once.
 func (f *FCM) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	body, refused := fcmBody(m, f.caller.now())
 	if refused != nil {
@@ -98,7 +98,7 @@ func (f *FCM) post(ctx context.Context, token, project string, body []byte) repl
 		http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}, body)
 }
 
-// The message as FCM has it. Fields are those of
+// The request of FCM. The fields are those of
 // https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages.
 type (
 	fcmRequest struct {
@@ -128,10 +128,11 @@ type (
 	}
 )
 
-// fcmMaxTTL is the longest time that FCM keeps a message, and its default: four weeks.
+// fcmMaxTTL is the longest time for which FCM keeps a message, and its default: four weeks.
 const fcmMaxTTL = 28 * 24 * time.Hour
 
-// fcmBody is the request for a message, or the answer to one that FCM could not take.
+// fcmBody returns the request for a message, or the answer to a message that FCM could not
+// accept.
 func fcmBody(m *notify.Message, now time.Time) ([]byte, *notify.Answer) {
 	left, ok := leftUntil(m.Expires, now)
 	if !ok {
@@ -169,15 +170,15 @@ func fcmBody(m *notify.Message, now time.Time) ([]byte, *notify.Answer) {
 	return body, nil
 }
 
-// fcmReserved says that FCM itself uses a data key
+// fcmReserved reports whether FCM itself uses a data key
 // (https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages, field data).
 func fcmReserved(key string) bool {
 	return key == "from" || key == "message_type" || key == "gcm" ||
 		strings.HasPrefix(key, "google.") || strings.HasPrefix(key, "gcm.")
 }
 
-// withDeepLink is the data of a push, with its deep link. It may be the message's own
-// map: nobody changes it.
+// withDeepLink returns the data of a push, with its deep link. It may return the message's own
+// map, so nobody may change it.
 func withDeepLink(m *notify.Message) map[string]string {
 	if m.DeepLink == "" || m.Data["deep_link"] != "" {
 		return m.Data
@@ -190,13 +191,14 @@ func withDeepLink(m *notify.Message) map[string]string {
 	return data
 }
 
-// hashOf is an id as a key for collapsing repeats: 43 characters, whatever the id is.
+// hashOf returns a key of 43 characters for an id, for collapsing copies.
 func hashOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// The codes of FCM that decide something (https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode).
+// The codes of FCM on which decisions depend
+// (https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode).
 const (
 	fcmInvalid      = "INVALID_ARGUMENT"
 	fcmUnregistered = "UNREGISTERED"
@@ -232,7 +234,7 @@ type fcmError struct {
 	} `json:"error"`
 }
 
-// fcmErrorOf reads an error answer; one of another form has no code.
+// fcmErrorOf decodes an error answer. One of another form has no code.
 func fcmErrorOf(body []byte) *fcmError {
 	e := new(fcmError)
 	if json.Unmarshal(body, e) != nil {
@@ -241,7 +243,7 @@ func fcmErrorOf(body []byte) *fcmError {
 	return e
 }
 
-// code is FCM's own code, else the status.
+// code returns FCM's own code, or else the status.
 func (e *fcmError) code() string {
 	for _, d := range e.Error.Details {
 		if d.ErrorCode != "" && strings.HasSuffix(d.Type, "/google.firebase.fcm.v1.FcmError") {
@@ -251,7 +253,7 @@ func (e *fcmError) code() string {
 	return e.Error.Status
 }
 
-// detail names the fields that are wrong; FCM's text would quote their values.
+// detail names the invalid fields, because FCM's text would quote their values.
 func (e *fcmError) detail(address string) string {
 	var fields []string
 	for _, d := range e.Error.Details {
@@ -266,7 +268,7 @@ func (e *fcmError) detail(address string) string {
 	return clean(e.Error.Message, address)
 }
 
-// fcmAnswer is what an answer of FCM means.
+// fcmAnswer interprets an answer of FCM.
 //
 //	200                               accepted
 //	404 UNREGISTERED                  failed, dead address
@@ -282,7 +284,7 @@ func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 	}
 	if r.status == http.StatusOK {
 		var sent struct{ Name string }
-		_ = json.Unmarshal(r.body, &sent) // it is sent, whatever its name is
+		_ = json.Unmarshal(r.body, &sent) // it is sent, even if the name is missing
 		return notify.Answer{Result: worker.Accepted(), Ref: clean(sent.Name)}
 	}
 	e := fcmErrorOf(r.body)
@@ -293,7 +295,7 @@ func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 	switch {
 	case code == fcmUnregistered, code == fcmSender:
 		return dead(code, detail)
-	case code == fcmQuota: // of the project, or of this phone: the page has both
+	case code == fcmQuota: // for the project, or for this phone: the page mentions both
 		a := throttled(retryAfter(r.header, now, throttleWait), code, detail)
 		a.MayBeAddress = true
 		return a
@@ -309,7 +311,7 @@ func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 	return retry(code, detail)
 }
 
-// clip keeps a provider's code if it looks like one.
+// clip returns a provider's code if it has the form of one.
 func clip(code string) string {
 	if len(code) > 64 {
 		return ""

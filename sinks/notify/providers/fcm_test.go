@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// google is FCM's server and Google's token server at once.
+// google is both FCM's server and Google's token server.
 type google struct {
 	*server
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ type google struct {
 	send   func(r received, w http.ResponseWriter)
 }
 
-// startGoogle answers each fetch with token-1, token-2 and so on, good for an hour.
+// startGoogle answers each fetch with token-1, token-2 and so on, valid for an hour.
 func startGoogle(t testing.TB) *google {
 	t.Helper()
 	g := &google{send: says(200, `{"name":"projects/p1/messages/m1"}`)}
@@ -57,7 +57,7 @@ func (g *google) fetched() int {
 	return g.tokens
 }
 
-// canary is in every secret of the tests.
+// canary is part of every secret in the tests.
 const canary = "c4n4ry"
 
 func (g *google) credentials(t testing.TB) []byte {
@@ -140,7 +140,7 @@ func canonicalText(t *testing.T, text string) string {
 	return canonical(t, v)
 }
 
-// The assertion is that of https://developers.google.com/identity/protocols/oauth2/service-account.
+// The assertion follows https://developers.google.com/identity/protocols/oauth2/service-account.
 func TestFCMAssertion(t *testing.T) {
 	g := startGoogle(t)
 	f := g.fcm(t, nil)
@@ -174,7 +174,8 @@ func TestFCMAssertion(t *testing.T) {
 	}
 }
 
-// fcmFailure is an error answer as https://firebase.google.com/docs/cloud-messaging/error-codes shows it.
+// fcmFailure is an error answer in the form of
+// https://firebase.google.com/docs/cloud-messaging/error-codes.
 func fcmFailure(status int, name, code, message string) string {
 	details := ""
 	if code != "" {
@@ -184,8 +185,8 @@ func fcmFailure(status int, name, code, message string) string {
 	return fmt.Sprintf(`{"error":{"code":%d,"message":%q,"status":%q%s}}`, status, message, name, details)
 }
 
-// Each row is of https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode; what to wait is of
-// https://firebase.google.com/docs/cloud-messaging/scale-fcm#errors.
+// The rows come from https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode; the waits
+// come from https://firebase.google.com/docs/cloud-messaging/scale-fcm#errors.
 func TestFCMAnswers(t *testing.T) {
 	g := startGoogle(t)
 	f := g.fcm(t, nil)
@@ -328,18 +329,18 @@ func TestFCMTokenIsFetchedAnew(t *testing.T) {
 	if got := send(); got != "Bearer token-1" || g.fetched() != 1 {
 		t.Fatal(got, g.fetched())
 	}
-	c.advance(6 * time.Minute) // 3 minutes before its end: fetched beside the message, which does not wait
+	c.advance(6 * time.Minute) // 3 minutes before its end: fetched in the background
 	if got := send(); got != "Bearer token-1" {
 		t.Fatal(got)
 	}
 	waitFor(t, func() bool { return send() == "Bearer token-2" })
-	c.advance(2 * time.Hour) // nobody sent for long
+	c.advance(2 * time.Hour) // nothing was sent for long
 	if got := send(); got != "Bearer token-3" {
 		t.Fatal(got)
 	}
 }
 
-// waitFor waits until a condition holds. The bound is for a test that would never end.
+// waitFor waits until a condition is true, for at most a minute.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -373,7 +374,7 @@ func TestFCMRefusedTokenIsReplacedOnce(t *testing.T) {
 	}
 }
 
-// The token server's answers are those of RFC 6749 5.2 and of
+// The token server's answers come from RFC 6749 5.2 and
 // https://developers.google.com/identity/protocols/oauth2/service-account#error-codes.
 func TestFCMWithoutAToken(t *testing.T) {
 	skewed := time.Now().Add(-2 * time.Hour).UTC().Format(http.TimeFormat)
@@ -419,7 +420,7 @@ func TestFCMWithoutAToken(t *testing.T) {
 				t.Fatalf("%s: %s\nwant %s: %s", said(a), a.Result.Detail, c.want, c.detail)
 			}
 			sound(t, a, canary, "BEGIN")
-			f.Send(t.Context(), message("d")) // at once: the failure is kept
+			f.Send(t.Context(), message("d")) // immediately: the failure is cached
 			if g.fetched() != 1 || len(g.requests("messages:send")) != 0 {
 				t.Fatal(g.fetched(), len(g.requests("messages:send")))
 			}
@@ -432,7 +433,7 @@ func TestFCMWithoutAToken(t *testing.T) {
 	}
 }
 
-// Whoever writes the credentials cannot make us call what the settings do not list.
+// Credentials must not make us call a server that the settings do not list.
 func TestFCMTokenServerIsGuarded(t *testing.T) {
 	g, other := startGoogle(t), startServer(t, says(200, `{"access_token":"x"}`))
 	b := strings.ReplaceAll(string(g.credentials(t)), g.URL, other.URL)
@@ -490,7 +491,7 @@ func TestFCMCredentialsAreChecked(t *testing.T) {
 	}
 }
 
-// A token server that does not answer holds a message no longer than the message's own time.
+// A token server that does not answer delays a message by at most the message's own time-out.
 func TestFCMTokenWithinContext(t *testing.T) {
 	g := startGoogle(t)
 	release := make(chan struct{})

@@ -11,8 +11,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// Whatever a server answers becomes a receipt: an outcome that fits the rest, with a
-// code and a detail that are short, and without the address.
+// FuzzAnswers checks that any answer of a server becomes a valid receipt: a consistent outcome,
+// with a short code and detail, and without the address.
 func FuzzAnswers(f *testing.F) {
 	f.Add(200, `{"name":"projects/p/messages/1"}`, "")
 	f.Add(404, `{"error":{"status":"NOT_FOUND","details":[{"@type":"x/google.firebase.fcm.v1.FcmError",`+
@@ -61,7 +61,7 @@ func checkAnswer(t *testing.T, a notify.Answer, address string) {
 	}
 }
 
-// A key file that is taken has what a token needs.
+// FuzzAccount checks that an accepted key file has what a token needs.
 func FuzzAccount(f *testing.F) {
 	f.Add([]byte(`{"type":"service_account","client_email":"a@b","private_key":"-----BEGIN PRIVATE KEY-----\n"}`))
 	f.Add([]byte(`{"type":"authorized_user"}`))

@@ -33,7 +33,7 @@ const (
 	fcmScope       = "https://www.googleapis.com/auth/firebase.messaging"
 )
 
-// readAccount says what is wrong with a key file, without a word of it.
+// readAccount describes what is wrong with a key file, without quoting it.
 func readAccount(b []byte) (*account, error) {
 	a := new(account)
 	if err := json.Unmarshal(b, a); err != nil {
@@ -54,18 +54,18 @@ func readAccount(b []byte) (*account, error) {
 	return a, nil
 }
 
-// How long before its end a token is fetched anew, first beside the messages that use the
-// old one, then before them. The end counts from our clock, so that it may differ from
-// Google's by as much.
+// How long before its end a token is replaced. At first it is fetched in the background while
+// messages use the old one; later messages wait. The end counts by our clock, so our clock may
+// differ from Google's by that much.
 const (
 	refreshEarly = 5 * time.Minute
 	refreshNow   = 30 * time.Second
-	// failedFor keeps a failure: while it lasts, no message asks again.
+	// failedFor is how long a failure is cached. Meanwhile no message causes another fetch.
 	failedFor = 5 * time.Second
 	fetchIn   = 30 * time.Second
 )
 
-// googleTokens keeps the access token of a service account
+// googleTokens caches the access token of a service account
 // (https://developers.google.com/identity/protocols/oauth2/service-account).
 type googleTokens struct {
 	caller *caller
@@ -76,7 +76,7 @@ type googleTokens struct {
 	token   string
 	expires time.Time
 	problem *notify.Answer // of the last fetch
-	until   time.Time      // it is kept
+	until   time.Time      // end of its validity in the cache
 }
 
 func newGoogleTokens(c *caller) *googleTokens { return &googleTokens{caller: c} }
@@ -87,7 +87,7 @@ func (g *googleTokens) replace(a *account) {
 	g.account, g.token, g.problem = a, "", nil
 }
 
-// forget drops a token that was refused, if it is still the one in use.
+// forget drops a refused token if it is still in use.
 func (g *googleTokens) forget(token string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +96,7 @@ func (g *googleTokens) forget(token string) {
 	}
 }
 
-// get is a token and the account's project, or why there is none.
+// get returns a token and the account's project, or the reason why there is none.
 func (g *googleTokens) get(ctx context.Context) (token, project string, problem *notify.Answer) {
 	g.mu.Lock()
 	a, token, left := g.account, g.token, g.expires.Sub(g.caller.now())
@@ -112,7 +112,7 @@ func (g *googleTokens) get(ctx context.Context) (token, project string, problem 
 	}
 	fetched := g.flight.DoChan(a.PrivateKeyID+a.ClientEmail, func() (any, error) { return g.fetch(a), nil })
 	if token != "" {
-		return token, a.ProjectID, nil // the next ones will have the new token
+		return token, a.ProjectID, nil // later messages use the new token
 	}
 	select {
 	case r := <-fetched:
@@ -123,13 +123,13 @@ func (g *googleTokens) get(ctx context.Context) (token, project string, problem 
 	}
 }
 
-// fetchedToken is what came of a fetch: a token or a problem.
+// fetchedToken is the result of a fetch: a token or a problem.
 type fetchedToken struct {
 	token   string
 	problem *notify.Answer
 }
 
-// fetch gets a token from Google and keeps it, or the problem.
+// fetch fetches a token from Google and caches it, or the problem.
 func (g *googleTokens) fetch(a *account) fetchedToken {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchIn)
 	defer cancel()
@@ -153,7 +153,7 @@ func (g *googleTokens) fetch(a *account) fetchedToken {
 		g.problem, g.until = out.problem, g.caller.now().Add(failedFor)
 	default:
 		g.token, g.problem = out.token, nil
-		// How long it is good, not until when: so Google's clock does not matter.
+		// Uses the duration of its validity, not the end, so Google's clock does not matter.
 		good := time.Hour
 		if !t.Expiry.IsZero() {
 			good = time.Until(t.Expiry)
@@ -163,8 +163,8 @@ func (g *googleTokens) fetch(a *account) fetchedToken {
 	return out
 }
 
-// tokenTransport sends the library's request by the provider's caller, and keeps the
-// reply: the library's error has it only as text.
+// tokenTransport sends the library's request by the provider's caller. It keeps the reply,
+// because the library's error has it only as text.
 type tokenTransport struct {
 	ctx    context.Context //nolint:containedctx // the library's request has none
 	caller *caller
@@ -188,7 +188,7 @@ func (t *tokenTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// tokenAnswer is the answer for messages when no token could be had. None was sent.
+// tokenAnswer is the answer for messages if there is no token. None was sent.
 func tokenAnswer(r reply, now time.Time) notify.Answer {
 	switch {
 	case r.err != nil:
@@ -200,7 +200,7 @@ func tokenAnswer(r reply, now time.Time) notify.Answer {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
 	}
-	_ = json.Unmarshal(r.body, &e) // a form of its own is no better reason
+	_ = json.Unmarshal(r.body, &e) // if the body has another form, the status alone is the reason
 	detail := "no access token: " + httpDetail(r) + " " + clip(e.Error) + " " + clean(e.Description)
 	if off := clockOff(r.header, now); off.Abs() > time.Minute {
 		detail = fmt.Sprintf("no access token: this machine's clock is %s off Google's: correct it",
@@ -209,7 +209,7 @@ func tokenAnswer(r reply, now time.Time) notify.Answer {
 	return misconfigured(CodeConfig, clean(detail))
 }
 
-// clockOff is our clock minus the server's; 0 if the answer has no Date.
+// clockOff returns our clock minus the server's, or 0 if the answer has no Date.
 func clockOff(h http.Header, now time.Time) time.Duration {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {

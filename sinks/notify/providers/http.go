@@ -1,16 +1,16 @@
-// Package providers sends notifications by the services that reach people: FCM and
-// APNs (push), Twilio (SMS), SMTP (mail), and a folder to see them without an account.
+// Package providers sends notifications by the services that reach people: FCM and APNs (push),
+// Twilio (SMS), SMTP (mail), and a folder that needs no account.
 //
 // # What every provider over HTTP does
 //
-//   - It sends a message once. Waiting and trying again are the engine's.
-//   - It reaches its server by internal/egress: an address is checked when it is
+//   - It sends a message once. The engine waits and retries.
+//   - It calls its server through internal/egress: an address is checked when it is
 //     dialled, no redirect is followed, answers are bounded.
-//   - A fault of ours (credentials, permissions) postpones the message: it uses up no
-//     attempt, and it goes out when an operator has mended the settings.
-//   - A fault of the address fails the message, and says if the address is dead.
-//   - What it says in receipts and logs has no credential, no address and no text of
-//     the message.
+//   - An error on our side (credentials, permissions) postpones the message. It uses up no
+//     attempt, and is sent once an operator has fixed the settings.
+//   - An error of the address fails the message. The answer reports whether the address is dead.
+//   - Its texts in receipts and logs have no credential, no address and no text of the
+//     message.
 package providers
 
 import (
@@ -35,27 +35,28 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// HTTP is how a provider reaches its server. The zero value is the provider's own.
+// HTTP configures how a provider reaches its server. The zero value means the provider's
+// defaults.
 type HTTP struct {
-	// URL is the base of all requests, where it is not the provider's own: of a proxy, or
-	// of a test. Its host may be a private address. https, or http on loopback.
+	// URL replaces the base of all requests, for a proxy or a test. Its host may be a private
+	// address. It must be https, or http on loopback.
 	URL string
-	// Roots are the certificate authorities to trust; nil means the system's.
+	// Roots are the trusted certificate authorities. nil means the system's.
 	Roots *x509.CertPool
-	// Conns bounds the connections; 0 means 2, and 64 for Twilio. HTTP/2 sends hundreds of
-	// messages at once by each.
+	// Conns bounds the connections. 0 means 2, and 64 for Twilio. HTTP/2 sends hundreds of
+	// concurrent messages over each.
 	Conns int
-	// Within bounds a request whose context has a later deadline; 0 means 30 s.
+	// Within bounds a request whose context has a later deadline. 0 means 30 s.
 	Within time.Duration
-	// UserAgent names us; "" means Waterclock.
+	// UserAgent is the user agent. "" means Waterclock.
 	UserAgent string
-	// Now is the clock; nil means time.Now.
+	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 }
 
 const defaultConns = 2
 
-// Answers are short texts. What is longer is no provider's.
+// Answers are short texts. A longer one does not come from the provider.
 const (
 	maxAnswer  = 64 << 10
 	maxHeaders = 32 << 10
@@ -63,15 +64,15 @@ const (
 
 // caller sends the requests of one provider.
 type caller struct {
-	base      string // without a slash at its end
+	base      string // without a trailing slash
 	transport *egress.Transport
-	conns     *conns // of HTTP/2 to the base; nil sends by the transport
+	conns     *conns // HTTP/2 to the base; nil uses transport
 	within    time.Duration
 	agent     string
 	now       func() time.Time
 }
 
-// newCaller refuses a base URL that cannot be called. own is the provider's.
+// newCaller refuses an invalid base URL. own is the provider's default.
 func newCaller(h HTTP, own string) (*caller, error) {
 	settings := egress.Settings{}
 	if h.URL != "" {
@@ -105,7 +106,7 @@ func newCaller(h HTTP, own string) (*caller, error) {
 	return c, nil
 }
 
-// newStreams makes a caller that sends to the base by a few connections of HTTP/2.
+// newStreams makes a caller that sends to the base over a few HTTP/2 connections.
 func newStreams(h HTTP, own string) (*caller, error) {
 	c, err := newCaller(h, own)
 	if err != nil {
@@ -126,7 +127,7 @@ func (c *caller) close() {
 	}
 }
 
-// via is what sends a request to a URL.
+// via returns the round tripper for a URL.
 func (c *caller) via(u *url.URL) http.RoundTripper {
 	if c.conns != nil && u.Scheme == c.conns.base.Scheme && u.Host == c.conns.base.Host {
 		return c.conns
@@ -134,13 +135,13 @@ func (c *caller) via(u *url.URL) http.RoundTripper {
 	return c.transport
 }
 
-// reply is a whole answer of a provider's server, or why there is none.
+// reply is a complete answer of a provider's server, or the reason why there is none.
 type reply struct {
 	status int // 0: none
 	header http.Header
 	body   []byte
 	err    error
-	sent   bool // whether the server may have the request
+	sent   bool // whether the server may have received the request
 }
 
 // do sends one request.
@@ -157,10 +158,10 @@ func (c *caller) do(ctx context.Context, method, target string, header http.Head
 		r.Header = header
 	}
 	r.Header.Set("User-Agent", c.agent)
-	answer, err := c.via(r.URL).RoundTrip(r) // no client: its errors have the URL, and with it tokens of devices
+	answer, err := c.via(r.URL).RoundTrip(r) // errors of http.Client contain the URL, and so device tokens
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = errors.Join(ctx.Err(), err) // net/http may name what the time-out has cut off, and not the time-out
+			err = errors.Join(ctx.Err(), err) // net/http may report what the time-out interrupted, and not the time-out
 		}
 		return reply{err: err, sent: wrote.Load()}
 	}
@@ -172,13 +173,13 @@ func (c *caller) do(ctx context.Context, method, target string, header http.Head
 	return out
 }
 
-// The codes of answers that have none of the provider's own.
+// The codes of answers without a code of the provider.
 const (
 	CodeConfig      = "provider_config"      // credentials, permissions or settings: an operator must act
-	CodeUnavailable = "provider_unavailable" // the provider is away or overloaded
+	CodeUnavailable = "provider_unavailable" // the provider is unavailable or overloaded
 	CodeThrottled   = "provider_throttled"   // the provider wants fewer messages
-	CodeStatus      = "bad_answer"           // an answer that its documentation does not have
-	CodeInvalid     = "invalid_message"      // not sent: the provider could not take it
+	CodeStatus      = "bad_answer"           // an answer that the provider's documentation does not list
+	CodeInvalid     = "invalid_message"      // not sent: the provider could not accept it
 	CodeDNS         = egress.CodeDNS
 	CodeRefused     = egress.CodeRefused
 	CodeReset       = egress.CodeReset
@@ -187,7 +188,7 @@ const (
 	CodeTooLarge    = "answer_too_large"
 )
 
-// How long a message waits where the provider does not say it.
+// How long a message waits if the provider does not say so.
 const (
 	configWait   = time.Minute
 	throttleWait = time.Minute
@@ -195,8 +196,8 @@ const (
 	maxWait      = 24 * time.Hour
 )
 
-// misconfigured postpones a message until an operator has acted. It is throttled,
-// because every other message would meet the same.
+// misconfigured postpones a message until an operator has acted. It is throttled, because every
+// other message would fail in the same way.
 func misconfigured(code, detail string) notify.Answer {
 	return notify.Answer{Result: worker.Postpone(configWait, code).WithDetail(detail), Throttled: true}
 }
@@ -219,7 +220,7 @@ func dead(code, detail string) notify.Answer {
 	return notify.Answer{Result: worker.Fail(code, detail), DeadAddress: true}
 }
 
-// unanswered is the answer where there is none from the server.
+// unanswered is the answer if the server gave none.
 func unanswered(r reply) notify.Answer {
 	code := codeOf(r.err)
 	detail := "not sent: " + code
@@ -232,7 +233,7 @@ func unanswered(r reply) notify.Answer {
 	return retry(code, detail)
 }
 
-// codeOf names what went wrong with a request.
+// codeOf returns the code for a request's error.
 func codeOf(err error) string {
 	code := egress.Fault(err)
 	switch {
@@ -244,8 +245,8 @@ func codeOf(err error) string {
 	return cmp.Or(code, CodeConnection)
 }
 
-// retryAfter is what header Retry-After asks for, from 1 s to 24 h. def is for where there is
-// none, or none that makes sense.
+// retryAfter returns the wait in header Retry-After, from 1 s to 24 h. def applies if it is
+// missing or invalid.
 func retryAfter(h http.Header, now time.Time, def time.Duration) time.Duration {
 	after, ok := egress.RetryAfter(h, now, maxWait)
 	if !ok {
@@ -254,15 +255,15 @@ func retryAfter(h http.Header, now time.Time, def time.Duration) time.Duration {
 	return max(after, time.Second)
 }
 
-// maxDetail is as much of a provider's words as goes into a receipt, and minHidden the
-// shortest text that is hidden in them: a shorter one is part of any word.
+// maxDetail bounds the provider's text in a receipt. minHidden is the length of the shortest text
+// that is hidden in it, because a shorter one may be part of any word.
 const (
 	maxDetail = 256
 	minHidden = 4
 )
 
-// clean makes a provider's words fit for a receipt: no control characters, not long, and
-// nothing of what is hidden, such as the address.
+// clean makes a provider's text fit for a receipt: short, without control characters, and without
+// the texts in hide, such as the address.
 func clean(text string, hide ...string) string {
 	for _, h := range hide {
 		if len(h) >= minHidden {
@@ -281,7 +282,7 @@ func clean(text string, hide ...string) string {
 	return text
 }
 
-// leftUntil is how long a message is of use; ok is false for one that no longer is. 0 is for
+// leftUntil returns how long a message is useful. ok is false if it no longer is. 0 means for
 // ever.
 func leftUntil(expires, now time.Time) (left time.Duration, ok bool) {
 	if expires.IsZero() {
@@ -291,8 +292,8 @@ func leftUntil(expires, now time.Time) (left time.Duration, ok bool) {
 	return left, left > 0
 }
 
-// expired is the answer for a message that is of no use any more.
+// expired is the answer for a message that is no longer useful.
 func expired() notify.Answer { return notify.Answer{Result: worker.Suppress(worker.CodeExpired)} }
 
-// httpDetail says what came back, for answers whose body says nothing.
+// httpDetail describes an answer whose body says nothing.
 func httpDetail(r reply) string { return fmt.Sprintf("HTTP %d", r.status) }

@@ -19,17 +19,17 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// rawServer speaks HTTP/2 frame by frame, so that a test can do what APNs does and
-// no server of net/http would.
+// rawServer speaks HTTP/2 frame by frame. So a test can do what APNs does and no server of
+// net/http would.
 type rawServer struct {
 	url      string
 	http     providers.HTTP
 	settings []http2.Setting
-	on       func(c *rawConn, stream uint32) // a request is whole
+	on       func(c *rawConn, stream uint32) // called when a request is complete
 
 	mu    sync.Mutex
 	conns int
-	most  int // streams open at once, of one connection
+	most  int // maximum of open streams on one connection
 	paths []string
 }
 
@@ -123,7 +123,7 @@ func (c *rawConn) take(f http2.Frame) {
 	}
 }
 
-// locked writes frames one after the other. A connection that has ended takes none.
+// locked writes frames one after another. It writes nothing to a connection that has ended.
 func (c *rawConn) locked(write func() error) {
 	c.out.Lock()
 	defer c.out.Unlock()
@@ -159,13 +159,13 @@ func (s *rawServer) seen() (conns, most, requests int) {
 	return s.conns, s.most, len(s.paths)
 }
 
-// APNs ends connections with GOAWAY, also in the middle of a burst. What it had not
-// taken goes out on the next connection; nothing is sent twice.
+// APNs ends connections with GOAWAY, also in the middle of a burst. Requests that it did not
+// process are sent on the next connection. Nothing is sent twice.
 func TestAPNsGoAway(t *testing.T) {
 	s := startRaw(t, func(c *rawConn, stream uint32) {
 		if c.number == 1 && stream > 1 {
 			c.locked(func() error { return c.WriteGoAway(1, http2.ErrCodeNo, []byte(`{"reason":"Shutdown"}`)) })
-			return // this stream and later ones were not taken
+			return // this stream and later ones were not processed
 		}
 		c.ok(stream)
 	})
@@ -180,12 +180,12 @@ func TestAPNsGoAway(t *testing.T) {
 	}
 }
 
-// A stream that was refused was not processed (RFC 9113 8.7): it is sent again at once.
-// Any other reset may come after the push was taken: the engine decides on it.
+// A refused stream was not processed (RFC 9113 8.7), so it is sent again at once. Any other reset
+// may come after the push was accepted, so the engine decides on it.
 func TestAPNsStreamResets(t *testing.T) {
 	refuse := true
 	s := startRaw(t, func(c *rawConn, stream uint32) {
-		if refuse { // one goroutine for each connection, and one message at a time
+		if refuse { // one goroutine per connection, and one message at a time
 			refuse = false
 			c.reset(stream, http2.ErrCodeRefusedStream)
 			return
@@ -208,8 +208,8 @@ func TestAPNsStreamResets(t *testing.T) {
 	}
 }
 
-// APNs allows one stream until a token was accepted, and says so in its settings. No
-// connection has more, and not one connection for each message is made.
+// APNs permits one stream until it has accepted a token, and says so in its settings. No
+// connection has more, and messages do not open a connection each.
 func TestAPNsMaxConcurrentStreams(t *testing.T) {
 	const messages = 200
 	s := startRaw(t, func(c *rawConn, stream uint32) { c.ok(stream) },
@@ -232,8 +232,8 @@ func TestAPNsMaxConcurrentStreams(t *testing.T) {
 	}
 }
 
-// Many messages at once, to a server without a connection yet: the bound on connections
-// holds, and all arrive.
+// Many concurrent messages to a server without a connection: the bound on connections holds, and
+// all messages arrive.
 func TestConnectionsAreBounded(t *testing.T) {
 	s := startRaw(t, func(c *rawConn, stream uint32) { c.ok(stream) },
 		http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 10})
@@ -252,8 +252,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A server that hangs holds a message for its own time only, and the detail says whether
-// the message may have been sent in that time.
+// A server that hangs delays a message by at most its own time-out. The detail shows whether the
+// message may have been sent meanwhile.
 func TestAPNsHangingServer(t *testing.T) {
 	s := startRaw(t, func(*rawConn, uint32) {})
 	a := newAPNs(t, s.http, ecKey(t))
@@ -267,7 +267,7 @@ func TestAPNsHangingServer(t *testing.T) {
 		if answer.Result.Detail == "it may have been sent: timeout" {
 			return
 		}
-		if answer.Result.Detail != "not sent: timeout" { // the time was too short for a connection
+		if answer.Result.Detail != "not sent: timeout" { // the time-out was too short to connect
 			t.Fatal(answer.Result.Detail)
 		}
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// each is every provider over HTTP at one server, with an address it takes.
+// each runs do with every provider over HTTP at one server, and an address that it accepts.
 func each(t *testing.T, h providers.HTTP, do func(t *testing.T, p notify.Provider, address string)) {
 	t.Helper()
 	g := startGoogle(t) // for tokens only
 	fcm := func(t *testing.T) notify.Provider {
-		// Its token server is at another origin, so a token comes from one request at home.
+		// Its token server has another origin, so it needs a token from a request to its own
+		// server.
 		b := strings.ReplaceAll(string(g.credentials(t)), g.URL, strings.TrimRight(h.URL, "/"))
 		f, err := providers.NewFCM(providers.FCMOptions{HTTP: h, Credentials: []byte(b)})
 		if err != nil {
@@ -73,8 +74,8 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// A server that hangs before the TLS handshake, or that never answers: a message waits for
-// its own time, and then another one can be sent.
+// A server hangs before the TLS handshake, or never answers. A message waits for at most its own
+// time-out, and then another one can be sent.
 func TestSendEndsWithItsContext(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +104,7 @@ func TestSendAfterClose(t *testing.T) {
 	}
 }
 
-// A proxy in between may speak HTTP/1.1 only, and have a path of its own.
+// A proxy may speak only HTTP/1.1, and have a path of its own.
 func TestHTTP1Proxy(t *testing.T) {
 	var s server
 	s.next = func(r received, w http.ResponseWriter) {
@@ -124,7 +125,7 @@ func TestHTTP1Proxy(t *testing.T) {
 			go func() { answers <- p.Send(t.Context(), message(address)) }()
 		}
 		for range cap(answers) {
-			// FCM and APNs answer 200; here 201 is no answer of theirs.
+			// FCM and APNs answer 200, so 201 is unexpected from them.
 			if a := <-answers; p.Name() == "twilio" && said(a) != "accepted ref SM123" || a.Result.Code != "" &&
 				a.Result.Code != "bad_answer" {
 				t.Fatal(said(a), a.Result.Detail)

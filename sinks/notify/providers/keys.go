@@ -8,7 +8,7 @@ import (
 	"errors"
 )
 
-// parseKey reads a private key: PKCS #8 or PKCS #1, in PEM.
+// parseKey parses a private key: PKCS #8 or PKCS #1, in PEM.
 func parseKey(text []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {

@@ -24,27 +24,26 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// OutboxOptions are those of provider outbox.
+// OutboxOptions configure an Outbox.
 type OutboxOptions struct {
-	Dir    string       // made if it is not there
-	Most   int          // messages that are kept, the newest. 0 means 1,000
-	Bytes  int          // of their files. The newest is kept, however large it is. 0 means 32 MiB
+	Dir    string       // created if needed
+	Most   int          // number of messages to keep, newest first. 0 means 1,000
+	Bytes  int          // bound on the size of their files. The newest is kept, however large it is. 0 means 32 MiB
 	Logger *slog.Logger // nil logs nothing
 	Now    func() time.Time
 }
 
-// Outbox writes messages to a folder, so that one sees them without an account with
-// anybody: a JSON file for each, and index.html, which lists them. It serves any
-// channel.
+// Outbox writes messages to a folder, so that they can be seen without an account anywhere: a
+// JSON file for each, and index.html, which lists them. It serves any channel.
 type Outbox struct {
 	opts OutboxOptions
 
 	mu    sync.Mutex
-	kept  map[string]keptMessage // by the name of its file
+	kept  map[string]keptMessage // by file name
 	bytes int                    // of their files
-	dirty chan struct{}          // the page is not what is kept
+	dirty chan struct{}          // the page is out of date
 	done  chan struct{}          // ends the writer of the page
-	ended chan struct{}          // it has
+	ended chan struct{}          // it has ended
 	once  sync.Once
 }
 
@@ -60,7 +59,7 @@ type keptMessage struct {
 type OutboxMessage struct {
 	ID             string            `json:"id"`
 	SentAt         time.Time         `json:"sent_at"`
-	Times          int               `json:"times"` // how often the same message came
+	Times          int               `json:"times"` // how often the same message was sent
 	Channel        string            `json:"channel"`
 	Tenant         string            `json:"tenant"`
 	Trigger        string            `json:"trigger"`
@@ -78,10 +77,10 @@ type OutboxMessage struct {
 	Expires        *time.Time        `json:"expires_at,omitempty"`
 }
 
-// outboxPage is the list of messages.
+// outboxPage is the file with the list of messages.
 const outboxPage = "index.html"
 
-// NewOutbox opens or makes the folder.
+// NewOutbox opens the folder, or creates it.
 func NewOutbox(o OutboxOptions) (*Outbox, error) {
 	o.Most, o.Bytes = cmp.Or(o.Most, 1000), cmp.Or(o.Bytes, 32<<20)
 	if o.Now == nil {
@@ -93,7 +92,7 @@ func NewOutbox(o OutboxOptions) (*Outbox, error) {
 	if o.Dir == "" {
 		return nil, errors.New("outbox: a folder is needed")
 	}
-	// Messages hold names, addresses and links that acknowledge.
+	// Messages contain names, addresses and acknowledgement links.
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
@@ -111,7 +110,7 @@ func NewOutbox(o OutboxOptions) (*Outbox, error) {
 	return b, nil
 }
 
-// read takes over what an earlier process has written.
+// read loads the messages of an earlier process.
 func (b *Outbox) read() error {
 	entries, err := os.ReadDir(b.opts.Dir)
 	if err != nil {
@@ -130,7 +129,7 @@ func (b *Outbox) read() error {
 	return nil
 }
 
-// isOutboxFile tells ours from others' files, which are left alone.
+// isOutboxFile reports whether a file is ours. Other files are left alone.
 func isOutboxFile(name string) bool {
 	channel, rest, ok := strings.Cut(name, "-")
 	sum, isJSON := strings.CutSuffix(rest, ".json")
@@ -138,11 +137,10 @@ func isOutboxFile(name string) bool {
 	return ok && isJSON && err == nil && len(sum) == 32 && (channel == "push" || channel == "sms" || channel == "email")
 }
 
-// Name is outbox.
+// Name returns outbox.
 func (b *Outbox) Name() string { return "outbox" }
 
-// Send writes a message. The same one again takes the place of the first, and is
-// counted.
+// Send writes a message. A repeated message replaces the first, and is counted.
 func (b *Outbox) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	if ctx.Err() != nil {
 		return notify.Answer{Result: worker.Retry(0).WithCode(worker.CodeTimeout)}
@@ -162,7 +160,7 @@ func (b *Outbox) Send(ctx context.Context, m *notify.Message) notify.Answer {
 		one.Expires = new(m.Expires.UTC())
 	}
 	if err := b.write(name, one); err != nil {
-		// Of a disk that is full or gone: the next message would fare no better.
+		// The disk is full or gone, so the next message would fail too.
 		return notify.Answer{
 			Result: worker.Postpone(5*time.Second, "outbox_unwritable").WithDetail(err.Error()), Throttled: true,
 		}
@@ -189,13 +187,13 @@ func (b *Outbox) write(name string, m OutboxMessage) error {
 	return nil
 }
 
-// replace writes a file whole or not at all.
+// replace writes a file atomically.
 func (b *Outbox) replace(name string, text []byte) error {
 	f, err := os.CreateTemp(b.opts.Dir, ".new-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // it is not there any more if all went well
+	defer os.Remove(f.Name()) // after a success it no longer exists
 	if _, err := f.Write(text); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -205,8 +203,8 @@ func (b *Outbox) replace(name string, text []byte) error {
 	return os.Rename(f.Name(), filepath.Join(b.opts.Dir, name))
 }
 
-// keep takes a message in and deletes the oldest beyond the bounds. mu is held, or nobody
-// else is there yet.
+// keep adds a message and deletes the oldest ones beyond the bounds. mu is held, or no other
+// goroutine exists yet.
 func (b *Outbox) keep(name string, m OutboxMessage, bytes int) {
 	b.bytes += bytes - b.kept[name].bytes
 	b.kept[name] = keptMessage{m, bytes}
@@ -225,8 +223,8 @@ func (b *Outbox) keep(name string, m OutboxMessage, bytes int) {
 	}
 }
 
-// pageInterval is the least time between two writings of the page, which takes as
-// long as the list is.
+// pageInterval is the minimum time between two writes of the page, because a write takes as long
+// as the list is.
 const pageInterval = 200 * time.Millisecond
 
 func (b *Outbox) run() {
@@ -259,7 +257,7 @@ func (b *Outbox) Close() error {
 	return err
 }
 
-// Messages are what is kept, the newest first.
+// Messages returns the stored messages, newest first.
 func (b *Outbox) Messages() []OutboxMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +271,7 @@ func (b *Outbox) Messages() []OutboxMessage {
 	return all
 }
 
-// pageBytes bounds the texts that the page shows: a browser reads it every two seconds.
+// pageBytes bounds the texts on the page, because a browser reloads it every two seconds.
 const pageBytes = 2 << 20
 
 func (b *Outbox) writePage() error {
@@ -293,8 +291,8 @@ func (b *Outbox) writePage() error {
 	return b.replace(outboxPage, text.Bytes())
 }
 
-// link is a URL that the page links to. What has another scheme than http is shown as
-// text: a click must not run anything.
+// link returns a URL to which the page links. A URL with another scheme than http or https is
+// shown as text, because a click must not run anything.
 func link(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
@@ -303,7 +301,7 @@ func link(text string) string {
 	return text
 }
 
-// page shows texts as they are. The HTML of mails is in a frame that runs nothing.
+// page shows texts without interpretation. The HTML of mails is in a frame that runs no scripts.
 var page = template.Must(template.New(outboxPage).Funcs(template.FuncMap{"link": link}).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
 <title>Outbox: {{ .Kept }} message{{ if ne .Kept 1 }}s{{ end }}</title>

@@ -44,7 +44,7 @@ func TestOutboxSuite(t *testing.T) {
 	})
 }
 
-// templatesOneLine is as the page shows a title: one line.
+// templatesOneLine returns a title as the page shows it: on one line.
 func templatesOneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func outboxFiles(t testing.TB, dir string) (all []OutboxMessage) {
@@ -56,7 +56,7 @@ func outboxFiles(t testing.TB, dir string) (all []OutboxMessage) {
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		if os.IsNotExist(err) {
-			continue // dropped meanwhile
+			continue // deleted meanwhile
 		}
 		var m OutboxMessage
 		if err == nil {
@@ -70,7 +70,8 @@ func outboxFiles(t testing.TB, dir string) (all []OutboxMessage) {
 	return all
 }
 
-// Bounded: the oldest messages go, whoever wrote them. Files of others stay.
+// The number of messages is bounded. The oldest are deleted, whichever process wrote them. Other
+// files stay.
 func TestOutboxBounded(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "sms-mine.json")
@@ -116,8 +117,8 @@ func TestOutboxBounded(t *testing.T) {
 	}
 }
 
-// Bounded in bytes too: large messages leave fewer of them, in memory, in the folder and on
-// the page, and after a restart as well.
+// The size in bytes is bounded too. Large messages leave fewer of them: in memory, in the folder
+// and on the page, also after a restart.
 func TestOutboxBoundedInBytes(t *testing.T) {
 	const bound, large = 4 << 20, 1 << 20
 	dir := t.TempDir()
@@ -156,7 +157,7 @@ func TestOutboxBoundedInBytes(t *testing.T) {
 	}
 	b := newOutbox(t, o)
 	for i := range 6 {
-		for range 1 + i/5 { // a copy takes the place of the first
+		for range 1 + i/5 { // a copy replaces the first one
 			b.Send(t.Context(), &notify.Message{
 				ID: fmt.Sprint(i), Channel: "email", Address: "a@b.example", Body: strings.Repeat("x", large),
 			})
@@ -168,7 +169,7 @@ func TestOutboxBoundedInBytes(t *testing.T) {
 	check(newOutbox(t, o), 1)
 }
 
-// Nothing of a message runs in the page.
+// No part of a message runs as a script in the page.
 func TestOutboxPageEscapes(t *testing.T) {
 	b := newOutbox(t, OutboxOptions{Dir: filepath.Join(t.TempDir(), "new", "folder")})
 	const evil = `"><script>alert(1)</script>`
@@ -191,7 +192,7 @@ func TestOutboxPageEscapes(t *testing.T) {
 	}
 }
 
-// A folder that is gone is no reason to lose messages.
+// If the folder is gone, messages are not lost.
 func TestOutboxUnwritable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "x")
 	b := newOutbox(t, OutboxOptions{Dir: dir})

@@ -8,15 +8,15 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// Set is the providers of push and SMS that settings configure; a field is nil for one that
-// they do not.
+// Set has the providers of push and SMS in the settings. A field is nil if the settings do not
+// have that provider.
 type Set struct {
 	FCM    *FCM
 	APNs   *APNs
 	Twilio *Twilio
 }
 
-// Open makes the providers that settings configure. The URL of h is theirs.
+// Open makes the providers of the settings. h sets their URL.
 func Open(c *config.Config, h HTTP) (*Set, error) {
 	s := new(Set)
 	var errs [3]error
@@ -79,7 +79,7 @@ func openTwilio(c *config.Config, h HTTP) (*Twilio, error) {
 	return t, nil
 }
 
-// All are the providers of one channel, push or sms.
+// All returns the providers of one channel, push or sms.
 func (s *Set) All(channel string) (list []notify.Provider) {
 	if channel == "push" && s.FCM != nil {
 		list = append(list, s.FCM)
@@ -93,8 +93,8 @@ func (s *Set) All(channel string) (list []notify.Provider) {
 	return list
 }
 
-// Reload takes credentials as their files have them now. Those of a provider whose file is
-// wrong stay in force.
+// Reload reads the credentials from their files. If a file is invalid, its provider keeps the old
+// ones.
 func (s *Set) Reload(c *config.Config) error {
 	var errs [3]error
 	if s.FCM != nil {
@@ -126,7 +126,7 @@ func reload[T any](name string, read func() (T, error), replace func(T) error) e
 	return nil
 }
 
-// Close closes them all.
+// Close closes all providers.
 func (s *Set) Close() error {
 	var errs []error
 	for _, channel := range []string{"push", "sms"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// The providers of a settings file send, take new credentials from their files, and keep the
-// old ones where a file is wrong.
+// The providers of a settings file send, reload credentials from their files, and keep the old
+// ones if a file is invalid.
 func TestSet(t *testing.T) {
 	g := startGoogle(t)
 	g.send = func(r received, w http.ResponseWriter) {

@@ -30,42 +30,42 @@ import (
 
 // How a connection to a mail server is encrypted.
 const (
-	TLSStart    = "starttls" // STARTTLS, and nothing without it (RFC 3207)
+	TLSStart    = "starttls" // STARTTLS; nothing is sent without it (RFC 3207)
 	TLSImplicit = "implicit" // from the first byte (RFC 8314)
-	TLSNone     = "none"     // not at all
+	TLSNone     = "none"     // not encrypted
 )
 
-// SMTPOptions are those of provider smtp.
+// SMTPOptions configure an SMTP.
 type SMTPOptions struct {
 	Host string
 	Port int    // 0 means 587, or 465 with TLSImplicit
 	TLS  string // "" means TLSStart
 	From string // an address, perhaps with a name: Waterclock <remind@example.com>
 
-	Username string // "" does not log in
-	// Password is asked for each connection. nil is no password.
+	Username string // "": no login
+	// Password is called for each connection. nil means no password.
 	Password func() (string, error)
-	Roots    *x509.CertPool // that certificates must come from; nil: the system's
+	Roots    *x509.CertPool // trusted certificate authorities; nil: the system's
 
-	Connections   int           // at a time. 0 means 8
-	Shared        bool          // among tenants: none may take all connections
-	PerConnection int           // messages, and then it is closed. 0 means 100
-	Idle          time.Duration // how long one is kept that nobody uses. 0 means 30 s
+	Connections   int           // maximum number. 0 means 8
+	Shared        bool          // among tenants: none may use all connections
+	PerConnection int           // messages per connection, which is then closed. 0 means 100
+	Idle          time.Duration // how long an unused connection is kept. 0 means 30 s
 	Timeout       time.Duration // of one message, if its context has none. 0 means 1 minute
 
-	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil dials
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) // nil means net.Dialer
 	Now  func() time.Time                                                     // nil means time.Now
 }
 
-// SMTP sends mails by a mail server (RFC 5321). A connection carries many mails.
+// SMTP sends mails through a mail server (RFC 5321). A connection carries many mails.
 type SMTP struct {
 	opts SMTPOptions
 	from *mail.Address
 
-	free *slots.Slots // one for each connection that may be open
+	free *slots.Slots // one slot per possible connection
 
 	mu     sync.Mutex
-	idle   []*session // the one used last is the last
+	idle   []*session // the most recently used one is last
 	closed bool
 }
 
@@ -106,7 +106,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Name is smtp.
+// Name returns smtp.
 func (s *SMTP) Name() string { return "smtp" }
 
 // Send sends one mail.
@@ -134,8 +134,8 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	return a
 }
 
-// deliver sends by a connection that is open, else by a new one. An open one that
-// fails before anything was accepted may just have been closed by the server.
+// deliver sends over an open connection, or else over a new one. If an open one fails before
+// anything was accepted, the server may just have closed it, and a new one is tried.
 func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, string, error) {
 	if one := s.take(); one != nil {
 		at, reply, err := s.over(ctx, one, to, msg)
@@ -150,12 +150,12 @@ func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, 
 	return s.over(ctx, one, to, msg)
 }
 
-// over sends by one connection, and keeps it if it can be used further.
+// over sends over one connection, and keeps it if it can be reused.
 func (s *SMTP) over(ctx context.Context, one *session, to string, msg *gomail.Msg) (stage, string, error) {
 	at, reply, err := one.send(ctx, s.from.Address, to, msg)
 	if err != nil {
-		// What a server says in a transaction leaves the connection as it is, but it
-		// costs a RSET, and refusals are few. It is owed a QUIT (RFC 5321, 4.1.1.10).
+		// An error reply in a transaction leaves the connection usable after a RSET. But refusals
+		// are few, so it is closed by a QUIT (RFC 5321, 4.1.1.10).
 		if _, answers := errors.AsType[*textproto.Error](err); answers {
 			one.quit()
 		} else {
@@ -167,7 +167,7 @@ func (s *SMTP) over(ctx context.Context, one *session, to string, msg *gomail.Ms
 	return at, reply, nil
 }
 
-// take takes an open connection that nobody uses; nil if there is none.
+// take takes an idle connection, or returns nil.
 func (s *SMTP) take() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +181,7 @@ func (s *SMTP) take() *session {
 	return nil
 }
 
-// keep leaves a connection for the next message, for a while.
+// keep keeps a connection for the next message, for a while.
 func (s *SMTP) keep(one *session) {
 	if one.sent >= s.opts.PerConnection {
 		one.quit()
@@ -234,7 +234,7 @@ func (s *SMTP) compose(m *notify.Message, to *mail.Address) (*gomail.Msg, string
 	msg.SetMessageIDWithValue(id)
 	msg.SetDateWithValue(s.opts.Now())
 	msg.Subject(templates.OneLine(m.Title))
-	// RFC 3834: no vacation notices in answer to a machine.
+	// RFC 3834: prevents automatic replies such as vacation notices.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	if m.Locale != "" && plain(m.Locale) {
 		msg.SetGenHeader("Content-Language", m.Locale)
@@ -247,7 +247,7 @@ func (s *SMTP) compose(m *notify.Message, to *mail.Address) (*gomail.Msg, string
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(m.UnsubscribeURL) {
 			return nil, "", errors.New("the URL for List-Unsubscribe is no URL")
 		}
-		// RFC 8058, 3.1. They are not encoded: a URL is plain ASCII.
+		// RFC 8058, 3.1. The headers are not encoded, because a URL is plain ASCII.
 		msg.SetGenHeaderPreformatted("List-Unsubscribe", "<"+m.UnsubscribeURL+">")
 		msg.SetGenHeader("List-Unsubscribe-Post", "List-Unsubscribe=One-Click")
 	}
@@ -258,7 +258,7 @@ func (s *SMTP) compose(m *notify.Message, to *mail.Address) (*gomail.Msg, string
 	return msg, "<" + id + ">", nil
 }
 
-// mailText is the body, and the links that it does not have yet.
+// mailText returns the body, with the links that it does not contain yet.
 func mailText(m *notify.Message) string {
 	text := m.Body
 	for _, link := range []string{m.DeepLink, m.AckURL} {
@@ -274,7 +274,7 @@ func messageID(m *notify.Message, domain string) string {
 	return hex.EncodeToString(sum[:16]) + "@" + domain
 }
 
-// plain says that a text is ASCII without blanks, angle brackets and control characters.
+// plain reports whether a text is ASCII without blanks, angle brackets and control characters.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '<' || s[i] == '>' {
@@ -284,7 +284,7 @@ func plain(s string) bool {
 	return true
 }
 
-// session is one connection, logged in.
+// session is one logged-in connection.
 type session struct {
 	conn   *boundedConn
 	client *smtp.Client
@@ -339,7 +339,7 @@ func (s *SMTP) connect(ctx context.Context) (one *session, at stage, err error) 
 	return &session{conn: conn, client: client}, 0, nil
 }
 
-// errLogin is what is said of a log-in that cannot be: nothing of a password.
+// errLogin describes an impossible login. It contains nothing of a password.
 var errLogin = errors.New("the server offers none of PLAIN, LOGIN, SCRAM-SHA-256 and CRAM-MD5")
 
 func (s *SMTP) login(client *smtp.Client) error {
@@ -364,7 +364,7 @@ func (s *SMTP) login(client *smtp.Client) error {
 		}
 		return false
 	}
-	unencrypted := o.TLS == TLSNone // only to loopback (NewSMTP)
+	unencrypted := o.TLS == TLSNone // only to loopback (see NewSMTP)
 	switch {
 	case has("PLAIN"):
 		return client.Auth(smtp.PlainAuth("", o.Username, password, o.Host, unencrypted))
@@ -378,7 +378,7 @@ func (s *SMTP) login(client *smtp.Client) error {
 	return errLogin
 }
 
-// send does one mail transaction (RFC 5321, 3.3).
+// send runs one mail transaction (RFC 5321, 3.3).
 func (one *session) send(ctx context.Context, from, to string, msg *gomail.Msg) (at stage, reply string, err error) {
 	stop := one.conn.begin(ctx)
 	defer stop()
@@ -412,7 +412,7 @@ func (one *session) send(ctx context.Context, from, to string, msg *gomail.Msg) 
 
 func (one *session) close() { _ = one.conn.Close() }
 
-// quitWithin bounds the good-bye.
+// quitWithin bounds the QUIT.
 const quitWithin = time.Second
 
 func (one *session) quit() {
@@ -421,7 +421,7 @@ func (one *session) quit() {
 	one.close()
 }
 
-// because is the context's error where that is what broke a connection.
+// because returns the context's error if that broke the connection.
 func because(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -429,13 +429,12 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// isClosed says that a connection ended.
+// smtpIsClosed reports whether a connection ended.
 func smtpIsClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || smtpIsReset(err)
 }
 
-// boundedConn ends with a context, and reads no more of one message's answers than a
-// server has to say.
+// boundedConn ends with a context, and bounds how much of the answers to one message it reads.
 type boundedConn struct {
 	net.Conn
 	read int
@@ -448,7 +447,7 @@ var errReplies = errors.New("the server's answers are too long")
 // begin makes the connection end with ctx until stop is called.
 func (c *boundedConn) begin(ctx context.Context) (stop func()) {
 	c.read = 0
-	deadline, _ := ctx.Deadline() // Send has set one
+	deadline, _ := ctx.Deadline() // Send has set a deadline
 	_ = c.SetDeadline(deadline)
 	release := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	return func() { release() }

@@ -33,7 +33,7 @@ func newSMTP(t testing.TB, o SMTPOptions) *SMTP {
 	return p
 }
 
-// smtpScripts are the modes of the suite as a mail server shows them.
+// smtpScripts are the modes of the suite as replies of a mail server.
 var smtpScripts = map[channeltest.Mode]map[string]string{
 	channeltest.Takes:     nil,
 	channeltest.Passing:   {"RCPT": "450 4.2.1 the mailbox is busy"},
@@ -82,7 +82,7 @@ func subject(m receivedMail) string {
 	return text
 }
 
-// readMail is the text and the HTML of a mail.
+// readMail returns the text and the HTML of a mail.
 func readMail(m receivedMail) (text, html string) {
 	kind, params, _ := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	if !strings.HasPrefix(kind, "multipart/") {
@@ -91,7 +91,7 @@ func readMail(m receivedMail) (text, html string) {
 	}
 	r := multipart.NewReader(strings.NewReader(m.body), params["boundary"])
 	for {
-		part, err := r.NextPart() // decodes quoted-printable
+		part, err := r.NextPart() // it decodes quoted-printable
 		if err != nil {
 			return text, html
 		}
@@ -122,7 +122,7 @@ func mailTo(address string) *notify.Message {
 	}
 }
 
-// A mail as others see it: RFC 5322, RFC 2047, RFC 3834, RFC 8058.
+// A mail as receivers see it: RFC 5322, RFC 2047, RFC 3834, RFC 8058.
 func TestSMTPMail(t *testing.T) {
 	s := newSMTPServer(t, TLSStart, "PLAIN")
 	o := s.options()
@@ -160,7 +160,7 @@ func TestSMTPMail(t *testing.T) {
 	}
 }
 
-// Connections are used for more than one mail, and not for ever.
+// Connections are used for more than one mail, but not for ever.
 func TestSMTPConnections(t *testing.T) {
 	s := newSMTPServer(t, TLSStart, "")
 	o := s.options()
@@ -179,12 +179,12 @@ func TestSMTPConnections(t *testing.T) {
 	}
 }
 
-// A server that refuses a message is left that the connection ends.
+// After a refused message, the connection is closed by a QUIT.
 func TestSMTPQuitsAfterARefusal(t *testing.T) {
 	s := newSMTPServer(t, TLSStart, "")
 	s.says(map[string]string{"RCPT": "550 5.1.1 nobody"})
 	p := newSMTP(t, s.options())
-	for begin := time.Now(); ; { // a machine under load may not get to it within quitWithin
+	for begin := time.Now(); ; { // a loaded machine may need longer than quitWithin
 		if a := p.Send(t.Context(), mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomeFailed {
 			t.Fatalf("%+v", a)
 		}
@@ -200,8 +200,8 @@ func TestSMTPQuitsAfterARefusal(t *testing.T) {
 	}
 }
 
-// A connection that the server has closed meanwhile is replaced, and nothing was
-// sent on it.
+// If the server has closed a connection meanwhile, a new one is used, and nothing was sent on the
+// old one.
 func TestSMTPStaleConnection(t *testing.T) {
 	s := newSMTPServer(t, TLSNone, "")
 	p := newSMTP(t, s.options())
@@ -240,8 +240,8 @@ func TestSMTPIdle(t *testing.T) {
 	}
 }
 
-// The connection breaks when the server has the mail and has not answered: it may
-// be sent a second time, and the receipt says so.
+// The connection breaks after the server got the mail and before it answered. The mail may be
+// sent a second time, and the receipt says so.
 func TestSMTPMayBeSent(t *testing.T) {
 	s := newSMTPServer(t, TLSNone, "")
 	s.says(map[string]string{onText: "close"})
@@ -252,7 +252,7 @@ func TestSMTPMayBeSent(t *testing.T) {
 	}
 }
 
-// A server with another certificate, or without TLS, gets neither password nor mail.
+// A server with an untrusted certificate, or without TLS, gets neither password nor mail.
 func TestSMTPNoTLS(t *testing.T) {
 	plainServer := newSMTPServer(t, TLSNone, "PLAIN")
 	o := plainServer.options()
@@ -279,7 +279,7 @@ func TestSMTPNoTLS(t *testing.T) {
 	}
 }
 
-// A password that cannot be read, or a new one after the old was refused.
+// A password that cannot be read, and a new one after the old was refused.
 func TestSMTPPassword(t *testing.T) {
 	s := newSMTPServer(t, TLSStart, "PLAIN")
 	o := s.options()
@@ -301,7 +301,7 @@ func TestSMTPPassword(t *testing.T) {
 	}
 }
 
-// A server that talks without end is left.
+// The connection to a server whose reply does not end is closed.
 func TestSMTPTalksForEver(t *testing.T) {
 	s := newSMTPServer(t, TLSNone, "")
 	s.says(map[string]string{"MAIL": strings.Repeat("250-and\n", 100_000) + "250 Ok"})
@@ -338,7 +338,7 @@ func TestSMTPOptions(t *testing.T) {
 	}
 }
 
-// What each error means, as a table.
+// The table of errors and their meaning.
 func TestSMTPAnswer(t *testing.T) {
 	said := func(code int, text string) error { return &textproto.Error{Code: code, Msg: text} }
 	const fail, retry, postpone = worker.OutcomeFailed, worker.OutcomeRetry, worker.OutcomePostponed
@@ -396,7 +396,7 @@ func FuzzSMTPCodes(f *testing.F) {
 	})
 }
 
-// BenchmarkSMTP is mails a second into a server of this process.
+// BenchmarkSMTP measures mails per second to a server in this process.
 func BenchmarkSMTP(b *testing.B) {
 	s := newSMTPServer(b, TLSStart, "PLAIN")
 	p := newSMTP(b, s.options())
@@ -413,7 +413,7 @@ func BenchmarkSMTP(b *testing.B) {
 
 // A tenant whose mails hang leaves connections for others.
 func TestSMTPShared(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestSMTPShared(t *testing.T) {
 	for range 20 {
 		all.Go(func() { p.Send(ctx, &notify.Message{ID: "evil/x@y#0", Tenant: "evil", Address: "a@evil.example"}) })
 	}
-	for !p.free.Waiting() { // it has all that it may have
+	for !p.free.Waiting() { // the tenant uses its whole share
 		time.Sleep(time.Millisecond)
 	}
 	bounded, done := context.WithTimeout(t.Context(), 30*time.Second)
@@ -446,5 +446,5 @@ func TestSMTPShared(t *testing.T) {
 	}
 }
 
-// hangs marks contexts of mails that hang.
+// hangs marks the contexts of mails that hang.
 type hangs struct{}

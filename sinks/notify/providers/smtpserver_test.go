@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// certificate is one for 127.0.0.1 and localhost that signs itself.
+// certificate is a self-signed certificate for 127.0.0.1 and localhost.
 type certificate struct {
 	tls.Certificate
 	roots     *x509.CertPool
@@ -61,19 +61,19 @@ func newCertificate(t testing.TB) certificate {
 	return c
 }
 
-// Where a script of smtpServer may answer in place of the server.
+// Points at which a script may replace the answer of smtpServer.
 const (
 	onGreeting = "GREETING"
-	onText     = "TEXT" // when the whole mail has come
+	onText     = "TEXT" // after the whole mail
 )
 
-// smtpServer is a mail server (RFC 5321) that a test commands.
+// smtpServer is a mail server (RFC 5321) that a test controls.
 type smtpServer struct {
 	t    testing.TB
 	ln   net.Listener
 	cert certificate
 	tls  string // as SMTPOptions.TLS
-	auth string // mechanisms; "" has no AUTH
+	auth string // mechanisms; "": no AUTH
 
 	mu          sync.Mutex
 	script      map[string]string // by command: an answer, "hang" or "close"
@@ -131,7 +131,7 @@ func (s *smtpServer) config() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{s.cert.Certificate}}
 }
 
-// options are those of a provider of this server.
+// options returns the options of a provider for this server.
 func (s *smtpServer) options() SMTPOptions {
 	addr := s.ln.Addr().(*net.TCPAddr)
 	o := SMTPOptions{
@@ -155,8 +155,8 @@ func (s *smtpServer) received() []receivedMail {
 	return append([]receivedMail{}, s.mails...)
 }
 
-// answer writes what the script or else the server says; ok is false if the
-// connection is to end.
+// answer writes the answer of the script, or else the server's own. ok is false if the connection
+// must end.
 func (s *smtpServer) answer(c net.Conn, command, own string) (scripted, ok bool) {
 	s.mu.Lock()
 	says := s.script[command]

@@ -17,27 +17,25 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
-// TwilioOptions make a Twilio.
+// TwilioOptions configure a Twilio.
 type TwilioOptions struct {
 	HTTP       HTTP
 	AccountSID string
-	// AuthToken is the account's. Replace changes it.
+	// AuthToken is the account's token. Replace changes it.
 	AuthToken string
-	// From is the number or name that sends; MessagingService is the SID of a service that
-	// chooses it. One of them is needed.
+	// From is the sender's number or name. MessagingService is the SID of a service that chooses
+	// it. One of them is required.
 	From             string
 	MessagingService string
-	// PublicURL is where the gateway can be reached from outside; "" means that Twilio does
-	// not report what became of a message.
+	// PublicURL is the gateway's URL from outside. "" means that Twilio sends no status reports.
 	PublicURL string
 }
 
 // Twilio sends SMS by the Messages API
 // (https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource).
 //
-// Twilio documents no key by which it would drop a repeat. If an answer is lost, the
-// message may have been sent, and the retry sends it again, unless a status callback
-// arrives first.
+// Twilio documents no idempotency key. If an answer is lost, the message may have been sent, and
+// the retry sends it again, unless a status callback arrives first.
 type Twilio struct {
 	caller *caller
 	opts   TwilioOptions
@@ -48,7 +46,7 @@ type Twilio struct {
 
 const twilioURL = "https://api.twilio.com"
 
-// NewTwilio refuses options that cannot work. It connects when the first message is sent.
+// NewTwilio refuses invalid options. It connects when the first message is sent.
 func NewTwilio(o TwilioOptions) (*Twilio, error) {
 	switch {
 	case o.AccountSID == "":
@@ -57,7 +55,7 @@ func NewTwilio(o TwilioOptions) (*Twilio, error) {
 		return nil, errors.New("one of providers.twilio.from and messaging_service_sid is needed, not both")
 	}
 	if o.HTTP.Conns <= 0 {
-		o.HTTP.Conns = 64 // one request each where the server speaks HTTP/1.1 only
+		o.HTTP.Conns = 64 // each carries one request at a time if the server speaks only HTTP/1.1
 	}
 	c, err := newCaller(o.HTTP, twilioURL)
 	if err != nil {
@@ -67,7 +65,7 @@ func NewTwilio(o TwilioOptions) (*Twilio, error) {
 	return t, t.Replace(o.AuthToken)
 }
 
-// Replace takes a new auth token for the messages from now on.
+// Replace sets a new auth token for later messages.
 func (t *Twilio) Replace(authToken string) error {
 	if authToken == "" {
 		return errors.New("the auth token is empty")
@@ -84,10 +82,10 @@ func (t *Twilio) authToken() string {
 	return t.token
 }
 
-// Name is twilio.
+// Name returns twilio.
 func (t *Twilio) Name() string { return "twilio" }
 
-// Close gives connections back.
+// Close closes connections.
 func (t *Twilio) Close() error {
 	t.caller.close()
 	return nil
@@ -108,13 +106,14 @@ func (t *Twilio) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	return twilioAnswer(r, t.caller.now(), m.Address, m.Address[1:], m.Body, m.Title, token)
 }
 
-// Twilio's bounds: on how long a message may wait there, and on its length.
+// Twilio's bounds: how long a message may wait there, and its length.
 const (
 	twilioMaxValidity = 36_000 // seconds
 	twilioMaxBody     = 1600   // characters
 )
 
-// form is the request for a message, or the answer to one that Twilio could not take.
+// form returns the request for a message, or the answer to a message that Twilio could not
+// accept.
 func (t *Twilio) form(m *notify.Message, token string) (url.Values, *notify.Answer) {
 	left, ok := leftUntil(m.Expires, t.caller.now())
 	text := smsText(m)
@@ -146,7 +145,7 @@ func (t *Twilio) form(m *notify.Message, token string) (url.Values, *notify.Answ
 	return form, nil
 }
 
-// smsText is title and body, and the link to acknowledge where they do not have it.
+// smsText returns title and body, and the acknowledgement link if they do not contain it.
 func smsText(m *notify.Message) string {
 	var lines []string
 	for _, line := range []string{m.Title, m.Body} {
@@ -160,23 +159,23 @@ func smsText(m *notify.Message) string {
 	return strings.Join(lines, "\n")
 }
 
-// isE164 says whether a text is a number as ITU-T E.164 has it: +, and up to 15 digits.
+// isE164 reports whether a text is an ITU-T E.164 number: +, and up to 15 digits.
 func isE164(text string) bool {
 	digits, ok := strings.CutPrefix(text, "+")
 	return ok && len(digits) >= 2 && len(digits) <= 15 && digits[0] != '0' && strings.Trim(digits, "0123456789") == ""
 }
 
-// CodeOptedOut is the code for a receiver who has sent STOP. It is also that of an opt-out
-// in the preferences.
+// CodeOptedOut is the code for a receiver who has sent STOP. An opt-out in the preferences has
+// the same code.
 const CodeOptedOut = "opted_out"
 
-// The codes of Twilio that decide something (https://www.twilio.com/docs/api/errors), as
-// receipts have them.
+// The codes of Twilio on which decisions depend (https://www.twilio.com/docs/api/errors), in the
+// form of receipts.
 const (
 	twilioAuth        = "twilio_20003" // wrong credentials
 	twilioTooManyAPI  = "twilio_20429" // too many requests
-	twilioInvalidTo   = "twilio_21211" // no valid number
-	twilioNotMobile   = "twilio_21614" // a number that takes no SMS
+	twilioInvalidTo   = "twilio_21211" // not a valid number
+	twilioNotMobile   = "twilio_21614" // a number that cannot receive SMS
 	twilioUnsubscribe = "twilio_21610" // the receiver has sent STOP
 	twilioTooLong     = "twilio_21617" // over 1,600 characters
 	twilioQueueFull   = "twilio_21611" // the sender's queue is full
@@ -184,7 +183,7 @@ const (
 	twilioTrial       = "twilio_21608" // a trial account may not send to this receiver
 )
 
-// twilioOurs are codes that an operator must act on: the credentials, the sender, the
+// twilioOurs are codes for which an operator must act: the credentials, the sender, the
 // permissions of the account.
 var twilioOurs = []string{
 	twilioAuth, "twilio_20403", "twilio_20404", "twilio_21212", "twilio_21603", "twilio_21606", "twilio_21609",
@@ -205,7 +204,7 @@ type twilioReply struct {
 	Message string `json:"message"`
 }
 
-// twilioAnswer is what an answer of Twilio means. hide is what the detail must not have.
+// twilioAnswer interprets an answer of Twilio. The detail must not contain the texts in hide.
 //
 //	201                             accepted
 //	400 21610                       suppressed, opted_out
@@ -238,7 +237,7 @@ func twilioAnswer(r reply, now time.Time, hide ...string) notify.Answer {
 	case code == twilioInvalidTo, code == twilioNotMobile:
 		return dead(code, detail)
 	case code == twilioRegion, code == twilioTrial:
-		return failed(code, detail) // an operator could act, but others' messages need not wait for it
+		return failed(code, detail) // an operator could act, but messages to others need not wait for that
 	case r.status == http.StatusTooManyRequests, code == twilioTooManyAPI, code == twilioQueueFull:
 		return throttled(retryAfter(r.header, now, throttleWait), code, detail)
 	case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden, isTwilioOurs(code):

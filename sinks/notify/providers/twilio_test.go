@@ -33,7 +33,7 @@ func newTwilio(t testing.TB, h providers.HTTP, change func(o *providers.TwilioOp
 	return tw
 }
 
-// The answer is a part of that of
+// The answer is part of the example in
 // https://www.twilio.com/docs/messaging/api/message-resource#create-a-message-resource.
 var created = says(201, `{"sid":"SM123","status":"queued","error_code":null,"error_message":null}`,
 	"Content-Type: application/json")
@@ -83,7 +83,7 @@ func TestTwilioMessagingService(t *testing.T) {
 	m := message(phone)
 	m.Title, m.Expires = "", time.Now().Add(100*time.Hour)
 	m.AckURL = "https://wc.example.com/a/x"
-	m.Body = "Rent: " + m.AckURL // the template has it
+	m.Body = "Rent: " + m.AckURL // the template contains the link
 	tw.Send(t.Context(), m)
 	want := "Body=Rent%3A+https%3A%2F%2Fwc.example.com%2Fa%2Fx&MessagingServiceSid=MG1&To=%2B15558675310" +
 		"&ValidityPeriod=36000"
@@ -92,14 +92,14 @@ func TestTwilioMessagingService(t *testing.T) {
 	}
 }
 
-// twilioFailure is an error answer as in
+// twilioFailure is an error answer in the form of
 // https://www.twilio.com/docs/usage/twilios-response#response-formats-exceptions.
 func twilioFailure(status, code int, text string, headers ...string) func(received, http.ResponseWriter) {
 	return says(status, fmt.Sprintf(`{"code":%[1]d,"message":%[2]q,`+
 		`"more_info":"https://www.twilio.com/docs/errors/%[1]d","status":%[3]d}`, code, text, status), headers...)
 }
 
-// Each code is one of https://www.twilio.com/docs/api/errors.
+// The codes come from https://www.twilio.com/docs/api/errors.
 func TestTwilioAnswers(t *testing.T) {
 	s := startServer(t, created)
 	tw := newTwilio(t, s.http(nil), nil)
@@ -215,7 +215,7 @@ func TestTwilioOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// Every code that decides something is a label of its own, and none is there twice.
+// Every code on which decisions depend is a label of its own, and none is there twice.
 func TestCodesAreLabels(t *testing.T) {
 	sorted := slices.Sorted(slices.Values(providers.Codes))
 	if n := len(slices.Compact(sorted)); n != len(providers.Codes) {

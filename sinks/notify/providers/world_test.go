@@ -24,14 +24,14 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 )
 
-// received is one request as a server had it.
+// received is one request as the server received it.
 type received struct {
 	proto, path string
 	header      http.Header
 	body        []byte
 }
 
-// server is a provider's server: HTTP/2 over TLS. It answers what the test says.
+// server is a provider's server, HTTP/2 over TLS, with answers set by the test.
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -64,14 +64,14 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	next(got, w)
 }
 
-// answer changes what the server says from now on.
+// answer changes the server's answers from now on.
 func (s *server) answer(next func(r received, w http.ResponseWriter)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next = next
 }
 
-// requests are those whose path has a text.
+// requests returns the requests whose path contains a text.
 func (s *server) requests(path string) (list []received) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func says(status int, body string, headers ...string) func(received, http.Respon
 	}
 }
 
-// clock is the real time and as much as the test adds.
+// clock is the real time plus an offset that the test sets.
 type clock struct{ ahead atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -128,7 +128,7 @@ func ecKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// pemOf is a key as Google's and Apple's files have it.
+// pemOf returns a key in the format of Google's and Apple's files.
 func pemOf(t testing.TB, key crypto.Signer) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
@@ -138,7 +138,7 @@ func pemOf(t testing.TB, key crypto.Signer) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// message is a message for an address.
+// message returns a message for an address.
 func message(address string) *notify.Message {
 	return &notify.Message{
 		ID: "acme/rent@2026-11-20T09:00:00#0", Attempt: 2, Channel: "push", Tenant: "acme", Trigger: "rent",
@@ -147,7 +147,7 @@ func message(address string) *notify.Message {
 	}
 }
 
-// said is an answer in one line.
+// said formats an answer on one line.
 func said(a notify.Answer) string {
 	parts := []string{string(a.Result.Outcome)}
 	if a.Result.Code != "" {
@@ -171,7 +171,7 @@ func said(a notify.Answer) string {
 	return strings.Join(parts, " ")
 }
 
-// sound checks what holds for every answer, and that none of the secrets is in it.
+// sound checks what must hold for every answer, and that it contains none of the secrets.
 func sound(t testing.TB, a notify.Answer, secrets ...string) {
 	t.Helper()
 	if a.Result.Outcome == "" {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Data reads template_data: one JSON object.
+// Data decodes template_data: one JSON object.
 func Data(b []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
@@ -21,8 +21,8 @@ func Data(b []byte) (map[string]any, error) {
 	return Plain(all).(map[string]any), nil
 }
 
-// Plain makes whole numbers of the json.Numbers that are: 1234567 prints as it is, and
-// not as 1.234567e+06.
+// Plain converts json.Numbers that are whole into integers. So 1234567 prints as it is, and not
+// as 1.234567e+06.
 func Plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:

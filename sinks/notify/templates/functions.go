@@ -10,7 +10,7 @@ import (
 
 // Bounds of one rendering.
 const (
-	maxSteps = 20_000   // nodes that are executed
+	maxSteps = 20_000   // executed nodes
 	maxMade  = 1 << 20  // bytes that functions make
 	maxTitle = 1 << 10  // bytes of title
 	maxBody  = 64 << 10 // bytes of body
@@ -26,12 +26,12 @@ var (
 	errCall   = errors.New("function call is not available")
 )
 
-// budget is what is left of a rendering's bytes.
+// budget is the number of bytes that a rendering may still make.
 type budget struct{ left int }
 
-// charge takes a text that a function has made.
+// charge subtracts the size of a text that a function has made.
 func (b *budget) charge(s string) (string, error) {
-	if b == nil { // while a file is read, nothing is executed for long
+	if b == nil { // nothing runs for long while a file is loaded
 		return s, nil
 	}
 	if b.left -= len(s); b.left < 0 {
@@ -40,8 +40,8 @@ func (b *budget) charge(s string) (string, error) {
 	return s, nil
 }
 
-// functions are those of templates: the built-in ones, with a bound on what they
-// make, and a few more.
+// functions returns the functions of templates: the built-in ones, with a bound on their results,
+// and a few more.
 func functions(b *budget) map[string]any {
 	return map[string]any{
 		"call":     func(any, ...any) (string, error) { return "", errCall },
@@ -61,7 +61,7 @@ func functions(b *budget) map[string]any {
 
 var _ = htmltemplate.FuncMap(functions(nil))
 
-// printed is what a function of fmt makes of args, if they are not large.
+// printed returns the result of a function of fmt, if args are not too large.
 func (b *budget) printed(f func(...any) string, args []any) (string, error) {
 	if err := b.fits(args, 1); err != nil {
 		return "", err
@@ -69,7 +69,7 @@ func (b *budget) printed(f func(...any) string, args []any) (string, error) {
 	return b.charge(f(args...))
 }
 
-// escaped is printed for a function whose result may have 6 bytes for one.
+// escaped is printed for a function that may make 6 bytes from one.
 func (b *budget) escaped(f func(...any) string, args []any) (string, error) {
 	if err := b.fits(args, 6); err != nil {
 		return "", err
@@ -77,7 +77,7 @@ func (b *budget) escaped(f func(...any) string, args []any) (string, error) {
 	return b.charge(f(args...))
 }
 
-// fits refuses texts that are over the bound before anything is made of them.
+// fits refuses texts beyond the bound before a result is made from them.
 func (b *budget) fits(args []any, factor int) error {
 	if b == nil {
 		return nil
@@ -115,14 +115,14 @@ func (b *budget) printf(format string, args ...any) (string, error) {
 			return "", errFormat
 		}
 	}
-	// Each verb can show each text once, by an index such as %[1]s.
+	// Each verb can print each text once, by an index such as %[1]s.
 	if err := b.fits(args, 1+strings.Count(format, "%")*6); err != nil {
 		return "", err
 	}
 	return b.charge(fmt.Sprintf(format, args...))
 }
 
-// truncate cuts after n characters.
+// truncate returns the first n characters.
 func truncate(n int, s string) string {
 	for i := range s {
 		if n <= 0 {
@@ -133,7 +133,7 @@ func truncate(n int, s string) string {
 	return s
 }
 
-// fallback is value, or what stands for it if it is empty.
+// fallback returns value, or other if value is empty.
 func fallback(other, value any) any {
 	if ok, _ := template.IsTrue(value); ok {
 		return value
@@ -141,8 +141,8 @@ func fallback(other, value any) any {
 	return other
 }
 
-// output takes what a template writes, up to a bound. An empty write is a step of
-// the rendering (addSteps).
+// output collects what a template writes, up to a bound. An empty write counts as a step of the
+// rendering (addSteps).
 type output struct {
 	strings.Builder
 	most  int
@@ -162,5 +162,5 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.Builder.Write(p)
 }
 
-// WriteString is Write: io.WriteString must not go around the bound.
+// WriteString is like Write, so io.WriteString cannot bypass the bound.
 func (o *output) WriteString(s string) (int, error) { return o.Write([]byte(s)) }

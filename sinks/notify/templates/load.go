@@ -18,10 +18,10 @@ import (
 // Bounds of a directory.
 const (
 	MaxFile  = 64 << 10 // bytes of one file
-	MaxFiles = 2000     // templates in all their languages
+	MaxFiles = 2000     // templates in all languages
 )
 
-// Suffix is what the name of a template's file ends with. Other files are ignored.
+// Suffix is the suffix of template file names. Other files are ignored.
 const Suffix = ".tmpl"
 
 // The blocks that a file may define for the message.
@@ -32,24 +32,23 @@ const (
 	blockDeepLink = "deep_link"
 )
 
-// Set is the templates of a directory. The zero value has none.
+// Set has the templates of a directory. The zero value has none.
 type Set struct {
-	byID map[string]map[string]*file // by id, then by locale in lower case; "" is the default
+	byID map[string]map[string]*file // by id, then by locale in lower case; "": the default
 }
 
 // file is one template in one language.
 type file struct {
-	locale string // as the file's name spells it; "" is the default
+	locale string // as in the file name; "": the default
 	has    map[string]bool
 	text   *template.Template
-	html   *htmltemplate.Template // nil without block html
+	html   *htmltemplate.Template // nil if there is no block html
 	pool   sync.Pool              // of *instance
 }
 
 var fileName = regexp.MustCompile(`^([A-Za-z0-9_-]{1,64})(?:\.([A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*))?\.tmpl$`)
 
-// Load reads a directory. The error joins everything that is wrong, each with file
-// and line.
+// Load loads a directory. The error joins all errors, each with file and line.
 func Load(dir string) (*Set, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -76,7 +75,7 @@ func Load(dir string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// IDs are the templates there are, sorted.
+// IDs returns the ids of the templates, sorted.
 func (s *Set) IDs() []string {
 	ids := make([]string, 0, len(s.byID))
 	for id := range s.byID {
@@ -171,11 +170,11 @@ func compileHTML(path, text string) (*htmltemplate.Template, error) {
 			addSteps(one.Tree.Root)
 		}
 	}
-	trial, err := t.Clone() // what was executed once cannot be cloned
+	trial, err := t.Clone() // an executed template cannot be cloned
 	if err != nil {
 		return nil, err
 	}
-	// It fails for want of data, which is nothing; escaping comes before that.
+	// An error about missing data does not matter, because escaping comes before it.
 	err = trial.ExecuteTemplate(&output{most: maxHTML, steps: new(int)}, blockHTML, nil)
 	if escape, ok := errors.AsType[*htmltemplate.Error](err); ok {
 		return nil, cleaned(escape)
@@ -183,7 +182,7 @@ func compileHTML(path, text string) (*htmltemplate.Template, error) {
 	return t, nil
 }
 
-// cleaned is an error of a template without the package's own words in front.
+// cleaned returns a template's error without the prefixes of the package.
 func cleaned(err error) error {
 	text := err.Error()
 	for _, prefix := range []string{"template: ", "html/template:", "html/template: "} {
@@ -192,8 +191,8 @@ func cleaned(err error) error {
 	return errors.New(strings.TrimSpace(text))
 }
 
-// checkTrees finds text outside of blocks, which nobody would see, and calls of
-// blocks that are not there.
+// checkTrees finds text outside of blocks, which would never be shown, and calls of undefined
+// blocks.
 func checkTrees(t *template.Template, defined map[string]bool) (err error) {
 	for _, one := range t.Templates() {
 		outside := one.Name() == t.Name()
@@ -216,14 +215,14 @@ func checkTrees(t *template.Template, defined map[string]bool) (err error) {
 	return err
 }
 
-// walk visits every node that stands in a list.
+// walk visits every node in a list, including nested lists.
 func walk(list *parse.ListNode, visit func(parse.Node)) {
 	for _, sub := range lists(list, visit) {
 		walk(sub, visit)
 	}
 }
 
-// lists visits the nodes of a list, and returns the lists within them.
+// lists visits the nodes of a list, and returns the lists inside them.
 func lists(list *parse.ListNode, visit func(parse.Node)) (inner []*parse.ListNode) {
 	if list == nil {
 		return nil
@@ -242,8 +241,8 @@ func lists(list *parse.ListNode, visit func(parse.Node)) (inner []*parse.ListNod
 	return inner
 }
 
-// addSteps puts an empty text before every node. Executing it is an empty write,
-// which output counts: so that nothing runs for long without being counted.
+// addSteps inserts an empty text before every node. Its execution is an empty write, which output
+// counts. So nothing runs for long without being counted.
 func addSteps(list *parse.ListNode) {
 	for _, inner := range lists(list, func(parse.Node) {}) {
 		addSteps(inner)

@@ -11,34 +11,34 @@ import (
 	"unicode/utf8"
 )
 
-// Input is what a template may show.
+// Input is what a template can use.
 type Input struct {
 	Channel  string // push, sms or email
-	Locale   string // that the user wants, in BCP 47; "" is unknown
-	User     string // "" if the trigger names none
+	Locale   string // the user's language, BCP 47; "": unknown
+	User     string // "" if the trigger has none
 	Trigger  string // trigger key without the tenant
-	Type     string // tags.type; "" has none
-	Title    string // of the payload, "" has none; so are the next two
+	Type     string // tags.type; "": none
+	Title    string // Title, Body and DeepLink are from the payload; "": none
 	Body     string
 	DeepLink string
-	// LocalTime is the scheduled instant as a clock on the wall shows it.
+	// LocalTime is the scheduled instant as the user's local time.
 	LocalTime LocalTime
-	// Data is template_data of the payload. What is null there is as if absent.
+	// Data is template_data of the payload. A null value counts as missing.
 	Data           map[string]any
-	AckURL         string // "" has none; so UnsubscribeURL
+	AckURL         string // AckURL and UnsubscribeURL: "" means none
 	UnsubscribeURL string
 }
 
 // Text is a rendered message.
 type Text struct {
 	Title, Body, HTML, DeepLink string
-	Locale                      string // of the file; "" is the default
+	Locale                      string // of the file; "": the default
 }
 
-// NotFoundError says that there is no template of a name.
+// NotFoundError means that there is no template of this name.
 type NotFoundError struct {
 	ID   string
-	None bool // there is no template at all
+	None bool // there are no templates at all
 }
 
 func (e *NotFoundError) Error() string {
@@ -52,8 +52,8 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no template %q", id)
 }
 
-// Render renders template id. The error is a *NotFoundError, or says what of the
-// template and its data did not fit, with file and line.
+// Render renders template id. The error is a *NotFoundError, or describes with file and line why
+// the template and its data do not fit.
 func (s *Set) Render(id string, in Input) (Text, error) {
 	f := s.find(id, in.Locale)
 	if f == nil {
@@ -65,7 +65,7 @@ func (s *Set) Render(id string, in Input) (Text, error) {
 	return one.render(f, &in)
 }
 
-// find is the file of a locale, or of what it falls back to (RFC 4647, 3.4).
+// find returns the file of a locale, or of its fallback (RFC 4647, 3.4).
 func (s *Set) find(id, locale string) *file {
 	if s == nil {
 		return nil
@@ -81,7 +81,7 @@ func (s *Set) find(id, locale string) *file {
 			break
 		}
 		locale = locale[:at]
-		if at >= 2 && locale[at-2] == '-' { // a single letter begins what was just cut
+		if at >= 2 && locale[at-2] == '-' { // also cut the single letter before the subtag
 			locale = locale[:at-2]
 		}
 	}
@@ -102,7 +102,7 @@ func withoutNulls(data map[string]any) map[string]any {
 	return out
 }
 
-// instance is a template with a budget of its own: one rendering at a time.
+// instance is a template with its own budget, for one rendering at a time.
 type instance struct {
 	budget budget
 	steps  int
@@ -153,11 +153,11 @@ func (i *instance) render(f *file, in *Input) (t Text, err error) {
 	return t, nil
 }
 
-// worded is an error without Go's words: file, line and what is wrong. Receipts show it to
-// tenants, so the file is without its directory.
+// worded formats an error without Go's prefixes: file, line and what is wrong. Receipts show it
+// to tenants, so the file has no directory.
 func (f *file) worded(block string, err error) error {
 	text := cleaned(err).Error()
-	if _, ok := errors.AsType[template.ExecError](err); !ok { // of output
+	if _, ok := errors.AsType[template.ExecError](err); !ok { // an error of output
 		return fmt.Errorf("%s: block %s: %w", f.name(), block, err)
 	}
 	if _, what, ok := strings.Cut(text, ">: "); ok {
@@ -169,8 +169,8 @@ func (f *file) worded(block string, err error) error {
 
 func (f *file) name() string { return filepath.Base(f.text.Name()) }
 
-// OneLine is a text as a header may hold it: blanks for line ends and tabs, and no
-// other control characters.
+// OneLine returns a text that may be in a header: blanks for line ends and tabs, and no other
+// control characters.
 func OneLine(s string) string {
 	clean := true
 	for i := range len(s) {

@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
-// directory has files by name.
+// directory makes a directory with files by name.
 func directory(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// RFC 4647, 3.4.
+// The fallback follows RFC 4647, 3.4.
 func TestLocales(t *testing.T) {
 	file := func(text string) string { return `{{ define "body" }}` + text + `{{ end }}` }
 	s := load(t, map[string]string{
@@ -91,8 +91,8 @@ func TestLocales(t *testing.T) {
 	}
 }
 
-// A template that loops, explodes or reaches for what is not there ends with an
-// error, and with the same one each time.
+// A template that loops, expands without bound or uses missing values ends with an error, the
+// same one each time.
 func TestHostile(t *testing.T) {
 	huge := strings.Repeat("x", 300<<10)
 	for _, c := range []struct{ name, body, want string }{
@@ -131,7 +131,7 @@ func TestHostile(t *testing.T) {
 			in := templates.Input{Data: map[string]any{
 				"huge": huge, "list": []any{1.0}, "null": nil, "name": "x", "format": strings.Repeat("%[1]s", 200),
 			}}
-			for range 2 { // the second time with a budget as whole as the first
+			for range 2 { // the second rendering has a full budget again
 				got, err := s.Render("a", in)
 				if err == nil {
 					t.Fatalf("rendered %d bytes: %.80q", len(got.Body), got.Body)
@@ -147,7 +147,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Block html is bounded as the others are.
+// Block html is bounded like the other blocks.
 func TestHostileHTML(t *testing.T) {
 	for _, body := range []string{
 		`{{ range 1000000000 }}{{ end }}`, `{{ template "x" . }}{{ define "x" }}<b>{{ template "x" . }}</b>{{ end }}`,
@@ -168,7 +168,7 @@ func TestHostileHTML(t *testing.T) {
 	}
 }
 
-// Steps that are counted do not change what is escaped.
+// Counting steps does not change what is escaped.
 func TestStepsInHTML(t *testing.T) {
 	s := load(t, map[string]string{"a.tmpl": `{{ define "body" }}x{{ end }}{{ define "html" }}` +
 		`<a {{ if .Data.yes }}id="x"{{ end }} href="{{ .Data.link }}" onclick="f({{ .Data.name }})">` +
@@ -187,7 +187,7 @@ func TestStepsInHTML(t *testing.T) {
 	}
 }
 
-// What is wrong with files is said with file and line, all of it at once.
+// Errors in files are reported with file and line, all at once.
 func TestLoadRefuses(t *testing.T) {
 	for _, c := range []struct{ file, text, want string }{
 		{"a.tmpl", "{{ define \"body\" }}\n{{ .X\n{{ end }}", "a.tmpl:3: "},
@@ -218,7 +218,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// No data gets a line end, or another control character, into a header.
+// No data can put a line end, or another control character, into a header.
 func TestOneLine(t *testing.T) {
 	s := load(t, map[string]string{"a.tmpl": `{{ define "title" }}Hi {{ .Data.name }}{{ end }}` +
 		`{{ define "body" }}x{{ end }}{{ define "deep_link" }}app://{{ .Data.name }}{{ end }}`})
@@ -272,7 +272,7 @@ func TestLocalTime(t *testing.T) {
 	}
 }
 
-// Renderings at the same time do not share a budget.
+// Concurrent renderings do not share a budget.
 func TestParallel(t *testing.T) {
 	s := load(t, map[string]string{"pills.tmpl": pills})
 	for i := range 8 {
