@@ -14,8 +14,13 @@ type Column struct {
 }
 
 // Columns are those of Row, in order.
-func Columns() (all []Column) {
-	for f := range reflect.TypeFor[Row]().Fields() {
+func Columns() []Column { return columnsOf(reflect.TypeFor[Row]()) }
+
+// SnapshotColumns are those of Standing, in order.
+func SnapshotColumns() []Column { return columnsOf(reflect.TypeFor[Standing]()) }
+
+func columnsOf(row reflect.Type) (all []Column) {
+	for f := range row.Fields() {
 		tag := f.Tag.Get("parquet")
 		name, options, _ := strings.Cut(tag, ",")
 		c := Column{Name: name, Type: typeOf(f.Type, options)}

@@ -215,18 +215,21 @@ func (d *dying) SyncDir(name string) error {
 // the files have at that moment is right as far as it goes, and the next export completes
 // them: the same sealed files, and nothing left over.
 func TestKilledAtEveryStep(t *testing.T) {
-	l := newLedger(80)
+	l := newLedger(100) // the first day is over: it has a snapshot
 	whole := t.TempDir()
 	if _, err := l.exporter(whole, nil).Export(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := files(t, whole)
+	if len(only(want, snapshotDir)) != 3 {
+		t.Fatalf("snapshots: %v", only(want, snapshotDir))
+	}
 	for _, full := range []bool{false, true} {
 		t.Run(fmt.Sprintf("full disk %v", full), func(t *testing.T) {
 			for after := 0; ; after++ {
 				dir := t.TempDir()
 				if after%2 == 1 {
-					half := &ledger{values: l.values[:40]}
+					half := &ledger{values: l.values[:40+after%3*25]}
 					if _, err := half.exporter(dir, nil).Export(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -254,6 +257,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				got := files(t, dir)
 				sameFiles(t, only(want, eventsDir), only(got, eventsDir))
 				sameFiles(t, only(want, tailDir), only(got, tailDir))
+				sameFiles(t, only(want, snapshotDir), only(got, snapshotDir))
 				if left := only(got, tmpDir); len(left) > 0 {
 					t.Errorf("left over: %v", left)
 				}
@@ -311,6 +315,10 @@ func TestExportersAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameFiles(t, only(files(t, whole), eventsDir), only(files(t, dir), eventsDir))
+	sameFiles(t, only(files(t, whole), snapshotDir), only(files(t, dir), snapshotDir))
+	if n := len(snapshotsOf(t, dir)); n != 2 {
+		t.Errorf("manifests name %d snapshots", n)
+	}
 }
 
 // An exporter asks where the log ends, and before it reads the manifests the log grows and

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -55,6 +56,24 @@ var columnMeans = map[string]string{
 	"rule":                  "JSON of the plan: time fields, and policies that are not defaults",
 	"tags":                  "Tags of the trigger. Names are plain; values as `user_id`",
 	"extra":                 "JSON of fields without a column, or why the record is no event",
+}
+
+// standingMeans says what stands in a column of snapshots, where that is not what events have.
+var standingMeans = map[string]string{
+	"log_offset":     "Offset of its newest event. Never null",
+	"type":           "Type of its newest event",
+	"event_us":       "When that happened",
+	"state":          "State of the trigger",
+	"revision":       "Revision of the trigger",
+	"seq":            "Events of the trigger until then",
+	"scheduled_at":   "The newest that an event has said",
+	"next_at":        "The next planned instant. Null: nothing is planned",
+	"created_at":     "When its present life was registered",
+	"channel":        "Channel of its plan, not of an occurrence in flight",
+	"user_id":        "User of its plan",
+	"correlation_id": "That of its plan",
+	"rule":           "JSON of its plan. Null if it was erased, or if no exported event has it",
+	"tags":           "Tags of its plan",
 }
 
 // typeMeans says in a line what a type of event reports.
@@ -121,7 +140,17 @@ func Dictionary() (string, error) {
 		fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", c.ID, c.Name, c.Type, means)
 	}
 	b.WriteString("\nKeys and values of `tags` have the ids 43 and 44.\n\n" +
-		"## Types of events\n\n| type | |\n|---|---|\n")
+		"## Columns of snapshots\n\n" +
+		"A row is a trigger at the end of a day. A column that events have, too, has the same id.\n\n" +
+		"| id | column | type | |\n|---|---|---|---|\n")
+	for _, c := range SnapshotColumns() {
+		means := cmp.Or(standingMeans[c.Name], columnMeans[c.Name])
+		if means == "" {
+			return "", fmt.Errorf("nobody says what %s means", c.Name)
+		}
+		fmt.Fprintf(&b, "| %d | `%s` | %s | %s |\n", c.ID, c.Name, c.Type, means)
+	}
+	b.WriteString("\n## Types of events\n\n| type | |\n|---|---|\n")
 	types, err := EventTypes()
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@
 //
 //	events/date=2026-11-25/p=03/<first>-<last>.parquet   sealed: never changes
 //	tail/p=03.parquet                                    what is newer; rewritten as it grows
+//	snapshots/date=2026-11-25/p=03.parquet               all triggers at the end of that day
 //	manifest/<n>.json                                    created only if absent; names the one before by its hash
 //	tmp/                                                 files that are not finished
 //
@@ -20,6 +21,8 @@
 //     The same build writes the same bytes, so any number of exporters may run at once.
 //     They need no coordinator: who loses the race for a manifest reads the winner's and
 //     goes on behind it.
+//   - A snapshot follows from the one before and the sealed files since, so it is as equal
+//     in its bytes as they are. Its memory does not grow with the number of triggers.
 //   - A crash between any two steps leaves a directory that the next export completes.
 //   - No payload is in the files. User ids and tags are keyed hashes, or absent, unless
 //     Options.Users says otherwise.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -68,6 +69,7 @@ type Report struct {
 	TailRows  int64  `json:"tail_events"` // of Events, those in the tail
 	Unknown   int64  `json:"unknown_fields"`
 	NotEvents int64  `json:"not_events"`
+	Snapshots int    `json:"snapshots"`
 	Manifest  int    `json:"manifest"` // the newest
 }
 
@@ -88,6 +90,8 @@ type Exporter struct {
 	tmpDir  string
 	tmps    int
 	done    int64
+
+	mostFolded int // triggers that a snapshot has in memory
 }
 
 // tail is what the tail of a partition covers, and its file.
@@ -109,9 +113,9 @@ func New(o Options) *Exporter {
 	}
 	e := &Exporter{
 		opts: o, disk: realDisk{}, decode: &decoder{hide: newHider(o.Users)}, made: map[string]bool{},
-		fresh: map[int32]tail{},
+		fresh: map[int32]tail{}, mostFolded: mostFolded,
 	}
-	e.file.e, e.source = e, e.describe
+	e.file.e, e.file.bloom, e.source = e, []string{"trigger", "user_id"}, e.describe
 	return e
 }
 
@@ -122,8 +126,14 @@ func (e *Exporter) Export(ctx context.Context) (r Report, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, e.close()) }()
-	return r, e.pass(ctx, &r)
+	return r, e.pass(ctx, allSnapshots, &r)
 }
+
+// Follow makes one snapshot and goes on: the tails would be old else.
+const (
+	allSnapshots  = math.MaxInt
+	someSnapshots = 1
+)
 
 // Follow exports until ctx ends; then it returns nil. It passes over what may go away, such
 // as brokers that do not answer or a full disk, and returns an Error.
@@ -153,7 +163,7 @@ func (e *Exporter) step(ctx context.Context) (r Report, err error) {
 	if err := e.open(); err != nil {
 		return r, err
 	}
-	return r, e.pass(ctx, &r)
+	return r, e.pass(ctx, someSnapshots, &r)
 }
 
 // A tail is written anew from its beginning. So a pass that took long is followed by a rest
@@ -164,8 +174,9 @@ const (
 	retryAfter = 5 * time.Second
 )
 
-// pass exports each partition up to its last stable offset. One file is open at a time.
-func (e *Exporter) pass(ctx context.Context, r *Report) error {
+// pass exports each partition up to its last stable offset, and then makes snapshots of the
+// days that are over. One file is being written at a time.
+func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 	c, err := e.known()
 	if err != nil {
 		return err
@@ -178,6 +189,9 @@ func (e *Exporter) pass(ctx context.Context, r *Report) error {
 	if err := e.enter(log, exported); err != nil {
 		return err
 	}
+	if err := e.ensureFirstSnapshot(ctx); err != nil {
+		return err
+	}
 	e.done = 0
 	for p := range int32(len(log.ends)) { //nolint:gosec // a partition's number
 		if err := e.partition(ctx, log, p, r); err != nil {
@@ -185,8 +199,9 @@ func (e *Exporter) pass(ctx context.Context, r *Report) error {
 			return err
 		}
 	}
+	err = e.snapshots(ctx, snapshots, r)
 	r.Manifest = e.chain.last.N
-	return nil
+	return err
 }
 
 // enter reads the manifests, refuses a directory that is not this topic's, and decides about
@@ -481,7 +496,7 @@ func (e *Exporter) open() error {
 	if err := os.MkdirAll(e.opts.Dir, 0o755); err != nil { //nolint:gosec // analysts read it
 		return fmt.Errorf("make the directory of the export: %w", err)
 	}
-	for _, name := range []string{manifestDir, eventsDir, tailDir, tmpDir} {
+	for _, name := range []string{manifestDir, eventsDir, tailDir, snapshotDir, tmpDir} {
 		if err := e.makeDir(name); err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("the export says %+v", r)
 	}
 	a, b := files(t, steps), files(t, whole)
-	for _, dir := range []string{eventsDir, tailDir} {
+	for _, dir := range []string{eventsDir, tailDir, snapshotDir} {
 		sameFiles(t, only(a, dir), only(b, dir))
 	}
 	if left := only(a, tmpDir); len(left) > 0 {

@@ -30,6 +30,9 @@ type Manifest struct {
 	Next  map[int32]int64 `json:"next"`
 	Files []File          `json:"files"`
 	Gaps  []Gap           `json:"gaps,omitempty"`
+
+	// Snapshots are those that are new, in the order of their days.
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
 }
 
 // File is a sealed file. It covers the offsets First to Last; Rows of them were committed
@@ -65,6 +68,7 @@ type chain struct {
 	next   map[int32]int64
 	files  []File
 	gaps   []Gap
+	newest map[int32]*Snapshot // by partition
 }
 
 func manifestName(dir string, n int) string {
@@ -136,7 +140,7 @@ func digestOf(text []byte) string {
 
 // load reads the chain from its beginning.
 func load(dir string) (*chain, error) {
-	c := &chain{next: map[int32]int64{}}
+	c := &chain{next: map[int32]int64{}, newest: map[int32]*Snapshot{}}
 	return c, c.more(dir)
 }
 
@@ -154,24 +158,39 @@ func (c *chain) more(dir string) error {
 		maps.Copy(c.next, m.Next)
 		c.files = append(c.files, m.Files...)
 		c.gaps = append(c.gaps, m.Gaps...)
+		for i := range m.Snapshots {
+			c.newest[m.Snapshots[i].Partition] = &m.Snapshots[i]
+		}
 		c.last, c.digest = m, digest
 	}
 }
 
-// checkFiles finds files that are gone or torn.
+// checkFiles finds files that are gone or torn. Older snapshots may be deleted: the next one
+// is made of the newest.
 func (c *chain) checkFiles(dir string) error {
 	for i := range c.files {
-		f := &c.files[i]
-		name := filepath.Join(dir, filepath.FromSlash(f.Path))
-		info, err := os.Stat(name)
-		switch {
-		case gone(err):
-			return damaged(name, "is missing, and manifests name it")
-		case err != nil:
+		if err := checkFile(dir, c.files[i].Path, c.files[i].Bytes); err != nil {
 			return err
-		case info.Size() != f.Bytes:
-			return damaged(name, "has %d bytes, and its manifest says %d", info.Size(), f.Bytes)
 		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(c.newest)) {
+		if err := checkFile(dir, c.newest[p].Path, c.newest[p].Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkFile(dir, path string, size int64) error {
+	name := filepath.Join(dir, filepath.FromSlash(path))
+	info, err := os.Stat(name)
+	switch {
+	case gone(err):
+		return damaged(name, "is missing, and manifests name it")
+	case err != nil:
+		return err
+	case info.Size() != size:
+		return damaged(name, "has %d bytes, and its manifest says %d", info.Size(), size)
 	}
 	return nil
 }
@@ -179,7 +198,7 @@ func (c *chain) checkFiles(dir string) error {
 // follow makes the manifest that comes next.
 func (c *chain) follow(first Manifest) *Manifest {
 	m := first
-	m.Version, m.Files, m.Gaps = manifestVersion, []File{}, nil
+	m.Version, m.Files, m.Gaps, m.Snapshots = manifestVersion, []File{}, nil, nil
 	m.Next = maps.Clone(c.next)
 	if c.last != nil {
 		m.N, m.Previous = c.last.N+1, c.digest

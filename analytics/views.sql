@@ -5,17 +5,23 @@
 CREATE OR REPLACE VIEW event_files AS
 SELECT * FROM read_parquet('{dir}/[et]*/**/*.parquet', filename = 'file', hive_partitioning = false);
 
+-- Which file has what, by its name. Of a tail (date is null), rows count whose offset is above what is sealed.
+CREATE OR REPLACE VIEW files AS
+SELECT file, log_partition, date,
+  CASE WHEN date IS NULL THEN coalesce(max(last) OVER (PARTITION BY log_partition), -1) ELSE -1 END AS above
+FROM (
+  SELECT file, CAST(regexp_extract(file, '/p=([0-9]+)(/[0-9]+-[0-9]+)?\.parquet$', 1) AS INTEGER) AS log_partition,
+    TRY_CAST(regexp_extract(file, '/date=([0-9-]+)/p=[0-9]+/[0-9]+-[0-9]+\.parquet$', 1) AS DATE) AS date,
+    TRY_CAST(regexp_extract(file, '-([0-9]+)\.parquet$', 1) AS BIGINT) AS last
+  FROM glob('{dir}/[et]*/**/*.parquet')
+);
+
 -- Every event once. The tail counts only above what is sealed.
 CREATE OR REPLACE VIEW events AS
 SELECT * EXCLUDE (file) FROM event_files WHERE NOT regexp_matches(file, '/tail/p=[0-9]+\.parquet$')
 UNION ALL
-SELECT t.* EXCLUDE (file)
-FROM event_files t
-LEFT JOIN (
-  SELECT log_partition, max(log_offset) AS log_offset FROM event_files
-  WHERE NOT regexp_matches(file, '/tail/p=[0-9]+\.parquet$') GROUP BY ALL
-) sealed ON sealed.log_partition = t.log_partition
-WHERE regexp_matches(file, '/tail/p=[0-9]+\.parquet$') AND t.log_offset > coalesce(sealed.log_offset, -1);
+SELECT t.* EXCLUDE (file) FROM event_files t JOIN files ON files.file = t.file
+WHERE regexp_matches(t.file, '/tail/p=[0-9]+\.parquet$') AND t.log_offset > files.above;
 
 -- What went out: a row for each due event.
 CREATE OR REPLACE VIEW fires AS
@@ -73,14 +79,71 @@ SELECT tenant, trigger, before AS seq_before, seq AS seq_after, log_partition, l
   FROM events WHERE seq IS NOT NULL
 ) WHERE seq <> before + 1 AND seq <> 1;
 
--- The last that each trigger's events said of it at an instant. A trigger that has said nothing since the export
--- begins is not in it.
+-- All triggers of a partition at the end of a day (UTC): those that had not ended, and those that ended on that day or
+-- on the one before.
+CREATE OR REPLACE VIEW snapshots AS
+SELECT * FROM read_parquet('{dir}/snapshots/*/*.parquet', hive_partitioning = true, hive_types = {'date': DATE});
+
+-- What an event says of its trigger. Where says_next, a null of next_at says that nothing is planned; where says_plan,
+-- nulls of rule, channel, user_id, correlation_id and tags say that there is none.
+CREATE OR REPLACE VIEW said AS
+SELECT file, log_partition, log_offset, type, trigger, tenant, revision, seq, event_us, scheduled_at, next_at,
+  CASE WHEN type = 'trigger.registered' THEN occurred_at END AS created_at, state, rule,
+  CASE WHEN type <> 'trigger.erased' THEN channel END AS channel,
+  CASE WHEN type <> 'trigger.erased' THEN user_id END AS user_id,
+  CASE WHEN type <> 'trigger.erased' THEN correlation_id END AS correlation_id,
+  CASE WHEN type <> 'trigger.erased' THEN tags END AS tags,
+  starts_with(type, 'trigger.') OR starts_with(type, 'occurrence.')
+    OR type IN ('delivery.failed', 'delivery.dead_lettered') AS says_next,
+  rule IS NOT NULL OR type = 'trigger.erased' AS says_plan
+FROM event_files WHERE seq IS NOT NULL AND type IS NOT NULL;
+
+-- What was known of all triggers at an instant: of those that had not ended, and of those that ended on its day (UTC)
+-- or the two days before. It is made of the newest snapshots before that day, and of the events since.
 CREATE OR REPLACE MACRO triggers_as_of(t) AS TABLE
-SELECT tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
-  max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at, arg_max(next_at, log_offset) AS next_at,
-  arg_max(channel, log_offset) AS channel, max(event_us) AS at
-FROM events WHERE epoch_us(event_us) <= epoch_us(t) AND seq IS NOT NULL GROUP BY ALL;
+WITH base AS (
+  SELECT log_partition, max(date) AS date FROM (
+    SELECT CAST(regexp_extract(file, '/p=([0-9]+)\.parquet$', 1) AS INTEGER) AS log_partition,
+      CAST(regexp_extract(file, '/date=([0-9-]+)/p=[0-9]+\.parquet$', 1) AS DATE) AS date
+    FROM glob('{dir}/snapshots/*/*.parquet')
+  ) WHERE date < CAST(make_timestamp(epoch_us(t)) AS DATE) GROUP BY ALL
+), since AS (
+  SELECT file, above FROM files LEFT JOIN base USING (log_partition)
+  WHERE files.date IS NULL
+    OR files.date > coalesce(base.date, DATE '1970-01-01') AND files.date <= CAST(make_timestamp(epoch_us(t)) AS DATE)
+), known AS (
+  SELECT s.* EXCLUDE (date), true AS says_next, true AS says_plan
+  FROM snapshots s JOIN base ON base.log_partition = s.log_partition AND base.date = s.date
+  UNION ALL BY NAME
+  SELECT said.* EXCLUDE (file) FROM said JOIN since ON since.file = said.file
+  WHERE said.log_offset > since.above AND epoch_us(event_us) <= epoch_us(t)
+)
+SELECT * FROM (SELECT tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
+  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
+  arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
+  arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
+  arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
+  arg_max_null(correlation_id, log_offset) FILTER (says_plan) AS correlation_id,
+  arg_max_null(tags, log_offset) FILTER (says_plan) AS tags, arg_max_null(rule, log_offset) FILTER (says_plan) AS rule,
+  max(created_at) AS created_at, max(event_us) AS updated_at
+  FROM known GROUP BY tenant, trigger)
+WHERE state IN ('PENDING', 'PAUSED', 'IN_FLIGHT')
+  OR CAST(make_timestamp(epoch_us(updated_at)) AS DATE) >= CAST(make_timestamp(epoch_us(t)) AS DATE) - 2;
 
 -- Triggers that were waiting at an instant.
 CREATE OR REPLACE MACRO pending_at(t) AS TABLE
 SELECT * FROM triggers_as_of(t) WHERE state IN ('PENDING', 'PAUSED');
+
+-- What was known of one trigger at an instant, also if it had ended long before. It reads the events of that key alone.
+CREATE OR REPLACE MACRO trigger_as_of(key, t) AS TABLE
+SELECT tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
+  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
+  arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
+  arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
+  arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
+  arg_max_null(correlation_id, log_offset) FILTER (says_plan) AS correlation_id,
+  arg_max_null(tags, log_offset) FILTER (says_plan) AS tags, arg_max_null(rule, log_offset) FILTER (says_plan) AS rule,
+  max(created_at) AS created_at, max(event_us) AS updated_at
+FROM said JOIN files ON files.file = said.file
+WHERE trigger = key AND said.log_offset > files.above AND epoch_us(event_us) <= epoch_us(t)
+GROUP BY tenant, trigger;

@@ -69,7 +69,7 @@ func (w *world) event(p int32, later time.Duration, more string) []byte {
 	us := w.us[p]
 	at := time.UnixMicro(us).UTC().Format("2006-01-02T15:04:05.000Z")
 	return fmt.Appendf(nil, `{"event_id":"%d-%d","type":"occurrence.fired","version":1,"trigger":"k-%d-%d","tenant":"default",`+
-		`"revision":1,"occurred_at":"%s","event_us":%d,"channel":"push","user_id":"ada","scheduled_at":"%s",`+
+		`"revision":1,"seq":1,"occurred_at":"%s","event_us":%d,"channel":"push","user_id":"ada","scheduled_at":"%s",`+
 		`"occurrence":"%s","step":0,"attempt":1,"state":"FIRED","previous_state":"PENDING","lateness_ms":3,`+
 		`"due_topic":"waterclock.due.push","due_partition":%d,"tags":{"team":"seats","zone":"b"}%s}`,
 		p, us, p, us, at, us, at, at, p, more)

@@ -90,6 +90,9 @@ func (a *app) export(ctx context.Context, c *config.Config, f *exportFlags) erro
 	return a.out.item(r, func() string {
 		text := fmt.Sprintf("exported %s to %s: %s sealed, %s in the tail", count(r.Events, "event"), r.Dir,
 			count(int64(r.Files), "file"), count(r.TailRows, "event"))
+		if r.Snapshots > 0 {
+			text += ", " + count(int64(r.Snapshots), "snapshot")
+		}
 		if r.NotEvents > 0 {
 			text += fmt.Sprintf("; among them %s without an event", count(r.NotEvents, "record"))
 		}
@@ -148,6 +151,9 @@ func (a *app) views(dir string) error {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return err
+	}
+	if err := analytics.PrepareViews(dir); err != nil {
+		return failf("%v", err)
 	}
 	name := filepath.Join(dir, "views.sql")
 	//nolint:gosec // analysts read it
