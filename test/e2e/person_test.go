@@ -134,7 +134,8 @@ func TestOnePerson(t *testing.T) {
 	if a := w.call(t, http.MethodGet, "/v1/triggers/night", ""); a.status != http.StatusNotFound {
 		t.Errorf("a trigger of the erased user: %v", a)
 	}
-	if a := w.call(t, http.MethodGet, "/v1/users/"+user+"/notifications?content=1", ""); strings.Contains(a.text, "Take two") {
+	a = w.call(t, http.MethodGet, "/v1/users/"+user+"/notifications?content=1", "")
+	if strings.Contains(a.text, "Take two") {
 		t.Errorf("the page of the erased user: %s", a.text)
 	}
 }

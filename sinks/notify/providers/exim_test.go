@@ -16,7 +16,8 @@ func TestSMTPExim(t *testing.T) {
 	e := services.Mail(t, cert.cert, cert.key)
 	o := SMTPOptions{
 		Host: "127.0.0.1", Port: e.Port, From: "Waterclock <remind@example.com>",
-		Roots: cert.roots, Username: services.MailUser, Password: func() (string, error) { return services.MailPassword, nil },
+		Roots: cert.roots, Username: services.MailUser,
+		Password: func() (string, error) { return services.MailPassword, nil },
 	}
 	p := newSMTP(t, o)
 	for i := range 3 {
