@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -218,6 +219,33 @@ func TestRoot(t *testing.T) {
 	}
 	if r := w.do("POST", "/", "Accept", browser); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST: %d", r.StatusCode)
+	}
+}
+
+// What the machine's table of media types says changes nothing: a browser runs no module that is
+// text/plain.
+func TestKinds(t *testing.T) {
+	for _, ext := range []string{".js", ".css", ".svg", ".html"} {
+		before := mime.TypeByExtension(ext)
+		if err := mime.AddExtensionType(ext, "text/plain"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = mime.AddExtensionType(ext, before) })
+	}
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"app.js": "text/javascript; charset=utf-8", "style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"vendor/LICENSE.htm": "text/plain; charset=utf-8",
+	} {
+		if got := files[name].kind; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := kindOf("x.html"); got != "text/html; charset=utf-8" {
+		t.Errorf("x.html is %q", got)
 	}
 }
 
