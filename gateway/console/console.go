@@ -157,7 +157,9 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(at, Root):
 		c.page(w, r)
 	default:
-		c.api.ServeHTTP(w, c.sessions.asCredential(r))
+		r, end := c.sessions.asCredential(r)
+		defer end()
+		c.api.ServeHTTP(w, r)
 	}
 }
 
