@@ -59,6 +59,7 @@ var verbs = []struct {
 	{groupOperate, newCalendar},
 	{groupOperate, newRejected},
 	{groupOperate, newLateness},
+	{groupOperate, newLive},
 	{groupOperate, newForecast},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},
