@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -48,7 +47,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	defer tail.Close()
-	out := &eventStream{w: w, to: &r.who, control: http.NewResponseController(w), after: after}
+	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
 	if err := s.events.replay(r, key, out); err != nil {
 		return err
 	}
@@ -71,16 +70,13 @@ func (s *eventStreams) followable(r *request, key trigger.Key) error {
 	return err
 }
 
-const eventStreamType = "text/event-stream"
-
-// eventStream writes server-sent events (WHATWG HTML, 9.2).
+// eventStream writes the events of one trigger.
 type eventStream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	to      *auth.Caller
-	after   EventCursor // of the last event sent
-	begun   bool
-	err     error // the caller is gone
+	*sseWriter
+
+	to    *auth.Caller
+	after EventCursor // of the last event sent
+	begun bool
 }
 
 func (e *eventStream) begin() {
@@ -88,11 +84,7 @@ func (e *eventStream) begin() {
 		return
 	}
 	e.begun = true
-	h := e.w.Header()
-	h.Set("Content-Type", eventStreamType)
-	h.Set("X-Accel-Buffering", "no") // else nginx would buffer events
-	e.w.WriteHeader(http.StatusOK)
-	e.flush()
+	e.sseWriter.begin()
 }
 
 func (e *eventStream) send(ev *topics.Event) {
@@ -106,22 +98,13 @@ func (e *eventStream) send(ev *topics.Event) {
 		e.err = err
 		return
 	}
-	e.write("id: %s\nevent: %s\ndata: %s\n\n", e.after, ev.Type, data)
+	e.say(serverSent(e.after.String(), ev.Type, data))
 }
 
-// write gives each event a time-out, because a stream has no end to bound.
-func (e *eventStream) write(format string, args ...any) {
-	_ = e.control.SetWriteDeadline(time.Now().Add(responseWithin))
-	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
-		e.err = err
-	}
+// say writes a text at once: events are rare.
+func (e *eventStream) say(text []byte) {
+	e.write(text)
 	e.flush()
-}
-
-func (e *eventStream) flush() {
-	if err := e.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		e.err = err
-	}
 }
 
 // tail sends events until the caller leaves or the server stops. It returns errors that the
@@ -149,7 +132,7 @@ func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key)
 			return err
 		}
 		if time.Since(spoke) >= keepAlive { // all records of a busy partition may be about other triggers
-			e.write(": still here\n\n")
+			e.say([]byte(": still here\n\n"))
 			spoke = time.Now()
 		}
 	}

@@ -3,10 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/auth"
@@ -94,9 +92,13 @@ func (s *liveStreams) getLive(w http.ResponseWriter, r *request) error {
 	defer s.listener.Streams(-1)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	out := &liveStream{w: w, control: http.NewResponseController(w), cancel: cancel}
-	defer s.onStop(out.end)()
-	reader, err := s.feeds.subscribe(ctx, r.who.Tenant, r.who.May(auth.Operate), after, out.end)
+	out := newSSEWriter(w)
+	end := func() { // even while it waits for its caller to read
+		out.end()
+		cancel()
+	}
+	defer s.onStop(end)()
+	reader, err := s.feeds.subscribe(ctx, r.who.Tenant, r.who.May(auth.Operate), after, end)
 	if err != nil {
 		return problem.Unavailable(err, "the stream cannot begin")
 	}
@@ -110,7 +112,8 @@ func (s *liveStreams) getLive(w http.ResponseWriter, r *request) error {
 
 // send sends what comes until the caller leaves, is too slow, may not have it any more, or has had n
 // states.
-func (s *liveStreams) send(ctx context.Context, r *request, out *liveStream, from *liveReader, n int) {
+func (s *liveStreams) send(ctx context.Context, r *request, out *sseWriter, from *liveReader, n int) {
+	_ = out.control.SetReadDeadline(time.Time{})
 	out.begin()
 	admit := time.NewTicker(admitEvery)
 	defer admit.Stop()
@@ -147,69 +150,4 @@ func (s *liveStreams) mayGoOn(r *request) bool {
 		return true
 	}
 	return err == nil && who.Tenant == r.who.Tenant && who.Role == r.who.Role
-}
-
-// liveStream writes server-sent events that are encoded already.
-type liveStream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	err     error // the caller is gone
-	cancel  func()
-
-	mu   sync.Mutex
-	over bool
-}
-
-// endWithin is how long a stream that is ended waits for a caller that does not read.
-const endWithin = time.Second
-
-// end ends the stream, even while it waits for its caller to read.
-func (o *liveStream) end() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.over = true
-	_ = o.control.SetWriteDeadline(time.Now().Add(endWithin))
-	o.cancel()
-}
-
-// extend gives the next write its time, unless the stream is to end.
-func (o *liveStream) extend() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.over {
-		_ = o.control.SetWriteDeadline(time.Now().Add(responseWithin))
-	}
-}
-
-func (o *liveStream) begin() {
-	h := o.w.Header()
-	h.Set("Content-Type", eventStreamType)
-	h.Set("X-Accel-Buffering", "no") // else nginx would buffer events
-	_ = o.control.SetReadDeadline(time.Time{})
-	o.w.WriteHeader(http.StatusOK)
-	o.flush()
-}
-
-func (o *liveStream) write(text []byte) {
-	if o.err != nil {
-		return
-	}
-	o.extend()
-	if _, err := o.w.Write(text); err != nil {
-		o.err = err
-	}
-}
-
-func (o *liveStream) flush() {
-	if err := o.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		o.err = err
-	}
-}
-
-// serverSent spells an event of the stream.
-func serverSent(id, name string, data []byte) []byte {
-	if id != "" {
-		id = "id: " + id + "\n"
-	}
-	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", id, name, data)
 }

@@ -205,6 +205,18 @@ func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) 
 const pollEvery = 500 * time.Millisecond
 
 func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
+	return a.serverSent(ctx, path, func(_, data string) (bool, error) {
+		var e topics.Event
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			return false, fmt.Errorf("read an event of %s: %w", a.base, err)
+		}
+		return done(&e), nil
+	})
+}
+
+// serverSent reads server-sent events until take returns done or an error. It is an error if the
+// server ends the stream before that.
+func (a *api) serverSent(ctx context.Context, path string, take func(event, data string) (done bool, err error)) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	answer, err := a.open(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
@@ -213,17 +225,15 @@ func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) 
 	defer answer.Close()
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20) // an event carries a payload of up to 512 KiB
+	var event string
 	for lines.Scan() {
-		data, ok := strings.CutPrefix(lines.Text(), "data:")
-		if !ok {
-			continue
-		}
-		var e topics.Event
-		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return fmt.Errorf("read an event of %s: %w", a.base, err)
-		}
-		if done(&e) {
-			return nil
+		switch field, value, _ := strings.Cut(lines.Text(), ":"); field {
+		case "event":
+			event = strings.TrimPrefix(value, " ")
+		case "data":
+			if done, err := take(event, value); done || err != nil {
+				return err
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {

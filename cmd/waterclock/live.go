@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,37 +44,24 @@ func (a *app) live(ctx context.Context, from *api, n int, states bool) error {
 	if n > 0 {
 		path += fmt.Sprint("?n=", n)
 	}
-	answer, err := from.open(ctx, http.MethodGet, path, http.Header{"Accept": {"text/event-stream"}}, nil)
-	if err != nil {
-		return err
-	}
-	defer answer.Close()
-	lines := bufio.NewScanner(answer)
-	lines.Buffer(nil, 1<<20)
-	var name string
 	seen := 0
-	for lines.Scan() {
-		field, value, _ := strings.Cut(lines.Text(), ": ")
-		switch {
-		case field == "event":
-			name = value
-		case field == "data" && name == "fact":
-			err = a.liveFact(value)
-		case field == "data" && name == "state":
+	err := from.serverSent(ctx, path, func(event, data string) (done bool, err error) {
+		switch event {
+		case "fact":
+			err = a.liveFact(data)
+		case "state":
 			seen++
-			err = a.liveState(value, states)
+			err = a.liveState(data, states)
 		}
 		if err != nil {
-			return fmt.Errorf("read the stream of %s: %w", from.base, err)
+			return false, fmt.Errorf("read the stream of %s: %w", from.base, err)
 		}
-	}
-	switch {
-	case interrupted(ctx) || n > 0 && seen == n:
+		return seen == n && n > 0, nil
+	})
+	if interrupted(ctx) {
 		return nil
-	case lines.Err() != nil:
-		return fmt.Errorf("follow %s: %w", from.base, lines.Err())
 	}
-	return failf("%s ended the stream", from.base)
+	return err
 }
 
 func (a *app) liveFact(data string) error {

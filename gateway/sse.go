@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const eventStreamType = "text/event-stream"
+
+// sseWriter writes server-sent events (WHATWG HTML, 9.2).
+type sseWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error // the caller is gone
+
+	mu   sync.Mutex
+	over bool
+}
+
+func newSSEWriter(w http.ResponseWriter) *sseWriter {
+	return &sseWriter{w: w, control: http.NewResponseController(w)}
+}
+
+func (o *sseWriter) begin() {
+	h := o.w.Header()
+	h.Set("Content-Type", eventStreamType)
+	h.Set("X-Accel-Buffering", "no") // else nginx would buffer events
+	o.w.WriteHeader(http.StatusOK)
+	o.flush()
+}
+
+// write gives each event a time-out, because a stream has no end to bound.
+func (o *sseWriter) write(text []byte) {
+	if o.err != nil {
+		return
+	}
+	o.extend()
+	if _, err := o.w.Write(text); err != nil {
+		o.err = err
+	}
+}
+
+// extend gives the next write its time, unless the stream is to end.
+func (o *sseWriter) extend() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.over {
+		_ = o.control.SetWriteDeadline(time.Now().Add(responseWithin))
+	}
+}
+
+func (o *sseWriter) flush() {
+	if err := o.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		o.err = err
+	}
+}
+
+// endWithin is how long a stream that is ended waits for a caller that does not read.
+const endWithin = time.Second
+
+// end bounds the write that is under way, and those that follow.
+func (o *sseWriter) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	_ = o.control.SetWriteDeadline(time.Now().Add(endWithin))
+}
+
+// serverSent encodes an event. An id of "" is left out.
+func serverSent(id, name string, data []byte) []byte {
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", id, name, data)
+}
