@@ -463,14 +463,8 @@ func (w *walk) commit() error {
 			}
 		}
 		m.Next[w.p] = w.next
-		if err := w.publish(m); err != nil && !errors.Is(err, errRace) {
-			return err
-		}
-		c, err := w.known()
+		c, err := w.offer(m)
 		if err != nil {
-			return err
-		}
-		if err := w.same(c.last); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(c.gaps, func(g Gap) bool { return g.Partition == w.p && g.From >= at }) {

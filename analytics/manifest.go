@@ -231,6 +231,19 @@ func (e *Exporter) publish(m *Manifest) error {
 	return e.disk.SyncDir(filepath.Join(e.opts.Dir, manifestDir))
 }
 
+// offer publishes a manifest, and returns all that there are then. If another exporter was
+// first, the manifest is not among them.
+func (e *Exporter) offer(m *Manifest) (*chain, error) {
+	if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
+		return nil, err
+	}
+	c, err := e.known()
+	if err != nil {
+		return nil, err
+	}
+	return c, e.same(c.last)
+}
+
 func (e *Exporter) writeFile(name string, text []byte) error {
 	f, err := e.disk.Create(name)
 	if err != nil {

@@ -100,14 +100,7 @@ func (e *Exporter) commitSnapshots(p int32, all []Snapshot) error {
 		}
 		m := e.chain.follow(e.base)
 		m.Snapshots = all
-		if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
-			return err
-		}
-		c, err := e.known()
-		if err != nil {
-			return err
-		}
-		if err := e.same(c.last); err != nil {
+		if _, err := e.offer(m); err != nil {
 			return err
 		}
 	}

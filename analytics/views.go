@@ -9,10 +9,22 @@ import (
 //go:embed views.sql
 var viewsSQL string
 
+// standing are the columns of a trigger, of what its events and its snapshot say. It stands for
+// {standing} in the SQL.
+const standing = `tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
+  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
+  arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
+  arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
+  arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
+  arg_max_null(correlation_id, log_offset) FILTER (says_plan) AS correlation_id,
+  arg_max_null(tags, log_offset) FILTER (says_plan) AS tags, arg_max_null(rule, log_offset) FILTER (says_plan) AS rule,
+  max(created_at) AS created_at, max(event_us) AS updated_at`
+
 // Views is SQL that makes the views in DuckDB, for the export in a directory (an absolute
 // path).
 func Views(dir string) string {
-	return strings.ReplaceAll(viewsSQL, "{dir}", strings.ReplaceAll(globbed(dir), "'", "''"))
+	return strings.NewReplacer("{dir}", strings.ReplaceAll(globbed(dir), "'", "''"), "{standing}", standing).
+		Replace(viewsSQL)
 }
 
 // globbed is a path in which no character stands for others.

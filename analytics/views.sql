@@ -118,15 +118,7 @@ WITH base AS (
   SELECT said.* EXCLUDE (file) FROM said JOIN since ON since.file = said.file
   WHERE said.log_offset > since.above AND epoch_us(event_us) <= epoch_us(t)
 )
-SELECT * FROM (SELECT tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
-  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
-  arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
-  arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
-  arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
-  arg_max_null(correlation_id, log_offset) FILTER (says_plan) AS correlation_id,
-  arg_max_null(tags, log_offset) FILTER (says_plan) AS tags, arg_max_null(rule, log_offset) FILTER (says_plan) AS rule,
-  max(created_at) AS created_at, max(event_us) AS updated_at
-  FROM known GROUP BY tenant, trigger)
+SELECT * FROM (SELECT {standing} FROM known GROUP BY tenant, trigger)
 WHERE state IN ('PENDING', 'PAUSED', 'IN_FLIGHT')
   OR CAST(make_timestamp(epoch_us(updated_at)) AS DATE) >= CAST(make_timestamp(epoch_us(t)) AS DATE) - 2;
 
@@ -136,14 +128,7 @@ SELECT * FROM triggers_as_of(t) WHERE state IN ('PENDING', 'PAUSED');
 
 -- What was known of one trigger at an instant, also if it had ended long before. It reads the events of that key alone.
 CREATE OR REPLACE MACRO trigger_as_of(key, t) AS TABLE
-SELECT tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
-  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
-  arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
-  arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
-  arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
-  arg_max_null(correlation_id, log_offset) FILTER (says_plan) AS correlation_id,
-  arg_max_null(tags, log_offset) FILTER (says_plan) AS tags, arg_max_null(rule, log_offset) FILTER (says_plan) AS rule,
-  max(created_at) AS created_at, max(event_us) AS updated_at
+SELECT {standing}
 FROM said JOIN files ON files.file = said.file
 WHERE trigger = key AND said.log_offset > files.above AND epoch_us(event_us) <= epoch_us(t)
 GROUP BY tenant, trigger;
