@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime/quotedprintable"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -38,17 +36,7 @@ func TestOnePerson(t *testing.T) {
 	} {
 		flags = append(flags, "--set", s)
 	}
-	kafka := built.FreeAddr(t)
-	file, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4}
-	w.node = startAs(t, "dev", file, append(env, "MAIL_PASSWORD="+services.MailPassword), append([]string{
-		"dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data"),
-	}, flags...)...)
-	w.flags = []string{"--brokers", kafka, "--url", "http://" + w.node.http}
-	w.node.ready(60 * time.Second)
+	w := newDevWorldIn(t, append(env, "MAIL_PASSWORD="+services.MailPassword), flags...)
 
 	const user, number = "ada", "+4915112345678"
 	prefer := func(more string) {
@@ -128,7 +116,7 @@ func TestOnePerson(t *testing.T) {
 	if out, code, stderr := w.cli(t, "erase", "--user", user, "--wait"); code != 0 {
 		t.Fatalf("erase: exit %d: %s%s", code, out, stderr)
 	}
-	if left := rowsAbout(t, database, user, number, "ada@example.org"); left != "" {
+	if left := rowsAbout(t, database, `"`+user+`"`, number, "ada@example.org"); left != "" {
 		t.Errorf("PostgreSQL has, of the erased user: %s", left)
 	}
 	if a := w.call(t, http.MethodGet, "/v1/triggers/night", ""); a.status != http.StatusNotFound {
@@ -140,7 +128,7 @@ func TestOnePerson(t *testing.T) {
 	}
 }
 
-// rowsAbout returns the rows of all tables that have one of the words; "" if there are none.
+// rowsAbout returns the rows of all tables, as JSON, that have one of the words; "" if there are none.
 func rowsAbout(t *testing.T, database string, words ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -171,7 +159,7 @@ func rowsAbout(t *testing.T, database string, words ...string) string {
 		}
 		for _, text := range texts {
 			for _, word := range words {
-				if strings.Contains(text, `"`+word+`"`) {
+				if strings.Contains(text, word) {
 					found = append(found, table+" "+text)
 				}
 			}

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/twilio"
-	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -210,17 +209,7 @@ func TestProviders(t *testing.T) {
 		t.Parallel()
 		phones := startPhones(t)
 		flags, env := phones.settings(t)
-		kafka := built.FreeAddr(t)
-		file, err := binary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &world{name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4}
-		w.node = startAs(t, "dev", file, env, append([]string{
-			"dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data"),
-		}, flags...)...)
-		w.node.ready(60 * time.Second)
-		providersStory(t, w, phones)
+		providersStory(t, newDevWorldIn(t, env, flags...), phones)
 	})
 	t.Run("serve", func(t *testing.T) {
 		t.Parallel()

@@ -46,11 +46,21 @@ func both(t *testing.T, story func(t *testing.T, w *world), more ...string) {
 
 func newDevWorld(t *testing.T, more ...string) *world {
 	t.Helper()
+	return newDevWorldIn(t, nil, more...)
+}
+
+// newDevWorldIn is newDevWorld with more in the environment.
+func newDevWorldIn(t *testing.T, env []string, more ...string) *world {
+	t.Helper()
 	kafka := built.FreeAddr(t)
+	file, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	args := append([]string{"dev", "--kafka-listen", kafka, "--data-dir", filepath.Join(t.TempDir(), "data")}, more...)
 	w := &world{
 		name: "dev", brokers: []string{kafka}, prefix: "waterclock.", partitions: 4,
-		node: start(t, "dev", args...),
+		node: startAs(t, "dev", file, env, args...),
 	}
 	w.flags = []string{"--brokers", kafka, "--url", "http://" + w.node.http}
 	w.node.ready(60 * time.Second)
