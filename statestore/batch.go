@@ -312,13 +312,28 @@ func (b *Batch) commit() error {
 			return err
 		}
 	}
-	if err := pb.Commit(pebble.NoSync); err != nil {
+	if err := b.store.apply(pb); err != nil {
 		return err
 	}
 	b.store.pace.Committed(pb.Len())
 	b.store.setCounts(total)
 	return nil
 }
+
+// apply commits a Pebble batch. No snapshot is taken during the commit of a large one: Pebble puts
+// a batch of more than half a memtable into the queue of its flushes before the batch is visible.
+// A flush that begins in between drops the rows that the batch replaces, and a snapshot that is
+// taken in between needs them (cockroachdb/pebble issue 6085).
+func (s *Store) apply(pb *pebble.Batch) error {
+	if pb.Len()+int(pb.Count())*memTableEntry >= s.opts.MemTableBytes/2-memTableEntry {
+		s.publishing.Lock()
+		defer s.publishing.Unlock()
+	}
+	return pb.Commit(pebble.NoSync)
+}
+
+// memTableEntry is more than what an entry of a memtable takes besides its key and value.
+const memTableEntry = 512
 
 // keptBatch is the batch size up to which Pebble reuses the memory.
 const keptBatch = 4 << 20

@@ -19,14 +19,17 @@ type Snapshot struct {
 	db    *pebble.Snapshot // nil: closed; guarded by store.mu
 }
 
-// Snapshot may be called from any goroutine, while the owner writes or closes. On a closed
-// store every method of the snapshot returns ErrClosed.
+// Snapshot may be called from any goroutine, while the owner writes or closes. It waits while the
+// owner commits a batch of about half a memtable or more. On a closed store every method of the
+// snapshot returns ErrClosed.
 func (s *Store) Snapshot() *Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sn := &Snapshot{store: s}
 	if s.db != nil {
+		s.publishing.RLock()
 		sn.db = s.db.NewSnapshot()
+		s.publishing.RUnlock()
 		s.snapshots.add(sn)
 	}
 	return sn

@@ -130,7 +130,10 @@ type Store struct {
 	closing   atomic.Bool                   // scans of other goroutines must end
 	ending    atomic.Pointer[chan struct{}] // closed with closing, to end waits
 	snapshots snapshots
-	stats     atomic.Pointer[counts] // for other goroutines
+	// publishing is held for reading while a snapshot is taken, and for writing while a large batch
+	// is committed. It is locked after mu.
+	publishing sync.RWMutex
+	stats      atomic.Pointer[counts] // for other goroutines
 }
 
 // Open opens or creates a store. The store is in Fill until the caller calls Filled, once it has

@@ -1,6 +1,7 @@
 package statestore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -415,4 +416,62 @@ func TestFilterFull(t *testing.T) {
 	if c.n != 0 || len(c.stash) != 0 {
 		t.Errorf("%d left, %d of them homeless", c.n, len(c.stash))
 	}
+}
+
+// TestSnapshotDuringLargeBatch checks that a snapshot that is taken while a batch is committed
+// keeps its data. Pebble flushes a batch of more than half a memtable before it is visible
+// (cockroachdb/pebble issue 6085). A snapshot that was taken between the two lost the rows that
+// the batch replaced.
+func TestSnapshotDuringLargeBatch(t *testing.T) {
+	s := mustOpen(t, Options{Dir: "/p0", FS: vfs.NewMem(), MemTableBytes: minMemTableBytes})
+	const keys = 60
+	value := bytes.Repeat([]byte("v"), 20)
+	var old []Row
+	write := func(turn int) {
+		b := s.NewBatch()
+		rows := make([]Row, keys)
+		for i := range rows {
+			rows[i] = pending(trigger.Key(fmt.Sprint(i)), trigger.Instant(1+turn*keys+i))
+			rows[i].Value = value
+			if turn == 0 {
+				b.Put(nil, rows[i])
+			} else {
+				b.Put(&old[i], rows[i])
+			}
+		}
+		mustCommit(t, b)
+		old = rows
+	}
+	write(0)
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 64 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				var taken [20]*Snapshot
+				for i := range taken {
+					taken[i] = s.Snapshot()
+				}
+				time.Sleep(2 * time.Millisecond) // the flush ends
+				for _, sn := range taken {
+					if v, err := sn.Get("0", nil); err != nil || v == nil {
+						t.Errorf("%d bytes, %v", len(v), err)
+					}
+					if err := sn.Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for turn := range 700 {
+		write(turn + 1)
+	}
+	close(done)
+	wg.Wait()
 }

@@ -1,5 +1,5 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
-import {html, useRef, useState, useEffect} from '../vendor/htm-preact.js';
+import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {call, root, trigger} from '../api.js';
 import {Fault, Twins, quoted} from '../parts.js';
 
@@ -66,7 +66,7 @@ function Ask({act, t, close, done}) {
   const [busy, work] = useState(false);
   const [error, fail] = useState();
   const id = t.trigger_id;
-  useEffect(() => { box.current.showModal(); }, []);
+  useLayoutEffect(() => { box.current.showModal(); }, []); // a dialog that is on the page takes Escape
   const filled = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== ''));
   const r = act.request(id, filled);
   const submit = async (e) => {
