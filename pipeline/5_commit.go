@@ -59,7 +59,9 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	}
 	p.watermarkCommitted(t)
 	p.unknown.add(t)
-	p.kept.health.Recovered(func(topic string) bool { return t.manifest.byTopic[topic] != nil })
+	p.kept.health.Recovered(func(topic string) bool {
+		return t.manifest.byTopic[topic] != nil || topic == p.watermarks.topic && t.watermark != 0
+	})
 	p.committed = time.Now()
 	if p.clock.stale(wall) {
 		p.kept.Step(stepCompareClock)

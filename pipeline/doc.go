@@ -27,7 +27,7 @@
 //	consumer.go       reads the inputs; read_barrier.go asks the questions of package barrier
 //	forward*.go       forward records on the wrong partition; outbox.go, claims.go
 //	guard.go          what the next owner checks inputs by; second writers
-//	watermarks.go     says up to when everything due is out (package watermark)
+//	watermarks*.go    say up to when everything due is out (package watermark); put_off.go
 //	reconcile.go      compares timers with states; mend.go writes what differs anew
 //	unreadable.go     skips batches that nobody can read
 //	process.go        what the partitions of a process share

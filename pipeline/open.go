@@ -101,6 +101,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	lastWatermark := o.readLastWatermark(ctx)
 	o.kept.Step(StepRestore)
 	if err := o.restoreStore(ctx, nonce); err != nil {
 		return fmt.Errorf("restore: %w", err)
@@ -111,7 +112,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	}
 	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
 	defer cancel()
-	return o.resume(rctx)
+	return o.resume(rctx, lastWatermark)
 }
 
 // Run turns until ctx ends or something fails. The caller then opens the partition anew. It

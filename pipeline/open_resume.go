@@ -12,13 +12,14 @@ import (
 	"github.com/waterclock/waterclock/pipeline/handover"
 	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/pipeline/recovery"
+	"github.com/waterclock/waterclock/pipeline/watermark"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // resume continues where the last owner stopped (package handover).
-func (o *opening) resume(ctx context.Context) error {
+func (o *opening) resume(ctx context.Context, lastWatermark <-chan watermark.Last) error {
 	left, err := o.left()
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func (o *opening) resume(ctx context.Context) error {
 		return err
 	}
 	o.countRetries()
-	o.startWatermarks()
+	o.resumeWatermarks(<-lastWatermark)
 	if err := o.openControl(ctx); err != nil {
 		return err
 	}

@@ -91,6 +91,8 @@ type turn struct {
 	encodedGuard []byte      // nil: unchanged
 	firstState   *kgo.Record // first record of topic state
 
+	watermark trigger.Instant // fired_through of the watermark that it writes; 0: none
+
 	overQuota []string // limits that refused a register; reported after the commit, like the next fields
 	lost      []lostRange
 	delivered []delivery

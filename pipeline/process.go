@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,8 @@ type Process struct {
 	settings atomic.Pointer[settings] // read from topic control
 	reading  chan struct{}            // holds one while a partition that opens reads them
 	open     atomic.Int32             // number of open partitions
+
+	noWatermarks sync.Once // warns that topic watermarks is missing
 
 	NoRoom func(error) // called for writes that find no room on the disk; set before the first store opens
 }

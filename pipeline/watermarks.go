@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -10,45 +9,43 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/internal/kafkapart"
-	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline/watermark"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // watermarks publishes how far the partition has fired (package watermark decides what may be
-// said). It is off unless the setting is on and every member of the group reads the format of
-// progress that this needs.
+// said). It is off unless the setting is on and every member of the group knows watermarks: an
+// owner that does not would emit behind them.
 type watermarks struct {
-	topic  string
-	ledger *watermark.Ledger // nil: off
-	ends   *atomic.Pointer[watermark.Offsets]
-	stop   context.CancelFunc // ends the search for ends
-	putOff putOff
+	topic     string
+	inForce   bool              // the last record of the partition says something: off withdraws it
+	published trigger.Instant   // fired_through of that record; while nobody can say it, the latest it can be
+	ledger    *watermark.Ledger // nil: off
+	found     *atomic.Pointer[watermark.Found]
+	stop      context.CancelFunc // ends the search for what is found
+	putOff    putOff
 }
 
-// startWatermarks begins where the last owner stopped.
+// startWatermarks begins where the last record stopped.
 func (p *Partition) startWatermarks() {
 	w := &p.watermarks
-	w.topic, w.putOff = p.opts.Names.Watermarks(), putOff{}
+	w.putOff = putOff{}
 	if !p.opts.publishes() {
 		return
 	}
-	for channel, n := range p.progress.PutOff {
-		w.putOff[channel] = n
-	}
 	w.ledger = watermark.Resume(watermark.Options{
 		Partition: p.id, Term: p.progress.Term, Interval: p.opts.WatermarkInterval, Idle: p.opts.WatermarkIdle,
-	}, p.progress.FiredThrough)
+	}, w.published)
 	ctx, cancel := context.WithCancel(context.Background())
-	w.ends, w.stop = new(atomic.Pointer[watermark.Offsets]), cancel
-	go func(ends *atomic.Pointer[watermark.Offsets], rouse func()) {
-		if found := p.findEnds(ctx); found != nil {
-			ends.Store(found)
+	w.found, w.stop = new(atomic.Pointer[watermark.Found]), cancel
+	sn, until := p.store.Snapshot(), p.progress.At+trigger.MaxEmitRetry
+	go func(to *atomic.Pointer[watermark.Found], rouse func()) {
+		if found := p.findWatermarks(ctx, sn, until); found != nil {
+			to.Store(found)
 			rouse()
 		}
-	}(w.ends, p.kafka.watcher.Rouse)
+	}(w.found, p.kafka.watcher.Rouse)
 }
 
 func (w *watermarks) close() {
@@ -60,42 +57,10 @@ func (w *watermarks) close() {
 // publishes reports whether partitions write watermarks.
 func (o *Process) publishes() bool { return o.WatermarkInterval > 0 && o.writes() >= topics.Watermarks }
 
-// endsPause is the time between two questions for the ends of topics.
-const endsPause = time.Second
-
-// findEnds asks for the ends of the topics that owners of this partition write to. Everything
-// that an earlier owner has emitted stands below them, because it was fenced before. It runs
-// beside the turns, so that no opening waits for it. It returns nil if ctx ends.
-func (p *Partition) findEnds(ctx context.Context) *watermark.Offsets {
-	for ; ctx.Err() == nil; wait.For(ctx, endsPause) {
-		events, err := kafkapart.ListOffset(ctx, p.opts.asker, p.names.events, p.id, kafkapart.ReadUncommitted,
-			kafkapart.Latest)
-		if err != nil {
-			continue
-		}
-		due, err := p.dueTopics.All(ctx)
-		if err != nil {
-			continue
-		}
-		found := &watermark.Offsets{Events: events, Due: map[string]map[int32]int64{}}
-		for i := range due {
-			ends := map[int32]int64{}
-			for _, at := range due[i].WrittenBy(p.id) {
-				end, err := kafkapart.ListOffset(ctx, p.opts.asker, at.Topic, at.Partition, kafkapart.ReadUncommitted,
-					kafkapart.Latest)
-				if err != nil {
-					found.Unknown = append(found.Unknown, at.Topic)
-					break
-				}
-				ends[at.Partition] = end
-			}
-			found.Due[due[i].Name] = ends
-		}
-		if ctx.Err() == nil {
-			return found
-		}
-	}
-	return nil
+// mayWriteWatermark reports whether the topic takes records, as far as known.
+func (p *Partition) mayWriteWatermark() bool {
+	u, _ := p.kept.health.Of(p.watermarks.topic)
+	return u == nil && !p.kept.dangling.Holds(p.watermarks.topic)
 }
 
 // beginWatermark begins the part of the turn.
@@ -109,11 +74,11 @@ func (p *Partition) beginWatermark(t *turn) {
 	if w.ledger == nil {
 		return
 	}
-	if ends := w.ends.Swap(nil); ends != nil {
-		w.ledger.Know(*ends)
+	if found := w.found.Swap(nil); found != nil {
+		w.putOff.add(found.PutOff)
+		w.ledger.Know(found.Ends, p.putOffTopics())
 	}
-	u, _ := p.kept.health.Of(w.topic)
-	w.ledger.Begin(t.now, u == nil && !p.kept.dangling.Holds(w.topic))
+	w.ledger.Begin(t.now, p.mayWriteWatermark())
 }
 
 // effective is effective_at of an event; 0 if it has none.
@@ -129,22 +94,24 @@ func (w *watermarks) effective(f *trigger.Fact) trigger.Instant {
 func (p *Partition) writeWatermark(ctx context.Context, t *turn) {
 	w := &p.watermarks
 	if w.ledger == nil {
-		if p.progress.FiredThrough != 0 { // it was turned off, or an older member reads progress again
+		if p.mustWithdraw() { // it was turned off, or the group has an older member
 			p.produceWatermark(ctx, t, nil)
+			t.watermark = withdrawn
 		}
-		t.progress.FiredThrough, t.progress.PutOff = 0, nil
 		return
 	}
 	work := watermark.Work{
 		Hand: t.hand, Next: p.timers.unfired(), Commands: t.progress.NextCommand, Emits: len(t.manifest.byTopic) > 0,
 	}
 	work.Held = p.heldBack(t, &work)
-	record, through := w.ledger.End(work)
-	t.progress.FiredThrough, t.progress.PutOff = through, w.putOff.counts()
-	if record != nil {
+	if record := w.ledger.End(work); record != nil {
 		p.produceWatermark(ctx, t, record.Value())
+		t.watermark = record.FiredThrough
 	}
 }
+
+// withdrawn is turn.watermark of a turn that writes null.
+const withdrawn trigger.Instant = -1
 
 func (p *Partition) produceWatermark(ctx context.Context, t *turn, value []byte) {
 	t.records++
@@ -164,11 +131,18 @@ func (p *Partition) heldBack(t *turn, w *watermark.Work) (held []string) {
 	default:
 		held = append(held, topics.HeldLag)
 	}
-	for channel := range p.watermarks.putOff {
-		held = append(held, p.dueTopicOf(channel))
-	}
+	held = append(held, p.putOffTopics()...)
 	slices.Sort(held)
-	return slices.Compact(held)
+	return held
+}
+
+// putOffTopics are the due topics that have put something off.
+func (p *Partition) putOffTopics() (names []string) {
+	for channel := range p.watermarks.putOff {
+		names = append(names, p.dueTopicOf(channel))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // dueTopicOf is the due topic of a channel or of its high lane, as putOff names them.
@@ -181,9 +155,18 @@ func (p *Partition) dueTopicOf(channel string) string {
 	return settings.Topic
 }
 
-// watermarkCommitted tells the ledger where the records of the turn stand.
+// watermarkCommitted notes what the turn has published, and tells the ledger where its records
+// stand.
 func (p *Partition) watermarkCommitted(t *turn) {
-	if p.watermarks.ledger == nil {
+	w := &p.watermarks
+	switch t.watermark {
+	case 0: // none was written
+	case withdrawn:
+		w.inForce, w.published = false, 0
+	default:
+		w.inForce, w.published = true, t.watermark
+	}
+	if w.ledger == nil {
 		return
 	}
 	wrote := watermark.Offsets{Due: map[string]map[int32]int64{}}
@@ -195,14 +178,14 @@ func (p *Partition) watermarkCommitted(t *turn) {
 			wrote.Due[topic] = tally.ends()
 		}
 	}
-	p.watermarks.ledger.Committed(wrote)
+	w.ledger.Committed(wrote)
 }
 
 // watermarkDue is when the next watermark is due.
 func (p *Partition) watermarkDue(now trigger.Instant) trigger.Instant {
 	w := &p.watermarks
-	if w.ledger == nil || w.ends.Load() != nil {
-		return watermark.Never // the next turn takes the ends
+	if w.ledger == nil || w.found.Load() != nil {
+		return watermark.Never // the next turn takes what was found
 	}
 	return w.ledger.Wake(now)
 }
@@ -215,58 +198,10 @@ const watermarkLate = time.Second
 func (p *Partition) mustWatermark(now trigger.Instant) bool {
 	w := &p.watermarks
 	if !p.opts.publishes() {
-		return p.progress.FiredThrough != 0 // it is withdrawn
+		return p.mustWithdraw()
 	}
-	return w.ledger == nil || w.ends.Load() != nil || now.Sub(p.watermarkDue(now)) >= watermarkLate
+	return w.ledger == nil || w.found.Load() != nil || now.Sub(p.watermarkDue(now)) >= watermarkLate
 }
 
-// putOff counts, by channel, the planned occurrences that their due topics have put off. The
-// name of a trigger with priority high ends in highMark.
-type putOff map[string]int64
-
-const highMark = "\x00high"
-
-// moved notes what a decision has changed. A turn that fails takes it back: the partition opens
-// again, and begins with what progress has.
-func (c putOff) moved(was, is *trigger.State) {
-	from, to := putOffBy(was), putOffBy(is)
-	if from == nil && to == nil {
-		return
-	}
-	if from != nil {
-		switch channel := channelOf(from); c[channel] {
-		case 0: // of before the counts began
-		case 1:
-			delete(c, channel)
-		default:
-			c[channel]--
-		}
-	}
-	if to != nil {
-		c[strings.Clone(channelOf(to))]++
-	}
-}
-
-// putOffBy is the content of a state whose planned occurrence was put off; else nil.
-func putOffBy(s *trigger.State) *trigger.Spec {
-	if s == nil || s.Series.RetryAt == 0 || s.Series.At == 0 || s.Status.Finished() {
-		return nil
-	}
-	return &s.Spec
-}
-
-func channelOf(s *trigger.Spec) string {
-	channel := s.ChannelOfStep(0)
-	if s.Priority == trigger.High {
-		return channel + highMark
-	}
-	return channel
-}
-
-// counts copies the map for progress; nil if it is empty.
-func (c putOff) counts() map[string]int64 {
-	if len(c) == 0 {
-		return nil
-	}
-	return maps.Clone(map[string]int64(c))
-}
+// mustWithdraw reports whether the next turn writes null, if watermarks are off.
+func (p *Partition) mustWithdraw() bool { return p.watermarks.inForce && p.mayWriteWatermark() }

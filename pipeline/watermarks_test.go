@@ -6,7 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
@@ -52,8 +54,8 @@ func firstEmissions(t *testing.T, w *sim.World) (all []firstEmission) {
 }
 
 // judgeWatermarks holds every emission against every watermark, and returns the watermarks of
-// partition 0.
-func judgeWatermarks(t *testing.T, w *sim.World) (of0 []*topics.Watermark) {
+// partition 0. earlier are records that a reader has read before they were lost.
+func judgeWatermarks(t *testing.T, w *sim.World, earlier ...*kgo.Record) (of0 []*topics.Watermark) {
 	t.Helper()
 	emissions := firstEmissions(t, w)
 	due := map[string]*kgo.Record{} // the first by ce_id
@@ -68,8 +70,11 @@ func judgeWatermarks(t *testing.T, w *sim.World) (of0 []*topics.Watermark) {
 		}
 	}
 	last := map[int32]trigger.Instant{}
-	for _, r := range w.Dump(w.Names.Watermarks()) {
+	for _, r := range append(earlier, w.Dump(w.Names.Watermarks())...) {
 		m, err := topics.DecodeWatermark(r.Key, r.Value)
+		if string(r.Key) == strange {
+			continue
+		}
 		if err != nil || m == nil || m.Partition != r.Partition {
 			t.Fatalf("%s on partition %d: %+v, %v", r.Value, r.Partition, m, err)
 		}
@@ -95,6 +100,9 @@ func judgeWatermarks(t *testing.T, w *sim.World) (of0 []*topics.Watermark) {
 	}
 	return of0
 }
+
+// strange is the key of records that are no watermarks.
+const strange = "strange"
 
 // A partition says within seconds that everything due is out, while something happens and while
 // nothing does. What is due before that and comes later has an effective_at behind it.
@@ -223,41 +231,240 @@ func TestWatermarkNamesWhatIsHeld(t *testing.T) {
 	})
 }
 
-// Turned off, the partition withdraws its watermark, and progress is what an older version reads.
+// lastProgress is the last progress record of partition 0, and the format that it is written in.
+func lastProgress(t *testing.T, w *sim.World) (r *kgo.Record, p *topics.Progress, format topics.Format) {
+	t.Helper()
+	for _, r = range w.Dump(w.Names.State()) {
+		if string(r.Key) == string(topics.KeyProgress) {
+			var err error
+			if p, err = topics.DecodeProgress(r.Value); err != nil {
+				t.Fatal(err)
+			}
+			format = topics.Format(r.Value[1]) // field 1 comes first
+		}
+	}
+	return r, p, format
+}
+
+// Progress has nothing of watermarks, so that an older version reads it. Turned off, the partition
+// withdraws its watermark, once.
 func TestWatermarksTurnedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Seed: 7, Partitions: 1})
-		progress := func() (p *topics.Progress, format int64) {
-			for _, r := range w.Dump(w.Names.State()) {
-				if string(r.Key) == string(topics.KeyProgress) {
-					var err error
-					if p, err = topics.DecodeProgress(r.Value); err != nil {
-						t.Fatal(err)
-					}
-					format = int64(r.Value[1]) // field 1 comes first
-				}
-			}
-			return p, format
-		}
 		w.Start("a", publishing)
 		w.AwaitOwners()
 		w.Send("k", `{"op":"register","delay":"1s","channel":"orders"}`)
 		time.Sleep(7 * time.Second)
-		if p, format := progress(); p.FiredThrough == 0 || format != int64(topics.Watermarks) {
+		if _, p, format := lastProgress(t, w); p.FiredThrough != 0 || format >= topics.Watermarks {
 			t.Errorf("format %d, %+v", format, p)
+		}
+		before := len(w.Dump(w.Names.Watermarks()))
+		for range 2 {
+			if err := w.Stop("a"); err != nil {
+				t.Fatal(err)
+			}
+			w.Start("a")
+			w.AwaitOwners()
+			time.Sleep(time.Second)
+		}
+		all := w.Dump(w.Names.Watermarks())
+		if n := len(all); n != before+1 || all[n-1].Value != nil || string(all[n-1].Key) != "0" {
+			t.Errorf("%d records, before %d, the last %q", n, before, all[n-1].Value)
 		}
 		if err := w.Stop("a"); err != nil {
 			t.Fatal(err)
 		}
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		time.Sleep(2 * time.Second)
+		if r := w.Dump(w.Names.Watermarks()); len(r) == len(all) || r[len(r)-1].Value == nil {
+			t.Errorf("it is on, and the last of %d records is null", len(r))
+		}
+	})
+}
+
+// A successor whose clock is behind emits nothing behind what readers have read, whatever has
+// become of the last record.
+func TestLastWatermark(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(w *sim.World) (done func())
+		lost bool // a reader of the records before them is in good faith
+	}{
+		{name: "is the last record"},
+		{name: "is behind strange records", do: func(w *sim.World) func() {
+			const old = "2020-01-01T00:00:00Z"
+			for _, r := range []kgo.Record{
+				{Key: []byte(strange), Value: []byte("not JSON")},
+				{Key: []byte(strange)},
+				{Key: []byte(strange), Value: []byte(`{"partition":0,"at":"` + old + `","fired_through":"` + old + `"}`)},
+			} {
+				r.Topic = w.Names.Watermarks()
+				w.Produce(&r)
+			}
+			return nil
+		}},
+		{name: "is far behind strange records", do: func(w *sim.World) func() {
+			for range 300 {
+				w.Produce(&kgo.Record{Topic: w.Names.Watermarks(), Key: []byte(strange), Value: []byte("not JSON")})
+			}
+			return nil
+		}},
+		{name: "is compacted", do: func(w *sim.World) func() {
+			w.CompactState()
+			return nil
+		}},
+		{name: "is deleted with all before it", lost: true, do: func(w *sim.World) func() {
+			if err := w.Cluster.DeleteRecords(w.Names.Watermarks(), 0, -1); err != nil {
+				w.T.Fatal(err)
+			}
+			return nil
+		}},
+		{name: "is hidden by an open transaction", do: func(w *sim.World) func() {
+			cl, err := w.Producer(w.Context(), kgo.TransactionalID("other"), kgo.TransactionTimeout(time.Minute))
+			if err != nil {
+				w.T.Fatal(err)
+			}
+			if err := cl.BeginTransaction(); err != nil {
+				w.T.Fatal(err)
+			}
+			r := &kgo.Record{Topic: w.Names.Watermarks(), Key: []byte(strange), Value: []byte("x")}
+			if err := cl.ProduceSync(w.Context(), r).FirstErr(); err != nil {
+				w.T.Fatal(err)
+			}
+			return func() {
+				if err := cl.EndTransaction(w.Context(), kgo.TryAbort); err != nil {
+					w.T.Error(err)
+				}
+				cl.Close()
+			}
+		}},
+		{name: "nobody can read", do: func(w *sim.World) func() {
+			w.Cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				w.Cluster.KeepControl()
+				r := req.(*kmsg.FetchRequest)
+				if len(r.Topics) != 1 || r.Topics[0].TopicID != w.Cluster.TopicInfo(w.Names.Watermarks()).TopicID ||
+					r.SessionEpoch != -1 {
+					return nil, nil, false
+				}
+				resp := req.ResponseKind().(*kmsg.FetchResponse)
+				resp.ErrorCode = kerr.UnknownServerError.Code
+				return resp, nil, true
+			})
+			return nil
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := sim.New(t, sim.Options{Seed: 8, Partitions: 1})
+				skewed := func(by time.Duration) func(*pipeline.Options) {
+					return func(o *pipeline.Options) {
+						publishing(o)
+						o.Now = func() time.Time { return time.Now().Add(by) }
+					}
+				}
+				w.Start("a", skewed(900*time.Millisecond))
+				w.AwaitOwners()
+				w.Send("k", `{"op":"register","delay":"1s","channel":"orders"}`)
+				time.Sleep(4500 * time.Millisecond)
+				w.Kill("a")
+				var earlier []*kgo.Record
+				if c.lost {
+					earlier = w.Dump(w.Names.Watermarks())
+				}
+				var done func()
+				if c.do != nil {
+					done = c.do(w)
+				}
+				past := time.Now().Add(-20 * time.Second).UTC().Format(time.RFC3339)
+				w.Send("past", `{"op":"register","fire_at":"`+past+`","channel":"orders"}`)
+				w.Start("b", skewed(-900*time.Millisecond))
+				w.AwaitOwners()
+				w.Eventually("what was due in the past fires", func() bool { return len(firstEmissions(t, w)) == 2 })
+				time.Sleep(5 * time.Second)
+				if done != nil {
+					done()
+				}
+				time.Sleep(2 * time.Second)
+				all := judgeWatermarks(t, w, earlier...)
+				if n := len(all); n == 0 || all[n-1].Term < 2 ||
+					time.Since(all[n-1].FiredThrough.Time()) > 8*time.Second {
+					t.Errorf("%d watermarks, the last %+v", n, all[n-1])
+				}
+				if e := firstEmissions(t, w)[1]; !e.effective || e.time > trigger.At(time.Now()) {
+					t.Errorf("%s", e.record.Value)
+				}
+			})
+		})
+	}
+}
+
+// A topic that does not exist keeps nothing from firing, and watermarks begin when it is made.
+func TestNoWatermarksTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 9, Partitions: 1})
+		if err := w.Cluster.DeleteTopic(w.Names.Watermarks()); err != nil {
+			t.Fatal(err)
+		}
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		aborted := w.Heard("aborted")
+		w.Send("k", `{"op":"register","delay":"1s","channel":"orders"}`)
+		past := time.Now().Add(-20 * time.Second).UTC().Format(time.RFC3339)
+		w.Send("past", `{"op":"register","fire_at":"`+past+`","channel":"orders"}`)
+		time.Sleep(20 * time.Minute)
+		if n := w.Heard("aborted") - aborted; n != 0 {
+			t.Errorf("%d turns were lost to a topic that is missing", n)
+		}
+		for _, e := range firstEmissions(t, w) {
+			if e.effective {
+				t.Errorf("nothing was published: %s", e.record.Value)
+			}
+		}
+		if err := w.Cluster.CreateTopic(w.Names.Watermarks(), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Second)
+		w.Send("late", `{"op":"register","fire_at":"`+past+`","channel":"orders"}`)
+		time.Sleep(2 * time.Second)
+		if all := judgeWatermarks(t, w); len(all) == 0 || len(firstEmissions(t, w)) != 3 {
+			t.Errorf("%d watermarks, %d fired", len(all), len(firstEmissions(t, w)))
+		}
+	})
+}
+
+// Earlier builds kept the watermark in progress, in a format of its own. It is read, and written
+// no more.
+func TestWatermarkInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 10, Partitions: 1})
 		w.Start("a")
 		w.AwaitOwners()
-		time.Sleep(time.Second)
-		if p, format := progress(); p.FiredThrough != 0 || format >= int64(topics.Watermarks) {
-			t.Errorf("format %d, %+v", format, p)
+		time.Sleep(2 * time.Second)
+		if err := w.Stop("a"); err != nil {
+			t.Fatal(err)
 		}
-		all := w.Dump(w.Names.Watermarks())
-		if n := len(all); n < 2 || all[n-1].Value != nil || string(all[n-1].Key) != "0" {
-			t.Errorf("%d records, the last %q", n, all[n-1].Value)
+		r, p, _ := lastProgress(t, w)
+		p.FiredThrough, p.PutOff, p.Seq, p.Manifest = p.At-500, map[string]int64{"gone": 3}, p.Seq+1, nil
+		value, err := topics.AppendProgress(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Produce(&kgo.Record{Topic: r.Topic, Key: topics.KeyProgress, Value: value})
+		past := time.Now().Add(-20 * time.Second).UTC().Format(time.RFC3339)
+		w.Send("past", `{"op":"register","fire_at":"`+past+`","channel":"orders"}`)
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		time.Sleep(5 * time.Second)
+		_, is, format := lastProgress(t, w)
+		if is.FiredThrough != 0 || is.PutOff != nil || format >= topics.Watermarks {
+			t.Errorf("format %d, %+v", format, is)
+		}
+		if e := firstEmissions(t, w); len(e) != 1 || e[0].time != p.FiredThrough+1 {
+			t.Errorf("%+v, want one at %s", e, p.FiredThrough+1)
+		}
+		if all := judgeWatermarks(t, w); len(all) == 0 || len(all[0].Held) > 0 {
+			t.Errorf("%d watermarks", len(all))
 		}
 	})
 }

@@ -25,9 +25,9 @@ const Deliveries Format = 2
 // forgets it, and a dead letter from before the erase can be redriven.
 const Erasures Format = 3
 
-// Watermarks is the first format whose progress record says up to when the partition has
-// published that it has fired (Progress.FiredThrough). No state needs it: a partition that stops
-// to publish goes back to the format of its states.
+// Watermarks is the format of a member that knows topic watermarks: an owner that does not would
+// emit behind them. Nothing is written in it any more. Earlier builds kept the last watermark in
+// progress records of this format (Progress.FiredThrough).
 const Watermarks Format = 4
 
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so

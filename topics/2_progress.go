@@ -49,12 +49,11 @@ type Progress struct {
 
 	Channels []string // channels the partition has met
 
-	// FiredThrough is the latest fired_through on topic watermarks; 0: none is in force. With it
-	// the record has format Watermarks.
+	// FiredThrough and PutOff stand in records of earlier builds, of format Watermarks: the latest
+	// fired_through on topic watermarks, and by channel the occurrences that their due topics had
+	// put off. New records have neither.
 	FiredThrough trigger.Instant
-	// PutOff counts, by channel, the occurrences that their due topics have put off. It is written
-	// only with FiredThrough.
-	PutOff map[string]int64
+	PutOff       map[string]int64
 }
 
 // TopicCount has the number of records that a turn wrote to a topic, and a digest of them,

@@ -89,6 +89,9 @@ const maxWatermarkBytes = 1 << 20
 // later versions.
 func DecodeWatermark(key, value []byte) (*Watermark, error) {
 	if value == nil {
+		if _, err := strconv.ParseUint(string(key), 10, 31); err != nil {
+			return nil, fmt.Errorf("decode watermark: the key %q is no partition", key)
+		}
 		return nil, nil
 	}
 	if len(value) > maxWatermarkBytes {

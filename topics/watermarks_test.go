@@ -45,6 +45,9 @@ func TestWatermark(t *testing.T) {
 	if w, err := DecodeWatermark([]byte("3"), nil); w != nil || err != nil {
 		t.Errorf("null: %+v, %v", w, err)
 	}
+	if _, err := DecodeWatermark([]byte("other"), nil); err == nil {
+		t.Error("a null of something else withdraws a watermark")
+	}
 	later := strings.Replace(string(goldenWatermark().Value()), "{", `{"later":[1],`, 1)
 	if w, err := DecodeWatermark([]byte("3"), []byte(later)); err != nil || !reflect.DeepEqual(w, goldenWatermark()) {
 		t.Errorf("a field of a later version: %+v, %v", w, err)

@@ -262,10 +262,12 @@ func (d *decision) keepFirstFired(f *Firing) {
 // longest wait is four minutes.
 const (
 	maxEmitRetries   = 10
-	maxAnswerRetries = 7      // the most that no answer adds to EmitRetry; the rest is for refusals
-	firstEmitRetry   = 2000   // ms
-	maxEmitRetry     = 300000 // ms
+	maxAnswerRetries = 7    // the most that no answer adds to EmitRetry; the rest is for refusals
+	firstEmitRetry   = 2000 // ms
 )
+
+// MaxEmitRetry is the longest of these waits, in milliseconds.
+const MaxEmitRetry = 300000
 
 // Postpone puts a timer off because its due topic refuses records. If that has lasted too
 // long, the occurrence fails. Nothing of it was emitted.
@@ -347,4 +349,4 @@ func oneMoreTry(tries int, outlast bool) int {
 	return tries + 1
 }
 
-func emitBackoff(tries int) Instant { return min(Instant(firstEmitRetry)<<tries, maxEmitRetry) }
+func emitBackoff(tries int) Instant { return min(Instant(firstEmitRetry)<<tries, MaxEmitRetry) }

@@ -15,9 +15,15 @@
 //
 // # Who is right
 //
-// The committed progress record is: it has the last fired_through that was published. A
-// successor begins there, also if its clock is behind. The offsets it asks Kafka for, once, after
-// it has fenced its predecessor: the ends of all topics are above all that was emitted.
+// The last committed record of the partition on the topic is: it was written by the transaction
+// of its turn. A successor reads it after it has fenced its predecessor, and begins there, also
+// if its clock is behind. Compaction leaves the last record. If it is gone all the same, or hidden
+// by a transaction that somebody left open, or unreadable, the successor takes the time of the
+// last turn, which progress has: no record says more (Last.Published). That is certain, too; but
+// what is overdue then counts as due after it.
+//
+// The offsets the successor asks Kafka for, once: the ends of all topics are above all that was
+// emitted.
 //
 // # Promises
 //
@@ -87,14 +93,47 @@ type turn struct {
 	written bool
 }
 
-// Resume begins for a new owner. published is FiredThrough of the last owner's progress.
+// Last is what an opening has read of the last record of its partition.
+type Last struct {
+	Record    *topics.Watermark // nil: none was found
+	Withdrawn bool              // the last record is a null
+	NoTopic   bool              // the topic does not exist
+	Unknown   bool              // there may be a record, and nobody can say which
+}
+
+// Published is the fired_through behind which a new owner goes on; 0 if it need not care. at is
+// the time of the last turn that was committed. A record that says more is none of ours.
+func (l Last) Published(at trigger.Instant) trigger.Instant {
+	switch {
+	case l.Withdrawn || l.NoTopic:
+		return 0
+	case l.Record != nil:
+		return min(l.Record.FiredThrough, at)
+	}
+	return at // it may be that no record was ever written; readers of one that is lost do not forget it
+}
+
+// InForce reports whether readers may see a record that says something.
+func (l Last) InForce() bool { return l.Record != nil || l.Unknown }
+
+// Found is what a ledger must know before it says anything.
+type Found struct {
+	Ends   Offsets
+	PutOff map[string]int64 // by channel, occurrences that their due topics had put off when the search began
+}
+
+// Resume begins for a new owner. published is Last.Published.
 func Resume(o Options, published trigger.Instant) *Ledger {
 	return &Ledger{opts: o, published: published, last: claim{through: published}, news: true}
 }
 
-// Know takes the ends of the topics. They were asked for after the last owner was fenced.
-func (l *Ledger) Know(ends Offsets) {
+// Know takes the ends of the topics, which were asked for after the last owner was fenced, and the
+// due topics that have put something off, as of the last committed turn.
+func (l *Ledger) Know(ends Offsets, held []string) {
 	l.known = true
+	l.last.held = append(held, l.last.held...)
+	slices.Sort(l.last.held)
+	l.last.held = slices.Compact(l.last.held)
 	l.unknown = map[string]bool{}
 	for _, topic := range ends.Unknown {
 		l.unknown[topic] = true
@@ -165,10 +204,9 @@ type Work struct {
 	Emits    bool            // it writes to events or to due topics
 }
 
-// End ends the decisions of a turn. It returns the record to write, nil if none is due, and
-// the FiredThrough of the turn's progress. The record shares its maps with the ledger: encode it
-// at once.
-func (l *Ledger) End(w Work) (*topics.Watermark, trigger.Instant) {
+// End ends the decisions of a turn. It returns the record to write, nil if none is due. The record
+// shares its maps with the ledger: encode it at once.
+func (l *Ledger) End(w Work) *topics.Watermark {
 	t := &l.turn
 	t.emits = w.Emits
 	t.own = claim{through: l.last.through, commands: w.Commands, held: l.held(w.Held)}
@@ -176,7 +214,7 @@ func (l *Ledger) End(w Work) (*topics.Watermark, trigger.Instant) {
 		t.own.through = max(t.own.through, min(w.Hand, w.Next-1))
 	}
 	if !t.writes {
-		return nil, l.published
+		return nil
 	}
 	says := t.own
 	if t.emits {
@@ -184,13 +222,13 @@ func (l *Ledger) End(w Work) (*topics.Watermark, trigger.Instant) {
 	}
 	t.floor = max(t.floor, says.through)
 	if t.floor == 0 {
-		return nil, 0 // nothing can be said yet
+		return nil // nothing can be said yet
 	}
 	t.written = true
 	return &topics.Watermark{
 		Partition: l.opts.Partition, Term: l.opts.Term, At: t.now, FiredThrough: t.floor,
 		CommandsOffset: says.commands, EventsOffset: l.ends.Events, Due: l.ends.Due, Held: says.held,
-	}, t.floor
+	}
 }
 
 // held adds the topics whose ends are not known.

@@ -1763,8 +1763,8 @@ type Progress struct {
 	CommandsId    []byte                 `protobuf:"bytes,14,opt,name=commands_id,json=commandsId,proto3" json:"commands_id,omitempty"` // topic ids, 16 bytes, or absent
 	StateId       []byte                 `protobuf:"bytes,15,opt,name=state_id,json=stateId,proto3" json:"state_id,omitempty"`
 	Channels      []string               `protobuf:"bytes,16,rep,name=channels,proto3" json:"channels,omitempty"`                              // channels known to the partition
-	FiredThrough  int64                  `protobuf:"varint,17,opt,name=fired_through,json=firedThrough,proto3" json:"fired_through,omitempty"` // the latest fired_through on topic watermarks; with it, format is 4 at least
-	PutOff        []*ChannelCount        `protobuf:"bytes,18,rep,name=put_off,json=putOff,proto3" json:"put_off,omitempty"`                    // occurrences that their due topics have put off, by channel, ascending
+	FiredThrough  int64                  `protobuf:"varint,17,opt,name=fired_through,json=firedThrough,proto3" json:"fired_through,omitempty"` // of early builds: the latest fired_through on topic watermarks; format is 4
+	PutOff        []*ChannelCount        `protobuf:"bytes,18,rep,name=put_off,json=putOff,proto3" json:"put_off,omitempty"`                    // of early builds: occurrences that their due topics have put off, by channel, ascending
 	StatesFormat  uint32                 `protobuf:"varint,19,opt,name=states_format,json=statesFormat,proto3" json:"states_format,omitempty"` // with fired_through: the newest format of the states before this record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
