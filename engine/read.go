@@ -100,6 +100,27 @@ func (e *Engine) scanUser(
 	})
 }
 
+// ScanTimers calls f for each instant at which a trigger of an owned partition has timers, after a
+// position, in the order in which they fire, until f returns false. It includes every command
+// acknowledged before the call, if fresh is set. state may be called during f.
+func (e *Engine) ScanTimers(
+	ctx context.Context, partition int32, fresh bool, after statestore.TimerCursor,
+	f func(at statestore.TimerCursor, state func() (*trigger.State, error)) bool,
+) error {
+	return e.snapshot(ctx, partition, fresh, func(sn *statestore.Snapshot) error {
+		err := sn.ScanTimers(after, func(at statestore.TimerCursor, encoded func() ([]byte, error)) bool {
+			return ctx.Err() == nil && f(at, func() (*trigger.State, error) {
+				value, err := encoded()
+				if err != nil {
+					return nil, err
+				}
+				return topics.DecodeState(at.Key, value)
+			})
+		})
+		return errors.Join(ctx.Err(), err)
+	})
+}
+
 // Lateness reports how late the due events of an owned partition were: of one tenant, or of
 // all if it is empty.
 func (e *Engine) Lateness(

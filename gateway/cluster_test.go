@@ -60,6 +60,15 @@ func (s share) ScanUser(ctx context.Context, p int32, tenant, user string, after
 	return s.engine.ScanUser(ctx, p, tenant, user, after, f)
 }
 
+func (s share) ScanTimers(ctx context.Context, p int32, after peer.TimerCursor,
+	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	if !s.owns(p) {
+		return peer.ErrNoOwner
+	}
+	return s.engine.ScanTimers(ctx, p, after, f)
+}
+
 func (s share) Stale() peer.Owner { return s }
 
 func (s share) Lateness(

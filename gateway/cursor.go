@@ -69,5 +69,8 @@ func question(q *peer.Query) []byte {
 		text("\x00prefix")
 		text(q.Prefix)
 	}
+	if q.ByNextFire {
+		text("\x00next_fire")
+	}
 	return b
 }

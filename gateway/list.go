@@ -39,6 +39,9 @@ func (t Triggers) appendJSON(b []byte) ([]byte, error) {
 	return b, err
 }
 
+// sortNextFire is the value of sort.
+const sortNextFire = "next_fire"
+
 const (
 	defaultPage = 100
 	maxPage     = 1000
@@ -107,6 +110,7 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 		Budget: s.listBudget, Cost: r.read.cost, Prefix: v.Get("key_prefix"),
 		Stale: r.query.Has("fresh") && !r.flag("fresh"),
 	}
+	q.ByNextFire = v.Get("sort") == sortNextFire && q.User == "" // a user's list is always by due time
 	for _, name := range []string{"state", "status"} { // the reminder routes call it so
 		states, p := parseStates(name, v[name])
 		if p != nil {

@@ -52,9 +52,12 @@ func triggerRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/triggers", right: auth.Read, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
-				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id",
+				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id or by next fire",
 				query: append(listQuery("state"), parameter{
 					name: "key_prefix", doc: "Whose id begins so", kind: of[string](),
+				}, parameter{
+					name: "sort", kind: of[string](), oneOf: []string{sortNextFire},
+					doc: "By next fire; what does not fire again stands last. Without it by id",
 				}, parameter{
 					name: "fresh", doc: "false: without the read barrier, so sooner, but perhaps without what was " +
 						"acknowledged shortly before, and without partitions that do not answer (silent_partitions)",

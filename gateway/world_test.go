@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -327,6 +328,27 @@ func (e *engine) ScanUser(_ context.Context, partition int32, tenant, user strin
 	slices.SortFunc(list, func(a, b *trigger.State) int { return cursor(a).Compare(cursor(b)) })
 	for _, s := range list {
 		if s.Key.Tenant() == tenant && s.Spec.UserID == user && cursor(s).Compare(after) > 0 && !f(cursor(s), s) {
+			break
+		}
+	}
+	return err
+}
+
+func (e *engine) ScanTimers(_ context.Context, partition int32, after peer.TimerCursor,
+	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	compare := func(a, b peer.TimerCursor) int {
+		return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Key, b.Key))
+	}
+	list, err := e.of(partition)
+	timers := map[peer.TimerCursor]*trigger.State{}
+	for _, s := range list {
+		for _, t := range s.Timers(nil) {
+			timers[peer.TimerCursor{Due: t.Due, Priority: t.Priority, Key: s.Key}] = s
+		}
+	}
+	for _, at := range slices.SortedFunc(maps.Keys(timers), compare) {
+		if compare(at, after) > 0 && !f(at, func() (*trigger.State, error) { return timers[at], nil }) {
 			break
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const pageSize = 500
 
 type listFlags struct {
-	state, user, channel, from, to, prefix string
+	state, user, channel, from, to, prefix, sort string
 	tags                                   []string
 	limit                                  int
 	fresh                                  bool
@@ -48,6 +48,7 @@ func newList(a *app) *cobra.Command {
 	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
 	fs.StringVar(&f.prefix, "key-prefix", "", "only whose id begins so")
+	fs.StringVar(&f.sort, "sort", "", "`next_fire`: what fires next first. Without it by id, or by due time with --user")
 	fs.BoolVar(&f.fresh, "fresh", true,
 		"wait for what was acknowledged before; --fresh=false is sooner, and names partitions that do not answer")
 	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most this many; 0 for all")
@@ -57,7 +58,10 @@ func newList(a *app) *cobra.Command {
 // check refuses an empty filter, which would list everything. It also explains a wrong instant in
 // terms of the flags.
 func (f *listFlags) check(flags *pflag.FlagSet) error {
-	for _, name := range []string{"state", "user", "channel", "from", "to", "key-prefix"} {
+	if f.sort != "" && f.sort != "next_fire" {
+		return usagef("--sort %q: write next_fire, or leave it out to sort by id", f.sort)
+	}
+	for _, name := range []string{"state", "user", "channel", "from", "to", "key-prefix", "sort"} {
 		if err := refuseEmpty(flags, name); err != nil {
 			return err
 		}
@@ -123,7 +127,7 @@ func (f *listFlags) query(cursor string, have int) url.Values {
 	q := url.Values{}
 	for name, value := range map[string]string{
 		"state": f.state, "user_id": f.user, "channel": f.channel,
-		"from": f.from, "to": f.to, "cursor": cursor, "key_prefix": f.prefix,
+		"from": f.from, "to": f.to, "cursor": cursor, "key_prefix": f.prefix, "sort": f.sort,
 	} {
 		if value != "" {
 			q.Set(name, value)

@@ -119,7 +119,11 @@ func noSlot(err error) error {
 func (c *client) find(ctx context.Context, addr string, partition int32, q *Query) (page Page, err error) {
 	v := url.Values{"partition": {strconv.Itoa(int(partition))}}
 	q.addTo(v)
-	err = c.ask(ctx, addr, "find", v, func(body io.Reader) error {
+	what := "find"
+	if q.ByNextFire {
+		what = "find-next" // an instance of before would list in another order
+	}
+	err = c.ask(ctx, addr, what, v, func(body io.Reader) error {
 		page, err = readPage(body, func(s *trigger.State) {
 			if q.Cost.Taken != nil {
 				q.Cost.Taken(storedBytes(s))
@@ -183,6 +187,10 @@ func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read 
 		return ErrNoOwner
 	}
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
+	if resp.StatusCode == http.StatusNotFound {
+		return problem.Unavailable(fmt.Errorf("ask %s: it does not know %s", addr, what),
+			"the partition's owner runs an older version, which cannot answer this; upgrade it")
+	}
 	return problem.Unavailable(fmt.Errorf("ask %s: %s: %s", addr, resp.Status, strings.TrimSpace(string(text))),
 		"the partition's owner could not answer")
 }

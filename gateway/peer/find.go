@@ -27,6 +27,8 @@ type Query struct {
 	Prefix  string          // of ids
 	Stale   bool            // without the read barrier; a partition that does not answer is left out and named
 
+	ByNextFire bool // ordered by next fire, priority and key; needs no User
+
 	Cost *Budget // of the whole request; nil: no bound
 }
 
@@ -63,60 +65,103 @@ func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error)
 	if q.Stale {
 		o = o.Stale()
 	}
-	var page Page
-	visited, row := 0, 0
-	var bytes int64
-	var beyond trigger.Key // where to go on, past what is another tenant's
-	turns := scan{ctx: ctx, tenant: q.Tenant, budget: cmp.Or(q.Cost, &Budget{})}
-	defer turns.end()
-	visit := func(at UserCursor, s *trigger.State) bool {
-		if !turns.visit(1) {
-			page.More = true // from Through on
-			return false
-		}
-		visited++
-		row++
-		full := false
-		if q.User == "" && q.behindPrefix(s.Key) {
-			return false
-		}
-		switch ours := q.inTenant(s.Key); {
-		case !ours && !q.mayFollow(s.Key):
-			return false
-		case !ours && row > longRow:
-			beyond = behindTenant(s.Key.Tenant())
-			return false
-		case ours:
-			if row = 0; q.matches(s) {
-				page.Items = append(page.Items, Found{at, s})
-				full = q.fills(&bytes, s)
-			}
-		}
-		page.Through = at
-		page.More = full || len(page.Items) >= q.Limit || visited >= q.Budget
-		return !page.More
+	f := &finder{
+		q: q, owner: o, partition: partition,
+		scan: scan{ctx: ctx, tenant: q.Tenant, budget: cmp.Or(q.Cost, &Budget{})},
 	}
-	if q.User != "" {
-		err := o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, visit)
-		return page, errors.Join(err, turns.err)
+	defer f.scan.end()
+	var err error
+	switch {
+	case q.User != "":
+		err = o.ScanUser(ctx, partition, q.Tenant, q.User, q.After, f.visit)
+	case q.ByNextFire:
+		err = f.byNextFire()
+	default:
+		err = f.byKey(q.After.Key, func(s *trigger.State) UserCursor { return UserCursor{Key: s.Key} })
 	}
-	for after := q.firstKey(); ; after = beyond {
-		beyond, row = "", 0
-		err := o.Scan(ctx, partition, after, func(s *trigger.State) bool { return visit(UserCursor{Key: s.Key}, s) })
-		if err = errors.Join(err, turns.err); err != nil || beyond == "" {
-			return page, err
+	return f.page, errors.Join(err, f.scan.err)
+}
+
+// finder reads one page of one partition.
+type finder struct {
+	q         *Query
+	owner     Owner
+	partition int32
+	scan      scan
+
+	page    Page
+	visited int
+	bytes   int64
+	row     int         // triggers of others since the last of ours
+	beyond  trigger.Key // where to go on, past what is another tenant's
+}
+
+// byKey lists in the order of keys. place is where a trigger stands; those without a key there are
+// left out.
+func (f *finder) byKey(after trigger.Key, place func(*trigger.State) UserCursor) error {
+	for after = f.q.firstKey(after); ; after = f.beyond {
+		f.beyond, f.row = "", 0
+		err := f.owner.Scan(f.scan.ctx, f.partition, after, func(s *trigger.State) bool { return f.visit(place(s), s) })
+		if err = errors.Join(err, f.scan.err); err != nil || f.beyond == "" {
+			return err
 		}
 	}
 }
 
-// fills says that a page has as many bytes as it may, with one more item.
-func (q *Query) fills(bytes *int64, s *trigger.State) bool {
-	n := storedBytes(s)
-	*bytes += n
-	if q.Cost != nil && q.Cost.Taken != nil {
-		q.Cost.Taken(n)
+// visit takes a trigger of a scan that has all of a partition in the order of keys, or only those
+// of one user. It is false if the scan must end.
+func (f *finder) visit(at UserCursor, s *trigger.State) bool {
+	q := f.q
+	if !f.spend() {
+		return false
 	}
-	return q.Bytes > 0 && *bytes >= q.Bytes
+	f.row++
+	if q.User == "" && q.behindPrefix(s.Key) {
+		return false
+	}
+	switch ours := q.inTenant(s.Key); {
+	case !ours && !q.mayFollow(s.Key):
+		return false
+	case !ours && f.row > longRow:
+		f.beyond = behindTenant(s.Key.Tenant())
+		return false
+	case ours:
+		if f.row = 0; at.Key != "" {
+			f.take(at, s)
+		}
+	}
+	return f.passed(UserCursor{at.Due, s.Key})
+}
+
+// spend counts a trigger that is visited. It is false if the page must end before it.
+func (f *finder) spend() bool {
+	if !f.scan.visit(1) {
+		f.page.More = true // from Through on
+		return false
+	}
+	f.visited++
+	return true
+}
+
+// take puts a trigger on the page if it matches.
+func (f *finder) take(at UserCursor, s *trigger.State) {
+	if !f.q.matches(s) {
+		return
+	}
+	f.page.Items = append(f.page.Items, Found{at, s})
+	n := storedBytes(s)
+	f.bytes += n
+	if f.q.Cost != nil && f.q.Cost.Taken != nil {
+		f.q.Cost.Taken(n)
+	}
+}
+
+// passed notes how far the page goes. It is false if the page is full.
+func (f *finder) passed(at UserCursor) bool {
+	q := f.q
+	f.page.Through = at
+	f.page.More = q.Bytes > 0 && f.bytes >= q.Bytes || len(f.page.Items) >= q.Limit || f.visited >= q.Budget
+	return !f.page.More
 }
 
 // longRow is how many triggers of others are passed one by one, before a scan
@@ -128,12 +173,12 @@ const longRow = 64
 func behindTenant(name string) trigger.Key { return trigger.Key(name + "/\xff") }
 
 // firstKey skips the tenants before ours: their keys sort before tenant/.
-func (q *Query) firstKey() trigger.Key {
+func (q *Query) firstKey(after trigger.Key) trigger.Key {
 	from := q.keyPrefix()
 	if last := len(from) - 1; q.Prefix != "" { // a scan begins behind this key, and one may be the prefix itself
 		from = from[:last] + string([]byte{from[last] - 1, 0xff})
 	}
-	return max(q.After.Key, trigger.Key(from))
+	return max(after, trigger.Key(from))
 }
 
 // keyPrefix begins all keys that may match.

@@ -54,7 +54,7 @@ func countUpcoming(
 	tenant := Query{Tenant: q.Tenant}
 	turns := scan{ctx: ctx, tenant: q.Tenant, budget: q.Cost}
 	defer turns.end()
-	err := o.Scan(ctx, partition, tenant.firstKey(), func(s *trigger.State) bool {
+	err := o.Scan(ctx, partition, tenant.firstKey(""), func(s *trigger.State) bool {
 		if !turns.visit(1) {
 			return false
 		}

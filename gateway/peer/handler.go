@@ -20,6 +20,7 @@ import (
 //	trigger?key            one state, framed as a page, or an empty page
 //	outcomes?key&partition&offsets&within   what was decided about commands
 //	find?partition&…       Query; a page (frame.go)
+//	find-next?partition&…  the same by next fire
 //	forecast?partition&…   ForecastQuery
 //	picture?partition&…    forecast.Answer
 //	lateness?partition&…   lateness.Report
@@ -89,6 +90,7 @@ var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) er
 	"trigger":    (*handler).trigger,
 	"outcomes":   (*handler).decisions,
 	"find":       (*handler).find,
+	"find-next":  (*handler).findNext,
 	"forecast":   (*handler).forecast,
 	"picture":    (*handler).picture,
 	"lateness":   (*handler).lateness,
@@ -165,6 +167,14 @@ func (h *handler) decisions(w io.Writer, r *http.Request, q url.Values) error {
 }
 
 func (h *handler) find(w io.Writer, r *http.Request, v url.Values) error {
+	return h.list(w, r, v, false)
+}
+
+func (h *handler) findNext(w io.Writer, r *http.Request, v url.Values) error {
+	return h.list(w, r, v, true)
+}
+
+func (h *handler) list(w io.Writer, r *http.Request, v url.Values, byNextFire bool) error {
 	partition, err := partitionParam(v)
 	if err != nil {
 		return err
@@ -173,6 +183,7 @@ func (h *handler) find(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
+	q.ByNextFire = byNextFire
 	page, err := find(r.Context(), h.own, partition, &q)
 	if err != nil {
 		return err

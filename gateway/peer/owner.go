@@ -32,8 +32,13 @@ type Owner interface {
 	ScanUser(ctx context.Context, partition int32, tenant, user string, after UserCursor,
 		f func(UserCursor, *trigger.State) bool) error
 
-	// Stale is the same owner without its read barrier: Scan and ScanUser do not wait for
-	// commands that were acknowledged shortly before.
+	// ScanTimers calls f for each instant at which a trigger of a partition has timers, after a
+	// place, in the order in which they fire, until f returns false. f may call state.
+	ScanTimers(ctx context.Context, partition int32, after TimerCursor,
+		f func(at TimerCursor, state func() (*trigger.State, error)) bool) error
+
+	// Stale is the same owner without its read barrier: its scans do not wait for commands that
+	// were acknowledged shortly before.
 	Stale() Owner
 
 	// Lateness reports how late the due events of a partition were: of one tenant, or of all
@@ -73,6 +78,14 @@ type UserCursor struct {
 // Compare orders cursors as lists are ordered.
 func (c UserCursor) Compare(o UserCursor) int {
 	return cmp.Or(cmp.Compare(c.Due, o.Due), cmp.Compare(c.Key, o.Key))
+}
+
+// TimerCursor is a place in the order in which timers fire. It is before all triggers of the instant
+// and the priority if it has no key. The zero cursor is before all.
+type TimerCursor struct {
+	Due      trigger.Instant
+	Priority trigger.Priority
+	Key      trigger.Key
 }
 
 // PartitionStatus is what a partition says of itself.

@@ -163,10 +163,11 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 	})
 }
 
-// refused says that a read was answered: it may not be made, or not now.
+// refused says that a read was answered: it may not be made, or costs too much now. An owner that
+// is gone, hangs or is too old has not answered.
 func refused(err error) bool {
-	_, is := errors.AsType[*problem.Problem](err)
-	return is
+	p, is := errors.AsType[*problem.Problem](err)
+	return is && p.Code != problem.CodeUnavailable
 }
 
 // forecastAtOnce bounds the partitions that one forecast is computed for side by

@@ -44,6 +44,21 @@ func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user
 	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
 }
 
+func (o engineOwner) ScanTimers(ctx context.Context, partition int32, after peer.TimerCursor,
+	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	return o.scanTimers(ctx, partition, true, after, f)
+}
+
+func (o engineOwner) scanTimers(ctx context.Context, partition int32, fresh bool, after peer.TimerCursor,
+	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	return left(o.e.ScanTimers(ctx, partition, fresh, statestore.TimerCursor(after),
+		func(at statestore.TimerCursor, state func() (*trigger.State, error)) bool {
+			return f(peer.TimerCursor(at), state)
+		}))
+}
+
 // visitor adapts f, which takes the gateway's cursors, to the engine's cursors.
 func visitor(f func(peer.UserCursor, *trigger.State) bool) func(statestore.UserCursor, *trigger.State) bool {
 	return func(at statestore.UserCursor, s *trigger.State) bool { return f(peer.UserCursor(at), s) }
@@ -63,6 +78,12 @@ func (o staleOwner) ScanUser(ctx context.Context, partition int32, tenant, user 
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {
 	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
+}
+
+func (o staleOwner) ScanTimers(ctx context.Context, partition int32, after peer.TimerCursor,
+	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	return o.scanTimers(ctx, partition, false, after, f)
 }
 
 func (o engineOwner) Lateness(

@@ -9,7 +9,7 @@ const fields = [['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channe
 
 export function Triggers({query}) {
   const wanted = queryOf(Object.fromEntries(['state', ...fields.map(([f]) => f)].map((f) => [f, query[f]])));
-  const path = 'v1/triggers' + (wanted ? wanted + '&' : '?') + 'fresh=false&limit=50';
+  const path = 'v1/triggers' + (wanted ? wanted + '&' : '?') + 'sort=next_fire&fresh=false&limit=50';
   const first = useData(path);
   const [more, setMore] = useState({});
   useEffect(() => setMore({}), [path]);
@@ -46,7 +46,7 @@ export function Triggers({query}) {
         <${Fault} error=${more.error} />
         ${cursor ? html`<p><button type="button" onClick=${() => next(cursor)}>More</button></p>` : ''}`;
     }}<//>
-    <${Twins} lines=${['waterclock list' + ['state', 'user_id', 'channel', 'tag', 'key_prefix'].filter((f) => query[f])
+    <${Twins} lines=${['waterclock list --sort next_fire' + ['state', 'user_id', 'channel', 'tag', 'key_prefix'].filter((f) => query[f])
       .map((f) => ` --${{user_id: 'user', key_prefix: 'key-prefix'}[f] || f} ${quoted(f === 'state' ? query[f].toLowerCase() : query[f])}`)
       .join('')]} /></article>`;
 }
