@@ -183,8 +183,9 @@ func (e *Exporter) writeSnapshot(ctx context.Context, s *Snapshot, all stream) e
 }
 
 // firstSnapshot is the one before the first day: it has no trigger. With it the views find a
-// file, also in a directory that has no other snapshot.
-var firstSnapshot = Snapshot{Date: "1970-01-01"}
+// file, also in a directory that has no other snapshot. Its name sorts last: DuckDB takes the
+// rows of the first file for those of each, and reads every day if it takes them for none.
+var firstSnapshot = Snapshot{Date: "9999-12-31"}
 
 // ensureFirstSnapshot makes the empty snapshot. No manifest names it.
 func (e *Exporter) ensureFirstSnapshot(ctx context.Context) error {

@@ -346,6 +346,23 @@ func TestSnapshotsAfterABrokenClock(t *testing.T) {
 	}
 }
 
+// DuckDB plans by the first file of a pattern. If that had no rows, a question about one instant
+// would read the snapshots of all days.
+func TestFirstSnapshotSortsLast(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := fleetExporter(&ledger{values: fleet(3, 600, 6*24*time.Hour)}, dir).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "*.parquet"))
+	if err != nil || len(files) < 4 {
+		t.Fatal(files, err)
+	}
+	empty := filepath.Join(dir, filepath.FromSlash(snapshotPath(firstSnapshot.Date, 0)))
+	if last := files[len(files)-1]; last != empty {
+		t.Errorf("%s sorts last, want %s", last, empty)
+	}
+}
+
 // Field ids are for ever, also those of snapshots. What events have, too, has the same one.
 func TestSnapshotColumns(t *testing.T) {
 	of := map[string]int{}

@@ -107,18 +107,32 @@ WITH base AS (
       CAST(regexp_extract(file, '/date=([0-9-]+)/p=[0-9]+\.parquet$', 1) AS DATE) AS date
     FROM glob('{dir}/snapshots/*/*.parquet')
   ) WHERE date < CAST(make_timestamp(epoch_us(t)) AS DATE) GROUP BY ALL
-), since AS (
-  SELECT file, above FROM files LEFT JOIN base USING (log_partition)
+), since AS MATERIALIZED (
+  SELECT file, above, to_timestamp(epoch(coalesce(base.date + 1, DATE '1970-01-01'))) AS from_us
+  FROM files LEFT JOIN base USING (log_partition)
   WHERE files.date IS NULL
     OR files.date > coalesce(base.date, DATE '1970-01-01') AND files.date <= CAST(make_timestamp(epoch_us(t)) AS DATE)
-), known AS (
-  SELECT s.* EXCLUDE (date), true AS says_next, true AS says_plan
-  FROM snapshots s JOIN base ON base.log_partition = s.log_partition AND base.date = s.date
-  UNION ALL BY NAME
+), news AS MATERIALIZED (
   SELECT said.* EXCLUDE (file) FROM said JOIN since ON since.file = said.file
-  WHERE said.log_offset > since.above AND epoch_us(event_us) <= epoch_us(t)
+    AND said.log_offset > since.above AND said.event_us >= since.from_us
+  WHERE epoch_us(event_us) <= epoch_us(t)
+), touched AS MATERIALIZED (
+  SELECT DISTINCT tenant, trigger FROM news
+), old AS MATERIALIZED (
+  SELECT s.* EXCLUDE (date) FROM snapshots s JOIN base ON base.log_partition = s.log_partition AND base.date = s.date
+), known AS (
+  SELECT o.*, true AS says_next, true AS says_plan
+  FROM old o SEMI JOIN touched n ON o.trigger = n.trigger AND o.tenant IS NOT DISTINCT FROM n.tenant
+  UNION ALL BY NAME
+  SELECT * FROM news
 )
-SELECT * FROM (SELECT {standing} FROM known GROUP BY tenant, trigger)
+SELECT * FROM (
+  SELECT {standing} FROM known GROUP BY tenant, trigger
+  UNION ALL -- most triggers have no event since
+  SELECT tenant, trigger, state, type AS last_event, revision, seq, scheduled_at, next_at, channel, user_id,
+    correlation_id, tags, rule, created_at, event_us AS updated_at
+  FROM old o ANTI JOIN touched n ON o.trigger = n.trigger AND o.tenant IS NOT DISTINCT FROM n.tenant
+)
 WHERE state IN ('PENDING', 'PAUSED', 'IN_FLIGHT')
   OR CAST(make_timestamp(epoch_us(updated_at)) AS DATE) >= CAST(make_timestamp(epoch_us(t)) AS DATE) - 2;
 

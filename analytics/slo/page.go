@@ -77,17 +77,14 @@ const (
 // chart has a point for each hour in which something fired; hours without break the curve.
 func (r *Report) chart() chart {
 	c := chart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Bottom: chartHeight - chartBottom}
-	top := max(r.WithinMS*2, 10)
-	if r.Total.MaxMS != nil {
-		top = max(top, *r.Total.MaxMS)
-	}
+	top := r.top()
 	from, _ := time.Parse(time.RFC3339, r.From)
 	until, _ := time.Parse(time.RFC3339, r.Until)
 	x := func(at time.Time) float64 {
 		return chartLeft + (chartWidth-chartLeft-8)*float64(at.Sub(from))/float64(until.Sub(from))
 	}
 	y := func(ms int64) float64 {
-		share := math.Log10(float64(ms)+1) / math.Log10(float64(top)+1)
+		share := height(ms) / height(top)
 		return 8 + (chartHeight-chartBottom-8)*(1-share)
 	}
 	for ms := int64(1); ms <= top; ms *= 10 {

@@ -23,7 +23,7 @@ func newReport(a *app) *cobra.Command {
 }
 
 type sloFlags struct {
-	dir, objective, window, until, html string
+	dir, objective, window, until, html, png string
 }
 
 // maxWindow bounds the time range of a report.
@@ -63,6 +63,7 @@ beside it.`,
 	fs.StringVar(&f.window, "window", "28d", "length of the window, a `duration`")
 	fs.StringVar(&f.until, "until", "", "end of the window, a `time` such as 2026-11-20T09:00:00Z (default: now)")
 	fs.StringVar(&f.html, "html", "", "write a page with a picture, too, into this `file`")
+	fs.StringVar(&f.png, "png", "", "write a picture of lateness over time, too, into this `file`")
 	return cmd
 }
 
@@ -98,11 +99,17 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 	if err != nil {
 		return exportFailure(nil, err)
 	}
-	if f.html != "" {
-		if err := writeWhole(f.html, r.HTML); err != nil {
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{f.html, r.HTML}, {f.png, r.PNG}} {
+		if file.name == "" {
+			continue
+		}
+		if err := writeWhole(file.name, file.write); err != nil {
 			return failf("%v", err)
 		}
-		a.note("wrote %s", f.html)
+		a.note("wrote %s", file.name)
 	}
 	if a.out.format != "table" {
 		return a.out.json(r)

@@ -49,6 +49,11 @@ func TestReportSLO(t *testing.T) {
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<svg") {
 		t.Errorf("%v: %.100s", err, text)
 	}
+	picture := filepath.Join(t.TempDir(), "slo.png")
+	report("--html", page, "--png", picture).want(t, exitOK, "wrote "+page, "wrote "+picture)
+	if text, err := os.ReadFile(picture); err != nil || !strings.HasPrefix(string(text), "\x89PNG") {
+		t.Errorf("%v: %.100q", err, text)
+	}
 	report("--html", filepath.Join(dir, "no", "such")).want(t, exitFailed, "no such file")
 	report("--objective", "100:1s").want(t, exitUsage, "no budget")
 	report("--window", "5m").want(t, exitUsage, "from 1h to 400d")
