@@ -108,9 +108,12 @@ func (e *eventStream) say(text []byte) {
 	e.flush()
 }
 
-// tail sends events until the caller leaves, may not have them any more, or the server stops. It returns errors that the
-// client does not recover from; the caller then comes back with Last-Event-ID.
-func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key, mayGoOn func() bool) error {
+// tail sends events until the caller leaves, may not have them any more, or the server stops. It
+// returns errors that the client does not recover from; the caller then comes back with
+// Last-Event-ID.
+func (e *eventStream) tail(
+	ctx context.Context, cl *kgo.Client, key trigger.Key, mayGoOn func() bool,
+) error {
 	_ = e.control.SetReadDeadline(time.Time{})
 	spoke, admitted := time.Now(), time.Now()
 	for e.err == nil && ctx.Err() == nil {
