@@ -219,6 +219,9 @@ func TestPages(t *testing.T) {
 			for _, f := range found {
 				t.Errorf("%s, %s: %s, %s: %q", p.name, view.name, f.ID, f.Help, f.Nodes)
 			}
+			if view.name == "light" {
+				b.readAloud(p.name)
+			}
 			b.picture(p.name + "-" + view.name)
 		}
 	}
@@ -396,6 +399,10 @@ func TestLogin(t *testing.T) {
 	}
 	b.visit("trigger?id=theirs")
 	b.await("#sentence", "There is no trigger")
+	b.take(&b.asked)
 	write("acme " + writer + " writer bob\n")
 	b.await("main", "API key") // the page polls, and the key is gone
+	if asked := strings.Count(strings.Join(b.take(&b.asked), "\n"), "/v1/whoami"); asked > 10 {
+		t.Errorf("it asked %d times who it is", asked)
+	}
 }

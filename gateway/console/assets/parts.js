@@ -62,8 +62,10 @@ export function useData(path, every = 0) {
 
 // Fault says what went wrong, and never hides what was read before.
 export function Fault({error, reload}) {
+  useEffect(() => { // once for each error: the page stays until it is known who asks
+    if (error && error.status === 401) dispatchEvent(new Event('unauthenticated'));
+  }, [error]);
   if (!error) return null;
-  if (error.status === 401) dispatchEvent(new Event('unauthenticated'));
   return html`<p class="fault" role="alert">${error.message}${error.code ? html` <code>${error.code}</code>` : ''}
     ${reload ? html` <button type="button" onClick=${reload}>Try again</button>` : ''}</p>`;
 }
