@@ -296,6 +296,19 @@ func TestHostileTexts(t *testing.T) {
 	s.call("PUT", path, `{"delay":"1h","channel":"orders","user_id":"<script>alert(1)</script>","tags":{"a":"<b>x"},`+
 		`"payload":"</script><script>alert(2)</script>"}`)
 	s.call("POST", path+":snooze", `{"for":"3h","note":"<svg onload=alert(3)>"}`)
+	for host, want := range map[string]bool{"localhost": true, "evil.example": false} { // DNS rebinding
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", s.url+"/console/", http.NoBody)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if got := strings.Contains(string(page), `"rights"`); got != want {
+			t.Errorf("a page for %s has data: %v", host, got)
+		}
+	}
 	b := s.open(t, 1200, 900)
 	b.visit("trigger?id=" + url.QueryEscape(id))
 	b.await("#sentence", "Scheduled")

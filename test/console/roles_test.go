@@ -37,6 +37,7 @@ func TestPagesOfEachRole(t *testing.T) {
 		b.fill("input[type=password]", key(role)+kb.Enter)
 		b.await(".who", role)
 		b.take(&b.refused)
+		b.take(&b.asked)
 		for _, p := range pages {
 			text := p.text
 			switch {
@@ -55,6 +56,11 @@ func TestPagesOfEachRole(t *testing.T) {
 				b.await("main", "In force")
 			}
 			b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
+			for _, asked := range b.take(&b.asked) {
+				if asked == "/v1/whoami" {
+					t.Errorf("%s, page %s asks for %s, which it has with it", role, p.name, asked)
+				}
+			}
 			for _, refused := range b.take(&b.refused) {
 				t.Errorf("%s, page %s: %s", role, p.name, refused)
 			}
