@@ -44,6 +44,7 @@ type eventStreams struct {
 	log      *slog.Logger
 	onStop   func(func()) (undo func() bool) // calls a function when the server stops
 	slots    *slots.Slots                    // one for each open stream
+	admits   admits
 }
 
 // getEvents lists what happened to a trigger, or with follow=1 streams it. It works after

@@ -52,7 +52,8 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		return err
 	}
 	out.begin()
-	if err := out.tail(ctx, tail, key); err != nil {
+	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
+	if err := out.tail(ctx, tail, key, mayGoOn); err != nil {
 		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.events.topic, "error", err)
 	}
 	return nil
@@ -107,13 +108,23 @@ func (e *eventStream) say(text []byte) {
 	e.flush()
 }
 
-// tail sends events until the caller leaves or the server stops. It returns errors that the
-// client does not recover from; the caller then comes back with Last-Event-ID.
-func (e *eventStream) tail(ctx context.Context, cl *kgo.Client, key trigger.Key) error {
+// tail sends events until the caller leaves, may not have them any more, or the server stops. It
+// returns errors that the client does not recover from; the caller then comes back with
+// Last-Event-ID.
+func (e *eventStream) tail(
+	ctx context.Context, cl *kgo.Client, key trigger.Key, mayGoOn func() bool,
+) error {
 	_ = e.control.SetReadDeadline(time.Time{})
-	spoke := time.Now()
+	spoke, admitted := time.Now(), time.Now()
 	for e.err == nil && ctx.Err() == nil {
-		poll, cancel := context.WithDeadline(ctx, spoke.Add(keepAlive))
+		if time.Since(admitted) >= admitEvery {
+			if !mayGoOn() {
+				return nil
+			}
+			admitted = time.Now()
+		}
+		within := min(time.Until(spoke.Add(keepAlive)), time.Until(admitted.Add(admitEvery)))
+		poll, cancel := context.WithTimeout(ctx, within)
 		fetches := cl.PollFetches(poll)
 		cancel()
 		if fetches.IsClientClosed() {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -170,6 +171,46 @@ func TestFollowersAreBounded(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?follow=1", "")
+}
+
+// A credential that is taken away, or has other rights, ends its stream, idle or busy.
+func TestFollowEndsWithItsKey(t *testing.T) {
+	defer func(d time.Duration) { admitEvery = d }(admitEvery)
+	admitEvery = 20 * time.Millisecond
+	eve, bob := strings.Repeat("e", 40), strings.Repeat("b", 40)
+	both := "acme " + eve + " viewer eve\nacme " + bob + " writer bob\n"
+	keys := &keysOf{}
+	keys.set(t, both)
+	w := newWorld(t, func(o *Options) { o.Auth = keys })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/e", at(""), "Authorization", "Bearer "+bob)
+	for name, after := range map[string]string{
+		"revoked": "acme " + bob + " writer bob\n", "fewer rights": strings.Replace(both, "viewer", "support", 1),
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		keys.set(t, both)
+		req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+		req.Header.Set("Authorization", "Bearer "+eve)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status %d", name, resp.StatusCode)
+		}
+		ended := make(chan error, 1)
+		go func() { _, err := io.Copy(io.Discard, resp.Body); ended <- err }()
+		select {
+		case err := <-ended:
+			t.Fatalf("%s: it ended before: %v", name, err)
+		case <-time.After(5 * admitEvery):
+		}
+		keys.set(t, after)
+		if err := <-ended; err != nil {
+			t.Errorf("%s: the stream goes on: %v", name, err)
+		}
+	}
 }
 
 // A stream says that it lives also while its partition is busy with others.

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"regexp"
 	"time"
@@ -58,15 +57,12 @@ const (
 
 // liveStreams sends what happens now. All streams of a tenant have one source, liveFeeds.
 type liveStreams struct {
-	feeds        *liveFeeds
-	listener     Listener
-	onStop       func(func()) (undo func() bool)          // calls a function when the server stops
-	slots        *slots.Slots                             // one for each open stream
-	authenticate func(*http.Request) (auth.Caller, error) // as at the beginning
+	feeds    *liveFeeds
+	listener Listener
+	onStop   func(func()) (undo func() bool) // calls a function when the server stops
+	slots    *slots.Slots                    // one for each open stream
+	admits   admits
 }
-
-// admitEvery is how often a stream asks whether its caller may still have it.
-var admitEvery = 2 * time.Second
 
 // eventID is the id of a fact in a stream: of which feed, and its number there.
 var eventID = regexp.MustCompile(`^[0-9a-f]{16}-[1-9][0-9]{0,17}$`)
@@ -133,21 +129,11 @@ func (s *liveStreams) send(ctx context.Context, r *request, out *sseWriter, from
 			}
 			out.flush()
 		case <-admit.C:
-			if !s.mayGoOn(r) {
+			if !s.admits.mayGoOn(r) {
 				return
 			}
 		case <-ctx.Done():
 			return
 		}
 	}
-}
-
-// mayGoOn reports whether the credential still is whose it was, with the same rights. An issuer
-// that does not answer takes nothing away.
-func (s *liveStreams) mayGoOn(r *request) bool {
-	who, err := s.authenticate(r.Request)
-	if p, ok := errors.AsType[*problem.Problem](err); ok && p.Status == http.StatusServiceUnavailable {
-		return true
-	}
-	return err == nil && who.Tenant == r.who.Tenant && who.Role == r.who.Role
 }

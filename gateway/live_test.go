@@ -303,17 +303,11 @@ func TestLiveOfTenants(t *testing.T) {
 func TestLiveEnds(t *testing.T) {
 	defer func(d time.Duration) { admitEvery = d }(admitEvery)
 	admitEvery = 20 * time.Millisecond
-	var keys atomic.Pointer[auth.Keys]
-	set := func(lines string) {
-		k, err := auth.ReadKeys(strings.NewReader(lines))
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys.Store(k)
-	}
+	keys := &keysOf{}
+	set := func(lines string) { keys.set(t, lines) }
 	eve, bob := strings.Repeat("e", 40), strings.Repeat("b", 40)
 	set("acme " + eve + " viewer eve\nacme " + bob + " writer bob\n")
-	w := newWorld(t, func(o *Options) { o.Auth = keysOf{&keys} })
+	w := newWorld(t, func(o *Options) { o.Auth = keys })
 	streams := map[string]*watching{}
 	for _, key := range []string{eve, bob} {
 		streams[key] = watch(t, w.url, "Authorization", "Bearer "+key)
@@ -343,9 +337,18 @@ func TestLiveEnds(t *testing.T) {
 }
 
 // keysOf are keys that change.
-type keysOf struct{ now *atomic.Pointer[auth.Keys] }
+type keysOf struct{ now atomic.Pointer[auth.Keys] }
 
-func (k keysOf) Authenticate(r *http.Request) (auth.Caller, error) {
+func (k *keysOf) set(t *testing.T, lines string) {
+	t.Helper()
+	keys, err := auth.ReadKeys(strings.NewReader(lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.now.Store(keys)
+}
+
+func (k *keysOf) Authenticate(r *http.Request) (auth.Caller, error) {
 	return k.now.Load().Authenticate(r)
 }
 

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
 )
 
 const eventStreamType = "text/event-stream"
@@ -75,4 +78,20 @@ func serverSent(id, name string, data []byte) []byte {
 		id = "id: " + id + "\n"
 	}
 	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", id, name, data)
+}
+
+// admitEvery is how often a stream asks whether its caller may still have it.
+var admitEvery = 2 * time.Second
+
+// admits asks who a caller is, as at the beginning of its stream.
+type admits func(*http.Request) (auth.Caller, error)
+
+// mayGoOn reports whether the credential still is whose it was, with the same rights. An issuer
+// that does not answer takes nothing away.
+func (a admits) mayGoOn(r *request) bool {
+	who, err := a(r.Request)
+	if p, ok := errors.AsType[*problem.Problem](err); ok && p.Status == http.StatusServiceUnavailable {
+		return true
+	}
+	return err == nil && who.Tenant == r.who.Tenant && who.Role == r.who.Role
 }

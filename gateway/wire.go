@@ -62,7 +62,8 @@ type common struct {
 	history  *historyWait
 	reads    *reads
 	events   *eventLog
-	ackRates *rateLimits                     // of links to acknowledge, by occurrence
+	ackRates *rateLimits // of links to acknowledge, by occurrence
+	admits   admits
 	batches  *slots.Slots                    // one for each batch or redrive under way
 	streams  *slots.Slots                    // one for each open event stream
 	waiting  *undecided                      // lines of batches; nil without log-in
@@ -108,6 +109,7 @@ func (s *Server) wire() {
 	c.writer = &commandWriter{
 		encoder: c.encoder, rate: c.rate, commands: c.commands, decider: c.decider, answerWithin: o.AnswerWithin,
 	}
+	c.admits = s.authenticate
 	c.ackRates = newAckRates(o)
 	c.moves = newMover(o, c.encoder, s.router, c.commands)
 	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
@@ -117,7 +119,7 @@ func (s *Server) wire() {
 	s.wireLoad(o, c)
 	s.live = &liveStreams{
 		feeds: newLiveFeeds(o, c), listener: o.Listener, onStop: c.onStop, slots: c.streams,
-		authenticate: s.authenticate,
+		admits: c.admits,
 	}
 	s.wireLetters(o, c)
 	s.wireUsers(o, c)
@@ -152,7 +154,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: c.streams,
-		log: c.log, events: c.events,
+		log: c.log, events: c.events, admits: c.admits,
 	}
 	p.searches = &searches{
 		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,

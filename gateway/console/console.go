@@ -3,6 +3,7 @@
 //
 //	console.go   what a request is for: a page, a file of the console, a session, or the API
 //	session.go   logging in: a credential becomes a cookie that scripts cannot read
+//	first.go     the first answers of the API, which a page has with it
 //	assets/      the pages, as ES modules that browsers load as they are: no build step
 //
 // # Who is right
@@ -14,7 +15,8 @@
 //
 //   - A page loads nothing from anywhere else, and runs no script but ours: the content security
 //     policy says so, and Trusted Types forbid to make markup of text.
-//   - A page itself has no data. Data comes from the API, with its own headers.
+//   - A page has no data but what the API answers its caller: the first answers stand in it as
+//     JSON, so that it shows something at once. No cache keeps it.
 //   - Files are served under a name that has their hash, so a browser may keep them for ever.
 //   - A credential is never readable by a script once it is exchanged, and never in a URL.
 package console
@@ -31,6 +33,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
@@ -59,8 +62,8 @@ type console struct {
 	prefix   string
 	sessions *sessions
 	files    map[string]file
-	assets   string // the path of files
-	shell    []byte
+	assets   string    // the path of files
+	shell    [2][]byte // before and after the first data
 	foreign  *http.CrossOriginProtection
 }
 
@@ -133,16 +136,21 @@ var shellPage = template.Must(template.New("shell").Parse(`<!doctype html>
 <title>Waterclock</title>
 <link rel="icon" href="{{.}}icon.svg">
 <link rel="stylesheet" href="{{.}}style.css">
+<script type="application/json" id="first">` + firstMark + `</script>
 <script type="module" src="{{.}}app.js"></script>
 </head>
 <body><noscript>This page needs JavaScript. The command line and the API do without.</noscript></body>
 </html>
 `))
 
-func shell(assets string) ([]byte, error) {
+// firstMark is where the first data stands.
+const firstMark = `{"first":1}`
+
+func shell(assets string) (parts [2][]byte, err error) {
 	var b bytes.Buffer
-	err := shellPage.Execute(&b, assets)
-	return b.Bytes(), err
+	err = shellPage.Execute(&b, assets)
+	parts[0], parts[1], _ = bytes.Cut(b.Bytes(), []byte(firstMark))
+	return parts, err
 }
 
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +203,7 @@ func (c *console) page(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the console is read; acts go to the API", http.StatusMethodNotAllowed)
 		return
 	}
-	f := file{plain: c.shell, kind: "text/html; charset=utf-8"}
+	f := file{kind: "text/html; charset=utf-8"}
 	if strings.HasPrefix(r.URL.Path, Root+"assets/") {
 		name, current := strings.CutPrefix(r.URL.Path, c.assets)
 		known, ok := c.files[name]
@@ -205,6 +213,8 @@ func (c *console) page(w http.ResponseWriter, r *http.Request) {
 		}
 		f = known
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	} else {
+		f.plain = slices.Concat(c.shell[0], c.first(r), c.shell[1])
 	}
 	h.Set("Content-Type", f.kind)
 	body := f.plain

@@ -4,10 +4,12 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"mime"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -226,6 +228,69 @@ func TestPagesAndFiles(t *testing.T) {
 		if r := w.do("POST", "/console/triggers"); r.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("POST to a page: %d", r.StatusCode)
 		}
+	}
+}
+
+// A page has the first answers of the API with it, as data that cannot become anything else, and with
+// the rights of who asks.
+func TestFirstData(t *testing.T) {
+	const nasty = "</script><script>alert(1)</script><!--\u2028"
+	var asked []string
+	api := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		switch {
+		case r.Header.Get("Authorization") != "Bearer "+key:
+			http.Error(out, "who?", http.StatusUnauthorized)
+		case r.URL.Path == "/v1/whoami":
+			_, _ = io.WriteString(out, `{"rights":["read"]}`)
+		case strings.HasSuffix(r.URL.Path, "/explain"):
+			http.Error(out, "not now", http.StatusServiceUnavailable)
+		case r.URL.Path == "/v1/search":
+			<-r.Context().Done()
+			http.Error(out, "too late", http.StatusServiceUnavailable)
+		default:
+			_ = json.NewEncoder(out).Encode(map[string]string{"trigger_id": nasty})
+		}
+	})
+	h, err := New(Options{API: api, Secrets: func() [][]byte { return [][]byte{[]byte("a secret of the cluster")} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, handler: h}
+	cookie := w.login()
+	first := func(path string, headers ...string) (of firstData) {
+		t.Helper()
+		page := w.do("GET", path, headers...).body
+		_, after, _ := strings.Cut(page, `<script type="application/json" id="first">`)
+		text, rest, ok := strings.Cut(after, "</script>")
+		if err := json.Unmarshal([]byte(text), &of); err != nil || !ok || strings.Contains(rest, "alert") {
+			t.Fatalf("%s: %v in %s", path, err, page)
+		}
+		return of
+	}
+	if of := first("/console/"); len(of.Answers) != 0 {
+		t.Errorf("nobody gets %v", of)
+	}
+	asked = nil
+	id := `</script>a b+c/ü!'()*~`
+	of := first("/console/trigger?id="+url.QueryEscape(id), "Cookie", cookie)
+	const path = "v1/triggers/%3C%2Fscript%3Ea%20b%2Bc%2F%C3%BC!'()*~"
+	var got map[string]string
+	_ = json.Unmarshal(of.Answers[path], &got)
+	if len(of.Answers) != 2 || got["trigger_id"] != nasty || of.At.IsZero() {
+		t.Errorf("the page has %v", of)
+	}
+	if len(asked) != 3 {
+		t.Errorf("asked %q", asked)
+	}
+	asked = nil
+	first("/console/", "Cookie", cookie)
+	if all := strings.Join(asked, " "); strings.Contains(all, "partitions") || strings.Contains(all, "endpoints") {
+		t.Errorf("asked for what this caller may not have: %s", all)
+	}
+	began := time.Now()
+	if of := first("/console/search?q=x", "Cookie", cookie); len(of.Answers) != 1 || time.Since(began) > 5*time.Second {
+		t.Errorf("after %v it has %v", time.Since(began), of)
 	}
 }
 

@@ -66,15 +66,7 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
 			http.StatusBadRequest)
 		return
 	}
-	ask, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "/v1/whoami", http.NoBody)
-	if err != nil {
-		http.Error(w, "not now", http.StatusInternalServerError)
-		return
-	}
-	ask.Host, ask.RemoteAddr, ask.TLS = r.Host, r.RemoteAddr, r.TLS
-	ask.Header.Set("Authorization", r.Header.Get("Authorization"))
-	answer := &recorder{header: http.Header{}, status: http.StatusOK}
-	s.api.ServeHTTP(answer, ask)
+	answer := ask(r.Context(), s.api, r, "v1/whoami")
 	if answer.status == http.StatusOK {
 		setCookie(w, s.seal(credential, s.now().Add(sessionFor)), int(sessionFor/time.Second))
 	}

@@ -26,8 +26,11 @@ func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
 
 // server is a dev server.
 type server struct {
-	t   testing.TB
-	url string
+	t    testing.TB
+	url  string
+	args []string
+	cmd  *exec.Cmd
+	out  strings.Builder
 }
 
 // dev starts a server with settings, written key=value.
@@ -36,40 +39,54 @@ func dev(t *testing.T, settings ...string) *server {
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
-	file, err := built.Waterclock()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &server{t: t, url: "http://" + built.FreeAddr(t)}
-	args := []string{
+	s.args = []string{
 		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", strings.TrimPrefix(s.url, "http://"),
 		"--kafka-listen", built.FreeAddr(t),
 	}
 	for _, setting := range settings {
-		args = append(args, "--set", setting)
-	}
-	cmd := exec.Command(file, args...)
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		s.args = append(s.args, "--set", setting)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
+		s.end(os.Interrupt)
 		if t.Failed() {
-			t.Log(out.String())
+			t.Log(s.out.String())
 		}
 	})
+	s.start()
+	return s
+}
+
+// end ends the server by a signal.
+func (s *server) end(by os.Signal) {
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(by)
+		_ = s.cmd.Wait()
+	}
+	s.cmd = nil
+}
+
+// start starts it, and waits until it is ready.
+func (s *server) start() {
+	s.t.Helper()
+	file, err := built.Waterclock()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = exec.Command(file, s.args...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if r, err := http.Get(s.url + "/readyz"); err == nil {
 			_ = r.Body.Close()
 			if r.StatusCode != http.StatusServiceUnavailable { // with log-in, readyz stands elsewhere
-				return s
+				return
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("dev does not become ready")
+			s.t.Fatal("dev does not become ready")
 		}
 	}
 }
@@ -78,6 +95,8 @@ func dev(t *testing.T, settings ...string) *server {
 // browser's console, a report of a content security policy, a request to another origin.
 type tab struct {
 	run    func(within time.Duration, actions ...chromedp.Action) error
+	more   func() *tab // opens another tab of the same browser
+	close  func()
 	t      *testing.T
 	server *server
 	clicks int
@@ -85,6 +104,8 @@ type tab struct {
 	mu      sync.Mutex
 	faults  []string
 	allowed []string // parts of faults that the test causes
+	asked   []string // what the page has requested
+	refused []string // what was answered with 400 and above
 }
 
 func (s *server) open(t *testing.T, width, height int, flags ...chromedp.ExecAllocatorOption) *tab {
@@ -103,7 +124,22 @@ func (s *server) open(t *testing.T, width, height int, flags ...chromedp.ExecAll
 	if err := chromedp.Run(ctx); err != nil { // the browser lives as long as ctx
 		t.Fatal(err)
 	}
+	return s.tab(ctx, t, width, height)
+}
+
+// tab is the tab of a context.
+func (s *server) tab(ctx context.Context, t *testing.T, width, height int) *tab {
+	t.Helper()
 	b := &tab{t: t, server: s}
+	b.more = func() *tab {
+		next, stop := chromedp.NewContext(ctx)
+		t.Cleanup(stop)
+		if err := chromedp.Run(next); err != nil {
+			t.Fatal(err)
+		}
+		return s.tab(next, t, width, height)
+	}
+	b.close = func() { _ = chromedp.Cancel(ctx) }
 	b.run = func(within time.Duration, actions ...chromedp.Action) error {
 		ctx, stop := context.WithTimeout(ctx, within)
 		defer stop()
@@ -127,17 +163,33 @@ func (b *tab) watch(event any) {
 		if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
 			b.fault(fmt.Sprintf("log: %s %s", e.Entry.Text, e.Entry.URL))
 		}
+	case *network.EventResponseReceived:
+		if e.Response.Status >= http.StatusBadRequest {
+			b.note(&b.refused, fmt.Sprint(e.Response.Status, " ", strings.TrimPrefix(e.Response.URL, b.server.url)))
+		}
 	case *network.EventRequestWillBeSent:
+		b.note(&b.asked, strings.TrimPrefix(e.Request.URL, b.server.url))
 		if !strings.HasPrefix(e.Request.URL, b.server.url+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
 			b.fault("request to " + e.Request.URL)
 		}
 	}
 }
 
-func (b *tab) fault(text string) {
+func (b *tab) fault(text string) { b.note(&b.faults, text) }
+
+func (b *tab) note(list *[]string, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults = append(b.faults, text)
+	*list = append(*list, text)
+}
+
+// take returns a list and empties it.
+func (b *tab) take(list *[]string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := *list
+	*list = nil
+	return all
 }
 
 // judge fails the test for what the page should not have done.

@@ -219,6 +219,9 @@ func TestPages(t *testing.T) {
 			for _, f := range found {
 				t.Errorf("%s, %s: %s, %s: %q", p.name, view.name, f.ID, f.Help, f.Nodes)
 			}
+			if view.name == "light" {
+				b.readAloud(p.name)
+			}
 			b.picture(p.name + "-" + view.name)
 		}
 	}
@@ -293,6 +296,19 @@ func TestHostileTexts(t *testing.T) {
 	s.call("PUT", path, `{"delay":"1h","channel":"orders","user_id":"<script>alert(1)</script>","tags":{"a":"<b>x"},`+
 		`"payload":"</script><script>alert(2)</script>"}`)
 	s.call("POST", path+":snooze", `{"for":"3h","note":"<svg onload=alert(3)>"}`)
+	for host, want := range map[string]bool{"localhost": true, "evil.example": false} { // DNS rebinding
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", s.url+"/console/", http.NoBody)
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if got := strings.Contains(string(page), `"rights"`); got != want {
+			t.Errorf("a page for %s has data: %v", host, got)
+		}
+	}
 	b := s.open(t, 1200, 900)
 	b.visit("trigger?id=" + url.QueryEscape(id))
 	b.await("#sentence", "Scheduled")
@@ -396,6 +412,10 @@ func TestLogin(t *testing.T) {
 	}
 	b.visit("trigger?id=theirs")
 	b.await("#sentence", "There is no trigger")
+	b.take(&b.asked)
 	write("acme " + writer + " writer bob\n")
 	b.await("main", "API key") // the page polls, and the key is gone
+	if asked := strings.Count(strings.Join(b.take(&b.asked), "\n"), "/v1/whoami"); asked > 10 {
+		t.Errorf("it asked %d times who it is", asked)
+	}
 }

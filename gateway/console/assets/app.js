@@ -1,6 +1,7 @@
 // The console: one page, whose address says what it shows.
 import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
 import {home, login, logout} from './api.js';
+import {restart as restartStream} from './live.js';
 import {A, Fault, go, useData} from './parts.js';
 import {Now} from './pages/now.js';
 import {Triggers} from './pages/triggers.js';
@@ -39,6 +40,7 @@ function Login({begun}) {
     e.preventDefault();
     try {
       await login(key.current.value.trim());
+      restartStream();
       begun();
     } catch (err) { set(err); }
   };
@@ -100,7 +102,7 @@ function App() {
     return html`<main><h1>Waterclock</h1>${who.error ? html`<${Fault} error=${who.error} reload=${who.reload} />` :
       html`<p class="wait">Reading…</p>`}</main>`;
   }
-  const out = async () => { await logout(); again(round + 1); };
+  const out = async () => { await logout(); restartStream(); again(round + 1); };
   const Page = found && found[2];
   return html`<${Top} at=${at} who=${who.data} out=${out} />
     <main id="main" ref=${main}>

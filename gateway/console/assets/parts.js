@@ -23,13 +23,18 @@ export function A({to, children, ...more}) {
 export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
 export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${id}<//>`;
 
-// useData reads a route, and again each so many milliseconds while the page is seen. What was
-// read stays on the screen until the next answer.
+// pointed reports whether somebody is about to click on something that a new row would move.
+export const pointed = () => document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
+
+const route = (path) => (path || '').split('#')[0];
+
+// useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. What
+// was read stays on the screen until the next answer. What follows # in a path is not sent: another one reads again.
 export function useData(path, every = 0) {
   const [state, set] = useState({});
   const again = useRef(() => {});
   useEffect(() => {
-    set((s) => (s.path === path ? s : {}));
+    set((s) => (path && route(s.path) === route(path) ? {...s, path} : {}));
     if (!path) return undefined;
     let timer;
     let ended = new AbortController();
@@ -47,7 +52,7 @@ export function useData(path, every = 0) {
       }
       if (every && !signal.aborted) timer = setTimeout(wait, every);
     };
-    const wait = () => (document.hidden ? (timer = setTimeout(wait, every)) : read());
+    const wait = () => (document.hidden || pointed() ? (timer = setTimeout(wait, every)) : read());
     again.current = read;
     read();
     return () => { clearTimeout(timer); ended.abort(); };
@@ -57,8 +62,10 @@ export function useData(path, every = 0) {
 
 // Fault says what went wrong, and never hides what was read before.
 export function Fault({error, reload}) {
+  useEffect(() => { // once for each error: the page stays until it is known who asks
+    if (error && error.status === 401) dispatchEvent(new Event('unauthenticated'));
+  }, [error]);
   if (!error) return null;
-  if (error.status === 401) dispatchEvent(new Event('unauthenticated'));
   return html`<p class="fault" role="alert">${error.message}${error.code ? html` <code>${error.code}</code>` : ''}
     ${reload ? html` <button type="button" onClick=${reload}>Try again</button>` : ''}</p>`;
 }

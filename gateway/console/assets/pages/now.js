@@ -1,6 +1,8 @@
 // Now: does it fire, and what is not well?
-import {html} from '../vendor/htm-preact.js';
+import {html, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
+import {Facts} from '../facts.js';
+import {useLive} from '../live.js';
 import {inZone} from '../time.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
 
@@ -24,31 +26,55 @@ function unwell(partitions, endpoints) {
 
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 
+// health is what somebody learns who does not see the partitions.
+function health(live, late) {
+  if (late.error) return 'Not known: the server does not answer.';
+  if (!live && !late.data) return 'Reading…';
+  if (live && live.ready < live.partitions) return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+  const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
+  if (silent.length) return `Partitions ${silent.join(', ')} do not answer.`;
+  return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
+}
+
+// Now takes its figures from the stream, and reads again what the stream does not say. While there is no stream it
+// reads all of it every two seconds.
 export function Now({who}) {
-  const partitions = useData('v1/partitions', every);
+  const [live, set] = useState();
   const operates = who.rights.includes('operate');
+  const connected = useLive((m) => {
+    if (m.kind === 'state') {
+      if (!live || m.data.missed || m.data.ready !== live.ready || m.data.oldest_overdue_seconds > 5) partitions.reload();
+      set(m.data);
+    }
+    if (m.kind === 'cut') set(undefined);
+  });
+  const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const letters = useData('v1/dead-letters?group_by=code', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000);
-  const late = useData('v1/lateness?window=1h', 5000);
+  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
   return html`<article><h1>Now</h1>
-    <${Loaded} of=${partitions}>${({items}) => {
+    ${operates ? '' : html`<p class="sentence" id="health">${health(live, late)}</p>`}
+    ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
-      const overdue = Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      const known = !partitions.error;
+      const overdue = live ? live.oldest_overdue_seconds : Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       return html`
-        <p class="sentence ${bad.length ? 'bad' : 'good'}" id="health">${bad.length ?
+        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${!known ? 'Not known. What follows is from before.' : bad.length ?
           `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : 'Healthy: every partition fires on time.'}</p>
         <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
         <ul class="figures">
-          <li><b>${sum(items, 'pending').toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
+          <li><b>${(live ? live.pending : sum(items, 'pending')).toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
           <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
-          <li><b>${sum(items, 'commands_lag').toLocaleString('en')}</b>commands not read yet</li>
-          <li><b>${items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
+          <li><b>${(live ? live.commands_lag : sum(items, 'commands_lag')).toLocaleString('en')}</b>commands not read yet</li>
+          <li><b>${live ? live.ready : items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
           ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
         </ul>`;
-    }}<//>
+    }}<//>` : ''}
     <h2>Lateness</h2>
+    <p id="minute">${live ? (live.fires ? `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
+      `99 of 100 at most ${live.p99_ms} ms late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
@@ -71,5 +97,6 @@ export function Now({who}) {
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.value}<//>`],
         ['Letters', (g) => g.count, 'num'],
       ]} />`}<//>
-    <${Twins} lines=${[curl('v1/partitions'), 'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+    <${Facts} />
+    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live', 'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
 }

@@ -1,14 +1,16 @@
 // System: who owns what, and by which rules?
 import {html} from '../vendor/htm-preact.js';
 import {inZone} from '../time.js';
-import {Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
 
-export function System() {
-  const partitions = useData('v1/partitions', 3000);
+export function System({who}) {
+  const operates = who.rights.includes('operate');
+  const partitions = useData(operates ? 'v1/partitions' : '', 3000);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   return html`<article><h1>System</h1><h2>Partitions</h2>
-    <${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
+    ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
+    ${operates ? html`<${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
       rowKey=${(p) => p.partition} columns=${[
         ['Partition', (p) => p.partition, 'num'],
         ['State', (p) => (p.ready ? html`<span class="good">fires</span>` :
@@ -17,7 +19,7 @@ export function System() {
         ['Pending', (p) => p.pending, 'num'], ['Commands to read', (p) => p.commands_lag, 'num'],
         ['Overdue, s', (p) => p.oldest_overdue_seconds, 'num'],
         ['Restored', (p) => (p.restore_total ? `${p.restored} of ${p.restore_total}` : ''), 'num'],
-      ]} />`}<//>
+      ]} />`}<//>` : ''}
     <h2>Time zones</h2>
     <${Loaded} of=${tz}>${(d) => html`<dl class="facts"><dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
       <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
@@ -27,5 +29,5 @@ export function System() {
     <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
       rowKey=${(c) => c.name} columns=${[['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first],
         ['Last', (c) => c.last]]} />`}<//>
-    <${Twins} lines=${[curl('v1/partitions'), 'waterclock tzdata status', 'waterclock calendar list']} /></article>`;
+    <${Twins} lines=${[...(operates ? [curl('v1/partitions')] : []), 'waterclock tzdata status', 'waterclock calendar list']} /></article>`;
 }

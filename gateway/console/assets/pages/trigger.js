@@ -1,19 +1,37 @@
 // Trigger: what is it, when does it fire next, what happened, and why (not)?
-import {html, useState} from '../vendor/htm-preact.js';
+import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {trigger} from '../api.js';
+import {what} from '../facts.js';
+import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
-import {A, Fault, Loaded, State, Table, Twins, curl, quoted, useData} from '../parts.js';
+import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData} from '../parts.js';
 import {Acts} from './acts.js';
 
 const every = 2000;
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
-  const state = useData(trigger(id), every);
-  const why = useData(trigger(id, '/explain'), every);
-  const reload = () => { state.reload(); why.reload(); };
+  const key = who.tenant === 'default' ? id : `${who.tenant}/${id}`;
+  const [waits, wait] = useState(false);
+  const connected = useLive((m) => {
+    if (m.kind === 'fact' && m.data.trigger === key) refresh(true);
+    if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
+  });
+  const state = useData(trigger(id), connected ? 0 : every);
+  const why = useData(trigger(id, '/explain'), connected ? 0 : every);
+  const reload = () => { wait(false); state.reload(); why.reload(); };
+  // What is under the pointer stays where it is: then the page says that there is something new.
+  const refresh = (news) => {
+    if (!pointed()) reload();
+    else if (news) wait(true);
+  };
+  useEffect(() => { // what the stream does not say, such as that it is overdue
+    const timer = setInterval(() => connected && !document.hidden && refresh(false), 10000);
+    return () => clearInterval(timer);
+  }, [connected, id]);
   const t = state.data;
   return html`<article><h1>${id}</h1>
+    ${waits ? html`<p class="news" role="status">Something happened to it. <button type="button" onClick=${reload}>Show it</button></p>` : ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
       ${x.history === false ? html`<p class="warn">There is no history here: this is what its owner knows.</p>` : ''}
       ${x.evidence.length ? html`<details open><summary>Evidence</summary><ul id="evidence">${x.evidence.map((e) => html`
@@ -67,7 +85,7 @@ function Next({t}) {
 }
 
 function Happened({id, zone, revision}) {
-  const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 0);
+  const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 10000); // the history may be behind its owner
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
@@ -75,8 +93,7 @@ function Happened({id, zone, revision}) {
         rowKey=${(e) => e.event_id} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
-          ['What', (e) => [e.occurrence, e.attempt ? `attempt ${e.attempt}` : '', e.lateness_ms ? `${e.lateness_ms} ms late` : '',
-            e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail].filter(Boolean).join(', ')],
+          ['What', what],
           ['By', (e) => [e.actor, e.source].filter(Boolean).join(', ')],
           ['Due event', (e) => (e.due_topic ? `${e.due_topic}/${e.due_partition ?? ''}` : '')],
         ]} />`}<//></section>`;

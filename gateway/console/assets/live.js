@@ -1,0 +1,112 @@
+// What happens now: one stream of the API for all tabs of this browser. Over HTTP/1.1 a browser has six connections to
+// a server, so the seventh tab with a stream of its own would hang. One tab holds a lock and reads; it gives what comes
+// to the others. Where a browser has no locks (plain http to another machine) there is no stream, and pages read again.
+import {useEffect, useRef, useState} from './vendor/htm-preact.js';
+import {root} from './api.js';
+
+const name = 'waterclock live ' + root.href;
+const channel = navigator.locks && self.BroadcastChannel ? new BroadcastChannel(name) : undefined;
+const listeners = new Set();
+const silentAfter = 5000; // a state comes each second
+
+let heard = 0; // when the last message of the stream came
+let last = ''; // the id of the last fact
+let begun = false;
+let reading; // aborts the request under way, in the tab that reads
+let wake = () => {}; // ends the wait before the next one
+
+export const connected = () => Date.now() - heard < silentAfter;
+
+function take(m) {
+  if (m.kind === 'restart') {
+    if (reading) reading.abort();
+    wake();
+    return;
+  }
+  if (m.kind === 'state' || m.kind === 'fact') heard = Date.now();
+  if (m.kind === 'cut') heard = 0;
+  if (m.id) last = m.id;
+  if (m.kind === 'unauthenticated') dispatchEvent(new Event('unauthenticated'));
+  for (const l of listeners) l(m);
+}
+
+function share(m) {
+  channel.postMessage(m);
+  take(m);
+}
+
+// event is one server-sent event.
+function event(text) {
+  const fields = Object.fromEntries(text.split('\n').map((line) => {
+    const at = line.indexOf(': ');
+    return [line.slice(0, at), line.slice(at + 2)];
+  }));
+  if (fields.data) share({kind: fields.event, id: fields.id, data: JSON.parse(fields.data)});
+}
+
+// read reads the stream to its end, or until nothing has come for some time.
+async function read() {
+  reading = new AbortController();
+  const {signal} = reading;
+  let timer = setTimeout(() => reading.abort(), silentAfter);
+  try {
+    const answer = await fetch(new URL('v1/live', root), {
+      headers: {accept: 'text/event-stream', ...(last && {'last-event-id': last})}, signal, cache: 'no-store', credentials: 'same-origin',
+    });
+    if (answer.status === 400) last = '';
+    if (!answer.ok) return answer.status;
+    const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = ''; ;) {
+      const {done, value} = await text.read();
+      if (done) return 200;
+      clearTimeout(timer);
+      timer = setTimeout(() => reading.abort(), silentAfter);
+      const whole = (rest + value).split('\n\n');
+      rest = whole.pop();
+      whole.forEach(event);
+    }
+  } catch { // the network, or abort
+    return 0;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+// lead reads for all tabs, for as long as this one lives.
+async function lead() {
+  for (let wait = 500; ;) {
+    const began = Date.now();
+    const status = await read();
+    share({kind: status === 401 ? 'unauthenticated' : 'cut'});
+    wait = Date.now() - began > 10000 ? 500 : Math.min(wait * 2, 5000);
+    const after = status === 401 ? 30000 : wait * (0.5 + Math.random() / 2);
+    await new Promise((done) => { wake = done; setTimeout(done, after); });
+    wake = () => {};
+  }
+}
+
+function begin() {
+  if (begun || !channel) return;
+  begun = true;
+  channel.onmessage = (e) => take(e.data);
+  navigator.locks.request(name, lead);
+  addEventListener('online', () => wake());
+}
+
+// restart begins the stream anew: somebody has logged in or out.
+export const restart = () => { if (begun) share({kind: 'restart'}); };
+
+// useLive calls on with each message while a page is shown, and says whether there is a stream.
+export function useLive(on) {
+  const [is, set] = useState(connected());
+  const now = useRef();
+  now.current = on;
+  useEffect(() => {
+    begin();
+    const listener = (m) => { set(connected()); now.current(m); };
+    listeners.add(listener);
+    const timer = setInterval(() => set(connected()), 1000);
+    return () => { listeners.delete(listener); clearInterval(timer); };
+  }, []);
+  return is;
+}

@@ -1,0 +1,128 @@
+package console_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+const inAnHour = `{"delay":"1h","channel":"orders"}`
+
+// soon is the bound of a fact on its way to the screen. It comes within a second where nothing else
+// runs; the test prints how long it took.
+const soon = 10 * time.Second
+
+// streams is how often a tab has begun a stream.
+func (b *tab) streams() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(b.asked), func(path string) bool { return path != "/v1/live" }))
+}
+
+// show waits until all tabs say something, and prints how long the last one took.
+func show(t *testing.T, tabs []*tab, what, selector, text string) {
+	t.Helper()
+	began := time.Now()
+	for _, b := range tabs {
+		b.await(selector, text)
+	}
+	took := time.Since(began)
+	t.Logf("%s: on the screen of %d tabs after %v", what, len(tabs), took.Round(time.Millisecond))
+	if took > soon {
+		t.Errorf("%s took %v", what, took)
+	}
+}
+
+// Eight tabs of one browser share one stream, which outlives the tab that reads it. A new fact moves
+// no row: it waits until somebody takes it.
+func TestEightTabs(t *testing.T) {
+	s := dev(t)
+	s.call("PUT", "/v1/triggers/tea", daily)
+	browser := s.open(t, 1200, 900) // its first tab stays empty: it is the one that cannot be closed
+	var tabs []*tab
+	for len(tabs) < 8 {
+		tabs = append(tabs, browser.more())
+	}
+	for _, b := range tabs {
+		b.visit("")
+		b.await("#facts .newest", "Nothing yet")
+	}
+	s.call("PUT", "/v1/triggers/one", inAnHour)
+	show(t, tabs, "a register", "#facts .newest", "one")
+	n := 0
+	for _, b := range tabs {
+		n += b.streams()
+	}
+	if n != 1 {
+		t.Errorf("%d streams", n)
+	}
+	b := tabs[1]
+	b.click("Show 1 new fact")
+	b.await("#facts tbody tr td:nth-child(3)", "one")
+	const row = "#facts tbody tr"
+	before := b.spot(row)
+	b.do(chromedp.MouseEvent("mouseMoved", before.X+9, before.Y+9))
+	s.call("PUT", "/v1/triggers/two", inAnHour)
+	b.await("#facts button", "Show 1 new fact")
+	if after := b.spot(row); after != before || !strings.Contains(after.Text, "one") {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.do(chromedp.Focus("#facts button", chromedp.ByQuery), chromedp.KeyEvent(kb.Enter))
+	b.await(row, "two")
+
+	b.visit("trigger?id=tea")
+	b.await("#sentence", "Scheduled")
+	s.call("POST", "/v1/triggers/tea:pause", `{"note":"on holiday"}`)
+	show(t, tabs[1:2], "a pause on its page", "#sentence", "on holiday")
+	b.await("main", "trigger.paused")
+	before = b.spot(".acts")
+	b.do(chromedp.MouseEvent("mouseMoved", before.X+9, before.Y+9))
+	s.call("POST", "/v1/triggers/tea:resume", "")
+	b.await(".news", "Something happened")
+	if after := b.spot(".acts"); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.do(chromedp.Click(".news button", chromedp.ByQuery))
+	b.await("#sentence", "Scheduled")
+
+	reads := slices.IndexFunc(tabs, func(b *tab) bool { return b.streams() > 0 })
+	tabs[reads].close()
+	tabs = slices.DeleteFunc(slices.Delete(tabs, reads, reads+1), func(of *tab) bool { return of == b })
+	s.call("PUT", "/v1/triggers/three", inAnHour)
+	show(t, tabs, "after the tab that reads was closed", "#facts .newest", "three")
+}
+
+// spot is where an element is, and what it says.
+func (b *tab) spot(selector string) (at struct {
+	X, Y float64
+	Text string
+},
+) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(`(() => { const e = document.querySelector('`+selector+`'); const r = e.getBoundingClientRect();
+		return {x: r.x, y: r.y, text: e.textContent}; })()`, &at))
+	return at
+}
+
+// Under an open page the engine is killed and started: the page says so, and then goes on by itself.
+func TestEngineRestarts(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"net::ERR_", "status of 503"}
+	b.visit("")
+	b.await("#facts .newest", "Nothing yet")
+	b.await("#health", "Healthy")
+	s.end(os.Kill)
+	b.await("main .fault", "does not answer")
+	b.await("#health", "Not known")
+	s.start()
+	b.await("#health", "Healthy")
+	b.await("#facts .newest", "Nothing yet")
+	s.call("PUT", "/v1/triggers/one", inAnHour)
+	show(t, []*tab{b}, "a register after the restart", "#facts .newest", "one")
+}
