@@ -198,7 +198,7 @@ func viewRoutes(p *parts) []route {
 		{
 			method: http.MethodGet, pattern: "/v1/search", right: auth.Read, handle: p.searches.search,
 			costly: true, doc: operation{
-				id: "search", summary: "Find what a text names: a trigger, a user, an occurrence or a record",
+				id: "search", summary: "Find a trigger, a user, an occurrence or a record by its name",
 				query: []parameter{{
 					name: "q", doc: "A trigger's key, a user_id, a ce_id, or topic/partition/offset of a command or " +
 						"due event", kind: of[string](), required: true,

@@ -5,7 +5,7 @@
 //	session.go   logging in: a credential becomes a cookie that scripts cannot read
 //	assets/      the pages, as ES modules that browsers load as they are: no build step
 //
-// # Who is right
+// # Source of truth
 //
 // The API. The pages read and act through it alone, as any other client does, and with the
 // caller's own rights. The console decides nothing: what it does not show, the API refuses.

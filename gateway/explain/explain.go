@@ -7,7 +7,7 @@
 //	leftout.go     occurrences that a calendar leaves out: no event says so
 //	words.go       an event in words        times.go  instants in words, and the bounds of texts
 //
-// # Who is right
+// # Source of truth
 //
 // The owner's state says what the trigger is now. Events say how it came to that. Where they
 // differ, the history is behind, and the state wins.

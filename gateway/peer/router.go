@@ -16,7 +16,7 @@
 //	credentials.go  secrets, certificates    sign.go    signatures of requests and answers
 //	replay.go     requests are answered once wire.go, frame.go  how questions and answers are spelled
 //
-// # Who is right
+// # Source of truth
 //
 // The owner, which passes its read barrier first. Topic state says who that is. What
 // is kept of it here may be old: one who is not the owner says so, and is not asked

@@ -1,7 +1,7 @@
 // Package problem is the errors of the HTTP API: problem+json (RFC 9457), their
 // codes, and how any error of ours is put to a caller.
 //
-// # Who is right
+// # Source of truth
 //
 // trigger and the contract, for codes and fields. The codes here are of HTTP
 // alone. A caller decides by code and field; title and detail are for people.

@@ -165,6 +165,6 @@ func (l *loader) checkTemplates() {
 		return
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		l.at("templates.dir", "%s is no directory", dir)
+		l.at("templates.dir", "%s is not a directory", dir)
 	}
 }

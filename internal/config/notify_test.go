@@ -48,7 +48,7 @@ func TestNotifySettings(t *testing.T) {
 			"providers.smtp.tls":      "none",
 		}, ""},
 		{"TLS that is none", map[string]string{"providers.smtp.tls": "ssl"}, "is not one of starttls, implicit, none"},
-		{"a directory that is none", map[string]string{"templates.dir": password}, "is no directory"},
+		{"a directory that is none", map[string]string{"templates.dir": password}, "is not a directory"},
 		{"a role without a provider", map[string]string{"roles": "engine,push"}, "providers.fcm.credentials or"},
 		{
 			"mails without a server",

@@ -148,7 +148,7 @@ func privateDir(path string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return errors.New("it is no directory")
+		return errors.New("it is not a directory")
 	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	}

@@ -13,7 +13,7 @@
 //     it was due: a register with a time in the past, a trigger that was paused, one that a sick
 //     due topic put off.
 //
-// # Who is right
+// # Source of truth
 //
 // The committed progress record is: it has the last fired_through that was published. A
 // successor begins there, also if its clock is behind. The offsets it asks Kafka for, once, after
