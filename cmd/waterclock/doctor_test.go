@@ -208,7 +208,8 @@ func TestDoctorOnTheRetryPause(t *testing.T) {
 
 func TestDoctorOnOldBrokers(t *testing.T) {
 	_, brokers := kafka(t, kfake.MaxVersions(kversion.V2_8_0()))
-	doctorOf(t, brokers).want(t, exitFailed, "fail  versions", "does not support DescribeTransactions", "Kafka 3.0 or newer")
+	doctorOf(t, brokers).want(t, exitFailed, "fail  versions", "does not support DescribeTransactions",
+		"Kafka 3.0 or newer")
 	_, brokers = kafka(t, kfake.MaxVersions(kversion.V3_0_0()))
 	applied(t, brokers)
 	doctorOf(t, brokers).want(t, exitOK, "ok    versions")

@@ -227,11 +227,11 @@ func TestUsage(t *testing.T) {
 		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
 		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
 		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
-		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is not a channel: lower case"},
+		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is not a channel: lower"},
 		{
 			"setting that is none",
 			[]string{"config", "show", "--set", "nosuch=1"},
-			"nosuch (flag --set nosuch): is no setting",
+			"nosuch (flag --set nosuch): is not a setting",
 		},
 		{
 			"setting with a bad value",

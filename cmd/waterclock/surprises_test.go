@@ -110,5 +110,6 @@ func TestPortsMixedUp(t *testing.T) {
 func TestDoctorOfAServerElsewhere(t *testing.T) {
 	kafka, url := startDev(t)
 	t.Chdir(t.TempDir())
-	cli(t, nil, "", "doctor", "--brokers", kafka, "--url", url).want(t, exitOK, "not checked: there is no data directory here")
+	cli(t, nil, "", "doctor", "--brokers", kafka, "--url", url).want(t, exitOK,
+		"not checked: there is no data directory here")
 }

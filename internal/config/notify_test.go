@@ -22,7 +22,7 @@ func TestNotifySettings(t *testing.T) {
 		{"nothing", nil, ""},
 		{"a server", map[string]string{host: "mx.example.com", from: "Reminders <remind@example.com>"}, ""},
 		{"no sender", map[string]string{host: "mx.example.com"}, "providers.smtp.from"},
-		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is no mail address"},
+		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is not a mail address"},
 		{
 			"a user without a password",
 			map[string]string{
