@@ -331,7 +331,7 @@ func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, rem
 }
 
 // ErrNoOwner is the answer of an instance that does not own the partition.
-var ErrNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at this moment; try again"}
+var ErrNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at the moment; try again"}
 
 // Moved says that the one asked does not own the partition, or is gone.
 func Moved(err error) bool {
