@@ -2,7 +2,7 @@
 // month at nine, New York") into instants. It is pure: no clock, no I/O, no
 // goroutine; the caller brings the time and the tz database release.
 //
-// # Who is right
+// # Source of truth
 //
 // docs/SEMANTICS.md is. Behind it stand RFC 5545 for
 // rules, the IANA tz database for zones, and cron(5) for cron. The 395 cases

@@ -126,8 +126,8 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 			e.process.Logger.Debug("the members of the group are not known yet", "error", err)
 			wait.For(ctx, time.Second)
 		case len(foreign) > 0:
-			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share a "+
-				"group: correct topics.prefix, or set another group",
+			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share "+
+				"a group: fix topics.prefix, or set another group",
 				pipeline.ErrForeignGroup, e.process.Group, strings.Join(foreign, ", "), e.identity.Load())
 		default:
 			return nil
@@ -172,7 +172,7 @@ func (e *Engine) groupMembers(ctx context.Context, adm *kadm.Client) (members []
 	for _, m := range all[e.process.Group].Members {
 		if i, ok := identityOfTopics(m.SubscribedTopics); ok && i.Prefix != e.process.Names.Prefix {
 			return nil, fmt.Errorf("%w: group %q has a member at %s with %s; this node is set to %s. Two clusters "+
-				"must not share a group: correct topics.prefix, or set another group", pipeline.ErrForeignGroup,
+				"must not share a group: fix topics.prefix, or set another group", pipeline.ErrForeignGroup,
 				e.process.Group, strings.TrimPrefix(m.ClientHost, "/"), i, e.identity.Load())
 		}
 	}

@@ -107,7 +107,7 @@ func (e *Engine) watchDisk(ctx context.Context) {
 			e.cl.PurgeTopicsFromConsuming(commands)
 			e.tailOnly(nil)
 		case !r.full && was.full:
-			e.process.Logger.Info("the disk of the stores has room again; taking part in the group", "free", s.free)
+			e.process.Logger.Info("the disk of the stores has room again; rejoining the group", "free", s.free)
 			e.onRejoined()
 			e.cl.AddConsumeTopics(commands)
 		case r.full:

@@ -13,7 +13,7 @@
 //	watchdog.go         a partition that hangs on this machine ends the process
 //	read.go             reads for gateways, behind the read barrier
 //
-// # Who is right
+// # Source of truth
 //
 // The group only hints at who should own what. Whoever initialised the partition's
 // transactional id last owns it (package pipeline).

@@ -95,7 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		for pctx.Err() == nil { // keeps the membership alive; the partitions are paused
 			for _, fe := range cl.PollFetches(pctx).Errors() {
 				if pctx.Err() == nil {
-					e.process.Logger.Warn("the group client failed; trying again", "group", e.process.Group,
+					e.process.Logger.Warn("the group client failed; retrying", "group", e.process.Group,
 						"error", fe.Err)
 					wait.For(pctx, time.Second)
 				}
@@ -196,11 +196,11 @@ func (e *Engine) Partitions() []pipeline.Status {
 	owned, lost, ends := maps.Clone(e.owned), maps.Clone(e.lost), maps.Clone(e.ends)
 	e.mu.Unlock()
 	disk := e.Disk()
-	full := "the disk of " + e.process.Dir + " is full, and nobody else has taken it yet: " + disk.Why
+	full := "the disk of " + e.process.Dir + " is full, and no other member has taken it yet: " + disk.Why
 	out := make([]pipeline.Status, 0, len(owned)+len(lost))
 	for id, own := range lost {
 		if s, known := own.lastKnown(trigger.At(e.process.Now())); known && owned[id] == nil {
-			s.Doing = "wait for the group, which this process has lost"
+			s.Doing = "this process has lost its membership in the group; wait until it has joined again"
 			if disk.Full {
 				s.Doing, s.Refused, s.RefusedBecause = string(pipeline.StepRefused), pipeline.RefusedDisk, full
 			}
@@ -238,8 +238,8 @@ func (e *Engine) Unready() error {
 	parts := e.Partitions()
 	disk := e.Disk()
 	if disk.Full {
-		errs = append(errs, fmt.Errorf("the disk of %s is full (%s): this process owns nothing until there is room, "+
-			"so free some", e.process.Dir, disk.Why))
+		errs = append(errs, fmt.Errorf("the disk of %s is full (%s): this process owns no partitions until there is "+
+			"room: free some space", e.process.Dir, disk.Why))
 	}
 	for _, s := range parts {
 		switch {

@@ -163,7 +163,7 @@ func (e *Engine) Forecast(partition int32, q forecast.Query) (forecast.Answer, e
 	picture := own.expects[q.Frame].Load()
 	if picture == nil {
 		return forecast.Answer{}, &trigger.Error{
-			Code: trigger.CodeNotOwner, Msg: "the partition has not counted yet what it expects; try again",
+			Code: trigger.CodeNotOwner, Msg: "the partition has not counted its occurrences yet; try again",
 		}
 	}
 	return picture.Answer(q), nil

@@ -152,7 +152,8 @@ func (e *Engine) readyToLeave(ctx context.Context, cl *kgo.Client) (leave func()
 	opts := []kgo.Opt{kgo.RetryBackoffFn(kafkapart.RetryBackoff), kgo.DisableClientMetrics()}
 	asks, err := kgo.NewClient(append(opts, e.process.Kafka...)...)
 	if err != nil {
-		e.process.Logger.Warn("leaving the group failed; it will notice after the session time-out", "error", err)
+		e.process.Logger.Warn("leaving the group failed; the brokers remove this member after the session time-out",
+			"error", err)
 		return cl.CloseAllowingRebalance
 	}
 	find := kmsg.NewPtrDescribeGroupsRequest()

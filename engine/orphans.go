@@ -32,7 +32,7 @@ func (e *Engine) adoptOrphans(ctx context.Context) {
 			return
 		}
 		seen = 0
-		e.process.Logger.Warn("partitions belong to nobody; asking the group to give them away", "partitions", orphans)
+		e.process.Logger.Warn("partitions have no owner; asking the group to assign them", "partitions", orphans)
 		e.rounds.Add(1) // without a new count the coordinator begins no round for a follower
 		e.cl.ForceRebalance()
 	})

@@ -181,7 +181,7 @@ func (e *Engine) run(ctx context.Context, own *ownership, id int32) {
 			continue
 		}
 		if time.Since(assigned) < unknownFor && errors.Is(err, kerr.UnknownTopicOrPartition) {
-			log.Debug("the brokers do not all know our topics yet; opening the partition again", "error", err)
+			log.Debug("not all brokers know the topics yet; opening the partition again", "error", err)
 			pausing = 200 * time.Millisecond
 		} else if errors.Is(err, statestore.ErrInUse) {
 			log.Debug("its store is still being closed; opening the partition again", "error", err)

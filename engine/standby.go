@@ -37,7 +37,7 @@ func (e *Engine) standBy(ctx context.Context) {
 		me, members, err := e.describeGroup(ctx)
 		switch {
 		case err != nil:
-			e.process.Logger.Debug("the members of the group are not known; standbys stay as they are", "error", err)
+			e.process.Logger.Debug("the members of the group are unknown; standbys do not change", "error", err)
 		case members != nil:
 			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
 		}

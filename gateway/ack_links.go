@@ -32,24 +32,24 @@ type ackPage struct {
 
 var (
 	ackAsk = &ackPage{
-		http.StatusOK, "Did you get it?", "Tell us that you have seen this message, so that we need not follow it up.",
+		http.StatusOK, "Did you get it?", "Confirm that you have seen this message, so that we do not follow it up.",
 		"Yes, I have seen it",
 	}
 	ackDone    = &ackPage{http.StatusOK, "Thank you", "We have noted that you have seen this message.", ""}
 	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
-	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Perhaps a part of it is missing.", ""}
+	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Part of it may be missing.", ""}
 	ackNothing = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
 	ackOften   = &ackPage{
-		http.StatusTooManyRequests, "Just a moment", "This was sent often. Please try once more in a minute.",
-		"Try once more",
+		http.StatusTooManyRequests, "Just a moment", "There were too many requests. Please try again in a minute.",
+		"Try again",
 	}
 	ackUndecided = &ackPage{
-		http.StatusServiceUnavailable, "That did not work", "Please try once more in a minute.", "Try once more",
+		http.StatusServiceUnavailable, "Something went wrong", "Please try again in a minute.", "Try again",
 	}
 )
 
 var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
-	"there are no links to acknowledge here: set ack.secret and public_url")
+	"links to acknowledge are not enabled: set ack.secret and public_url")
 
 // How often one occurrence can be acknowledged by links: five times at once, then every 12 s. Each
 // is a command at the tenant's rate, and whoever has one link must not use that up.

@@ -50,4 +50,4 @@ func onAdminListener(r *http.Request) bool {
 	return inside
 }
 
-var errNoPath = problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
+var errNoPath = problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; see /docs")

@@ -67,10 +67,10 @@ func (s *writeRate) takeRate(tenant string) *problem.Problem {
 func notWritten(err error) *problem.Problem {
 	if errors.Is(err, kerr.MessageTooLarge) {
 		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
-			"the command is larger than what Kafka takes as one record")
+			"the command is larger than Kafka's limit for one record")
 	}
 	return problem.Unavailable(err,
-		"Kafka has not acknowledged the command; repeat it under the same id, which is safe")
+		"Kafka has not acknowledged the command; repeating it under the same id is safe")
 }
 
 func wantsAsync(r *http.Request) bool {
@@ -164,7 +164,7 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 		return problem.NotFound(c.id)
 	}
 	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
-		"it has fired: nothing is left to cancel").About(c.id)
+		"it has already fired: nothing is left to cancel").About(c.id)
 	p.State = st.Status.String()
 	if n := len(st.Done); n > 0 {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic

@@ -48,7 +48,7 @@ func (s *triggerViews) instantAsked(r *request) (time.Time, error) {
 		return at, problem.BadParameter(asOfParameter,
 			"as_of is an instant such as 2026-03-03T14:00:00Z: RFC 3339, with Z or an offset (+ is %2B in a URL)")
 	case at.After(s.now()):
-		return at, problem.BadParameter(asOfParameter, "as_of is in the future: nothing is known of it yet")
+		return at, problem.BadParameter(asOfParameter, "as_of is in the future")
 	}
 	return at, nil
 }
@@ -99,7 +99,7 @@ func (h *eventLog) caughtUp(ctx context.Context, key trigger.Key) error {
 	})
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return problem.Unavailable(nil, "the history is behind the event log: try again")
+		return problem.Unavailable(nil, "the history lags behind the event log: try again")
 	case err != nil:
 		return problem.Unavailable(err, "the history does not answer")
 	}
@@ -115,7 +115,7 @@ func (s *triggerViews) absent(r *request, f *asof.Fold) error {
 		}
 	}
 	p := problem.NotFound(r.id())
-	p.Detail = "there was no such trigger at that instant, as far as the history goes"
+	p.Detail = "the history has no such trigger at that instant"
 	return p
 }
 
@@ -123,7 +123,7 @@ func (s *triggerViews) absent(r *request, f *asof.Fold) error {
 func beforeHistory(since string) *problem.Problem {
 	detail := "the history of this trigger does not reach that far"
 	if since == "" {
-		detail = "the history has no plan of this trigger: all its events with a rule are gone, or none had one"
+		detail = "the history has no plan of this trigger: its events with a rule have expired, or it never had one"
 	}
 	p := problem.New(http.StatusGone, problem.CodeBeforeHistory, asOfParameter, detail)
 	p.Since = since

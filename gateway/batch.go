@@ -102,11 +102,11 @@ func (s *batches) batch(r *request, from io.Reader) ([]*chunk, error) {
 		switch n++; {
 		case large:
 			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
-				"the batch is too large; this line and what follows was not read: send it as several"))
+				"the batch is too large; this line and the rest were not read: send several batches"))
 			return b.chunks, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 			b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
-				fmt.Sprintf("the line has over %d bytes; this and what follows was not read", s.bodies.maxBody())))
+				fmt.Sprintf("the line has over %d bytes; this line and the rest were not read", s.bodies.maxBody())))
 			return b.chunks, nil
 		case err != nil && err != io.EOF:
 			b.seal()
@@ -117,7 +117,7 @@ func (s *batches) batch(r *request, from io.Reader) ([]*chunk, error) {
 		if len(bytes.TrimSpace(text)) > 0 {
 			if taken++; taken > maxBatch {
 				b.refuse(n, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
-					fmt.Sprintf("a batch has at most %d lines; this and what follows was not read", maxBatch)))
+					fmt.Sprintf("a batch has at most %d lines; this line and the rest were not read", maxBatch)))
 				return b.chunks, nil
 			}
 			b.take(text, n)
@@ -149,8 +149,8 @@ type BatchAnswer struct {
 func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error) {
 	if !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
 		return nil,
-			problem.Malformed("this is no JSON object: send one JSON object a line (NDJSON), with nothing around " +
-				"or between them")
+			problem.Malformed("this is not a JSON object: send one JSON object per line (NDJSON), with nothing " +
+				"around or between them")
 	}
 	fs, err := parseFields(b)
 	if err != nil {
@@ -174,7 +174,8 @@ func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase {
 		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op",
-			problem.Quoted(name)+" is no op of a batch: register, cancel, reschedule, snooze, skip, pause, resume, "+
+			problem.Quoted(name)+" is not an op of a batch: register,  cancel, reschedule, snooze, skip, pause, "+
+				"resume, "+
 				"run_now, rezone or ack")
 	}
 	target, err := fs.takeText("id")

@@ -286,7 +286,7 @@ func (c *chunk) refuseRest(s *batches, err error) {
 func spell(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("answer cannot be spelled: %v", err)) // a struct of our own always encodes
+		panic(fmt.Sprintf("answer cannot be encoded: %v", err)) // a struct of our own always encodes
 	}
 	return b
 }

@@ -59,7 +59,7 @@ type steady struct {
 }
 
 // errTrickled ends a body that comes too slowly.
-var errTrickled = errors.New("the body comes too slowly")
+var errTrickled = errors.New("the body is sent too slowly")
 
 // steadily returns the body of a request. The body must end before last.
 func (s *bodies) steadily(w http.ResponseWriter, body io.Reader, within time.Duration) *steady {
@@ -89,7 +89,7 @@ func (b *steady) Read(p []byte) (int, error) {
 func (s *bodies) bodyEnded(err error, detail string) *problem.Problem {
 	if errors.Is(err, errTrickled) {
 		return problem.New(http.StatusRequestTimeout, problem.CodeMalformed, "", fmt.Sprintf(
-			"the body came with less than %d bytes a second (limits.body_rate): send it when it is there; %s",
+			"the body arrived at less than %d bytes a second (limits.body_rate): send it once it is complete; %s",
 			s.bodyRate, detail))
 	}
 	return problem.Malformed(detail)
@@ -172,7 +172,7 @@ func parseFields(b []byte) (fields, error) {
 		return nil, problem.Malformed("the body is empty: send one JSON object")
 	}
 	if err == nil && open.Kind() != '{' {
-		return nil, problem.Malformed("the body is no JSON object")
+		return nil, problem.Malformed("the body is not a JSON object")
 	}
 	fs := make(fields, 0, 8)
 	for err == nil && dec.PeekKind() != '}' {
@@ -200,7 +200,7 @@ func parseFields(b []byte) (fields, error) {
 	}
 	if err == nil {
 		if _, end := dec.ReadToken(); !errors.Is(end, io.EOF) {
-			return nil, problem.Malformed("something follows the JSON object")
+			return nil, problem.Malformed("there is data after the JSON object")
 		}
 	}
 	return fs, syntaxProblem(err)
@@ -216,7 +216,7 @@ func syntaxProblem(err error) error {
 		return nil
 	}
 	if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return problem.Malformed(fmt.Sprintf("the body is not JSON: it breaks at byte %d", fault.ByteOffset))
+		return problem.Malformed(fmt.Sprintf("the body is not JSON: error at byte %d", fault.ByteOffset))
 	}
 	return problem.Malformed("the body is not complete JSON")
 }
@@ -269,7 +269,7 @@ func (fs *fields) takeText(name string) (string, error) {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err == nil && len(text) == 0 {
 		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name,
-			name+" is empty: leave it out")
+			name+" is empty: omit it")
 	}
 	return string(text), err
 }
@@ -294,7 +294,7 @@ func spelled(name string, v any) jsontext.Value {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("field %s cannot be spelled: %v", name, err)) // a value of our own always encodes
+		panic(fmt.Sprintf("field %s cannot be encoded: %v", name, err)) // a value of our own always encodes
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -60,7 +60,8 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
-		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat it to know")
+		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
+			"request to find out")
 	}
 	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {
 		if failed := s.putBack(c); failed != nil {
@@ -84,7 +85,7 @@ func (s *calendars) putSetting(ctx context.Context, key, value []byte) location 
 // control, and checks once more.
 func (s *calendars) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
 	if err := s.awaitApplied(ctx, offset); err != nil {
-		return problem.Unavailable(err, "not every partition has heard of it in time, so the calendar stays; try again")
+		return problem.Unavailable(err, "not every partition has confirmed in time, so the calendar stays; try again")
 	}
 	return s.refuseUsed(ctx, tenant, name)
 }
@@ -119,9 +120,9 @@ func (s *calendars) putBack(c *topics.Calendar) error {
 		err = s.putSetting(ctx, key, value).err
 	}
 	if err != nil {
-		s.log.Error("a calendar that triggers name is deleted and could not be put back: put it again",
+		s.log.Error("a calendar that triggers name is deleted and could not be restored: put it again",
 			"calendar", c.Name, "dates", c.Dates, "error", err)
-		return problem.Unavailable(err, "triggers name the calendar, and it could not be put back: put it again")
+		return problem.Unavailable(err, "triggers name the calendar, and it could not be restored: put it again")
 	}
 	return nil
 }

@@ -244,12 +244,12 @@ func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
-				problem.Quoted(f.name)+" is no field: a calendar has dates")
+				problem.Quoted(f.name)+" is not a field: a calendar has dates")
 		}
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "dates",
-			"dates is a list of dates such as 2026-12-25")
+			"dates must be a list of dates such as 2026-12-25")
 	}
 	if given, err := fs.takeText("name"); err != nil || given != "" && given != name {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "name",

@@ -107,12 +107,12 @@ func (s *channelAdmin) deleteChannel(w http.ResponseWriter, r *request) error {
 	}
 	if u.Triggers > 0 {
 		p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",
-			"triggers that are not over name the channel: cancel them, or register them on another")
+			"triggers that have not ended name the channel: cancel them, or register them on another")
 		p.Triggers, p.TriggerCount = u.IDs, u.Triggers
 		return p
 	}
 	if err := s.removeTopics(ctx, c.Topic, topics.HighLane(c.Topic)); err != nil {
-		return problem.Unavailable(err, "Kafka has not removed the channel's topic; repeat it")
+		return problem.Unavailable(err, "Kafka has not removed the channel's topic; repeat the request")
 	}
 	return sendJSON(w, http.StatusOK, c)
 }

@@ -44,8 +44,8 @@ type command struct {
 // notHere lists fields of a command that HTTP callers must not give, and other names of the
 // id, which is taken earlier.
 var notHere = map[string]string{
-	"op":    "leave it out, the method and the path say what to do",
-	"actor": "leave it out, it is who sends the request",
+	"op":    "omit it: the method and the path name the operation",
+	"actor": "omit it: it is the caller of the request",
 	"id":    idIs, "trigger_id": idIs, "triggerId": idIs, "reminder_id": idIs,
 }
 
@@ -75,7 +75,7 @@ func (s *encoder) command(r *request, op trigger.Op, id string, fs fields, own .
 	for i := range fs {
 		if instead, ok := notHere[fs[i].name]; ok {
 			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name,
-				problem.Quoted(fs[i].name)+" is no field here: "+instead)
+				problem.Quoted(fs[i].name)+" is not a field here: "+instead)
 		}
 	}
 	all := append(make(fields, 0, len(fs)+2), field{"op", []byte(strconv.Quote(op.String()))})
@@ -186,7 +186,7 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 	case len(keys) > 1:
 		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is given twice")
 	case len(keys) == 1 && key == "":
-		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is empty: leave it out, or give it a value")
+		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is empty: omit it, or give it a value")
 	case !utf8.ValidString(key): // JSON could not tell two such keys apart
 		return "", problem.BadParameter(idempotencyKey, "Idempotency-Key is not UTF-8")
 	}
@@ -209,7 +209,7 @@ func idempotency(r *http.Request, fs *fields) (string, error) {
 var (
 	errIfMatchTwice = problem.BadParameter(ifMatch, "give If-Match or if_revision, not both")
 	errIfNoneMatch  = problem.BadParameter(ifNoneMatch,
-		"a write knows only If-None-Match: *, to register what does not exist")
+		"a write accepts only If-None-Match: *, to register what does not exist")
 )
 
 // match is the header If-Match; "" if there is none. It refuses everything but an ETag of
@@ -301,7 +301,7 @@ func unchanged(header, tag string) bool {
 
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-const ifMatchTakes = `takes the ETag of an answer, which is the revision in quotes, such as "3", and is not weak; or *`
+const ifMatchTakes = `takes the strong ETag of an answer, which is the revision in quotes, such as "3"; or *`
 
 // almostETag reports whether the text means a revision but matches nothing, because it is
 // weak or has no quotes.

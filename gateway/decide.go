@@ -46,7 +46,7 @@ func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Qu
 	if err == nil || ctx.Err() != nil || peer.Moved(err) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}
-	d.log.Warn("the decisions about durable commands are not known",
+	d.log.Warn("the decisions about durable commands are unknown",
 		"partition", partition, "commands", len(list), "error", err)
 }
 

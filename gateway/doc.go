@@ -1,7 +1,7 @@
 // Package gateway is the HTTP API. Callers without a Kafka client use it to register,
 // change, read and cancel triggers. It keeps no state of its own.
 //
-// # Who is right
+// # Source of truth
 //
 // Kafka is, and the engine that owns a trigger's partition. A write becomes a
 // command record; the answer is what the owner decided about that record, after

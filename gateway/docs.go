@@ -75,7 +75,7 @@ func (r *route) docsRow() docsRow {
 // getSchema serves a schema by its file name, with or without the suffix.
 func (s *documents) getSchema(w http.ResponseWriter, r *request) error {
 	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "name",
-		"no such schema; /asyncapi.json has them all")
+		"no such schema; see /asyncapi.json")
 	name := r.names["name"]
 	if s.schemas == nil || !fs.ValidPath(name) || path.Base(name) != name {
 		return missing
@@ -95,7 +95,8 @@ func (s *documents) getSchema(w http.ResponseWriter, r *request) error {
 // getAsyncAPI serves the description of the topics.
 func (s *documents) getAsyncAPI(w http.ResponseWriter, _ *request) error {
 	if s.asyncAPI == nil {
-		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not describe the topics")
+		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "this instance does not serve the "+
+			"description of the topics")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(s.asyncAPI)

@@ -31,7 +31,7 @@ func (s *endpoints) testEndpoint(w http.ResponseWriter, r *request) error {
 			http.StatusUnprocessableEntity,
 			trigger.CodeUnsupported,
 			"",
-			"this server calls no endpoints",
+			"this server does not call endpoints",
 		)
 	}
 	asked, err := s.endpointTest(w, r)
@@ -68,7 +68,7 @@ func (s *endpoints) endpointTest(w http.ResponseWriter, r *request) (asked Endpo
 	}
 	if len(fs) > 0 {
 		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[0].name,
-			problem.Quoted(fs[0].name)+" is no field here: url, send and tenant are")
+			problem.Quoted(fs[0].name)+" is not a field here: url, send and tenant are")
 	}
 	if asked.URL == "" {
 		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "url", "url is missing")

@@ -37,7 +37,7 @@ func erasureRoutes(p *parts) []route {
 		{
 			method: http.MethodDelete, pattern: "/v1/users/{user}", right: auth.Write,
 			handle: p.users.deleteUser, doc: operation{
-				id: "eraseUser", summary: "Forget a user: preferences at once, then the content of all of the user's " +
+				id: "eraseUser", summary: "Erase a user: preferences at once, then the content of all of the user's " +
 					"triggers. Repeating it is safe",
 				answers: answers{202: of[ErasureAnswer]()},
 			},
@@ -90,7 +90,7 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 const mostErasures = 1000
 
 // errTooManyErasures says that as many wait already.
-var errTooManyErasures = errors.New("as many erasures of the tenant wait as may")
+var errTooManyErasures = errors.New("the tenant has reached the limit of waiting erasures")
 
 // erasureFits refuses one too many. A repeat of one that waits adds none.
 func (s *users) erasureFits(ctx context.Context, u preferences.User) error {
@@ -119,7 +119,7 @@ func (s *users) getErasure(w http.ResponseWriter, r *request) error {
 	}
 	if !ok {
 		return problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
-			"nobody has erased this user in the last 30 days")
+			"this user was not erased in the last 30 days")
 	}
 	return sendJSON(w, http.StatusOK, erasureJSON(&e))
 }
@@ -218,7 +218,7 @@ func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog
 // store.
 func (s *Server) RunErasures(ctx context.Context) error {
 	return s.erasures.run(ctx, s.opts.Preferences, s.log,
-		"erasing a user's triggers failed; it is tried again")
+		"erasing a user's triggers failed; will retry")
 }
 
 // erasing is one erasure that is worked on.

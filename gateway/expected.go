@@ -41,10 +41,10 @@ func forecastRoutes(p *parts) []route {
 					kind: of[string](), oneOf: []string{"1m", "1h"},
 				},
 				{
-					name: "n", doc: "How many buckets; 120 minutes or 168 hours unless given", kind: of[int](),
+					name: "n", doc: "How many buckets; by default 120 minutes or 168 hours", kind: of[int](),
 					least: 1, most: forecast.Frames[1].Buckets,
 				},
-				{name: "by", doc: "Tells them apart", kind: of[string](), oneOf: forecast.Groups},
+				{name: "by", doc: "Counts them separately", kind: of[string](), oneOf: forecast.Groups},
 			},
 			answers: answers{200: of[Forecast]()},
 		},
@@ -77,7 +77,7 @@ func (s *forecasts) getForecast(w http.ResponseWriter, r *request) error {
 	sum, silent, err := s.router.Expected(ctx, q)
 	if err != nil {
 		if peer.Moved(err) {
-			return problem.Unavailable(err, "no partition answers, or has counted yet what it expects: try again")
+			return problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
 		}
 		return err
 	}

@@ -91,7 +91,7 @@ func (s *explanations) ask(r *request, key trigger.Key, in *explain.Input) (err 
 func restoring(p peer.PartitionStatus) string {
 	switch {
 	case p.Refused != "":
-		return "its partition must not be opened: " + p.Refused
+		return "its partition is refused: " + p.Refused
 	case p.RestoreTotal > 0:
 		return fmt.Sprintf("its partition is being restored, %d of %d records are read", p.Restored, p.RestoreTotal)
 	case p.Doing != "":

@@ -413,10 +413,10 @@ func TestExplainHostileTexts(t *testing.T) {
 
 func TestRestoring(t *testing.T) {
 	for want, p := range map[string]peer.PartitionStatus{
-		"no owner":           {},
-		"10 of 20 records":   {Restored: 10, RestoreTotal: 20},
-		"opened (fence)":     {Doing: "fence"},
-		"must not be opened": {Refused: "a log gap", RestoreTotal: 3},
+		"no owner":         {},
+		"10 of 20 records": {Restored: 10, RestoreTotal: 20},
+		"opened (fence)":   {Doing: "fence"},
+		"is refused":       {Refused: "a log gap", RestoreTotal: 3},
 	} {
 		if got := restoring(p); !strings.Contains(got, want) {
 			t.Errorf("%q lacks %q", got, want)

@@ -58,7 +58,7 @@ func (s *Server) api() http.Handler {
 		h.Set("Cache-Control", "no-store")
 		if err := foreign.Check(r); err != nil {
 			problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-				"a page of another origin may not do this").Send(w)
+				"cross-origin requests are not allowed here").Send(w)
 			return
 		}
 		if err := s.serve(w, r); err != nil {
@@ -151,7 +151,7 @@ func (s *Server) checkHost(r *http.Request) error {
 		return nil
 	}
 	return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-		"this server answers to localhost, to addresses and to the names in http.hosts; this request was for "+
+		"this server accepts localhost, IP addresses and the names in http.hosts; this request was for "+
 			problem.Quoted(r.Host))
 }
 
@@ -191,7 +191,7 @@ func (r *request) key(id string) (trigger.Key, error) {
 		return "", err
 	case key.Tenant() != r.who.Tenant || key.ID() != id:
 		p := problem.NotFound(id)
-		p.Detail = "no such trigger; an id of the default tenant has no '/'"
+		p.Detail = "no such trigger; an id of the default tenant must not contain '/'"
 		return "", p
 	}
 	return key, nil
@@ -242,17 +242,17 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 	}
 	all, err := url.ParseQuery(req.URL.RawQuery)
 	if err != nil {
-		return nil, problem.Malformed("the query of the URL is not well encoded")
+		return nil, problem.Malformed("the query of the URL is not correctly encoded")
 	}
 	for name, values := range all {
 		i := slices.IndexFunc(r.doc.query, func(p parameter) bool { return p.name == name })
 		switch {
 		case i < 0 && len(r.doc.query) == 0:
 			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
-				problem.Quoted(name)+" is no parameter here; there are none")
+				problem.Quoted(name)+" is not a parameter here; there are none")
 		case i < 0:
 			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
-				problem.Quoted(name)+" is no parameter here; there are "+r.doc.parameterNames())
+				problem.Quoted(name)+" is not a parameter here; there are "+r.doc.parameterNames())
 		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
 			return nil, problem.BadParameter(name, name+" is given twice")
 		case !r.doc.query[i].allows(values):
@@ -267,13 +267,13 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 var meanings = []struct{ header, instead string }{
 	{
 		idempotencyKey,
-		"Idempotency-Key makes a register safe to repeat, and means nothing here; under If-Match any other change " +
-			"is made once, :run apart; a line of a batch has idempotency_key",
+		"Idempotency-Key is only for registers; with If-Match any other change except :run is applied once; a line " +
+			"of a batch has idempotency_key",
 	},
-	{ifMatch, "If-Match means nothing here; a line of a batch has if_revision"},
+	{ifMatch, "If-Match has no effect here; a line of a batch has if_revision"},
 	{
 		ifNoneMatch,
-		"If-None-Match: * is for registering what does not exist, and means nothing here; a line of a batch has " +
+		"If-None-Match: * is only for registering what does not exist; a line of a batch has " +
 			"if_absent",
 	},
 }

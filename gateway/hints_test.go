@@ -95,7 +95,7 @@ func TestHints(t *testing.T) {
 			"an id of a patch", "PATCH", "/v1/triggers/s", `{"trigger_id":"x"}`, 422, "invalid", "id",
 			"an id never changes",
 		},
-		{"an op", "POST", "/v1/triggers", `{"op":"register","delay":"1m"}`, 422, "unknown_field", "op", "leave it out"},
+		{"an op", "POST", "/v1/triggers", `{"op":"register","delay":"1m"}`, 422, "unknown_field", "op", "omit it"},
 		{
 			"a unit apart", "POST", "/v1/triggers", `{"delay":"1 month"}`, 422, "invalid", "delay",
 			`has " month" where a unit belongs, right behind the number`,
@@ -112,15 +112,15 @@ func TestHints(t *testing.T) {
 		},
 		{
 			"a list for lines", "POST", "/v1/triggers:batch", `[]`, 200, "malformed", "",
-			"one JSON object a line (NDJSON)",
+			"one JSON object per line (NDJSON)",
 		},
 		{
 			"an id with a tenant", "PUT", "/v1/triggers/a%2Fb", `{"delay":"1m"}`, 404, "not_found", "",
-			"an id of the default tenant has no '/'",
+			"an id of the default tenant must not contain '/'",
 		},
 		{
 			"an id with a tenant, in the body", "POST", "/v1/triggers", `{"delay":"1m","id":"a/b"}`, 422, "invalid_key",
-			"id", "no '/'",
+			"id", "must not contain '/'",
 		},
 		{"a step up", "PUT", "/v1/triggers/%2E%2E", `{"delay":"1m"}`, 422, "invalid_key", "id", "a part of a path"},
 		{

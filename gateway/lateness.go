@@ -42,7 +42,7 @@ func latenessRoutes(p *parts) []route {
 		method: http.MethodGet, pattern: "/v1/lateness", right: auth.Read, handle: p.lateness.getLateness,
 		doc: operation{
 			id:      "getLateness",
-			summary: "Say how late due events were: of the caller's tenant, to an operator of all tenants",
+			summary: "Report how late due events were: of the caller's tenant; for an operator of all tenants",
 			query: []parameter{{
 				name: "window", doc: "The last minute or the last hour (the default)", kind: of[string](),
 				oneOf: []string{"1m", "1h"},

@@ -106,7 +106,7 @@ func letterRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/dead-letters", right: auth.Read, handle: p.letters.listLetters,
 			costly: true, doc: operation{
 				id:      "listDeadLetters",
-				summary: "List occurrences that nobody could deliver, by tenant and within one the newest first",
+				summary: "List dead letters by tenant, within one the newest first",
 				query:   filters, answers: answers{200: of[DeadLettersEither]()},
 			},
 		},
@@ -114,7 +114,7 @@ func letterRoutes(p *parts) []route {
 			method: http.MethodPost, pattern: "/v1/dead-letters:redrive", right: auth.Act,
 			handle: p.redrives.postRedrive, doc: operation{
 				id: "redriveDeadLetters",
-				summary: "Try dead letters again: those of a trigger, of a filter, or all; answers its progress, a " +
+				summary: "Redrive dead letters: those of a trigger, of a filter, or all; answers its progress, one " +
 					"line at a time, the last with done",
 				body:    of[RedriveBody](),
 				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
@@ -198,7 +198,7 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 		"tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by", "cursor",
 	} {
 		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return q, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
+			return q, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
 		}
 	}
 	q = topics.LetterQuery{
@@ -212,7 +212,7 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	}
 	if id := v.Get("trigger_id"); id != "" {
 		if q.Tenant, q.Trigger, err = r.letterTrigger(q.Tenant, id); err != nil {
-			return q, problem.BadParameter("trigger_id", "trigger_id is no id of a trigger")
+			return q, problem.BadParameter("trigger_id", "trigger_id is not the id of a trigger")
 		}
 	}
 	if q.From, err = instantParam(v, "from"); err != nil {
@@ -240,7 +240,7 @@ func (r *request) letterTenant(asked string) (string, error) {
 		return asked, nil
 	case asked != "" && asked != r.who.Tenant:
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",
-			"dead letters of another tenant are for operators: leave tenant out")
+			"dead letters of another tenant are for operators: omit tenant")
 	}
 	return r.who.Tenant, nil
 }
@@ -261,7 +261,7 @@ func (r *request) letterTrigger(tenant, id string) (of, key string, err error) {
 func letterCursor(q *topics.LetterQuery, text string) (topics.LetterCursor, error) {
 	c, err := topics.ParseLetterCursor(text)
 	if err != nil || !c.IsZero() && q.Tenant != "" && c.Tenant != q.Tenant {
-		return c, problem.BadParameter("cursor", "this cursor was not given for this question: begin without one")
+		return c, problem.BadParameter("cursor", "this cursor belongs to another query: begin without one")
 	}
 	return c, nil
 }

@@ -119,7 +119,7 @@ func (s *redrives) postRedrive(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if !s.slots.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "as many batches and redrives are under way as may be here")
+		return problem.Unavailable(nil, "too many batches and redrives are under way")
 	}
 	defer s.slots.Release(r.who.Tenant)
 	ctx, cancel := context.WithCancel(r.Context())
@@ -169,8 +169,8 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	case b.TriggerID == "" && !r.who.May(auth.Write):
 		return nil, s.auditor.forbid(r, auth.Write, "dead letters by a filter are redriven by")
 	case b.TriggerID == "" && !filtered && !b.All:
-		return nil, invalid("all", `say which: trigger_id, one of tenant, channel, code, endpoint, from, to, or `+
-			`"all": true`)
+		return nil, invalid("all", "name what to redrive: trigger_id, one of tenant, channel, code, endpoint, "+
+			`from, to, or "all": true`)
 	}
 	if err := topics.CheckNote(b.Note); err != nil {
 		return nil, err
@@ -227,7 +227,7 @@ func (b *RedriveBody) set(name string, v jsontext.Value) error {
 	switch {
 	case text == nil && flag == nil && name != "rate":
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
-			problem.Quoted(name)+" is no field here; there are trigger_id, ce_id, tenant, channel, code, endpoint, "+
+			problem.Quoted(name)+" is not a field here; there are trigger_id, ce_id, tenant, channel, code, endpoint, "+
 				"from, to, all, rate, dry_run, include_expired, note and cursor")
 	case v.Kind() == 'n':
 		return nil
@@ -237,7 +237,7 @@ func (b *RedriveBody) set(name string, v jsontext.Value) error {
 		}
 		plain, err := jsontext.AppendUnquote(nil, v)
 		if err != nil || len(plain) == 0 {
-			return invalid("is empty: leave it out")
+			return invalid("is empty: omit it")
 		}
 		*text = string(plain)
 	case flag != nil:
@@ -279,8 +279,8 @@ func (j *redrive) find(id, ceID string) error {
 	if j.s.letters.rows == nil {
 		found, err = j.s.letters.scanLetters(ctx, trigger.Key(key), trigger.At(j.s.now().Add(-j.s.horizon)))
 		if err != nil {
-			return problem.Unavailable(err, "topic dead-letter could not be read in time; with a history it is known "+
-				"where the dead letters of a trigger are")
+			return problem.Unavailable(err, "topic dead-letter could not be read in time; a history knows the "+
+				"offsets of a trigger's dead letters")
 		}
 	} else {
 		q := topics.LetterQuery{
@@ -451,7 +451,7 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	case l.Cut:
 		return nil, &trigger.Error{
 			Code: trigger.CodeTooLarge,
-			Msg:  "the dead letter did not fit its topic and is not whole: register it again",
+			Msg:  "the dead letter was truncated to fit its topic: register it again",
 		}
 	case j.expired:
 		dead.Fire.Expires = 0
@@ -543,6 +543,6 @@ func (j *redrive) say(line any) {
 	_ = j.out.SetWriteDeadline(time.Now().Add(responseWithin))
 	_, _ = j.w.Write(append(spell(line), '\n'))
 	if err := j.out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		j.s.log.Debug("a redrive's caller has gone", "error", err)
+		j.s.log.Debug("the caller of a redrive has disconnected", "error", err)
 	}
 }

@@ -44,7 +44,7 @@ func (l *rateLimits) take(tenant string) *problem.Problem {
 	}
 	r.CancelAt(now)
 	return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
-		"the tenant's limit rate, commands a second, is reached").Retry(wait)
+		"the tenant's limit rate (commands a second) is reached").Retry(wait)
 }
 
 func (l *rateLimits) limiter(tenant string) *rate.Limiter {

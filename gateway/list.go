@@ -98,7 +98,7 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	v := r.query
 	for _, name := range []string{"user_id", "channel", "from", "to", "key_prefix"} {
 		if v.Has(name) && v.Get(name) == "" { // an empty filter would list everything
-			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
+			return nil, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
 		}
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)

@@ -74,7 +74,7 @@ func (s *liveStreams) getLive(w http.ResponseWriter, r *request) error {
 	}
 	after := r.Header.Get(lastEventID)
 	if after != "" && !eventID.MatchString(after) {
-		return problem.BadParameter(lastEventID, "this is no id of an event of this stream: begin without one")
+		return problem.BadParameter(lastEventID, "this is not an event id of this stream: begin without one")
 	}
 	if r.Method == http.MethodHead {
 		w.Header().Set("Content-Type", eventStreamType)

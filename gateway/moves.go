@@ -68,7 +68,7 @@ func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog)
 // It does nothing where there is no preference store.
 func (s *Server) RunMoves(ctx context.Context) error {
 	return s.moves.run(ctx, s.opts.Preferences, s.log,
-		"moving triggers to a user's new zone failed; it is tried again")
+		"moving triggers to a user's new zone failed; will retry")
 }
 
 // claimMove takes a move, if there is one.

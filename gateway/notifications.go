@@ -62,11 +62,11 @@ func notificationRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/users/{user}/notifications", right: auth.Read,
 			handle: p.notifications.listNotifications, costly: true, doc: operation{
 				id:      "listNotifications",
-				summary: "List what became of a user's notifications, the newest first",
+				summary: "List the outcomes of a user's notifications, the newest first",
 				query: []parameter{
 					{name: "from", doc: "Created at or after this instant", kind: of[string]()},
 					{name: "to", doc: "Created before this instant", kind: of[string]()},
-					{name: "content", doc: "1 adds what they said", kind: of[string](), oneOf: flags},
+					{name: "content", doc: "1 adds their content", kind: of[string](), oneOf: flags},
 					{name: "cursor", doc: "next_cursor of the page before, with the same bounds", kind: of[string]()},
 					limitParameter,
 				},
@@ -77,7 +77,7 @@ func notificationRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/notifications/{notification}", right: auth.Read,
 			handle: p.notifications.getNotification, doc: operation{
 				id:      "getNotification",
-				summary: "Read what became of one occurrence on each channel, and what it said",
+				summary: "Read the outcome of one occurrence on each channel, and its content",
 				answers: answers{200: of[Notification]()},
 			},
 		},
@@ -203,7 +203,7 @@ func (s *notifications) notificationQuery(r *request) (q topics.NotificationQuer
 	}
 	v := r.query
 	if v.Has("cursor") && v.Get("cursor") == "" {
-		return q, nil, problem.BadParameter("cursor", "cursor is empty: leave it out, or give it a value")
+		return q, nil, problem.BadParameter("cursor", "cursor is empty: omit it, or give it a value")
 	}
 	q = topics.NotificationQuery{Tenant: u.Tenant, User: u.ID}
 	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {

@@ -58,8 +58,9 @@ var headerDocs = map[string]string{
 	ifMatch: "The ETag the trigger must have, else 412",
 	ifNoneMatch: "GET: answers 304 if the trigger has this ETag, and has neither fired nor follows clocks. Writes: " +
 		"* registers only what does not exist, else 412",
-	lastEventID: "The id of the last fact that was read: the stream goes on behind it, or says that facts are missing",
-	prefer:      "respond-async answers 202 as soon as the command is durable",
+	lastEventID: "The id of the last fact that was read: the stream continues after it, or reports that facts are " +
+		"missing",
+	prefer: "respond-async answers 202 as soon as the command is durable",
 }
 
 // describe builds the OpenAPI 3.1 document of the routes. open means that no credential is
@@ -133,7 +134,7 @@ func setOperation(item *huma.PathItem, method string, op *huma.Operation) error 
 		http.MethodPatch: &item.Patch, http.MethodDelete: &item.Delete,
 	}[method]
 	if slot == nil {
-		return fmt.Errorf("no place for method %s", method)
+		return fmt.Errorf("no field for method %s", method)
 	}
 	*slot = op
 	return nil

@@ -289,7 +289,7 @@ func (o Options) Validate() error {
 	}
 	if o.Owner == nil && o.Peers == nil && len(o.PeerSecret) == 0 {
 		errs = append(errs,
-			errors.New("internal.secret: it is needed where this process runs no engine and asks others"))
+			errors.New("internal.secret: required if this process runs no engine and asks other instances"))
 	}
 	if o.Limits.Payload > topics.MaxPayload {
 		errs = append(errs, fmt.Errorf("limits.payload: %d, must be at most %d", o.Limits.Payload, topics.MaxPayload))

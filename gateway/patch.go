@@ -96,7 +96,7 @@ func (s *triggerWrites) patchOnce(r *request, patch fields, of patchOf) (*comman
 		return nil, verdict{}, err
 	}
 	if op != trigger.OpReschedule && !r.who.May(auth.Write) {
-		return nil, verdict{}, s.auditor.forbid(r, auth.Write, "what is not a time field is patched by")
+		return nil, verdict{}, s.auditor.forbid(r, auth.Write, "fields other than time fields are patched by")
 	}
 	if fs.set("if_revision", st.Revision); of.revision != nil {
 		fs.set("if_revision", of.revision)

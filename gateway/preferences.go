@@ -26,7 +26,7 @@ func preferenceRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/preferences/{user}", right: auth.Read,
 			handle: p.users.getPreferences, doc: operation{
 				id:      "getPreferences",
-				summary: "Read a user's preferences; of a user who never had any, the defaults",
+				summary: "Read a user's preferences; for a user without any, the defaults",
 				answers: answers{200: of[Preferences]()},
 			},
 		},
@@ -57,7 +57,7 @@ type preferenceCalls struct {
 func (s *preferenceCalls) preferencesThere() error {
 	if s.store == nil {
 		return problem.Unavailable(nil,
-			"this instance keeps no preferences: set postgres.url, and run PostgreSQL there")
+			"this instance stores no preferences: set postgres.url, and run PostgreSQL there")
 	}
 	return nil
 }
@@ -115,14 +115,15 @@ func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) 
 func preferencesAway(err error) error {
 	if errors.Is(err, preferences.ErrTooManyUsers) {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
-			"the tenant has preferences of as many users as tenants.<name>.max_users says: erase users that are gone")
+			"the tenant has reached its limit of users with preferences (tenants.<name>.max_users): erase users "+
+				"that are gone")
 	}
 	if errors.Is(err, errTooManyErasures) {
 		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
-			"%d erasures of the tenant wait: send it again when some are done", mostErasures)).Retry(10 * time.Second)
+			"%d erasures of the tenant wait: retry when some are done", mostErasures)).Retry(10 * time.Second)
 	}
 	if unreadable(err) {
-		return problem.Unavailable(err, "the user's preferences do not parse: PUT replaces them")
+		return problem.Unavailable(err, "the user's preferences cannot be parsed: replace them with PUT")
 	}
 	return problem.Unavailable(err, "the preference store does not answer; repeating it is safe")
 }
@@ -262,7 +263,7 @@ func preferencesSchema(null bool) *huma.Schema {
 		"preferred_channels": channels(0, "Channels in the order of preference"),
 		"notification_types": {
 			Type: huma.TypeObject, Nullable: null, Description: "By notification type, which is tags.type of a " +
-				"trigger: false, or false by channel. What is not named is wanted",
+				"trigger: false, or false by channel. Types that are not named are wanted",
 			AdditionalProperties: &huma.Schema{AnyOf: []*huma.Schema{
 				boolean,
 				{Type: huma.TypeObject, AdditionalProperties: boolean},

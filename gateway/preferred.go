@@ -34,8 +34,8 @@ func (s *encoder) preferred(r *request, fs fields) ([]trigger.Header, error) {
 	}
 	name, err := s.firstPreferred(r, u)
 	if unreadable(err) {
-		return nil, problem.Unavailable(err, "the user's preferences do not parse, and a register with user_id and "+
-			"without channel goes to the first of their preferred_channels: name the channel, or PUT preferences")
+		return nil, problem.Unavailable(err, "the user's preferences cannot be parsed, and a register with user_id "+
+			"and without channel goes to the first of their preferred_channels: name the channel, or PUT preferences")
 	}
 	if err != nil {
 		return nil, problem.Unavailable(err, "the preference store does not answer, and a register with user_id and "+

@@ -114,7 +114,7 @@ func TestPreferredUnreadable(t *testing.T) {
 	a := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
 		`{"delay":"1h","user_id":"ada"}`+"\n"+`{"delay":"1h","user_id":"bob"}`+"\n")
 	if strings.Count(a.body, `"status":503`) != 1 || strings.Count(a.body, `"status":201`) != 1 ||
-		!strings.Contains(a.body, "do not parse") {
+		!strings.Contains(a.body, "cannot be parsed") {
 		t.Error(a.body)
 	}
 	a = w.must(http.StatusServiceUnavailable, "GET", "/v1/preferences/ada", "")

@@ -99,7 +99,7 @@ func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([
 	at := kafkapart.TopicPartition{Topic: r.topic, Partition: partition}
 	p, err := r.leaders().Fetch(ctx, at, from, kafkapart.ReadCommitted)
 	if err == nil && p == nil {
-		err = errors.New("nobody leads it")
+		err = errors.New("it has no leader")
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, err)

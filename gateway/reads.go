@@ -127,8 +127,8 @@ func (r *read) gather(ctx context.Context, f func() error) error {
 	defer r.of.gathering.Release(r.tenant)
 	free := r.of.pages.free(r.tenant)
 	if free == 0 {
-		return problem.Unavailable(nil, "pages that their readers have not taken hold as much as they may "+
-			"(limits.pages_in_flight): read what you asked for, then try again")
+		return problem.Unavailable(nil, "pages that their readers have not received yet use all of "+
+			"limits.pages_in_flight: read your pages, then try again")
 	}
 	r.cost.Bytes = min(r.cost.Bytes, max(1, free/gatherAtOnce))
 	return f()

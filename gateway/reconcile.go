@@ -55,7 +55,7 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 		}
 		_, _ = w.Write(append(spell(&found), '\n'))
 		if err := out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			s.log.Debug("the caller of a reconciliation has gone", "error", err)
+			s.log.Debug("the caller of a reconciliation has disconnected", "error", err)
 			return nil
 		}
 	}
@@ -66,7 +66,7 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 func (b *ReconcileBody) set(name string, v jsontext.Value) error {
 	if name != "dry_run" {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
-			problem.Quoted(name)+" is no field here; there is dry_run")
+			problem.Quoted(name)+" is not a field here; there is dry_run")
 	}
 	switch v.Kind() {
 	case 'n':

@@ -122,7 +122,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 	v := r.query
 	for _, name := range []string{"tenant", "trigger_id", "code", "from", "to"} {
 		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
+			return nil, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
 		}
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
@@ -133,7 +133,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 	if q.id != "" {
 		var key string
 		if q.tenant, key, err = r.letterTrigger(q.tenant, q.id); err != nil {
-			return nil, problem.BadParameter("trigger_id", "trigger_id is no id of a trigger")
+			return nil, problem.BadParameter("trigger_id", "trigger_id is not the id of a trigger")
 		}
 		q.key = trigger.Key(key)
 	}

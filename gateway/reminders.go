@@ -166,7 +166,7 @@ func (s *reminders) snoozeReminder(w http.ResponseWriter, r *request) error {
 		n, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || n < 0 || n > 10*366*24*60 || fs.given("for") || fs.given("until") {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "minutes",
-				"minutes is a number, alone: the others are for and until")
+				"minutes must be a number without for or until")
 		}
 		fs.set("for", strconv.FormatInt(int64(n*60_000), 10)+"ms")
 	}
@@ -188,7 +188,7 @@ func (s *reminders) patchReminder(w http.ResponseWriter, r *request) error {
 		note := fs.take("note")
 		if len(fs) > 0 {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, fs[0].name,
-				"skip stands alone, but for a note: patch the rest by another request")
+				"skip can only be combined with a note: patch other fields by another request")
 		}
 		if note != nil {
 			fs.set("note", note)

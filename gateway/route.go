@@ -92,7 +92,7 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 			"no verb "+verb+": there are snooze, skip, pause, resume, run, rezone, ack and erase")
 	}
 	if len(allow) == 0 {
-		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; /docs has them all")
+		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no such path; see /docs")
 	}
 	slices.Sort(allow)
 	return nil, nil, problem.MethodNotAllowed(method, slices.Compact(allow))

@@ -52,7 +52,8 @@ func triggerRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/triggers", right: auth.Read, handle: p.views.listTriggers,
 			costly: true,
 			doc: operation{
-				id: "listTriggers", summary: "List triggers: by next due time where user_id is given, else by id or by next fire",
+				id:      "listTriggers",
+				summary: "List triggers: by next due time where user_id is given, else by id or by next fire",
 				query: append(listQuery("state"), parameter{
 					name: "key_prefix", doc: "Whose id begins so", kind: of[string](),
 				}, parameter{
@@ -129,7 +130,7 @@ func verbRoutes(p *parts) []route {
 		{"run", "Fire once now, off schedule", trigger.OpRunNow, of[EmptyBody]()},
 		{"rezone", "Move a local-time trigger to another zone, wall times kept", trigger.OpRezone, of[RezoneBody]()},
 		{
-			"ack", "The user has reacted: nothing further happens to what is in flight, no retry and no step",
+			"ack", "The user has reacted: what is in flight is neither retried nor escalated",
 			trigger.OpAck, of[AckBody](),
 		},
 		{
@@ -161,7 +162,7 @@ func viewRoutes(p *parts) []route {
 		{
 			method: http.MethodGet, pattern: "/v1/whoami", right: auth.Read, handle: p.identity.getWhoami,
 			doc: operation{
-				id: "whoami", summary: "Say who the caller is, and what its roles allow",
+				id: "whoami", summary: "Read who the caller is, and what its roles allow",
 				answers: answers{200: of[Whoami]()},
 			},
 		},
@@ -194,14 +195,14 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/explain", right: auth.Read,
 			handle: p.explanations.getExplanation, costly: true, doc: operation{
 				id:      "explainTrigger",
-				summary: "Say what became of a trigger, and why it did or did not fire",
+				summary: "Explain what became of a trigger, and why it did or did not fire",
 				answers: answers{200: of[Explanation]()},
 			},
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/search", right: auth.Read, handle: p.searches.search,
 			costly: true, doc: operation{
-				id: "search", summary: "Find what a text names: a trigger, a user, an occurrence or a record",
+				id: "search", summary: "Find a trigger, a user, an occurrence or a record by its name",
 				query: []parameter{{
 					name: "q", doc: "A trigger's key, a user_id, a ce_id, or topic/partition/offset of a command or " +
 						"due event", kind: of[string](), required: true,
@@ -240,8 +241,8 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodPost, pattern: "/v1/reconcile", right: auth.Operate, handle: p.cluster.postReconcile,
 			doc: operation{
 				id: "reconcile",
-				summary: "Compare timers, states and rows of the history in every partition, and mend what differs; " +
-					"answers a line for each partition",
+				summary: "Compare timers, states and rows of the history in every partition, and repair what " +
+					"differs; answers a line for each partition",
 				body: of[ReconcileBody](), bodyOptional: true,
 				answers: answers{200: of[string]()}, answerType: "application/x-ndjson",
 			},
@@ -271,8 +272,8 @@ func viewRoutes(p *parts) []route {
 		{
 			method: http.MethodPost, pattern: "/v1/endpoints:test", right: auth.Operate,
 			handle: p.endpoints.testEndpoint, doc: operation{
-				id: "testEndpoint", summary: "Say what would happen to a callback: is it allowed, where does it " +
-					"lead, what does it show, and with send what does it answer",
+				id: "testEndpoint", summary: "Test a callback: is it allowed, to which addresses does it resolve, " +
+					"which certificate does it show, and with send what does it answer",
 				body: of[EndpointTest](), answers: answers{200: of[egress.Report]()},
 			},
 		},
@@ -280,7 +281,7 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/tzdata", right: auth.Read, handle: p.tzdata.getTZData,
 			costly: true, doc: operation{
 				id:      "getTZData",
-				summary: "Say which tz release plans triggers, which one is ahead, and what it changes",
+				summary: "Read which tz release plans triggers, which one comes next, and what it changes",
 				answers: answers{200: of[TZData]()},
 			},
 		},

@@ -168,8 +168,8 @@ func refusePlainHTTP(addr net.Addr, tls bool) error {
 	if tls || isLoopback(addr) {
 		return nil
 	}
-	return fmt.Errorf("listen %s: credentials would travel in the clear: set http.tls.cert and http.tls.key, or "+
-		"http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", addr)
+	return fmt.Errorf("listen %s: credentials would be sent unencrypted: set http.tls.cert and http.tls.key, or "+
+		"http.tls_elsewhere=true where a proxy in front terminates TLS, or listen on 127.0.0.1", addr)
 }
 
 func isLoopback(addr net.Addr) bool {

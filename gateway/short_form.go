@@ -70,8 +70,8 @@ func longForm(short fields) (fields, error) {
 			fs = append(fs, f)
 		default:
 			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
-				problem.Quoted(f.name)+" is no field of the short form: callbackUrl, payload and delaySeconds; "+
-					"with any other use snake_case, as /docs has it")
+				problem.Quoted(f.name)+" is not a field of the short form: callbackUrl, payload and delaySeconds; "+
+					"with other fields use snake_case, see /docs")
 		}
 	}
 	for long, name := range shortNames {

@@ -60,7 +60,7 @@ func registerID(r *request, fs *fields) (string, error) {
 		id = newID()
 	case r.who.Tenant == trigger.DefaultTenant && strings.Contains(id, "/"):
 		return "", problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id",
-			"an id of the default tenant has no '/': what stands before it would be a tenant")
+			"an id of the default tenant must not contain '/': the text before it would be a tenant")
 	}
 	return id, nameable(id)
 }
@@ -89,7 +89,7 @@ func nameable(id string) error {
 		return nil
 	}
 	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id",
-		problem.Quoted(id)+" is a part of a path with a meaning of its own: choose another id")
+		problem.Quoted(id)+" is reserved as a part of a path: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.

@@ -37,7 +37,7 @@ func providerRoutes(p *parts) []route {
 		method: http.MethodPost, pattern: twilio.Path, handle: p.twilio.postTwilioStatus,
 		doc: operation{
 			id: "twilioStatus",
-			summary: "What Twilio reports of an SMS becomes a receipt. Twilio calls it, and signs what it sends; the " +
+			summary: "Turns Twilio's report of an SMS into a receipt. Twilio calls it and signs the request; the " +
 				"query names the due event",
 			body: of[TwilioStatus](), bodyType: "application/x-www-form-urlencoded", answers: answers{204: nil},
 		},
@@ -92,7 +92,7 @@ func (s *twilioStatus) postTwilioStatus(w http.ResponseWriter, r *request) error
 
 // errForged is all that a forger learns.
 var errForged = problem.New(http.StatusForbidden, problem.CodeForbidden, "",
-	"the signature or the reference is wrong: only Twilio may call this, with the URL that it was given")
+	"the signature or the reference is wrong: only Twilio may call this URL")
 
 // receipt is what a callback means; nil for a status that decides nothing.
 func (t *TwilioCallbacks) receipt(query string, form url.Values, signature string) (*topics.Receipt, error) {

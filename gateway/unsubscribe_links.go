@@ -15,15 +15,15 @@ import (
 // Pages of links to opt out. They name neither the user nor the type.
 var (
 	optOutAsk = &ackPage{
-		http.StatusOK, "Unsubscribe?", "You will get no more messages of this kind by this channel.", "Unsubscribe",
+		http.StatusOK, "Unsubscribe?", "You will get no more messages of this kind on this channel.", "Unsubscribe",
 	}
 	optOutDone = &ackPage{
-		http.StatusOK, "You are unsubscribed", "You will get no more messages of this kind by this channel.", "",
+		http.StatusOK, "You are unsubscribed", "You will get no more messages of this kind on this channel.", "",
 	}
 )
 
 var errNoOptOuts = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
-	"there are no links to unsubscribe here: set ack.secret and public_url, and keep preferences")
+	"links to unsubscribe are not enabled: set ack.secret and public_url, and store preferences")
 
 func unsubscribeRoutes(p *parts) []route {
 	page := func(id, summary string) operation {
@@ -82,8 +82,8 @@ func (s *optOutLinks) postUnsubscribe(w http.ResponseWriter, r *request) error {
 		return ackUndecided.send(w, r)
 	}
 	if mended {
-		s.log.Warn("preferences did not parse; an opt-out has replaced them by what could be read", "tenant", l.Tenant,
-			"user", l.User)
+		s.log.Warn("preferences could not be parsed; an opt-out replaced them by what could be read",
+			"tenant", l.Tenant, "user", l.User)
 	}
 	return optOutDone.send(w, r)
 }

@@ -45,7 +45,7 @@ func watermarkRoutes(p *parts) []route {
 		method: http.MethodGet, pattern: "/v1/watermark", right: auth.Read, handle: p.watermarks.getWatermark,
 		costly: true, doc: operation{
 			id:      "getWatermark",
-			summary: "Say up to which instant everything that was due is out; 404 while no partition says so",
+			summary: "Read up to which instant everything due has been emitted; 404 while no partition reports it",
 			query: []parameter{{
 				name: "channel", doc: "due and held have the topics of this channel alone", kind: of[string](),
 			}},

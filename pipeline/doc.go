@@ -43,7 +43,7 @@
 //	in the Pebble batch            the batch is atomic: as before it, or as after it
 //	the disk is gone, or too old   the store is rebuilt from topic state alone
 //
-// # Who is right
+// # Source of truth
 //
 // Kafka is. The store is a cache of topic state, and the wheel is a cache of the store. After
 // any error or doubt the partition drops overlay, wheel, client and store, and opens anew.

@@ -21,11 +21,11 @@ func (a Address) Check() error {
 		}
 	case "sms":
 		if !e164.MatchString(a.Value) {
-			return invalid("to", "%s is no telephone number; write +4915112345678", quoted(a.Value))
+			return invalid("to", "%s is not a telephone number; write +4915112345678", quoted(a.Value))
 		}
 	case "email":
 		if !isEmail(a.Value) {
-			return invalid("to", "%s is no mail address; write ada@example.com", quoted(a.Value))
+			return invalid("to", "%s is not a mail address; write ada@example.com", quoted(a.Value))
 		}
 	default:
 		return invalid("to", "channel %s has no addresses", quoted(a.Channel))

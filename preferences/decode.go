@@ -29,7 +29,7 @@ func Decode(b []byte, zones *calendar.Zones) (*Preferences, error) {
 		return nil, refuse(trigger.CodeTooLarge, "", "preferences have over %d bytes", MaxDocument)
 	}
 	if jsontext.Value(b).Kind() != '{' {
-		return nil, refuse(CodeMalformed, "", "the body is no JSON object")
+		return nil, refuse(CodeMalformed, "", "the body is not a JSON object")
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d, json.RejectUnknownMembers(true)); err != nil {
@@ -72,7 +72,7 @@ func syntax(err error) *trigger.Error {
 			field := fieldOf(s.JSONPointer)
 			return invalid(field, "%s is given twice", field)
 		}
-		return refuse(CodeMalformed, "", "the body is not JSON: it breaks at byte %d", s.ByteOffset)
+		return refuse(CodeMalformed, "", "the body is not JSON: error at byte %d", s.ByteOffset)
 	}
 	s, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
@@ -82,12 +82,12 @@ func syntax(err error) *trigger.Error {
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
 		name := s.JSONPointer.LastToken()
-		return refuse(trigger.CodeUnknownField, field, "%s is no field of preferences%s", quoted(field),
+		return refuse(trigger.CodeUnknownField, field, "%s is not a field of preferences%s", quoted(field),
 			near.Hint(name, fieldNames))
 	case errors.Is(err, errTypeValue):
 		return invalid(field, "%s: %v", field, errTypeValue)
 	}
-	return invalid(field, "%s does not take this kind of value", field)
+	return invalid(field, "%s has a value of the wrong type", field)
 }
 
 // fieldNames lists all fields, for hints.
@@ -157,7 +157,7 @@ func channelList(field string, names []string) ([]string, error) {
 	for _, name := range names {
 		lower := channelName(name)
 		if !topics.ValidChannel(lower) {
-			return nil, invalid(field, "%s: %s is no channel", field, quoted(name))
+			return nil, invalid(field, "%s: %s is not a channel", field, quoted(name))
 		}
 		if !slices.Contains(out, lower) {
 			out = append(out, lower)
@@ -204,7 +204,7 @@ func (t *Type) readChannels(field string, by map[string]bool) error {
 	for name, wanted := range by {
 		lower := channelName(name)
 		if !topics.ValidChannel(lower) {
-			return invalid(field, "%s: %s is no channel", field, quoted(name))
+			return invalid(field, "%s: %s is not a channel", field, quoted(name))
 		}
 		if _, twice := t.Channels[lower]; twice {
 			return invalid(field, "%s: channel %s is given twice; case does not count", field, lower)
@@ -219,7 +219,7 @@ var languageTag = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
 
 func checkLocale(locale string) error {
 	if locale != "" && (len(locale) > MaxLocale || !languageTag.MatchString(locale)) {
-		return invalid("locale", "%s is no language tag; write de or pt-BR", quoted(locale))
+		return invalid("locale", "%s is not a language tag; write de or pt-BR", quoted(locale))
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func checkZone(name string, zones *calendar.Zones) error {
 		return nil
 	}
 	if len(name) > MaxZone {
-		return refuse(trigger.CodeUnknownZone, "timezone", "%s is no time zone", quoted(name))
+		return refuse(trigger.CodeUnknownZone, "timezone", "%s is not a time zone", quoted(name))
 	}
 	_, err := zones.Lookup(name)
 	if e, ok := errors.AsType[*calendar.Error](err); ok {
@@ -254,7 +254,7 @@ func (d *QuietDocument) read() (*Quiet, error) {
 	for _, name := range d.Days {
 		i := slices.Index(dayNames[:], strings.ToUpper(name))
 		if i < 0 {
-			return nil, invalid("quiet_hours.days", "%s is no day; write MO, TU, WE, TH, FR, SA or SU", quoted(name))
+			return nil, invalid("quiet_hours.days", "%s is not a day; write MO, TU, WE, TH, FR, SA or SU", quoted(name))
 		}
 		q.Days |= 1 << i
 	}
@@ -275,9 +275,9 @@ func (d *QuietDocument) check() (*Quiet, error) {
 	case err != nil:
 		return nil, err
 	case d.Days != nil && q.Days == 0:
-		return nil, invalid("quiet_hours.days", "days is empty: leave it out for every day")
+		return nil, invalid("quiet_hours.days", "days is empty: omit it for every day")
 	case d.Channels != nil && channels == nil:
-		return nil, invalid("quiet_hours.channels", "channels is empty: leave it out for every channel but webhook")
+		return nil, invalid("quiet_hours.channels", "channels is empty: omit it for every channel but webhook")
 	case q.From == q.To:
 		return nil, invalid("quiet_hours.to", "from and to are the same; a whole day is 00:00 to 24:00")
 	case q.From == 0 && q.To == minutesPerDay && (q.Days == 0 || q.Days == allDays):
@@ -298,7 +298,7 @@ func minutes(field, text string, most int) (int, error) {
 			return at, nil
 		}
 	}
-	return 0, invalid(field, "%s is no local time; write hours and minutes with two digits each, such as 07:00",
+	return 0, invalid(field, "%s is not a local time; write hours and minutes with two digits each, such as 07:00",
 		quoted(text))
 }
 
@@ -321,17 +321,17 @@ func (a *Addresses) check() error {
 	}
 	for _, one := range a.Push {
 		if one.Provider != "fcm" && one.Provider != "apns" {
-			return invalid("addresses.push.provider", "%s is no provider; write fcm or apns", quoted(one.Provider))
+			return invalid("addresses.push.provider", "%s is not a provider; write fcm or apns", quoted(one.Provider))
 		}
 		if !isToken(one.Token) {
 			return invalid("addresses.push.token", "a token is 1 to %d printable ASCII characters", MaxToken)
 		}
 	}
 	if a.SMS != "" && !e164.MatchString(a.SMS) {
-		return invalid("addresses.sms", "%s is no telephone number; write +4915112345678", quoted(a.SMS))
+		return invalid("addresses.sms", "%s is not a telephone number; write +4915112345678", quoted(a.SMS))
 	}
 	if a.Email != "" && !isEmail(a.Email) {
-		return invalid("addresses.email", "%s is no mail address; write ada@example.com", quoted(a.Email))
+		return invalid("addresses.email", "%s is not a mail address; write ada@example.com", quoted(a.Email))
 	}
 	return nil
 }

@@ -100,7 +100,8 @@ func TestRefused(t *testing.T) {
 // The hint describes the field's own form, not that of another time.
 func TestHintForATime(t *testing.T) {
 	_, err := Decode([]byte(`{"timezone":"UTC","quiet_hours":{"from":"22:00","to":"7:00"}}`), calendar.Embedded())
-	if err == nil || !strings.Contains(err.Error(), `"7:00" is no local time; write hours and minutes with two digits`) {
+	const hint = `"7:00" is not a local time; write hours and minutes with two digits`
+	if err == nil || !strings.Contains(err.Error(), hint) {
 		t.Error(err)
 	}
 }

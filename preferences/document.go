@@ -101,7 +101,7 @@ func clock(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, min
 func (p *Preferences) Encode() []byte {
 	b, err := json.Marshal(p.Document(), json.Deterministic(true))
 	if err != nil {
-		panic(fmt.Sprintf("preferences cannot be spelled: %v", err)) // only strings and bools are encoded
+		panic(fmt.Sprintf("preferences cannot be encoded: %v", err)) // only strings and bools are encoded
 	}
 	return b
 }

@@ -101,7 +101,7 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("the preferences of %d users do not parse, of %s among them: %v", len(e.Users),
+	return fmt.Sprintf("the preferences of %d users cannot be parsed, among them those of %s: %v", len(e.Users),
 		strconv.Quote(e.Users[0].ID), e.Err)
 }
 
@@ -130,4 +130,4 @@ var ErrAway = errors.New("the preference store does not answer")
 
 // ErrTooManyUsers means that a tenant already has preferences of as many users as it may. Edit
 // counts a new user but never refuses one, because an opt-out must take effect.
-var ErrTooManyUsers = errors.New("the tenant has preferences of as many users as it may")
+var ErrTooManyUsers = errors.New("the tenant has reached its limit of users with preferences")

@@ -31,7 +31,7 @@ func (sn *Snapshot) AuditTimers(after DueKey, most int, f func(at DueKey, value 
 			case value != nil:
 				buf = value
 			case len(home) > 0:
-				return false, &StateError{key, corrupt("the state at due key %x is of no trigger", k)}
+				return false, &StateError{key, corrupt("the state at due key %x belongs to no trigger", k)}
 			}
 			next, most = at, most-1
 			more = most <= 0

@@ -44,10 +44,10 @@ func (s *Store) checkFormat() error {
 func (s *Store) empty() (bool, error) {
 	it, err := s.db.NewIter(nil)
 	if err != nil {
-		return false, failed("look for entries", err)
+		return false, failed("find entries", err)
 	}
 	empty := !it.First()
-	return empty, failed("look for entries", it.Close())
+	return empty, failed("find entries", it.Close())
 }
 
 // Meta returns what SetMeta stored under a name, or nil if the name was never set.

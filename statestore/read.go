@@ -52,7 +52,7 @@ func getHome(r pebble.Reader, p pointer, key trigger.Key, buf []byte) ([]byte, e
 	var space [keySpace]byte
 	v, c, err := r.Get(p.appendKey(space[:0], key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, failed("get", corrupt("the state of %q is not at its home", key))
+		return nil, failed("get", corrupt("the state of %q is not at its key", key))
 	}
 	if err != nil {
 		return nil, failed("get", err)

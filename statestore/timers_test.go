@@ -28,9 +28,8 @@ func TestScanTimers(t *testing.T) {
 		row := Row{Key: key, Tenant: "default", Value: []byte("state of " + key)}
 		prio := trigger.Priority(rng.IntN(3))
 		for n := range rng.IntN(4) {
-			timer := trigger.Timer{
-				Due: trigger.Instant(100 + rng.IntN(5)), Priority: prio, Kind: trigger.TimerLive, Occurrence: fmt.Sprint(n),
-			}
+			due := trigger.Instant(100 + rng.IntN(5))
+			timer := trigger.Timer{Due: due, Priority: prio, Kind: trigger.TimerLive, Occurrence: fmt.Sprint(n)}
 			row.Timers = append(row.Timers, timer)
 			want = append(want, TimerCursor{timer.Due, prio, key})
 		}

@@ -181,7 +181,7 @@ func DecodeEvent(b []byte) (Event, error) {
 		return Event{}, fmt.Errorf("decode event: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Event{}, fmt.Errorf("decode event: something follows the object")
+		return Event{}, fmt.Errorf("decode event: data after the object")
 	}
 	if e.EventID == "" || e.Type == "" || e.Trigger == "" && e.Type != string(trigger.Rejected) {
 		return Event{}, fmt.Errorf("decode event: event_id, type or trigger is missing")

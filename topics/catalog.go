@@ -128,7 +128,7 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 			cfgMaxMessage: strconv.Itoa(maxRejectedBytes), cfgTimestamp: "LogAppendTime",
 		}},
 		{
-			Name: n.Events(), keep: "history", Why: "every fact, for analysts and the history sink",
+			Name: n.Events(), keep: "history", Why: "every event, for analysts and the history sink",
 			Configs: map[string]string{
 				cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgCompression: "zstd",
 				cfgTimestamp: "LogAppendTime",
@@ -140,7 +140,7 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 				cfgCleanup: "delete", cfgRetention: ms(14 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes),
 			},
 		},
-		{Name: n.DeadLetter(), keep: "dead letters", Why: "due events nobody could deliver", Configs: map[string]string{
+		{Name: n.DeadLetter(), keep: "dead letters", Why: "undeliverable due events", Configs: map[string]string{
 			cfgCleanup: "delete", cfgRetention: ms(30 * day), cfgMaxMessage: strconv.Itoa(maxRejectedBytes),
 		}},
 		{

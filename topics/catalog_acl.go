@@ -104,7 +104,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("shows watermarks", "topic", n.Watermarks(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("lists refused commands", "topic", n.Rejected(), false, "Read")
-	w.add("notes channels that nobody reads; without it, it does not", "group", "*", false, "Describe")
+	w.add("warns of channels without readers; without it, it does not", "group", "*", false, "Describe")
 }
 
 // history may write nothing to Kafka.
@@ -118,7 +118,7 @@ func (w *aclWriter) history(o *ACLOptions) {
 	w.add("with its consumer group", "group", o.Group+"-history", false, "Read", "Describe")
 	w.add("lists dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("with a consumer group too", "group", o.Group+"-history-letters", false, "Read", "Describe")
-	w.add("reads due events, for what notifications said", "topic", n.Due(""), true, "Read")
+	w.add("reads due events, for the content of notifications", "topic", n.Due(""), true, "Read")
 	w.elsewhere(o, "Read")
 	w.add("with its consumer group", "group", o.Group+"-history-content", false, "Read", "Describe")
 }
@@ -131,13 +131,13 @@ func (w *aclWriter) export(o *ACLOptions) {
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
-	w.add("notes up to when its files are complete", "topic", n.Watermarks(), false, "Read")
+	w.add("records up to when its files are complete", "topic", n.Watermarks(), false, "Read")
 }
 
 // webhook is a process with the role webhook alone: a worker, and nothing else.
 func (w *aclWriter) webhook(o *ACLOptions) {
 	w.worker(o, RoleWebhook)
-	w.add("says how endpoints fare", "topic", o.Names.Endpoints(), false, "Write")
+	w.add("publishes the state of endpoints", "topic", o.Names.Endpoints(), false, "Write")
 }
 
 // worker is a process with the role of one channel of ours alone.
@@ -156,11 +156,11 @@ func (w *aclWriter) worker(o *ACLOptions, channel string) {
 	for _, topic := range due {
 		w.add("reads due events", "topic", topic, false, "Read")
 		if o.Manage {
-			w.add("makes the topic before there is an event, only with topics.manage: true", "topic", topic, false,
+			w.add("creates the topic before its first event, only with topics.manage: true", "topic", topic, false,
 				"Create")
 		}
 	}
-	w.add("answers them, and knows what was answered", "topic", n.Receipts(), false, "Read", "Write")
+	w.add("writes receipts, and reads what was answered", "topic", n.Receipts(), false, "Read", "Write")
 	w.add("with its consumer group", "group", o.Group+"."+channel, false, "Read", "Describe")
 }
 
@@ -170,7 +170,7 @@ func (w *aclWriter) operator(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleOperator, principal(o.Who[RoleOperator], RoleOperator))
 	w.add("an operator reads what was refused, of all tenants", "topic", n.Rejected(), false, "Read", "Describe")
-	w.add("and what could not be delivered", "topic", n.DeadLetter(), false, "Read", "Describe")
+	w.add("and dead letters", "topic", n.DeadLetter(), false, "Read", "Describe")
 	w.add("puts calendars and tz releases", "topic", n.Control(), false, "Read", "Write", "Describe")
 	w.ownGroups()
 }

@@ -115,7 +115,7 @@ func (t *Topic) compare(e *Existing) []Change {
 		plan = append(plan, Change{
 			Kind: Refuse, Topic: t.Name, Setting: "partitions",
 			Have: strconv.Itoa(int(e.Partitions)), Want: strconv.Itoa(int(t.Partitions)),
-			Why: "triggers would be looked for on other partitions than they are on (setting topics.partitions)",
+			Why: "triggers would be searched on the wrong partitions (setting topics.partitions)",
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Configs)) {

@@ -98,7 +98,8 @@ func TestPlan(t *testing.T) {
 		{"as it must be", "commands", func(*Existing) {}, ""},
 		{
 			"partitions", "state", func(e *Existing) { e.Partitions = 8 },
-			`refuse waterclock.state: partitions is "8", must be "16": triggers would be looked for on other partitions than they are on (setting topics.partitions)`,
+			`refuse waterclock.state: partitions is "8", must be "16": ` +
+				"triggers would be searched on the wrong partitions (setting topics.partitions)",
 		},
 		{
 			"state deleted by age", "state", func(e *Existing) { e.Configs["cleanup.policy"] = "compact,delete" },

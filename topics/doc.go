@@ -2,7 +2,7 @@
 // per topic, numbered by hop, with its name, key, partitioning, settings and
 // codec. It and statestore alone turn the domain into bytes.
 //
-// # Who is right
+// # Source of truth
 //
 // docs/formats defines the topics that users write and read (commands, due, receipts, events,
 // rejected, dead-letter). schemas/waterclock/v1 defines topic state. testdata has bytes of

@@ -23,7 +23,7 @@ const headerRefused = enginePrefix + "refused"
 func (r Refusal) Record(key string) Record {
 	value, err := json.Marshal(r)
 	if err != nil {
-		panic("topics: a refusal cannot be spelled: " + err.Error()) // two texts
+		panic("topics: a refusal cannot be encoded: " + err.Error()) // two texts
 	}
 	return Record{Key: []byte(key), Value: value, Headers: []trigger.Header{header(headerRefused, string(r.Code))}}
 }

@@ -103,7 +103,7 @@ func DecodeWatermark(key, value []byte) (*Watermark, error) {
 		return nil, fmt.Errorf("decode watermark: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("decode watermark: something follows the object")
+		return nil, errors.New("decode watermark: data after the object")
 	}
 	if !bytes.Equal(key, WatermarkKey(in.Partition)) {
 		return nil, fmt.Errorf("decode watermark: the key is %q, the partition %d", key, in.Partition)

@@ -54,7 +54,7 @@
 // once a recurrence has decided anything in this life. A paused trigger has
 // timers only for what is in flight and for a run_now.
 //
-// # Who is right
+// # Source of truth
 //
 // The State alone is. It is the value on topic state and in the store. Timers are a function
 // of it (Timers). Other entries in the due index or the wheel are stale, and Due ignores

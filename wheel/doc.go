@@ -22,7 +22,7 @@
 // A bucket with a herd may be opened before its time (Prepare): to order a
 // quarter of a million takes tens of milliseconds.
 //
-// # Who is right
+// # Source of truth
 //
 // statestore is. The wheel is a cache of the near part of its due index
 // and may be dropped at any moment; rebuilding it is one range scan. Entries

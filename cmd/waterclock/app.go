@@ -44,7 +44,7 @@ func (a *app) bindGlobal(root *cobra.Command) {
 	a.flags.BindSet(fs)
 	fs.StringVar(&a.configFile, "config", "", "settings `file`, YAML (or WATERCLOCK_CONFIG)")
 	fs.StringVarP(&a.out.format, "output", "o", "", "table, json or ndjson (or WATERCLOCK_OUTPUT; default table)")
-	fs.StringVar(&a.out.filter, "jq", "", "print what this jq `filter` makes of each JSON result")
+	fs.StringVar(&a.out.filter, "jq", "", "print the output of this jq `filter` for each JSON result")
 	_ = root.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions(outputFormats, cobra.ShellCompDirectiveNoFileComp))
 	a.out.fallback = a.env("OUTPUT")

@@ -94,7 +94,7 @@ func (a *api) ask(ctx context.Context, method, path string, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(answer))
 	dec.UseNumber()
 	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("%s does not answer like Waterclock's API: %w", a.base, err)
+		return fmt.Errorf("the answer of %s is not from a Waterclock API: %w", a.base, err)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (a *api) send(ctx context.Context, method, path string, header http.Header,
 	if body != nil {
 		b, err := json.Marshal(body)
 		if err != nil {
-			return nil, fmt.Errorf("spell the request: %w", err)
+			return nil, fmt.Errorf("encode the request: %w", err)
 		}
 		content = bytes.NewReader(b)
 	}
@@ -145,8 +145,9 @@ func (a *api) explain(err error) error {
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
 		return &failure{
 			Exit: exitFailed,
-			Msg:  a.base + " hung up without an HTTP answer: if this is a broker's port, name it with --brokers",
-			Err:  err,
+			Msg: a.base + " closed the connection without an HTTP answer: if this is a broker's port, name it with " +
+				"--brokers",
+			Err: err,
 		}
 	}
 	return err
@@ -162,7 +163,7 @@ func problem(resp *http.Response, body []byte) error {
 		p.Detail = p.Title
 	}
 	if resp.StatusCode == http.StatusUnauthorized {
-		const advice = "; put your API key into WATERCLOCK_API_KEY, or into the settings file as api_key"
+		const advice = "; set your API key in WATERCLOCK_API_KEY, or as api_key in the settings file"
 		p.Detail = strings.TrimPrefix(p.Detail+advice, "; ")
 	}
 	if p.Code == "" {

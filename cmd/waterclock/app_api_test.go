@@ -129,9 +129,9 @@ func TestGet(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "get", "k").want(t, exitOK, "PENDING", "12345678901234567890", "zzz")
 	cli(t, nil, "", "--url", f.URL, "get", "k", "--jq", ".revision").want(t, exitOK, "3")
 	cli(t, nil, "", "--url", f.URL, "get", "missing").want(t, exitNotFound, "missing: not_found: no such trigger")
-	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "does not answer like Waterclock's API")
+	cli(t, nil, "", "--url", f.URL, "get", "page").want(t, exitFailed, "is not from a Waterclock API")
 	cli(t, nil, "", "--url", f.URL, "get", "locked").want(t, exitFailed,
-		"unauthenticated: no credential; put your API key into WATERCLOCK_API_KEY")
+		"unauthenticated: no credential; set your API key in WATERCLOCK_API_KEY")
 	cli(t, nil, "", "--url", f.URL, "get", "broken").want(t, exitFailed, "internal_server_error")
 	cli(t, []string{"WATERCLOCK_API_KEY=secret"}, "", "--url", f.URL, "get", "acme/a b:c?d").want(t, exitOK)
 	if want := "GET /v1/triggers/acme%2Fa%20b%3Ac%3Fd Authorization=Bearer secret"; f.last() != want {

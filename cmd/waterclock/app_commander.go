@@ -114,7 +114,7 @@ func tooLate(e *topics.Event) error {
 	if e.Reason == "unknown" {
 		return &failure{Exit: exitNotFound, Msg: "there is no such trigger"}
 	}
-	msg := "too late to cancel, it has fired"
+	msg := "too late to cancel: it has fired"
 	if e.DueTopic != "" && e.DuePartition != nil {
 		msg += fmt.Sprintf(": %s is on %s, partition %d", e.Occurrence, e.DueTopic, *e.DuePartition)
 	}
@@ -154,7 +154,7 @@ func (d *decision) earlier(e *topics.Event) bool {
 // a timestamp this much before it.
 const clocksDiffer = 2 * time.Second
 
-const howAnew = "to schedule it anew, change something of it, or give an --idempotency-key that is new"
+const howAnew = "to schedule it again, change a field or give a new --idempotency-key"
 
 // firing reports whether an event ends the wait for a firing. It returns an error if the trigger
 // will not fire.
@@ -178,7 +178,7 @@ type commandFlags struct {
 
 func (f *commandFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second,
-		"how long to wait for the engine's decision, over HTTP 2s at most; 0 to write and go")
+		"how long to wait for the engine's decision, over HTTP 2s at most; 0 does not wait")
 	if f.revision {
 		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
 	}
@@ -221,7 +221,7 @@ func keysArg(cmd *cobra.Command, args []string) error {
 	}
 	for _, key := range args {
 		if _, err := trigger.ParseKey([]byte(key)); err != nil {
-			return usagef("%q is no trigger key: %v", key, err)
+			return usagef("%q is not a trigger key: %v", key, err)
 		}
 	}
 	return nil

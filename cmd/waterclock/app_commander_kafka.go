@@ -51,13 +51,13 @@ func newKafkaCommander(ctx context.Context, a *app, c *config.Config, wait time.
 func partitions(ctx context.Context, admin *kadm.Client, topic string) (int32, error) {
 	all, err := admin.ListTopics(ctx, topic)
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", topic, err)
+		return 0, fmt.Errorf("describe topic %s: %w", topic, err)
 	}
 	d := all[topic]
 	if d.Err != nil || len(d.Partitions) == 0 {
 		return 0, &failure{Exit: exitFailed, Err: d.Err, Msg: fmt.Sprintf(
-			"there is no topic %s: make the topics with `waterclock topics apply`, or say --set topics.prefix=… if "+
-				"yours is another", topic)}
+			"there is no topic %s: create the topics with `waterclock topics apply`, or set another prefix with "+
+				"--set topics.prefix=…", topic)}
 	}
 	return int32(len(d.Partitions)), nil
 }
@@ -161,7 +161,7 @@ func (k *kafkaCommander) stand(ctx context.Context, p int32) (err error) {
 func (k *kafkaCommander) write(ctx context.Context, w wish, p int32) (*kgo.Record, error) {
 	value, err := json.Marshal(w.body())
 	if err != nil {
-		return nil, fmt.Errorf("spell the command: %w", err)
+		return nil, fmt.Errorf("encode the command: %w", err)
 	}
 	rec := &kgo.Record{Topic: k.c.Topic("commands"), Partition: p, Key: []byte(w.Key), Value: value}
 	if err := k.writer.ProduceSync(ctx, rec).FirstErr(); err != nil {
@@ -181,7 +181,7 @@ func (w wish) body() map[string]any {
 
 func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	if k.watch == nil {
-		return nil, failf("--wait needs the event log")
+		return nil, failf("--wait reads the event log")
 	}
 	var ended error
 	fits := func(e *topics.Event) bool {

@@ -112,7 +112,7 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 			"a wait that would not wait",
 			[]string{"schedule", "new", "--in", "7m", "--wait", "--decision-timeout", "0"},
 			exitUsage,
-			[]string{"leave --decision-timeout away"},
+			[]string{"omit --decision-timeout"},
 		},
 		{"cancel of nothing", []string{"cancel", "gone"}, exitNotFound, []string{"no such trigger"}},
 		{"cancel too late", []string{"cancel", "fired"}, exitConflict, []string{"waterclock.due.x, partition 3"}},
@@ -157,7 +157,7 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 			"wait for what has fired",
 			[]string{"schedule", "again", "--in", "0", "--wait"},
 			exitOK,
-			[]string{"FIRED already; to schedule it anew", "occurrence.fired", "the earlier"},
+			[]string{"FIRED already; to schedule it again", "occurrence.fired", "the earlier"},
 		},
 		{
 			"wait for what has fired and is forgotten",
@@ -187,7 +187,7 @@ func TestInterruptedWait(t *testing.T) {
 	errs.do = stop
 	code := run(ctx, []string{"schedule", "new", "--in", "7m", "--wait", "--brokers", brokers},
 		stdio{in: strings.NewReader(""), out: io.Discard, err: &errs})
-	if want := "new: no longer waited for; it stays scheduled"; code != exitFailed ||
+	if want := "new: stopped waiting; it stays scheduled"; code != exitFailed ||
 		!strings.Contains(errs.text, want) {
 		t.Errorf("exit code %d, want 1 and %q in %q", code, want, errs.text)
 	}
@@ -445,7 +445,7 @@ func TestNobodyServesAChannel(t *testing.T) {
 }
 
 // noneUnserved is the doctor's line for a dev without providers in which nothing waits.
-const noneUnserved = "no trigger names a channel that no consumer group reads (email, push, sms)"
+const noneUnserved = "no trigger uses a channel that no consumer group reads (email, push, sms)"
 
 // The doctor names a channel without a worker as soon as a live trigger uses it, also in its
 // escalation, and long before anything is due.
@@ -466,7 +466,7 @@ func TestDoctorNamesAChannelBeforeItIsDue(t *testing.T) {
 		t.Errorf("it does not warn: %s", out)
 	}
 	out := doctor("http://127.0.0.1:1")
-	if !strings.Contains(out, "Which triggers wait is known only to an API, and none answered within 2s") {
+	if !strings.Contains(out, "Only an API knows their triggers, and none answered within 2s") {
 		t.Errorf("without an API: %s", out)
 	}
 	if status, answer := w.call("DELETE", "/v1/triggers/rent", ""); status != 200 {

@@ -23,7 +23,7 @@ type tailFlags struct {
 
 func (f *tailFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.fromBeginning, "from-beginning", false, "include what is there already")
+	fs.BoolVar(&f.fromBeginning, "from-beginning", false, "start at the beginning, not at the present end")
 	fs.BoolVar(&f.noFollow, "no-follow", false, "stop at the present end")
 	fs.Int32Var(&f.partition, "partition", -1, "only this partition")
 	fs.IntVarP(&f.n, "number", "n", 0, "stop after this many; 0 for no end")
@@ -34,7 +34,7 @@ func (f *tailFlags) since() string {
 	if f.fromBeginning {
 		return ""
 	}
-	return ", from now on; --from-beginning includes what is there already"
+	return ", from now on; --from-beginning starts with the oldest record"
 }
 
 // tail reads committed records of topics and passes each to show, which reports whether the

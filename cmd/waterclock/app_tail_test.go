@@ -112,13 +112,13 @@ func TestEventsTail(t *testing.T) {
 	if n := strings.Count(r.out, "\n"); n != 1 {
 		t.Errorf("%d lines, want 1: %s", n, r.out)
 	}
-	cli(t, nil, "", tail...).want(t, exitOK, "is no event")
+	cli(t, nil, "", tail...).want(t, exitOK, "is not an event")
 	cli(t, nil, "", append(tail, "--type", "[")...).want(t, exitUsage, "--type")
 }
 
 func TestTopicsPlanAndApply(t *testing.T) {
 	brokers := cluster(t)
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be")
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "have the required settings")
 	cli(t, nil, "", "--brokers", brokers, "topics", "plan", "--set", "topics.partitions=4").want(t, exitConflict,
 		"topics.partitions")
 	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=4").want(t, exitConflict,
@@ -127,5 +127,5 @@ func TestTopicsPlanAndApply(t *testing.T) {
 		exitOK,
 		`{"change":"create","topic":"waterclock.due.sms"}`, `{"change":"create","topic":"waterclock.due.sms.high"}`)
 	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "channels.sms.retry=1s").want(t, exitOK)
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be")
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "have the required settings")
 }

@@ -57,7 +57,7 @@ func (f *timeFlags) fields() (map[string]any, error) {
 		}
 	}
 	if ways != 1 {
-		return nil, usagef("say when, with exactly one of --in, --at and --every")
+		return nil, usagef("give exactly one of --in, --at and --every")
 	}
 	if err := f.checkAt(); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (f *timeFlags) fields() (map[string]any, error) {
 		out["dst"] = dst
 	}
 	if f.onHoliday != "" && len(f.calendars) == 0 {
-		return nil, usagef("--on-holiday is about calendars: name them with --calendars")
+		return nil, usagef("--on-holiday needs --calendars")
 	}
 	if len(f.calendars) > 0 {
 		out["calendars"] = map[string]any{"names": f.calendars, "on": or(f.onHoliday, calendar.OnSkip)}
@@ -114,7 +114,7 @@ func (f *timeFlags) holidays(find calendar.CalendarSource) (*calendar.CalendarRu
 // mark.
 func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.Rule, error) {
 	if f.every == "" {
-		return nil, usagef("a calendar shows a rule: say it with --every")
+		return nil, usagef("--month and --year draw a rule: give it with --every")
 	}
 	if _, err := f.fields(); err != nil {
 		return nil, err
@@ -144,9 +144,9 @@ func refuseEmpty(flags *pflag.FlagSet, name string) error {
 		return nil
 	}
 	if name == "tz" {
-		return usagef("--tz is empty: leave it out for UTC, or name a zone such as America/New_York")
+		return usagef("--tz is empty: omit it for UTC, or name a zone such as America/New_York")
 	}
-	return usagef("--%s is empty: leave it out, or say what it is", name)
+	return usagef("--%s is empty: omit it, or give it a value", name)
 }
 
 // wallTime matches a time without a zone, also with a space between date and time.
@@ -161,7 +161,7 @@ func (f *timeFlags) checkAt() error {
 	case strings.Contains(f.at, " "):
 		return usagef("--at %q: write T between date and time: %s", f.at, strings.Replace(f.at, " ", "T", 1))
 	case f.zone == "":
-		return usagef("--at %s: by whose clock? Add --tz Europe/Berlin, or write Z or an offset behind it", f.at)
+		return usagef("--at %s has no time zone: add --tz Europe/Berlin, or append Z or an offset", f.at)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func newWatcher(ctx context.Context, a *app, c *config.Config, admin *kadm.Clien
 	}
 	end, ok := ends.Lookup(w.events, p)
 	if !ok || end.Err != nil {
-		a.note("there is no partition %d of %s, so nobody can say what became of the command", p, w.events)
+		a.note("topic %[2]s has no partition %[1]d, so the outcome of the command is unknown", p, w.events)
 		return nil, nil
 	}
 	w.passed = end.Offset

@@ -27,7 +27,7 @@ func (f *applyFlags) bind(cmd *cobra.Command) {
 		"YAML or JSON `file`, a directory of them, or - for standard input; may be repeated")
 	cmd.Flags().BoolVar(&f.prune, "prune", false, "cancel triggers with the label of --tag that no file declares")
 	cmd.Flags().BoolVar(&f.empty, "allow-empty", false,
-		"with --prune: the files may declare nothing, which cancels all with the label")
+		"with --prune: allow files without triggers, which cancels all with the label")
 	cmd.Flags().StringArrayVar(&f.tags, "tag", nil,
 		"with --prune: label that all declared triggers carry, `name=value`; may be repeated")
 }
@@ -63,7 +63,7 @@ func newDiff(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Print what apply would do; exit code 1 if anything",
-		Long: `Print what apply would do, and do nothing. The exit code is 0 if nothing
+		Long: `Print what apply would do, and change nothing. The exit code is 0 if nothing
 differs, 1 if something does, and 2 or more after an error.
 
 ` + declarations,
@@ -108,8 +108,8 @@ func (a *app) plan(ctx context.Context, f *applyFlags) ([]step, commander, error
 		return nil, nil, err
 	}
 	if f.prune && len(want) == 0 && !f.empty { // more likely a mistyped path than the user's intent
-		return nil, nil, usagef("nothing is declared in %s, so --prune would cancel all with the label: "+
-			"if that is meant, add --allow-empty", strings.Join(f.files, ", "))
+		return nil, nil, usagef("%s declares no triggers, so --prune would cancel all with the label: "+
+			"to do that, add --allow-empty", strings.Join(f.files, ", "))
 	}
 	keys := make([]string, len(want))
 	for i, d := range want {
@@ -141,11 +141,12 @@ func (f *applyFlags) labels() (map[string]string, error) {
 	tags, _ := fields["tags"].(map[string]string)
 	switch {
 	case f.prune && len(tags) == 0:
-		return nil, usagef("--prune needs --tag name=value: it cancels what carries the label and is not declared")
+		return nil, usagef("--prune needs --tag name=value: it cancels the triggers with this label that no file " +
+			"declares")
 	case !f.prune && f.empty:
-		return nil, usagef("--allow-empty is about --prune; without it, it means nothing")
+		return nil, usagef("--allow-empty has no effect without --prune")
 	case !f.prune && len(tags) > 0:
-		return nil, usagef("--tag says what --prune may cancel; without it, it means nothing")
+		return nil, usagef("--tag has no effect without --prune")
 	}
 	return tags, nil
 }
@@ -240,7 +241,7 @@ func (s *step) note() string {
 	case s.Error != "":
 		return s.Error
 	case s.Pending:
-		return "durable, to be decided: is an engine running?"
+		return "durable, but not decided yet: is an engine running?"
 	}
 	names := ""
 	for _, f := range s.Fields {
@@ -257,7 +258,7 @@ func number64(n int64) string {
 }
 
 // errDifferent ends a diff that found differences with exit code 1, like diff(1).
-var errDifferent = &failure{Exit: exitFailed, Msg: "what is declared differs from what there is"}
+var errDifferent = &failure{Exit: exitFailed, Msg: "the files differ from the triggers"}
 
 func (a *app) diff(ctx context.Context, f *applyFlags) error {
 	steps, to, err := a.plan(ctx, f)

@@ -50,7 +50,7 @@ func (a *app) readDeclared(c *config.Config, names []string) ([]declared, error)
 	first := map[string]string{}
 	for _, d := range all {
 		if other, twice := first[d.Key]; twice {
-			wrong = append(wrong, fmt.Errorf("%s: trigger %s is declared at %s, too", d.Position, d.Key, other))
+			wrong = append(wrong, fmt.Errorf("%s: trigger %s is also declared at %s", d.Position, d.Key, other))
 		}
 		first[d.Key] = d.Position
 	}
@@ -161,16 +161,16 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 		fields["id"] = id
 	}
 	if d.Key, ok = fields["id"].(string); !ok || d.Key == "" {
-		return d, errors.New("the id is missing; it is a text")
+		return d, errors.New("the id is missing: write a string")
 	}
 	delete(fields, "id")
 	if op, given := fields["op"]; given && op != "register" {
-		return d, fmt.Errorf("trigger %s: op %v cannot be declared, only register", d.Key, op)
+		return d, fmt.Errorf("trigger %s: op %v is not allowed in a file, only register", d.Key, op)
 	}
 	delete(fields, "op")
 	for _, name := range undeclarable {
 		if _, given := fields[name]; given {
-			return d, fmt.Errorf("trigger %s: %s has no place in a declaration", d.Key, name)
+			return d, fmt.Errorf("trigger %s: field %s is not allowed in a file", d.Key, name)
 		}
 	}
 	d.Fields = fields
@@ -187,7 +187,7 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 func declaredAsPrinted(printed map[string]any) (map[string]any, error) {
 	b, err := json.Marshal(printed)
 	if err != nil {
-		return nil, fmt.Errorf("spell the trigger: %w", err)
+		return nil, fmt.Errorf("encode the trigger: %w", err)
 	}
 	var t map[string]json.RawMessage
 	if err := json.Unmarshal(b, &t); err != nil {
@@ -229,7 +229,7 @@ func lineOf(node *yaml.Node, err error) int {
 func specOf(c *config.Config, key string, fields map[string]any) (*trigger.Spec, error) {
 	value, err := json.Marshal(wish{Op: trigger.OpRegister, Fields: fields}.body())
 	if err != nil {
-		return nil, fmt.Errorf("spell the command: %w", err)
+		return nil, fmt.Errorf("encode the command: %w", err)
 	}
 	rec := &topics.Record{
 		Topic: c.Topic("commands"), Key: []byte(key), Value: value,

@@ -61,7 +61,7 @@ func unhealthy(from *api, status int) error {
 	if status == 0 {
 		return nil
 	}
-	return failf("%s answers %s with %d", from.base, aliveAt, status)
+	return failf("%s answered %s with status %d", from.base, aliveAt, status)
 }
 
 // surveyKafka folds topic state. The last record of a key counts.
@@ -173,7 +173,7 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 	_ = json.Unmarshal(t["revision"], &s.Revision) // only shown, so an error does not matter
 	status, known := trigger.ParseStatus(textOf(t["state"]))
 	if !known {
-		return nil, fmt.Errorf("state %s is not known to this version", t["state"])
+		return nil, fmt.Errorf("this version does not know state %s", t["state"])
 	}
 	s.Status = status
 	var err error

@@ -40,11 +40,11 @@ func TestYAMLAsJSON(t *testing.T) {
 			`{"a":{"k":1},"b":{"k":2},"c":{"k":1}}`,
 		},
 		{"lists", "a: [1, [], {}]", `{"a":[1,[],{}]}`},
-		{"twice", "a: 1\na: 2", "error: line 2: a stands here twice"},
+		{"twice", "a: 1\na: 2", "error: line 2: a is given twice"},
 		{"bytes", "a: !!binary aGk=", "error: line 1: write bytes as payload_base64"},
-		{"not a number", "a: .nan", "error: line 1: JSON has no number .nan"},
-		{"a list as a name", "? [a]\n: 1", "error: line 1: a name must be a text"},
-		{"merge of a text", "a: {<<: x}", "error: line 1: << merges mappings only"},
+		{"not a number", "a: .nan", "error: line 1: .nan is not a JSON number"},
+		{"a list as a name", "? [a]\n: 1", "error: line 1: a name must be a string"},
+		{"merge of a text", "a: {<<: x}", "error: line 1: << can only merge mappings"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var doc yaml.Node
@@ -71,7 +71,7 @@ func TestYAMLBomb(t *testing.T) {
 		text += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i-1), 10),
 			","))
 	}
-	cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "unfolds to over")
+	cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "expands to over")
 	for _, text := range []string{"- &x [*x]", "- &x {<<: *x, id: b}", "- &x {id: b, payload: {a: *x}}"} {
 		cli(t, nil, text, "apply", "-f", "-").want(t, exitUsage, "does one contain itself?")
 	}
@@ -100,7 +100,7 @@ func FuzzDeclared(f *testing.F) {
 func TestBadDeclarations(t *testing.T) {
 	for _, row := range []struct{ name, yaml, want string }{
 		{"no id", "- delay: 7m", "-:1: the id is missing"},
-		{"id is a number", "- id: 7\n  delay: 7m", "the id is missing; it is a text"},
+		{"id is a number", "- id: 7\n  delay: 7m", "the id is missing: write a string"},
 		{"unknown field", "- id: a\n  delai: 7m", "-:2: trigger a: delai: \"delai\" is no field; did you mean delay?"},
 		{"a part of a field", "- id: a\n  delay: 7m\n  callback:\n    uri: x", "-:3: trigger a: callback.uri:"},
 		{"no time", "- id: a", "trigger a:"},
@@ -111,11 +111,11 @@ func TestBadDeclarations(t *testing.T) {
 			"-:3: trigger a: timezone: timezone is empty",
 		},
 		{"another op", "- id: a\n  op: cancel", "only register"},
-		{"a condition", "- id: a\n  delay: 7m\n  if_absent: true", "if_absent has no place"},
-		{"twice", "- id: a\n  delay: 7m\n- id: a\n  delay: 8m", "-:3: trigger a is declared at -:1, too"},
+		{"a condition", "- id: a\n  delay: 7m\n  if_absent: true", "if_absent is not allowed"},
+		{"twice", "- id: a\n  delay: 7m\n- id: a\n  delay: 8m", "-:3: trigger a is also declared at -:1"},
 		{"a text", "hello", "a trigger is a mapping"},
 		{"no YAML", "- id: a\n  delay: 7m\n   bad: x", "-:3: mapping values are not allowed"},
-		{"a field twice", "- id: a\n  delay: 7m\n  delay: 8m", "-:3: delay stands here twice"},
+		{"a field twice", "- id: a\n  delay: 7m\n  delay: 8m", "-:3: delay is given twice"},
 		{"all at once", "- id: a\n- delay: 1s", "-:2: the id is missing"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -125,15 +125,15 @@ func TestBadDeclarations(t *testing.T) {
 	cli(t, nil, "", "apply").want(t, exitUsage, "name the file with -f")
 	cli(t, nil, "", "apply", "-f", "/does/not/exist").want(t, exitUsage, "no such file")
 	cli(t, nil, "", "apply", "-f", "-", "--prune").want(t, exitUsage, "--prune needs --tag")
-	cli(t, nil, "", "apply", "-f", "-", "--tag", "a=b").want(t, exitUsage, "means nothing")
+	cli(t, nil, "", "apply", "-f", "-", "--tag", "a=b").want(t, exitUsage, "has no effect")
 	for _, nothing := range []string{"", "[]", "# none left\n", "---\n"} {
 		cli(t, nil, nothing, "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage,
-			"nothing is declared in -",
+			"- declares no triggers",
 			"--allow-empty")
 		cli(t, nil, nothing, "diff", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage, "--allow-empty")
 	}
-	cli(t, nil, "", "apply", "-f", t.TempDir(), "--prune", "--tag", "a=b").want(t, exitUsage, "nothing is declared")
-	cli(t, nil, "", "apply", "-f", "-", "--allow-empty").want(t, exitUsage, "means nothing")
+	cli(t, nil, "", "apply", "-f", t.TempDir(), "--prune", "--tag", "a=b").want(t, exitUsage, "declares no triggers")
+	cli(t, nil, "", "apply", "-f", "-", "--allow-empty").want(t, exitUsage, "has no effect")
 	cli(t, nil, "- id: a\n  delay: 7m", "apply", "-f", "-", "--prune", "--tag", "a=b").want(t, exitUsage,
 		"lacks the label")
 }

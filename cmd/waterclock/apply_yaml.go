@@ -21,10 +21,10 @@ type yamlReader struct{ budget, depth int }
 
 func (r *yamlReader) value(n *yaml.Node) (any, error) {
 	if r.budget--; r.budget < 0 {
-		return nil, fmt.Errorf("line %d: the file unfolds to over %d values", n.Line, maxYAMLNodes)
+		return nil, fmt.Errorf("line %d: the file expands to over %d values", n.Line, maxYAMLNodes)
 	}
 	if r.depth++; r.depth > maxYAMLDepth {
-		return nil, fmt.Errorf("line %d: values stand over %d deep in each other; does one contain itself?", n.Line,
+		return nil, fmt.Errorf("line %d: values are nested over %d deep; does one contain itself?", n.Line,
 			maxYAMLDepth)
 	}
 	defer func() { r.depth-- }()
@@ -60,10 +60,10 @@ func (r *yamlReader) mapping(n *yaml.Node, into map[string]any) error {
 			continue
 		}
 		if name.Kind != yaml.ScalarNode {
-			return fmt.Errorf("line %d: a name must be a text", name.Line)
+			return fmt.Errorf("line %d: a name must be a string", name.Line)
 		}
 		if own[name.Value] {
-			return fmt.Errorf("line %d: %s stands here twice", name.Line, name.Value)
+			return fmt.Errorf("line %d: %s is given twice", name.Line, name.Value)
 		}
 		v, err := r.value(node)
 		if err != nil {
@@ -87,7 +87,7 @@ func (r *yamlReader) merge(n *yaml.Node, into map[string]any, own map[string]boo
 	for _, item := range list {
 		fields, ok := item.(map[string]any)
 		if !ok {
-			return fmt.Errorf("line %d: << merges mappings only", n.Line)
+			return fmt.Errorf("line %d: << can only merge mappings", n.Line)
 		}
 		for name, value := range fields {
 			if !own[name] && !merged[name] { // the first of several mappings wins
@@ -129,7 +129,7 @@ func number(n *yaml.Node) (any, error) {
 	}
 	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, fmt.Errorf("line %d: JSON has no number %s", n.Line, n.Value)
+		return nil, fmt.Errorf("line %d: %s is not a JSON number", n.Line, n.Value)
 	}
 	return json.Number(b), nil
 }

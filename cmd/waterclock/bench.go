@@ -110,7 +110,7 @@ func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
 
 func ofRaw(r *loadtest.EngineResult) string {
 	if r.LivesPerS == 0 {
-		return "- (a backlog, --window 0s, says)"
+		return "- (measure it with --window 0s)"
 	}
 	return fmt.Sprintf("%.0f (%.2f of raw)", r.LivesPerS, r.OfRaw)
 }

@@ -71,7 +71,7 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 		return &failure{Exit: exitUsage, Err: worded(err)}
 	}
 	if cal.Dates == nil { // more likely a failed download than a calendar without days
-		return usagef("calendar %s: what was read has no dates; for a calendar without any write []", cal.Name)
+		return usagef("calendar %s: the input has no dates; write [] for an empty calendar", cal.Name)
 	}
 	c, err := a.config(false)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *app) putCalendar(ctx context.Context, cal topics.Calendar) error {
 	}
 	stored, err := topics.DecodeSetting(&topics.Record{Key: key, Value: value})
 	if err != nil {
-		return fmt.Errorf("read back what is to be written: %w", err)
+		return fmt.Errorf("check the calendar before it is written: %w", err)
 	}
 	var changed bool
 	if asksAPI(c) {
@@ -213,7 +213,7 @@ func (a *app) calendars(ctx context.Context, c *config.Config) ([]topics.Calenda
 		}
 		s, err := topics.DecodeSetting(&topics.Record{Key: r.Key, Value: r.Value})
 		if err != nil {
-			a.note("%s cannot be read, and the engine passes it over: %v", key, worded(err))
+			a.note("%s cannot be read, and the engine ignores it: %v", key, worded(err))
 			continue
 		}
 		all = append(all, *s.Calendar)

@@ -54,7 +54,7 @@ func datesOfLines(content string) (dates []string, err error) {
 			continue
 		}
 		if _, err := calendar.ParseDate(words[0]); err != nil {
-			return nil, fmt.Errorf("line %d: %q is no date: write 2026-12-25", i+1, clean(words[0]))
+			return nil, fmt.Errorf("line %d: %q is not a date: write 2026-12-25", i+1, clean(words[0]))
 		}
 		dates = append(dates, words[0])
 	}
@@ -88,7 +88,7 @@ func (a *app) datesOfICS(content []byte, until int64) (dates []string, err error
 		dates = append(dates, of...)
 	}
 	if timed > 0 {
-		a.note("%s with a time of day left out: a holiday is a whole day", plural(timed, "event"))
+		a.note("%s with a time of day ignored: a holiday is a whole day", plural(timed, "event"))
 	}
 	return dates, nil
 }
@@ -159,7 +159,7 @@ func unroll(e *ics.VEvent, first calendar.Date, until int64) ([]calendar.Date, e
 		return nil, worded(err)
 	}
 	if r.ElapsedTime() {
-		return nil, errors.New("it recurs within a day; a holiday recurs by days, weeks, months or years")
+		return nil, errors.New("it recurs within a day; a holiday must recur by days, weeks, months or years")
 	}
 	list, err := r.Between(int64(first)*dayMS-1, until, maxHolidays+1)
 	if err != nil {
@@ -177,7 +177,7 @@ const dayMS = int64(24 * time.Hour / time.Millisecond)
 // icsDate parses a date such as 20261225 and ignores a time of day after it.
 func icsDate(s string) (calendar.Date, error) {
 	if len(s) < 8 {
-		return 0, fmt.Errorf("%q is no date", clean(s))
+		return 0, fmt.Errorf("%q is not a date", clean(s))
 	}
 	return calendar.ParseDate(s[:4] + "-" + s[4:6] + "-" + s[6:8])
 }

@@ -51,7 +51,7 @@ func TestCalendarOfNothing(t *testing.T) {
 		{"iCalendar without days", "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nEND:VCALENDAR\r\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			cli(t, nil, row.text, "calendar", "put", "us").want(t, exitUsage, "calendar us: what was read has no dates",
+			cli(t, nil, row.text, "calendar", "put", "us").want(t, exitUsage, "calendar us: the input has no dates",
 				"write []")
 		})
 	}
@@ -78,8 +78,8 @@ func TestCalendarFiles(t *testing.T) {
 			"iCalendar with the line ends of its RFC", strings.ReplaceAll(holidays, "\n", "\r\n"),
 			"2026-12-24 2026-12-25 2026-12-26 2027-12-24 2027-12-25 2027-12-26 2026-05-01 2028-05-01",
 		},
-		{"no date", "2026-12-25\n25.12.2026\n", `error: line 2: "25.12.2026" is no date`},
-		{"no such day", "2026-02-30\n", `error: line 1: "2026-02-30" is no date`},
+		{"no date", "2026-12-25\n25.12.2026\n", `error: line 2: "25.12.2026" is not a date`},
+		{"no such day", "2026-02-30\n", `error: line 1: "2026-02-30" is not a date`},
 		{"another object", `{"days":[]}`, "error: write a list of dates"},
 		{
 			"rule without meaning", strings.ReplaceAll(holidays, "FREQ=YEARLY\nEXDATE", "FREQ=NEVER\nEXDATE"),
@@ -138,7 +138,7 @@ func TestCalendars(t *testing.T) {
 	run("", "calendar", "get", "office", "-o", "ndjson").want(t, exitOK,
 		`{"dates":["2026-12-25","2027-01-01"],"name":"office"}`)
 	run(`["2028-01-01"]`, "calendar", "put", "office").want(t, exitOK, "put")
-	run(holidays, "calendar", "put", "us").want(t, exitOK, "1 event with a time of day left out")
+	run(holidays, "calendar", "put", "us").want(t, exitOK, "1 event with a time of day ignored")
 	run("", "calendar", "list", "-o", "ndjson", "--jq", `.name+" "+.first`).want(t, exitOK,
 		"office 2028-01-01\nus 2026-05-01\n")
 	run("x\n", "calendar", "put", "office").want(t, exitUsage, "line 1")
@@ -255,11 +255,11 @@ func TestPictures(t *testing.T) {
 			"no rule",
 			[]string{"--at", "2026-01-01T00:00Z", "--month", "2026-12"},
 			exitUsage,
-			[]string{"say it with --every"},
+			[]string{"give it with --every"},
 		},
 		{"bad month", []string{"--every", "1h", "--month", "2026-13"}, exitUsage, []string{"write 2026-11"}},
 		{"bad year", []string{"--every", "1h", "--year", "26"}, exitUsage, []string{"write 2026"}},
-		{"both", []string{"--every", "1h", "--year", "2026", "--month", "2026-12"}, exitUsage, []string{"either"}},
+		{"both", []string{"--every", "1h", "--year", "2026", "--month", "2026-12"}, exitUsage, []string{"not both"}},
 		{
 			"bad rule",
 			[]string{"--every", "FREQ=DAILY;BYDAY=MON", "--month", "2026-12"},

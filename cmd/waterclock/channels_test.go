@@ -26,7 +26,7 @@ func TestChannels(t *testing.T) {
 	if !strings.Contains(list.out, `"name":"sms"`) || strings.Contains(list.out, `.high"`) {
 		t.Errorf("listed are %s", list.out)
 	}
-	run("channels", "remove", "typo").want(t, exitConflict, "triggers that are not over name the channel")
+	run("channels", "remove", "typo").want(t, exitConflict, "triggers that have not ended name the channel")
 	run("channels", "remove", "sms").want(t, exitConflict, "the channel always exists")
 	run("channels", "remove", "none").want(t, exitNotFound)
 	run("cancel", "k").want(t, exitOK)

@@ -27,8 +27,8 @@ func newConfigShow(a *app) *cobra.Command {
 			return a.printSettings(c, changed)
 		},
 	}
-	cmd.Flags().BoolVar(&dev, "dev", false, "with the defaults of waterclock dev")
-	cmd.Flags().BoolVar(&changed, "changed", false, "only what is no default")
+	cmd.Flags().BoolVar(&dev, "dev", false, "apply the defaults of waterclock dev")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only the values that differ from the default")
 	return cmd
 }
 
@@ -50,7 +50,7 @@ func newConfigValidate(a *app) *cobra.Command {
 	var serve bool
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Check the settings and name everything that is wrong at once",
+		Short: "Check the settings and list every error",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := a.loadConfig(false)
@@ -63,7 +63,7 @@ func newConfigValidate(a *app) *cobra.Command {
 			return a.out.record(map[string]any{"ok": true, "warnings": append([]string{}, c.Warnings...)}, validRows(c))
 		},
 	}
-	cmd.Flags().BoolVar(&serve, "serve", false, "check what serve needs, too")
+	cmd.Flags().BoolVar(&serve, "serve", false, "also check what serve needs")
 	return cmd
 }
 

@@ -36,7 +36,7 @@ func demoSteps(run string) []demoStep {
 		register("demo-meeting", "you will never hear this", map[string]any{"delay": "6s"}),
 		register(demoSeries, "drink some water", map[string]any{"recurrence": "cron:* * * * *"}),
 		{1 * time.Second, wish{"demo-alarm", trigger.OpSnooze, map[string]any{"for": "5s"}}, "five more seconds"},
-		{1500 * time.Millisecond, wish{"demo-meeting", trigger.OpCancel, map[string]any{}}, "it was called off"},
+		{1500 * time.Millisecond, wish{"demo-meeting", trigger.OpCancel, map[string]any{}}, "it was cancelled"},
 	}
 }
 

@@ -102,7 +102,7 @@ var kafkaChecks = []oneCheck{
 // examine runs all checks: settings, Kafka, the API and this machine.
 func (d *doctor) examine(ctx context.Context) {
 	for _, w := range d.c.Warnings {
-		d.warn("settings", "correct or remove it", "%s", w)
+		d.warn("settings", "fix or remove it", "%s", w)
 	}
 	d.parts = int32(d.c.Topics.Partitions)
 	d.atOnce(ctx, []oneCheck{
@@ -161,7 +161,7 @@ func (d *doctor) within(ctx context.Context, c oneCheck) {
 	case <-ctx.Done(): // some requests of kgo outlast their context; they end with the client
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		d.fail(c.name, "see whether a broker hangs (its host, its disk), then run doctor again",
+		d.fail(c.name, "check whether a broker hangs (its host, its disk), then run doctor again",
 			"the brokers did not answer within %s", checkWithin)
 		return
 	}

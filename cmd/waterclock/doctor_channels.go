@@ -24,12 +24,12 @@ func (d *doctor) channels(ctx context.Context) {
 	waiting := d.channelTopics()
 	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
 	if err != nil {
-		d.warn("channels", "allow DESCRIBE on groups", "it is not known who reads the due topics: %v", err)
+		d.warn("channels", "allow DESCRIBE on groups", "the readers of the due topics are unknown: %v", err)
 		return
 	}
 	maps.DeleteFunc(waiting, func(_, topic string) bool { return read[topic] || read[topics.HighLane(topic)] })
 	if len(waiting) == 0 {
-		d.ok("channels", "each channel that waits for receipts is read by a consumer group")
+		d.ok("channels", "a consumer group reads each channel that waits for receipts")
 		return
 	}
 	written, err := d.written(ctx, waiting)
@@ -65,14 +65,14 @@ func (d *doctor) channels(ctx context.Context) {
 func (d *doctor) unserved(unserved, idle []string, asked bool) {
 	switch {
 	case len(unserved) > 0:
-		d.warn("channels", "start its worker; what times out becomes a dead letter, and "+
-			"`waterclock dead-letters redrive --code receipt_timeout` sends it again",
+		d.warn("channels", "start its worker; what times out becomes a dead letter: redrive it with `waterclock "+
+			"dead-letters redrive --code receipt_timeout`",
 			"no consumer group reads the due events of %s", strings.Join(unserved, ", "))
 	case asked:
-		d.ok("channels", "no trigger names a channel that no consumer group reads (%s)", strings.Join(idle, ", "))
+		d.ok("channels", "no trigger uses a channel that no consumer group reads (%s)", strings.Join(idle, ", "))
 	default:
-		d.ok("channels", "nothing was due yet on a channel that no consumer group reads (%s). Which triggers wait is "+
-			"known only to an API, and none answered within %s: name one with --url", strings.Join(idle, ", "),
+		d.ok("channels", "no consumer group reads some channels (%s), but nothing was due on them yet. Only an API "+
+			"knows their triggers, and none answered within %s: name one with --url", strings.Join(idle, ", "),
 			liveWithin)
 	}
 }

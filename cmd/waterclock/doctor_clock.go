@@ -29,18 +29,18 @@ func (d *doctor) clock(ctx context.Context) {
 			"the brokers' clock cannot be read: %v", err)
 		return
 	}
-	text := fmt.Sprintf("the broker's clock is %s ahead of ours, give or take %s", offset.Round(time.Millisecond),
+	text := fmt.Sprintf("the broker's clock is %s ahead of ours, ± %s", offset.Round(time.Millisecond),
 		within.Round(time.Millisecond))
 	if offset < 0 {
-		text = fmt.Sprintf("the broker's clock is %s behind ours, give or take %s", (-offset).Round(time.Millisecond),
+		text = fmt.Sprintf("the broker's clock is %s behind ours, ± %s", (-offset).Round(time.Millisecond),
 			within.Round(time.Millisecond))
 	}
 	const advice = "run chrony or systemd-timesyncd on this machine and the brokers"
 	switch off := max(offset.Abs()-within, 0); {
 	case off >= clockFail:
-		d.fail("clock", advice, "%s: delays count from the broker's clock and fire by ours", text)
+		d.fail("clock", advice, "%s: delays count from the broker's clock but fire by ours", text)
 	case off >= clockWarn:
-		d.warn("clock", advice, "%s: what fires is early or late by as much", text)
+		d.warn("clock", advice, "%s: triggers fire early or late by this much", text)
 	default:
 		d.ok("clock", "%s", text)
 	}

@@ -25,7 +25,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	}
 	switch {
 	case err != nil && d.c.Source("url").Kind == "default":
-		d.warn("api", "start one, or name yours with --url; writing commands to Kafka needs none",
+		d.warn("api", "start one, or name yours with --url; commands to Kafka do not need it",
 			"no API answers at %s",
 			from.base)
 	case err != nil:
@@ -40,7 +40,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base,
 			strings.ReplaceAll(body, "\n", "; "))
 	default:
-		d.fail("api", "check the url", "%s answers /readyz with %d, so it is no Waterclock", from.base, status)
+		d.fail("api", "check the url", "%s answers /readyz with status %d, so it is not Waterclock", from.base, status)
 	}
 	if err == nil {
 		d.partitions(ctx, from)
@@ -86,7 +86,8 @@ func (d *doctor) dataDir() {
 	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil &&
 		rank(d.c.Source("data_dir")) == 0 {
 		d.ok("data dir",
-			"not looked at: none is here. Run doctor where `waterclock serve` runs, or name it with --data-dir")
+			"not checked: there is no data directory here. Run doctor where `waterclock serve` runs, or name it "+
+				"with --data-dir")
 		return
 	}
 	switch {
@@ -94,10 +95,10 @@ func (d *doctor) dataDir() {
 		d.missingDataDir(dir)
 		return
 	case err != nil:
-		d.fail("data dir", "choose another with --data-dir", "%s cannot be looked at: %v", dir, cause(err))
+		d.fail("data dir", "choose another with --data-dir", "%s cannot be read: %v", dir, cause(err))
 		return
 	case !info.IsDir():
-		d.fail("data dir", "choose another with --data-dir", "%s is no directory", dir)
+		d.fail("data dir", "choose another with --data-dir", "%s is not a directory", dir)
 		return
 	}
 	own, err := node.MayKeep(dir, info, os.Geteuid())
@@ -107,7 +108,7 @@ func (d *doctor) dataDir() {
 	}
 	if mode := info.Mode().Perm(); own && mode&0o077 != 0 {
 		d.warn("data dir", "chmod 700 it; Waterclock does so when it starts",
-			"%s has mode %o: others on this machine can look into it", dir, mode)
+			"%s has mode %o: other users of this machine can read it", dir, mode)
 	}
 	if version, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil &&
 		strings.TrimSpace(string(version)) != node.LayoutVersion {
@@ -120,7 +121,7 @@ func (d *doctor) dataDir() {
 			cause(err))
 		return
 	}
-	d.ok("data dir", "%s is there and writable", dir)
+	d.ok("data dir", "%s exists and is writable", dir)
 	d.space(dir)
 }
 
@@ -134,12 +135,12 @@ func (d *doctor) missingDataDir(dir string) {
 		}
 	}
 	if err := tryWrite(above); err != nil {
-		d.fail("data dir", "choose another with --data-dir", "%s is not there, and cannot be made in %s: %v", dir,
+		d.fail("data dir", "choose another with --data-dir", "%s does not exist and cannot be created in %s: %v", dir,
 			above,
 			cause(err))
 		return
 	}
-	d.ok("data dir", "%s will be made", dir)
+	d.ok("data dir", "%s does not exist yet; the first start creates it", dir)
 	d.space(above)
 }
 
@@ -163,12 +164,12 @@ const (
 func (d *doctor) space(dir string) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
-		d.warn("disk", "look yourself (df)", "the free space at %s cannot be read: %v", dir, err)
+		d.warn("disk", "check with df", "the free space at %s cannot be read: %v", dir, err)
 		return
 	}
 	free := s.Bavail * uint64(s.Bsize)
-	const advice = "make room: 50 million pending triggers take about 8 GB, " +
-		"and the embedded broker keeps its topics here, too"
+	const advice = "free some space: 50 million pending triggers take about 8 GB, and the embedded broker keeps its " +
+		"topics here too"
 	switch {
 	case free < spaceFail:
 		d.fail("disk", advice, "%s free at %s", bytesText(free), dir)
@@ -178,7 +179,7 @@ func (d *doctor) space(dir string) {
 		d.ok("disk", "%s free at %s", bytesText(free), dir)
 	}
 	if s.Files > 0 && s.Ffree < 10_000 {
-		d.warn("disk", "remove small files", "%d inodes free at %s", s.Ffree, dir)
+		d.warn("disk", "delete small files", "%d inodes free at %s", s.Ffree, dir)
 	}
 }
 
@@ -204,7 +205,7 @@ const (
 func (d *doctor) openFiles() {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
-		d.warn("open files", "look yourself (ulimit -n)", "the limit cannot be read: %v", err)
+		d.warn("open files", "check with ulimit -n", "the limit cannot be read: %v", err)
 		return
 	}
 	const advice = "raise it to 65,536: LimitNOFILE= in the unit, ulimit -n in a shell, --ulimit nofile= for a " +

@@ -20,7 +20,7 @@ import (
 func (d *doctor) brokers(ctx context.Context) {
 	m, err := d.admin.BrokerMetadata(ctx)
 	if err != nil {
-		d.fail("brokers", "see the brokers' logs", "the brokers do not describe themselves: %v", err)
+		d.fail("brokers", "see the brokers' logs", "the brokers cannot be listed: %v", err)
 		return
 	}
 	addresses := make([]string, len(m.Brokers))
@@ -50,14 +50,14 @@ var needs = []struct {
 func (d *doctor) versions(ctx context.Context) {
 	all, err := d.admin.ApiVersions(ctx)
 	if err != nil {
-		d.fail("versions", "see the brokers' logs", "the brokers do not say which requests they know: %v", err)
+		d.fail("versions", "see the brokers' logs", "the brokers' API versions cannot be read: %v", err)
 		return
 	}
 	guesses := map[string]bool{}
 	var names []string
 	for _, v := range all.Sorted() {
 		if v.Err != nil {
-			d.fail("versions", "start it again, or remove it from the cluster", "broker %d does not answer: %v",
+			d.fail("versions", "restart it, or remove it from the cluster", "broker %d does not answer: %v",
 				v.NodeID, v.Err)
 			continue
 		}
@@ -69,9 +69,9 @@ func (d *doctor) versions(ctx context.Context) {
 	switch len(names) {
 	case 0:
 	case 1:
-		d.ok("versions", "every request the engine needs%s", releaseGuess(names[0]))
+		d.ok("versions", "the brokers support every request that the engine needs%s", releaseGuess(names[0]))
 	default:
-		d.warn("versions", "finish the upgrade", "the brokers are of different versions: %s", strings.Join(names, "; "))
+		d.warn("versions", "finish the upgrade", "the brokers run different versions: %s", strings.Join(names, "; "))
 	}
 }
 
@@ -87,8 +87,8 @@ func releaseGuess(guess string) string {
 func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
 	for _, n := range needs {
 		if have, ok := v.KeyMaxVersion(int16(n.key)); !ok || have < n.least {
-			d.fail("versions", "use Kafka 3.0 or newer; 4.0 or newer is what we test with",
-				"broker %d lacks %s version %d", v.NodeID, n.key.Name(), n.least)
+			d.fail("versions", "use Kafka 3.0 or newer; tested with 4.0 or newer",
+				"broker %d does not support %s version %d", v.NodeID, n.key.Name(), n.least)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (d *doctor) topics(ctx context.Context) {
 		d.change(change)
 	}
 	if len(plan) == 0 {
-		d.ok("topics", "%s with the settings they must have, %s each", plural(len(want), "topic"),
+		d.ok("topics", "%s with the required settings, %s each", plural(len(want), "topic"),
 			plural(int(d.parts), "partition"))
 	}
 	d.timestamps(existing)
@@ -138,19 +138,19 @@ func (d *doctor) change(c topics.Change) {
 	const apply = "run `waterclock topics apply`"
 	switch {
 	case c.Kind == topics.Refuse && c.Setting == "partitions":
-		d.fail("topics", fmt.Sprintf("set topics.partitions to what the topics were made with, "+
-			"or make %s anew with %s partitions while it is empty", c.Topic, c.Want),
+		d.fail("topics", fmt.Sprintf("set topics.partitions to the number the topics were created with, or recreate "+
+			"%s with %s partitions while it is empty", c.Topic, c.Want),
 			"%s has %s partitions, not %s: %s", c.Topic, c.Have, c.Want, c.Why)
 	case c.Kind == topics.Refuse && c.Setting == "replication":
 		d.fail("topics", "", "%s: %s", c.Topic, c.Why)
 	case c.Kind == topics.Refuse:
-		d.fail("topics", fmt.Sprintf("set %s of %s to %s, once you know that nothing is lost by it", c.Setting, c.Topic,
+		d.fail("topics", fmt.Sprintf("set %s of %s to %s, after checking that this loses no data", c.Setting, c.Topic,
 			c.Want),
 			"%s of %s is %s: %s", c.Setting, c.Topic, c.Have, c.Why)
 	case c.Kind == topics.Create && d.c.Topics.Manage:
-		d.warn("topics", apply+", or let the engine make it when it starts", "there is no topic %s", c.Topic)
+		d.warn("topics", apply+", or let the engine create it when it starts", "there is no topic %s", c.Topic)
 	case c.Kind == topics.Create:
-		d.fail("topics", apply+": topics.manage is false, so the engine will not make it", "there is no topic %s",
+		d.fail("topics", apply+": topics.manage is false, so the engine will not create it", "there is no topic %s",
 			c.Topic)
 	default:
 		d.warn("topics", apply, "%s of %s is %s, and must be %s", c.Setting, c.Topic, c.Have, c.Want)
@@ -167,7 +167,7 @@ func (d *doctor) timestamps(existing []topics.Existing) {
 			d.ok("timestamps", "a delay counts from when the broker appended the command (LogAppendTime)")
 		} else {
 			d.fail("timestamps", "run `waterclock topics apply`",
-				"commands carry their producers' clocks (%s): a delay would count from whatever those say", kind)
+				"commands carry their producers' timestamps (%s): a delay would count from those", kind)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (d *doctor) replicas(ctx context.Context) {
 		}
 	}
 	if len(m.Brokers) < 2 {
-		d.ok("replicas", "one broker: what its disk loses is lost")
+		d.ok("replicas", "one broker: a failure of its disk loses data")
 		return
 	}
 	before := len(d.findings)
@@ -203,7 +203,7 @@ func (d *doctor) replicas(ctx context.Context) {
 		d.replicasOf(all[name], configs, len(m.Brokers))
 	}
 	if len(d.findings) == before {
-		d.ok("replicas", "every partition is in sync, and no single broker's death loses what was acknowledged")
+		d.ok("replicas", "every partition is in sync, and the loss of one broker loses no acknowledged record")
 	}
 }
 
@@ -222,19 +222,19 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 			t.Topic)
 	}
 	if missing > 0 {
-		d.warn("replicas", "see which broker lags or is down", "%s of %s is not in sync on all replicas",
+		d.warn("replicas", "find the broker that lags or is down", "%s of %s is not in sync on all replicas",
 			plural(missing, "partition"), t.Topic)
 	}
 	if least == 1 {
 		d.warn("replicas",
 			"give it 3 replicas (kafka-reassign-partitions), and set topics.replication before topics are made",
-			"%s has one replica: it dies with its broker", t.Topic)
+			"%s has one replica: the loss of its broker loses it", t.Topic)
 		return
 	}
 	setting := settingsOf(configs, t.Topic)
 	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil && isr < 2 {
 		d.warn("replicas", "set it to 2",
-			"min.insync.replicas of %s is %d: an acknowledged record may be on one disk alone",
+			"min.insync.replicas of %s is %d: an acknowledged record may be on only one disk",
 			t.Topic, isr)
 	} else if err == nil && isr >= least {
 		d.warn("replicas", fmt.Sprintf("set it to %d", least-1),
@@ -289,9 +289,9 @@ func (d *doctor) retryPause(ctx context.Context) {
 	case len(slow) > 0:
 		d.warn("retry pause", fmt.Sprintf("set %s=1 on the brokers; where you cannot, set turn.min_interval to 5ms",
 			retryPauseSetting),
-			"a transaction begun right after another waits %s: that is the median lateness", strings.Join(slow, ", "))
+			"a transaction that follows another waits %s, which is the median lateness", strings.Join(slow, ", "))
 	case known == 0:
-		d.ok("retry pause", "the brokers have no pause between transactions")
+		d.ok("retry pause", "the brokers do not delay the next transaction")
 	default:
 		d.ok("retry pause", "%s is 1 ms or less", retryPauseSetting)
 	}
@@ -311,7 +311,7 @@ func (d *doctor) foreignTransactions(ctx context.Context) {
 	described, err := d.admin.DescribeProducers(ctx, set)
 	if err != nil {
 		d.warn("transactions", "use Kafka 3.0 or newer, and allow READ on the topics",
-			"open transactions cannot be seen: %v", err)
+			"open transactions cannot be listed: %v", err)
 		return
 	}
 	open := map[int64]string{} // producer id → topic, partition and offset
@@ -346,12 +346,13 @@ func (d *doctor) nameForeign(ctx context.Context, open map[int64]string) {
 		if name == "" {
 			name = "unknown"
 		}
-		d.warn("transactions", fmt.Sprintf("let it commit more often: firing waits for it, up to barrier.max_hold (%s)",
+		d.warn("transactions", fmt.Sprintf("make it commit more often: firing waits for it, up to barrier.max_hold "+
+			"(%s)",
 			d.c.Barrier.MaxHold),
 			"producer %d (transactional id %s) holds a transaction open on %s", id, name, open[id])
 	}
 	if foreign == 0 {
-		d.ok("transactions", "nobody else holds a transaction open on commands or receipts")
+		d.ok("transactions", "no other producer has a transaction open on commands or receipts")
 	}
 }
 
@@ -374,14 +375,14 @@ func (d *doctor) engines(ctx context.Context) {
 	// CoordinatorNotAvailable is the answer until the cluster has had its first group.
 	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); {
 	case err != nil && !never:
-		d.warn("engines", "check the ACLs of this user, and that group names yours",
+		d.warn("engines", "check the ACLs of this user and the setting group",
 			"the group %s cannot be described: %v",
 			d.c.Group, err)
 	case len(g.Members) == 0:
 		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`",
 			"no engine runs in group %s: nothing fires", d.c.Group)
 	case len(d.foreign(ctx, g.Members)) > 0:
-		d.fail("engines", "correct topics.prefix of one of them, or give it another group",
+		d.fail("engines", "fix topics.prefix of one of them, or give it another group",
 			"group %s has members with topics other than %s*: %s", d.c.Group, d.c.Topics.Prefix,
 			strings.Join(d.foreign(ctx, g.Members), ", "))
 	default:
@@ -410,7 +411,7 @@ func (d *doctor) mirrors(ctx context.Context) {
 	for _, name := range all.Names() {
 		if strings.HasPrefix(name, "mm2-offset-syncs.") || strings.HasSuffix(name, ".checkpoints.internal") {
 			d.warn("mirrors",
-				"set isolation.level=read_committed for its consumers, or the copy has what was aborted, too",
+				"set isolation.level=read_committed for its consumers, or it also copies aborted records",
 				"MirrorMaker 2 copies from or to this cluster (topic %s)", name)
 			return
 		}

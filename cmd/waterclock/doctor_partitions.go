@@ -23,7 +23,8 @@ func (d *doctor) partitions(ctx context.Context, from *api) {
 	var all gateway.Partitions
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		d.warn("partitions", "give an operator's key with --api-key", "%s does not show us its partitions", from.base)
+		d.warn("partitions", "set an operator's key with --api-key", "%s does not list its partitions for this "+
+			"caller", from.base)
 		return
 	case resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&all) != nil || len(all.Items) == 0:
 		return // an API without engines, or not Waterclock's
@@ -43,13 +44,13 @@ func (d *doctor) owners(all []gateway.Partition) {
 			waits = append(waits, fmt.Sprintf("%d (%s, %d of %d records)", p.Partition, p.Doing, p.Restored,
 				p.RestoreTotal))
 		case p.Owner == "":
-			waits = append(waits, fmt.Sprintf("%d (nobody has it)", p.Partition))
+			waits = append(waits, fmt.Sprintf("%d (no owner)", p.Partition))
 		default:
 			waits = append(waits, strings.TrimSpace(fmt.Sprintf("%d (%s %s)", p.Partition, p.Owner, p.Doing)))
 		}
 	}
 	if len(waits) > 0 {
-		d.warn("partitions", "a restore takes its time; see the owners' logs for the others", "%s of %d not firing: %s",
+		d.warn("partitions", "wait for restores; for the others see the owners' logs", "%s of %d not firing: %s",
 			plural(len(waits), "partition"), len(all), strings.Join(waits, ", "))
 		return
 	}
@@ -72,7 +73,8 @@ func (d *doctor) standbys(all []gateway.Partition) {
 	switch {
 	case !some:
 	case warm < len(all):
-		d.warn("standbys", "they fill in the background; a group of one has none", "%d of %s have a warm standby", warm,
+		d.warn("standbys", "standbys fill in the background; a group of one member has none", "%d of %s have a warm "+
+			"standby", warm,
 			plural(len(all), "partition"))
 	default:
 		d.ok("standbys", "every partition has a warm standby, at most %s behind", plural(int(lag), "record"))

@@ -26,7 +26,7 @@ func TestDoctorOnPartitions(t *testing.T) {
 			`{"items":[{"partition":0,"owner":"a:1","ready":true,"standbys":[{"node":"b:1","lag":300000}]}]}`,
 			"0 of 1 partition have a warm standby",
 		},
-		{`{"items":[{"partition":0,"owner":""}]}`, "0 (nobody has it)"},
+		{`{"items":[{"partition":0,"owner":""}]}`, "0 (no owner)"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/partitions" {

@@ -24,10 +24,10 @@ func (d *doctor) examinePreferences(ctx context.Context) {
 		d.fail("preferences", "check postgres.url, and that PostgreSQL runs there and lets this user in",
 			"PostgreSQL does not answer: %v", cause(err))
 	case r.Schema < r.Newest && !r.MayMigrate:
-		d.fail("preferences", "grant its user CREATE on the schema, or run the first start as one who may",
-			"PostgreSQL %s lacks tables, and this user may not make them", r.Server)
+		d.fail("preferences", "grant its user CREATE on the schema, or run the first start as a user that has it",
+			"PostgreSQL %s lacks tables, and this user may not create them", r.Server)
 	case r.Schema < r.Newest:
-		d.ok("preferences", "PostgreSQL %s answers; the next use of the API makes the tables", r.Server)
+		d.ok("preferences", "PostgreSQL %s answers; the next use of the API creates the tables", r.Server)
 	default:
 		d.ok("preferences", "PostgreSQL %s answers, with schema %d", r.Server, r.Schema)
 	}

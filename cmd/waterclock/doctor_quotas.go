@@ -24,7 +24,7 @@ func (d *doctor) quotas(ctx context.Context) {
 	}
 	all, err := d.admin.DescribeClientQuotas(ctx, false, nil)
 	if err != nil {
-		d.ok("quotas", "not known; this user may not describe them (%v)", err)
+		d.ok("quotas", "unknown: this user may not describe quotas (%v)", err)
 		return
 	}
 	var ours []string
@@ -39,12 +39,12 @@ func (d *doctor) quotas(ctx context.Context) {
 		}
 	}
 	if len(ours) == 0 {
-		d.ok("quotas", "the brokers hold this user to none")
+		d.ok("quotas", "this user has no quotas")
 		return
 	}
 	slices.Sort(ours)
 	d.warn("quotas", "check that they are above what the engine needs (docs/operations/sizing.md), for each broker",
-		"the brokers pause clients beyond a quota: %s", strings.Join(ours, "; "))
+		"the brokers throttle clients above a quota: %s", strings.Join(ours, "; "))
 }
 
 // ofUs reports whether a quota applies to our user and client ids. A default quota applies to

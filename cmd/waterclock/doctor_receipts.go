@@ -28,7 +28,7 @@ func (d *doctor) receipts(ctx context.Context) {
 		d.warn("receipts", "allow READ on it", "topic %s cannot be read: %v", d.c.Topic("events"), err)
 		return
 	case len(found) == 0:
-		d.ok("receipts", "none in the latest events is for a channel without receipts")
+		d.ok("receipts", "the latest events have no receipts for channels without receipts")
 		return
 	}
 	channels := slices.Sorted(maps.Keys(found))
@@ -36,8 +36,8 @@ func (d *doctor) receipts(ctx context.Context) {
 	for i, name := range channels {
 		said[i] = fmt.Sprintf("%s (%d)", clean(name), found[name])
 	}
-	d.warn("receipts", "nothing waits for them, and no retry follows: set channels."+clean(channels[0])+
-		".receipts=true, or do not send them", "receipts arrived for channels without receipts: %s",
+	d.warn("receipts", "the engine ignores them and does not retry: set channels."+clean(channels[0])+
+		".receipts=true, or stop sending them", "receipts arrived for channels without receipts: %s",
 		strings.Join(said, ", "))
 }
 

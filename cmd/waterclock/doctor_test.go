@@ -68,9 +68,9 @@ func TestDoctorFindsNothing(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)
 	r := doctorOf(t, brokers)
-	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "give or take", "nobody else holds a transaction",
+	r.want(t, exitOK, "2 partitions each", "LogAppendTime", "±", "no other producer has a transaction",
 		"is ready",
-		"will be made")
+		"does not exist yet")
 	if strings.Contains(r.out, "fail ") {
 		t.Errorf("something failed:\n%s", r.out)
 	}
@@ -108,7 +108,7 @@ func TestDoctorOnTopics(t *testing.T) {
 			"message.timestamp.type": "LogAppendTime",
 		}, nil, exitFailed, "waterclock.state has 3 partitions, not 2"},
 		{
-			"producers' clocks", 2,
+			"producers' timestamps", 2,
 			map[string]string{"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"},
 			nil,
 			exitOK, "message.timestamp.type of waterclock.state is CreateTime",
@@ -208,7 +208,8 @@ func TestDoctorOnTheRetryPause(t *testing.T) {
 
 func TestDoctorOnOldBrokers(t *testing.T) {
 	_, brokers := kafka(t, kfake.MaxVersions(kversion.V2_8_0()))
-	doctorOf(t, brokers).want(t, exitFailed, "fail  versions", "lacks DescribeTransactions", "Kafka 3.0 or newer")
+	doctorOf(t, brokers).want(t, exitFailed, "fail  versions", "does not support DescribeTransactions",
+		"Kafka 3.0 or newer")
 	_, brokers = kafka(t, kfake.MaxVersions(kversion.V3_0_0()))
 	applied(t, brokers)
 	doctorOf(t, brokers).want(t, exitOK, "ok    versions")
@@ -290,7 +291,7 @@ func TestDoctorOnTheAPI(t *testing.T) {
 		want      string
 	}{
 		{"restoring", apiSaying(t, 503, "partition 3 is being restored"), exitFailed, "warn  api"},
-		{"somebody else", apiSaying(t, 404, "nginx"), exitFailed, "so it is no Waterclock"},
+		{"somebody else", apiSaying(t, 404, "nginx"), exitFailed, "so it is not Waterclock"},
 		{"nobody", "http://" + nobody(t), exitFailed, "fail  api"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -308,9 +309,9 @@ func TestDoctorOnTheDataDirectory(t *testing.T) {
 		status string
 		want   string
 	}{
-		{"missing", func(string) error { return nil }, "ok", "will be made"},
+		{"missing", func(string) error { return nil }, "ok", "does not exist yet"},
 		{"there", func(dir string) error { return os.Mkdir(dir, 0o700) }, "ok", "writable"},
-		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "fail", "is no directory"},
+		{"a file", func(dir string) error { return os.WriteFile(dir, nil, 0o600) }, "fail", "is not a directory"},
 		{"open to all", func(dir string) error { return os.Mkdir(dir, 0o755) }, "warn", "mode 755"},
 		{"of another version", func(dir string) error {
 			return os.Mkdir(dir, 0o700)
@@ -341,7 +342,7 @@ func TestDoctorOnReceiptsInVain(t *testing.T) {
 	doctor := func() result { return cli(t, nil, "", "doctor", "--brokers", w.kafka, "--url", w.http) }
 	w.send("k", `{"op":"register","delay":"1ms","channel":"silent"}`)
 	w.send("a", `{"op":"register","delay":"1ms","channel":"asks"}`)
-	doctor().want(t, exitOK, "none in the latest events is for a channel without receipts")
+	doctor().want(t, exitOK, "the latest events have no receipts for channels without receipts")
 	for _, channel := range []string{"silent", "asks"} {
 		due := w.due(channel, 1)[0]
 		value := fmt.Sprintf(`{"due_id":%q,"outcome":"retry","attempt":1,"retry_after":"1h"}`, headerOf(due, "ce_id"))
@@ -383,7 +384,7 @@ func TestDoctorOnAFrozenBroker(t *testing.T) {
 	begun := time.Now()
 	r := cli(t, nil, "", "doctor", "--brokers", brokers, "--url", "http://"+silent.Addr().String(), "--data-dir",
 		filepath.Join(t.TempDir(), "data"))
-	r.want(t, exitFailed, "fail  topics", "did not answer within 5s", "See whether a broker hangs", "data dir")
+	r.want(t, exitFailed, "fail  topics", "did not answer within 5s", "Check whether a broker hangs", "data dir")
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -427,7 +428,7 @@ func TestDoctorOnForeignMembers(t *testing.T) {
 			t.Fatal("nobody joined")
 		}
 	}
-	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Correct topics.prefix")
+	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Fix topics.prefix")
 }
 
 // TestDoctorOnQuotas: the doctor names a quota that applies to us, but not one for others. It

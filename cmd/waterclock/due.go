@@ -50,7 +50,7 @@ func oneChannel(cmd *cobra.Command, args []string) error {
 		return usagef("%s needs the name of one CHANNEL, such as default", cmd.CommandPath())
 	}
 	if !topics.ValidChannel(args[0]) {
-		return usagef("%q is no channel: lower case letters, digits, '.', '_', '-', at most 49, not ending in .high",
+		return usagef("%q is not a channel: lower case letters, digits, '.', '_', '-', at most 49, not ending in .high",
 			args[0])
 	}
 	return nil
@@ -75,17 +75,17 @@ func (a *app) lanes(ctx context.Context, c *config.Config, channel string, f *ta
 		case interrupted(ctx):
 			return nil, nil
 		case err != nil:
-			return nil, fmt.Errorf("look for %v: %w", []string{topic, topics.HighLane(topic)}, err)
+			return nil, fmt.Errorf("describe %v: %w", []string{topic, topics.HighLane(topic)}, err)
 		case len(lanes) > 0:
 			f.fromBeginning = f.fromBeginning || waiting
 			return lanes, nil
 		case f.noFollow:
 			return nil, &failure{
 				Exit: exitNotFound,
-				Msg:  fmt.Sprintf("channel %s has no topic %s yet: its first trigger makes it", channel, topic),
+				Msg:  fmt.Sprintf("channel %s has no topic %s yet: its first trigger creates it", channel, topic),
 			}
 		case !waiting:
-			a.note("channel %s has no topic %s yet; waiting for the first trigger to make it", channel, topic)
+			a.note("channel %s has no topic %s yet; waiting for the first trigger to create it", channel, topic)
 		}
 		select {
 		case <-ctx.Done():

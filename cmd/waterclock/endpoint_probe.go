@@ -43,7 +43,7 @@ if there was no connection or no 2xx answer.`,
 			}
 			var r egress.Report
 			if err := json.Unmarshal(answer, &r); err != nil {
-				return fmt.Errorf("%s does not answer like Waterclock's API: %w", from.base, err)
+				return fmt.Errorf("the answer of %s is not from a Waterclock API: %w", from.base, err)
 			}
 			if err := a.out.record(r, reportRows(&r)); err != nil {
 				return err
@@ -64,7 +64,7 @@ func verdict(r *egress.Report) error {
 	case r.Detail != "":
 		return failf("%s", r.Detail)
 	case r.Answer != nil && !r.Answer.Acknowledges:
-		return failf("status %d acknowledges nothing: only 2xx does", r.Answer.Status)
+		return failf("status %d is not an acknowledgement: only 2xx is", r.Answer.Status)
 	}
 	return nil
 }

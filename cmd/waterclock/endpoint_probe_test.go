@@ -37,7 +37,7 @@ func TestEndpointsTest(t *testing.T) {
 		!strings.Contains(r.out, `"status":200`) || got.Load() != "POST endpoint-test 1" {
 		t.Errorf("%s; the receiver got %v", r.out, got.Load())
 	}
-	run(receiver.URL+"/moved", "--send").want(t, exitFailed, "status 302 acknowledges nothing")
+	run(receiver.URL+"/moved", "--send").want(t, exitFailed, "status 302 is not an acknowledgement")
 	if requests.Load() != 2 {
 		t.Error("the redirect was followed")
 	}

@@ -74,7 +74,7 @@ func (a *app) eraseUser(ctx context.Context, user string, untilDone bool) error 
 		}
 		var e erasure
 		if err := json.Unmarshal(answer, &e); err != nil || e.State == "" {
-			return failf("the API does not answer like Waterclock's: %.100q", answer)
+			return failf("the answer is not from a Waterclock API: %.100q", answer)
 		}
 		if !untilDone || e.State == "done" {
 			return a.out.record(e, [][2]string{

@@ -28,7 +28,7 @@ func newEventsTail(a *app) *cobra.Command {
 		Example: "  waterclock events tail --type 'occurrence.*' -o ndjson --jq '[.trigger,.lateness_ms]'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("events tail has no arguments: for one trigger write --trigger %s", args[0])
+				return usagef("events tail takes no arguments: for one trigger write --trigger %s", args[0])
 			}
 			return nil
 		},
@@ -60,7 +60,7 @@ func (f *eventsFlags) show(a *app) func(*kgo.Record) (bool, error) {
 	return func(r *kgo.Record) (bool, error) {
 		var e topics.Event
 		if err := json.Unmarshal(r.Value, &e); err != nil {
-			a.note("%s/%d/%d is no event: %v", r.Topic, r.Partition, r.Offset, err)
+			a.note("the record at %s/%d/%d is not an event: %v", r.Topic, r.Partition, r.Offset, err)
 			return false, nil
 		}
 		if f.trigger != "" && e.Trigger != f.trigger {

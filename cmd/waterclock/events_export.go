@@ -45,7 +45,7 @@ events expired before they were exported.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.dir, "dir", "", "`directory` of the files, made if it is not there (default: export.dir)")
+	fs.StringVar(&f.dir, "dir", "", "`directory` of the files, created if it does not exist (default: export.dir)")
 	fs.BoolVar(&f.follow, "follow", false, "go on until interrupted")
 	fs.StringVar(&f.acceptGap, "accept-gap", "",
 		"go on although events expired before they were exported: `PARTITION:OFFSET`, as the refusal says")
@@ -61,7 +61,7 @@ func (a *app) export(ctx context.Context, c *config.Config, f *exportFlags) erro
 		return &failure{Exit: exitUsage, Err: err}
 	}
 	if o.Dir = or(f.dir, o.Dir); o.Dir == "" {
-		return usagef("write where to: --dir DIRECTORY")
+		return usagef("name the target directory with --dir DIRECTORY")
 	}
 	gaps, err := pipeline.ParseGaps(f.acceptGap)
 	if err != nil {
@@ -130,7 +130,7 @@ the usual questions. The views read the directory anew with each query.`,
 				return err
 			}
 			if dir = or(dir, c.Export.Dir); dir == "" {
-				return usagef("write where the export is: --dir DIRECTORY")
+				return usagef("name the export's directory with --dir DIRECTORY")
 			}
 			return a.views(dir)
 		},

@@ -80,5 +80,5 @@ func TestEventsExportSettings(t *testing.T) {
 	r.want(t, exitOK, "exported 0 events to "+dir)
 	cli(t, nil, "", append(set, "events", "views")...).want(t, exitOK, dir)
 	cli(t, nil, "", append(set, "--set", "export.plain_users=true", "events", "export")...).want(t, exitUsage,
-		"leave one of them away")
+		"omit one of them")
 }

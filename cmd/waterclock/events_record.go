@@ -33,7 +33,7 @@ same --dir.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.dir == "" {
-				return usagef("write where to: --dir DIRECTORY")
+				return usagef("name the target directory with --dir DIRECTORY")
 			}
 			c, err := a.config(false)
 			if err != nil {
@@ -42,7 +42,7 @@ same --dir.`,
 			return a.record(cmd, c, f)
 		},
 	}
-	cmd.Flags().StringVar(&f.dir, "dir", "", "`directory` of the recording, made if it is not there")
+	cmd.Flags().StringVar(&f.dir, "dir", "", "`directory` of the recording, created if it does not exist")
 	cmd.Flags().BoolVar(&f.follow, "follow", false, "go on until interrupted")
 	cmd.Flags().StringSliceVar(&f.topics, "topic", nil, "also this `topic` of a channel's own; may be repeated")
 	return cmd

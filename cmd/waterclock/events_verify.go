@@ -63,8 +63,9 @@ Set misfire_after, catch_up.max and dedup.horizon as the engine has them.`,
 	fs.StringVar(&f.faults, "faults", "",
 		"`file` of injected faults: lines of {name, from, to}; lateness during faults is reported separately")
 	fs.DurationVar(&f.grace, "grace", time.Minute,
-		"how late a firing may be, when the history ends, before it counts as lost")
-	fs.Int64Var(&f.memory, "memory", 512, "most MiB for the index of records; a longer history is read several times")
+		"how late a firing may be at the end of the history before it counts as lost")
+	fs.Int64Var(&f.memory, "memory", 512, "maximum MiB for the index of records; a longer history is read several "+
+		"times")
 	fs.IntVar(&f.limit, "limit", 100, "print this many violations; all are counted")
 	fs.BoolVar(&f.timelines, "timelines", true, "print what is known about each trigger that is named")
 	return cmd

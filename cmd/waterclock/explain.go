@@ -205,7 +205,7 @@ func headline(t map[string]any, now time.Time) string {
 	id, state, next := cell(t["trigger_id"]), cell(t["state"]), cell(t["next_fire_at"])
 	switch {
 	case next != "" && state == "PAUSED":
-		return fmt.Sprintf("%s is paused; only what does not heed a pause fires, at %s", id, next)
+		return fmt.Sprintf("%s is paused; only what ignores a pause fires, at %s", id, next)
 	case state == "PAUSED":
 		return fmt.Sprintf("%s is paused and does not fire until it is resumed", id)
 	case next != "":

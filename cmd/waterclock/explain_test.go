@@ -227,7 +227,7 @@ func TestExplainEscalation(t *testing.T) {
 func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 	const fired = `{"type":"occurrence.fired","trigger":"k","occurrence":"o1","attempt":1,"occurred_at":"2026-11-20T14:00:00.000Z"}`
 	for _, c := range []struct{ name, events, want string }{
-		{"out", fired, "delivery   o1: attempt 1 went out at 2026-11-20T14:00:00.000Z; nothing was answered yet"},
+		{"out", fired, "delivery   o1: attempt 1 went out at 2026-11-20T14:00:00.000Z; there is no answer yet"},
 		{
 			"retried", fired + `,{"type":"delivery.retried","trigger":"k","occurrence":"o1","attempt":2,"reason":"http_503",` +
 				`"detail":"503 after 12 ms","scheduled_at":"2026-11-20T14:00:10.000Z"}`,

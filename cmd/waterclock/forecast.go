@@ -40,10 +40,10 @@ included. It asks the API at --url.`,
 				return err
 			}
 			if len(f.Silent) > 0 {
-				a.note("partitions %v did not answer, or have not counted yet: what they expect is missing", f.Silent)
+				a.note("partitions %v did not answer, or have not counted yet: their occurrences are missing", f.Silent)
 			}
 			if f.Incomplete {
-				a.note("there are too many tenants and channels to tell apart: these counts are too low")
+				a.note("there are too many tenants and channels to count separately: these counts are too low")
 			}
 			items := anyOf(f.Items)
 			header := []string{"at", "nominal", "due"}
@@ -61,8 +61,8 @@ included. It asks the API at --url.`,
 		},
 	}
 	cmd.Flags().StringVar(&bucket, "bucket", bucket, "`1m or 1h`")
-	cmd.Flags().StringVar(&by, "by", "", "tell them apart by `channel, priority or tenant`")
-	cmd.Flags().IntVarP(&n, "n", "n", 0, "so many buckets; 120 minutes or 168 hours unless given")
+	cmd.Flags().StringVar(&by, "by", "", "count separately by `channel, priority or tenant`")
+	cmd.Flags().IntVarP(&n, "n", "n", 0, "number of buckets (default 120 minutes or 168 hours)")
 	return cmd
 }
 

@@ -125,8 +125,8 @@ func (a *app) printRebuild(r *sinks.Report, said *sinks.ContentReport, into stri
 		return err
 	}
 	if !r.Same() {
-		return failf("the fresh tables differ from those in use: those in use lost something, " +
-			"or hold what the log no longer has")
+		return failf("the fresh tables differ from those in use: those in use lost rows, or have rows that the log " +
+			"no longer has")
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (a *app) openTables(ctx context.Context, c *config.Config, f *rebuildFlags)
 	default:
 		h, err := openUnswept(c, live)
 		if err != nil {
-			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, say --no-compare",
+			return old, fresh, failf("cannot open %s to compare with: %v. If waterclock runs on it, add --no-compare",
 				live, err)
 		}
 		old = tablesOf(live, h)

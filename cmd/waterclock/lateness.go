@@ -31,10 +31,10 @@ in steps of 5 s. It asks the API at --url.`,
 				return err
 			}
 			if len(l.Silent) > 0 {
-				a.note("partitions %v did not answer: what they fired is missing", l.Silent)
+				a.note("partitions %v did not answer: their due events are missing", l.Silent)
 			}
 			if l.Since != "" {
-				a.note("all partitions were counted from %s on only: one has a new owner", l.Since)
+				a.note("these counts begin at %s: a partition has a new owner", l.Since)
 			}
 			items := anyOf(l.Items)
 			return a.out.list(items, []string{"at", "fires", "p50 ms", "p99 ms", "max ms"}, func(i int) []string {

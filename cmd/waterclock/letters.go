@@ -18,7 +18,7 @@ import (
 )
 
 func newDeadLetters(a *app) *cobra.Command {
-	return parent("dead-letters", "List what nobody could deliver, and try it again", newLettersList(a),
+	return parent("dead-letters", "List dead letters and redrive them", newLettersList(a),
 		newLettersShow(a), newLettersRedrive(a, "redrive [KEY…]"))
 }
 
@@ -66,7 +66,7 @@ func newLettersList(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Print dead letters, the newest first, or count them with --group-by",
-		Long: `Print dead letters: occurrences that nobody could deliver. Within a tenant the newest
+		Long: `Print dead letters: occurrences that could not be delivered. Within a tenant the newest
 come first. --group-by counts them instead. It asks the API at --url, which needs a
 history.`,
 		Example: "  waterclock dead-letters list --code receipt_timeout\n" +
@@ -116,7 +116,7 @@ func newLettersShow(a *app) *cobra.Command {
 				return err
 			}
 			if len(all) == 0 {
-				return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no dead letter of %s", args[0])}
+				return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("trigger %s has no dead letter", args[0])}
 			}
 			if a.out.format != "table" {
 				return a.printLetters(all)
@@ -165,7 +165,7 @@ func newLettersRedrive(a *app, use string) *cobra.Command {
 	f := &redriveFlags{}
 	cmd := &cobra.Command{
 		Use:   use,
-		Short: "Try dead letters again: of triggers, of a filter, or --all",
+		Short: "Redrive dead letters: of triggers, of a filter, or --all",
 		Long: `Try dead letters again, under the same ce_id, as the next attempt. Name triggers, or
 filters, or --all. Each dead letter is redriven once: one that was redriven before, or is
 under way, counts as duplicate. So an interrupted run can simply be repeated. It uses the
@@ -189,11 +189,11 @@ API at --url. The exit code is 1 if some were refused.`,
 	f.bind(fs)
 	fs.BoolVar(&f.all, "all", false, "all dead letters that are open")
 	fs.StringVar(&f.ceID, "ce-id", "", "of one KEY: only this occurrence")
-	fs.Float64Var(&f.rate, "rate", 0, "how many a second (default 100)")
+	fs.Float64Var(&f.rate, "rate", 0, "dead letters per second (default 100)")
 	fs.BoolVar(&f.dry, "dry-run", false, "only count")
 	fs.BoolVar(&f.includeExpired, "include-expired", false, "include dead letters past their expires_at")
 	fs.StringVar(&f.note, "note", "", "`reason`, which the events have as their detail")
-	fs.StringVar(&f.cursor, "cursor", "", "go on at the cursor of an earlier run with the same filters")
+	fs.StringVar(&f.cursor, "cursor", "", "continue at the cursor of an earlier run with the same filters")
 	return cmd
 }
 
@@ -209,11 +209,11 @@ func (f *redriveFlags) bodies(fs *pflag.FlagSet, keys []string) (list []map[stri
 	}
 	switch {
 	case len(keys) > 0 && (f.all || f.cursor != "" || len(given) > 1 || len(given) == 1 && f.tenant == ""):
-		return nil, usagef("name keys, or filters, or --all: one of them")
+		return nil, usagef("give keys, filters or --all, and only one of them")
 	case len(keys) != 1 && f.ceID != "":
 		return nil, usagef("--ce-id goes with one KEY")
 	case len(keys) == 0 && len(given) == 0 && !f.all:
-		return nil, usagef("say which: a KEY, a filter such as --code receipt_timeout, or --all")
+		return nil, usagef("name what to redrive: a KEY, a filter such as --code receipt_timeout, or --all")
 	case fs.Changed("rate") && f.rate <= 0:
 		return nil, usagef("--rate %g: write a number above 0", f.rate)
 	}
@@ -295,7 +295,7 @@ func (a *app) countLetters(ctx context.Context, from *api, given map[string]stri
 			sum.Oldest, sum.Newest = min(sum.Oldest, g.Oldest), max(sum.Newest, g.Newest)
 		}
 		if page.Other > 0 {
-			a.note("%d letters of further values are not counted: narrow the question", page.Other)
+			a.note("%d dead letters with further values are not counted: add filters", page.Other)
 		}
 		if page.NextCursor == "" {
 			break
@@ -362,7 +362,7 @@ func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
 			ID        string `json:"id"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return last, fmt.Errorf("%s does not answer like Waterclock's API: %w", from.base, err)
+			return last, fmt.Errorf("the answer of %s is not from a Waterclock API: %w", from.base, err)
 		}
 		if line.Code != "" {
 			a.note("%s", clean(fmt.Sprintf("%s: %s: %s", or(line.ID, or(line.TriggerID, "the redrive stopped")),
@@ -379,6 +379,7 @@ func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
 	if err := lines.Err(); err != nil {
 		return last, fmt.Errorf("redrive at %s: %w", from.base, err)
 	}
-	return last, failf("the redrive ended before it was done, after %d; repeat it: what went out goes out only once",
+	return last, failf("the redrive stopped after %d, before it was complete; repeat it: a dead letter is redriven "+
+		"only once",
 		last.Redriven)
 }

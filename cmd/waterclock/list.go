@@ -47,8 +47,8 @@ func newList(a *app) *cobra.Command {
 	fs.StringArrayVar(&f.tags, "tag", nil, "only with this label, `name=value`; may be repeated")
 	fs.StringVar(&f.from, "from", "", "only due at or after this `time`")
 	fs.StringVar(&f.to, "to", "", "only due before this `time`")
-	fs.StringVar(&f.prefix, "key-prefix", "", "only whose id begins so")
-	fs.StringVar(&f.sort, "sort", "", "`next_fire`: what fires next first. Without it by id, or by due time with --user")
+	fs.StringVar(&f.prefix, "key-prefix", "", "only ids that begin with this")
+	fs.StringVar(&f.sort, "sort", "", "`next_fire`: by next fire. Without it by id, or by due time with --user")
 	fs.BoolVar(&f.fresh, "fresh", true,
 		"wait for what was acknowledged before; --fresh=false is sooner, and names partitions that do not answer")
 	fs.IntVarP(&f.limit, "limit", "n", 1000, "at most this many; 0 for all")

@@ -81,10 +81,10 @@ func (a *app) liveState(data string, show bool) error {
 		a.note("%d of %d facts are left out", s.Omitted, s.Facts)
 	}
 	if s.Missed {
-		a.note("facts may be missing here: a partition has a new owner")
+		a.note("events may be missing here: a partition has a new owner")
 	}
 	if len(s.Silent) > 0 {
-		a.note("partitions %v do not answer: what happens there is missing", s.Silent)
+		a.note("partitions %v do not answer: their events are missing", s.Silent)
 	}
 	if !show {
 		return nil

@@ -155,10 +155,10 @@ func TestUsage(t *testing.T) {
 		{"unknown flag like none", []string{"list", "--zzzz"}, "(waterclock list --help lists the flags)"},
 		{"no key", []string{"cancel"}, "needs the KEY"},
 		{"two keys", []string{"schedule", "a", "b", "--in", "1m"}, "one KEY"},
-		{"bad key", []string{"cancel", "/x"}, "no trigger key"},
+		{"bad key", []string{"cancel", "/x"}, "not a trigger key"},
 		{"no time", []string{"schedule", "k"}, "exactly one of --in, --at and --every"},
 		{"two times", []string{"schedule", "k", "--in", "7m", "--at", "x"}, "exactly one of"},
-		{"a time without a zone", []string{"schedule", "k", "--at", "2026-12-01T09:00"}, "Add --tz Europe/Berlin"},
+		{"a time without a zone", []string{"schedule", "k", "--at", "2026-12-01T09:00"}, "add --tz Europe/Berlin"},
 		{
 			"a time with a blank",
 			[]string{"preview", "--at", "2026-12-01 09:00", "--tz", "Europe/Berlin"},
@@ -167,7 +167,7 @@ func TestUsage(t *testing.T) {
 		{
 			"an empty zone",
 			[]string{"schedule", "k", "--every", "FREQ=DAILY", "--tz", ""},
-			"--tz is empty: leave it out for UTC",
+			"--tz is empty: omit it for UTC",
 		},
 		{"an empty zone in a preview", []string{"preview", "--every", "FREQ=DAILY", "--tz="}, "--tz is empty"},
 		{
@@ -183,7 +183,7 @@ func TestUsage(t *testing.T) {
 		{"an empty zone to move to", []string{"rezone", "k", "--tz="}, "with --tz"},
 		{"an empty start", []string{"schedule", "k", "--every", "FREQ=DAILY", "--start", ""}, "--start is empty"},
 		{"an empty after", []string{"preview", "--every", "FREQ=DAILY", "--after", ""}, "--after is empty"},
-		{"data is no JSON", []string{"schedule", "k", "--in", "7m", "--data", "hello"}, "--data is no JSON"},
+		{"data is no JSON", []string{"schedule", "k", "--in", "7m", "--data", "hello"}, "--data is not JSON"},
 		{"data file missing", []string{"schedule", "k", "--in", "7m", "--data", "@/does/not/exist"}, "no such file"},
 		{"tag without value", []string{"schedule", "k", "--in", "7m", "--tag", "a"}, "name=value"},
 		{"snooze without time", []string{"snooze", "k"}, "--for or --until"},
@@ -220,18 +220,18 @@ func TestUsage(t *testing.T) {
 		{"an empty to", []string{"list", "--to="}, "--to is empty"},
 		{"an empty label", []string{"list", "--tag="}, "write name=value"},
 		{
-			"no instant",
+			"not an instant",
 			[]string{"list", "--from", "yesterday"},
 			"write an instant such as 2026-11-20T14:00:00Z or 2026",
 		},
 		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
 		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
 		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},
-		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is no channel: lower case"},
+		{"due events of a bad channel", []string{"due", "tail", "BAD NAME"}, "\"BAD NAME\" is not a channel: lower"},
 		{
 			"setting that is none",
 			[]string{"config", "show", "--set", "nosuch=1"},
-			"nosuch (flag --set nosuch): is no setting",
+			"nosuch (flag --set nosuch): is not a setting",
 		},
 		{
 			"setting with a bad value",

@@ -13,7 +13,7 @@ import (
 )
 
 func newNotifications(a *app) *cobra.Command {
-	return parent("notifications", "Show what became of what users were told, on each channel", newNotificationsList(a),
+	return parent("notifications", "Show what became of users' notifications on each channel", newNotificationsList(a),
 		newNotificationsGet(a))
 }
 

@@ -25,7 +25,7 @@ func preferencesPath(user string) string { return "/v1/preferences/" + url.PathE
 func newPreferencesGet(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get USER",
-		Short: "Print a user's preferences; of a user who never had any, the defaults",
+		Short: "Print a user's preferences; for a user without any, the defaults",
 		Long: `Print a user's preferences. With -o json it is what set takes. It asks the API
 at --url.`,
 		Example: "  waterclock preferences get u_81 -o json > u_81.json",
@@ -60,7 +60,7 @@ follow_user: their wall times stay. It asks the API at --url.`,
 				return err
 			}
 			if !json.Valid(content) {
-				return usagef("%s: this is not JSON; write one object, such as {\"locale\":\"de\"}", file)
+				return usagef("%s is not JSON: write one object, such as {\"locale\":\"de\"}", file)
 			}
 			to, err := a.httpAPI()
 			if err != nil {
@@ -80,7 +80,7 @@ follow_user: their wall times stay. It asks the API at --url.`,
 func (a *app) printPreferences(user string, answer []byte) error {
 	p, err := preferences.Parse(answer)
 	if err != nil {
-		return failf("the API does not answer like Waterclock's: %v", err)
+		return failf("the answer is not from a Waterclock API: %v", err)
 	}
 	return a.out.record(json.RawMessage(answer), preferenceRows(user, p))
 }

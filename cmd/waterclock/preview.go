@@ -70,7 +70,7 @@ func (a *app) preview(ctx context.Context, f *previewFlags) error {
 	fields["n"] = f.n
 	body, err := json.Marshal(fields)
 	if err != nil {
-		return fmt.Errorf("spell the question: %w", err)
+		return fmt.Errorf("encode the request: %w", err)
 	}
 	named := a.namedCalendars(ctx)
 	answer, no := calendar.PreviewWith(calendar.Embedded(), named.find, body, time.Now().UnixMilli())
@@ -104,7 +104,7 @@ func (a *app) printPreview(answer *calendar.PreviewResponse) error {
 		fmt.Fprintf(a.out.w, "%s\n\n", clean(words))
 	}
 	if len(answer.Occurrences) == 0 {
-		a.note("it does not fire any more")
+		a.note("it does not fire again")
 	}
 	return a.out.list(make([]any, len(rows)), []string{"local", "offset", "utc", "note"}, func(i int) []string {
 		r := rows[i]

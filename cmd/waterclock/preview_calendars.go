@@ -50,7 +50,7 @@ func (n *namedCalendars) find(name string) (calendar.DateSet, bool) {
 // default addresses may belong to somebody else.
 var errNoDoor = &trigger.Error{
 	Code: trigger.CodeUnsupported, Field: "calendars",
-	Msg: "named calendars stand in Kafka: say where, with --brokers or --url",
+	Msg: "named calendars are in Kafka: add --brokers or --url",
 }
 
 func (n *namedCalendars) load(name string) (cal topics.Calendar, err error) {

@@ -35,7 +35,7 @@ var (
 func (f *previewFlags) days() (first, end calendar.Date, err error) {
 	switch {
 	case f.month != "" && f.year != "":
-		return 0, 0, usagef("either --month or --year")
+		return 0, 0, usagef("give --month or --year, not both")
 	case f.year != "":
 		if !yearText.MatchString(f.year) {
 			return 0, 0, usagef("--year %s: write 2026", f.year)

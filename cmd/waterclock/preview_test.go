@@ -35,7 +35,7 @@ func TestPreview(t *testing.T) {
 	cli(t, nil, "", "preview", "--help").want(t, exitOK, "at most 10000")
 	cli(t, nil, "", "preview", "--every", "FREQ=DAILY;UNTIL=20200101T000000Z", "--start",
 		"2019-01-01T00:00:00Z").want(t,
-		exitOK, "does not fire any more")
+		exitOK, "does not fire again")
 	cli(t, nil, "", "preview").want(t, exitUsage, "exactly one of")
 }
 
@@ -112,7 +112,7 @@ func TestPreviewLinesWithCalendars(t *testing.T) {
 		}
 	}
 	cli(t, nil, question("office"), "preview", "--jsonl").want(t, exitOK,
-		`{"id":1,"type":"urn:waterclock:problem:unsupported"`, `"status":422`, "with --brokers or --url")
+		`{"id":1,"type":"urn:waterclock:problem:unsupported"`, `"status":422`, "add --brokers or --url")
 	cli(t, nil, both+`{"delay":"1s"}`, "preview", "--jsonl", "--url", "http://"+nobody(t)).want(t, exitOK,
 		`{"id":1,"type":"urn:waterclock:problem:unavailable","title":"Service Unavailable","status":503,"code":"unavailable","field":"calendars","detail":"no API answers`, `{"occurrences":[`)
 }

@@ -17,7 +17,7 @@ func newReconcile(a *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "reconcile",
-		Short: "Find and mend timers and history rows that do not agree with the triggers",
+		Short: "Find and repair timers and history rows that differ from the triggers",
 		Long: `Compare, in every partition, the timers with the states of the triggers, and the rows
 of the history with both. What differs is a leak: a bug, or a disk that lost something.
 It is mended from topic state and from the events, unless --dry-run is given. Nothing is
@@ -52,7 +52,7 @@ func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	for lines.Scan() {
 		var r peer.Reconciled
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return fmt.Errorf("%s does not answer like Waterclock's API: %w", from.base, err)
+			return fmt.Errorf("the answer of %s is not from a Waterclock API: %w", from.base, err)
 		}
 		all = append(all, r)
 		left += r.Found - r.Mended
@@ -70,7 +70,7 @@ func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	}
 	switch {
 	case failed > 0:
-		return failf("%d partitions were not checked, or not to the end; try again", failed)
+		return failf("%d partitions were not checked completely; try again", failed)
 	case left > 0:
 		return failf("%d leaks are left", left)
 	}

@@ -48,7 +48,7 @@ beside it.`,
 				return err
 			}
 			if f.dir = or(f.dir, c.Export.Dir); f.dir == "" {
-				return usagef("read which export: --dir DIRECTORY")
+				return usagef("name the export's directory with --dir DIRECTORY")
 			}
 			o, err := f.options(time.Now())
 			if err != nil {

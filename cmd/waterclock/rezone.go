@@ -11,7 +11,7 @@ func newRezone(a *app) *cobra.Command {
 	cmd := a.verb(trigger.OpRezone, "rezone", "Move local-time triggers to another zone, wall times kept",
 		&commandFlags{}, func() (map[string]any, error) {
 			if zone == "" {
-				return nil, usagef("say where to, with --tz: such as Europe/Berlin")
+				return nil, usagef("name the new zone with --tz, such as Europe/Berlin")
 			}
 			return map[string]any{"timezone": zone}, nil
 		})

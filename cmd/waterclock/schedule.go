@@ -38,7 +38,7 @@ func newSchedule(a *app) *cobra.Command {
 		Args: oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.waitForTheFiring && f.wait <= 0 {
-				return usagef("--wait waits for the decision, too: leave --decision-timeout away")
+				return usagef("--wait also waits for the decision: omit --decision-timeout")
 			}
 			fields, err := f.fields(a)
 			if err != nil {
@@ -146,7 +146,7 @@ func (f *scheduleFlags) putData(a *app, fields map[string]any) error {
 	case inFile:
 		fields["payload_base64"] = base64.StdEncoding.EncodeToString(content)
 	default:
-		return usagef("--data is no JSON: quote text ('\"hello\"'), or name a file of other bytes with @file")
+		return usagef("--data is not JSON: quote text ('\"hello\"'), or name a file of other bytes with @file")
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	}
 	e, err := to.AwaitFiring(ctx, d)
 	if interrupted(ctx) {
-		return failf("%s: no longer waited for; it stays scheduled, and `waterclock watch %[1]s` follows it",
+		return failf("%s: stopped waiting; it stays scheduled, and `waterclock watch %[1]s` follows it",
 			d.TriggerID)
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ func (c *callbackFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&c.retry, "callback-retry", "",
 		"`WAITS` before each further attempt, as 10s,2m; none for one attempt (default: those of channel webhook)")
 	fs.StringVar(&c.body, "callback-body", "", "raw: post the payload as it is, without an envelope")
-	fs.BoolVar(&c.recheck, "callback-recheck", false, "ask before each call whether the trigger was cancelled")
+	fs.BoolVar(&c.recheck, "callback-recheck", false, "before each call, check whether the trigger was cancelled")
 }
 
 // put adds the callback to a register's fields.

@@ -11,7 +11,7 @@ import (
 func newSearch(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "search TEXT",
-		Short: "Find what a text names: a trigger, a user, an occurrence or a record",
+		Short: "Find a trigger, a user, an occurrence or a record by its name",
 		Long: `Find what a text names: the key of a trigger, a user_id, a ce_id, or the place of a
 command or due event as topic/partition/offset. It asks the API at --url, and ends with
 exit code 3 if nothing has this name.`,
@@ -27,7 +27,8 @@ exit code 3 if nothing has this name.`,
 				return err
 			}
 			if len(found.Items) == 0 {
-				return &failure{Exit: exitNotFound, Msg: clean(args[0]) + ": not_found: nothing has this name"}
+				return &failure{Exit: exitNotFound, Msg: clean(args[0]) + ": not_found: no trigger, user, " +
+					"occurrence or record has this name"}
 			}
 			items := anyOf(found.Items)
 			return a.out.list(items, []string{"kind", "trigger", "user"}, func(i int) []string {

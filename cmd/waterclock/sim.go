@@ -66,7 +66,7 @@ It needs no broker, reads no settings and writes no files.`,
 	}
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.plan.Seed, "seed", 1, "first seed")
-	fs.Uint64Var(&f.seeds, "seeds", 1, "how many seeds, one after the other from --seed on")
+	fs.Uint64Var(&f.seeds, "seeds", 1, "how many seeds, counting up from --seed")
 	fs.Float64Var(&f.plan.Days, "days", 7, "simulated days of each life")
 	fs.Int32Var(&f.plan.Partitions, "partitions", 0, "partitions; 0: 1, 4 or 64, as the seed has it")
 	fs.IntVar(&f.plan.Triggers, "triggers", 1200, "triggers that are registered at the beginning")
@@ -74,9 +74,9 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "repeat a failing seed this many times, and print how often it fails")
 	fs.BoolVar(&f.shrink, "shrink", false,
-		"look for a smaller life that fails, too: fewer faults, triggers, days, partitions")
-	fs.BoolVar(&f.story, "story", false, "print what was done to whom for lives that passed, too")
-	fs.BoolVar(&f.serve, "serve", false, "live one plan, for the process that started this one")
+		"search for a smaller life that also fails: fewer faults, triggers, days, partitions")
+	fs.BoolVar(&f.story, "story", false, "also print the faults of lives that passed")
+	fs.BoolVar(&f.serve, "serve", false, "run one plan, for the process that started this one")
 	_ = fs.MarkHidden("serve")
 	return cmd
 }
@@ -338,7 +338,7 @@ func (a *app) printSim(s *simSummary) error {
 	fmt.Fprintf(w, "%s, %d failed: %s, %s, %s\n", count(int64(s.Seeds), "seed"), s.Failed, count(s.Triggers, "trigger"),
 		count(s.Fired, "due event"), count(s.Records, "record"))
 	if s.StoodStill > 0 {
-		fmt.Fprintf(w, "began again, as the Kafka client stood still: %s\n", count(s.StoodStill, "time"))
+		fmt.Fprintf(w, "restarted because the Kafka client hung: %s\n", count(s.StoodStill, "time"))
 	}
 	fmt.Fprintf(w, "%s in %.1f s, %.1f s of CPU: %.0f for a CPU second; the slowest life took %.1f s\n",
 		count(int64(s.TriggerDays), "trigger-day"), s.Seconds, s.CPUSeconds, s.PerCPU, s.Slowest)

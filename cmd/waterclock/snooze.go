@@ -12,7 +12,7 @@ func newSnooze(a *app) *cobra.Command {
 		&commandFlags{},
 		func() (map[string]any, error) {
 			if (duration == "") == (until == "") {
-				return nil, usagef("say how long, with either --for or --until")
+				return nil, usagef("give --for or --until, and only one of them")
 			}
 			out := map[string]any{}
 			put(out, "for", duration)

@@ -33,8 +33,8 @@ func newTemplatesPreview(a *app) *cobra.Command {
 	var data, at, zone string
 	cmd := &cobra.Command{
 		Use:   "preview ID",
-		Short: "Show what a template makes of data, as a worker would",
-		Long: `Show what a template makes of data, as a worker would. It reads the files of
+		Short: "Render a template with data, as a worker does",
+		Long: `Render a template with data, as a worker does. It reads the files of
 templates.dir and asks nobody. Every file there is checked first.`,
 		Example: "  waterclock templates preview pills --templates-dir ./texts --locale de-AT " +
 			`--data '{"name":"Ada","count":2}'`,
@@ -45,7 +45,7 @@ templates.dir and asks nobody. Every file there is checked first.`,
 				return err
 			}
 			if c.Templates.Dir == "" {
-				return usagef("templates.dir is unset: write --templates-dir DIR")
+				return usagef("templates.dir is unset: name it with --templates-dir DIR")
 			}
 			if !slices.Contains(notify.Channels, in.Channel) {
 				return usagef("--channel %q: write push, sms or email", in.Channel)
@@ -67,7 +67,7 @@ templates.dir and asks nobody. Every file there is checked first.`,
 			return a.printTemplate(set, args[0], in)
 		},
 	}
-	cmd.Flags().StringVar(&in.Channel, "channel", "email", "channel that it is for: push, sms or email")
+	cmd.Flags().StringVar(&in.Channel, "channel", "email", "channel of the message: push, sms or email")
 	cmd.Flags().StringVar(&in.Locale, "locale", "", "language of the user, such as de-AT")
 	cmd.Flags().StringVar(&data, "data", "{}", "template_data: `JSON`, @file, or - for standard input")
 	cmd.Flags().StringVar(&at, "at", "", "scheduled `instant`, RFC 3339; the default is now")
@@ -82,7 +82,7 @@ func previewTime(at, zone string) (templates.LocalTime, error) {
 	if at != "" {
 		var err error
 		if instant, err = time.Parse(time.RFC3339, at); err != nil {
-			return templates.LocalTime{}, usagef("--at %q is no instant: write 2026-11-20T09:00:00Z", at)
+			return templates.LocalTime{}, usagef("--at %q is not an instant: write 2026-11-20T09:00:00Z", at)
 		}
 	}
 	zones := calendar.Embedded()

@@ -135,10 +135,10 @@ func (a *app) partitionsOf(ctx context.Context, c *config.Config, admin *kadm.Cl
 	commands := c.Topic("commands")
 	all, err := admin.ListTopics(ctx, commands)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", commands, err)
+		return fmt.Errorf("describe topic %s: %w", commands, err)
 	}
 	if n := len(all[commands].Partitions); n > 0 && n != c.Topics.Partitions {
-		a.note("topics.partitions is not set: taking %d, as %s has", n, commands)
+		a.note("topics.partitions is not set: using %d, as topic %s has", n, commands)
 		c.Topics.Partitions = n
 	}
 	return nil
@@ -157,7 +157,7 @@ func isHighLane(all kadm.TopicDetails, topic string) bool {
 
 func (a *app) printPlan(plan []topics.Change) error {
 	if len(plan) == 0 {
-		a.note("the topics are as they must be")
+		a.note("all topics have the required settings")
 	}
 	return a.out.list(changeItems(plan), []string{"change", "topic", "setting", "have", "want"}, func(i int) []string {
 		return []string{plan[i].Kind.String(), plan[i].Topic, plan[i].Setting, plan[i].Have, plan[i].Want}

@@ -20,11 +20,11 @@ type aclFlags struct {
 
 func (f *aclFlags) bind(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.BoolVar(&f.only, "acls", false, "only the ACLs; asks no broker")
+	fs.BoolVar(&f.only, "acls", false, "print only the ACLs, without asking a broker")
 	fs.StringArrayVar(&f.channels, "channel", nil,
-		"a `channel` that is neither in use nor in the settings, for its team's ACLs; may be repeated")
+		"another `channel` to print its team's ACLs for, not in use and not in the settings; may be repeated")
 	fs.StringArrayVar(&f.principals, "principal", nil,
-		"who a role is, `role=User:name`: "+strings.Join(aclRoles, ", ")+" or channel:NAME; may be repeated")
+		"principal of a role, `role=User:name`: "+strings.Join(aclRoles, ", ")+" or channel:NAME; may be repeated")
 }
 
 // acls returns the ACLs for the settings and for the channels in use.

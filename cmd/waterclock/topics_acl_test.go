@@ -170,6 +170,6 @@ func TestPlanHasACLs(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &both); err != nil || len(both.Changes) != 0 || len(both.ACLs) < 10 {
 		t.Errorf("%v: %s%s", err, r.out, r.err)
 	}
-	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "as they must be",
+	cli(t, nil, "", "--brokers", brokers, "topics", "plan").want(t, exitOK, "have the required settings",
 		"acl --allow-principal User:waterclock")
 }

@@ -99,7 +99,7 @@ func statusRows(active *release, own release) [][2]string {
 		if len(active.Carried) > 0 {
 			rows = append(rows, [2]string{
 				"carried over",
-				strings.Join(active.Carried, ", ") + ": as in the release before, for this one lacks them",
+				strings.Join(active.Carried, ", ") + ": as in the release before, because this one lacks them",
 			})
 		}
 	}
@@ -175,9 +175,9 @@ loses its zone.`,
 	cmd.Flags().StringVar(&f.label, "label", "",
 		"IANA's `name` of the release: 2026b; needed for a FILE, which does not say it")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "list what would change, and write nothing")
-	cmd.Flags().BoolVar(&f.count, "count", true, "with --dry-run: read all triggers and count those that might move")
+	cmd.Flags().BoolVar(&f.count, "count", true, "with --dry-run: read all triggers and count those that may move")
 	cmd.Flags().BoolVar(&f.force, "force", false,
-		"even if zones are missing, which keep their rules, or over 60 change: that looks like a broken file")
+		"apply it even if zones are missing (they keep their rules) or over 60 change, which suggests a broken file")
 	return cmd
 }
 
@@ -187,7 +187,7 @@ func (f *tzApplyFlags) read(arg string) (blob []byte, label string, err error) {
 		return calendar.EmbeddedZip(), or(f.label, calendar.Embedded().Release()), nil
 	}
 	if f.label == "" {
-		return nil, "", usagef("--label is missing: nothing in a zip says which release it is; write --label 2026b")
+		return nil, "", usagef("--label is missing: a zip does not name its release; write --label 2026b")
 	}
 	blob, err = os.ReadFile(arg)
 	if err != nil {
@@ -231,8 +231,8 @@ func (a *app) applyTZData(ctx context.Context, c *config.Config, f *tzApplyFlags
 		if err := a.writeSetting(ctx, c, rec); err != nil {
 			return err
 		}
-		a.note("written; each partition applies it where it reads it, and tells of each trigger it moves " +
-			"(waterclock events tail --type trigger.rescheduled)")
+		a.note("written; each partition applies it at the record's offset and emits trigger.rescheduled for each " +
+			"trigger it moves (waterclock events tail --type trigger.rescheduled)")
 	}
 	return a.printTransition(ctx, c, t, false)
 }

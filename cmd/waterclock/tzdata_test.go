@@ -122,5 +122,5 @@ func TestTooManyZonesChange(t *testing.T) {
 		change[name] = "Asia/Tokyo"
 	}
 	cli(t, nil, "", "tzdata", "apply", otherRelease(t, change), "--label", "2099a", "--brokers", cluster(t)).want(t,
-		exitConflict, "looks like a broken file")
+		exitConflict, "suggests a broken file")
 }

@@ -100,14 +100,14 @@ func (t *transition) safe(force bool) error {
 	case len(lacked) > 0:
 		return &failure{
 			Exit: exitLoss,
-			Msg: fmt.Sprintf("release %s lacks %s (%s): triggers there could not be planned. "+
-				"Was it built without backward links? With --force they keep the rules they have",
+			Msg: fmt.Sprintf("release %s lacks %s (%s): triggers there could not be planned. Was it built without "+
+				"backward links? With --force they keep their present rules",
 				t.To.Label, plural(len(lacked), "zone"), strings.Join(lacked[:min(5, len(lacked))], ", ")),
 		}
 	case moved > maxChanged:
 		return &failure{
 			Exit: exitConflict,
-			Msg: fmt.Sprintf("release %s changes %d zones, which looks like a broken file. Force it with --force",
+			Msg: fmt.Sprintf("release %s changes %d zones, which suggests a broken file. Apply it anyway with --force",
 				t.To.Label,
 				moved),
 		}

@@ -17,7 +17,7 @@ func newWatch(a *app) *cobra.Command {
 	f := &watchFlags{}
 	cmd := &cobra.Command{
 		Use:   "watch KEY",
-		Short: "Follow what happens to a trigger, until it is over",
+		Short: "Follow a trigger's events until it has ended",
 		Args:  oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.config(false)
@@ -27,9 +27,9 @@ func newWatch(a *app) *cobra.Command {
 			return a.watch(cmd.Context(), newAPI(c), args[0], f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a trigger that is not there yet")
+	cmd.Flags().BoolVar(&f.wait, "wait", false, "wait for a trigger that does not exist yet")
 	cmd.Flags().BoolVar(&f.forever, "forever", false,
-		"continue when the trigger is over: a new register may start a new life")
+		"continue when the trigger has ended: a new register may start a new life")
 	return cmd
 }
 
@@ -57,7 +57,7 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 			return
 		}
 		if state := stateOf(following, from, key); state.Finished() {
-			a.note("%s is %s: nothing more happens to it (--forever goes on)", key, state)
+			a.note("%s is %s and has ended (--forever continues)", key, state)
 			over.Store(true)
 			end()
 		}

@@ -23,7 +23,7 @@ func newWatermark(a *app) *cobra.Command {
 	f := &watermarkFlags{}
 	cmd := &cobra.Command{
 		Use:   "watermark",
-		Short: "Print up to when everything due is out, or wait until it is",
+		Short: "Print up to when everything due has been emitted, or wait for it",
 		Long: `Print up to which instant each partition has emitted everything that was due, and
 what holds it back. With --wait it first waits until everything that was due at or
 before that instant is out in all partitions. It asks the API at --url.
@@ -61,7 +61,7 @@ there is no such channel; --wait waits 5 s for the first watermark.`,
 	}
 	cmd.Flags().StringVar(&f.channel, "channel", "", "only the due topics of this `channel`")
 	cmd.Flags().StringVar(&f.wait, "wait", "",
-		"wait until everything due at or before this `instant` is out: 2026-03-03T14:00Z")
+		"wait until everything due at or before this `instant` has been emitted: 2026-03-03T14:00Z")
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func (a *app) awaitWatermark(ctx context.Context, from *api, f *watermarkFlags, 
 		case all == nil || exitOf(err) != exitFailed || ctx.Err() != nil:
 			return nil, err
 		case failing.IsZero():
-			a.note("%v; asking further", err)
+			a.note("%v; retrying", err)
 			failing = time.Now()
 		case time.Since(failing) > noAnswerFor:
 			return nil, err

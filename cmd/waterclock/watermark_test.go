@@ -88,7 +88,7 @@ func TestWatermarkHeld(t *testing.T) {
 		one("14:00:00Z", `"waterclock.due.push"`), one("14:00:00Z", `"waterclock.due.push"`), last)
 	r := cli(t, nil, "", "--url", url, "watermark", "--wait", "2026-03-03T14:00Z")
 	r.want(t, exitOK, "all: 2026-03-03T14:00:00Z", "held back by partition 1 writes no watermark\n",
-		"held back by partition 1: lag\n", "service_unavailable; asking further")
+		"held back by partition 1: lag\n", "service_unavailable; retrying")
 	if n := strings.Count(r.err, "held back by partition 1: waterclock.due.push\n"); n != 1 {
 		t.Errorf("the due topic is named %d times: %s", n, r.err)
 	}

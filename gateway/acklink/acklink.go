@@ -28,7 +28,7 @@ type Link struct {
 
 var (
 	// ErrForged is what is wrong with a token that none of the secrets has made.
-	ErrForged = errors.New("the link is not of our making")
+	ErrForged = errors.New("the link was not issued by this server")
 	// ErrExpired is what is wrong with one that has ended. The Link is there all the same.
 	ErrExpired = errors.New("the link has expired")
 )

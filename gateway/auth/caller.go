@@ -1,6 +1,6 @@
 // Package auth says who sent a request, for which tenant, and what they may do.
 //
-// # Who is right
+// # Source of truth
 //
 // The operator's file of keys (keys.go), and the OpenID Connect issuer that is set
 // up (oidc.go). AnyOf asks both (caller.go). A role is a set of rights (roles.go);

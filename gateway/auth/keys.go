@@ -65,20 +65,20 @@ func (by keysByHash) add(words []string) error {
 		return errors.New("write: tenant key [role [name]]")
 	}
 	if !validTenant(words[0]) {
-		return fmt.Errorf("%s is no tenant's name", problem.Quoted(words[0]))
+		return fmt.Errorf("%s is not a tenant's name", problem.Quoted(words[0]))
 	}
 	sum, err := keyHash(words[1])
 	if err != nil {
 		return err
 	}
 	if _, twice := by[sum]; twice {
-		return errors.New("this key is there already")
+		return errors.New("this key is already in the file")
 	}
 	who := Caller{Tenant: words[0], Role: Writer, Name: "key:" + hex.EncodeToString(sum[:4])}
 	if len(words) > 2 {
 		role, ok := ParseRole(words[2])
 		if !ok {
-			return fmt.Errorf("%s is no role; there are %s", problem.Quoted(words[2]),
+			return fmt.Errorf("%s is not a role; the roles are %s", problem.Quoted(words[2]),
 				strings.Join(roleNames[:], ", "))
 		}
 		who.Role = role

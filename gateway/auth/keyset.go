@@ -45,8 +45,8 @@ const (
 )
 
 var (
-	errUnknownSigner = errors.New("the token's key is none of the issuer's")
-	errNoKeys        = errors.New("the issuer has not sent its keys")
+	errUnknownSigner = errors.New("the token's key is not one of the issuer's")
+	errNoKeys        = errors.New("the issuer's keys are not available")
 )
 
 // find are the keys a token with this header may be signed with. The error is
@@ -190,16 +190,16 @@ func trustworthy(address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("the issuer's address is none: write such as https://id.example.com")
+		return errors.New("the issuer is not a URL: write for example https://id.example.com")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme != "http":
-		return errors.New("the issuer's address is neither https nor http")
+		return errors.New("the issuer's URL is neither https nor http")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fmt.Errorf("%s is plain http, where others could hand out keys of their own: use https", u.Host)
+	return fmt.Errorf("%s is plain http, where others could replace the keys: use https", u.Host)
 }
 
 // types are what a token may say it is: nothing, a JWT, or an access token (RFC
@@ -220,7 +220,7 @@ func headerOf(token string, algorithms []string) (*jose.Header, error) {
 	typ, given := h.ExtraHeaders[jose.HeaderType]
 	text, isText := typ.(string)
 	if given && !isText || !slices.Contains(types, strings.ToLower(text)) {
-		return nil, fmt.Errorf("a token of type %v is not for us", typ)
+		return nil, fmt.Errorf("a token of type %v is not accepted", typ)
 	}
 	return h, nil
 }

@@ -76,7 +76,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 		errs = append(errs, fmt.Errorf("auth.oidc.issuer: %w", err))
 	}
 	if o.Audience == "" {
-		errs = append(errs, errors.New("auth.oidc.audience is empty: tokens for anybody else would be accepted"))
+		errs = append(errs, errors.New("auth.oidc.audience is empty: tokens for other services would be accepted"))
 	}
 	for _, alg := range o.Algorithms {
 		if !slices.Contains(asymmetric, alg) {
@@ -86,7 +86,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	return &OIDC{opts: o}, errors.Join(errs...)
 }
 
-var errNoToken = errors.New("the credential is no JWT")
+var errNoToken = errors.New("the credential is not a JWT")
 
 // Authenticate verifies the token's signature, issuer, audience and times, and
 // reads tenant and role from its claims.
@@ -133,7 +133,7 @@ func (a *OIDC) caller(id *oidc.IDToken, claims map[string]any) (Caller, error) {
 	}
 	tenant, ok := claims[a.opts.TenantClaim].(string)
 	if !ok || !validTenant(tenant) {
-		return Caller{}, fmt.Errorf("claim %s is no tenant", a.opts.TenantClaim)
+		return Caller{}, fmt.Errorf("claim %s is not a tenant", a.opts.TenantClaim)
 	}
 	role, err := rolesIn(claims[a.opts.RoleClaim])
 	if err != nil {
@@ -160,7 +160,7 @@ func rolesIn(claim any) (Role, error) {
 		}
 	}
 	if roles == 0 {
-		return 0, errors.New("no role of ours among the token's")
+		return 0, errors.New("the token has no role of Waterclock")
 	}
 	return roles, nil
 }

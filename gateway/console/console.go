@@ -6,7 +6,7 @@
 //	first.go     the first answers of the API, which a page has with it
 //	assets/      the pages, as ES modules that browsers load as they are: no build step
 //
-// # Who is right
+// # Source of truth
 //
 // The API. The pages read and act through it alone, as any other client does, and with the
 // caller's own rights. The console decides nothing: what it does not show, the API refuses.

@@ -170,7 +170,7 @@ func TestSessionRefused(t *testing.T) {
 		"no credential":      {"POST", nil, 400},
 		"an unknown key":     {"POST", []string{"Authorization", "Bearer x"}, 401},
 		"a large credential": {"POST", []string{"Authorization", "Bearer " + strings.Repeat("x", 3000)}, 400},
-		"another origin": {
+		"cross-origin": {
 			"POST", []string{"Authorization", "Bearer " + key, "Sec-Fetch-Site", "cross-site"}, 403,
 		},
 		"an end from another": {"DELETE", []string{"Sec-Fetch-Site", "cross-site"}, 403},

@@ -42,7 +42,7 @@ func newSessions(o *Options) *sessions {
 func (c *console) session(w http.ResponseWriter, r *http.Request) {
 	safely(w.Header())
 	if c.foreign.Check(r) != nil {
-		http.Error(w, "a page of another origin may not do this", http.StatusForbidden)
+		http.Error(w, "cross-origin requests are not allowed here", http.StatusForbidden)
 		return
 	}
 	switch r.Method {

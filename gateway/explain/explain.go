@@ -7,7 +7,7 @@
 //	leftout.go     occurrences that a calendar leaves out: no event says so
 //	words.go       an event in words        times.go  instants in words, and the bounds of texts
 //
-// # Who is right
+// # Source of truth
 //
 // The owner's state says what the trigger is now. Events say how it came to that. Where they
 // differ, the history is behind, and the state wins.
@@ -186,8 +186,8 @@ func (x *explanation) decide() {
 
 // restoring says that nobody answers, and what the history has last.
 func (x *explanation) restoring() {
-	x.say(Restoring, "Nobody can say at this moment what %s does: %s. Nothing of it fires until then; "+
-		"what falls due meanwhile fires late.", x.name(), plain(x.in.Restoring, maxSnippet))
+	x.say(Restoring, "The state of %s is unknown at the moment: %s. It does not fire until then; what falls due "+
+		"meanwhile fires late.", x.name(), plain(x.in.Restoring, maxSnippet))
 	if n := len(x.in.Events); n > 0 {
 		x.cite(&x.in.Events[n-1])
 	}
@@ -223,7 +223,7 @@ func (x *explanation) unknown() {
 	case x.in.History:
 		x.say(Unknown, "There is no trigger %s, and the history has no event of it.", x.name())
 	default:
-		x.say(Unknown, "There is no trigger %s. Whether there was one nobody here knows: no history is read.", x.name())
+		x.say(Unknown, "There is no trigger %s. Whether there was one is unknown: no history is available.", x.name())
 	}
 }
 
@@ -418,7 +418,7 @@ func (x *explanation) byState() {
 		x.say(Failed, "Not delivered: it was given up %s. The dead letter says why.", x.at(s.UpdatedAt))
 		x.citeState("FAILED since %s", s.UpdatedAt)
 	case s.Status.Finished() || last.At != 0 && last.At >= s.LastAppend:
-		x.say(Fired, "Sent %s. What became of it then only a history knows.", x.at(max(last.At, 0)))
+		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(max(last.At, 0)))
 		if x.citeFiring(); last.At == 0 {
 			x.citeState("%s since %s", s.Status, s.UpdatedAt)
 		}

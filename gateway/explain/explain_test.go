@@ -153,12 +153,12 @@ func TestExplain(t *testing.T) {
 			"escalating", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveEscalating, Due: noon + 1000})),
 			nil, InFlight, "state", "the next step goes out",
 		},
-		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "only a history knows"},
+		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "Only a history knows"},
 		{
 			"a history that is behind", state(trigger.Fired, fired),
 			[]string{registered},
 			Fired, "state",
-			"only a history knows",
+			"Only a history knows",
 		},
 		{"expired, alone", state(trigger.Expired, nil), nil, Expired, "state", "too late to be of use"},
 		{"failed, alone", state(trigger.Failed, fired), nil, Failed, "state", "given up"},
@@ -222,7 +222,7 @@ func TestExplain(t *testing.T) {
 		len(a.Evidence) != 1 {
 		t.Errorf("%+v", a)
 	}
-	if a := Explain(&Input{ID: "k"}); a.Code != Unknown || !strings.Contains(a.Sentence, "no history is read") {
+	if a := Explain(&Input{ID: "k"}); a.Code != Unknown || !strings.Contains(a.Sentence, "no history is available") {
 		t.Errorf("%+v", a)
 	}
 }

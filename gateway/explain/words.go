@@ -116,7 +116,7 @@ func LastDelivery(events []topics.Event) string {
 			return words
 		}
 		if trigger.FactType(events[i].Type) == trigger.OccurrenceFired {
-			return fmt.Sprintf("%s: attempt %d went out at %s; nothing was answered yet", events[i].Occurrence,
+			return fmt.Sprintf("%s: attempt %d went out at %s; there is no answer yet", events[i].Occurrence,
 				max(events[i].Attempt, 1), events[i].OccurredAt)
 		}
 	}

@@ -161,7 +161,7 @@ func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read 
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+addr+internalPath+what+"?"+q.Encode(), nil)
 	if err != nil {
 		return problem.Unavailable(fmt.Errorf("ask %s: %w", addr, err),
-			"the partition's owner has no address that can be asked")
+			"the partition's owner has no known address")
 	}
 	secret := c.trust.Secrets()[0]
 	signed := newAnswerHash(secret, c.signer.sign(secret, req, addr, nil, time.Now()))
@@ -196,5 +196,5 @@ func (c *client) ask(ctx context.Context, addr, what string, q url.Values, read 
 }
 
 func brokeOff(addr string, err error) error {
-	return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner broke off its answer")
+	return problem.Unavailable(fmt.Errorf("answer of %s: %w", addr, err), "the partition's owner cut off its answer")
 }

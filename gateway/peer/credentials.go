@@ -53,7 +53,7 @@ func NewCredentials(t Trust) (*Credentials, error) {
 // Replace takes another Trust for what comes from now on.
 func (c *Credentials) Replace(t Trust) error {
 	if len(t.Secrets) == 0 {
-		return errors.New("internal.secret: there is none")
+		return errors.New("internal.secret: is unset")
 	}
 	for _, s := range t.Secrets {
 		if len(s) < MinSecret {
@@ -121,7 +121,7 @@ func (c *Credentials) dial(ctx context.Context, network, address string) (net.Co
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("TLS with %s: %w. internal.secret and internal.tls must fit on all instances", address,
+		return nil, fmt.Errorf("TLS with %s: %w. internal.secret and internal.tls must match on all instances", address,
 			err)
 	}
 	return conn, nil

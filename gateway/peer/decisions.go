@@ -62,7 +62,7 @@ func packOffsets(list []Question) string {
 // MaxQuestions bounds the commands of one question: no batch has more lines.
 const MaxQuestions = 10_000
 
-var errOffsets = errors.New("offsets are garbled")
+var errOffsets = errors.New("offsets are not valid")
 
 // unpackOffsets reads what packOffsets spelled. All commands are of one
 // partition, so any key of it stands for all.

@@ -123,7 +123,7 @@ func (h *handler) fail(w *lateWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil: // nobody waits any more
 	default:
 		h.log.Error("internal read failed", "path", r.URL.Path, "error", err)
-		http.Error(w.w, "the read failed; the owner's log says why", http.StatusInternalServerError)
+		http.Error(w.w, "the read failed; see the owner's log", http.StatusInternalServerError)
 	}
 }
 

@@ -16,7 +16,7 @@
 //	credentials.go  secrets, certificates    sign.go    signatures of requests and answers
 //	replay.go     requests are answered once wire.go, frame.go  how questions and answers are spelled
 //
-// # Who is right
+// # Source of truth
 //
 // The owner, which passes its read barrier first. Topic state says who that is. What
 // is kept of it here may be old: one who is not the owner says so, and is not asked
@@ -332,7 +332,7 @@ func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, rem
 }
 
 // ErrNoOwner is the answer of an instance that does not own the partition.
-var ErrNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at this moment; try again"}
+var ErrNoOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition has no owner at the moment; try again"}
 
 // Moved says that the one asked does not own the partition, or is gone.
 func Moved(err error) bool {

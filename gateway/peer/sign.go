@@ -80,9 +80,9 @@ func requestMAC(secret []byte, st stamp, r *http.Request, address string, body [
 }
 
 var (
-	errUnsigned = errors.New("the request is not signed by an instance of this cluster: internal.secret must be the " +
-		"same everywhere, and internal.advertise the address by which others reach this instance")
-	errSkewed = errors.New("the request is over a minute old: the clocks of the two instances are apart, or it was " +
+	errUnsigned = errors.New("the request is not signed by an instance of this cluster: all instances need the same " +
+		"internal.secret, and internal.advertise must be the address at which others reach this instance")
+	errSkewed = errors.New("the request is over a minute old: the clocks of the two instances differ, or it was " +
 		"held back")
 )
 

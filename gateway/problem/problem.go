@@ -1,7 +1,7 @@
 // Package problem is the errors of the HTTP API: problem+json (RFC 9457), their
 // codes, and how any error of ours is put to a caller.
 //
-// # Who is right
+// # Source of truth
 //
 // trigger and the contract, for codes and fields. The codes here are of HTTP
 // alone. A caller decides by code and field; title and detail are for people.
@@ -111,7 +111,7 @@ func NotFound(id string) *Problem {
 // MethodNotAllowed names the methods that a path has, in the order of letters.
 func MethodNotAllowed(method string, allowed []string) *Problem {
 	methods := strings.Join(allowed, ", ")
-	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" means nothing here; here are "+methods)
+	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" has no effect here; here are "+methods)
 	p.allow = methods
 	return p
 }
@@ -160,7 +160,7 @@ func Of(err error) *Problem {
 
 // Internal is a fault of ours. Only the log has its cause.
 func Internal(cause error) *Problem {
-	p := New(http.StatusInternalServerError, CodeInternal, "", "this should not happen; the server's log says more")
+	p := New(http.StatusInternalServerError, CodeInternal, "", "internal error; see the server's log")
 	p.cause = cause
 	return p
 }

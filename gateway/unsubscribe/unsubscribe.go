@@ -26,7 +26,7 @@ type Link struct {
 }
 
 // ErrForged is what is wrong with a token that none of the secrets has made.
-var ErrForged = errors.New("the link is not of our making")
+var ErrForged = errors.New("the link was not issued by this server")
 
 const (
 	version = 1

@@ -37,13 +37,13 @@ func channels(n topics.Names) []channel {
 		headers: []string{"due-headers"}, key: keyOfTarget,
 	}}
 	return []channel{
-		{"commands", n.Commands(), "Commands", "receive", "Obeys commands, or refuses them on rejected", []message{
+		{"commands", n.Commands(), "Commands", "receive", "Applies commands, or rejects them", []message{
 			{
-				name: "command", title: "Command, JSON spelling", summary: "An object with op, and no wc- header",
+				name: "command", title: "Command, JSON form", summary: "An object with op, and no wc- header",
 				payload: "command", key: keyOfTrigger,
 			},
 			{
-				name: "commandInHeaders", title: "Command, header spelling",
+				name: "commandInHeaders", title: "Command, header form",
 				summary: "Fields are wc- headers; the value is the payload, any bytes, passed through",
 				headers: []string{"command-headers"}, key: keyOfTrigger,
 			},
@@ -52,9 +52,10 @@ func channels(n topics.Names) []channel {
 				key: keyOfTrigger,
 			},
 		}},
-		{"receipts", n.Receipts(), "Receipts", "receive", "Takes note of what became of a due event", []message{
+		{"receipts", n.Receipts(), "Receipts", "receive", "Records the outcome of a due event", []message{
 			{
-				name: "receipt", title: "Receipt", summary: "What a channel team says became of a due event",
+				name: "receipt", title: "Receipt", summary: "The outcome of a due event, reported by the channel's " +
+					"team",
 				payload: "receipt", key: keyOfTrigger,
 			},
 		}},
@@ -63,11 +64,11 @@ func channels(n topics.Names) []channel {
 			"dueHigh", topics.HighLane(n.Due("{channel}")), "Due events of priority high", "send",
 			"The same for priority high, where the channel has the lane", due,
 		},
-		{"events", n.Events(), "Events", "send", "Tells every fact, in order", []message{
-			{name: "event", title: "Event", summary: "One fact about one trigger", payload: "event", key: keyOfTrigger},
+		{"events", n.Events(), "Events", "send", "Emits every event, in order", []message{
+			{name: "event", title: "Event", summary: "One event of one trigger", payload: "event", key: keyOfTrigger},
 		}},
 		{
-			"rejected", n.Rejected(), "Rejected commands", "send", "Says which command could not be obeyed, and why",
+			"rejected", n.Rejected(), "Rejected commands", "send", "Emits each refused command with the reason",
 			[]message{
 				{
 					name: "rejectedCommand", title: "Rejected command",
@@ -76,7 +77,7 @@ func channels(n topics.Names) []channel {
 				},
 			},
 		},
-		{"deadLetter", n.DeadLetter(), "Dead letters", "send", "Keeps due events nobody could deliver", []message{
+		{"deadLetter", n.DeadLetter(), "Dead letters", "send", "Keeps due events that failed", []message{
 			{
 				name: "deadLetter", title: "Dead letter", summary: "The due event, with wc-error- headers",
 				headers: dead,
@@ -93,20 +94,20 @@ func channels(n topics.Names) []channel {
 				contentType: "application/zip", headers: []string{"tzdata-headers"}, key: keyOfSetting, binary: true,
 			},
 		}},
-		{"endpoints", n.Endpoints(), "Endpoints", "send", "Says how the origins fare that webhooks call", []message{
+		{"endpoints", n.Endpoints(), "Endpoints", "send", "Emits the state of webhook origins", []message{
 			{
-				name: "endpoint", title: "Endpoint", summary: "What one webhook worker knows of one; null: no more",
+				name: "endpoint", title: "Endpoint", summary: "One webhook worker's state of one origin; null: removed",
 				payload: "endpoint", key: keyOfEndpoint,
 			},
 		}},
-		{"watermarks", n.Watermarks(), "Watermarks", "send", "Says how far each partition has fired", []message{
+		{"watermarks", n.Watermarks(), "Watermarks", "send", "Emits how far each partition has fired", []message{
 			{
 				name: "watermark", title: "Watermark",
-				summary: "Everything due up to fired_through stands below these offsets; null withdraws it",
+				summary: "Everything due up to fired_through is below these offsets; null withdraws it",
 				payload: "watermark", key: keyOfNumber,
 			},
 		}},
-		{"state", n.State(), "State", "send", "Remembers triggers; restore reads it", []message{
+		{"state", n.State(), "State", "send", "Stores triggers; a restore reads it", []message{
 			{
 				name: "state", title: "State",
 				summary:     "Protobuf, schemas/waterclock/v1/state.proto of the source: the engine's own",

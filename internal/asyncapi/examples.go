@@ -70,7 +70,7 @@ func (s *story) watermark() {
 		Partition: 3, Term: 7, At: s.now, FiredThrough: s.now - 150, CommandsOffset: 4812, EventsOffset: 91_234,
 		Due: map[string]map[int32]int64{s.names.Due("orders"): {3: 811}},
 	}
-	s.add("watermark", "everything due is out", nil, w.Value())
+	s.add("watermark", "everything due has been emitted", nil, w.Value())
 }
 
 // add notes an example. A nil value is null.
@@ -201,7 +201,7 @@ func (s *story) refuse(value string) {
 		return
 	}
 	_, kept, headers := topics.RejectedRecord(rec, refusal)
-	s.add("rejectedCommand", "a field nobody knows", headers, kept)
+	s.add("rejectedCommand", "an unknown field", headers, kept)
 	s.take(s.machine.Reject(s.state, refusal, ""), rec)
 }
 

@@ -17,7 +17,7 @@
 // Clients in the same process connect by Broker.Dial (doors.go). From there on their
 // requests go the same way.
 //
-// # Who is right
+// # Source of truth
 //
 // After a crash, in this order: the journal, which repairs segments and outcome log
 // (replay.go); the segments; the outcome log (txn.go); kfake's own logs. repair.go turns them

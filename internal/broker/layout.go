@@ -74,17 +74,17 @@ func parseVersion(text, dir string) error {
 	var kfake string
 	if n, _ := fmt.Sscanf(strings.TrimSpace(text), "waterclock-broker %d kfake %d %s", &layout, &format,
 		&kfake); n < 3 {
-		return fmt.Errorf("%s in %s is not readable: restore it, or move the directory away to start anew", versionFile,
-			dir)
+		return fmt.Errorf("%s in %s is not readable: restore it, or move the directory away to start empty",
+			versionFile, dir)
 	}
 	if layout > layoutVersion || format > kfakeFormat {
 		return fmt.Errorf("%s was written by a newer waterclock (layout %d, kfake format %d; this one knows %d and "+
-			"%d): run that version, or move the directory away to start anew", dir, layout, format, layoutVersion,
+			"%d): run that version, or move the directory away to start empty", dir, layout, format, layoutVersion,
 			kfakeFormat)
 	}
 	if layout < oldestLayout || format < kfakeFormat {
 		return fmt.Errorf("%s was written by an older waterclock (layout %d, kfake format %d; this one knows %d "+
-			"and %d): run that version and export, or move the directory away to start anew", dir, layout, format,
+			"and %d): run that version and export, or move the directory away to start empty", dir, layout, format,
 			layoutVersion, kfakeFormat)
 	}
 	return nil
@@ -105,7 +105,7 @@ func checkKfakeFormat(dir string) error {
 	}
 	if meta.Version != kfakeFormat {
 		return fmt.Errorf("%s/%s is in kfake format %d and this waterclock knows %d: run the version that wrote "+
-			"it, or move the directory away to start anew", dir, dataDir, meta.Version, kfakeFormat)
+			"it, or move the directory away to start empty", dir, dataDir, meta.Version, kfakeFormat)
 	}
 	return nil
 }

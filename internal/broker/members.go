@@ -132,5 +132,5 @@ func (b *node) leaveGroup(m member) {
 		b.log.Warn("cannot end the session of a dead group member", "group", m.group, "member", m.id, "error", err)
 		return
 	}
-	b.log.Info("a group member died while it waited to join; its session is over", "group", m.group, "member", m.id)
+	b.log.Info("a group member died while it waited to join; its session has ended", "group", m.group, "member", m.id)
 }

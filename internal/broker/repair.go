@@ -151,7 +151,7 @@ func (r *repairer) withoutTopics() error {
 	entries, err := os.ReadDir(filepath.Join(r.data, "partitions"))
 	if err == nil && len(entries) > 0 {
 		return errors.New("topics.json is missing beside partitions with data: restore it from a backup, or delete " +
-			"the broker directory to start anew")
+			"the broker directory to start empty")
 	}
 	return err
 }

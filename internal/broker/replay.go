@@ -80,7 +80,7 @@ func (r *replayer) open(e extent) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && info.Size() < e.at {
 		err = fmt.Errorf("ends at byte %d, and the journal goes on at %d: restore a copy, or delete the broker "+
-			"directory to start anew", info.Size(), e.at)
+			"directory to start empty", info.Size(), e.at)
 	}
 	return f, err
 }

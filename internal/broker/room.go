@@ -76,7 +76,7 @@ func (b *Broker) resume(stop context.Context) bool {
 		switch {
 		case err == nil:
 			b.waiting.Store(nil)
-			b.opts.Logger.Info("the disk has room again, the broker serves", "after", time.Since(begun))
+			b.opts.Logger.Info("the disk has room again; the broker serves requests", "after", time.Since(begun))
 			return true
 		case !room.Lacking(err) && !errors.Is(err, syscall.EADDRINUSE):
 			b.fatal.set(err)

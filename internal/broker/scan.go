@@ -128,12 +128,12 @@ func (s *partScan) segment(base int64, last bool, watched map[int64]bool) error 
 	for int(seg.size) < len(raw) {
 		b, err := firstBatch(raw[seg.size:])
 		if err == nil && (b.base() < s.end || b.lastDelta() < 0) {
-			err = fmt.Errorf("offset %d stands behind offset %d", b.base(), s.end-1)
+			err = fmt.Errorf("offset %d follows offset %d", b.base(), s.end-1)
 		}
 		if err != nil {
 			if !last || !hasHole(raw, int(seg.size)) && wholeBatchIn(raw[seg.size+1:]) {
-				return fmt.Errorf("damaged at byte %d, with good records behind it (%w): restore a copy, or delete "+
-					"the broker directory to start anew", seg.size, err)
+				return fmt.Errorf("damaged at byte %d, with good records after it (%w): restore a copy, or delete "+
+					"the broker directory to start empty", seg.size, err)
 			}
 			break
 		}

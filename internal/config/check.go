@@ -41,16 +41,16 @@ func (l *loader) check() {
 func (c *Config) CheckServe() error {
 	l := &loader{c: c}
 	if c.HasRole("history") && len(c.Cassandra.Hosts) == 0 {
-		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or leave the role away")
+		l.at("cassandra.hosts", "is unset, but roles has history: name your Cassandra nodes or omit the role")
 	}
 	if c.HasRole("export") && c.Export.Dir == "" {
-		l.at("export.dir", "is unset, but roles has export: name a directory or leave the role away")
+		l.at("export.dir", "is unset, but roles has export: name a directory or omit the role")
 	}
 	l.checkProviders()
 	for _, name := range workerChannels {
 		for _, key := range c.limits(name) {
 			if c.HasRole(name) && c.Postgres.URL == "" {
-				l.at(key, "is set, but postgres.url is not: what was sent is kept there")
+				l.at(key, "is set, but postgres.url is not: PostgreSQL stores what was sent")
 			}
 		}
 	}
@@ -85,11 +85,11 @@ func (l *loader) checkAddresses() {
 	}
 	if e := l.c.Tracing.Endpoint; e != "" {
 		if u, err := url.Parse(e); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			l.at("tracing.endpoint", "%q is no address: write such as http://127.0.0.1:4318", Masked(e))
+			l.at("tracing.endpoint", "%q is not a URL: write for example http://127.0.0.1:4318", Masked(e))
 		}
 	}
 	if u, err := url.Parse(l.c.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		l.at("url", "%q is no address: write such as http://127.0.0.1:8080", Masked(l.c.URL))
+		l.at("url", "%q is not a URL: write for example http://127.0.0.1:8080", Masked(l.c.URL))
 	}
 }
 
@@ -98,7 +98,7 @@ var prefixed = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)*$`)
 
 func (l *loader) checkConsole() {
 	if !prefixed.MatchString(l.c.Console.Prefix) {
-		l.at("console.prefix", "%q is no path: write such as /tools/waterclock, without a slash at the end",
+		l.at("console.prefix", "%q is not a path: write for example /tools/waterclock, without a slash at the end",
 			l.c.Console.Prefix)
 	}
 }
@@ -109,7 +109,7 @@ func (l *loader) checkAddress(key, address string) {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		l.at(key, "%q is no host:port, such as 127.0.0.1:9092", address)
+		l.at(key, "%q is not host:port: write for example 127.0.0.1:9092", address)
 	}
 }
 
@@ -118,7 +118,7 @@ func (l *loader) checkAddress(key, address string) {
 func (l *loader) checkAuth() {
 	for _, s := range l.c.Internal.Secrets() {
 		if len(s) < 16 {
-			l.at("internal.secret", "is shorter than 16 bytes (of two secrets, separated by a comma, each counts)")
+			l.at("internal.secret", "is shorter than 16 bytes (each secret, if there are two, separated by a comma)")
 		}
 	}
 	if n := len(l.c.Internal.Secrets()); n > 2 {
@@ -126,30 +126,30 @@ func (l *loader) checkAuth() {
 	}
 	t := l.c.Internal.TLS
 	if (t.Cert == "") != (t.Key == "") {
-		l.at("internal.tls.cert", "and internal.tls.key belong together: set both or neither")
+		l.at("internal.tls.cert", "needs internal.tls.key: set both or neither")
 	}
 	if t.CA != "" && t.Cert == "" {
 		l.at("internal.tls.ca", "is set without internal.tls.cert and internal.tls.key")
 	}
 	if (l.c.HTTP.Cert == "") != (l.c.HTTP.Key == "") {
-		l.at("http.tls.cert", "and http.tls.key belong together: set both or neither")
+		l.at("http.tls.cert", "needs http.tls.key: set both or neither")
 	}
 	o := l.c.Auth.OIDC
 	if o.Issuer == "" {
 		return
 	}
 	if o.Audience == "" {
-		l.at("auth.oidc.audience", "is unset: without it any token of the issuer would do")
+		l.at("auth.oidc.audience", "is unset: without it any token of the issuer would be accepted")
 	}
 	u, err := url.Parse(o.Issuer)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		l.at("auth.oidc.issuer", "%q is no address: write such as https://id.example.com", Masked(o.Issuer))
+		l.at("auth.oidc.issuer", "%q is not a URL: write for example https://id.example.com", Masked(o.Issuer))
 	case u.User != nil:
-		l.at("auth.oidc.issuer", "has a user in it: write scheme, host and path only")
+		l.at("auth.oidc.issuer", "has user info: write scheme, host and path only")
 	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
-		l.at("auth.oidc.issuer", "%s is plain http: whoever is on the way could hand out keys of their own, and make "+
-			"tokens. Use https; plain http is for an issuer on loopback", Masked(o.Issuer))
+		l.at("auth.oidc.issuer", "%s is plain http: anybody on the network path could replace the keys and forge "+
+			"tokens. Use https; plain http is only for an issuer on loopback", Masked(o.Issuer))
 	}
 }
 
@@ -171,10 +171,10 @@ func (l *loader) checkKafka() {
 
 func (l *loader) checkTLS(prefix string, t TLS) {
 	if (t.Cert == "") != (t.Key == "") {
-		l.at(prefix+".cert", "and %s.key belong together: set both or neither", prefix)
+		l.at(prefix+".cert", "needs %s.key: set both or neither", prefix)
 	}
 	if !t.Enabled && t != (TLS{}) {
-		l.at(prefix+".enabled", "is false, but other settings of %s are given: set it true or leave them away", prefix)
+		l.at(prefix+".enabled", "is false, but other settings of %s are given: set it to true or omit them", prefix)
 	}
 }
 
@@ -193,7 +193,8 @@ func (l *loader) checkTopics() {
 	}
 	if keep := l.c.Events.Retention; l.c.Events.Payload && (keep == 0 || keep > 30*24*time.Hour) {
 		l.c.Warnings = append(l.c.Warnings,
-			"events.payload is true and the event log is kept for over 30 days: an erase cannot reach what is in it")
+			"events.payload is true and the event log is kept for over 30 days: an erase cannot remove payloads "+
+				"from it")
 	}
 }
 
@@ -214,19 +215,19 @@ func (l *loader) checkChannels() {
 	for _, name := range sortedKeys(l.c.Channels) {
 		key := "channels." + name
 		if !channelName.MatchString(name) {
-			l.at(key, "%q is no channel: lower case letters, digits, '.', '_', '-', at most 49", name)
+			l.at(key, "%q is not a channel: lower case letters, digits, '.', '_', '-', at most 49", name)
 			continue
 		}
 		if strings.HasSuffix(name, ".high") {
-			l.at(key, "%q is no channel: it ends in .high, as the lanes of other channels do", name)
+			l.at(key, "%q is not a channel: it ends in .high, which is reserved for the lanes of other channels", name)
 			continue
 		}
 		topic := l.c.Channel(name).Topic
 		if !topicName.MatchString(topic) {
-			l.at(key+".topic", "%q is no topic: letters, digits, '.', '_' and '-', at most 249", topic)
+			l.at(key+".topic", "%q is not a topic: letters, digits, '.', '_' and '-', at most 249", topic)
 		}
 		if other, taken := owner[topic]; taken {
-			l.at(key+".topic", "%s is the topic of channel %s too: a topic carries one channel", topic, other)
+			l.at(key+".topic", "%s is also the topic of channel %s: a topic carries one channel", topic, other)
 		}
 		owner[topic] = name
 		if len(l.c.Channels[name].Retry) > 100 {
@@ -256,7 +257,7 @@ func (c *Config) limits(name string) (keys []string) {
 func (l *loader) checkLimited(name string) {
 	for _, key := range l.c.limits(name) {
 		if !slices.Contains(workerChannels, name) {
-			l.at(key, "is set, but no worker of ours serves channel %s: yours decides what it sends", name)
+			l.at(key, "is set, but Waterclock has no worker for channel %s: your worker decides what it sends", name)
 		}
 	}
 }
@@ -276,14 +277,14 @@ func (l *loader) checkTenants() {
 	for _, name := range sortedKeys(l.c.Tenants) {
 		key := "tenants." + name
 		if name == "" || strings.ContainsAny(name, "/ \t\n") || len(name) > 200 {
-			l.at(key, "%q is no tenant: no '/' and no blanks, at most 200 bytes", name)
+			l.at(key, "%q is not a tenant: no '/' and no blanks, at most 200 bytes", name)
 		}
 		t := l.c.Tenants[name]
 		l.checkOrigins(key+".callback_allow", t.CallbackAllow)
 		l.checkWebhookSecret(key+".webhook_secret", t.WebhookSecret)
 		for _, ch := range t.Channels {
 			if !channelName.MatchString(ch) {
-				l.at(key+".channels", "%q is no channel", ch)
+				l.at(key+".channels", "%q is not a channel", ch)
 			}
 		}
 	}
@@ -321,7 +322,7 @@ func (c *Config) Egress() (*egress.Policy, error) {
 func (l *loader) checkPostgres() {
 	if p := l.c.Postgres.URL; p != "" {
 		if u, err := url.Parse(p); err != nil || (u.Scheme != "postgres" && u.Scheme != "postgresql") {
-			l.at("postgres.url", "is no postgres:// address")
+			l.at("postgres.url", "is not a postgres:// URL")
 		}
 	}
 }
@@ -381,7 +382,7 @@ func OthersMayWrite(f *os.File) error {
 		return err
 	}
 	if about.Mode().IsRegular() && about.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("anybody may write %s: chmod o-w %s", f.Name(), f.Name())
+		return fmt.Errorf("every user may write %s: chmod o-w %s", f.Name(), f.Name())
 	}
 	return nil
 }

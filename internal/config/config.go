@@ -1,7 +1,7 @@
 // Package config turns flags, the environment, a YAML file and defaults into
 // one typed Config.
 //
-// # Who is right
+// # Source of truth
 //
 // The table in table.go and table_*.go is: it names every setting once, with its type,
 // default, bounds and meaning. Parsing, `waterclock config show`, `config

@@ -244,16 +244,16 @@ func TestProblems(t *testing.T) {
 		{"dash for underscore", "data-dir: /x", []string{"did you mean data_dir?"}},
 		{"right word, wrong place", "kafka: {brokers: a:1}", []string{"did you mean brokers?"}},
 		{"unknown key of a channel", "channels: {x: {reciepts: true}}", []string{"did you mean channels.x.receipts?"}},
-		{"nothing near", "zzzzzzzz: 1", []string{"is no setting", "config show"}},
+		{"nothing near", "zzzzzzzz: 1", []string{"is not a setting", "config show"}},
 		{
 			"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
-			[]string{"listen (file", "loud", "1y", "no duration"},
+			[]string{"listen (file", "loud", "1y", "not a duration"},
 		},
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
-		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is no cap", "5/h"}},
-		{"a cap of a strange unit", "channels: {sms: {max_per_user: 5/y}}", []string{"\"5/y\" is no cap"}},
+		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is not a cap", "5/h"}},
+		{"a cap of a strange unit", "channels: {sms: {max_per_user: 5/y}}", []string{"\"5/y\" is not a cap"}},
 		{"a cap without a unit", "channels: {sms: {max_per_user: 5/30}}", []string{"5/30s"}},
 		{"a cap of nothing", "channels: {sms: {max_per_user: 0/h}}", []string{"at least 1"}},
 		{"a large cap", "channels: {sms: {max_per_user: 1001/h}}", []string{"most allowed, 1000"}},
@@ -262,7 +262,7 @@ func TestProblems(t *testing.T) {
 		{"a long window", "channels: {sms: {dedup_window: 31d}}", []string{"above the most allowed, 30d"}},
 		{
 			"limits of a team's channel", "channels: {orders: {dedup_window: 1h, max_per_user: 5/h}}",
-			[]string{"channels.orders.dedup_window", "channels.orders.max_per_user", "no worker of ours"},
+			[]string{"channels.orders.dedup_window", "channels.orders.max_per_user", "Waterclock has no worker"},
 		},
 		{"no boolean", "topics: {manage: perhaps}", []string{"neither true nor false"}},
 		{"unknown role", "roles: [engine, histroy]", []string{"did you mean history?"}},
@@ -279,7 +279,7 @@ func TestProblems(t *testing.T) {
 			[]string{"at most two"},
 		},
 		{
-			"in the clear", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
+			"unencrypted", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
 			[]string{"listen", "http.tls.cert", "http.tls_elsewhere"},
 		},
 		{
@@ -289,43 +289,43 @@ func TestProblems(t *testing.T) {
 		{"Kafka without a log-in, any host", "kafka: {listen: \":9092\"}", []string{"no log-in"}},
 		{"Kafka without a log-in, by name", "kafka: {listen: host.example:9092}", []string{"no log-in"}},
 		{"Kafka without a log-in, v6", "kafka: {listen: \"[::]:9092\"}", []string{"no log-in"}},
-		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"belong together"}},
+		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"set both or neither"}},
 		{"an authority alone", "internal: {tls: {ca: " + missing + "}}", []string{"internal.tls.ca", "without"}},
 		{
 			"half a certificate of listen", "http: {tls: {cert: " + missing + "}}",
-			[]string{"http.tls.key belong together"},
+			[]string{"needs http.tls.key"},
 		},
 		{
 			"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}",
 			[]string{"plain http", "https"},
 		},
-		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is no address"}},
+		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is not a URL"}},
 		{
 			"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}",
-			[]string{"has a user"},
+			[]string{"has user info"},
 		},
 		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
 		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
 		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
 		{
 			"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
-			[]string{"belong together", "cannot be read"},
+			[]string{"set both or neither", "cannot be read"},
 		},
 		{
 			"a lane for a channel", "channels: {sms.high: {receipts: true}}",
-			[]string{"channels.sms.high: \"sms.high\" is no channel: it ends in .high"},
+			[]string{"channels.sms.high: \"sms.high\" is not a channel: it ends in .high"},
 		},
-		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is no channel`}},
+		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is not a channel`}},
 		{
 			"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
-			[]string{"t is the topic of channel a too"},
+			[]string{"t is also the topic of channel a"},
 		},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
-		{"no origin", "webhook: {allow: https://a.example/path}", []string{"is no origin"}},
-		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is no origin"}},
-		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is no origin"}},
-		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is no origin"}},
-		{"bad signing key", "webhook: {secret: whsec_***}", []string{"is no key", "base64"}},
+		{"not an origin", "webhook: {allow: https://a.example/path}", []string{"is not an origin"}},
+		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is not an origin"}},
+		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is not an origin"}},
+		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is not an origin"}},
+		{"bad signing key", "webhook: {secret: whsec_***}", []string{"is not a key", "base64"}},
 		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
 		{
 			"secret file missing", "webhook: {secret_file: " + missing + "}",
@@ -333,7 +333,7 @@ func TestProblems(t *testing.T) {
 		},
 		{"map for a text", "group: {a: {b: 1}}", []string{"group.a.b"}},
 		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
-		{"replication", "cassandra: {replication: many}", []string{"is no replication"}},
+		{"replication", "cassandra: {replication: many}", []string{"is not a replication"}},
 		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
 		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
 		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
@@ -374,7 +374,7 @@ func TestForeignEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"environment variable WATERCLOCK_BROKER is no setting; did you mean WATERCLOCK_BROKERS?"}
+	want := []string{"environment variable WATERCLOCK_BROKER is not a setting; did you mean WATERCLOCK_BROKERS?"}
 	if !reflect.DeepEqual(c.Warnings, want) {
 		t.Errorf("warnings %q, want %q", c.Warnings, want)
 	}
@@ -489,7 +489,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if err := fs.Parse([]string{"--topics-partitions", "many"}); err == nil ||
-		!strings.Contains(err.Error(), "no whole number") {
+		!strings.Contains(err.Error(), "not a whole number") {
 		t.Errorf("got %v, want a usage error", err)
 	}
 	if fs.Lookup("webhook-secret") != nil {
@@ -615,16 +615,16 @@ endpoints:
 	for yaml, want := range map[string]string{
 		"webhook: {secret: 'env:NOBODY_SET_THIS'}":                               "NOBODY_SET_THIS is unset",
 		"webhook: {secret: 'file:/nowhere/at/all'}":                              "/nowhere/at/all",
-		"webhook: {secret: marked-secret}":                                       "is no key",
+		"webhook: {secret: marked-secret}":                                       "is not a key",
 		"webhook: {secret: '" + key + "," + key + "," + key + "'}":               "at most two",
 		"tenants: {a: {webhook_secret: whsec_YQ==}}":                             "tenants.a.webhook_secret",
-		"endpoints: {'https://a.example/path': {paused: true}}":                  "is no origin",
-		"endpoints: {'https://A.example': {paused: true}}":                       "is no origin",
-		"endpoints: {'ftp://a.example': {paused: true}}":                         "is no origin",
+		"endpoints: {'https://a.example/path': {paused: true}}":                  "is not an origin",
+		"endpoints: {'https://A.example': {paused: true}}":                       "is not an origin",
+		"endpoints: {'ftp://a.example': {paused: true}}":                         "is not an origin",
 		"endpoints: {'https://a.example': {headers: {Authorization: marked}}}":   "env:NAME or file:PATH",
-		"endpoints: {'https://a.example': {headers: {Host: 'env:HOOK_TOKEN'}}}":  "the worker's own",
-		"endpoints: {'https://a.example': {headers: {ce-id: 'env:HOOK_TOKEN'}}}": "the worker's own",
-		"endpoints: {'https://a.example': {headers: {'X Y': 'env:HOOK_TOKEN'}}}": "is no name of a header",
+		"endpoints: {'https://a.example': {headers: {Host: 'env:HOOK_TOKEN'}}}":  "set by the worker",
+		"endpoints: {'https://a.example': {headers: {ce-id: 'env:HOOK_TOKEN'}}}": "set by the worker",
+		"endpoints: {'https://a.example': {headers: {'X Y': 'env:HOOK_TOKEN'}}}": "is not a header name",
 		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_EVIL'}}}":    "line end",
 		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_NONE'}}}":    "HOOK_NONE is unset",
 		"endpoints: {'https://a.example': {rate: -1}}":                           "rate",

@@ -41,7 +41,7 @@ A value comes from the first of these that has it: **flag**, **environment**, **
   a number of bytes. Lists: separated by commas; in YAML a list works too.
 
 ` + "`waterclock config show`" + ` prints every setting with its value and where it came from. ` + "`waterclock config validate`" + `
-names everything that is wrong at once.
+lists every error.
 `
 
 func writeRow(b *strings.Builder, s *Setting) {

@@ -24,8 +24,8 @@ var exportSection = section{"Export for analysts", "", []Setting{
 	{
 		Key: exportKey, Secret: true,
 		into: func(c *Config, _ string) any { return &c.Export.UserHashKey },
-		Doc: "Key of the hashes that stand in the files for user ids and values of tags: 16 bytes or more, " +
-			"`env:NAME` or `file:PATH`. Unset means that the files have neither. A directory keeps to one key.",
+		Doc: "Key of the hashes that replace user ids and values of tags in the files: 16 bytes or more, " +
+			"`env:NAME` or `file:PATH`. Unset means that the files have neither. A directory has one key for good.",
 	},
 	{
 		Key: "export.plain_users", Default: "false",
@@ -56,7 +56,7 @@ func (c *Config) ExportKey() ([]byte, error) {
 
 func (l *loader) checkExport() {
 	if l.c.Export.PlainUsers && l.c.Export.UserHashKey != "" {
-		l.at("export.plain_users", "is true, and %s is set: leave one of them away", exportKey)
+		l.at("export.plain_users", "is true, and %s is set: omit one of them", exportKey)
 	}
 	l.unreadable(exportKey, second(l.c.ExportKey()))
 }

@@ -17,18 +17,19 @@ func (c *Config) Exposure(listener, address string) (key, problem string) {
 	case "listen":
 		return c.apiExposure(address)
 	case "kafka.listen":
-		return "kafka.listen", fmt.Sprintf("%s can be reached from elsewhere, and the broker inside dev has no "+
-			"log-in: whoever reaches it reads and writes all tenants' triggers. Listen on 127.0.0.1. From elsewhere "+
-			"use the HTTP API with auth.keys_file and http.tls.cert, an SSH tunnel for Kafka clients, or serve with "+
+		return "kafka.listen", fmt.Sprintf("%s can be reached from other machines, and the broker inside dev has no "+
+			"log-in: anybody who reaches it can read and write all tenants' triggers. Listen on 127.0.0.1. From "+
+			"other machines use the HTTP API with auth.keys_file and http.tls.cert, an SSH tunnel for Kafka "+
+			"clients, or serve with "+
 			"a Kafka cluster that has TLS, log-ins and ACLs", address)
 	case "internal.listen":
 		if c.Internal.Secret == "" {
-			return "internal.secret", fmt.Sprintf("is unset, but internal.listen %s can be reached from elsewhere: "+
-				"give all instances the same secret", address)
+			return "internal.secret", fmt.Sprintf("is unset, but internal.listen %s can be reached from other "+
+				"machines: give all instances the same secret", address)
 		}
 	case "admin.listen": // probes and metrics alone, without a log-in: docs/operations/security.md
 	default:
-		return listener, "is no listener of ours"
+		return listener, "is not a listener of Waterclock"
 	}
 	return "", ""
 }
@@ -36,11 +37,12 @@ func (c *Config) Exposure(listener, address string) (key, problem string) {
 func (c *Config) apiExposure(address string) (key, problem string) {
 	switch {
 	case !c.Auth.On():
-		return "listen", fmt.Sprintf("%s can be reached from elsewhere and nobody would have to log in: set "+
-			"auth.keys_file or auth.oidc.issuer, or listen on 127.0.0.1", address)
+		return "listen", fmt.Sprintf("%s can be reached from other machines without a log-in: set auth.keys_file or "+
+			"auth.oidc.issuer, or listen on 127.0.0.1", address)
 	case c.HasRole("api") && c.HTTP.Cert == "" && !c.HTTP.TLSElsewhere:
-		return "listen", fmt.Sprintf("%s: credentials would travel in the clear: set http.tls.cert and http.tls.key, "+
-			"or http.tls_elsewhere=true where a proxy in front ends TLS, or listen on 127.0.0.1", address)
+		return "listen", fmt.Sprintf("%s: credentials would be sent unencrypted: set http.tls.cert and "+
+			"http.tls.key, or http.tls_elsewhere=true where a proxy in front terminates TLS, or "+
+			"listen on 127.0.0.1", address)
 	}
 	return "", ""
 }

@@ -87,7 +87,7 @@ func (l *loader) readFile(path string) layer {
 		switch {
 		case all[key] == nil: // "key:" with nothing behind it is unset
 		case !ok:
-			l.problem(key, from, "is a list or map of something else than plain values%s", suggest(key))
+			l.problem(key, from, "is a list or map whose values are not scalars%s", suggest(key))
 		default:
 			l.take(out, key, text, from)
 		}
@@ -158,7 +158,8 @@ func (l *loader) readEnv(environ []string, fromFile layer) layer {
 		}
 		key := keyOfEnv(variable, names)
 		if key == "" {
-			l.c.Warnings = append(l.c.Warnings, "environment variable "+variable+" is no setting"+suggestEnv(variable))
+			l.c.Warnings = append(l.c.Warnings,
+				"environment variable "+variable+" is not a setting"+suggestEnv(variable))
 			continue
 		}
 		l.take(out, key, text, Source{"env", variable})
@@ -236,7 +237,7 @@ func (l *loader) take(out layer, key, text string, from Source) {
 	}
 	base, isFile := strings.CutSuffix(key, "_file")
 	if s, _ := find(base); !isFile || s == nil || !s.Secret {
-		l.problem(key, from, "is no setting%s", suggest(key))
+		l.problem(key, from, "is not a setting%s", suggest(key))
 		return
 	}
 	content, err := os.ReadFile(text)
@@ -250,7 +251,7 @@ func (l *loader) take(out layer, key, text string, from Source) {
 
 func (l *loader) add(out layer, key string, g given) {
 	if _, twice := out[key]; twice {
-		l.problem(key, g.from, "is given twice, itself and as %s_file: keep one", key)
+		l.problem(key, g.from, "is given twice, directly and as %s_file: keep one", key)
 		return
 	}
 	out[key] = g

@@ -139,14 +139,14 @@ func (l *loader) checkNotify() {
 		return
 	}
 	if _, err := mail.ParseAddress(s.From); err != nil {
-		l.at("providers.smtp.from", "%q is no mail address: write remind@example.com, or Reminders "+
+		l.at("providers.smtp.from", "%q is not a mail address: write remind@example.com, or Reminders "+
 			"<remind@example.com>", s.From)
 	}
 	if s.Username == "" {
 		return
 	}
 	if s.TLS == "none" && !loopbackHost(s.Host) {
-		l.at("providers.smtp.tls", "is none, and a password is not sent without TLS: write starttls or implicit, or "+
+		l.at("providers.smtp.tls", "is none, but a password is not sent without TLS: write starttls or implicit, or "+
 			"unset providers.smtp.username")
 	}
 	if s.Password == "" {
@@ -165,6 +165,6 @@ func (l *loader) checkTemplates() {
 		return
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		l.at("templates.dir", "%s is no directory", dir)
+		l.at("templates.dir", "%s is not a directory", dir)
 	}
 }

@@ -22,7 +22,7 @@ func TestNotifySettings(t *testing.T) {
 		{"nothing", nil, ""},
 		{"a server", map[string]string{host: "mx.example.com", from: "Reminders <remind@example.com>"}, ""},
 		{"no sender", map[string]string{host: "mx.example.com"}, "providers.smtp.from"},
-		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is no mail address"},
+		{"a sender that is none", map[string]string{host: "mx.example.com", from: "remind"}, "is not a mail address"},
 		{
 			"a user without a password",
 			map[string]string{
@@ -48,7 +48,7 @@ func TestNotifySettings(t *testing.T) {
 			"providers.smtp.tls":      "none",
 		}, ""},
 		{"TLS that is none", map[string]string{"providers.smtp.tls": "ssl"}, "is not one of starttls, implicit, none"},
-		{"a directory that is none", map[string]string{"templates.dir": password}, "is no directory"},
+		{"a directory that is none", map[string]string{"templates.dir": password}, "is not a directory"},
 		{"a role without a provider", map[string]string{"roles": "engine,push"}, "providers.fcm.credentials or"},
 		{
 			"mails without a server",

@@ -219,7 +219,8 @@ func (l *loader) checkAPNs() {
 	}
 	for key, id := range map[string]string{"providers.apns.key_id": a.KeyID, "providers.apns.team_id": a.TeamID} {
 		if !appleID.MatchString(id) {
-			l.at(key, "%q is none: it is ten capital letters and digits, as Apple's developer account shows it", id)
+			l.at(key, "%q is not valid: write the ten capital letters and digits that Apple's developer account "+
+				"shows", id)
 		}
 	}
 	if a.Topic == "" {
@@ -238,13 +239,13 @@ func (l *loader) checkTwilio() {
 		l.unreadable(twilioToken, second(l.c.TwilioTokens()))
 	}
 	if !twilioSID.MatchString(t.AccountSID) {
-		l.at("providers.twilio.account_sid", "%q is none: it is AC and 32 hexadecimal digits", t.AccountSID)
+		l.at("providers.twilio.account_sid", "%q is not valid: write AC and 32 hexadecimal digits", t.AccountSID)
 	}
 	switch {
 	case t.From == "" && t.MessagingService == "":
 		l.at("providers.twilio.from", "is unset: name the number that sends, or set messaging_service_sid")
 	case t.From != "" && t.MessagingService != "":
-		l.at("providers.twilio.from", "is set, and messaging_service_sid, too: one of them chooses the sender")
+		l.at("providers.twilio.from", "is set, and so is messaging_service_sid: set only one, which chooses the sender")
 	}
 }
 

@@ -95,7 +95,7 @@ func TestPushAndSMSProblems(t *testing.T) {
 		},
 		{"Twilio's account", strings.Replace(twilioYAML, "AC0123", "AC", 1), "providers.twilio.account_sid"},
 		{"no sender", strings.Replace(twilioYAML, ", from: '+15017122661'", "", 1), "messaging_service_sid"},
-		{"two senders", strings.Replace(twilioYAML, "from:", "messaging_service_sid: MG1, from:", 1), "one of them"},
+		{"two senders", strings.Replace(twilioYAML, "from:", "messaging_service_sid: MG1, from:", 1), "set only one"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(Options{File: write(t, "bad.yaml", c.yaml)})

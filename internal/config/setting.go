@@ -117,11 +117,11 @@ func parse(target any, text string) (err error) {
 		}
 	case *int:
 		if *p, err = strconv.Atoi(text); err != nil {
-			err = fmt.Errorf("%q is no whole number", text)
+			err = fmt.Errorf("%q is not a whole number", text)
 		}
 	case *float64:
 		if *p, err = strconv.ParseFloat(text, 64); err != nil || *p != *p {
-			err = fmt.Errorf("%q is no number", text)
+			err = fmt.Errorf("%q is not a number", text)
 		}
 	case *Size:
 		*p, err = ParseSize(text)

@@ -40,7 +40,7 @@ func ParseSize(s string) (Size, error) {
 	}
 	f, err := strconv.ParseFloat(number, 64)
 	if err != nil || f < 0 || f*float64(unit) >= math.MaxInt64 || math.IsNaN(f) {
-		return 0, fmt.Errorf("%q is no size: write a number and KiB, MiB or GiB, such as 4KiB", s)
+		return 0, fmt.Errorf("%q is not a size: write a number and KiB, MiB or GiB, such as 4KiB", s)
 	}
 	return Size(f * float64(unit)), nil
 }
@@ -74,7 +74,7 @@ const maxDuration = 3653 * 24 * time.Hour
 // ParseDuration reads the contract's durations: 250ms, 7m, 1h30m, 2d, 1w, or
 // a bare number of seconds. A day is 24 h; there are no months and years.
 func ParseDuration(s string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is no duration: write such as 250ms, 30s, 5m, 1h30m, 2d or 1w", s)
+	bad := fmt.Errorf("%q is not a duration: write for example 250ms, 30s, 5m, 1h30m, 2d or 1w", s)
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		if !(f >= 0 && f <= maxDuration.Seconds()) {
 			return 0, bad
@@ -162,15 +162,15 @@ func parseCaps(s string) (caps []Cap, err error) {
 func parseCap(s string) (c Cap, err error) {
 	number, within, _ := strings.Cut(s, "/")
 	if c.Most, err = strconv.Atoi(number); err != nil || within == "" {
-		return c, fmt.Errorf("%q is no cap: write a number and a time, such as 5/h or 100/2d", s)
+		return c, fmt.Errorf("%q is not a cap: write a number and a time, such as 5/h or 100/2d", s)
 	}
 	if strings.IndexByte("0123456789.", within[0]) < 0 {
 		within = "1" + within // 5/h
 	} else if _, err := strconv.ParseFloat(within, 64); err == nil {
-		return c, fmt.Errorf("%q has a time without a unit: write such as 5/30s or 5/h", s)
+		return c, fmt.Errorf("%q has a time without a unit: write for example 5/30s or 5/h", s)
 	}
 	if c.Within, err = ParseDuration(within); err != nil {
-		return c, fmt.Errorf("%q is no cap: write a number and a time, such as 5/h or 100/2d", s)
+		return c, fmt.Errorf("%q is not a cap: write a number and a time, such as 5/h or 100/2d", s)
 	}
 	switch {
 	case c.Most < 1:
@@ -204,7 +204,7 @@ type Replication struct {
 
 // parseReplication reads "3" or "dc1=3,dc2=2".
 func parseReplication(s string) (Replication, error) {
-	bad := fmt.Errorf("%q is no replication: write a factor such as 3, or one per data center: dc1=3,dc2=2", s)
+	bad := fmt.Errorf("%q is not a replication: write a factor such as 3, or one per data center: dc1=3,dc2=2", s)
 	if n, err := strconv.Atoi(s); err == nil {
 		if n < 1 || n > 100 {
 			return Replication{}, bad

@@ -96,7 +96,7 @@ func signingKeys(text string) ([]string, error) {
 		coded, ok := strings.CutPrefix(value, "whsec_")
 		raw, err := base64.StdEncoding.DecodeString(coded)
 		if !ok || err != nil || len(raw) < minSigningKey {
-			return nil, errors.New("is no key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl " +
+			return nil, errors.New("is not a key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl " +
 				"rand -base64 32)` makes one), env:NAME or file:PATH")
 		}
 		list[i] = value
@@ -149,13 +149,13 @@ func mayHeader(name, ref string) error {
 	lower := strings.ToLower(name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
-		return fmt.Errorf("%q is no name of a header", name)
+		return fmt.Errorf("%q is not a header name", name)
 	case slices.Contains(ownHeaders, lower), slices.ContainsFunc(ownPrefixes, func(p string) bool {
 		return strings.HasPrefix(lower, p)
 	}):
-		return fmt.Errorf("header %s is the worker's own", name)
+		return fmt.Errorf("header %s is set by the worker", name)
 	case !isReference(ref):
-		return fmt.Errorf("header %s: write env:NAME or file:PATH, so that no secret stands in the settings", name)
+		return fmt.Errorf("header %s: write env:NAME or file:PATH, so that the settings contain no secret", name)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (l *loader) checkEndpoints() {
 	for _, origin := range sortedKeys(l.c.Endpoints) {
 		key := "endpoints." + origin
 		if OriginOf(origin) != origin {
-			l.at(key, "%q is no origin: write scheme, host and perhaps a port, in lower case, such as "+
+			l.at(key, "%q is not an origin: write scheme, host and optionally a port, in lower case, such as "+
 				"https://hooks.example.com", origin)
 			continue
 		}

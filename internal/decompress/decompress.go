@@ -51,7 +51,7 @@ const window = 8 << 20
 const shares = 4
 
 // ErrLater says that other batches take the memory now.
-var ErrLater = errors.New("too much is decompressed already; this batch has to wait")
+var ErrLater = errors.New("too much is decompressed already; this batch must wait")
 
 // Bound is one for a process.
 type Bound struct {

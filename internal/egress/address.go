@@ -33,10 +33,10 @@ var guard = ssrf.New(ssrf.WithAnyPort())
 // public says why an address is no public one; nil if it is.
 func public(ip netip.Addr) error {
 	if within(metadata, ip) {
-		return fmt.Errorf("%s is an address of a cloud's metadata", ip)
+		return fmt.Errorf("%s is a cloud metadata address", ip)
 	}
 	if guard.SafeAddr(ip) != nil {
-		return fmt.Errorf("%s is no public address", ip)
+		return fmt.Errorf("%s is not a public address", ip)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func listed(host string, ip netip.Addr) error {
 	}
 	return &Error{
 		Code:   CodeForbiddenAddress,
-		Reason: fmt.Sprintf("%s is listed, but resolves to %s, which only a listed address may be", host, ip),
+		Reason: fmt.Sprintf("%s is listed, but resolves to %s, which must be listed itself", host, ip),
 	}
 }
 

@@ -12,7 +12,7 @@ func ParseBase(text string) (Origin, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
 		return Origin{}, errors.New(
-			"is no base URL: write scheme, host and perhaps a path, such as https://proxy.example.com")
+			"is not a base URL: write scheme, host and optionally a path, such as https://proxy.example.com")
 	}
 	o, err := ParseOrigin(u.Scheme + "://" + u.Host)
 	if err != nil {
@@ -21,7 +21,7 @@ func ParseBase(text string) (Origin, error) {
 	ip := net.ParseIP(o.Host)
 	if o.Scheme != "https" && o.Host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return Origin{}, errors.New(
-			"must begin with https://, so that credentials do not travel in the clear; http is for loopback only")
+			"must begin with https://, so that credentials are encrypted; http is for loopback only")
 	}
 	return o, nil
 }

@@ -21,12 +21,12 @@ func TestParseBase(t *testing.T) {
 		{"http://localhost", "http://localhost", ""},
 		{"http://proxy.example.com", "", "must begin with https://"},
 		{"http://10.0.0.5", "", "must begin with https://"},
-		{"proxy.example.com", "", "is no base URL"},
-		{"https://user:pass@proxy.example.com", "", "is no base URL"},
-		{"https://proxy.example.com/?q=1", "", "is no base URL"},
-		{"https://proxy.example.com/#x", "", "is no base URL"},
-		{"ftp://proxy.example.com", "", "is no origin"},
-		{"", "", "is no base URL"},
+		{"proxy.example.com", "", "is not a base URL"},
+		{"https://user:pass@proxy.example.com", "", "is not a base URL"},
+		{"https://proxy.example.com/?q=1", "", "is not a base URL"},
+		{"https://proxy.example.com/#x", "", "is not a base URL"},
+		{"ftp://proxy.example.com", "", "is not an origin"},
+		{"", "", "is not a base URL"},
 	} {
 		o, err := egress.ParseBase(c.text)
 		if (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) ||

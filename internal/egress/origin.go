@@ -36,7 +36,7 @@ const maxHost = 253
 
 // errNoOrigin is what ParseOrigin says of a path, a query or no URL at all.
 var errNoOrigin = errors.New(
-	"is no origin: write scheme, host and port only, such as https://hooks.example.com")
+	"is not an origin: write scheme, host and port only, such as https://hooks.example.com")
 
 // ParseOrigin reads an entry of an allow-list: scheme, host and perhaps a port,
 // and nothing behind them but one slash.
@@ -48,7 +48,7 @@ func ParseOrigin(text string) (Origin, error) {
 	}
 	o, err := originOf(u)
 	if e := (*Error)(nil); errors.As(err, &e) {
-		return Origin{}, errors.New("is no origin: " + strings.TrimPrefix(e.Reason, "callback.url "))
+		return Origin{}, errors.New("is not an origin: " + strings.TrimPrefix(e.Reason, "callback.url "))
 	}
 	return o, nil
 }

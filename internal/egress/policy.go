@@ -141,7 +141,7 @@ var never = []string{"localhost", "local", "internal", "localdomain", "home.arpa
 func (o Origin) private() string {
 	if ip, err := netip.ParseAddr(o.Host); err == nil {
 		if err := public(ip); err != nil {
-			return "it is no public address"
+			return "it is not a public address"
 		}
 		return ""
 	}

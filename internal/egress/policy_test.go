@@ -304,7 +304,7 @@ func TestOrigins(t *testing.T) {
 	} {
 		o, err := egress.ParseOrigin(text)
 		if want == "" {
-			if err == nil || !strings.HasPrefix(err.Error(), "is no origin: ") {
+			if err == nil || !strings.HasPrefix(err.Error(), "is not an origin: ") {
 				t.Errorf("%q: %v, %v", text, o, err)
 			}
 			if _, err := egress.NewPolicy(egress.Settings{Allow: []string{text}}); err == nil {

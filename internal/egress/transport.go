@@ -182,7 +182,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ErrConnections is the end of a request whose receiver closes one connection after
 // the other before it answers.
-var ErrConnections = errors.New("egress: the receiver closes each connection before it answers")
+var ErrConnections = errors.New("egress: the receiver closed each connection before it answered")
 
 // maxConnections bounds those that are made for one request. net/http sends a
 // request again for as long as a receiver says, in words of HTTP/2, that it has not

@@ -24,7 +24,7 @@ import (
 func Connect(ctx context.Context, c *config.Config, within time.Duration, opts ...kgo.Opt) (*kgo.Client, error) {
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
-		return nil, fmt.Errorf("make Kafka client: %w", err)
+		return nil, fmt.Errorf("create Kafka client: %w", err)
 	}
 	pingCtx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -80,7 +80,8 @@ func adviseLogin(c *config.Config, brokers string, err error) string {
 		return fmt.Sprintf("the broker at %s does not offer %s: set kafka.sasl.mechanism to one it has (%s)", brokers,
 			s.Mechanism, brokerSays(err))
 	case errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Sprintf("the broker at %s takes no log-in on this port: unset kafka.sasl.mechanism, or name the "+
+		return fmt.Sprintf("the broker at %s does not accept a log-in on this port: unset kafka.sasl.mechanism, or "+
+			"name the "+
 			"port of its SASL listener with --brokers (%s)", brokers, brokerSays(err))
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.TopicAuthorizationFailed):
 		return fmt.Sprintf("the broker at %s does not let user %q do this: it needs an ACL (%s)", brokers, s.User,
@@ -100,15 +101,15 @@ func adviseTLS(c *config.Config, brokers string, err error) string {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("the certificate of %s is signed by an authority we do not trust: name its PEM file in "+
+		return fmt.Sprintf("the certificate of %s is signed by an authority that is not trusted: name its PEM file in "+
 			"kafka.tls.ca", brokers)
 	case errors.As(err, &host):
-		return fmt.Sprintf("the certificate of %s is for another name (%v): dial that name or set "+
+		return fmt.Sprintf("the certificate of %s is for another name (%v): connect to that name or set "+
 			"kafka.tls.server_name", brokers, host)
 	case errors.As(err, &invalid):
 		return fmt.Sprintf("the certificate of %s cannot be used: %v", brokers, invalid)
 	case errors.As(err, &op) && op.Op == "remote error": // how crypto/tls words the peer's alert
-		return fmt.Sprintf("the broker at %s refused our side of TLS (%v): it may ask for a certificate, "+
+		return fmt.Sprintf("the broker at %s refused the TLS client (%v): it may require a certificate, "+
 			"kafka.tls.cert and kafka.tls.key", brokers, op.Err)
 	case errors.As(err, &record):
 		return fmt.Sprintf("%s does not speak TLS: it may be the plain port, or set kafka.tls.enabled to false",
@@ -126,15 +127,16 @@ func adviseNetwork(c *config.Config, brokers string, err error) string {
 		return fmt.Sprintf("%s speaks HTTP, not Kafka: name a broker's port with --brokers (usually 9092), or the "+
 			"API with --url", brokers)
 	case c.Kafka.TLS.Enabled && hungUp(err) && inHandshake(err):
-		return fmt.Sprintf("%s hung up in the TLS handshake: it may be the plain port. Set kafka.tls.enabled to "+
+		return fmt.Sprintf("%s closed the connection in the TLS handshake: it may be the plain port. Set "+
+			"kafka.tls.enabled to "+
 			"false, or name the port of its TLS listener with --brokers", brokers)
 	case errors.As(err, &first), hungUp(err):
-		return fmt.Sprintf("%s hung up at our first word: %s", brokers, firstWord(c))
+		return fmt.Sprintf("%s closed the connection at the first request: %s", brokers, firstWord(c))
 	case errors.As(err, &dns):
 		return fmt.Sprintf("the name %q cannot be resolved: check --brokers", dns.Name)
 	case errors.Is(err, context.DeadlineExceeded) && c.Kafka.TLS.Enabled:
-		return fmt.Sprintf("no broker answers at %s in TLS: it may be the plain port (kafka.tls.enabled), or not "+
-			"be there at all", brokers)
+		return fmt.Sprintf("no broker answers at %s in TLS: it may be the plain port (kafka.tls.enabled), or "+
+			"nothing may listen there", brokers)
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no broker answers at %s: start one with `waterclock dev`, or name yours with --brokers",
 			brokers)

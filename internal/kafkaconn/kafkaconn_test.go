@@ -68,7 +68,7 @@ func TestLogin(t *testing.T) {
 
 func TestLoginMissing(t *testing.T) {
 	brokers := broker(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "ada", "right"))
-	wantError(t, connect(t, &config.Config{Brokers: brokers}), "hung up at our first word")
+	wantError(t, connect(t, &config.Config{Brokers: brokers}), "closed the connection at the first request")
 }
 
 func TestTLS(t *testing.T) {

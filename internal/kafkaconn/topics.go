@@ -105,7 +105,7 @@ func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topic
 		case errors.Is(err, kerr.UnknownTopicOrPartition):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("look at %s: %w", *t.Topic, err)
+			return nil, fmt.Errorf("describe topic %s: %w", *t.Topic, err)
 		}
 		out = append(out, topics.Existing{
 			Name: *t.Topic, Partitions: int32(len(t.Partitions)),

@@ -10,7 +10,7 @@
 //	batches.go     the batches of an answer, and which of them no reader is given
 //	retry.go       how long to wait between two tries
 //
-// # Who is right
+// # Source of truth
 //
 // The leader is. An answer of a leader that the client knows to be deposed is
 // refused, and asked for again (KIP-320).

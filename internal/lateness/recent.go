@@ -5,7 +5,7 @@
 //	report.go     Report: of one partition, or of several
 //	histogram.go  counts by milliseconds; percentiles
 //
-// # Who is right
+// # Source of truth
 //
 // Topic events is. A Recent is memory of one process: it begins empty when the process takes
 // the partition, and Report.Since says when that was.

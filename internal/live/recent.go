@@ -4,7 +4,7 @@
 //	recent.go  Recent: what the owner of a partition keeps for the tenants that are watched
 //	turn.go    Turn: what a turn adds, and what that costs
 //
-// # Who is right
+// # Source of truth
 //
 // Topic events is. A Recent is memory of one process: it begins when somebody asks for a tenant,
 // and Tenant.Life changes when it had to begin anew.

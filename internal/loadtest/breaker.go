@@ -179,7 +179,7 @@ func (b *breakerRun) measure(ctx context.Context) error {
 		return err
 	}
 	if len(engine.cpu) == 0 || len(worker.cpu) == 0 {
-		return errors.New("it ended before anything was due")
+		return errors.New("it ended before any trigger was due")
 	}
 	b.result.CallsToBroken = b.fails.Load()
 	b.engine.stop()
@@ -244,7 +244,7 @@ func (b *breakerRun) phase(ctx context.Context, name string, n int, first time.T
 		}
 	}
 	if b.calls.Load() == 0 {
-		return nil, errors.New("the worker calls nobody; its log says why")
+		return nil, errors.New("the worker makes no calls; see its log")
 	}
 	o.Lock()
 	defer o.Unlock()

@@ -75,7 +75,7 @@ func (b *pushRun) campaign(ctx context.Context, o CampaignOptions, r *CampaignRe
 		return err
 	}
 	if time.Until(due) < time.Second {
-		return fmt.Errorf("registering took too long: this machine is too slow now; try a smaller --low than %d", o.Low)
+		return fmt.Errorf("registering took too long for this machine; try a smaller --low than %d", o.Low)
 	}
 	cpu := CPUTime()
 	if err := b.register(ctx, "campaign", "high", n); err != nil {

@@ -154,7 +154,7 @@ func (f *fairnessRun) round(ctx context.Context, name string, herd int) ([len(pr
 		return out, err
 	}
 	if late := time.Since(due); late > 0 {
-		return out, fmt.Errorf("registering took %v too long: this machine is too slow now; try a smaller --herd", late)
+		return out, fmt.Errorf("registering took %v too long for this machine; try a smaller --herd", late)
 	}
 	counted := make(chan time.Time, 1)
 	go func() { counted <- f.count(ctx, others, herd) }()

@@ -305,7 +305,7 @@ func (b *pushRun) await(ctx context.Context) error {
 			before, still = now, time.Now()
 		} else if time.Since(still) > patience {
 			if now == 0 {
-				return errors.New("the worker sends nothing; its log says why")
+				return errors.New("the worker sends nothing; see its log")
 			}
 			return nil
 		}

@@ -202,7 +202,7 @@ func (b *redriveRun) take(ctx context.Context, do func(i int, r *kgo.Record)) er
 			r := it.Next()
 			i, err := strconv.Atoi(strings.TrimPrefix(string(r.Key), "bench-"))
 			if err != nil || i < 0 || i >= b.o.Letters {
-				return fmt.Errorf("%q is not of this run", r.Key)
+				return fmt.Errorf("%q does not belong to this run", r.Key)
 			}
 			do(i, r)
 		}
@@ -247,7 +247,7 @@ func (b *redriveRun) listed(ctx context.Context) error {
 			before, still = last.Matched, time.Now()
 		case time.Since(still) > patience:
 			return errors.Join(
-				fmt.Errorf("%d of %d dead letters are listed, and no more come", before, b.o.Letters), err)
+				fmt.Errorf("only %d of %d dead letters are listed", before, b.o.Letters), err)
 		}
 		sleepUntil(ctx, time.Now().Add(time.Second))
 	}
@@ -362,7 +362,7 @@ func (b *redriveRun) post(ctx context.Context, dry bool) (last redriveLine, line
 		return last, lines, gap, err
 	}
 	if !last.Done {
-		return last, lines, gap, errors.New("the answer ended before the work did")
+		return last, lines, gap, errors.New("the answer ended before the redrive was complete")
 	}
 	return last, lines, gap, nil
 }

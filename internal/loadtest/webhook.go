@@ -284,7 +284,7 @@ func (b *webhookRun) await(ctx context.Context) error {
 			before, still = now, time.Now()
 		} else if time.Since(still) > patience {
 			if now == 0 {
-				return errors.New("the worker calls nobody; its log says why")
+				return errors.New("the worker makes no calls; see its log")
 			}
 			return nil
 		}
@@ -364,7 +364,7 @@ func (b *webhookRun) warm(ctx context.Context, e *node.Engine) error {
 	}
 	for begun := time.Now(); b.calls.Load() < int64(n); {
 		if time.Since(begun) > patience {
-			return errors.New("the worker calls nobody; its log says why")
+			return errors.New("the worker makes no calls; see its log")
 		}
 		sleepUntil(ctx, time.Now().Add(5*time.Millisecond))
 		if ctx.Err() != nil {

@@ -100,7 +100,7 @@ func removeIf(path string) error {
 
 func (bs *backups) serve(w http.ResponseWriter, r *http.Request) {
 	if !bs.one.TryLock() {
-		http.Error(w, "another backup is under way; wait for its end", http.StatusConflict)
+		http.Error(w, "another backup is running; wait until it ends", http.StatusConflict)
 		return
 	}
 	defer bs.one.Unlock()
@@ -284,7 +284,7 @@ func Backup(ctx context.Context, c *config.Config, to string, log *slog.Logger) 
 // directory that does not belong to dev.
 func mayBackUp(from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, brokerDir)); err != nil {
-		return fmt.Errorf("%s is no data directory of `waterclock dev`: name its directory with --data-dir. "+
+		return fmt.Errorf("%s is not a data directory of `waterclock dev`: name its directory with --data-dir. "+
 			"What to back up on a cluster: docs/operations/backup.md", from)
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -333,7 +333,7 @@ func askForArchive(ctx context.Context, dir string) (io.ReadCloser, error) {
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("the waterclock that runs on %s does not answer on its %s: %w. Wait until it is "+
-			"ready; a `serve` has nothing to back up", dir, controlFile, err)
+			"ready; `serve` has nothing to back up", dir, controlFile, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
@@ -395,7 +395,7 @@ func receive(archive io.Reader, to string, report *BackupReport) error {
 			return nil
 		}
 		if !filepath.IsLocal(head.Name) {
-			return fmt.Errorf("%q is no path below the directory", head.Name)
+			return fmt.Errorf("%q is not a path below the directory", head.Name)
 		}
 		if err := receiveFile(in, filepath.Join(to, filepath.FromSlash(head.Name)), head); err != nil {
 			return err

@@ -67,7 +67,7 @@ func (d *dataDir) close() { d.lock.Close() }
 func checkDataDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("cannot look at the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
+		return fmt.Errorf("cannot read the data directory %s: %w. Choose another with --data-dir", dir, cause(err))
 	}
 	if err := checkForeign(dir); err != nil {
 		return err
@@ -91,8 +91,8 @@ func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
 		return false, fmt.Errorf("the data directory %s belongs to user %d, and this process runs as %d. Run it as "+
 			"that user, chown the directory, or choose another with --data-dir", dir, s.Uid, uid)
 	case info.Mode().Perm()&0o002 != 0:
-		return false, fmt.Errorf("everybody may write to %s (mode %o), so others could replace what is in it. Name a "+
-			"directory in it, which is then made private: --data-dir %s", dir, info.Mode().Perm(),
+		return false, fmt.Errorf("every user may write to %s (mode %o), so others could replace its content. Name a "+
+			"directory in it, which becomes private: --data-dir %s", dir, info.Mode().Perm(),
 			filepath.Join(dir, "waterclock"))
 	}
 	return false, nil
@@ -118,8 +118,8 @@ func checkForeign(dir string) error {
 	if other == "" {
 		return nil
 	}
-	return fmt.Errorf("%s is not empty (it holds %s) and has no file %s, so it is no data directory, or a backup "+
-		"that was cut short. Choose an empty or new directory with --data-dir", dir, other, versionFile)
+	return fmt.Errorf("%s is not empty (it holds %s) and has no file %s, so it is not a data directory, or an "+
+		"incomplete backup. Choose an empty or new directory with --data-dir", dir, other, versionFile)
 }
 
 // makePrivate makes the subdirectories private before any file is written to them, because the
@@ -135,7 +135,8 @@ func makePrivate(dir string) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s in the data directory is not ours: %w. Run waterclock as the user that wrote it, "+
+			return fmt.Errorf("%s in the data directory does not belong to this user: %w. Run waterclock as the "+
+				"user that wrote it, "+
 				"or choose another with --data-dir", path, cause(err))
 		}
 	}
@@ -148,7 +149,7 @@ func privateDir(path string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return errors.New("it is no directory")
+		return errors.New("it is not a directory")
 	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	}

@@ -123,7 +123,7 @@ func TestDirectoryOfOthers(t *testing.T) {
 		{"another user's", 4711, podUser, 0o770, "", podUser, "belongs to user 4711"},
 		{"another user's, for root", 4711, 0, 0o700, "", 0, "belongs to user 4711"},
 		{"open to all", 0, 0, 0o777, "", podUser, "/data/waterclock"},
-		{"open to all, sticky", 0, 0, 0o777 | fs.ModeSticky, "", podUser, "everybody may write"},
+		{"open to all, sticky", 0, 0, 0o777 | fs.ModeSticky, "", podUser, "every user may write"},
 		{"full of other things", 0, 0, 0o777 | fs.ModeSticky, "holiday.jpg", 0, "it holds holiday.jpg"},
 		{"half a copy", podUser, podUser, 0o700, brokerDir, podUser, "it holds broker"},
 		{"not writable", 0, 0, 0o755, "", podUser, "Make it writable"},

@@ -31,7 +31,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	c := o.Config
 	if c.Kafka.TLS.Enabled {
 		return &SettingError{"kafka.tls.enabled: the broker inside dev has no TLS; " +
-			"unset it, or run serve with brokers of yours"}
+			"unset it, or run serve with your own brokers"}
 	}
 	dir, err := openDataDir(c.DataDir)
 	if err != nil {

@@ -27,7 +27,7 @@ func (n *node) startExport(life *roles) error {
 		return err
 	}
 	if o.Dir == "" {
-		return &SettingError{"export.dir is unset, but roles has export: name a directory or leave the role away"}
+		return &SettingError{"export.dir is unset, but roles has export: name a directory or omit the role"}
 	}
 	o.Topic, o.Logger = n.names.Events(), n.log.With("role", "export")
 	life.start("export", func(ctx context.Context) error { return runExport(ctx, o, n.clients) })

@@ -82,11 +82,11 @@ func (n *node) openGateway() (err error) {
 // filled the last bytes of the disk, the broker would stop, and the process with it.
 func (n *node) noRoom() string {
 	if err := n.brokerFull(); err != nil {
-		return fmt.Sprintf("%v. Nothing can be written; what is pending is kept, and fires when there is room", err)
+		return fmt.Sprintf("%v. No command can be written; pending triggers are kept and fire when there is room", err)
 	}
 	if disk := n.engine.Disk(); disk.Full {
-		return fmt.Sprintf("the disk of %s is full, so nothing can be written: %s. What is pending is kept, and fires "+
-			"when there is room", n.cfg.DataDir, disk.Why)
+		return fmt.Sprintf("the disk of %s is full, so no command can be written: %s. Pending triggers are kept and "+
+			"fire when there is room", n.cfg.DataDir, disk.Why)
 	}
 	return ""
 }
@@ -170,7 +170,7 @@ func (n *node) readKeys(file string) (*auth.Keys, error) {
 		return nil, fmt.Errorf("auth.keys_file %s: %w", file, err)
 	}
 	if keys.Len() == 0 {
-		n.log.Warn("auth.keys_file has no keys, so it lets no caller in", "file", file)
+		n.log.Warn("auth.keys_file has no keys, so no caller can authenticate", "file", file)
 	}
 	return keys, nil
 }

@@ -30,7 +30,7 @@ func TestMayListen(t *testing.T) {
 		{"loopback, v6", "listen", &net.TCPAddr{IP: net.IPv6loopback}, config.Config{Roles: []string{"api"}}, nil},
 		{"nobody logs in", "listen", open, config.Config{Roles: []string{"api"}}, []string{"auth.keys_file"}},
 		{
-			"in the clear", "listen", open,
+			"unencrypted", "listen", open,
 			config.Config{Roles: []string{"api"}, Auth: keys},
 			[]string{"http.tls.cert", "http.tls_elsewhere"},
 		},

@@ -99,7 +99,8 @@ func (n *node) doorHandler(at net.Addr) http.Handler {
 		return n.adminHandler()
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this process has not the role api; probes and metrics are on admin.listen", http.StatusNotFound)
+		http.Error(w, "this process does not have role api; probes and metrics are on admin.listen",
+			http.StatusNotFound)
 	})
 }
 
@@ -117,7 +118,7 @@ func (n *node) adminHandler() http.Handler {
 	mux.Handle("GET /metrics", n.metricsHandler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !gateway.OwnHost(r.Host, n.ownHost) {
-			http.Error(w, "this request was for another host: name it in http.hosts if it is this one's",
+			http.Error(w, "this request was for another host: if it is a name of this server, list it in http.hosts",
 				http.StatusForbidden)
 			return
 		}

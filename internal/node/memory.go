@@ -24,7 +24,7 @@ func (n *node) shareMemory() {
 			"memtable", n.shares.MemTable)
 	}
 	if sum := n.shares.Sum(n.cfg.Topics.Partitions); limit.Bytes > 0 && sum > limit.Bytes {
-		n.log.Warn("memory.limit is less than this process's parts may take; give it more, or fewer partitions",
+		n.log.Warn("memory.limit is less than this process's components may use; raise it, or own fewer partitions",
 			"limit", limit.Bytes, "parts", sum, "partitions", n.cfg.Topics.Partitions)
 	}
 }
@@ -38,7 +38,7 @@ func (n *node) watchMemory(ctx context.Context) error {
 		case memory.Slow:
 			n.log.Warn("memory is short; partitions read less", "used", u.Used, "limit", u.Limit)
 		case memory.Calm:
-			n.log.Info("memory suffices again", "used", u.Used, "limit", u.Limit)
+			n.log.Info("memory is sufficient again", "used", u.Used, "limit", u.Limit)
 		}
 	})
 	return nil
@@ -52,14 +52,14 @@ func (n *node) overloaded() (time.Duration, string) {
 	if !n.memory.Shedding() {
 		return 0, ""
 	}
-	return shedFor, "this instance is short of memory; send it again later, or to another instance"
+	return shedFor, "this instance is short of memory; retry later, or on another instance"
 }
 
 // notes returns what /readyz adds to a positive answer.
 func (n *node) notes() []string {
 	var all []string
 	if pause := n.throttle.Recent(); pause >= time.Second {
-		all = append(all, fmt.Sprintf("Kafka throttles this process, since a quota is used up: it paused clients for "+
+		all = append(all, fmt.Sprintf("Kafka throttles this process because of a quota: it paused clients for "+
 			"%v in the last minute", pause.Round(time.Second)))
 	}
 	u := n.memory.Usage()

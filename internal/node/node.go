@@ -81,7 +81,7 @@ type SettingError struct{ Msg string }
 func (e *SettingError) Error() string { return e.Msg }
 
 // ErrTopics says that the topics of the cluster do not fit the settings.
-var ErrTopics = errors.New("the topics do not fit")
+var ErrTopics = errors.New("the topics do not have the required settings")
 
 // node holds the roles of one process.
 type node struct {

@@ -135,7 +135,7 @@ func left(err error) error {
 	if errors.Is(err, statestore.ErrClosed) || errors.Is(err, kgo.ErrClientClosed) {
 		return &trigger.Error{
 			Code: trigger.CodeNotOwner,
-			Msg:  "the partition is on its way to another owner; try again", Err: err,
+			Msg:  "the partition is moving to another owner; try again", Err: err,
 		}
 	}
 	return err

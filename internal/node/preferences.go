@@ -118,7 +118,7 @@ func sweepClaims(ctx context.Context, s preferences.Store, log *slog.Logger) {
 		dropped, err := s.Sweep(ctx, time.Now(), sweepMost)
 		switch {
 		case err != nil:
-			log.Debug("claims of messages could not be swept; they will be", "error", err)
+			log.Debug("expired claims of messages could not be deleted; will retry", "error", err)
 			pause = sweepRetry
 		case dropped == sweepMost:
 			pause = 0

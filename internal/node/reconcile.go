@@ -386,9 +386,9 @@ func (c *rowCheck) found(k *sinks.Known, l peer.Leak) {
 	case l.Kind == string(sinks.EventsMissing):
 		l.Detail = "the history lacks events of the trigger: run `waterclock history rebuild`"
 	case l.Kind == string(sinks.ContentMissing) && !l.Mended && !c.dry:
-		l.Detail = "the due topic does not have it any more: it cannot be brought back"
+		l.Detail = "the due topic no longer has it: it cannot be restored"
 	case !l.Mended && !c.dry:
-		l.Detail = "the row could not be written again: run `waterclock history rebuild`"
+		l.Detail = "the row could not be rewritten: run `waterclock history rebuild`"
 	}
 	name(&l, k.Key)
 	c.out.Leaks = append(c.out.Leaks, l)

@@ -89,7 +89,7 @@ func (r *reloads) check(all bool) {
 		}
 		r.seen[i] = now
 		if err := s.load(); err != nil {
-			r.log.Error("a changed file cannot be used, so the old one stays in force: correct it",
+			r.log.Error("a changed file is not valid, so the old content stays in use: fix the file",
 				"what", s.name, "error", err)
 			continue
 		}

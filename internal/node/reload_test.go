@@ -131,7 +131,7 @@ func TestReloads(t *testing.T) {
 	if !knows(key(2)) || signs() != "the second secret" || !n.ownHost("two.example") {
 		t.Error("what cannot be used put an end to the old")
 	}
-	if got := strings.Count(said.String(), "stays in force"); got != 3 || strings.Contains(said.String(), "short\n") {
+	if got := strings.Count(said.String(), "stays in use"); got != 3 || strings.Contains(said.String(), "short\n") {
 		t.Errorf("%d complaints: %s", got, &said)
 	}
 	said.Reset()

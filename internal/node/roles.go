@@ -125,7 +125,7 @@ type LeftError struct {
 }
 
 func (e *LeftError) Error() string {
-	return fmt.Sprintf("stop.timeout (%v) was over before these had ended: %s. Nothing is lost; other instances take "+
+	return fmt.Sprintf("stop.timeout (%v) expired before these had ended: %s. Nothing is lost; other instances take "+
 		"over after the session time-out", e.Within, strings.Join(e.Left, "; "))
 }
 
@@ -144,7 +144,7 @@ func (n *node) finish(life *roles, err error) error {
 		}
 		left.Left = append(left.Left, name)
 	}
-	n.log.Error("stopping took too long; ending the process as it is", "timeout", life.within, "left", left.Left)
+	n.log.Error("stopping took too long; ending the process now", "timeout", life.within, "left", left.Left)
 	if err != nil {
 		return fmt.Errorf("%w; %w", err, left)
 	}

@@ -54,7 +54,7 @@ func (n *node) openWebhook(dev bool) error {
 	}
 	h.trust.Store(trust)
 	if len(trust.keys[""]) == 0 {
-		n.log.Warn("webhooks are not signed: set webhook.secret, so that receivers can tell them from others' requests")
+		n.log.Warn("webhooks are not signed: set webhook.secret, so that receivers can verify them")
 	}
 	c := n.cfg
 	h.transport = egress.NewTransport(egress.Options{Policy: n.egress, Limits: webhookLimits(c)})

@@ -19,7 +19,7 @@ import (
 const MaxWaiting = 4096
 
 // ErrFull says that a tenant has too many requests waiting already.
-var ErrFull = errors.New("too many requests of this tenant wait already")
+var ErrFull = errors.New("too many requests of this tenant are waiting already")
 
 // Slots is a number of slots.
 type Slots struct {

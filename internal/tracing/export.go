@@ -32,7 +32,7 @@ func (e *reporting) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) e
 	defer e.mu.Unlock()
 	e.lost += len(spans)
 	if now := time.Now(); now.Sub(e.reported) >= reportEvery {
-		e.log.Warn("the trace collector takes no spans", "lost", e.lost, "error", err)
+		e.log.Warn("the trace collector does not accept spans", "lost", e.lost, "error", err)
 		e.reported, e.lost = now, 0
 	}
 	return nil

@@ -66,7 +66,8 @@ func exporter(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {
 	if endpoint != "" {
 		u, err := url.Parse(endpoint)
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			return nil, errors.New("tracing.endpoint is no http or https address: write such as http://127.0.0.1:4318")
+			return nil, errors.New("tracing.endpoint is not an http or https URL: write for example " +
+				"http://127.0.0.1:4318")
 		}
 		if strings.Trim(u.Path, "/") == "" {
 			u.Path = "/v1/traces"

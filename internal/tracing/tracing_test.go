@@ -182,7 +182,8 @@ func TestCollectorAway(t *testing.T) {
 	if err := tr.Close(ctx); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if text := log.String(); strings.Count(text, "takes no spans") != 1 || strings.Contains(text, "marked-secret") {
+	if text := log.String(); strings.Count(text, "does not accept spans") != 1 ||
+		strings.Contains(text, "marked-secret") {
 		t.Errorf("the log says %s", text)
 	}
 }

@@ -67,7 +67,7 @@ type Ref struct {
 const refParameter = "ref"
 
 // ErrRef is what is wrong with a reference: no more is said.
-var ErrRef = errors.New("the reference is not of our making")
+var ErrRef = errors.New("the reference was not issued by this server")
 
 // CallbackURL is where Twilio reports on a message. public is the setting public_url.
 func CallbackURL(public, authToken string, r Ref) string {

@@ -17,7 +17,7 @@
 // delays firing by at most MaxHold, once per stable offset. A chain of them does not delay
 // it longer (Input.hold). A mere backlog is read to its end, however long it is.
 //
-// # Who is right
+// # Source of truth
 //
 // The leader of commands is. Its answer counts for what is due up to the moment before the
 // question, and no later.

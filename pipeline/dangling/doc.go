@@ -17,7 +17,7 @@
 //	inspect.go          searches for open transactions of ours
 //	watcher.go          searches beside the turns, after a broker went away
 //
-// # Who is right
+// # Source of truth
 //
 // The transaction coordinator decides while it remembers the transaction. After that topic
 // state decides: if the turn's progress record is there, the turn was complete, so commit;

@@ -22,7 +22,7 @@ func (r *Resolver) end(ctx context.Context, all []TopicPartition, commit bool) (
 		return nil, err
 	}
 	if refused, err = writeMarkers(ctx, r.Kafka, txn{r.TransactionalID, id, epoch}, all, commit); err != nil {
-		return nil, fmt.Errorf("end what was left open: %w", err)
+		return nil, fmt.Errorf("end dangling transactions: %w", err)
 	}
 	return refused, nil
 }

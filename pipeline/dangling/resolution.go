@@ -101,9 +101,9 @@ func (r *Resolution) plan() error {
 	for _, at := range sorted(r.left.Unknown) {
 		err := r.left.Unknown[at]
 		if !r.isDue(at.Topic) {
-			return fmt.Errorf("where %s/%d ends: %w", at.Topic, at.Partition, err)
+			return fmt.Errorf("end of %s/%d: %w", at.Topic, at.Partition, err)
 		}
-		r.warn("a due topic does not say whether it has a dangling transaction; its triggers wait",
+		r.warn("a due topic cannot be checked for a dangling transaction; its triggers wait",
 			"topic", at.Topic, "its_partition", at.Partition, "error", err)
 		r.unresolved[at] = was(at)
 	}
@@ -124,7 +124,7 @@ func (r *Resolution) begin() {
 		return
 	}
 	r.next = r.groups[0]
-	r.warn("a transaction was left open; ending ours",
+	r.warn("a transaction was left open; ending this engine's part",
 		"how", string(r.next.How), "where", fmt.Sprint(r.next.At))
 }
 
@@ -132,7 +132,7 @@ func (r *Resolution) begin() {
 func (r *Resolution) Ended(refused []TopicPartition) error {
 	for _, at := range refused {
 		if !r.isDue(at.Topic) {
-			return fmt.Errorf("end what was left open in %s/%d: refused", at.Topic, at.Partition)
+			return fmt.Errorf("end the dangling transaction in %s/%d: refused", at.Topic, at.Partition)
 		}
 		r.warn("a due topic refuses the end of a dangling transaction",
 			"topic", at.Topic, "its_partition", at.Partition)
@@ -153,7 +153,7 @@ func (r *Resolution) Ended(refused []TopicPartition) error {
 // may have gone before its marker came.
 func (r *Resolution) Checked(left Leftover) error {
 	for _, at := range sorted(left.Unknown) {
-		return fmt.Errorf("whether %s/%d is ended: %w", at.Topic, at.Partition, left.Unknown[at])
+		return fmt.Errorf("check the end of the transaction in %s/%d: %w", at.Topic, at.Partition, left.Unknown[at])
 	}
 	if len(left.Perhaps) > 0 {
 		r.warn("a transaction is open in a topic that the engine may not read; its own is ended, so this one "+

@@ -130,7 +130,7 @@ func (r *Resolver) findEnding(ctx context.Context, open []TopicPartition) (Endin
 	for next := stable[r.State]; ; {
 		answer, err := r.Reader.Fetch(ctx, r.State, next, kafkapart.ReadUncommitted)
 		if err != nil || answer == nil {
-			return "", fmt.Errorf("read what topic state is left with: %w", errors.Join(err, kerr.LeaderNotAvailable))
+			return "", fmt.Errorf("read the end of topic state: %w", errors.Join(err, kerr.LeaderNotAvailable))
 		}
 		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 			Offset: next, Topic: r.State.Topic, Partition: r.State.Partition,

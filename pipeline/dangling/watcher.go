@@ -98,7 +98,7 @@ const (
 // where the turns of this session may have written.
 func (w *Watcher) Check(k *Kept, committed time.Time, written func() []TopicPartition) error {
 	if open := w.open.Load(); open != nil {
-		return fmt.Errorf("a broker went away, and a transaction was left open in %v", *open)
+		return fmt.Errorf("a broker disconnected and left a transaction open in %v", *open)
 	}
 	w.checkUnresolved(k)
 	if w.going.Load() || !w.lost.Swap(false) || !committed.After(w.upTo) { // idle connections are closed, too

@@ -6,7 +6,7 @@
 //	pacer.go   the rate at which missed occurrences fire
 //	held.go    timers whose receipts are still unread
 //
-// # Who is right
+// # Source of truth
 //
 // The state of a trigger is. A queue holds references to timers. A cancelled timer still
 // comes out of it, and the caller finds that it is stale.

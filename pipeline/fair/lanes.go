@@ -25,7 +25,7 @@ const quantum = 32
 func (l *lanes) push(d statestore.DueKey) {
 	priority, key, _, _, ok := statestore.ParseRef(d.Ref)
 	if !ok {
-		panic("fair: the wheel holds a ref that is none: " + d.Ref)
+		panic("fair: the wheel holds an invalid ref: " + d.Ref)
 	}
 	l.sets[min(priority, trigger.Low)].push(key.Tenant(), d)
 	l.n++

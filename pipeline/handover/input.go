@@ -34,8 +34,8 @@ func (r *Resumption) Lost(offset int64) error {
 	if in := r.at(); offset >= 0 {
 		from := min(offset, *in.next)
 		err := r.accept(from, fmt.Sprintf(
-			"%s/%d was read up to %d, but what stands at %d is another record: the log lost its end at %d or before, "+
-				"and what was appended since was never read",
+			"%s/%d was read up to %d, but offset %d has another record: the log lost its end at %d or before, and "+
+				"what was appended since was never read",
 			in.log.Topic, r.owner.Partition, *in.next, in.last.Offset, from))
 		if err != nil {
 			return err

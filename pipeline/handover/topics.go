@@ -60,7 +60,7 @@ func (r *Resumption) keptFromCompaction() error {
 		return nil
 	}
 	return r.accept(p.NextCommand, fmt.Sprintf(
-		"nobody ran partition %d for %s, longer than topic %s is kept from compaction (7 d): "+
-			"registers may be gone under later commands",
+		"no engine ran partition %d for %s, longer than topic %s is kept from compaction (7 d): registers may have "+
+			"been compacted away",
 		r.owner.Partition, away.Round(time.Hour), r.found.Commands.Topic))
 }

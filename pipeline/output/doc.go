@@ -5,7 +5,7 @@
 //	sizes.go    the largest record of a topic
 //	health.go   topics that refuse records, and when they are tried next
 //
-// # Who is right
+// # Source of truth
 //
 // The brokers are. What is known here is a cache: a topic that refuses a record is asked for
 // anew.

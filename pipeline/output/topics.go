@@ -116,8 +116,8 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 		}
 	}
 	if n < d.Partitions && !byKey {
-		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: make a new one, "+
-			"or set partitioning: by_key for the channel", name, n, d.Partitions)
+		return 0, fmt.Errorf("topic %s has %d partitions, but %d are needed: create a new one, or set partitioning: "+
+			"by_key for the channel", name, n, d.Partitions)
 	}
 	if err := d.Sizes.Learn(ctx, SizesFor, name); err != nil {
 		d.Logger.Debug("the size limit of a topic is not known; using Kafka's default", "topic", name, "error", err)

@@ -8,7 +8,7 @@
 //	topics.go    the topics that offsets belong to
 //	meta.go      what a store records about itself
 //
-// # Who is right
+// # Source of truth
 //
 // Topic state is. The store is a cache of it and may be wiped at any moment. What it records
 // about itself is trusted only as far as stale.go can check it.

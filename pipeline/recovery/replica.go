@@ -150,7 +150,7 @@ func FetchFailed(ctx context.Context, fs kgo.Fetches) error {
 // before it reaches them. The store is then too old, and the next opening begins anew.
 func (r *Replica) Apply(fs kgo.Fetches, now trigger.Instant) error {
 	if reason := r.tooOld(now, 2*r.config.MaxAway); reason != "" {
-		return fmt.Errorf("topic state is read too slowly, and may lack tombstones by now: %s", reason)
+		return fmt.Errorf("topic state was read too slowly and may lack tombstones: %s", reason)
 	}
 	for it := fs.RecordIter(); !it.Done() && !r.Done; {
 		if err := r.take(it.Next()); err != nil {

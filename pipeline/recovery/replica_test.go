@@ -58,7 +58,7 @@ func TestStaleFilling(t *testing.T) {
 	}{
 		{"just now", reading{topic: ids.State, at: now - 1000}, false},
 		{"long ago", reading{topic: ids.State, at: now.Add(-2 * time.Hour)}, true},
-		{"nobody knows when", reading{topic: ids.State}, true},
+		{"its start time is unknown", reading{topic: ids.State}, true},
 		{"of another topic", reading{topic: [16]byte{2}, at: now - 1000}, true},
 	} {
 		r := testReplica(t)

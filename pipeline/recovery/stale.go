@@ -105,7 +105,7 @@ func (r *Replica) staleFilling(began reading, ids TopicIDs, now trigger.Instant)
 	case err != nil || position == 0:
 		return "", err
 	case began.at == 0:
-		return "its restore was broken off, and nobody knows when it began", nil
+		return "its restore was interrupted, and its start time is unknown", nil
 	case began.topic != ids.State:
 		return "a topic was deleted and made again", nil
 	}

@@ -76,7 +76,7 @@ func (c *Config) QuarantineDamaged(id int32, log *slog.Logger, err error) {
 		return
 	}
 	if err := c.quarantine(id, log, err); err != nil {
-		log.Error("a damaged store stays in the way", "error", err)
+		log.Error("a damaged store could not be moved away", "error", err)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ErrPartitions says that topics have another number of partitions than the engine is
 // configured for. Keys would hash elsewhere, so growing is a migration.
-var ErrPartitions = errors.New("the number of partitions does not fit")
+var ErrPartitions = errors.New("the number of partitions does not match")
 
 // requestTimeout bounds a request whose duration does not depend on the amount of data.
 const requestTimeout = 20 * time.Second
@@ -32,7 +32,8 @@ func (c *Config) Topics(ctx context.Context, cl *kgo.Client) ([]*kmsg.MetadataRe
 	for i, t := range found[:3] { // control has one partition
 		if have := len(t.Partitions); have != int(c.Partitions) {
 			return nil, fmt.Errorf("%w: topic %s has %d partitions, topics.partitions says %d; "+
-				"keys would go elsewhere than their triggers are", ErrPartitions, names[i], have, c.Partitions)
+				"keys would be routed to other partitions than their triggers",
+				ErrPartitions, names[i], have, c.Partitions)
 		}
 	}
 	return found, nil

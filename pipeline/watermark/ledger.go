@@ -13,7 +13,7 @@
 //     it was due: a register with a time in the past, a trigger that was paused, one that a sick
 //     due topic put off.
 //
-// # Who is right
+// # Source of truth
 //
 // The last committed record of the partition on the topic is: it was written by the transaction
 // of its turn. A successor reads it after it has fenced its predecessor, and begins there, also

@@ -68,7 +68,7 @@ func New(o Options) (*Store, error) {
 func redacted(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
-		return errors.New("it is no address of PostgreSQL; write postgres://user:password@host/database")
+		return errors.New("not a PostgreSQL URL; write postgres://user:password@host/database")
 	}
 	return err
 }

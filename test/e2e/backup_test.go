@@ -118,7 +118,7 @@ func TestBackupRefusals(t *testing.T) {
 	}
 	for _, row := range []struct{ name, from, to, want string }{
 		{"full", data, full, "not empty"},
-		{"no data", full, filepath.Join(t.TempDir(), "copy"), "no data directory of `waterclock dev`"},
+		{"no data", full, filepath.Join(t.TempDir(), "copy"), "not a data directory of `waterclock dev`"},
 	} {
 		if _, code, stderr := waterclock(t, "", "backup", row.to, "--data-dir", row.from); code != 1 ||
 			!strings.Contains(stderr, row.want) {
@@ -135,7 +135,7 @@ func TestBackupRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := try(t, "dev", "--kafka-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--data-dir", copied)
-	if err == nil || !strings.Contains(err.Error(), "a backup that was cut short") {
+	if err == nil || !strings.Contains(err.Error(), "an incomplete backup") {
 		t.Errorf("half a copy was opened: %v", err)
 	}
 }

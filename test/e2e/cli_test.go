@@ -155,7 +155,7 @@ func operatorSteps(w *world) []step {
 			[]string{"topics.partitions.*dedup.horizon|dedup.horizon.*topics.partitions"},
 		},
 		{"config, unknown setting", "config validate --set topics.partition=3", 2, []string{"topics.partitions"}},
-		{"topics plan, nothing to do", "topics plan -o ndjson", 0, []string{"as they must be"}},
+		{"topics plan, nothing to do", "topics plan -o ndjson", 0, []string{"have the required settings"}},
 		{"topics apply, nothing to do", "topics apply -o json", 0, []string{`\[\]`}},
 		{"topics plan, too many partitions", "topics plan --set topics.partitions=8", 4, []string{"partition"}},
 		{

@@ -66,11 +66,11 @@ func UserAgent(name string) ClientOption { return func(c *Client) { c.userAgent 
 func New(address string, opts ...ClientOption) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, refuse("invalid", "address", "it is no URL: "+err.Error())
+		return nil, refuse("invalid", "address", "it is not a URL: "+err.Error())
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
 		u.Fragment != "" {
-		return nil, refuse("invalid", "address", fmt.Sprintf("%q is no address: write http://host:port", u.Redacted()))
+		return nil, refuse("invalid", "address", fmt.Sprintf("%q is not a URL: write http://host:port", u.Redacted()))
 	}
 	c := &Client{
 		base: url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")},

@@ -112,7 +112,7 @@ func (c *Command) Record(tenant string) (key, value []byte, err error) {
 		return nil, nil, err
 	}
 	if c.httpOnly {
-		return nil, nil, refuse("invalid", "", "Async is for HTTP: a command by Kafka is never waited for")
+		return nil, nil, refuse("invalid", "", "Async is for HTTP: a command over Kafka never waits")
 	}
 	for _, h := range c.Headers {
 		switch name := strings.ToLower(h.Key); {
@@ -158,11 +158,11 @@ func recordKey(tenant, id string) ([]byte, error) {
 	case id == "":
 		return nil, refuse("invalid_key", "id", "the id is empty")
 	case !own && strings.Contains(id, "/"):
-		return nil, refuse("invalid_key", "id", "an id of the default tenant has no '/'; set the tenant")
+		return nil, refuse("invalid_key", "id", "an id of the default tenant must not contain '/'; set the tenant")
 	case strings.HasSuffix(id, "/"):
 		return nil, refuse("invalid_key", "id", "the id ends with '/'")
 	case own && strings.Contains(tenant, "/"):
-		return nil, refuse("invalid_key", "tenant", "a tenant has no '/'")
+		return nil, refuse("invalid_key", "tenant", "a tenant must not contain '/'")
 	case !utf8.ValidString(id):
 		return nil, refuse("invalid_key", "id", "the id is not UTF-8")
 	case strings.ContainsFunc(tenant+id, func(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }):

@@ -69,7 +69,7 @@ func (e *Error) Error() string {
 		b.WriteString(": " + e.Detail)
 	}
 	if e.MaybeApplied {
-		b.WriteString(" (the write may have been obeyed)")
+		b.WriteString(" (the write may have been applied)")
 	}
 	return b.String()
 }
@@ -161,7 +161,7 @@ func answered(status int, h http.Header, body []byte) *Error {
 	var p problem
 	if !strings.HasPrefix(h.Get("Content-Type"), "application/problem+json") || json.Unmarshal(body, &p) != nil {
 		p = problem{Detail: "the answer is " + strconv.Itoa(status) + " " + http.StatusText(status) +
-			", and no problem of Waterclock's; is the address right?"}
+			", and not a problem document of Waterclock; check the address"}
 	}
 	e := p.error(status)
 	e.RequestID = h.Get("X-Request-Id")

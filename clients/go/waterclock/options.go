@@ -86,7 +86,7 @@ func checkID(id string) error {
 	case id == "":
 		return refuse("invalid_key", "id", "the id is empty")
 	case id == ".", id == "..":
-		return refuse("invalid_key", "id", strconv.Quote(id)+" is a part of a path with a meaning of its own")
+		return refuse("invalid_key", "id", strconv.Quote(id)+" is reserved as a part of a path")
 	}
 	return nil
 }

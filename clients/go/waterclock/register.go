@@ -114,7 +114,7 @@ type fields struct {
 func marshal(v any) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok { // byte for byte; an encoder would compact it
 		if !json.Valid(raw) {
-			return nil, refuse("invalid", "payload", "the json.RawMessage is no JSON")
+			return nil, refuse("invalid", "payload", "the json.RawMessage is not JSON")
 		}
 		return raw, nil
 	}
@@ -122,7 +122,7 @@ func marshal(v any) ([]byte, error) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		return nil, refuse("invalid", "", "it has no JSON: "+err.Error())
+		return nil, refuse("invalid", "", "it cannot be encoded as JSON: "+err.Error())
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

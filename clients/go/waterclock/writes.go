@@ -91,7 +91,7 @@ func (c *Client) Reschedule(ctx context.Context, id string, w When, opts ...Opti
 func (c *Client) Update(ctx context.Context, id string, patch any, opts ...Option) (*Changed, error) {
 	f := object(patch)
 	if f.err == nil && f.b[0] != '{' {
-		return nil, refuse("invalid", "patch", "a patch is an object")
+		return nil, refuse("invalid", "patch", "a patch must be a JSON object")
 	}
 	return c.change(ctx, http.MethodPatch, id, "", f, never, opts)
 }
@@ -151,9 +151,10 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 	o := optionsOf(opts)
 	switch {
 	case o.idempotencyKey != "":
-		return nil, refuse("invalid", "idempotency_key", "a key is for Schedule; here IfRevision makes a repeat safe")
+		return nil, refuse("invalid", "idempotency_key", "a key is only for Schedule; here IfRevision makes a "+
+			"repeat safe")
 	case o.ifAbsent:
-		return nil, refuse("invalid", "if_absent", "it is for Schedule")
+		return nil, refuse("invalid", "if_absent", "it is only for Schedule")
 	}
 	if err := checkID(id); err != nil {
 		return nil, err
@@ -173,7 +174,7 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 			req.kind = "application/merge-patch+json"
 		}
 	} else if o.correlationID != "" {
-		return nil, refuse("invalid", "correlation_id", "a cancel by HTTP has none")
+		return nil, refuse("invalid", "correlation_id", "a cancel over HTTP does not take it")
 	}
 	o.conditions(req)
 	answer := &Changed{}

@@ -48,7 +48,7 @@ func (w *worker) commit(ctx context.Context, parts []*partition) {
 	defer cancel()
 	failed := func(err error) {
 		w.metrics.CommitFailed()
-		w.failing.log(w.log, "cannot commit offsets; trying on", "group", w.group+"."+w.channel, "error", err)
+		w.failing.log(w.log, "cannot commit offsets; retrying", "group", w.group+"."+w.channel, "error", err)
 	}
 	w.consumer.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest,
 		resp *kmsg.OffsetCommitResponse, err error,

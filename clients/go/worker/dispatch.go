@@ -9,7 +9,7 @@ import (
 )
 
 // errAbandoned is the cancellation cause for a handler whose answer is no longer needed.
-var errAbandoned = errors.New("worker: the partition has moved, or the worker ends")
+var errAbandoned = errors.New("worker: the partition has moved, or the worker is stopping")
 
 // batchLinger is how long to wait for a batch while nearly all handlers are busy. Otherwise each
 // handler that ends would start a batch of one.

@@ -41,7 +41,7 @@ func (w *worker) loadLoop(ctx context.Context, parts []*partition) {
 			w.release(parts)
 			return
 		}
-		w.failing.log(w.log, "cannot read the receipts topic; its due events are held until it can be read",
+		w.failing.log(w.log, "cannot read the receipts topic; holding its due events until it can be read",
 			"topic", w.options.receipts, "error", err)
 		pause(ctx, min(100*time.Millisecond<<min(try, 10), loadBackoff))
 	}
@@ -251,8 +251,8 @@ func (w *worker) checkTopic(ctx context.Context) {
 	}
 	found, err := w.admin.ListTopics(ctx, w.topic)
 	if err == nil && errors.Is(found[w.topic].Err, kerr.UnknownTopicOrPartition) {
-		w.log.Warn("the due topic is not there; it is made with the channel's first trigger, or by `waterclock topics "+
-			"apply`. If that has happened, check Prefix, Topic and the channel's name", "topic", w.topic)
+		w.log.Warn("the due topic does not exist; the channel's first trigger or `waterclock topics apply` creates "+
+			"it. If that has happened, check Prefix, Topic and the channel's name", "topic", w.topic)
 	}
 }
 

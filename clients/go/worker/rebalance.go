@@ -86,7 +86,7 @@ func (w *worker) lost(_ context.Context, _ *kgo.Client, lost map[string][]int32)
 	if len(parts) == 0 {
 		return
 	}
-	w.log.Warn("the group has taken partitions away; their events go to another worker", "partitions", fmt.Sprint(lost))
+	w.log.Warn("the group has revoked partitions; their events go to another worker", "partitions", fmt.Sprint(lost))
 	w.abandon(parts)
 	w.forget(parts)
 }

@@ -72,7 +72,7 @@ func (p *receiptWriter) failed(cl *kgo.Client, err error) {
 		return
 	}
 	p.metrics.ReceiptFailed()
-	p.failing.log(p.log, "cannot write receipts; trying on, and committing nothing meanwhile",
+	p.failing.log(p.log, "cannot write receipts; retrying, and committing no offsets meanwhile",
 		"topic", p.options.receipts, "error", err)
 	if final(err) && !p.checking && p.cl == cl {
 		p.checking = true

@@ -21,7 +21,7 @@ type Handler func(ctx context.Context, e *DueEvent) (Result, error)
 
 // ErrUnfinished is returned by Run if DrainTimeout was too short. The unfinished events are
 // delivered again, to this or another worker.
-var ErrUnfinished = errors.New("worker: ended before all that was begun was finished")
+var ErrUnfinished = errors.New("worker: ended before all handlers and receipts were finished")
 
 // Run handles the due events of a channel until ctx ends, and then drains: running handlers
 // finish, receipts are written, offsets are committed. It returns an error only if the options
@@ -184,7 +184,7 @@ func (w *worker) poll(ctx context.Context) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() == nil {
 			failed = true
-			w.failing.log(w.log, "cannot read due events; trying on", "topic", topic, "partition", partition,
+			w.failing.log(w.log, "cannot read due events; retrying", "topic", topic, "partition", partition,
 				"error", err)
 		}
 	})
@@ -216,7 +216,7 @@ func (w *worker) decode(r *kgo.Record) *item {
 	e, err := Decode(r)
 	if err != nil {
 		w.metrics.Garbled(garbledHeader(err))
-		w.garbled.log(w.log, "stepped over a record that is no due event", "topic", r.Topic, "partition", r.Partition,
+		w.garbled.log(w.log, "skipped a record that is not a due event", "topic", r.Topic, "partition", r.Partition,
 			"offset", r.Offset, "error", err)
 		return it
 	}

@@ -1010,7 +1010,7 @@ func TestSays(t *testing.T) {
 	logger := Logger(slog.New(slog.NewTextHandler(&log, nil)))
 	w.start(func(context.Context, *DueEvent) (Result, error) { panic("a bug") }, logger)
 	w.receipts(1)
-	w.eventually("the garbled record is logged", func() bool { return log.has("no due event") })
+	w.eventually("the garbled record is logged", func() bool { return log.has("not a due event") })
 	w.start(delivered, logger, Topic("elsewhere"), func(o *options) { o.askInterval = 50 * time.Millisecond })
 	w.eventually("the missing topic is logged", func() bool { return log.has("topic=elsewhere") })
 	for _, want := range []string{"the handler panicked", "dispatch.go", "ce_time"} {

@@ -643,7 +643,7 @@ def test_drain_too_short(dev: Dev, client: Client) -> None:
 
 
 def test_garbled_and_expired(dev: Dev, client: Client) -> None:
-    """A record that is no due event is stepped over; what has expired is suppressed without the handler."""
+    """A record that is not a due event is stepped over; what has expired is suppressed without the handler."""
     from confluent_kafka import Producer
 
     called: list[str] = []

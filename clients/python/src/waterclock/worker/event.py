@@ -16,7 +16,7 @@ MAX_COUNT = (1 << 24) - 1
 
 
 class Garbled(ValueError):
-    """A record that is no due event."""
+    """A record that is not a due event."""
 
     def __init__(self, header: str, reason: str) -> None:
         super().__init__(f"header {header} {reason}")

@@ -37,7 +37,7 @@ class Metrics:
         """One whose handler did not finish before its partition moved or the worker ended. It is delivered again."""
 
     def garbled(self, header: str) -> None:
-        """A record is no due event; header is the one at fault, a name of the contract."""
+        """A record is not a due event; header is the one at fault, a name of the contract."""
 
     def receipt_written(self, seconds: float) -> None:
         """The brokers have acknowledged a receipt, and how long that took."""

@@ -94,8 +94,8 @@ class ReceiptWriter:
                 begin: float) -> None:
         self.failures += 1
         self._metrics.receipt_failed()
-        self._throttle.warn("cannot write receipts to %s; trying on, and committing nothing meanwhile: %s", self._topic,
-                            error)
+        self._throttle.warn("cannot write receipts to %s; retrying, and committing no offsets meanwhile: %s",
+                            self._topic, error)
         with self._lock:
             heapq.heappush(self._again, (time.monotonic() + BACKOFF, next(self._count), key, value, acked, begin))
             self._replace(producer, error)

@@ -244,10 +244,10 @@ class Worker:
             return
         if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
             if HIGH not in error.str():  # the lane is made with the first event of priority high
-                self._failing.warn("%s is not there; it is made with the channel's first trigger, or by `waterclock topics "
-                                   "apply`. If that has happened, check prefix, topic and the channel's name", self._topic)
+                self._failing.warn("%s does not exist; the channel's first trigger or `waterclock topics apply` creates "
+                                   "it. If that has happened, check prefix, topic and the channel's name", self._topic)
             return
-        self._failing.warn("cannot read due events; trying on: %s", error.str())
+        self._failing.warn("cannot read due events; retrying: %s", error.str())
 
     def _decode(self, message: Message) -> DueEvent | None:
         topic, headers = message.topic() or "", cast("list[tuple[str, bytes | None]]", message.headers() or [])
@@ -259,7 +259,7 @@ class Worker:
         except Garbled as error:
             self._count("garbled")
             self._metrics.garbled(error.header)
-            self._garbled.warn("stepped over a record that is no due event: %s/%s/%s: %s", topic, message.partition(),
+            self._garbled.warn("skipped a record that is not a due event: %s/%s/%s: %s", topic, message.partition(),
                                message.offset(), error)
             return None
 
@@ -532,7 +532,7 @@ class Worker:
             except (KafkaException, RuntimeError) as error:
                 self._count("commit_failures")
                 self._metrics.commit_failed()
-                self._failing.warn("cannot commit offsets of group %s; trying on: %s", self._group, error)
+                self._failing.warn("cannot commit offsets of group %s; retrying: %s", self._group, error)
 
         # librdkafka waits without a bound for a coordinator that is away.
         thread = threading.Thread(target=commit, name="waterclock-commit", daemon=True)
@@ -572,7 +572,7 @@ class Worker:
         """The group has given our partitions to others: nothing may be committed."""
         parts = self._close(lost)
         if parts:
-            self._log.warning("the group has taken partitions away; their events go to another worker: %s",
+            self._log.warning("the group has revoked partitions; their events go to another worker: %s",
                               ", ".join(f"{p.topic}/{p.num}" for p in parts))
             self._abandon(parts)
             self._forget(consumer, parts)

@@ -127,9 +127,9 @@ public final class Command {
         boolean own = tenant != null && !tenant.isEmpty() && !tenant.equals("default");
         String text = id == null ? "" : id;
         keyIs(!text.isEmpty(), "id", "the id is empty");
-        keyIs(own || text.indexOf('/') < 0, "id", "an id of the default tenant has no '/'; set the tenant");
+        keyIs(own || text.indexOf('/') < 0, "id", "an id of the default tenant must not contain '/'; set the tenant");
         keyIs(!text.endsWith("/") && !text.startsWith("/"), "id", "the id begins or ends with '/'");
-        keyIs(!own || tenant.indexOf('/') < 0, "tenant", "a tenant has no '/'");
+        keyIs(!own || tenant.indexOf('/') < 0, "tenant", "a tenant must not contain '/'");
         String key = own ? tenant + "/" + text : text;
         keyIs(key.chars().noneMatch(c -> Character.isISOControl((char) c)), "id", "the id has a control character");
         byte[] bytes = key.getBytes(StandardCharsets.UTF_8);
@@ -145,7 +145,7 @@ public final class Command {
 
     /** Refuses what there is not by Kafka. */
     void checkRecord() {
-        check(!options.async, "", "async is for HTTP: a command by Kafka is never waited for");
+        check(!options.async, "", "async is for HTTP: a command over Kafka never waits");
         for (Options.Header h : options.headers) {
             String name = h.name().toLowerCase(Locale.ROOT);
             check(!name.startsWith("wc-") && !name.startsWith("wcx-") && !name.startsWith("ce_"), h.name(),

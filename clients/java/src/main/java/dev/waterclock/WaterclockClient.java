@@ -77,7 +77,7 @@ public final class WaterclockClient implements Commands<Answer> {
             default -> verb(c, c.op);
         };
         if (c.op.equals("cancel") && !c.fields.isEmpty()) {
-            throw ApiException.refuse("invalid", "correlation_id", "a cancel by HTTP has none");
+            throw ApiException.refuse("invalid", "correlation_id", "a cancel over HTTP does not take it");
         }
         request.safe = c.repeatable();
         conditions(request, c.options);

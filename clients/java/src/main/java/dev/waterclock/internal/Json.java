@@ -85,7 +85,7 @@ public final class Json {
         try {
             return GSON.toJson(v);
         } catch (JsonParseException | UnsupportedOperationException | StackOverflowError e) {
-            throw new IllegalArgumentException("it has no JSON: " + e.getMessage(), e);
+            throw new IllegalArgumentException("it cannot be encoded as JSON: " + e.getMessage(), e);
         }
     }
 

@@ -33,7 +33,7 @@ final class Decoder {
 
     private static final String[] REQUIRED = {"ce_type", "ce_id", "ce_subject", "ce_time", "ce_wcattempt"};
 
-    /** A record that is no due event. */
+    /** A record that is not a due event. */
     static final class Garbled extends Exception {
         private static final long serialVersionUID = 1L;
 

@@ -58,7 +58,7 @@ final class Loader implements AutoCloseable {
         Set<Integer> all = new HashSet<>();
         List<PartitionInfo> infos = consumer.partitionsFor(topic, WITHIN);
         if (infos == null || infos.isEmpty()) {
-            throw new IllegalStateException("topic " + topic + " is not there");
+            throw new IllegalStateException("topic " + topic + " does not exist");
         }
         infos.forEach(i -> all.add(i.partition()));
         return all;

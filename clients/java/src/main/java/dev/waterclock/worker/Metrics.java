@@ -16,7 +16,7 @@ public interface Metrics {
     /** One whose handler did not finish before its partition moved or the worker ended. It is delivered again. */
     default void abandoned() {}
 
-    /** A record is no due event; the header is the one at fault, a name of the contract. */
+    /** A record is not a due event; the header is the one at fault, a name of the contract. */
     default void garbled(String header) {}
 
     /** The brokers have acknowledged a receipt, and how long that took. */

@@ -16,7 +16,7 @@ final class Polled {
     final long lastOffset;
     final long lastAppended; // ms of the brokers' clock; 0 if a producer has set it
 
-    /** A record that is no due event is counted, logged and stepped over. */
+    /** A record that is not a due event is counted, logged and stepped over. */
     Polled(List<ConsumerRecord<byte[], byte[]>> raw, Meter meter, Throttle garbled) {
         records = new ArrayList<>(raw.size());
         for (ConsumerRecord<byte[], byte[]> r : raw) {
@@ -26,7 +26,7 @@ final class Polled {
                 event = Decoder.decode(r, r.topic().endsWith(Worker.HIGH));
             } catch (Decoder.Garbled e) {
                 meter.garbled(e.header);
-                garbled.warn("stepped over a record that is no due event: " + r.topic() + "/" + r.partition() + "/"
+                garbled.warn("skipped a record that is not a due event: " + r.topic() + "/" + r.partition() + "/"
                         + r.offset() + ": " + e.getMessage());
             }
             records.add(new Record(r.offset(), size, event));

@@ -100,7 +100,7 @@ final class Poller implements ConsumerRebalanceListener {
             Thread.interrupted(); // it would end the drain
             return false;
         } catch (KafkaException e) {
-            failing.warn("cannot read due events of " + names.due() + "; trying on: " + e);
+            failing.warn("cannot read due events of " + names.due() + "; retrying: " + e);
             State.sleep(500);
             return true;
         }
@@ -149,7 +149,7 @@ final class Poller implements ConsumerRebalanceListener {
             state.committed(offsets);
         } else {
             meter.commitFailed();
-            failing.warn("cannot commit offsets of group " + o.group + "." + o.channel + "; trying on: " + e);
+            failing.warn("cannot commit offsets of group " + o.group + "." + o.channel + "; retrying: " + e);
         }
     }
 
@@ -188,7 +188,7 @@ final class Poller implements ConsumerRebalanceListener {
     public void onPartitionsLost(Collection<TopicPartition> lost) {
         List<Part> moved = state.close(lost);
         if (!moved.isEmpty()) {
-            LOG.warn("the group has taken partitions away; their events go to another worker: {}", lost);
+            LOG.warn("the group has revoked partitions; their events go to another worker: {}", lost);
             state.abandon(moved);
             state.forget(moved);
         }

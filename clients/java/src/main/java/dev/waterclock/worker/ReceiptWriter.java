@@ -96,7 +96,7 @@ final class ReceiptWriter {
             return;
         }
         meter.receiptFailed();
-        throttle.warn("cannot write receipts to " + topic + "; trying on, and committing nothing meanwhile: " + e);
+        throttle.warn("cannot write receipts to " + topic + "; retrying, and committing no offsets meanwhile: " + e);
         if (!(e instanceof RetriableException)) {
             broken = with;
         }

@@ -358,7 +358,7 @@ class WorkerTest {
         });
     }
 
-    /** A record that is no due event is stepped over; what has expired is suppressed without the handler. */
+    /** A record that is not a due event is stepped over; what has expired is suppressed without the handler. */
     @Test
     void garbledAndExpired() throws Exception {
         CLIENT.schedule("java-exp", Register.in(Duration.ZERO).channel("work").expiresAfter(Duration.ofSeconds(1)));
