@@ -12,6 +12,7 @@ type door struct {
 	inFlight prometheus.Gauge
 	streams  prometheus.Gauge
 	audited  *prometheus.CounterVec
+	records  *prometheus.CounterVec
 }
 
 func newDoor(r *prometheus.Registry) door {
@@ -29,8 +30,9 @@ func newDoor(r *prometheus.Registry) door {
 		}),
 		audited: counterVec("audit_attempts_total",
 			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
+		records: counterVec("audit_records_total", "Records of topic audit, by what became of them.", "outcome"),
 	}
-	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited)
+	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited, d.records)
 	return d
 }
 
@@ -53,3 +55,6 @@ func (d door) Audited(onRecord bool) {
 	}
 	d.audited.WithLabelValues(outcome).Inc()
 }
+
+// AuditRecord counts records of topic audit.
+func (d door) AuditRecord(outcome string) { d.records.WithLabelValues(outcome).Inc() }
