@@ -10,19 +10,15 @@ import (
 )
 
 func newAudit(a *app) *cobra.Command {
-	return parent("audit", "List who did what over HTTP", newAuditList(a))
-}
-
-func newAuditList(a *app) *cobra.Command {
 	filters := map[string]*string{}
 	limit := 1000
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "audit",
 		Short: "Print who did what over HTTP in the last 400 days, the newest first",
 		Long: `Print what callers of the API did and tried: who, what, to which trigger, why, and with
 which HTTP status it was answered (400 and above: it was refused). The newest comes first.
 It asks the API at --url, as an operator.`,
-		Example: "  waterclock audit list --key hold-8c4\n  waterclock audit list --actor ada --from 2026-11-20T00:00Z",
+		Example: "  waterclock audit --key hold-8c4\n  waterclock audit --actor ada --from 2026-11-20T00:00Z",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q := url.Values{}

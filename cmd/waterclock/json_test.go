@@ -45,7 +45,7 @@ var jsonArgs = []string{
 	"preferences set ada DIR/ada.json", "preferences get ada",
 	"notifications list --user ada", "erase --user leaver", "erase --user leaver --wait",
 	"endpoints list", "endpoints test http://127.0.0.1:1/hook", "tzdata status",
-	"watermark", "rejected list", "audit list", "lateness", "forecast -n 3", "tzdata apply embedded --dry-run",
+	"watermark", "rejected list", "audit", "lateness", "forecast -n 3", "tzdata apply embedded --dry-run",
 	"history rebuild --no-compare --dir DIR/fresh",
 	"dead-letters list", "dead-letters list --group-by code", "dead-letters redrive --all --dry-run",
 	"sim --days 0.01 --triggers 10 --partitions 1 --faults kill", "sim --faults list",
