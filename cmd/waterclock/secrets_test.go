@@ -209,7 +209,8 @@ func TestLogsHaveNoSecrets(t *testing.T) {
 	}
 	content := `"payload":{"x":"marked-payload"},"user_id":"marked-user","headers":{"x":"marked-user-header"},"tags":{"a":"marked-tag"}`
 	for _, r := range []struct{ method, path, body string }{
-		{"PUT", "/v1/triggers/a", `{"delay":"200ms",` + content + `}`},
+		// It names its channel, because no PostgreSQL answers whether the user prefers another one.
+		{"PUT", "/v1/triggers/a", `{"delay":"200ms","channel":"default",` + content + `}`},
 		{
 			"PUT", "/v1/triggers/b",
 			`{"delay":"1h",` + content +
