@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -109,6 +110,28 @@ func (e *Engine) Lateness(
 		return lateness.Report{}, err
 	}
 	return p.Lateness(now, w, tenant)
+}
+
+// News answers who watches tenants on an owned partition.
+func (e *Engine) News(partition int32, asked []live.Asked) ([]live.News, error) {
+	p, err := e.partition(partition)
+	if err != nil {
+		return nil, err
+	}
+	return p.News(asked)
+}
+
+// Status describes one partition that this process owns, and that is open.
+func (e *Engine) Status(partition int32) (pipeline.Status, error) {
+	p, err := e.partition(partition)
+	if err != nil {
+		return pipeline.Status{}, err
+	}
+	s := p.Status()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.CommandsLag = max(0, e.ends[partition]-s.CommandsOffset)
+	return s, nil
 }
 
 // snapshot opens a snapshot of an owned partition, behind the read barrier if it is fresh.

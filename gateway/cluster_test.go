@@ -71,6 +71,13 @@ func (s share) Lateness(
 	return s.engine.Lateness(ctx, p, now, w, tenant)
 }
 
+func (s share) Live(ctx context.Context, p int32, q *peer.LiveQuery) (peer.LiveAnswer, error) {
+	if !s.owns(p) {
+		return peer.LiveAnswer{}, peer.ErrNoOwner
+	}
+	return s.engine.Live(ctx, p, q)
+}
+
 func (s share) Forecast(ctx context.Context, p int32, q forecast.Query) (forecast.Answer, error) {
 	if !s.owns(p) {
 		return forecast.Answer{}, peer.ErrNoOwner

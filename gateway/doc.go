@@ -30,6 +30,7 @@
 //	explain.go                  why it did or did not fire; search.go finds what a text names
 //	occurrences.go upcoming.go  coming occurrences; preview.go
 //	lateness.go expected.go     how late due events were; what falls due by minute and hour
+//	live.go                     what happens now, as a stream; live_feeds.go asks owners, live_feed.go has it
 //	partitions.go calendars.go channels.go   what operators see and change
 //	watermarks.go               up to when everything due is out
 //	openapi.go bodies.go        /openapi.json; docs.go for people

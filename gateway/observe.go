@@ -19,6 +19,8 @@ type Listener interface {
 	RequestEnded(method, route, status string, took time.Duration)
 	// Streams is called when an event stream opens (1) and ends (-1).
 	Streams(change int)
+	// StreamDropped is called when a live stream ends because its reader is too slow.
+	StreamDropped()
 	// QuotaRejected names the limit that refused a tenant's write here.
 	QuotaRejected(limit string)
 	// Audited is called for every refused attempt. onRecord is false if it was one of too
@@ -43,6 +45,7 @@ type NoListener struct{}
 func (NoListener) RequestBegan()                                {}
 func (NoListener) RequestEnded(_, _, _ string, _ time.Duration) {}
 func (NoListener) Streams(int)                                  {}
+func (NoListener) StreamDropped()                               {}
 func (NoListener) QuotaRejected(string)                         {}
 func (NoListener) Audited(bool)                                 {}
 func (NoListener) AuditRecord(string)                           {}

@@ -58,7 +58,8 @@ var headerDocs = map[string]string{
 	ifMatch: "The ETag the trigger must have, else 412",
 	ifNoneMatch: "GET: answers 304 if the trigger has this ETag, and has neither fired nor follows clocks. Writes: " +
 		"* registers only what does not exist, else 412",
-	prefer: "respond-async answers 202 as soon as the command is durable",
+	lastEventID: "The id of the last fact that was read: the stream goes on behind it, or says that facts are missing",
+	prefer:      "respond-async answers 202 as soon as the command is durable",
 }
 
 // describe builds the OpenAPI 3.1 document of the routes. open means that no credential is

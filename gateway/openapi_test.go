@@ -187,7 +187,7 @@ func TestContractRoutes(t *testing.T) {
 		"POST /v1/triggers/x:snooze", "POST /v1/triggers/x:skip", "POST /v1/triggers/x:pause",
 		"POST /v1/triggers/x:resume", "POST /v1/triggers/x:run",
 		"POST /v1/triggers/x:rezone", "POST /v1/triggers/x:ack", "POST /v1/triggers/x:erase",
-		"GET /v1/search", "GET /v1/lateness", "GET /v1/forecast",
+		"GET /v1/search", "GET /v1/lateness", "GET /v1/forecast", "GET /v1/live",
 		"GET /v1/triggers/x/events", "GET /v1/triggers/x/occurrences", "GET /v1/triggers/x/explain", "POST /v1/preview",
 		"POST /v1/triggers:batch",
 		"POST /v1/reconcile",

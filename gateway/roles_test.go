@@ -29,6 +29,7 @@ var leastRoles = map[string]string{
 	"GET /v1/calendars/{name}":             "viewer",
 	"GET /v1/rejected":                     "viewer",
 	"GET /v1/lateness":                     "viewer",
+	"GET /v1/live":                         "viewer",
 	"GET /v1/forecast":                     "viewer",
 	"GET /v1/dead-letters":                 "viewer",
 	"GET /v1/users/{user}/notifications":   "viewer",
@@ -128,7 +129,7 @@ func TestLeastRoles(t *testing.T) {
 				t.Errorf("%s: the document says %q, want %q", name, says, want)
 			}
 			for _, role := range auth.RoleNames() {
-				a := w.call(strings.ToUpper(method), noSuch.Replace(path), aBody[name], as(role)...)
+				a := w.call(strings.ToUpper(method), noSuch.Replace(path)+aQuery[name], aBody[name], as(role)...)
 				may, refused := slices.Contains(rolesWith[least], role), a.status == http.StatusForbidden
 				if may == refused || a.status == http.StatusUnauthorized {
 					t.Errorf("%s as %s: %d %s", name, role, a.status, a.body)
@@ -150,6 +151,9 @@ var aBody = map[string]string{
 	"PATCH /v1/triggers/{id}":       `{"delay":"1h"}`,
 	"PATCH /api/reminders/{id}":     `{"skip":"2060-01-01"}`,
 }
+
+// aQuery ends a stream.
+var aQuery = map[string]string{"GET /v1/live": "?n=1"}
 
 // A role without payloads sees that there is one, and nothing of it, by any route.
 func TestPayloadsAreHidden(t *testing.T) {

@@ -23,6 +23,7 @@ func allRoutes(p *parts) []route {
 	all = append(all, watermarkRoutes(p)...)
 	all = append(all, latenessRoutes(p)...)
 	all = append(all, forecastRoutes(p)...)
+	all = append(all, liveRoutes(p)...)
 	all = append(all, notificationRoutes(p)...)
 	all = append(all, preferenceRoutes(p)...)
 	all = append(all, erasureRoutes(p)...)

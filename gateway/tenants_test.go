@@ -65,6 +65,7 @@ var reaches = map[string]reach{
 
 	"GET /v1/forecast":     {query: "?bucket=1h&n=3&by=channel", empty: `"nominal":0,"due":0}`},
 	"GET /v1/lateness":     {empty: `"fires":0,"items":[`},
+	"GET /v1/live":         {query: "?n=1", empty: `"fires":0,"facts":0`}, // its facts: TestLiveOfTenants
 	"GET /v1/rejected":     {empty: `"items":[]`},
 	"GET /v1/dead-letters": {empty: `"items":[]`}, "POST /v1/dead-letters:redrive": {bodies: []string{
 		`{"all":true}`, `{"tenant":"acme"}`, `{"trigger_id":"t"}`, `{"trigger_id":"acme/t"}`, `{"tenant":"acme","trigger_id":"t"}`,

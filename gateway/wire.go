@@ -25,6 +25,7 @@ type parts struct {
 	audit         *auditList
 	lateness      *latenessViews
 	forecasts     *forecasts
+	live          *liveStreams
 	notifications *notifications
 	users         *users
 	calendars     *calendars
@@ -65,6 +66,7 @@ type common struct {
 	events   *eventLog
 	ackRates *rateLimits                     // of links to acknowledge, by occurrence
 	batches  *slots.Slots                    // one for each batch or redrive under way
+	streams  *slots.Slots                    // one for each open event stream
 	waiting  *undecided                      // lines of batches; nil without log-in
 	onStop   func(func()) (undo func() bool) // calls a function when the server stops
 }
@@ -82,7 +84,7 @@ func (s *Server) wire() {
 	if o.Auth != nil {
 		c.waiting = newUndecided(o.BatchBeside, o.Now)
 	}
-	c.batches = slots.New(o.Batches, o.Auth != nil)
+	c.batches, c.streams = slots.New(o.Batches, o.Auth != nil), slots.New(o.Followers, o.Auth != nil)
 	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
 	c.lookup = &lookup{router: s.router, readWithin: o.ReadWithin}
 	c.cursors = newCursorSeal(sealSecrets(o.Peers))
@@ -122,6 +124,10 @@ func (s *Server) wire() {
 	s.wireWrites(o, c)
 	s.wireViews(o, c)
 	s.wireLoad(o, c)
+	s.live = &liveStreams{
+		feeds: newLiveFeeds(o, c), listener: o.Listener, onStop: c.onStop, slots: c.streams,
+		authenticate: s.authenticate,
+	}
 	s.wireLetters(o, c)
 	s.wireUsers(o, c)
 	s.wireAdmin(o, c)
@@ -154,7 +160,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
-		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: slots.New(o.Followers, o.Auth != nil),
+		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: c.streams,
 		log: c.log, events: c.events,
 	}
 	p.searches = &searches{

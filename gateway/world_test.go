@@ -23,6 +23,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -41,6 +42,7 @@ type engine struct {
 	states  map[trigger.Key]*trigger.State
 	decided map[location]peer.Decision
 	late    [testPartitions]*lateness.Recent
+	live    [testPartitions]*live.Recent
 	expects [testPartitions][2]*forecast.Picture // by place in forecast.Frames
 	read    map[int32]int64
 	frozen  bool // decides nothing
@@ -114,7 +116,7 @@ func newEngine(t testing.TB, brokers []string) *engine {
 	}
 	e.changed = sync.NewCond(&e.mu)
 	for i := range e.late {
-		e.late[i] = lateness.NewRecent()
+		e.late[i], e.live[i] = lateness.NewRecent(), live.NewRecent()
 		for j, f := range forecast.Frames {
 			e.expects[i][j] = forecast.NewBuilder(f, time.Now().UnixMilli()).Picture()
 		}
@@ -267,6 +269,28 @@ func (e *engine) Lateness(
 		return lateness.Report{}, peer.ErrNoOwner
 	}
 	return e.late[partition].Report(int64(now), w, tenant), nil
+}
+
+// Live answers what a test has committed.
+func (e *engine) Live(_ context.Context, partition int32, q *peer.LiveQuery) (a peer.LiveAnswer, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.foreign[partition] {
+		return a, peer.ErrNoOwner
+	}
+	a.News = e.live[partition].News(time.Now().UnixMilli(), q.Asked)
+	if q.State {
+		minute := lateness.Windows[0]
+		late := func(tenant string) lateness.Histogram {
+			r := e.late[partition].Report(int64(q.Now), minute, tenant)
+			return r.All()
+		}
+		a.State = &peer.LiveState{Ready: true, Pending: 10, CommandsLag: 2, OverdueMS: 1500, AllLate: late("")}
+		for _, t := range q.Asked {
+			a.State.Late = append(a.State.Late, late(t.Tenant))
+		}
+	}
+	return a, nil
 }
 
 // Forecast answers from the picture that a test has made.

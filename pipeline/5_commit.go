@@ -75,6 +75,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.opts.Listener.Turn(p.id, t.records, time.Since(start))
 	p.quota.Committed()
 	p.kept.late.Count(int64(t.now), t.fired)
+	p.kept.live.Commit(int64(t.now), t.live)
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}

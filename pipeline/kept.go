@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/pipeline/dangling"
 	"github.com/waterclock/waterclock/pipeline/output"
 )
@@ -14,6 +15,7 @@ type Kept struct {
 	health   *output.Health // of the due topics
 	dangling dangling.Kept
 	late     *lateness.Recent // how late its due events were
+	live     *live.Recent     // its recent facts, if somebody watches
 
 	at     atomic.Pointer[Step] // current step of opening, or of the turn
 	moves  atomic.Int64         // counts steps
@@ -25,7 +27,7 @@ type Kept struct {
 func (o *Process) NewKept(partition int32) *Kept {
 	return &Kept{
 		health: output.NewHealth(o.due, partition), dangling: dangling.Kept{Endings: &o.endings},
-		late: lateness.NewRecent(),
+		late: lateness.NewRecent(), live: live.NewRecent(),
 	}
 }
 

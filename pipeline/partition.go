@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/statestore"
@@ -96,6 +97,7 @@ type turn struct {
 	timedOut  []string // the channel of each due event that got no receipt
 	dead      []deadLetter
 	fired     []lateness.Fired
+	live      *live.Turn // nil: nobody watches
 	traced    traced
 
 	mended  []mending // leaks of an audit, mended by this turn
@@ -174,6 +176,7 @@ func (p *Partition) begin() (*turn, error) {
 		guard:    p.guard,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
+		live:     p.kept.live.Begin(int64(now)),
 	}
 	t.progress.Seq++
 	t.manifest.reset()
@@ -244,6 +247,28 @@ func (p *Partition) recordEvent(ctx context.Context, t *turn, key trigger.Key, f
 	if f.Type == trigger.Misfired {
 		p.opts.Listener.Misfired(f.Reason, f.Count)
 	}
+	p.watch(t, key, f)
+}
+
+// mostWatched bounds a fact as watchers see it, in bytes.
+const mostWatched = 4 << 10
+
+// watch shows the event that was just written to those who watch its tenant, once the turn has
+// committed: without its payload, and cut where it is large.
+func (p *Partition) watch(t *turn, key trigger.Key, f *trigger.Fact) {
+	if t.live == nil {
+		return
+	}
+	tenant := key.Tenant()
+	if !t.live.Wants(tenant) {
+		return
+	}
+	data, _ := p.scratch.encode(func(b []byte) ([]byte, error) {
+		return topics.AppendEventWithin(b, key, f, topics.EventEnv{
+			Partition: p.id, EventUS: t.micros, At: t.now, Source: t.source, EffectiveAt: p.watermarks.effective(f),
+		}, mostWatched), nil
+	})
+	t.live.Keep(tenant, data)
 }
 
 // state names our partition of topic state.

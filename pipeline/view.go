@@ -10,6 +10,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -60,6 +61,7 @@ type View struct {
 	status  Status
 	retries *retryCounts
 	late    *lateness.Recent
+	live    *live.Recent
 	decided decided
 	mends   mends
 	rouse   func() // ends the wait for records
@@ -70,7 +72,7 @@ func (v *View) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
-	v.retries, v.rouse, v.late = p.retries, p.kafka.watcher.Rouse, p.kept.late
+	v.retries, v.rouse, v.late, v.live = p.retries, p.kafka.watcher.Rouse, p.kept.late, p.kept.live
 	v.late.Begin(int64(trigger.At(v.now())))
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
@@ -208,6 +210,16 @@ func (v *View) Lateness(now trigger.Instant, w lateness.Window, tenant string) (
 		return lateness.Report{}, ErrNotOwner
 	}
 	return v.late.Report(int64(now), w, tenant), nil
+}
+
+// News answers who watches tenants. It goes by the owner's clock, as turns do.
+func (v *View) News(asked []live.Asked) ([]live.News, error) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.store == nil {
+		return nil, ErrNotOwner
+	}
+	return v.live.News(int64(trigger.At(v.now())), asked), nil
 }
 
 // Get reads a trigger from the store as it is.

@@ -60,6 +60,7 @@ var verbs = []struct {
 	{groupOperate, newRejected},
 	{groupOperate, newAudit},
 	{groupOperate, newLateness},
+	{groupOperate, newLive},
 	{groupOperate, newForecast},
 	{groupOperate, newChannels},
 	{groupOperate, newEndpoints},

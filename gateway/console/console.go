@@ -21,6 +21,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
@@ -28,7 +29,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
 	"strings"
@@ -105,11 +105,15 @@ func load() (files map[string]file, hash string, err error) {
 	return files, hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 
+// kinds are the media types of our files. The machine's own table may say anything, and a browser
+// runs no module of another type.
+var kinds = map[string]string{
+	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	".html": "text/html; charset=utf-8",
+}
+
 func kindOf(name string) string {
-	if kind := mime.TypeByExtension(path.Ext(name)); kind != "" {
-		return kind
-	}
-	return "text/plain; charset=utf-8"
+	return cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8")
 }
 
 func zipped(b []byte) []byte {
@@ -153,7 +157,9 @@ func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(at, Root):
 		c.page(w, r)
 	default:
-		c.api.ServeHTTP(w, c.sessions.asCredential(r))
+		r, end := c.sessions.asCredential(r)
+		defer end()
+		c.api.ServeHTTP(w, r)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"mime"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -124,6 +125,33 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// What a request of a session goes on with ends when the session does: a stream, for one.
+func TestRequestsEndWithTheirSession(t *testing.T) {
+	ended := make(chan time.Duration, 1)
+	begun := time.Now()
+	api := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/v1/live" {
+			<-r.Context().Done()
+			ended <- time.Since(begun)
+		}
+	})
+	now := time.Unix(1_800_000_000, 0)
+	h, err := New(Options{
+		API: api, Secrets: func() [][]byte { return [][]byte{[]byte("a secret of the cluster")} },
+		Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, handler: h}
+	cookie := w.login()
+	now = now.Add(sessionFor - 50*time.Millisecond)
+	w.do("GET", "/v1/live", "Cookie", cookie)
+	if after := <-ended; after < 40*time.Millisecond {
+		t.Errorf("it ended after %v", after)
+	}
+}
+
 func newWorldWith(t *testing.T, secret string) *world {
 	w := newWorld(t, "")
 	w.secrets = [][]byte{[]byte(secret)}
@@ -221,6 +249,33 @@ func TestRoot(t *testing.T) {
 	}
 }
 
+// What the machine's table of media types says changes nothing: a browser runs no module that is
+// text/plain.
+func TestKinds(t *testing.T) {
+	for _, ext := range []string{".js", ".css", ".svg", ".html"} {
+		before := mime.TypeByExtension(ext)
+		if err := mime.AddExtensionType(ext, "text/plain"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = mime.AddExtensionType(ext, before) })
+	}
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"app.js": "text/javascript; charset=utf-8", "style.css": "text/css; charset=utf-8", "icon.svg": "image/svg+xml",
+		"vendor/LICENSE.htm": "text/plain; charset=utf-8",
+	} {
+		if got := files[name].kind; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := kindOf("x.html"); got != "text/html; charset=utf-8" {
+		t.Errorf("x.html is %q", got)
+	}
+}
+
 // The first load stays small: all files together, compressed.
 func TestSize(t *testing.T) {
 	files, _, err := load()
@@ -256,7 +311,7 @@ func FuzzSession(f *testing.F) {
 	s := newSessions(&Options{Secrets: func() [][]byte { return [][]byte{[]byte("s")} }})
 	f.Add(s.seal("x", time.Now().Add(time.Hour)))
 	f.Fuzz(func(t *testing.T, value string) {
-		if credential, ok := s.open(value); ok && credential != "x" {
+		if credential, _, ok := s.open(value); ok && credential != "x" {
 			t.Errorf("%q opened as %q", value, credential)
 		}
 	})

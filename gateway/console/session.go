@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"net/http"
 	"strings"
@@ -94,35 +95,36 @@ func setCookie(w http.ResponseWriter, value string, seconds int) {
 }
 
 // asCredential returns a request that presents the credential of its session, unless it has one
-// of its own. A cookie that cannot be read, or is too old, is as none.
-func (s *sessions) asCredential(r *http.Request) *http.Request {
+// of its own, and that ends with the session. A cookie that cannot be read, or is too old, is as none.
+func (s *sessions) asCredential(r *http.Request) (*http.Request, context.CancelFunc) {
 	if r.Header.Get("Authorization") != "" || r.Header.Get("X-Api-Key") != "" {
-		return r
+		return r, func() {}
 	}
 	cookie, err := r.Cookie(Cookie)
 	if err != nil {
-		return r
+		return r, func() {}
 	}
-	credential, ok := s.open(cookie.Value)
+	credential, ends, ok := s.open(cookie.Value)
 	if !ok {
-		return r
+		return r, func() {}
 	}
-	r = r.Clone(r.Context())
+	ctx, cancel := context.WithTimeout(r.Context(), ends.Sub(s.now()))
+	r = r.Clone(ctx)
 	r.Header.Set("Authorization", "Bearer "+credential)
-	return r
+	return r, cancel
 }
 
 func (s *sessions) seal(credential string, ends time.Time) string {
 	return s.box.Seal(append(binary.BigEndian.AppendUint64(nil, uint64(ends.Unix())), credential...), nil)
 }
 
-func (s *sessions) open(value string) (credential string, ok bool) {
+func (s *sessions) open(value string) (credential string, ends time.Time, ok bool) {
 	text, ok := s.box.Open(value, nil)
 	if !ok || len(text) < 8 {
-		return "", false
+		return "", ends, false
 	}
-	ends := time.Unix(int64(binary.BigEndian.Uint64(text)), 0)
-	return string(text[8:]), s.now().Before(ends)
+	ends = time.Unix(int64(binary.BigEndian.Uint64(text)), 0)
+	return string(text[8:]), ends, s.now().Before(ends)
 }
 
 // recorder keeps an answer.

@@ -23,6 +23,7 @@ import (
 //	forecast?partition&…   ForecastQuery
 //	picture?partition&…    forecast.Answer
 //	lateness?partition&…   lateness.Report
+//	live?partition&…       LiveAnswer
 //	partitions             PartitionStatus of every partition of the instance
 //	reconcile?partition&dry  Reconciled; the only one that may write
 //	calendar-use?partition&tenant&calendar&channel   Use
@@ -91,6 +92,7 @@ var answers = map[string]func(*handler, io.Writer, *http.Request, url.Values) er
 	"forecast":   (*handler).forecast,
 	"picture":    (*handler).picture,
 	"lateness":   (*handler).lateness,
+	"live":       (*handler).live,
 	"partitions": (*handler).partitions,
 
 	"calendar-use": (*handler).calendarUse,

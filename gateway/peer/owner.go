@@ -41,6 +41,10 @@ type Owner interface {
 	Lateness(ctx context.Context, partition int32, now trigger.Instant, w lateness.Window, tenant string) (
 		lateness.Report, error)
 
+	// Live says what is new in a partition, and from then on keeps the facts of those tenants for
+	// some seconds. It waits for nothing.
+	Live(ctx context.Context, partition int32, q *LiveQuery) (LiveAnswer, error)
+
 	// Forecast answers from a picture of what a partition expects, which may be some time old.
 	Forecast(ctx context.Context, partition int32, q forecast.Query) (forecast.Answer, error)
 

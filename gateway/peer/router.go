@@ -8,7 +8,7 @@
 //	find.go       lists: the share of each partition, pages joined
 //	forecast.go   what is expected to fire    use.go   who names a calendar or a channel
 //	picture.go    what is expected to fire, from pictures that owners keep
-//	lateness.go   how late due events were
+//	lateness.go   how late due events were    live.go    what is new
 //	reconcile.go  what does not agree in a partition
 //	reading.go    what a read may cost, and when it computes
 //	decisions.go  what was decided about commands, many in one question

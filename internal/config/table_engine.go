@@ -156,8 +156,8 @@ var engineSection = section{"Engine", "", []Setting{
 	{
 		Key: "limits.event_streams", Default: "256", Min: "1", Max: "100000",
 		into: func(c *Config, _ string) any { return &c.Limits.EventStreams },
-		Doc: "Most event streams (`?follow=1`) that one instance keeps open. With `auth` a tenant has at most as " +
-			"many as it leaves free. One more is answered 503.",
+		Doc: "Most event streams (`?follow=1`, `/v1/live`) that one instance keeps open. With `auth` a tenant has " +
+			"at most as many as it leaves free. One more is answered 503.",
 	},
 	{
 		Key: "limits.body_rate", Default: "1KiB", Min: "1B", Max: "1MiB",

@@ -11,6 +11,7 @@ type door struct {
 	requests *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	streams  prometheus.Gauge
+	dropped  prometheus.Counter
 	audited  *prometheus.CounterVec
 	records  *prometheus.CounterVec
 }
@@ -28,11 +29,15 @@ func newDoor(r *prometheus.Registry) door {
 			Namespace: namespace, Name: "http_event_streams",
 			Help: "Open event streams.",
 		}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: namespace, Name: "http_event_streams_dropped_total",
+			Help: "Live streams that were ended because their reader was too slow.",
+		}),
 		audited: counterVec("audit_attempts_total",
 			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
 		records: counterVec("audit_records_total", "Records of topic audit, by what became of them.", "outcome"),
 	}
-	r.MustRegister(d.requests, d.inFlight, d.streams, d.audited, d.records)
+	r.MustRegister(d.requests, d.inFlight, d.streams, d.dropped, d.audited, d.records)
 	return d
 }
 
@@ -46,6 +51,9 @@ func (d door) RequestEnded(method, route, status string, took time.Duration) {
 
 // Streams counts open event streams.
 func (d door) Streams(change int) { d.streams.Add(float64(change)) }
+
+// StreamDropped counts live streams whose reader was too slow.
+func (d door) StreamDropped() { d.dropped.Inc() }
 
 // Audited counts refused attempts.
 func (d door) Audited(onRecord bool) {

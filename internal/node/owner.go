@@ -72,6 +72,32 @@ func (o engineOwner) Lateness(
 	return r, left(err)
 }
 
+func (o engineOwner) Live(_ context.Context, partition int32, q *peer.LiveQuery) (a peer.LiveAnswer, err error) {
+	if a.News, err = o.e.News(partition, q.Asked); err != nil || !q.State {
+		return a, left(err)
+	}
+	s, err := o.e.Status(partition)
+	if err != nil {
+		return a, left(err)
+	}
+	a.State = &peer.LiveState{
+		Ready: s.Ready, Pending: s.Pending, CommandsLag: s.CommandsLag, OverdueMS: s.OldestOverdue.Milliseconds(),
+	}
+	minute := lateness.Windows[0]
+	late := func(tenant string) lateness.Histogram {
+		r, failed := o.e.Lateness(partition, q.Now, minute, tenant)
+		if failed != nil {
+			err = failed
+		}
+		return r.All()
+	}
+	a.State.AllLate = late("")
+	for _, asked := range q.Asked {
+		a.State.Late = append(a.State.Late, late(asked.Tenant))
+	}
+	return a, left(err)
+}
+
 func (o engineOwner) Forecast(_ context.Context, partition int32, q forecast.Query) (forecast.Answer, error) {
 	a, err := o.e.Forecast(partition, q)
 	return a, left(err)

@@ -586,6 +586,14 @@ func contractViews(w *world) []contractRow {
 			},
 			{name: "no such window", path: "/v1/lateness?window=1d", status: 400, wants: []string{"field=window"}},
 		}},
+		{"GET /v1/live", []contractCall{
+			{name: "a reader's key", path: "/v1/live?n=1", headers: as("reader"), status: 200},
+			{name: "too many states", path: "/v1/live?n=86401", status: 400, wants: []string{"field=n"}},
+			{
+				name: "an id of nothing", path: "/v1/live?n=1", headers: []string{"Last-Event-ID", "x"}, status: 400,
+				wants: []string{"field=Last-Event-ID"},
+			},
+		}},
 		{"GET /v1/forecast", []contractCall{
 			{name: "a reader's key", path: "/v1/forecast?bucket=1h&n=3&by=channel", headers: as("reader"), status: 200},
 			{name: "too many minutes", path: "/v1/forecast?bucket=1m&n=121", status: 400, wants: []string{"field=n"}},

@@ -1,0 +1,215 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
+)
+
+// LiveEvent is one event of a live stream, as its fields are spelled there.
+type LiveEvent struct {
+	ID    string `json:"id,omitempty" doc:"Of a fact: send it as Last-Event-ID to go on behind it"`
+	Event string `json:"event" enum:"state,fact"`
+	Data  string `json:"data" doc:"JSON: partitions and lateness (state), or an event of a trigger without its payload (fact)"`
+}
+
+// LiveState is what a live stream says at first and each second: its events of the name state.
+type LiveState struct {
+	At         string  `json:"at" format:"date-time"`
+	Partitions int     `json:"partitions"`
+	Ready      int     `json:"ready" doc:"Partitions that are restored and fire"`
+	Silent     []int32 `json:"silent_partitions" doc:"Partitions that do not answer: what happens there is missing"`
+	LatenessOf         // of the last minute: of the caller's tenant, to an operator of all tenants
+	Facts      int64   `json:"facts" doc:"What has happened to the tenant's triggers since the state before"`
+	Omitted    int64   `json:"omitted" doc:"How many of these the stream left out"`
+	Missed     bool    `json:"missed,omitempty" doc:"Facts may be missing before this: read again what you show"`
+
+	Pending     *int64   `json:"pending,omitempty" doc:"Of all tenants; operators alone see it, and what follows"`
+	CommandsLag *int64   `json:"commands_lag,omitempty"`
+	Overdue     *float64 `json:"oldest_overdue_seconds,omitempty"`
+}
+
+func liveRoutes(p *parts) []route {
+	return []route{{
+		method: http.MethodGet, pattern: "/v1/live", right: auth.Read, handle: p.live.getLive,
+		doc: operation{
+			id: "live",
+			summary: "Follow what happens now, as server-sent events: state each second, and what happens to the " +
+				"tenant's triggers (fact), at most 20 between two states, without payloads",
+			query: []parameter{{
+				name: "n", doc: "End after so many states", kind: of[int](), least: 1, most: maxStates,
+			}},
+			headers: []string{lastEventID},
+			answers: answers{200: of[LiveEvent]()}, answerType: eventStreamType,
+		},
+	}}
+}
+
+const (
+	maxStates   = 86_400
+	lastEventID = "Last-Event-ID"
+)
+
+// liveStreams sends what happens now. All streams of a tenant have one source, liveFeeds.
+type liveStreams struct {
+	feeds        *liveFeeds
+	listener     Listener
+	onStop       func(func()) (undo func() bool)          // calls a function when the server stops
+	slots        *slots.Slots                             // one for each open stream
+	authenticate func(*http.Request) (auth.Caller, error) // as at the beginning
+}
+
+// admitEvery is how often a stream asks whether its caller may still have it.
+var admitEvery = 2 * time.Second
+
+// eventID is the id of a fact in a stream: of which feed, and its number there.
+var eventID = regexp.MustCompile(`^[0-9a-f]{16}-[1-9][0-9]{0,17}$`)
+
+func (s *liveStreams) getLive(w http.ResponseWriter, r *request) error {
+	n, err := r.number("n", maxStates+1, 1, maxStates)
+	if err != nil {
+		return err
+	}
+	after := r.Header.Get(lastEventID)
+	if after != "" && !eventID.MatchString(after) {
+		return problem.BadParameter(lastEventID, "this is no id of an event of this stream: begin without one")
+	}
+	if r.Method == http.MethodHead {
+		w.Header().Set("Content-Type", eventStreamType)
+		return nil
+	}
+	if !s.slots.Take(r.who.Tenant) {
+		return problem.Unavailable(nil, "too many event streams are open")
+	}
+	defer s.slots.Release(r.who.Tenant)
+	s.listener.Streams(1)
+	defer s.listener.Streams(-1)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := &liveStream{w: w, control: http.NewResponseController(w), cancel: cancel}
+	defer s.onStop(out.end)()
+	reader, err := s.feeds.subscribe(ctx, r.who.Tenant, r.who.May(auth.Operate), after, out.end)
+	if err != nil {
+		return problem.Unavailable(err, "the stream cannot begin")
+	}
+	defer s.feeds.unsubscribe(reader)
+	s.send(ctx, r, out, reader, n)
+	if reader.isDropped() {
+		s.listener.StreamDropped()
+	}
+	return nil
+}
+
+// send sends what comes until the caller leaves, is too slow, may not have it any more, or has had n
+// states.
+func (s *liveStreams) send(ctx context.Context, r *request, out *liveStream, from *liveReader, n int) {
+	out.begin()
+	admit := time.NewTicker(admitEvery)
+	defer admit.Stop()
+	for out.err == nil && n > 0 {
+		select {
+		case m := <-from.messages:
+			for more := true; more && n > 0; {
+				out.write(m.text)
+				if m.state {
+					n--
+				}
+				select {
+				case m = <-from.messages:
+				default:
+					more = false
+				}
+			}
+			out.flush()
+		case <-admit.C:
+			if !s.mayGoOn(r) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// mayGoOn reports whether the credential still is whose it was, with the same rights. An issuer
+// that does not answer takes nothing away.
+func (s *liveStreams) mayGoOn(r *request) bool {
+	who, err := s.authenticate(r.Request)
+	if p, ok := errors.AsType[*problem.Problem](err); ok && p.Status == http.StatusServiceUnavailable {
+		return true
+	}
+	return err == nil && who.Tenant == r.who.Tenant && who.Role == r.who.Role
+}
+
+// liveStream writes server-sent events that are encoded already.
+type liveStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	err     error // the caller is gone
+	cancel  func()
+
+	mu   sync.Mutex
+	over bool
+}
+
+// endWithin is how long a stream that is ended waits for a caller that does not read.
+const endWithin = time.Second
+
+// end ends the stream, even while it waits for its caller to read.
+func (o *liveStream) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	_ = o.control.SetWriteDeadline(time.Now().Add(endWithin))
+	o.cancel()
+}
+
+// extend gives the next write its time, unless the stream is to end.
+func (o *liveStream) extend() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.over {
+		_ = o.control.SetWriteDeadline(time.Now().Add(responseWithin))
+	}
+}
+
+func (o *liveStream) begin() {
+	h := o.w.Header()
+	h.Set("Content-Type", eventStreamType)
+	h.Set("X-Accel-Buffering", "no") // else nginx would buffer events
+	_ = o.control.SetReadDeadline(time.Time{})
+	o.w.WriteHeader(http.StatusOK)
+	o.flush()
+}
+
+func (o *liveStream) write(text []byte) {
+	if o.err != nil {
+		return
+	}
+	o.extend()
+	if _, err := o.w.Write(text); err != nil {
+		o.err = err
+	}
+}
+
+func (o *liveStream) flush() {
+	if err := o.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		o.err = err
+	}
+}
+
+// serverSent spells an event of the stream.
+func serverSent(id, name string, data []byte) []byte {
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", id, name, data)
+}

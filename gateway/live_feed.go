@@ -1,0 +1,178 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
+)
+
+// liveFeed is what happens to the triggers of one tenant, for all its streams. liveFeeds holds its
+// lock.
+type liveFeed struct {
+	tenant  string
+	epoch   string // of its ids; another feed has another one
+	readers map[*liveReader]bool
+	unread  int // states since the last reader left
+
+	seq     int64
+	recent  []liveFact // the last ones, for readers that come back
+	room    int        // facts that may be sent before the next state
+	facts   int64      // since the last state
+	omitted int64
+	missed  bool
+
+	parts   []livePart // by partition
+	waiting int        // partitions that have not been asked yet
+	begun   chan struct{}
+}
+
+// livePart is what a feed knows of one partition.
+type livePart struct {
+	asked bool
+	at    live.Asked // how far it is
+	late  lateness.Histogram
+}
+
+type liveFact struct {
+	seq  int64
+	text []byte
+}
+
+// liveMessage is a part of a stream.
+type liveMessage struct {
+	text  []byte
+	state bool
+}
+
+// liveReader is one stream of a feed.
+type liveReader struct {
+	feed     *liveFeed
+	all      bool // sees the state of all tenants
+	messages chan liveMessage
+	dropped  atomic.Bool
+	drop     func()
+}
+
+func (r *liveReader) isDropped() bool { return r.dropped.Load() }
+
+// These bound what is kept for a reader that comes back, and for one that is slow: some seconds.
+const (
+	recentFacts  = 100
+	slowMessages = 2 * recentFacts
+	// factsPerState is how many facts a stream has between two states.
+	factsPerState = 20
+	// unreadStates is how long a feed goes on without a reader, in states: one may come back.
+	unreadStates = 10
+)
+
+func newLiveFeed(tenant, epoch string, partitions int32) *liveFeed {
+	f := &liveFeed{
+		tenant: tenant, epoch: epoch, readers: map[*liveReader]bool{}, room: factsPerState,
+		parts: make([]livePart, partitions), waiting: int(partitions), begun: make(chan struct{}),
+	}
+	for p := range f.parts {
+		f.parts[p].at.Tenant = tenant
+	}
+	return f
+}
+
+// answered notes that a partition was asked, whether or not it has answered.
+func (f *liveFeed) answered(p int32) {
+	if f.parts[p].asked {
+		return
+	}
+	f.parts[p].asked = true
+	if f.waiting--; f.waiting == 0 {
+		close(f.begun)
+	}
+}
+
+// take adds what a partition has answered.
+func (f *liveFeed) take(p int32, asked live.Asked, news *live.News) {
+	part := &f.parts[p]
+	if asked != part.at {
+		return // of a feed that was there before
+	}
+	switch {
+	case news.Life == 0: // the owner keeps no more tenants
+		f.missed = true
+		return
+	case asked.Life == news.Life:
+		n := news.Next - asked.Next
+		f.facts += n
+		f.omitted += n - int64(len(news.Facts))
+		for _, fact := range news.Facts {
+			f.add(fact)
+		}
+	case asked.Life != 0: // another owner, or it began anew
+		f.missed = true
+	}
+	part.at.Life, part.at.Next = news.Life, news.Next
+}
+
+// add sends a fact, while there is room before the next state.
+func (f *liveFeed) add(data []byte) {
+	if f.room == 0 {
+		f.omitted++
+		return
+	}
+	f.room--
+	f.seq++
+	text := serverSent(f.epoch+"-"+strconv.FormatInt(f.seq, 10), "fact", data)
+	if len(f.recent) == recentFacts {
+		f.recent = append(f.recent[:0], f.recent[recentFacts/2:]...)
+	}
+	f.recent = append(f.recent, liveFact{f.seq, text})
+	for r := range f.readers {
+		f.give(r, liveMessage{text: text})
+	}
+}
+
+// give gives a reader a message. One that has too many unread loses its stream.
+func (f *liveFeed) give(r *liveReader, m liveMessage) {
+	select {
+	case r.messages <- m:
+	default:
+		delete(f.readers, r)
+		r.dropped.Store(true)
+		r.drop()
+	}
+}
+
+// after is the facts after the one with this id. False: they are not known, or not any more.
+func (f *liveFeed) after(id string) ([]liveFact, bool) {
+	epoch, number, _ := strings.Cut(id, "-")
+	seq, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || epoch != f.epoch || seq > f.seq || f.seq-seq > int64(len(f.recent)) {
+		return nil, false
+	}
+	return f.recent[int64(len(f.recent))-(f.seq-seq):], true
+}
+
+// state says how the partitions are, and what the feed has had since it said so last.
+func (f *liveFeed) state(of *LiveState, states []peer.LiveState, all bool) []byte {
+	s := *of
+	var late lateness.Histogram
+	var pending, lag, overdue int64
+	for p := range states {
+		if all {
+			late.Add(&states[p].AllLate)
+		} else {
+			late.Add(&f.parts[p].late)
+		}
+		pending, lag = pending+states[p].Pending, lag+states[p].CommandsLag
+		overdue = max(overdue, states[p].OverdueMS)
+	}
+	s.LatenessOf = latenessOf(&late)
+	if all {
+		seconds := float64(overdue) / 1000
+		s.Pending, s.CommandsLag, s.Overdue = &pending, &lag, &seconds
+	}
+	data, _ := json.Marshal(s) // it always can be encoded
+	return serverSent("", "state", data)
+}

@@ -1,0 +1,247 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/lateness"
+	"github.com/waterclock/waterclock/internal/live"
+	"github.com/waterclock/waterclock/trigger"
+)
+
+// liveFeeds asks the owners of all partitions what happens to the tenants that somebody watches,
+// and gives it to their streams. However many streams there are, each partition is asked four times
+// a second, and not at all while nobody watches.
+type liveFeeds struct {
+	router     *peer.Router
+	partitions int32
+	now        func() time.Time
+	onStop     func(func()) (undo func() bool)
+
+	mu     sync.Mutex
+	feeds  map[string]*liveFeed // by tenant
+	silent []bool               // by partition
+	states []peer.LiveState     // the same
+	stop   func()               // nil: nobody is asked
+	kick   chan struct{}        // closed when a new feed is to be asked for at once
+}
+
+// These are how often owners are asked for facts, and for their state.
+const (
+	liveEvery  = 250 * time.Millisecond
+	stateEvery = time.Second
+)
+
+func newLiveFeeds(o *Options, c *common) *liveFeeds {
+	return &liveFeeds{
+		router: c.router, partitions: o.Partitions, now: o.Now, onStop: c.onStop, feeds: map[string]*liveFeed{},
+		silent: make([]bool, o.Partitions), states: make([]peer.LiveState, o.Partitions), kick: make(chan struct{}),
+	}
+}
+
+// subscribe makes a reader of a tenant's feed. It waits until the facts of every partition that
+// answers are followed: what happens from then on is in the stream.
+func (s *liveFeeds) subscribe(ctx context.Context, tenant string, all bool, after string, drop func()) (
+	*liveReader, error,
+) {
+	for {
+		f := s.feed(tenant)
+		select {
+		case <-f.begun:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		r := &liveReader{feed: f, all: all, messages: make(chan liveMessage, slowMessages), drop: drop}
+		if s.join(r, after) {
+			return r, nil
+		}
+	}
+}
+
+// feed finds or makes the feed of a tenant.
+func (s *liveFeeds) feed(tenant string) *liveFeed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.feeds[tenant]
+	if f == nil {
+		f = newLiveFeed(tenant, fmt.Sprintf("%016x", rand.Uint64()), s.partitions)
+		s.feeds[tenant] = f
+		s.start()
+		close(s.kick)
+		s.kick = make(chan struct{})
+	}
+	f.unread = 0
+	return f
+}
+
+// join gives a reader the state, what it has missed, and from then on all facts. False: its feed
+// has ended.
+func (s *liveFeeds) join(r *liveReader, after string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := r.feed
+	if s.feeds[f.tenant] != f {
+		return false
+	}
+	of := s.state()
+	facts, known := f.after(after)
+	of.Missed = after != "" && !known
+	f.readers[r] = true
+	f.give(r, liveMessage{f.state(&of, s.states, r.all), true})
+	for _, fact := range facts {
+		f.give(r, liveMessage{text: fact.text})
+	}
+	return true
+}
+
+func (s *liveFeeds) unsubscribe(r *liveReader) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(r.feed.readers, r)
+}
+
+// start asks the owners from now on.
+func (s *liveFeeds) start() {
+	if s.stop != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	undo := s.onStop(cancel)
+	s.stop = func() { undo(); cancel() }
+	for p := range s.partitions {
+		go s.follow(ctx, p)
+	}
+	go s.tick(ctx)
+}
+
+// follow asks the owner of one partition, until nobody watches. One that does not answer delays no
+// other.
+func (s *liveFeeds) follow(ctx context.Context, p int32) {
+	var stated time.Time
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		kick := s.kick
+		asked, unasked := s.asked(p)
+		s.mu.Unlock()
+		state := unasked || time.Since(stated) >= stateEvery
+		for part := range slices.Chunk(asked, peer.MostAsked) {
+			q := peer.LiveQuery{Now: trigger.At(s.now()), Asked: part, State: state}
+			a, err := s.router.Live(ctx, p, &q)
+			s.take(p, &q, &a, err)
+		}
+		if state {
+			stated = time.Now()
+		}
+		select {
+		case <-time.After(liveEvery):
+		case <-kick:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// asked is how far all feeds are in a partition, and whether one begins there.
+func (s *liveFeeds) asked(p int32) (all []live.Asked, begins bool) {
+	for _, f := range s.feeds {
+		all = append(all, f.parts[p].at)
+		begins = begins || !f.parts[p].asked
+	}
+	return all, begins
+}
+
+// take adds what a partition has answered to the feeds.
+func (s *liveFeeds) take(p int32, q *peer.LiveQuery, a *peer.LiveAnswer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silent[p] = err != nil; err != nil {
+		s.states[p] = peer.LiveState{}
+	} else if a.State != nil {
+		s.states[p] = *a.State
+	}
+	for i, asked := range q.Asked {
+		f := s.feeds[asked.Tenant]
+		if f == nil {
+			continue
+		}
+		switch {
+		case err != nil:
+			f.parts[p].late = lateness.Histogram{}
+		default:
+			f.take(p, asked, &a.News[i])
+			if a.State != nil && i < len(a.State.Late) {
+				f.parts[p].late = a.State.Late[i]
+			}
+		}
+		f.answered(p)
+	}
+}
+
+// tick gives all streams the state each second. It ends when nobody has watched for some time.
+func (s *liveFeeds) tick(ctx context.Context) {
+	every := time.NewTicker(stateEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return
+		}
+		if s.round() {
+			return
+		}
+	}
+}
+
+// round gives all streams the state. It reports whether there are no feeds any more.
+func (s *liveFeeds) round() (over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tenant, f := range s.feeds {
+		if f.unread++; len(f.readers) > 0 {
+			f.unread = 0
+		}
+		if f.unread > unreadStates {
+			delete(s.feeds, tenant)
+			continue
+		}
+		of := s.state()
+		of.Facts, of.Omitted, of.Missed = f.facts, f.omitted, f.missed
+		f.facts, f.omitted, f.missed, f.room = 0, 0, false, factsPerState
+		var texts [2][]byte // for tenants, and for those who see all
+		for r := range f.readers {
+			i := 0
+			if r.all {
+				i = 1
+			}
+			if texts[i] == nil {
+				texts[i] = f.state(&of, s.states, r.all)
+			}
+			f.give(r, liveMessage{texts[i], true})
+		}
+	}
+	if len(s.feeds) > 0 {
+		return false
+	}
+	s.stop()
+	s.stop = nil
+	return true
+}
+
+// state is how the partitions are.
+func (s *liveFeeds) state() LiveState {
+	of := LiveState{At: trigger.At(s.now()).String(), Partitions: int(s.partitions), Silent: []int32{}}
+	for p := range s.states {
+		if s.states[p].Ready {
+			of.Ready++
+		}
+		if s.silent[p] {
+			of.Silent = append(of.Silent, int32(p)) //nolint:gosec // a number of a partition
+		}
+	}
+	return of
+}

@@ -1,0 +1,67 @@
+package pipeline_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waterclock/waterclock/internal/live"
+	"github.com/waterclock/waterclock/pipeline/pipelinetest"
+	"github.com/waterclock/waterclock/topics"
+)
+
+// The owners show what happens to a tenant that is watched, each fact once, without payloads, and
+// nothing of other tenants.
+func TestOwnersShowWhatHappens(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 2})
+	w.Start("a")
+	w.AwaitOwners()
+	node := w.Node("a")
+	at := []live.Asked{{Tenant: "acme"}, {Tenant: "acme"}}
+	ask := func() (facts []topics.Event) {
+		for p := range int32(2) {
+			news, err := node.News(p, at[p:p+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			at[p].Life, at[p].Next = news[0].Life, news[0].Next
+			for _, data := range news[0].Facts {
+				var e topics.Event
+				if err := json.Unmarshal(data, &e); err != nil || len(data) > 4<<10 {
+					t.Fatalf("%s: %v", data, err)
+				}
+				facts = append(facts, e)
+			}
+		}
+		return facts
+	}
+	if facts := ask(); len(facts) != 0 {
+		t.Errorf("before anything happened: %+v", facts)
+	}
+	large := strings.Repeat("a long line of a payload ", 150)
+	for i := range 5 {
+		w.Send(fmt.Sprintf("acme/%d", i), `{"op":"register","delay":"10ms","channel":"push","payload":{"say":"`+large+`"}}`)
+		w.Send(fmt.Sprintf("blue/%d", i), `{"op":"register","delay":"10ms","channel":"push"}`)
+	}
+	seen := map[string]int{}
+	for deadline := time.Now().Add(20 * time.Second); len(seen) < 10; time.Sleep(10 * time.Millisecond) {
+		for _, e := range ask() {
+			if e.Tenant != "acme" || len(e.Payload) > 0 || strings.Contains(e.Detail, "payload") {
+				t.Errorf("it shows %+v", e)
+			}
+			if e.Type == "trigger.registered" || e.Type == "occurrence.fired" {
+				seen[e.Type+" "+e.EventID]++
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it shows %v", seen)
+		}
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s: %d times", name, n)
+		}
+	}
+}
