@@ -220,8 +220,11 @@ func TestAuditTakesNothing(t *testing.T) {
 		t.Errorf("after %s the header says %q", time.Since(began), a.header.Get(auditAnswer))
 	}
 	for _, c := range []struct{ method, path, body string }{
-		{"PUT", "/v1/triggers/u", at("")}, {"POST", "/v1/triggers/t:resume", ""}, {"DELETE", "/v1/triggers/t", ""},
-		{"POST", "/v1/triggers:batch", `{"id":"u","delay":"1h"}`}, {"POST", "/v1/reconcile", ""},
+		{"PUT", "/v1/triggers/u", at("")},
+		{"POST", "/v1/triggers/t:resume", ""},
+		{"DELETE", "/v1/triggers/t", ""},
+		{"POST", "/v1/triggers:batch", `{"id":"u","delay":"1h"}`},
+		{"POST", "/v1/reconcile", ""},
 	} {
 		a := w.must(http.StatusServiceUnavailable, c.method, c.path, c.body)
 		if a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "audit") {
