@@ -70,7 +70,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter(),
 			names.Rejected()),
-		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
+		kfake.SeedTopics(1, names.Control(), names.Endpoints(), names.Audit()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,13 @@ var listenerSection = section{"Listeners", "", []Setting{
 			"once more for attempts at others' triggers, and so have those without a valid credential.",
 	},
 	{
+		Key: "audit.registers", Default: "true",
+		into: func(c *Config, _ string) any { return &c.Audit.Registers },
+		Doc: "Whether registers over HTTP are on topic `audit`, as all other acts are. `false` is for services that " +
+			"register at high rates: a record has about 300 bytes and is kept for 400 days. Then registers are " +
+			"done also while the topic takes no records.",
+	},
+	{
 		Key:  "http.tls.cert",
 		into: func(c *Config, _ string) any { return &c.HTTP.Cert },
 		Doc:  "PEM file of the certificate chain that `listen` serves. Unset means plain HTTP, on loopback only.",
