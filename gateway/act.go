@@ -37,7 +37,7 @@ const (
 // acts records what callers do.
 type acts struct {
 	log       *auditLog
-	registers bool // those are recorded, too
+	registers bool // those are recorded, too, if the topic takes them
 
 	// Refused attempts beyond these rates are not recorded.
 	refused *rateLimits // by tenant, and by whether the caller tried what it may not
@@ -105,22 +105,35 @@ func noteOf(fs fields) string {
 
 // verb is the op as audit names it.
 func (c *command) verb() string {
-	if c.op == trigger.OpRegister && c.patch {
+	if c.op == trigger.OpRegister && !c.registers() {
 		return "patch"
 	}
 	return c.op.String()
 }
 
-// refusal says why the act is not taken; nil if it is.
+// registers reports whether it creates or replaces a trigger. That is no act in the sense of the
+// audit: services do it, and topic events has it.
+func (c *command) registers() bool { return c.op == trigger.OpRegister && !c.patch }
+
+// refusal says why the act is not taken; nil if it is. Lines of a batch are taken or not on
+// their own.
 func (a *act) refusal() error {
-	if a == nil || a.kind == actRead || a.kind == actRegister && !a.by.registers {
+	if a == nil || a.kind != actOther {
 		return nil
 	}
-	err := a.by.log.refusal()
+	err := a.by.log.refusal(a.record.Tenant)
 	if err != nil {
 		a.kind = actRecorded // it was not done, and there is nowhere to record it
 	}
 	return err
+}
+
+// refusalOfLine says why a line of a batch is not taken; nil if it is.
+func (s *acts) refusalOfLine(r *request, c *command) error {
+	if r.act == nil || c.registers() {
+		return nil
+	}
+	return s.log.refusal(r.who.Tenant)
 }
 
 // begins notes that the handler is called.
@@ -139,7 +152,7 @@ func (a *act) tried(id string) {
 	case a.kind == actBatch: // of a line
 		one := a.record
 		one.Target, one.Status = "triggers/"+printable(id), http.StatusNotFound
-		a.by.record(one)
+		a.by.record(one, false)
 	}
 }
 
@@ -162,7 +175,7 @@ func (a *act) answered(h http.Header, status int) {
 	}
 	record := a.record
 	record.Status = status
-	if e := a.by.record(record); e != nil && accepted {
+	if e := a.by.record(record, kind == actRegister); e != nil && e.weight == auditMust {
 		noteUnrecorded(h, a.by.log.await(e))
 	}
 }
@@ -178,9 +191,11 @@ func noteUnrecorded(h http.Header, err error) {
 }
 
 // record begins to write a record; nil if it is one of too many refused attempts.
-func (s *acts) record(a topics.Audit) *auditEntry {
+func (s *acts) record(a topics.Audit, register bool) *auditEntry {
 	a.At = trigger.At(s.log.now())
 	switch {
+	case register && a.Status < http.StatusBadRequest:
+		return s.log.write(a, auditLight)
 	case a.Status < http.StatusBadRequest:
 		return s.log.write(a, auditMust)
 	case a.Status >= http.StatusInternalServerError: // it may have been done
@@ -200,12 +215,12 @@ func (s *acts) record(a topics.Audit) *auditEntry {
 
 // line begins to record a line of a batch; nil if it is not recorded.
 func (s *acts) line(r *request, c *command, status int) *auditEntry {
-	if r.act == nil || c.op == trigger.OpRegister && status < http.StatusBadRequest && !s.registers {
+	if r.act == nil || c.registers() && status < http.StatusBadRequest && !s.registers {
 		return nil
 	}
 	a := r.act.record
 	a.Trigger, a.Verb, a.Note, a.Status = c.key, c.verb(), c.note, status
-	return s.record(a)
+	return s.record(a, c.registers())
 }
 
 // kindOf says what a route does.

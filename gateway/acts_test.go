@@ -48,7 +48,7 @@ func (r AuditRecord) text() string {
 func TestActsAreOnRecord(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Auth, o.Preferences, o.Letters = roleKeys(t), testStore(t), acmeLetters{}
-		o.CalendarInterval = time.Nanosecond
+		o.CalendarInterval, o.AuditRegisters = time.Nanosecond, true
 	})
 	const daily = `{"recurrence":"FREQ=DAILY","timezone":"UTC","note":"as asked"}`
 	var want []string
@@ -142,7 +142,7 @@ func (w *world) untilAudited(t *testing.T, n int) {
 
 // Each line of a batch is an act of its own.
 func TestBatchIsOnRecord(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	w := newWorld(t, func(o *Options) { o.Auth, o.AuditRegisters = testKeys(t), true })
 	lines := `{"id":"a","delay":"1h","note":"one"}` + "\n" + `{"id":"b","delay":"1h"}` + "\n" +
 		`{"id":"a","op":"cancel","note":"two"}` + "\n" + `{"id":"none","op":"pause"}` + "\n" +
 		`{"id":"blue/x","op":"pause"}` + "\n" + `not JSON`
@@ -162,10 +162,9 @@ func TestBatchIsOnRecord(t *testing.T) {
 	}
 }
 
-// Without registers there is a record of what was done to them, and of registers that were
-// refused.
+// Registers are not on record, unless they were refused; everything that is done to them is.
 func TestUnauditedRegisters(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.UnauditedRegisters = true })
+	w := newWorld(t, func(*Options) {})
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
 	w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"a","delay":"1h"}`)
 	w.must(http.StatusUnprocessableEntity, "PUT", "/v1/triggers/t", `{}`)
@@ -203,14 +202,15 @@ func (h *heardAudit) count(outcome string) int {
 }
 
 // While the audit topic takes no records, what was under way is answered in time and says so, and
-// nothing else is done. What was not written is written then.
+// nothing is done but registers. What was not written is written then.
 func TestAuditTakesNothing(t *testing.T) {
 	heard, log := &heardAudit{}, &logtest.Buffer{}
 	w := newWorld(t, func(o *Options) {
-		o.AuditWithin, o.Listener = 100*time.Millisecond, heard
+		o.AuditWithin, o.Listener, o.AuditRegisters = 100*time.Millisecond, heard, true
 		o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	})
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
+	w.untilAudited(t, 1)
 	broken := w.cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: topics.Names{}.Audit(), Err: kerr.PolicyViolation, Count: -1,
 	})
@@ -220,10 +220,9 @@ func TestAuditTakesNothing(t *testing.T) {
 		t.Errorf("after %s the header says %q", time.Since(began), a.header.Get(auditAnswer))
 	}
 	for _, c := range []struct{ method, path, body string }{
-		{"PUT", "/v1/triggers/u", at("")},
 		{"POST", "/v1/triggers/t:resume", ""},
+		{"PATCH", "/v1/triggers/t", `{"payload":1}`},
 		{"DELETE", "/v1/triggers/t", ""},
-		{"POST", "/v1/triggers:batch", `{"id":"u","delay":"1h"}`},
 		{"POST", "/v1/reconcile", ""},
 	} {
 		a := w.must(http.StatusServiceUnavailable, c.method, c.path, c.body)
@@ -232,10 +231,17 @@ func TestAuditTakesNothing(t *testing.T) {
 		}
 	}
 	w.must(http.StatusOK, "GET", "/v1/triggers/t", "")
+	if a := w.must(http.StatusCreated, "PUT", "/v1/triggers/u", at("")); a.header.Get(auditAnswer) != "" {
+		t.Errorf("a register waited for the audit, which is %s", a.header.Get(auditAnswer))
+	}
+	a = w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"v","delay":"1h"}`+"\n"+`{"id":"u","op":"cancel"}`)
+	if !strings.Contains(a.body, `"status":201`) || !strings.Contains(a.body, `"status":503`) {
+		t.Error(a.body)
+	}
 	if a := w.must(http.StatusOK, "GET", "/readyz", ""); !strings.Contains(a.body, "audit takes no records") {
 		t.Error(a.body)
 	}
-	if w.state(idKey("u")) != nil || heard.count("late") != 1 || !strings.Contains(log.String(), "not written") {
+	if w.state(idKey("u")) == nil || heard.count("late") != 1 || !strings.Contains(log.String(), "not written") {
 		t.Errorf("late records: %d; %s", heard.count("late"), log.String())
 	}
 	broken.Remove()
@@ -272,8 +278,9 @@ func TestNoAuditTopic(t *testing.T) {
 	if _, err := admin.DeleteTopics(t.Context(), topics.Names{}.Audit()); err != nil {
 		t.Fatal(err)
 	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
 	for range 3 {
-		a := w.call("PUT", "/v1/triggers/t", at(`,"note":"upgraded"`))
+		a := w.call("POST", "/v1/triggers/t:pause", `{"note":"upgraded"}`)
 		if a.status >= 300 || a.header.Get(auditAnswer) != auditMissing {
 			t.Errorf("%d, %q: %s", a.status, a.header.Get(auditAnswer), a.body)
 		}
@@ -292,7 +299,7 @@ func TestNoAuditTopic(t *testing.T) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		now.add(auditRecheck)
-		if a := w.must(http.StatusOK, "PUT", "/v1/triggers/t", at("")); a.header.Get(auditAnswer) == "" {
+		if a := w.must(http.StatusOK, "POST", "/v1/triggers/t:pause", ""); a.header.Get(auditAnswer) == "" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -344,5 +351,63 @@ func TestAuditOfRefusalsIsBounded(t *testing.T) {
 	}
 	if !slices.Equal(got, want) || heard.count("dropped") != 18 {
 		t.Errorf("on record are %q, want %q; %d dropped", got, want, heard.count("dropped"))
+	}
+}
+
+// One tenant's flood of acts is written behind few records at a time: another tenant's act has at
+// most those before it, and is neither late nor refused.
+func TestAuditIsFairToTenants(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.AuditWithin, o.ProduceWithin = testKeys(t), time.Minute, time.Minute })
+	flood := []string{"Authorization", "Bearer " + keyA}
+	other := []string{"Authorization", "Bearer " + keyB}
+	const many = 500 // as many lines as a batch may have undecided here
+	var lines, pauses strings.Builder
+	for i := range many {
+		fmt.Fprintf(&lines, `{"id":"f%d","delay":"1h"}`+"\n", i)
+		fmt.Fprintf(&pauses, `{"id":"f%d","op":"pause"}`+"\n", i)
+	}
+	w.must(http.StatusOK, "POST", "/v1/triggers:batch", lines.String(), flood...)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), other...)
+
+	// What Kafka has is tried anew until the fault is gone, and everything else waits behind it.
+	broken := w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topics.Names{}.Audit(), Err: kerr.NotLeaderForPartition, Count: -1,
+	})
+	var calls sync.WaitGroup
+	calls.Go(func() { w.must(http.StatusOK, "POST", "/v1/triggers:batch", pauses.String(), flood...) })
+	w.untilPending(t, "acme", many)
+	calls.Go(func() {
+		a := w.must(http.StatusOK, "POST", "/v1/triggers/t:pause", "", other...)
+		if a.header.Get(auditAnswer) != "" {
+			t.Errorf("the audit is %s", a.header.Get(auditAnswer))
+		}
+	})
+	w.untilPending(t, "blue", 1)
+	broken.Remove()
+	calls.Wait()
+	all := w.audited(t, "limit=100&verb=pause", "Authorization", "Bearer "+keyO)
+	at := slices.IndexFunc(all, func(r AuditRecord) bool { return r.Tenant == "blue" })
+	if len(all) != many+1 || at < 0 || at > 3*many/5 {
+		t.Errorf("of %d records, the other tenant's is number %d", len(all), at)
+	}
+}
+
+// untilPending waits until a tenant has n records that are not written.
+func (w *world) untilPending(t *testing.T, tenant string, n int) {
+	t.Helper()
+	l := w.server.acts.log
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		got := 0
+		l.mu.Lock()
+		if q := l.queue.tenants[tenant]; q != nil {
+			got = q.pending
+		}
+		l.mu.Unlock()
+		switch {
+		case got == n:
+			return
+		case time.Now().After(deadline):
+			t.Fatalf("%d records of %s are not written, want %d", got, tenant, n)
+		}
 	}
 }

@@ -58,6 +58,9 @@ func (b *batchOf) take(text []byte, n int) {
 	if err == nil {
 		err = b.s.rate.withinRate(b.r, c)
 	}
+	if err == nil {
+		err = b.s.acts.refusalOfLine(b.r, c)
+	}
 	if err != nil {
 		b.s.auditor.trespass(b.r, err)
 		l.answer = b.s.refuseLine(l, err)
@@ -213,7 +216,7 @@ func (c *chunk) awaitAudit(log *auditLog) {
 		return
 	}
 	for i := range c.lines {
-		if l := &c.lines[i]; l.said != nil && l.audit != nil {
+		if l := &c.lines[i]; l.said != nil && l.audit != nil && l.audit.weight == auditMust {
 			l.said.Notes = append(l.said.Notes, "this is not on the audit topic now")
 			l.answer = spell(l.said)
 		}

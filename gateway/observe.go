@@ -27,8 +27,8 @@ type Listener interface {
 	// many.
 	Audited(onRecord bool)
 	// AuditRecord is called for records of topic audit: written; late (it should be written by now, and
-	// is tried again); missing (there is no topic); dropped (of one of too many refused attempts, or of
-	// one that Kafka did not take).
+	// is tried again); missing (there is no topic); dropped (of a refused attempt or a register: one of
+	// too many, or one that Kafka did not take).
 	AuditRecord(outcome string)
 	// Erasures and Moves are how many users' erasures, and moves to a new zone, are not done: all
 	// of the preference store's, not only those of this process. oldest is the age of the oldest.

@@ -139,8 +139,8 @@ type Options struct {
 	// AuditWithin is how long the answer to an act waits for its record on topic audit. 0 means
 	// 2 s.
 	AuditWithin time.Duration
-	// UnauditedRegisters leaves registers out of topic audit.
-	UnauditedRegisters bool
+	// AuditRegisters puts registers on topic audit, too. No answer waits for those.
+	AuditRegisters bool
 	// Tenants are names of tenants beside those of the API keys.
 	Tenants []string
 

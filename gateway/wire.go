@@ -97,7 +97,7 @@ func (s *Server) wire() {
 		log: &auditLog{
 			kafka: kafka, listener: o.Listener, log: c.log, now: o.Now, topic: o.Names.Audit(), within: o.AuditWithin,
 		},
-		registers: !o.UnauditedRegisters,
+		registers: o.AuditRegisters,
 		refused:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
 	c.decider = &decider{router: s.router, within: o.AnswerWithin, log: s.log}

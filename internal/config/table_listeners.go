@@ -97,11 +97,11 @@ var listenerSection = section{"Listeners", "", []Setting{
 			"once more for attempts at others' triggers, and so have those without a valid credential.",
 	},
 	{
-		Key: "audit.registers", Default: "true",
+		Key: "audit.registers", Default: "false",
 		into: func(c *Config, _ string) any { return &c.Audit.Registers },
-		Doc: "Whether registers over HTTP are on topic `audit`, as all other acts are. `false` is for services that " +
-			"register at high rates: a record has about 300 bytes and is kept for 400 days. Then registers are " +
-			"done also while the topic takes no records.",
+		Doc: "Whether registers over HTTP are on topic `audit` too, by request and in batches. Each is an event on " +
+			"topic `events` anyway, with its actor. A record has about 300 bytes and is kept for 400 days. No answer " +
+			"waits for it, and one that the topic does not take is only counted. All other acts are always there.",
 	},
 	{
 		Key:  "http.tls.cert",
