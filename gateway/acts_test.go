@@ -357,7 +357,9 @@ func TestAuditOfRefusalsIsBounded(t *testing.T) {
 // One tenant's flood of acts is written behind few records at a time: another tenant's act has at
 // most those before it, and is neither late nor refused.
 func TestAuditIsFairToTenants(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Auth, o.AuditWithin, o.ProduceWithin = testKeys(t), time.Minute, time.Minute })
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.AuditWithin, o.ProduceWithin = testKeys(t), time.Minute, time.Minute
+	})
 	flood := []string{"Authorization", "Bearer " + keyA}
 	other := []string{"Authorization", "Bearer " + keyB}
 	const many = 500 // as many lines as a batch may have undecided here
