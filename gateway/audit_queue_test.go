@@ -35,10 +35,12 @@ func TestAuditQueueTakesTurns(t *testing.T) {
 		q.take(e)
 		next()
 	}
-	for i := 0; i < len(flying); i++ { // Kafka answers one by one
-		q.landed(flying[i], true)
+	for answered := 0; answered < len(flying); { // Kafka answers one by one, and more is sent
+		e := flying[answered]
+		answered++
+		q.landed(e, true)
 		next()
-		q.end(flying[i])
+		q.end(e)
 	}
 	if len(flying) != len(flood)+len(others) || len(q.tenants) != 0 || len(q.turns) != 0 || q.flying != 0 {
 		t.Fatalf("%d were sent; left is %+v", len(flying), q)
