@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // example is one curl command of docs/api.md and what it claims to answer.
@@ -109,6 +111,11 @@ func TestExamplesOfThePage(t *testing.T) {
 			return calls.Probe(ctx, tenant, url, nil)
 		}
 	})
+	m := w.marks() // the world's engine writes none
+	m.makeTopic()
+	for p := range int32(testPartitions) {
+		m.say(p, trigger.At(time.Now()))
+	}
 	list := examples(t)
 	if len(list) < 25 {
 		t.Fatalf("only %d examples found", len(list))

@@ -25,12 +25,16 @@ func newMarks(t *testing.T) *marks {
 	w := newWorld(t, func(o *Options) {
 		o.Auth, o.Channels = testKeys(t), map[string]string{"push": "mobile", "default": "waterclock.due.default"}
 	})
+	return w.marks()
+}
+
+func (w *world) marks() *marks {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	t.Cleanup(cl.Close)
+	w.t.Cleanup(cl.Close)
 	return &marks{w, cl}
 }
 

@@ -128,7 +128,7 @@ func (p *Partition) turn(ctx context.Context) error {
 	if in.empty() {
 		return nil
 	}
-	t, err := p.begin() // reads the clock, once per turn
+	t, err := p.begin(&in) // reads the clock, once per turn
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
@@ -165,7 +165,7 @@ func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	return p.forget(t, evicted)
 }
 
-func (p *Partition) begin() (*turn, error) {
+func (p *Partition) begin(in *input) (*turn, error) {
 	p.step(StepBegin)
 	if err := p.kafka.begin(); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (p *Partition) begin() (*turn, error) {
 	t.manifest.reset()
 	p.scratch.reset()
 	p.pace.begun()
-	p.beginWatermark(t)
+	p.beginWatermark(t, in)
 	return t, nil
 }
 

@@ -63,8 +63,9 @@ func (p *Partition) mayWriteWatermark() bool {
 	return u == nil && !p.kept.dangling.Holds(p.watermarks.topic)
 }
 
-// beginWatermark begins the part of the turn.
-func (p *Partition) beginWatermark(t *turn) {
+// beginWatermark begins the part of the turn. A watermark waits for a turn that the barrier lets
+// fire: another would say nothing new, and the next one would come an interval later.
+func (p *Partition) beginWatermark(t *turn, in *input) {
 	w := &p.watermarks
 	if on := p.opts.publishes(); on != (w.ledger != nil) {
 		w.close()
@@ -78,7 +79,7 @@ func (p *Partition) beginWatermark(t *turn) {
 		w.putOff.add(found.PutOff)
 		w.ledger.Know(found.Ends, p.putOffTopics())
 	}
-	w.ledger.Begin(t.now, p.mayWriteWatermark())
+	w.ledger.Begin(t.now, p.mayWriteWatermark(), in.fire == 0 && !p.mustWatermark(t.now))
 }
 
 // effective is effective_at of an event; 0 if it has none.
@@ -125,10 +126,9 @@ func (p *Partition) heldBack(t *turn, w *watermark.Work) (held []string) {
 	switch {
 	case p.clock.held:
 		held = append(held, topics.HeldClock)
-	case w.Next > t.now:
 	case !p.consumer.barrier.Commands.Reached():
-		held = append(held, topics.HeldBarrier)
-	default:
+		held = append(held, topics.HeldBarrier) // also if nothing is due: nobody may say that everything was read
+	case w.Next <= t.now:
 		held = append(held, topics.HeldLag)
 	}
 	held = append(held, p.putOffTopics()...)

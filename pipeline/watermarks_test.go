@@ -468,3 +468,37 @@ func TestWatermarkInProgress(t *testing.T) {
 		}
 	})
 }
+
+// Snoozes and runs that come behind a watermark say so, as planned occurrences do.
+func TestEffectiveOffThePlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 11, Partitions: 1})
+		w.Start("a", func(o *pipeline.Options) {
+			publishing(o)
+			// Ahead of the broker: a run is due when the broker has it.
+			o.Now = func() time.Time { return time.Now().Add(900 * time.Millisecond) }
+		})
+		w.AwaitOwners()
+		w.Send("snoozed", `{"op":"register","delay":"1h","channel":"orders"}`)
+		w.Send("snoozed", `{"op":"snooze","for":"2s"}`)
+		w.Send("snoozed", `{"op":"pause"}`)
+		time.Sleep(20 * time.Second)
+		w.Send("snoozed", `{"op":"resume"}`)
+		w.Send("run", `{"op":"register","delay":"1h","channel":"orders"}`)
+		for range 12 {
+			w.Send("run", `{"op":"run_now"}`)
+			time.Sleep(333 * time.Millisecond)
+		}
+		time.Sleep(7 * time.Second)
+		judgeWatermarks(t, w)
+		effective := map[string]int{}
+		for _, e := range firstEmissions(t, w) {
+			if e.effective {
+				effective[e.event.Trigger]++
+			}
+		}
+		if effective["snoozed"] != 1 || effective["run"] == 0 {
+			t.Errorf("with effective_at: %v", effective)
+		}
+	})
+}

@@ -2,7 +2,7 @@
 // when it is complete: by the watermarks, and not by waiting long enough. It is
 // a plain consumer: it needs neither a state on disk nor our packages.
 //
-//	waterclock dev --set watermarks.interval=1s
+//	waterclock dev
 //	go run ./examples/windows -window 10s
 //	waterclock schedule tea --in 15s
 package main

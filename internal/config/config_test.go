@@ -124,7 +124,7 @@ func TestContractNames(t *testing.T) {
 		"webhook.secret": "", "dedup.horizon": "24h", "dedup.max_per_partition": "5000000", "misfire_after": "60s",
 		"limits.payload": "4KiB", "limits.min_period": "1m", "barrier.max_hold": "10s", "clock.max_offset": "30s",
 		"events.payload": "true", "events.compression": "zstd",
-		"watermarks.interval": "off", "watermarks.idle_interval": "5s",
+		"watermarks.interval": "1s", "watermarks.idle_interval": "5s",
 		"channels.auto_create": "true", "log.level": "info", "log.format": "text",
 		"tenants.<name>.callback_allow": "", "tenants.<name>.rate": "unlimited",
 		"tenants.<name>.max_pending": "unlimited",

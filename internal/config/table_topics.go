@@ -42,10 +42,10 @@ var topicSection = section{"Topics", "", []Setting{
 		Doc:  "How long topic `events` keeps its records.",
 	},
 	{
-		Key: "watermarks.interval", Default: "off", Word: "off", Min: "100ms", Max: "1h",
+		Key: "watermarks.interval", Default: "1s", Word: "off", Min: "100ms", Max: "1h",
 		into: func(c *Config, _ string) any { return &c.Watermarks.Interval },
 		Doc: "Least time between two watermarks of a partition. `off` writes none, and withdraws those before. " +
-			"Then an older version can run the partitions.",
+			"Set it before you roll back to a version that does not know them.",
 	},
 	{
 		Key: "watermarks.idle_interval", Default: "5s", Min: "100ms", Max: "1h",

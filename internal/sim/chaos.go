@@ -45,6 +45,7 @@ func (w *World) Chaos(minutes int) {
 	time.Sleep(90 * time.Second)
 	w.AwaitOwners()
 	time.Sleep(10 * time.Second)
+	w.AwaitWatermarks()
 }
 
 // publish makes a node write watermarks.

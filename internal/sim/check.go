@@ -48,6 +48,7 @@ func (w *World) violations() ([]string, *check.Report) {
 	c.stores()
 	r := w.Verify()
 	c.found = append(c.found, verified(r)...)
+	c.found = append(append(c.found, Stalls(c.seen[w.Names.Watermarks()])...), w.stalled...)
 	if len(c.found) > 20 {
 		c.found = append(c.found[:20], fmt.Sprintf("and %d more", len(c.found)-20))
 	}

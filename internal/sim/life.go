@@ -168,8 +168,8 @@ func (l *life) change(name string, o *pipeline.Options) {
 	if l.P >= many {
 		o.Standby = int(l.plan.Seed % 2)
 	}
-	if l.plan.Seed%2 == 0 { // rarely, because a life is days long
-		o.WatermarkInterval, o.WatermarkIdle = 10*time.Second, 10*time.Minute
+	if l.publishes() {
+		o.WatermarkInterval = time.Second
 	}
 	if name == stranger {
 		o.Group = "other"
@@ -179,6 +179,9 @@ func (l *life) change(name string, o *pipeline.Options) {
 	}
 	l.more(name, o)
 }
+
+// publishes reports whether the nodes write watermarks.
+func (l *life) publishes() bool { return l.plan.Seed%2 == 0 }
 
 func (l *life) run() {
 	visits := max(l.visits, int(l.plan.Days*24/longest.Hours())+1)
@@ -198,6 +201,9 @@ func (l *life) run() {
 		}
 	}
 	l.rest()
+	if l.publishes() {
+		l.AwaitWatermarks()
+	}
 	l.judge()
 	if l.plan.has("truncated-log") && !l.T.Failed() {
 		l.truncated()

@@ -46,6 +46,7 @@ type World struct {
 
 	compacted  bool
 	foreigners int // transactions of other producers
+	stalled    []string
 }
 
 // New makes a world. It must be called inside a synctest bubble. The world ends with the test.

@@ -175,10 +175,13 @@ func (l *Ledger) Wake(now trigger.Instant) trigger.Instant {
 	return l.tried.Add(l.opts.Idle)
 }
 
-// Begin starts a turn. may is false if the topic refuses records.
-func (l *Ledger) Begin(now trigger.Instant, may bool) {
+// Begin starts a turn. may is false if the topic refuses records. If waits is true, a record that is
+// due waits for a later turn.
+func (l *Ledger) Begin(now trigger.Instant, may, waits bool) {
 	l.turn = turn{now: now, floor: l.published, writes: l.Wake(now) <= now}
 	switch {
+	case waits:
+		l.turn.writes = false
 	case l.turn.writes && !may:
 		l.turn.writes, l.tried = false, now // the next try is an interval later
 	case l.turn.writes:

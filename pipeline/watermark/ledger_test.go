@@ -21,7 +21,7 @@ func started(published trigger.Instant) *Ledger {
 
 // commits runs a turn that emits up to an offset of events, 0: nothing.
 func (l *Ledger) commits(now trigger.Instant, w Work, events int64) *topics.Watermark {
-	l.Begin(now, true)
+	l.Begin(now, true, false)
 	w.Emits = events > 0
 	record := l.End(w)
 	if record != nil {
@@ -89,7 +89,7 @@ func TestEffective(t *testing.T) {
 		{t0 + 1500, t0 + 601, 0}, // this turn publishes t0+600
 		{t0 + 1500, t0 + 600, t0 + 601},
 	} {
-		if l.Begin(c.now, true); l.Effective(c.due) != c.want {
+		if l.Begin(c.now, true, false); l.Effective(c.due) != c.want {
 			t.Errorf("at %d, due %d: %d, want %d", c.now-t0, c.due-t0, l.Effective(c.due)-t0, c.want-t0)
 		}
 	}
@@ -105,7 +105,7 @@ func TestSuccessor(t *testing.T) {
 	if l.Wake(t0) != Never {
 		t.Error("it does not know the offsets")
 	}
-	l.Begin(t0, true)
+	l.Begin(t0, true, false)
 	if e := l.Effective(t0 + 4000); e != t0+5001 {
 		t.Errorf("effective %d", e-t0)
 	}
@@ -118,7 +118,7 @@ func TestSuccessor(t *testing.T) {
 	if r == nil || r.FiredThrough != t0+5000 || r.EventsOffset != 7 || !slices.Equal(r.Held, []string{"due.sms"}) {
 		t.Errorf("%+v", r)
 	}
-	l.Begin(t0+200, true)
+	l.Begin(t0+200, true, false)
 	l.End(Work{Emits: true})
 	l.Committed(Offsets{Due: map[string]map[int32]int64{"due.sms": {0: 3}}})
 	r = l.commits(t0+1200, Work{Hand: t0 + 1200, Next: t0 + 2000}, 0)
@@ -179,10 +179,27 @@ func TestHeldGoesWithItsTurn(t *testing.T) {
 	}
 }
 
+// A record that waits for a later turn stays due.
+func TestWaits(t *testing.T) {
+	l := started(t0)
+	l.Begin(t0+1000, true, true)
+	if r := l.End(Work{Commands: 5, Emits: true}); r != nil {
+		t.Errorf("%+v", r)
+	}
+	l.Committed(Offsets{Events: 101})
+	if at := l.Wake(t0 + 1001); at != t0+1001 {
+		t.Errorf("it is due at %v", at-t0)
+	}
+	r := l.commits(t0+1001, Work{Hand: t0 + 1001, Next: t0 + 9000, Commands: 6}, 0)
+	if r == nil || r.FiredThrough != t0+1001 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A topic that refuses records is tried an interval later, and nothing is published meanwhile.
 func TestRefusingTopic(t *testing.T) {
 	l := started(t0)
-	l.Begin(t0+1000, false)
+	l.Begin(t0+1000, false, false)
 	if r := l.End(Work{Hand: t0 + 1000, Next: t0 + 9000}); r != nil {
 		t.Errorf("%+v", r)
 	}

@@ -101,7 +101,8 @@ func (w *world) turn() {
 		w.know()
 	}
 	may := w.r.IntN(20) > 0
-	w.l.Begin(now, may)
+	waits := w.r.IntN(20) == 0
+	w.l.Begin(now, may, waits)
 	work := Work{Commands: w.next}
 	var left []trigger.Instant
 	next := w.next
@@ -150,7 +151,7 @@ func (w *world) turn() {
 		defer w.open() // it commits, and the owner does not hear of it
 	}
 	w.pending, w.log, w.next, w.committed = left, append(w.log, emitted...), next, through
-	w.judge(record, work, now, may)
+	w.judge(record, work, now, may && !waits)
 	w.l.Committed(Offsets{Events: next})
 }
 

@@ -80,7 +80,7 @@ func contractSettings(keys string) []string {
 	return []string{
 		"--auth-keys-file", keys, "--set", "channels.auto_create=false", "--set",
 		"channels.webhook.topic=waterclock.due.webhook",
-		"--set", "webhook.allow=http://127.0.0.1:1", "--set", "watermarks.interval=1s",
+		"--set", "webhook.allow=http://127.0.0.1:1",
 		"--set", "tenants.blue.channels=default,elsewhere", "--set", "tenants.slow.rate=0.01",
 	}
 }
