@@ -17,8 +17,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// auditor records refused attempts. All go to the log; attempts at a trigger of another
-// tenant also go to topic events. Its rate is bounded, so that no caller can fill either.
+// auditor records refused attempts. All go to the log, and to topic audit (act.go); attempts
+// at a trigger of another tenant also go to topic events. Its rate is bounded, so that no caller can fill either.
 type auditor struct {
 	log      *slog.Logger
 	listener Listener
@@ -111,6 +111,7 @@ func (a *auditor) trespass(r *request, err error) {
 		!a.audit(r.Request, r.who, anothersTrigger) {
 		return
 	}
+	r.act.tried(p.TriggerID)
 	refusal := topics.Refusal{
 		Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " +
 			r.route,

@@ -31,6 +31,7 @@ const (
 
 // batches takes batches of commands.
 type batches struct {
+	acts    *acts
 	bodies  *bodies
 	encoder *encoder
 	rate    *writeRate

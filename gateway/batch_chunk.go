@@ -47,6 +47,8 @@ type batchLine struct {
 	id      string // as the line has it
 	command *command
 	answer  []byte
+	said    *BatchAnswer // what answer says, unless the line was refused
+	audit   *auditEntry  // nil: it is not recorded
 }
 
 // take starts a line. Its command is written now, so that lines keep their order.
@@ -55,6 +57,9 @@ func (b *batchOf) take(text []byte, n int) {
 	c, err := b.s.lineCommand(b.r, text, &l.id)
 	if err == nil {
 		err = b.s.rate.withinRate(b.r, c)
+	}
+	if err == nil {
+		err = b.s.acts.refusalOfLine(b.r, c)
 	}
 	if err != nil {
 		b.s.auditor.trespass(b.r, err)
@@ -196,6 +201,26 @@ func (c *chunk) finish(r *request, s *batches, async bool) {
 			l.finish(ctx, s, r, locations[i].err, decided[i])
 		}
 	}
+	c.awaitAudit(s.acts.log)
+}
+
+// awaitAudit waits until the lines are on record. Else their answers say that they are not.
+func (c *chunk) awaitAudit(log *auditLog) {
+	var must []*auditEntry
+	for i := range c.lines {
+		if e := c.lines[i].audit; e != nil && e.weight == auditMust {
+			must = append(must, e)
+		}
+	}
+	if len(must) == 0 || log.await(must...) == nil {
+		return
+	}
+	for i := range c.lines {
+		if l := &c.lines[i]; l.said != nil && l.audit != nil && l.audit.weight == auditMust {
+			l.said.Notes = append(l.said.Notes, "this is not on the audit topic now")
+			l.answer = spell(l.said)
+		}
+	}
 }
 
 // decide asks the owner of each partition once.
@@ -234,9 +259,11 @@ func (l *batchLine) finish(ctx context.Context, s *batches, r *request, failed e
 	if err != nil {
 		s.auditor.trespass(r, err)
 		l.answer = s.refuseLine(l, err)
+		l.audit = s.acts.line(r, l.command, problem.Of(err).Status)
 		return
 	}
-	l.answer = spell(answer)
+	l.said, l.answer = answer, spell(answer)
+	l.audit = s.acts.line(r, l.command, answer.Status)
 }
 
 func (l *batchLine) word(ctx context.Context, s *batches, failed error, a *peer.Question) (*BatchAnswer, error) {

@@ -37,6 +37,8 @@ type command struct {
 	nobody   []func() bool // for each channel: whether nobody reads it; nil: no need to know
 	trace    tracing.Parent
 
+	note string // why, for the audit
+
 	conditional bool // given by a header: a conflict is a 412
 	absent      bool // only if the trigger does not exist; even a repeat is a conflict
 }
@@ -90,9 +92,10 @@ func (s *encoder) command(r *request, op trigger.Op, id string, fs fields, own .
 	}
 	c := &command{
 		op: op, id: id, key: key, value: all.encode(), headers: withTrace(own, r), trace: r.span.Parent(),
-		conditional: r.conditional,
+		conditional: r.conditional, note: noteOf(fs),
 	}
-	if err := s.check(r.who.Tenant, c); err != nil {
+	err = s.check(r.who.Tenant, c)
+	if r.act.commands(c); err != nil {
 		return c, err
 	}
 	for _, name := range c.channels {

@@ -31,6 +31,7 @@ type request struct {
 	route string // its pattern
 
 	read *read // set on a costly route
+	act  *act  // for the audit; nil on a route without callers
 
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
 
@@ -90,11 +91,14 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	}
 	req := &request{Request: r, names: names, query: query, span: w.span, route: route.pattern}
 	if route.right != 0 {
+		req.act = s.acts.begin(req, route)
+		w.act = req.act
 		who, err := s.authenticate(r)
 		if err != nil {
 			return err
 		}
 		req.who = who
+		req.act.caller(req)
 		if !who.May(route.right) {
 			return s.auditor.forbid(req, route.right, "this needs")
 		}
@@ -106,6 +110,10 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	if why := s.opts.NoRoom(); why != "" && route.writes() {
 		return problem.Unavailable(nil, why)
 	}
+	if err := req.act.refusal(); err != nil {
+		return err
+	}
+	req.act.begins()
 	if route.costly {
 		err = s.reads.costly(w, req, route.handle)
 	} else {

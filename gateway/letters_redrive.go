@@ -175,6 +175,10 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	if err := topics.CheckNote(b.Note); err != nil {
 		return nil, err
 	}
+	r.act.because(b.Note)
+	if _, key, err := r.letterTrigger(b.Tenant, b.TriggerID); err == nil {
+		r.act.to(trigger.Key(key))
+	}
 	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired, note: b.Note}
 	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
 	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}

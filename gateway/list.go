@@ -111,7 +111,7 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 		Stale: r.query.Has("fresh") && !r.flag("fresh"),
 	}
 	q.ByNextFire = v.Get("sort") == sortNextFire && q.User == "" // a user's list is always by due time
-	for _, name := range []string{"state", "status"} { // the reminder routes call it so
+	for _, name := range []string{"state", "status"} {           // the reminder routes call it so
 		states, p := parseStates(name, v[name])
 		if p != nil {
 			return nil, p

@@ -26,6 +26,10 @@ type Listener interface {
 	// Audited is called for every refused attempt. onRecord is false if it was one of too
 	// many.
 	Audited(onRecord bool)
+	// AuditRecord is called for records of topic audit: written; late (it should be written by now, and
+	// is tried again); missing (there is no topic); dropped (of a refused attempt or a register: one of
+	// too many, or one that Kafka did not take).
+	AuditRecord(outcome string)
 	// Erasures and Moves are how many users' erasures, and moves to a new zone, are not done: all
 	// of the preference store's, not only those of this process. oldest is the age of the oldest.
 	Erasures(pending int, oldest time.Duration)
@@ -44,6 +48,7 @@ func (NoListener) Streams(int)                                  {}
 func (NoListener) StreamDropped()                               {}
 func (NoListener) QuotaRejected(string)                         {}
 func (NoListener) Audited(bool)                                 {}
+func (NoListener) AuditRecord(string)                           {}
 func (NoListener) Erasures(int, time.Duration)                  {}
 func (NoListener) Moves(int)                                    {}
 func (NoListener) ErasureFailed()                               {}
@@ -54,6 +59,7 @@ type observed struct {
 	http.ResponseWriter
 	route    *route // nil: a path that is not in the table
 	tenant   string
+	act      *act
 	span     tracing.Span
 	began    time.Time
 	answered time.Time // when the status was written
@@ -66,6 +72,7 @@ func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 func (o *observed) WriteHeader(status int) {
 	if o.status == 0 && status >= http.StatusOK { // a 1xx is not the answer
+		o.act.answered(o.Header(), status)
 		o.status, o.answered = status, time.Now()
 	}
 	o.ResponseWriter.WriteHeader(status)

@@ -136,6 +136,11 @@ type Options struct {
 	// AuditRate is how many refused attempts per second are recorded, in bursts of ten
 	// seconds' worth. 0 means 10.
 	AuditRate float64
+	// AuditWithin is how long the answer to an act waits for its record on topic audit. 0 means
+	// 2 s.
+	AuditWithin time.Duration
+	// AuditRegisters puts registers on topic audit, too. No answer waits for those.
+	AuditRegisters bool
 	// Tenants are names of tenants beside those of the API keys.
 	Tenants []string
 
@@ -252,6 +257,7 @@ func (o Options) withDefaults() Options {
 		o.Listener = NoListener{}
 	}
 	def(&o.AuditRate, 10)
+	def(&o.AuditWithin, 2*time.Second)
 	if o.NoRoom == nil {
 		o.NoRoom = func() string { return "" }
 	}
@@ -296,7 +302,7 @@ func (o Options) Validate() error {
 	}
 	for name, d := range map[string]time.Duration{
 		"AnswerWithin": o.AnswerWithin, "ProduceWithin": o.ProduceWithin,
-		"ReadWithin": o.ReadWithin, "ReadTime": o.ReadTime,
+		"ReadWithin": o.ReadWithin, "ReadTime": o.ReadTime, "AuditWithin": o.AuditWithin,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s: %s, must not be negative", name, d))

@@ -61,6 +61,7 @@ var leastRoles = map[string]string{
 	"PUT /v1/preferences/{user}":           "writer",
 	"DELETE /v1/users/{user}":              "writer",
 	"GET /v1/partitions":                   "operator",
+	"GET /v1/audit":                        "operator",
 	"GET /v1/watermark":                    "viewer",
 	"POST /v1/reconcile":                   "operator",
 	"DELETE /v1/channels/{name}":           "operator",

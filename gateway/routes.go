@@ -19,6 +19,7 @@ func allRoutes(p *parts) []route {
 	all = append(all, viewRoutes(p)...)
 	all = append(all, letterRoutes(p)...)
 	all = append(all, rejectedRoutes(p)...)
+	all = append(all, auditRoutes(p)...)
 	all = append(all, watermarkRoutes(p)...)
 	all = append(all, latenessRoutes(p)...)
 	all = append(all, forecastRoutes(p)...)

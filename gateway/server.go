@@ -24,6 +24,7 @@ type Server struct {
 	routes  *routeTable
 	router  *peer.Router // asks owners
 	auditor *auditor     // records refused attempts
+	acts    *acts        // records who did what
 	reads   *reads       // bounds lists, forecasts, previews
 	stop    func()       // ends open event streams
 	console http.Handler // nil: there is none

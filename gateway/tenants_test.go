@@ -83,12 +83,12 @@ var reaches = map[string]reach{
 	// Of the whole cluster, by design: calendars are shared, partitions an operator's.
 	"GET /v1/calendars": {}, "GET /v1/calendars/{name}": {},
 	"PUT /v1/calendars/{name}": {bodies: []string{`{"dates":[]}`}}, "DELETE /v1/calendars/{name}": {},
-	"GET /v1/partitions": {},
-	"GET /v1/whoami":     {},
-	"GET /v1/watermark":  {},
-	"GET /v1/tzdata":     {},
-	"GET /v1/endpoints":  {},
-	"GET /v1/channels":   {}, "DELETE /v1/channels/{name}": {},
+	"GET /v1/partitions": {}, "GET /v1/audit": {},
+	"GET /v1/whoami":    {},
+	"GET /v1/watermark": {},
+	"GET /v1/tzdata":    {},
+	"GET /v1/endpoints": {},
+	"GET /v1/channels":  {}, "DELETE /v1/channels/{name}": {},
 	"POST /v1/endpoints:test": {}, "POST /v1/reconcile": {},
 }
 

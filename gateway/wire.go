@@ -22,6 +22,7 @@ type parts struct {
 	letters       *deadLetters
 	redrives      *redrives
 	rejected      *rejections
+	audit         *auditList
 	lateness      *latenessViews
 	forecasts     *forecasts
 	live          *liveStreams
@@ -46,6 +47,7 @@ type common struct {
 	kafka   *producer.Producer
 	router  *peer.Router // asks owners
 	auditor *auditor
+	acts    *acts // who did what
 	log     *slog.Logger
 
 	bodies   *bodies
@@ -92,6 +94,13 @@ func (s *Server) wire() {
 		tracing: o.Tracing,
 	}
 	c.auditor = newAuditor(o, c.commands)
+	c.acts = &acts{
+		log: &auditLog{
+			kafka: kafka, listener: o.Listener, log: c.log, now: o.Now, topic: o.Names.Audit(), within: o.AuditWithin,
+		},
+		registers: o.AuditRegisters,
+		refused:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
+	}
 	c.decider = &decider{router: s.router, within: o.AnswerWithin, log: s.log}
 	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
@@ -113,7 +122,7 @@ func (s *Server) wire() {
 	c.ackRates = newAckRates(o)
 	c.moves = newMover(o, c.encoder, s.router, c.commands)
 	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
-	s.auditor, s.moves, s.erasures = c.auditor, c.moves, c.erasures
+	s.auditor, s.acts, s.moves, s.erasures = c.auditor, c.acts, c.moves, c.erasures
 	s.wireWrites(o, c)
 	s.wireViews(o, c)
 	s.wireLoad(o, c)
@@ -132,7 +141,7 @@ func (p *parts) wireWrites(o *Options, c *common) {
 		auditor: c.auditor, bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer,
 	}
 	p.batches = &batches{
-		bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
+		acts: c.acts, bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
 		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
 		answerWithin: o.AnswerWithin, log: c.log,
 	}
@@ -184,6 +193,10 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
 		partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
+	p.audit = &auditList{
+		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Audit()},
+		readWithin: o.ReadWithin,
+	}
 	p.redrives = &redrives{
 		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
 		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
@@ -227,7 +240,13 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 			topic: &topicReader{kafka: c.kafka, topic: o.Names.Watermarks()}, partitions: o.Partitions,
 		},
 	}
-	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, notes: o.Notes, ready: o.Ready}
+	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, ready: o.Ready, notes: func() []string {
+		all := o.Notes()
+		if note := c.acts.log.note(); note != "" {
+			all = append(all, note)
+		}
+		return all
+	}}
 	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }

@@ -76,7 +76,7 @@ func TestWire(t *testing.T) {
 var isPart = map[string]bool{
 	"bodies": true, "lookup": true, "writeRate": true, "encoder": true, "commandWriter": true, "preferenceCalls": true,
 	"historyWait": true, "deadLetters": true, "triggerViews": true, "triggerWrites": true, "calendars": true,
-	"mover": true, "eraser": true,
+	"mover": true, "eraser": true, "batches": true, "acts": true,
 }
 
 // Server does what every request needs, and no part has it.

@@ -1,8 +1,8 @@
 package gateway
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -71,7 +71,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1),
 		kfake.SeedTopics(testPartitions, names.Commands(), names.State(), names.Events(), names.DeadLetter(),
 			names.Rejected()),
-		kfake.SeedTopics(1, names.Control(), names.Endpoints()))
+		kfake.SeedTopics(1, names.Control(), names.Endpoints(), names.Audit()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,9 @@ func (n Names) Endpoints() string { return n.join("endpoints") }
 // Watermarks is the topic where each partition says how far it has fired.
 func (n Names) Watermarks() string { return n.join("watermarks") }
 
+// Audit is the topic where gateways record who did what over HTTP.
+func (n Names) Audit() string { return n.join("audit") }
+
 // Due is the default due topic of a channel.
 func (n Names) Due(channel string) string { return n.join("due." + channel) }
 
@@ -75,6 +78,9 @@ type Topic struct {
 
 	// keep says what is lost if Kafka drops records of the topic; "" if that does no harm.
 	keep string
+	// late says what processes do while the topic is missing; "": they cannot run. A cluster that
+	// is being upgraded gets it with topics apply.
+	late string
 }
 
 // Kafka's names of the settings in the catalogue.
@@ -160,6 +166,13 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 		Name: n.Watermarks(), Why: "how far each partition has fired, for analysts and gateways",
 		Configs: map[string]string{
 			cfgCleanup: "compact", cfgMinCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		},
+	})
+	ts = append(ts, Topic{
+		Name: n.Audit(), Partitions: 1, keep: "who did what", Why: "who did what over HTTP, for operators",
+		late: "what callers do over HTTP is in the log of the API's process alone",
+		Configs: map[string]string{
+			cfgCleanup: "delete", cfgRetention: ms(400 * day), cfgTimestamp: "LogAppendTime",
 		},
 	})
 	for _, c := range channels {

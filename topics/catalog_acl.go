@@ -100,6 +100,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("finds owners", "topic", n.State(), false, "Read")
 	w.add("shows events", "topic", n.Events(), false, "Read")
 	w.add("keeps calendars", "topic", n.Control(), false, "Read", "Write")
+	w.add("records who did what, and shows it", "topic", n.Audit(), false, "Read", "Write")
 	w.add("shows endpoints", "topic", n.Endpoints(), false, "Read")
 	w.add("shows watermarks", "topic", n.Watermarks(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
@@ -171,6 +172,7 @@ func (w *aclWriter) operator(o *ACLOptions) {
 	w.as(RoleOperator, principal(o.Who[RoleOperator], RoleOperator))
 	w.add("an operator reads what was refused, of all tenants", "topic", n.Rejected(), false, "Read", "Describe")
 	w.add("and dead letters", "topic", n.DeadLetter(), false, "Read", "Describe")
+	w.add("and who did what", "topic", n.Audit(), false, "Read", "Describe")
 	w.add("puts calendars and tz releases", "topic", n.Control(), false, "Read", "Write", "Describe")
 	w.ownGroups()
 }

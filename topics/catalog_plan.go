@@ -44,6 +44,8 @@ type Change struct {
 	Have    string
 	Want    string
 	Why     string // Refuse: what would go wrong
+	// Late says, of a Create, what processes do without the topic; "": they cannot run.
+	Late string
 }
 
 func (c Change) String() string {
@@ -69,7 +71,7 @@ func Plan(want []Topic, existing []Existing) []Change {
 		if e := have[want[i].Name]; e != nil {
 			plan = append(plan, want[i].compare(e)...)
 		} else {
-			plan = append(plan, Change{Kind: Create, Topic: want[i].Name})
+			plan = append(plan, Change{Kind: Create, Topic: want[i].Name, Late: want[i].late})
 		}
 	}
 	return plan
@@ -98,11 +100,11 @@ func Replicable(plan []Change, want []Topic, brokers int) []Change {
 
 // Check joins every Refuse of a plan into one error. With managed false (the
 // setting topics.manage) nothing will be created or altered either, so those
-// are errors too.
+// are errors too; not the lack of a topic that may come late.
 func Check(plan []Change, managed bool) error {
 	var errs []error
 	for _, c := range plan {
-		if c.Kind == Refuse || !managed {
+		if c.Kind == Refuse || !managed && c.Late == "" {
 			errs = append(errs, errors.New(c.String()))
 		}
 	}

@@ -36,6 +36,10 @@ func TestCatalogueIsTheContracts(t *testing.T) {
 			"cleanup.policy=compact message.timestamp.type=LogAppendTime min.compaction.lag.ms=3600000",
 		},
 		{
+			"waterclock.audit", 1,
+			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=34560000000",
+		},
+		{
 			"waterclock.due.default", 16,
 			"cleanup.policy=delete message.timestamp.type=LogAppendTime retention.ms=604800000",
 		},
@@ -64,11 +68,11 @@ func TestNames(t *testing.T) {
 	n := Names{Prefix: "acme-"}
 	got := []string{
 		n.Commands(), n.Receipts(), n.State(), n.Events(), n.Rejected(), n.DeadLetter(), n.Control(),
-		n.Watermarks(), n.Due("sms"), HighLane(n.Due("sms")),
+		n.Watermarks(), n.Audit(), n.Due("sms"), HighLane(n.Due("sms")),
 	}
 	want := []string{
 		"acme-commands", "acme-receipts", "acme-state", "acme-events", "acme-rejected", "acme-dead-letter",
-		"acme-control", "acme-watermarks", "acme-due.sms", "acme-due.sms.high",
+		"acme-control", "acme-watermarks", "acme-audit", "acme-due.sms", "acme-due.sms.high",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
@@ -185,6 +189,25 @@ func TestPlanCreatesWhatIsMissing(t *testing.T) {
 	}
 	if err := Check(plan, false); err == nil || err.Error() != "create waterclock.commands" {
 		t.Errorf("unmanaged: %v", err)
+	}
+}
+
+// A cluster that is being upgraded has no audit topic yet: that stops nobody, and everything else
+// about the topic does.
+func TestALateTopic(t *testing.T) {
+	want := Catalogue(Names{}, 4, 1, nil)
+	es := existing(want)
+	i := slices.IndexFunc(es, func(e Existing) bool { return e.Name == Names{}.Audit() })
+	plan := Plan(want, slices.Delete(slices.Clone(es), i, i+1))
+	if len(plan) != 1 || plan[0].Kind != Create || plan[0].Late == "" {
+		t.Fatalf("got %+v", plan)
+	}
+	if err := Check(plan, false); err != nil {
+		t.Errorf("unmanaged: %v", err)
+	}
+	es[i].Configs["cleanup.policy"] = "compact"
+	if err := Check(Plan(want, es), true); err == nil || !strings.Contains(err.Error(), "who did what") {
+		t.Errorf("compacted: %v", err)
 	}
 }
 

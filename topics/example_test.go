@@ -40,5 +40,6 @@ func ExamplePlan() {
 	// create waterclock.control
 	// create waterclock.endpoints
 	// create waterclock.watermarks
+	// create waterclock.audit
 	// create waterclock.due.kitchen
 }

@@ -254,6 +254,7 @@ func goldens(t *testing.T) []golden {
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},
 		golden{"redrive-v2", redrive},
 		golden{"watermark", goldenWatermark().Value()},
+		golden{"audit", goldenAudit().Value()},
 	)
 }
 
@@ -344,6 +345,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if w, err := DecodeWatermark([]byte("3"), readGolden(t, "watermark")); err != nil ||
 		!reflect.DeepEqual(w, goldenWatermark()) {
 		t.Errorf("watermark: %+v, %v", w, err)
+	}
+	if a, err := DecodeAudit([]byte("acme"), readGolden(t, "audit")); err != nil ||
+		!reflect.DeepEqual(a, goldenAudit()) {
+		t.Errorf("audit: %+v, %v", a, err)
 	}
 	if s, err := DecodeSetting(&Record{
 		Key:   []byte("calendar/us-holidays"),

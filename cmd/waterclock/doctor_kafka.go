@@ -147,6 +147,8 @@ func (d *doctor) change(c topics.Change) {
 		d.fail("topics", fmt.Sprintf("set %s of %s to %s, after checking that this loses no data", c.Setting, c.Topic,
 			c.Want),
 			"%s of %s is %s: %s", c.Setting, c.Topic, c.Have, c.Why)
+	case c.Kind == topics.Create && c.Late != "":
+		d.warn("topics", apply, "there is no topic %s: %s", c.Topic, c.Late)
 	case c.Kind == topics.Create && d.c.Topics.Manage:
 		d.warn("topics", apply+", or let the engine create it when it starts", "there is no topic %s", c.Topic)
 	case c.Kind == topics.Create:

@@ -144,6 +144,24 @@ func TestDoctorOnTopics(t *testing.T) {
 	}
 }
 
+// A cluster that is being upgraded has no topic for the audit: that is no reason to stop.
+func TestDoctorOnAMissingAudit(t *testing.T) {
+	brokers := cluster(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "waterclock.audit"); err != nil {
+		t.Fatal(err)
+	}
+	for _, manage := range []string{"true", "false"} {
+		doctorOf(t, brokers, "--set", "topics.manage="+manage).want(t, exitOK, "there is no topic waterclock.audit",
+			"in the log of the API's process alone", "waterclock topics apply")
+	}
+	cli(t, nil, "", "--brokers", brokers, "topics", "apply").want(t, exitOK, "waterclock.audit")
+}
+
 func TestDoctorNamesForeignTransactions(t *testing.T) {
 	_, brokers := kafka(t)
 	applied(t, brokers)

@@ -58,6 +58,7 @@ var verbs = []struct {
 	{groupOperate, newDeadLetters},
 	{groupOperate, newCalendar},
 	{groupOperate, newRejected},
+	{groupOperate, newAudit},
 	{groupOperate, newLateness},
 	{groupOperate, newLive},
 	{groupOperate, newForecast},

@@ -138,6 +138,8 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "endpoints", "engine api"},
 		{"Write", "watermarks", "engine"},
 		{"Read", "watermarks", "engine api export analyst"},
+		{"Write", "audit", "engine api"},
+		{"Read", "audit", "engine api operator"},
 		{"Read", "due.webhook", "engine history webhook"},
 		{"Write", "control", "engine api operator"},
 		{"Read", "rejected", "engine api operator"},

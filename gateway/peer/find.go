@@ -96,12 +96,14 @@ type finder struct {
 	beyond  trigger.Key // where to go on, past what is another tenant's
 }
 
-// byKey lists in the order of keys. place is where a trigger stands; those without a key there are
+// byKey lists in the order of keys. cursor says where a trigger stands; those without a key there are
 // left out.
-func (f *finder) byKey(after trigger.Key, place func(*trigger.State) UserCursor) error {
+func (f *finder) byKey(after trigger.Key, cursor func(*trigger.State) UserCursor) error {
 	for after = f.q.firstKey(after); ; after = f.beyond {
 		f.beyond, f.row = "", 0
-		err := f.owner.Scan(f.scan.ctx, f.partition, after, func(s *trigger.State) bool { return f.visit(place(s), s) })
+		err := f.owner.Scan(f.scan.ctx, f.partition, after, func(s *trigger.State) bool {
+			return f.visit(cursor(s), s)
+		})
 		if err = errors.Join(err, f.scan.err); err != nil || f.beyond == "" {
 			return err
 		}

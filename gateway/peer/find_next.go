@@ -15,7 +15,7 @@ import (
 // priority.
 const noFire trigger.Instant = math.MaxInt64
 
-func placeOf(at TimerCursor) UserCursor {
+func timerCursor(at TimerCursor) UserCursor {
 	return UserCursor{at.Due<<2 | trigger.Instant(at.Priority), at.Key}
 }
 
@@ -60,7 +60,7 @@ func (f *finder) byNextFire() error {
 // byTimer reads what fires at from or later.
 func (f *finder) byTimer(from trigger.Instant) (err error) {
 	q, after := f.q, f.q.After
-	if first := placeOf(TimerCursor{Due: from}); after.Compare(first) < 0 {
+	if first := timerCursor(TimerCursor{Due: from}); after.Compare(first) < 0 {
 		after = first
 	}
 	scanErr := f.owner.ScanTimers(f.scan.ctx, f.partition, after.timer(),
@@ -74,10 +74,10 @@ func (f *finder) byTimer(from trigger.Instant) (err error) {
 					return false
 				}
 				if next, fires := firesByTimer(s); fires && next == at.Due {
-					f.take(placeOf(at), s)
+					f.take(timerCursor(at), s)
 				}
 			}
-			return f.passed(placeOf(at))
+			return f.passed(timerCursor(at))
 		})
 	if err == nil {
 		err = scanErr

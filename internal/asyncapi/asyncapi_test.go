@@ -127,6 +127,10 @@ func TestExamplesDecode(t *testing.T) {
 			_, err := topics.DecodeWatermark([]byte("3"), r.Value)
 			return err
 		},
+		"audit": func(r *topics.Record) error {
+			_, err := topics.DecodeAudit([]byte("acme"), r.Value)
+			return err
+		},
 		"commandInHeaders": nil, "cancel": nil,
 	}
 	decode["commandInHeaders"], decode["cancel"] = decode["command"], decode["command"]

@@ -27,6 +27,7 @@ const (
 	keyOfSetting  = "settingKey"
 	keyOfEndpoint = "endpointKey"
 	keyOfNumber   = "partitionKey"
+	keyOfTenant   = "tenantKey"
 )
 
 func channels(n topics.Names) []channel {
@@ -105,6 +106,12 @@ func channels(n topics.Names) []channel {
 				name: "watermark", title: "Watermark",
 				summary: "Everything due up to fired_through is below these offsets; null withdraws it",
 				payload: "watermark", key: keyOfNumber,
+			},
+		}},
+		{"audit", n.Audit(), "Audit", "send", "Records who did what over HTTP", []message{
+			{
+				name: "audit", title: "Act", summary: "An act over HTTP, or a refused attempt", payload: "audit",
+				key: keyOfTenant,
 			},
 		}},
 		{"state", n.State(), "State", "send", "Stores triggers; a restore reads it", []message{

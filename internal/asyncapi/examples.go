@@ -54,6 +54,7 @@ func life(o Options) (map[string][]object, error) {
 	s.calendar()
 	s.endpoint()
 	s.watermark()
+	s.audit()
 	return s.examples, s.err
 }
 
@@ -71,6 +72,14 @@ func (s *story) watermark() {
 		Due: map[string]map[int32]int64{s.names.Due("orders"): {3: 811}},
 	}
 	s.add("watermark", "everything due has been emitted", nil, w.Value())
+}
+
+func (s *story) audit() {
+	a := topics.Audit{
+		At: s.now, Actor: "ada@example.com", Role: "support", Address: "192.0.2.7", Agent: "waterclock/1.0",
+		Verb: "cancel", Trigger: "acme/hold-8c4", Tenant: "acme", Note: "the guest has called", Status: 200,
+	}
+	s.add("audit", "a cancel", nil, a.Value())
 }
 
 // add notes an example. A nil value is null.

@@ -31,6 +31,7 @@ func components() (object, error) {
 		},
 	}
 	out[keyOfNumber] = object{"description": "The partition's number.", "type": "string", "pattern": "^[0-9]+$"}
+	out[keyOfTenant] = object{"description": "The caller's tenant; empty without a valid credential.", "type": "string"}
 	out[keyOfEndpoint] = object{"description": "instance/tenant/origin.", "type": "string", "minLength": 1}
 	names, err := fs.Glob(schemas.FS, "*.schema.json")
 	if err != nil {

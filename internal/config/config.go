@@ -51,6 +51,7 @@ type Config struct {
 	Admin      Admin
 	Internal   Internal
 	Auth       Auth
+	Audit      Audit
 	HTTP       HTTP
 	Console    Console
 	Topics     Topics
@@ -142,6 +143,9 @@ type InternalTLS struct{ Cert, Key, CA string }
 
 // Secrets are those of the setting; the first signs, each is accepted.
 func (i Internal) Secrets() []string { return splitList(i.Secret) }
+
+// Audit is what topic audit has.
+type Audit struct{ Registers bool }
 
 // Auth is who may use the HTTP API; all empty means nobody beyond loopback.
 type Auth struct {

@@ -97,6 +97,13 @@ var listenerSection = section{"Listeners", "", []Setting{
 			"once more for attempts at others' triggers, and so have those without a valid credential.",
 	},
 	{
+		Key: "audit.registers", Default: "false",
+		into: func(c *Config, _ string) any { return &c.Audit.Registers },
+		Doc: "Whether registers over HTTP are on topic `audit` too, by request and in batches. Each is an event on " +
+			"topic `events` anyway, with its actor. A record has about 300 bytes and is kept for 400 days. No answer " +
+			"waits for it, and one that the topic does not take is only counted. All other acts are always there.",
+	},
+	{
 		Key:  "http.tls.cert",
 		into: func(c *Config, _ string) any { return &c.HTTP.Cert },
 		Doc:  "PEM file of the certificate chain that `listen` serves. Unset means plain HTTP, on loopback only.",

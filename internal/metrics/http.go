@@ -13,6 +13,7 @@ type door struct {
 	streams  prometheus.Gauge
 	dropped  prometheus.Counter
 	audited  *prometheus.CounterVec
+	records  *prometheus.CounterVec
 }
 
 func newDoor(r *prometheus.Registry) door {
@@ -34,8 +35,9 @@ func newDoor(r *prometheus.Registry) door {
 		}),
 		audited: counterVec("audit_attempts_total",
 			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
+		records: counterVec("audit_records_total", "Records of topic audit, by what became of them.", "outcome"),
 	}
-	r.MustRegister(d.requests, d.inFlight, d.streams, d.dropped, d.audited)
+	r.MustRegister(d.requests, d.inFlight, d.streams, d.dropped, d.audited, d.records)
 	return d
 }
 
@@ -61,3 +63,6 @@ func (d door) Audited(onRecord bool) {
 	}
 	d.audited.WithLabelValues(outcome).Inc()
 }
+
+// AuditRecord counts records of topic audit.
+func (d door) AuditRecord(outcome string) { d.records.WithLabelValues(outcome).Inc() }

@@ -45,6 +45,7 @@ func (n *node) openGateway() (err error) {
 		Listener:    n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,
 		Horizon: c.Dedup.Horizon, LogRequests: c.Log.Requests, AuditRate: c.Auth.AuditRate,
+		AuditRegisters: c.Audit.Registers,
 	}
 	n.boundReads(&o)
 	if n.engine != nil {

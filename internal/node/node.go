@@ -198,12 +198,42 @@ func (n *node) prepare(ctx context.Context) error {
 	if err := topics.Check(plan, n.cfg.Topics.Manage); err != nil {
 		return fmt.Errorf("%w: %w", ErrTopics, err)
 	}
-	if err := kafkaconn.Apply(ctx, cl, want, plan); err != nil {
+	must, late := splitLate(plan)
+	if err := kafkaconn.Apply(ctx, cl, want, must); err != nil {
 		return err
 	}
+	n.createLate(ctx, cl, want, late)
 	details, err := kadm.NewClient(cl).ListTopics(ctx, n.names.State())
 	if err != nil {
 		return fmt.Errorf("metadata of %s: %w", n.names.State(), err)
 	}
 	return n.openPeers(derivedSecret(details[n.names.State()].ID))
+}
+
+// splitLate takes apart a plan: what a process cannot run without, and the topics that may be
+// missing for a while.
+func splitLate(plan []topics.Change) (must, late []topics.Change) {
+	for _, c := range plan {
+		if c.Late != "" {
+			late = append(late, c)
+		} else {
+			must = append(must, c)
+		}
+	}
+	return must, late
+}
+
+// createLate creates topics that may be missing for a while, or says what that means. In a
+// cluster that is being upgraded, this process may lack the right to create them.
+func (n *node) createLate(ctx context.Context, cl *kgo.Client, want []topics.Topic, late []topics.Change) {
+	for _, c := range late {
+		if n.cfg.Topics.Manage {
+			err := kafkaconn.Apply(ctx, cl, want, []topics.Change{c})
+			if err == nil {
+				continue
+			}
+			n.log.Warn("a topic could not be created", "topic", c.Topic, "error", err)
+		}
+		n.log.Warn("a topic is missing: run `waterclock topics apply`", "topic", c.Topic, "meanwhile", c.Late)
+	}
 }

@@ -348,7 +348,8 @@ func TestTopicsApply(t *testing.T) {
 		"topics.partitions=3", "-o", "ndjson",
 	}
 	// commands receipts state due.default events rejected dead-letter control endpoints watermarks
-	for i, want := range []int{10, 10, 0} {
+	// audit
+	for i, want := range []int{11, 11, 0} {
 		verb := []string{"plan", "apply", "plan"}[i]
 		out, code, stderr := waterclock(t, "", append([]string{"topics", verb}, flags...)...)
 		if made := strings.Count(out, `"create"`); code != 0 || made != want {

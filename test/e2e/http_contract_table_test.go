@@ -604,6 +604,14 @@ func contractViews(w *world) []contractRow {
 			{name: "another tenant's", path: "/v1/rejected?tenant=blue", headers: as("reader"), status: 403},
 			{name: "an empty code", path: "/v1/rejected?code=", status: 400, wants: []string{"field=code"}},
 		}},
+		{"GET /v1/audit", []contractCall{
+			{name: "registers", path: "/v1/audit?verb=register&limit=1", status: 200},
+			{
+				name: "a reader's key", path: "/v1/audit", headers: as("reader"), status: 403,
+				wants: []string{"code=forbidden"},
+			},
+			{name: "an empty actor", path: "/v1/audit?actor=", status: 400, wants: []string{"field=actor"}},
+		}},
 		{"GET /v1/tzdata", []contractCall{
 			{
 				name: "a reader's key", path: "/v1/tzdata", headers: as("reader"), status: 200,
