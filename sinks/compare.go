@@ -158,8 +158,8 @@ func (c *comparison) scanOld(ctx context.Context, s Scanner, visit func(at side,
 			c.ahead[rowKey(r)] = struct{}{}
 		}
 		if len(c.ahead) > maxAheadRows {
-			return fmt.Errorf("the old sink has more than %d rows of events that came after the rebuild began: run "+
-				"it again, with the old projector stopped", maxAheadRows)
+			return fmt.Errorf("the old sink has more than %d rows of events that came after the rebuild began: "+
+				"rerun it with the old projector stopped", maxAheadRows)
 		}
 		visit(at, r)
 		return nil

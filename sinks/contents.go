@@ -95,7 +95,7 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		watchLag(watching, r.client, r.o.LagEvery, func(err error) {
-			r.o.Logger.Warn("history: measure the lag of content", "err", err)
+			r.o.Logger.Warn("history: measuring the lag of content failed", "err", err)
 		}, r.measureLag)
 	})
 	defer watch.Wait()
@@ -217,7 +217,7 @@ func (r *contentReader) turn(ctx context.Context) error {
 			return
 		}
 		failed = true
-		r.o.Logger.Warn("history: fetch content", "topic", topic, "partition", partition, "err", err)
+		r.o.Logger.Warn("history: fetching content failed", "topic", topic, "partition", partition, "err", err)
 	})
 	records := f.Records()
 	if fatal != nil {
@@ -242,7 +242,7 @@ func (r *contentReader) turn(ctx context.Context) error {
 		return nil
 	}
 	if err := r.client.CommitRecords(ctx, records...); err != nil && ctx.Err() == nil {
-		r.o.Logger.Warn("history: commit content", "err", err)
+		r.o.Logger.Warn("history: committing content failed", "err", err)
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func (r *contentReader) apply(ctx context.Context, batch []ContentRecord) bool {
 			return true
 		}
 		if ctx.Err() == nil {
-			r.o.Logger.Warn("history: apply content; will try again", "wait", wait, "err", err)
+			r.o.Logger.Warn("history: applying content failed; will retry", "wait", wait, "err", err)
 			sleep(ctx, wait)
 		}
 	}

@@ -54,7 +54,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	go func() {
 		defer close(lagDone)
 		watchLag(watchCtx, p.client, p.opts.LagEvery, func(err error) {
-			p.opts.Logger.Warn("history: measure lag", "err", err)
+			p.opts.Logger.Warn("history: measuring the lag failed", "err", err)
 		}, p.measureLag)
 	}()
 	defer func() { stop(); <-lagDone }()
@@ -209,7 +209,7 @@ func (p *Projector) take(b *fetched, fp kgo.FetchPartition) {
 	for _, r := range fp.Records {
 		rec, err := p.decode(r)
 		if err != nil {
-			p.opts.Logger.Warn("history: skipped a record that is no event", "partition", r.Partition, "offset",
+			p.opts.Logger.Warn("history: skipped a record that is not an event", "partition", r.Partition, "offset",
 				r.Offset, "err", err)
 			p.opts.Hooks.Skipped(r.Partition, r.Offset, err)
 		}
@@ -275,7 +275,7 @@ func (p *Projector) apply(ctx context.Context, events []EventRecord) error {
 		if errors.Is(err, ErrRefused) {
 			return err
 		}
-		p.opts.Logger.Warn("history: apply; will try again", "attempt", tries, "wait", wait, "err", err)
+		p.opts.Logger.Warn("history: applying events failed; will retry", "attempt", tries, "wait", wait, "err", err)
 		if !sleep(ctx, wait) {
 			return ctx.Err()
 		}

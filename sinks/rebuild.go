@@ -74,8 +74,8 @@ func (r *Report) String() string {
 		b.WriteString("; that is the whole log\n")
 	} else {
 		fmt.Fprintf(&b,
-			"\nthe log begins at %s: the new tables are whole from then on, and what only earlier events told is "+
-				"not in them\n",
+			"\nthe log begins at %s: the new tables are complete from then on, without what only earlier events "+
+				"contained\n",
 			r.Since.UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	for _, t := range r.Tables {
@@ -118,7 +118,7 @@ func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	setDefault(&o.MaxRecords, 2000)
 	setDefault(&o.MaxBytes, 4<<20)
 	if o.Into == nil {
-		return nil, errors.New("rebuild: nothing to build into")
+		return nil, errors.New("rebuild: no target tables")
 	}
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}

@@ -37,8 +37,8 @@ func (r *ContentReport) String() string {
 	if r.Since.IsZero() {
 		return fmt.Sprintf("content of %d emissions; that is all of it\n", r.Events)
 	}
-	return fmt.Sprintf("content of %d emissions: the due topics are whole from %s on, and what notifications said "+
-		"before may be in the tables in use alone\n", r.Events, r.Since.UTC().Format("2006-01-02T15:04:05Z"))
+	return fmt.Sprintf("content of %d emissions: the due topics are complete from %s on; earlier content may be "+
+		"only in the tables in use\n", r.Events, r.Since.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
 // RebuildContents reads the due topics from their beginnings to their current ends, and writes
@@ -46,7 +46,7 @@ func (r *ContentReport) String() string {
 func RebuildContents(ctx context.Context, o ContentRebuildOptions) (*ContentReport, error) {
 	setDefault(&o.MaxRecords, 2000)
 	if o.Into == nil || len(o.Topics) == 0 {
-		return nil, errors.New("rebuild content: nothing to read from or to build into")
+		return nil, errors.New("rebuild content: no source or no target tables")
 	}
 	if o.Progress == nil {
 		o.Progress = func(RebuildProgress) {}

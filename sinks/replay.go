@@ -44,13 +44,13 @@ func logBounds(ctx context.Context, admin *kadm.Client, topics ...string) (start
 		err = starts.Error()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("where the log begins: %w", err)
+		return nil, nil, fmt.Errorf("begin of the log: %w", err)
 	}
 	if ends, err = admin.ListCommittedOffsets(ctx, topics...); err == nil {
 		err = ends.Error()
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("where the log ends: %w", err)
+		return nil, nil, fmt.Errorf("end of the log: %w", err)
 	}
 	return starts, ends, nil
 }

@@ -103,8 +103,8 @@ func (p *Projector) report(partition int32, err error) {
 	p.opts.Hooks.Stopped(partition, err)
 	if now := time.Now(); now.Sub(p.reported) >= reportEvery {
 		p.reported = now
-		p.opts.Logger.Error("history: the store refuses rows; these partitions stand still until that is mended, "+
-			"and nothing is left out",
+		p.opts.Logger.Error("history: the store refuses rows; these partitions wait until that is fixed, and no "+
+			"event is skipped",
 			"partitions", slices.Sorted(maps.Keys(p.stopped)), "err", err)
 	}
 }
@@ -176,7 +176,7 @@ func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 	defer p.mu.Unlock()
 	if p.stopped[partition] == s {
 		p.resume(partition)
-		p.opts.Logger.Info("history: the store takes rows again", "partition", partition)
+		p.opts.Logger.Info("history: the store accepts rows again", "partition", partition)
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 	return s.do(ctx, "apply", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
 		if err != nil {
-			return fmt.Errorf("ask for the time: %w", err)
+			return fmt.Errorf("read the server's time: %w", err)
 		}
 		w := s.fold(batch, now)
 		if err := s.runAll(ctx, session, w.statements); err != nil {

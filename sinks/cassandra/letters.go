@@ -38,7 +38,7 @@ func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) err
 	return s.do(ctx, "apply dead letters", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
 		if err != nil {
-			return fmt.Errorf("ask for the time: %w", err)
+			return fmt.Errorf("read the server's time: %w", err)
 		}
 		w := &writes{s: s, now: now, heads: map[int32]sinks.Progress{}}
 		letters := w.putLetters(batch)
@@ -48,7 +48,7 @@ func (s *Store) ApplyLetters(ctx context.Context, batch []sinks.EventRecord) err
 		w.statements = nil
 		erased, err := s.erasedLetters(ctx, session, letters)
 		if err != nil {
-			return fmt.Errorf("look for erasures: %w", err)
+			return fmt.Errorf("find erasures: %w", err)
 		}
 		for _, l := range erased {
 			w.putBlankLetter(&l, l.EndedUS)

@@ -82,7 +82,7 @@ func prepare(ctx context.Context, opts Options, known []migration) (upToDate boo
 			`.schema_migrations (version int PRIMARY KEY, name text, checksum text, applied_at timestamp, applied_by text)`,
 	} {
 		if err := ddl(ctx, session, cql); err != nil {
-			return false, fmt.Errorf("make keyspace %s: %w", opts.Keyspace, err)
+			return false, fmt.Errorf("create keyspace %s: %w", opts.Keyspace, err)
 		}
 	}
 	return false, nil
@@ -190,7 +190,7 @@ const (
 )
 
 // errLockLost means that this process paused for longer than the lock lasts.
-var errLockLost = errors.New("the migration lock went to somebody else")
+var errLockLost = errors.New("another process took the migration lock")
 
 func (m *migrator) lock(ctx context.Context) error {
 	for {

@@ -224,7 +224,7 @@ func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) e
 	return s.do(ctx, "apply content", func(session *gocql.Session) error {
 		now, err := clock(ctx, session)
 		if err != nil {
-			return fmt.Errorf("ask for the time: %w", err)
+			return fmt.Errorf("read the server's time: %w", err)
 		}
 		w := &writes{s: s, now: now}
 		triggers := w.putContents(batch)
@@ -233,7 +233,7 @@ func (s *Store) ApplyContent(ctx context.Context, batch []sinks.ContentRecord) e
 		}
 		erased, err := s.erasedTriggers(ctx, session, triggers)
 		if err != nil {
-			return fmt.Errorf("look for erasures: %w", err)
+			return fmt.Errorf("find erasures: %w", err)
 		}
 		w.statements = nil
 		heads := map[sinks.TopicPartition]int64{}

@@ -104,7 +104,7 @@ func (l *link[S]) report(err error) {
 	case err == nil:
 		l.good = l.now()
 	case l.now().Sub(l.good) > l.after:
-		l.log.Warn("history: no success for too long; making another session", "since", l.good, "err", err)
+		l.log.Warn("history: no success for too long; opening another session", "since", l.good, "err", err)
 		l.drop()
 	}
 }

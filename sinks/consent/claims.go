@@ -94,7 +94,7 @@ func (g *Gate) After(ctx context.Context, e *worker.DueEvent, r worker.Result) {
 		return g.opts.Store.Release(ctx, g.message(e))
 	})
 	if err != nil {
-		g.opts.Logger.Warn("a message that failed goes on counting against its user, until its claim is over",
+		g.opts.Logger.Warn("a failed message still counts against its user until its claim expires",
 			"channel", g.opts.Channel, "ce_id", e.ID, "error", err)
 	}
 }

@@ -159,7 +159,7 @@ func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 		now, zones := g.opts.Now(), g.opts.Zones()
 		for i, e := range asked {
 			if all[i] == nil {
-				b.verdicts[e] = unread(e, "the user's preferences do not parse: PUT replaces them")
+				b.verdicts[e] = unread(e, "the user's preferences cannot be parsed: replace them with PUT")
 				continue
 			}
 			b.verdicts[e] = g.decide(e, all[i], now, zones)
@@ -191,7 +191,7 @@ func (g *Gate) decide(e *worker.DueEvent, p *preferences.Preferences, now time.T
 	d := p.Decide(preferences.Due{Channel: g.opts.Channel, Type: typeOf(e), High: e.High}, now, zones)
 	switch d.Outcome {
 	case preferences.Suppress:
-		r := worker.Suppress(d.Code).WithDetail("not sent: the user does not want it")
+		r := worker.Suppress(d.Code).WithDetail("not sent: the user has opted out")
 		v.Answer = &r
 	case preferences.Postpone:
 		// Receipts have milliseconds. Rounded down, the event would come back too early.
@@ -224,7 +224,8 @@ func (g *Gate) complain(broken *preferences.UnreadableError) {
 	defer g.mu.Unlock()
 	if now := g.opts.Now(); now.Sub(g.complained) >= complainEvery {
 		g.complained = now
-		g.opts.Logger.Error("preferences do not parse: high goes out unread, what else is due waits for a PUT of them",
+		g.opts.Logger.Error("preferences cannot be parsed: priority high is sent without them, everything else "+
+			"waits until they are replaced with PUT",
 			"channel", g.opts.Channel, "error", broken)
 	}
 }
@@ -272,9 +273,10 @@ func (g *Gate) note(err error, slow bool) {
 	}
 	g.away = err != nil
 	if g.away {
-		g.opts.Logger.Warn("preferences cannot be read: priority high is sent unread, and everything else is postponed",
+		g.opts.Logger.Warn("preferences cannot be read: priority high is sent without them, and everything else is "+
+			"postponed",
 			"channel", g.opts.Channel, "error", err)
 		return
 	}
-	g.opts.Logger.Info("preferences are read from here on", "channel", g.opts.Channel)
+	g.opts.Logger.Info("preferences can be read again", "channel", g.opts.Channel)
 }

@@ -84,8 +84,8 @@ func (s *Store) openOrReplace() (err error) {
 		return wrap("open history", err)
 	}
 	aside := fmt.Sprintf("%s.corrupt-%d", s.opts.Dir, s.opts.Now().Unix())
-	s.opts.Logger.Error("history: directory is corrupt; set aside, filling a new one from the log", "to", aside, "err",
-		err)
+	s.opts.Logger.Error("history: directory is corrupt; moved aside, filling a new one from the log",
+		"to", aside, "err", err)
 	if err := s.opts.FS.Rename(s.opts.Dir, aside); err != nil {
 		return fmt.Errorf("set corrupt history aside: %w", err)
 	}

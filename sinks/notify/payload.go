@@ -48,10 +48,10 @@ func decodePayload(e *worker.DueEvent) (p payload, err error) {
 	d.UseNumber()
 	var all map[string]any
 	if err := d.Decode(&all); err != nil || all == nil {
-		return p, errors.New(`the payload is no JSON object: write {"title":"…","body":"…"}`)
+		return p, errors.New(`the payload is not a JSON object: write {"title":"…","body":"…"}`)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("something follows the JSON object of the payload")
+		return p, errors.New("the payload has data after its JSON object")
 	}
 	r := fields{all: all}
 	p = payload{

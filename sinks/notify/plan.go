@@ -36,7 +36,7 @@ func addressesOf(channel string, to []string, p *preferences.Preferences) ([]pre
 		return p.Addresses.Of(channel), nil
 	}
 	if channel != "push" && len(to) > 1 {
-		return nil, fmt.Errorf("to of channel %s is one address", channel)
+		return nil, fmt.Errorf("to of channel %s must be one address", channel)
 	}
 	var all []preferences.Address
 	for _, text := range to {
@@ -45,7 +45,7 @@ func addressesOf(channel string, to []string, p *preferences.Preferences) ([]pre
 			a.Provider, a.Value = pushAddress(text)
 		}
 		if err := a.Check(); err != nil {
-			return nil, fmt.Errorf("to is no address of channel %s: write %s", channel, goodAddress[channel])
+			return nil, fmt.Errorf("to is not an address of channel %s: write %s", channel, goodAddress[channel])
 		}
 		all = append(all, a)
 	}

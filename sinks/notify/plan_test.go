@@ -15,11 +15,11 @@ import (
 func TestDecodePayload(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
 		{``, "has no payload"},
-		{`null`, "no JSON object"},
-		{`[]`, "no JSON object"},
-		{`"x"`, "no JSON object"},
-		{`{`, "no JSON object"},
-		{`{} {}`, "something follows"},
+		{`null`, "not a JSON object"},
+		{`[]`, "not a JSON object"},
+		{`"x"`, "not a JSON object"},
+		{`{`, "not a JSON object"},
+		{`{} {}`, "data after its JSON object"},
 		{`{}`, "none of title, body and template_id"},
 		{`{"title":1}`, "title of the payload is no text"},
 		{`{"body":{}}`, "body of the payload is no text"},
@@ -31,8 +31,8 @@ func TestDecodePayload(t *testing.T) {
 		{`{"body":"x","template_data":[]}`, "template_data of the payload is no object"},
 		{`{"body":"x","data":{"a":[]}}`, "data of the payload is no object of texts"},
 		{`{"body":"x","to":[` + strings.Repeat(`"a",`, 20) + `"a"]}`, "at most 20"},
-		{"\xff\xfe", "no JSON object"},
-		{strings.Repeat("[", 1e5), "no JSON object"},
+		{"\xff\xfe", "not a JSON object"},
+		{strings.Repeat("[", 1e5), "not a JSON object"},
 	} {
 		_, err := decodePayload(&worker.DueEvent{Payload: []byte(c.payload)})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -110,28 +110,28 @@ func TestAddresses(t *testing.T) {
 			[]string{"0151"},
 			mine,
 			[]Provider{named("twilio")},
-			"to is no address of channel sms: write a number such as +4915112345678",
+			"to is not an address of channel sms: write a number such as +4915112345678",
 		},
 		{
 			"to is no mail address", "email",
 			[]string{"a@b\r\nBcc: x@y.example"},
 			mine,
 			[]Provider{named("smtp")},
-			"to is no address of channel email: write one address such as ada@example.com",
+			"to is not an address of channel email: write one address such as ada@example.com",
 		},
 		{
 			"to is empty", "push",
 			[]string{""},
 			mine,
 			[]Provider{named("fcm")},
-			"to is no address of channel push: write a token, fcm:TOKEN or apns:TOKEN",
+			"to is not an address of channel push: write a token, fcm:TOKEN or apns:TOKEN",
 		},
 		{
 			"two mail addresses", "email",
 			[]string{"a@b.example", "c@d.example"},
 			nil,
 			[]Provider{named("smtp")},
-			"to of channel email is one address",
+			"to of channel email must be one address",
 		},
 	} {
 		all, err := addressesOf(c.channel, c.to, c.prefs)

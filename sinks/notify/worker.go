@@ -93,7 +93,7 @@ func New(o Options) (*Worker, error) {
 	}
 	switch {
 	case !known:
-		return nil, fmt.Errorf("notify: channel %q is none of push, sms, email", o.Channel)
+		return nil, fmt.Errorf("notify: channel %q is not one of push, sms, email", o.Channel)
 	case len(o.Providers) == 0:
 		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
 	}
@@ -156,7 +156,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 		return worker.Fail(CodeInvalidAddress, err.Error()), nil
 	case len(addresses) == 0 && v.Code == consent.CodeUnread:
 		return worker.Postpone(unreadWait, consent.CodeAway).
-			WithDetail("not sent: the address is in the preferences, and their store does not answer"), nil
+			WithDetail("not sent: the address is in the preferences, and the preference store does not answer"), nil
 	case len(addresses) == 0:
 		return worker.Fail(CodeNoAddress, w.whyNoAddress(e)), nil
 	}
@@ -180,7 +180,7 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 	if e.User == "" {
 		return `the payload has no "to", and the trigger no user_id`
 	}
-	return fmt.Sprintf(`the payload has no "to", and the user's preferences no address for %s`, w.opts.Channel)
+	return fmt.Sprintf(`the payload has no "to", and the user's preferences have no address for %s`, w.opts.Channel)
 }
 
 // paused returns a postponement if all providers of an event pause for its tenant.
@@ -203,7 +203,7 @@ func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
 
 func (w *Worker) whilePaused(left time.Duration) worker.Result {
 	return worker.Postpone(max(left, minPause), CodePaused).
-		WithDetail("not sent: the provider has asked for fewer messages, or does not answer")
+		WithDetail("not sent: the provider asked for fewer messages, or does not answer")
 }
 
 // message renders an event. failure is the result if that is not possible.
@@ -327,8 +327,9 @@ func (w *Worker) drop(ctx context.Context, e *worker.DueEvent, provider string, 
 	dropped, err := preferences.DropAddress(ctx, w.opts.Book, preferences.User{Tenant: e.Tenant, ID: e.User}, a)
 	switch {
 	case err != nil:
-		w.opts.Logger.Warn("a dead address stays in the preferences", "provider", provider, "error", err)
+		w.opts.Logger.Warn("an invalid address could not be removed from the preferences",
+			"provider", provider, "error", err)
 	case dropped:
-		w.opts.Logger.Info("a dead address was deleted from the preferences", "provider", provider)
+		w.opts.Logger.Info("an invalid address was removed from the preferences", "provider", provider)
 	}
 }

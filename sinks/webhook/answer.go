@@ -176,9 +176,9 @@ func discreet(err error) string {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "the host has no address"
 	case errors.As(err, &dns) && dns.IsTimeout:
-		return "the look-up of the host timed out"
+		return "the DNS lookup of the host timed out"
 	case errors.As(err, &dns):
-		return "the look-up of the host failed"
+		return "the DNS lookup of the host failed"
 	case errors.As(err, &op) && op.Err != nil:
 		return op.Op + ": " + op.Err.Error()
 	}

@@ -45,11 +45,11 @@ func TestDetailIsDiscreet(t *testing.T) {
 		}}, "the host has no address"},
 		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
 			Err: "i/o timeout", Name: "hr.corp", Server: "10.255.255.53:53", IsTimeout: true,
-		}}, "the look-up of the host timed out"},
+		}}, "the DNS lookup of the host timed out"},
 		{&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
 			Err: "read udp 10.1.2.3:1->10.255.255.53:53: connection refused", Name: "hr.corp",
 			Server: "10.255.255.53:53",
-		}}, "the look-up of the host failed"},
+		}}, "the DNS lookup of the host failed"},
 		{
 			&net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 			"dial: connect: connection refused",

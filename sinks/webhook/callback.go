@@ -30,8 +30,8 @@ type callback struct {
 	recheck bool // ask the owner before sending
 }
 
-var errNoCallback = errors.New("the trigger has no callback: register it with callback.url, " +
-	"or on a channel that is served without one")
+var errNoCallback = errors.New("the trigger has no callback: register it with callback.url, or on a channel that " +
+	"needs none")
 
 func callbackOf(e *worker.DueEvent) (callback, error) {
 	text, ok := e.Header(callbackHeader)
@@ -49,7 +49,7 @@ func callbackOf(e *worker.DueEvent) (callback, error) {
 	}
 	u, err := url.Parse(says.URL)
 	if err != nil || u.Host == "" {
-		return callback{}, errors.New("callback.url is no URL with a host")
+		return callback{}, errors.New("callback.url is not a URL with a host")
 	}
 	timeout, err := time.ParseDuration(says.Timeout)
 	if err != nil || timeout <= 0 {

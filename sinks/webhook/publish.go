@@ -62,7 +62,7 @@ func (w *Worker) publish(ctx context.Context) {
 	defer cancel()
 	if err := w.opts.Publish.Publish(ctx, states, gone); err != nil {
 		if ctx.Err() == nil {
-			w.opts.Logger.Warn("the state of endpoints could not be published; it will be later", "error", err)
+			w.opts.Logger.Warn("the state of endpoints could not be published; will retry", "error", err)
 		}
 		return
 	}

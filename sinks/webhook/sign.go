@@ -27,7 +27,7 @@ func NewKeys(secrets ...string) (Keys, error) {
 	keys := make(Keys, 0, len(secrets))
 	for _, s := range secrets {
 		if !strings.HasPrefix(s, secretPrefix) {
-			return nil, fmt.Errorf("a key begins with %s; `echo %s$(openssl rand -base64 32)` makes one",
+			return nil, fmt.Errorf("a key must begin with %s; `echo %s$(openssl rand -base64 32)` makes one",
 				secretPrefix, secretPrefix)
 		}
 		key, err := standardwebhooks.NewWebhook(s)

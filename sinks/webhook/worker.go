@@ -111,7 +111,7 @@ const keepIdle = 10 * time.Minute
 // New makes a worker. Run runs it.
 func New(o Options) (*Worker, error) {
 	if o.Transport == nil {
-		return nil, errors.New("webhook: Transport is needed: nothing may be dialled unguarded")
+		return nil, errors.New("webhook: Transport is required: no connection may bypass its checks")
 	}
 	o = o.withDefaults()
 	return &Worker{

@@ -75,7 +75,8 @@ func (a *APNs) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	if apnsReason(r) == apnsExpiredProviderToken {
 		token, ok := a.tokens.renew(token, r.header, a.caller.now())
 		if !ok {
-			return misconfigured(apnsExpiredProviderToken, "APNs refuses a new token, too: correct the clock here")
+			return misconfigured(apnsExpiredProviderToken, "APNs also refuses a new token: correct this machine's "+
+				"clock")
 		}
 		r = a.post(ctx, token, m.Address, header, body)
 	}
@@ -104,7 +105,7 @@ func (a *APNs) request(m *notify.Message) (http.Header, []byte, *notify.Answer) 
 	case !ok:
 		return nil, nil, new(expired())
 	case !isDeviceToken(m.Address):
-		return nil, nil, new(dead(apnsBadDeviceToken, "not sent: the address is no hexadecimal device token"))
+		return nil, nil, new(dead(apnsBadDeviceToken, "not sent: the address is not a hexadecimal device token"))
 	}
 	body, refused := apnsBody(m)
 	if refused != nil {
@@ -146,11 +147,11 @@ func apnsBody(m *notify.Message) ([]byte, *notify.Answer) {
 	payload["aps"] = map[string]any{"alert": alert, "sound": "default"}
 	body, err := json.Marshal(payload)
 	if err != nil {
-		return nil, new(failed(CodeInvalid, "the message cannot be spelled as JSON"))
+		return nil, new(failed(CodeInvalid, "the message cannot be encoded as JSON"))
 	}
 	if len(body) > apnsMaxPayload {
 		return nil, new(failed(apnsTooLarge, "not sent: the payload has "+strconv.Itoa(len(body))+
-			" bytes, APNs takes 4096"))
+			" bytes, APNs accepts 4096"))
 	}
 	return body, nil
 }

@@ -35,7 +35,7 @@ func (t *appleTokens) replace(text []byte) error {
 	signer, err := parseKey(text)
 	key, ok := signer.(*ecdsa.PrivateKey)
 	if err != nil || !ok || key.Curve != elliptic.P256() {
-		return errors.New("the key is none of APNs: it must be the .p8 file that Apple gave you")
+		return errors.New("the key is not an APNs key: it must be the .p8 file from Apple")
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

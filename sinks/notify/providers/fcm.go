@@ -165,7 +165,7 @@ func fcmBody(m *notify.Message, now time.Time) ([]byte, *notify.Answer) {
 	}
 	body, err := json.Marshal(fcmRequest{out})
 	if err != nil {
-		return nil, new(failed(CodeInvalid, "the message cannot be spelled as JSON"))
+		return nil, new(failed(CodeInvalid, "the message cannot be encoded as JSON"))
 	}
 	return body, nil
 }

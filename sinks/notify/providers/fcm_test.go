@@ -476,10 +476,10 @@ func TestFCMCredentialsAreChecked(t *testing.T) {
 	g := startGoogle(t)
 	good := string(g.credentials(t))
 	for _, c := range []struct{ name, text, want string }{
-		{"no JSON", canary, "no JSON"},
+		{"no JSON", canary, "not JSON"},
 		{"a user's", `{"type":"authorized_user","private_key":"` + canary + `"}`, "not of type service_account"},
 		{"no key", `{"type":"service_account","client_email":"a@b"}`, "no client_email or no private_key"},
-		{"no PEM", `{"type":"service_account","client_email":"a@b","private_key":"` + canary + `"}`, "no PEM"},
+		{"no PEM", `{"type":"service_account","client_email":"a@b","private_key":"` + canary + `"}`, "not an RSA key"},
 		{"no project", strings.ReplaceAll(good, `"project_id":"p1",`, ""), "set providers.fcm.project"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ const (
 func readAccount(b []byte) (*account, error) {
 	a := new(account)
 	if err := json.Unmarshal(b, a); err != nil {
-		return nil, errors.New("the credentials are no JSON: use the key file of a service account")
+		return nil, errors.New("the credentials are not JSON: use the key file of a service account")
 	}
 	switch {
 	case a.Type != "service_account":
@@ -46,7 +46,7 @@ func readAccount(b []byte) (*account, error) {
 		return nil, errors.New("the credentials have no client_email or no private_key")
 	}
 	if key, err := parseKey([]byte(a.PrivateKey)); err != nil || !isRSA(key) {
-		return nil, errors.New("the private_key of the credentials is no PEM of an RSA key")
+		return nil, errors.New("the private_key of the credentials is not an RSA key in PEM")
 	}
 	if a.TokenURI == "" {
 		a.TokenURI = googleTokenURL

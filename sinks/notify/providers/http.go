@@ -152,7 +152,7 @@ func (c *caller) do(ctx context.Context, method, target string, header http.Head
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
 	r, err := http.NewRequestWithContext(traced, method, target, bytes.NewReader(body))
 	if err != nil {
-		return reply{err: errors.New("the request cannot be written: its URL is none")}
+		return reply{err: errors.New("the request cannot be created: its URL is not valid")}
 	}
 	if header != nil {
 		r.Header = header
@@ -228,7 +228,7 @@ func unanswered(r reply) notify.Answer {
 		detail = "it may have been sent: " + code
 	}
 	if code == egress.CodeForbiddenAddress || code == egress.CodeForbiddenURL {
-		return misconfigured(code, "the provider's name leads to an address that may not be called")
+		return misconfigured(code, "the provider's name resolves to an address that may not be called")
 	}
 	return retry(code, detail)
 }

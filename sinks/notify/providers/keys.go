@@ -18,7 +18,7 @@ func parseKey(text []byte) (crypto.Signer, error) {
 		if signer, ok := key.(crypto.Signer); ok {
 			return signer, nil
 		}
-		return nil, errors.New("no key that signs")
+		return nil, errors.New("not a signing key")
 	}
 	return x509.ParsePKCS1PrivateKey(block.Bytes)
 }

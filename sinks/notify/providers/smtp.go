@@ -90,10 +90,10 @@ func NewSMTP(o SMTPOptions) (*SMTP, error) {
 	case o.Host == "":
 		return nil, errors.New("smtp: a host is needed")
 	case o.Port == 0:
-		return nil, fmt.Errorf("smtp: tls %q is none of starttls, implicit, none", o.TLS)
+		return nil, fmt.Errorf("smtp: tls %q is not one of starttls, implicit, none", o.TLS)
 	case err != nil:
-		return nil, fmt.Errorf("smtp: from %q is no mail address: write remind@example.com, or "+
-			"Reminders <remind@example.com>", o.From)
+		return nil, fmt.Errorf("smtp: from %q is not a mail address: write remind@example.com, or Reminders "+
+			"<remind@example.com>", o.From)
 	case o.Username != "" && o.TLS == TLSNone && !loopback(o.Host):
 		return nil, errors.New("smtp: a password is not sent without TLS: set tls to starttls or implicit, or unset " +
 			"the user name")
@@ -115,7 +115,7 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	defer cancel()
 	to, err := mail.ParseAddress(m.Address)
 	if err != nil || to.Name != "" || !plain(to.Address) {
-		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is no mail address"))
+		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is not a mail address"))
 	}
 	msg, id, err := s.compose(m, to)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *SMTP) compose(m *notify.Message, to *mail.Address) (*gomail.Msg, string
 	if m.UnsubscribeURL != "" {
 		u, err := url.Parse(m.UnsubscribeURL)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || !plain(m.UnsubscribeURL) {
-			return nil, "", errors.New("the URL for List-Unsubscribe is no URL")
+			return nil, "", errors.New("the URL for List-Unsubscribe is not a URL")
 		}
 		// RFC 8058, 3.1. The headers are not encoded, because a URL is plain ASCII.
 		msg.SetGenHeaderPreformatted("List-Unsubscribe", "<"+m.UnsubscribeURL+">")
@@ -327,7 +327,7 @@ func (s *SMTP) connect(ctx context.Context) (one *session, at stage, err error) 
 	}
 	if o.TLS == TLSStart {
 		if ok, _ := client.Extension("STARTTLS"); !ok {
-			return nil, atTLS, errors.New("the server has no STARTTLS, and providers.smtp.tls is starttls")
+			return nil, atTLS, errors.New("the server does not offer STARTTLS, and providers.smtp.tls is starttls")
 		}
 		if err := client.StartTLS(config); err != nil {
 			return nil, atTLS, err

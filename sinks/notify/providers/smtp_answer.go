@@ -67,7 +67,7 @@ func smtpAnswer(at stage, err error) notify.Answer {
 		return smtpBroken(at, err)
 	}
 	code, enhanced := codesOf(said)
-	detail := "the mail server said at " + at.String() + ": " + smtpShown(said.Error())
+	detail := "the mail server answered " + at.String() + ": " + smtpShown(said.Error())
 	switch {
 	case at == atLogin: // the server's text may repeat the credentials
 		return smtpThrottled(pauseConfig, code, "the mail server refuses the log-in of providers.smtp.username")

@@ -258,7 +258,7 @@ func TestSMTPNoTLS(t *testing.T) {
 	o := plainServer.options()
 	o.TLS = TLSStart
 	if a := newSMTP(t, o).Send(t.Context(), mailTo("ada@example.org")); !a.Throttled ||
-		!strings.Contains(a.Result.Detail, "no STARTTLS") {
+		!strings.Contains(a.Result.Detail, "does not offer STARTTLS") {
 		t.Errorf("%+v", a)
 	}
 	for _, mode := range []string{TLSStart, TLSImplicit} {

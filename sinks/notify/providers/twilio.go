@@ -121,7 +121,7 @@ func (t *Twilio) form(m *notify.Message, token string) (url.Values, *notify.Answ
 	case !ok:
 		return nil, new(expired())
 	case !isE164(m.Address):
-		return nil, new(dead(twilioInvalidTo, "not sent: the address is no E.164 number"))
+		return nil, new(dead(twilioInvalidTo, "not sent: the address is not an E.164 number"))
 	case text == "":
 		return nil, new(failed(CodeInvalid, "the message has no text"))
 	case len([]rune(text)) > twilioMaxBody:

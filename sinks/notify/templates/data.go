@@ -13,10 +13,10 @@ func Data(b []byte) (map[string]any, error) {
 	d.UseNumber()
 	var all map[string]any
 	if err := d.Decode(&all); err != nil || all == nil {
-		return nil, errors.New(`it is no JSON object; write {"name":"Ada"}`)
+		return nil, errors.New(`it is not a JSON object; write {"name":"Ada"}`)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
+		return nil, errors.New("there is data after the JSON object")
 	}
 	return Plain(all).(map[string]any), nil
 }

@@ -20,7 +20,7 @@ const (
 )
 
 var (
-	errSteps  = fmt.Errorf("it runs for over %d steps: does it loop?", maxSteps)
+	errSteps  = fmt.Errorf("it ran for over %d steps: does it loop?", maxSteps)
 	errMade   = fmt.Errorf("its functions make over %d bytes", maxMade)
 	errFormat = errors.New("a format is at most 1 KiB, with widths of at most 3 digits and no *")
 	errCall   = errors.New("function call is not available")
@@ -88,7 +88,7 @@ func (b *budget) fits(args []any, factor int) error {
 		case string:
 			total += len(a)
 		case []any, map[string]any:
-			return errors.New("a list or an object is no text: write range or index")
+			return errors.New("a list or an object is not text: use range or index")
 		}
 	}
 	if total*factor > max(b.left, 0) {

@@ -202,7 +202,7 @@ func checkTrees(t *template.Template, defined map[string]bool) (err error) {
 			case *parse.TextNode:
 				if outside && strings.TrimSpace(string(n.Text)) != "" {
 					err = errors.Join(err,
-						fmt.Errorf(`%s: text outside of a block: write {{ define "body" }}…{{ end }}`+
+						fmt.Errorf(`%s: text outside a block: write {{ define "body" }}…{{ end }}`+
 							" around it", location))
 				}
 			case *parse.TemplateNode:

@@ -116,7 +116,7 @@ func TestHostile(t *testing.T) {
 		{"width", `{{ $x := printf "%1000000d" 1 }}`, "a format is at most"},
 		{"width of an argument", `{{ $x := printf "%*d" 1000000 1 }}`, "a format is at most"},
 		{"format that shows an argument often", `{{ $x := printf .Data.format .Data.huge }}`, "functions make over"},
-		{"list as text", `{{ $x := print .Data.list }}`, "no text"},
+		{"list as text", `{{ $x := print .Data.list }}`, "not text"},
 		{"call", `{{ call .Data.name }}`, "not available"},
 		{"missing", `{{ .Data.nobody }}`, `map has no entry for key "nobody"`},
 		{"null", `{{ .Data.null }}`, `map has no entry for key "null"`},
@@ -197,7 +197,7 @@ func TestLoadRefuses(t *testing.T) {
 			"a.tmpl", "{{ define \"body\" }}\n{{ template \"nobody\" }}{{ end }}",
 			`a.tmpl:2:12: block "nobody" is not defined`,
 		},
-		{"a.tmpl", "\nHello {{ define \"body\" }}x{{ end }}", "text outside of a block"},
+		{"a.tmpl", "\nHello {{ define \"body\" }}x{{ end }}", "text outside a block"},
 		{"a.tmpl", "{{ define \"other\" }}x{{ end }}", "defines neither title nor body"},
 		{
 			"a.tmpl", "{{ define \"body\" }}x{{ end }}{{ define \"html\" }}<a href='{{ if .X }}'{{ end }}>{{ end }}",
