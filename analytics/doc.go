@@ -7,7 +7,7 @@
 //	manifest/<n>.json                                    created only if absent; names the one before by its hash
 //	tmp/                                                 files that are not finished
 //
-// # Who is right
+// # Source of truth
 //
 // The topic is. A manifest says up to which offset of each partition the files are
 // complete. A file that no manifest names is the work of a process that died or is not

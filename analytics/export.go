@@ -148,7 +148,7 @@ func (e *Exporter) Follow(ctx context.Context) error {
 			if refusal, ok := errors.AsType[*Error](err); ok {
 				return errors.Join(refusal, e.close())
 			}
-			e.opts.Logger.Warn("export failed; trying on", "error", err, "in", retryAfter)
+			e.opts.Logger.Warn("export failed; retrying", "error", err, "in", retryAfter)
 			_ = e.close() // the next step makes all anew
 			pause = retryAfter
 		case r.Files > 0:
