@@ -17,9 +17,9 @@ const pageSize = 500
 
 type listFlags struct {
 	state, user, channel, from, to, prefix, sort string
-	tags                                   []string
-	limit                                  int
-	fresh                                  bool
+	tags                                         []string
+	limit                                        int
+	fresh                                        bool
 }
 
 func newList(a *app) *cobra.Command {
