@@ -200,7 +200,10 @@ func TestFollowEndsWithItsKey(t *testing.T) {
 			t.Fatalf("%s: status %d", name, resp.StatusCode)
 		}
 		ended := make(chan error, 1)
-		go func() { _, err := io.Copy(io.Discard, resp.Body); ended <- err }()
+		go func(stream io.Reader) {
+			_, err := io.Copy(io.Discard, stream)
+			ended <- err
+		}(resp.Body)
 		select {
 		case err := <-ended:
 			t.Fatalf("%s: it ended before: %v", name, err)
