@@ -272,7 +272,7 @@ func TestReveal(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/binary", at(`,"payload_base64":"/wA="`))
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/none", at(""))
 	for id, want := range map[string]string{
-		"json": `,"payload":{"a":[1,"<b>"]}}`, "binary": `,"payload_base64":"/wA="}`, "none": `"revision":1}`,
+		"json": `,"payload":{"a":[1,"\u003cb\u003e"]}}`, "binary": `,"payload_base64":"/wA="}`, "none": `"revision":1}`,
 	} {
 		a := w.must(http.StatusOK, "POST", "/v1/triggers/"+id+":reveal", "")
 		if !strings.HasSuffix(strings.TrimSpace(a.body), want) || a.get(t, "trigger_id") != id {

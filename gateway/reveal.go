@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -13,10 +11,10 @@ import (
 
 // Revealed is what a trigger carries.
 type Revealed struct {
-	TriggerID     string         `json:"trigger_id"`
-	Revision      int64          `json:"revision"`
-	Payload       jsontext.Value `json:"payload,omitempty" doc:"Any JSON; absent if there is no payload"`
-	PayloadBase64 string         `json:"payload_base64,omitempty" doc:"The payload, if it is not JSON"`
+	TriggerID     string `json:"trigger_id"`
+	Revision      int64  `json:"revision"`
+	Payload       any    `json:"payload,omitempty" doc:"Any JSON; absent if there is no payload"`
+	PayloadBase64 string `json:"payload_base64,omitempty" doc:"The payload, if it is not JSON"`
 }
 
 // reveals shows payloads to people, and records that it does.
@@ -54,7 +52,10 @@ func (s *reveals) postReveal(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer := Revealed{TriggerID: st.Key.ID(), Revision: st.Revision, Payload: shown.take("payload")}
+	answer := Revealed{TriggerID: st.Key.ID(), Revision: st.Revision}
+	if payload := shown.take("payload"); payload != nil {
+		answer.Payload = payload
+	}
 	if answer.PayloadBase64, err = shown.takeText("payload_base64"); err != nil {
 		return err
 	}
