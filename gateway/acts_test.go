@@ -62,6 +62,9 @@ func TestActsAreOnRecord(t *testing.T) {
 		{"support", "POST", "/v1/triggers/t:run", ``, "run_now acme/t 200"},
 		{"support", "POST", "/v1/triggers/t:rezone", `{"timezone":"Asia/Tokyo"}`, "rezone acme/t 200"},
 		{"support", "POST", "/v1/triggers/t:ack", ``, "ack acme/t 200"},
+		{"reader", "POST", "/v1/triggers/t:reveal", `{"note":"to see"}`, "reveal acme/t 200 to see"},
+		{"support", "POST", "/v1/triggers/t:reveal", ``, "reveal acme/t 403"},
+		{"reader", "POST", "/v1/triggers/none:reveal", ``, "reveal acme/none 404"},
 		{"support", "POST", "/api/reminders/m/snooze", `{"minutes":1}`, "snooze acme/m 200"},
 		{"support", "PATCH", "/v1/triggers/m", `{"fire_at":"2060-02-01T00:00:00Z"}`, "reschedule acme/m 200"},
 		{"support", "PATCH", "/v1/triggers/m", `{"payload":1}`, "patch acme/m 403"},
@@ -223,6 +226,7 @@ func TestAuditTakesNothing(t *testing.T) {
 		{"POST", "/v1/triggers/t:resume", ""},
 		{"PATCH", "/v1/triggers/t", `{"payload":1}`},
 		{"DELETE", "/v1/triggers/t", ""},
+		{"POST", "/v1/triggers/t:reveal", ""},
 		{"POST", "/v1/reconcile", ""},
 	} {
 		a := w.must(http.StatusServiceUnavailable, c.method, c.path, c.body)
@@ -261,6 +265,30 @@ func TestAuditTakesNothing(t *testing.T) {
 	}
 }
 
+// A payload is on record before it is shown. One whose record is not written is not shown.
+func TestReveal(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.AuditWithin = 100 * time.Millisecond })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/json", at(`,"payload":{"a":[1,"<b>"]}`))
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/binary", at(`,"payload_base64":"/wA="`))
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/none", at(""))
+	for id, want := range map[string]string{
+		"json": `,"payload":{"a":[1,"\u003cb\u003e"]}}`, "binary": `,"payload_base64":"/wA="}`, "none": `"revision":1}`,
+	} {
+		a := w.must(http.StatusOK, "POST", "/v1/triggers/"+id+":reveal", "")
+		if !strings.HasSuffix(strings.TrimSpace(a.body), want) || a.get(t, "trigger_id") != id {
+			t.Errorf("%s: %s", id, a.body)
+		}
+	}
+	w.must(http.StatusUnprocessableEntity, "POST", "/v1/triggers/json:reveal", `{"node":"x"}`)
+	w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topics.Names{}.Audit(), Err: kerr.PolicyViolation, Count: -1,
+	})
+	a := w.must(http.StatusServiceUnavailable, "POST", "/v1/triggers/json:reveal", `{"note":"unseen"}`)
+	if strings.Contains(a.body, "<b>") || !strings.Contains(a.body, "audit") {
+		t.Error(a.body)
+	}
+}
+
 // A cluster that is being upgraded has no audit topic yet: acts go on, the log has them, and
 // /readyz says so. When the topic is there it is used.
 func TestNoAuditTopic(t *testing.T) {
@@ -287,6 +315,10 @@ func TestNoAuditTopic(t *testing.T) {
 	}
 	if heard.count("missing") != 3 || heard.count("late") != 0 || strings.Count(log.String(), "upgraded") != 3 {
 		t.Errorf("%v, the log says %s", heard.seen, log.String())
+	}
+	a := w.must(http.StatusServiceUnavailable, "POST", "/v1/triggers/t:reveal", "") // it is read on record, or not
+	if !strings.Contains(a.body, "topics apply") || strings.Contains(a.body, "payload\":") {
+		t.Error(a.body)
 	}
 	if a := w.must(http.StatusOK, "GET", "/readyz", ""); !strings.Contains(a.body, "topics apply") {
 		t.Error(a.body)

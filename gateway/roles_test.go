@@ -47,6 +47,7 @@ var leastRoles = map[string]string{
 	"POST /v1/triggers/{id}:run":           "support",
 	"POST /v1/triggers/{id}:rezone":        "support",
 	"POST /v1/triggers/{id}:ack":           "support",
+	"POST /v1/triggers/{id}:reveal":        "reader",
 	"PATCH /api/reminders/{id}":            "support",
 	"DELETE /api/reminders/{id}":           "support",
 	"POST /api/reminders/{id}/snooze":      "support",

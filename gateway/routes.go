@@ -161,6 +161,13 @@ func verbRoutes(p *parts) []route {
 func viewRoutes(p *parts) []route {
 	return []route{
 		{
+			method: http.MethodPost, pattern: "/v1/triggers/{id}:reveal", right: auth.ReadPayloads,
+			handle: p.reveals.postReveal, doc: operation{
+				id: "revealTrigger", summary: "Read the payload of a trigger; topic audit has it first",
+				body: of[NoteBody](), bodyOptional: true, answers: answers{200: of[Revealed]()},
+			},
+		},
+		{
 			method: http.MethodGet, pattern: "/v1/whoami", right: auth.Read, handle: p.identity.getWhoami,
 			doc: operation{
 				id: "whoami", summary: "Read who the caller is, and what its roles allow",

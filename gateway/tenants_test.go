@@ -46,7 +46,8 @@ var reaches = map[string]reach{
 	"POST /v1/triggers/{id}:pause":  {},
 	"POST /v1/triggers/{id}:resume": {}, "POST /v1/triggers/{id}:run": {},
 	"POST /v1/triggers/{id}:rezone": {bodies: []string{`{"timezone":"Asia/Tokyo"}`}},
-	"POST /v1/triggers/{id}:ack":    {}, "POST /v1/triggers/{id}:erase": {own: true},
+	"POST /v1/triggers/{id}:ack":    {}, "POST /v1/triggers/{id}:reveal": {},
+	"POST /v1/triggers/{id}:erase": {own: true},
 
 	"GET /v1/triggers/{id}/events": {}, "GET /v1/triggers/{id}/occurrences": {},
 	"GET /v1/triggers/{id}/explain": {own: true}, // it says that the caller has no such trigger

@@ -23,6 +23,7 @@ type parts struct {
 	redrives      *redrives
 	rejected      *rejections
 	audit         *auditList
+	reveals       *reveals
 	lateness      *latenessViews
 	forecasts     *forecasts
 	live          *liveStreams
@@ -160,6 +161,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 		lookup: c.lookup, events: c.events, reads: c.reads, cursors: c.cursors, router: c.router,
 		listBudget: o.ListBudget, readWithin: o.ReadWithin, timetable: o.Timetable, now: o.Now,
 	}
+	p.reveals = &reveals{bodies: c.bodies, lookup: c.lookup}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: c.streams,

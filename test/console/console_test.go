@@ -315,6 +315,9 @@ func TestHostileTexts(t *testing.T) {
 	b.await("main", "<svg onload=alert(3)>")
 	b.click("Show the payload")
 	b.await("main", "</script><script>alert(2)")
+	if acts := fmt.Sprint(s.call("GET", "/v1/audit?verb=reveal", "")["items"]); !strings.Contains(acts, "reveal") {
+		t.Errorf("the audit has %s", acts)
+	}
 	for _, p := range []string{"", "triggers", "search?q=" + url.QueryEscape(`<script>alert(1)</script>`), "deliveries"} {
 		b.visit(p)
 		b.await("main", "")

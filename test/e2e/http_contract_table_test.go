@@ -311,6 +311,14 @@ func contractTriggers(w *world) []contractRow {
 			{name: "nobody", path: "/v1/triggers/nobody:ack", status: 404},
 			{name: "a reader's key", path: "/v1/triggers/s1:ack", headers: as("reader"), status: 403},
 		}},
+		{"POST /v1/triggers/{id}:reveal", []contractCall{
+			{
+				name: "reveal", path: "/v1/triggers/s1:reveal", body: `{"note":"to see"}`, status: 200,
+				wants: []string{"trigger_id=s1"},
+			},
+			{name: "nobody", path: "/v1/triggers/nobody:reveal", status: 404},
+			{name: "a field that it has not", path: "/v1/triggers/s1:reveal", body: `{"for":"1m"}`, status: 422},
+		}},
 		{"POST /v1/triggers/{id}:erase", []contractCall{
 			{
 				name: "what nobody knows", path: "/v1/triggers/erased-1:erase", status: 200,

@@ -1,6 +1,6 @@
 // Trigger: what is it, when does it fire next, what happened, and why (not)?
 import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {trigger} from '../api.js';
+import {call, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
@@ -46,7 +46,8 @@ export function Trigger({query, who, say}) {
 }
 
 function Facts({t, who}) {
-  const [shown, show] = useState(false);
+  const [shown, show] = useState();
+  const [failed, fail] = useState();
   const zone = t.timezone || 'UTC';
   const rows = [
     ['State', html`<${State} state=${t.state} />`],
@@ -62,12 +63,19 @@ function Facts({t, who}) {
     ['Note', t.note], ['Revision', t.revision],
     ['Registered', html`<${At} at=${t.created_at} />`], ['Changed', html`<${At} at=${t.updated_at} />`],
   ];
-  const payload = t.payload !== undefined ? JSON.stringify(t.payload, null, 2) : t.payload_base64;
+  const none = t.payload === undefined && t.payload_base64 === undefined;
+  const reveal = async () => { // it is on record who reads it
+    try {
+      const r = await call('POST', trigger(t.trigger_id, ':reveal'));
+      show(r.payload !== undefined ? JSON.stringify(r.payload, null, 2) : r.payload_base64 || 'none');
+      fail();
+    } catch (error) { fail(error); }
+  };
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ? 'hidden: your roles may not read payloads' :
-        payload === undefined ? 'none' : shown ? html`<pre>${payload.slice(0, 20000)}</pre>` :
-          html`<button type="button" onClick=${() => show(true)}>Show the payload</button>`}</dd></dl>
+        none ? 'none' : shown !== undefined ? html`<pre>${shown.slice(0, 20000)}</pre>` :
+          html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
     ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
       <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
