@@ -37,21 +37,10 @@ func (e *Engine) Decision(
 	return p.Decision(ctx, partition, offset)
 }
 
-// Scan calls f for the triggers of one owned partition, in key order, until f returns
-// false. It includes every command acknowledged before the call.
-func (e *Engine) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
-	return e.scan(ctx, partition, true, after, f)
-}
-
-// ScanStale is Scan without the read barrier: commands acknowledged shortly before may be
-// missing.
-func (e *Engine) ScanStale(
-	ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool,
-) error {
-	return e.scan(ctx, partition, false, after, f)
-}
-
-func (e *Engine) scan(
+// Scan calls f for the triggers of one owned partition, in key order, until f returns false. If
+// fresh is set, it includes every command acknowledged before the call. Otherwise it does not wait
+// for those that were acknowledged shortly before.
+func (e *Engine) Scan(
 	ctx context.Context, partition int32, fresh bool, after trigger.Key, f func(*trigger.State) bool,
 ) error {
 	return e.snapshot(ctx, partition, fresh, func(sn *statestore.Snapshot) error {
@@ -69,21 +58,6 @@ func (e *Engine) scan(
 
 // ScanUser is Scan for the triggers of one user, in the order of their next due time.
 func (e *Engine) ScanUser(
-	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
-	f func(statestore.UserCursor, *trigger.State) bool,
-) error {
-	return e.scanUser(ctx, partition, true, tenant, user, after, f)
-}
-
-// ScanUserStale is ScanUser without the read barrier.
-func (e *Engine) ScanUserStale(
-	ctx context.Context, partition int32, tenant, user string, after statestore.UserCursor,
-	f func(statestore.UserCursor, *trigger.State) bool,
-) error {
-	return e.scanUser(ctx, partition, false, tenant, user, after, f)
-}
-
-func (e *Engine) scanUser(
 	ctx context.Context, partition int32, fresh bool, tenant, user string, after statestore.UserCursor,
 	f func(statestore.UserCursor, *trigger.State) bool,
 ) error {
@@ -100,9 +74,8 @@ func (e *Engine) scanUser(
 	})
 }
 
-// ScanTimers calls f for each instant at which a trigger of an owned partition has timers, after a
-// position, in the order in which they fire, until f returns false. It includes every command
-// acknowledged before the call, if fresh is set. state may be called during f.
+// ScanTimers is Scan for each instant at which a trigger has timers, in the order in which they
+// fire. state may be called during f.
 func (e *Engine) ScanTimers(
 	ctx context.Context, partition int32, fresh bool, after statestore.TimerCursor,
 	f func(at statestore.TimerCursor, state func() (*trigger.State, error)) bool,

@@ -133,7 +133,7 @@ func TestActsAreOnRecord(t *testing.T) {
 func (w *world) untilAudited(t *testing.T, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		end, err := stableEnd(t.Context(), w.server.audit.kafka.Client(), topics.Names{}.Audit(), 0)
+		end, err := stableEnd(t.Context(), w.server.audit.records.kafka.Client(), topics.Names{}.Audit(), 0)
 		if err == nil && end >= int64(n) {
 			return
 		}

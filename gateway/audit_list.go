@@ -13,7 +13,6 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
-	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -71,7 +70,6 @@ const (
 // auditList lists topic audit.
 type auditList struct {
 	cursors *cursorSeal
-	kafka   *producer.Producer
 	records *topicReader
 
 	readWithin time.Duration
@@ -84,7 +82,7 @@ type auditQuery struct {
 	from, to                     trigger.Instant
 	limit                        int
 	sealed                       *peer.Query // to what cursors belong
-	before                       int64       // list what is below this offset; 0: from the end
+	before                       int64       // list what is below this offset; negative: from the end
 }
 
 func (q *auditQuery) matches(a *topics.Audit) bool {
@@ -117,13 +115,11 @@ func (s *auditList) listAudit(w http.ResponseWriter, r *request) error {
 // query reads the parameters of a list.
 func (s *auditList) query(r *request) (*auditQuery, error) {
 	v := r.query
-	for _, name := range []string{"tenant", "actor", "trigger", "verb", "from", "to"} {
-		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return nil, problem.BadParameter(name, name+" is empty: leave it out, or give it a value")
-		}
+	if err := r.refuseEmpty("tenant", "actor", "trigger", "verb", "from", "to"); err != nil {
+		return nil, err
 	}
 	q := &auditQuery{
-		tenant: v.Get("tenant"), actor: v.Get("actor"), trigger: v.Get("trigger"), verb: v.Get("verb"),
+		tenant: v.Get("tenant"), actor: v.Get("actor"), trigger: v.Get("trigger"), verb: v.Get("verb"), before: -1,
 	}
 	if q.key = q.trigger; q.trigger != "" {
 		if tenant := q.tenant; tenant != "" {
@@ -159,7 +155,7 @@ func (s *auditList) query(r *request) (*auditQuery, error) {
 // offset below which the next page begins; 0: there is none.
 func (s *auditList) page(ctx context.Context, q *auditQuery) (page AuditRecords, next int64, err error) {
 	page.Items = []AuditRecord{}
-	first, end, err := s.bounds(ctx, q)
+	first, end, err := s.records.between(ctx, 0, q.from, q.to, q.before)
 	if err != nil {
 		return page, 0, err
 	}
@@ -196,26 +192,6 @@ func above(offset, first int64) int64 {
 		return 0
 	}
 	return offset
-}
-
-// bounds are the offsets between which a page lies.
-func (s *auditList) bounds(ctx context.Context, q *auditQuery) (first, end int64, err error) {
-	cl, topic := s.kafka.Client(), s.records.topic
-	if q.from != 0 {
-		first, err = offsetSince(ctx, cl, topic, 0, q.from)
-	} else {
-		first, err = startOf(ctx, cl, topic, 0)
-	}
-	switch {
-	case err != nil:
-	case q.before != 0:
-		end = q.before
-	case q.to != 0:
-		end, err = offsetSince(ctx, cl, topic, 0, q.to)
-	default:
-		end, err = stableEnd(ctx, cl, topic, 0)
-	}
-	return first, end, err
 }
 
 func auditJSON(a *topics.Audit) AuditRecord {

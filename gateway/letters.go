@@ -194,12 +194,9 @@ func (s *deadLetters) letterPage(ctx context.Context, q topics.LetterQuery) (top
 // letterQuery reads the parameters of a list.
 func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) {
 	v := r.query
-	for _, name := range []string{
-		"tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by", "cursor",
-	} {
-		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return q, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
-		}
+	if err := r.refuseEmpty("tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by",
+		"cursor"); err != nil {
+		return q, err
 	}
 	q = topics.LetterQuery{
 		Channel: v.Get("channel"), Code: v.Get("code"), Endpoint: v.Get("endpoint"), Newest: true,

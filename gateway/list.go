@@ -96,10 +96,8 @@ func (s *triggerViews) list(r *request) (peer.Page, *peer.Query, error) {
 // query reads the parameters of a list.
 func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	v := r.query
-	for _, name := range []string{"user_id", "channel", "from", "to", "key_prefix"} {
-		if v.Has(name) && v.Get(name) == "" { // an empty filter would list everything
-			return nil, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
-		}
+	if err := r.refuseEmpty("user_id", "channel", "from", "to", "key_prefix"); err != nil {
+		return nil, err
 	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
@@ -131,6 +129,17 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 		q.After, err = s.cursors.open(q, text)
 	}
 	return q, err
+}
+
+// refuseEmpty refuses filters that are there without a value: they would narrow nothing, and list
+// everything.
+func (r *request) refuseEmpty(names ...string) error {
+	for _, name := range names {
+		if r.query.Has(name) && r.query.Get(name) == "" {
+			return problem.BadParameter(name, name+" is empty: omit it, or give it a value")
+		}
+	}
+	return nil
 }
 
 func instantParam(v url.Values, name string) (trigger.Instant, error) {

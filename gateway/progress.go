@@ -134,6 +134,29 @@ func startOf(ctx context.Context, cl *kgo.Client, topic string, partition int32)
 	return kafkapart.ListOffset(ctx, cl, topic, partition, kafkapart.ReadUncommitted, kafkapart.Earliest)
 }
 
+// between returns the offsets between which a list lies: records appended from an instant on (0: all
+// that the partition still has), and below the offset before, or if that is negative, before the
+// instant to (0: up to the end).
+func (r *topicReader) between(ctx context.Context, partition int32, from, to trigger.Instant, before int64) (
+	first, end int64, err error,
+) {
+	cl := r.kafka.Client()
+	if from != 0 {
+		first, err = offsetSince(ctx, cl, r.topic, partition, from)
+	} else {
+		first, err = startOf(ctx, cl, r.topic, partition)
+	}
+	switch {
+	case err != nil || before >= 0:
+		end = before
+	case to != 0:
+		end, err = offsetSince(ctx, cl, r.topic, partition, to)
+	default:
+		end, err = stableEnd(ctx, cl, r.topic, partition)
+	}
+	return first, end, err
+}
+
 // offsetSince is the offset of the first record that was appended at or after an instant;
 // the partition's end if there is none. The end is asked for first, so that a record that
 // is appended between the two questions is behind it.

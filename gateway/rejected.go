@@ -13,7 +13,6 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
-	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -71,7 +70,6 @@ const (
 // rejections lists topic rejected.
 type rejections struct {
 	cursors *cursorSeal
-	kafka   *producer.Producer
 	records *topicReader
 
 	partitions int32
@@ -120,10 +118,8 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 // query reads the parameters of a list.
 func (s *rejections) query(r *request) (*refusalQuery, error) {
 	v := r.query
-	for _, name := range []string{"tenant", "trigger_id", "code", "from", "to"} {
-		if v.Has(name) && v.Get(name) == "" { // it would narrow nothing, and list all
-			return nil, problem.BadParameter(name, name+" is empty: omit it, or give it a value")
-		}
+	if err := r.refuseEmpty("tenant", "trigger_id", "code", "from", "to"); err != nil {
+		return nil, err
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
 	var err error
@@ -176,23 +172,12 @@ func (s *rejections) scans(ctx context.Context, q *refusalQuery) ([]*refusalScan
 		}
 		one := &refusalScan{partition: p}
 		all = append(all, one)
+		before := int64(-1)
+		if int(p) < len(q.after) {
+			before = q.after[p]
+		}
 		g.Go(func() (err error) {
-			cl, topic := s.kafka.Client(), s.records.topic
-			if q.from != 0 {
-				one.first, err = offsetSince(ctx, cl, topic, p, q.from)
-			} else {
-				one.first, err = startOf(ctx, cl, topic, p)
-			}
-			switch {
-			case err != nil:
-				return err
-			case int(p) < len(q.after):
-				one.from = q.after[p]
-			case q.to != 0:
-				one.from, err = offsetSince(ctx, cl, topic, p, q.to)
-			default:
-				one.from, err = stableEnd(ctx, cl, topic, p)
-			}
+			one.first, one.from, err = s.records.between(ctx, p, q.from, q.to, before)
 			return err
 		})
 	}

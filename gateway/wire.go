@@ -192,11 +192,11 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.rejected = &rejections{
-		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
+		cursors: c.cursors, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
 		partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.audit = &auditList{
-		cursors: c.cursors, kafka: c.kafka, records: &topicReader{kafka: c.kafka, topic: o.Names.Audit()},
+		cursors: c.cursors, records: &topicReader{kafka: c.kafka, topic: o.Names.Audit()},
 		readWithin: o.ReadWithin,
 	}
 	p.redrives = &redrives{

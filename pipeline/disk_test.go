@@ -374,7 +374,7 @@ func contents(t *testing.T, n *sim.Node) map[trigger.Key]string {
 	t.Helper()
 	out := map[trigger.Key]string{}
 	for _, status := range n.Engine.Partitions() {
-		err := n.Engine.Scan(t.Context(), status.Partition, "", func(s *trigger.State) bool {
+		err := n.Engine.Scan(t.Context(), status.Partition, true, "", func(s *trigger.State) bool {
 			b, err := topics.AppendState(nil, s)
 			if err != nil {
 				t.Error(err)

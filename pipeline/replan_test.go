@@ -61,7 +61,7 @@ func TestReplanWhileWritten(t *testing.T) {
 		if commands.Load() < 100 {
 			t.Fatalf("only %d commands: the replan was over", commands.Load())
 		}
-		err := a.Engine.Scan(t.Context(), 0, "", func(s *trigger.State) bool {
+		err := a.Engine.Scan(t.Context(), 0, true, "", func(s *trigger.State) bool {
 			if strings.HasPrefix(s.Series.Occurrence, "2030-05-01") ||
 				strings.HasPrefix(s.Series.Occurrence, "2030-05-02") {
 				t.Errorf("%s, %s, is planned for %s", s.Key, s.Status, s.Series.Occurrence)

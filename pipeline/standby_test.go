@@ -159,7 +159,7 @@ func TestStandbyNeverStale(t *testing.T) {
 		w.AwaitOwners()
 		for p := range w.P {
 			n := w.Owner(p)
-			err := n.Engine.Scan(t.Context(), p, "", func(s *trigger.State) bool {
+			err := n.Engine.Scan(t.Context(), p, true, "", func(s *trigger.State) bool {
 				if n, _ := strconv.Atoi(string(s.Key[1:])); s.Key[0] == 'l' && n < 20 && s.Status == trigger.Pending {
 					t.Errorf("%s is pending again", s.Key)
 				}

@@ -87,12 +87,11 @@ func (r *Report) chart() chart {
 		share := height(ms) / height(top)
 		return 8 + (chartHeight-chartBottom-8)*(1-share)
 	}
-	for ms := int64(1); ms <= top; ms *= 10 {
-		c.Rows = append(c.Rows, tick{number(y(ms)), MS(&ms)})
+	for ms, label := range rows(top) {
+		c.Rows = append(c.Rows, tick{number(y(ms)), label})
 	}
-	for i := range 5 {
-		at := from.Add(until.Sub(from) * time.Duration(i) / 4)
-		c.Columns = append(c.Columns, tick{number(x(at)), at.Format("2 Jan 15:04")})
+	for at, label := range columns(from, until) {
+		c.Columns = append(c.Columns, tick{number(x(at)), label})
 	}
 	c.Limit = number(y(r.WithinMS))
 	for i, class := range []string{"p50", "p99", "max"} {
@@ -104,23 +103,17 @@ func (r *Report) chart() chart {
 // points are an SVG path: of p50, p99 or the worst.
 func (r *Report) points(which int, x func(time.Time) float64, y func(int64) float64) string {
 	var b strings.Builder
-	var last time.Time
-	for i := range r.Hours {
-		ms := r.Hours[i].valueOf(which)
-		at, err := time.Parse("2006-01-02T15:04Z", r.Hours[i].Name)
-		if ms == nil || err != nil {
-			continue
-		}
-		begin := x(at)
-		if from, _ := time.Parse(time.RFC3339, r.From); at.Before(from) {
+	from, _ := time.Parse(time.RFC3339, r.From)
+	for l := range r.levels(which) {
+		begin := x(l.at)
+		if l.at.Before(from) {
 			begin = x(from)
 		}
 		verb := "L"
-		if at.Sub(last) != time.Hour {
+		if l.after {
 			verb = "M"
 		}
-		fmt.Fprintf(&b, "%s%s %sh2", verb, number(begin), number(y(*ms)))
-		last = at
+		fmt.Fprintf(&b, "%s%s %sh2", verb, number(begin), number(y(l.ms)))
 	}
 	return b.String()
 }

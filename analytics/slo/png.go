@@ -3,7 +3,6 @@ package slo
 import (
 	"image/color"
 	"io"
-	"math"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -109,50 +108,30 @@ func (r *Report) addCurve(p *plot.Plot, which int, name string, style draw.LineS
 		run = nil
 		return nil
 	}
-	var last time.Time
-	for i := range r.Hours {
-		ms := r.Hours[i].valueOf(which)
-		at, err := time.Parse("2006-01-02T15:04Z", r.Hours[i].Name)
-		if ms == nil || err != nil {
-			continue
-		}
-		if at.Sub(last) != time.Hour {
+	for l := range r.levels(which) {
+		if l.after {
 			if err := end(); err != nil {
 				return err
 			}
 		}
-		y := height(*ms)
-		begin, over := float64(at.Unix()), float64(at.Add(time.Hour).Unix())
+		y := height(l.ms)
+		begin, over := float64(l.at.Unix()), float64(l.at.Add(time.Hour).Unix())
 		run = append(run, plotter.XY{X: max(begin, p.X.Min), Y: y}, plotter.XY{X: min(over, p.X.Max), Y: y})
-		last = at
 	}
 	p.Legend.Add(name, &plotter.Line{LineStyle: style})
 	return end()
 }
 
-// height is a logarithmic scale that has 0.
-func height(ms int64) float64 { return math.Log10(float64(ms) + 1) }
-
-// top is the greatest lateness of the picture.
-func (r *Report) top() int64 {
-	top := max(r.WithinMS*2, 10)
-	if r.Total.MaxMS != nil {
-		top = max(top, *r.Total.MaxMS)
-	}
-	return top
-}
-
 func times(from, until time.Time) (all plot.ConstantTicks) {
-	for i := range 5 {
-		at := from.Add(until.Sub(from) * time.Duration(i) / 4)
-		all = append(all, plot.Tick{Value: float64(at.Unix()), Label: at.UTC().Format("2 Jan 15:04")})
+	for at, label := range columns(from, until) {
+		all = append(all, plot.Tick{Value: float64(at.Unix()), Label: label})
 	}
 	return all
 }
 
 func latenesses(top int64) (all plot.ConstantTicks) {
-	for ms := int64(1); ms <= top; ms *= 10 {
-		all = append(all, plot.Tick{Value: height(ms), Label: MS(&ms)})
+	for ms, label := range rows(top) {
+		all = append(all, plot.Tick{Value: height(ms), Label: label})
 	}
 	return all
 }

@@ -205,12 +205,10 @@ func (q *Query) mayFollow(k trigger.Key) bool {
 	return q.Tenant == trigger.DefaultTenant || string(k) < q.Tenant+"/"
 }
 
+func (q *Query) states() StateSet { return cmp.Or(q.States, Shown) }
+
 func (q *Query) matches(s *trigger.State) bool {
-	states := q.States
-	if states == 0 {
-		states = Shown
-	}
-	if !states.Has(s.Status) || q.Channel != "" && !s.Spec.GoesTo(q.Channel) || q.User != "" &&
+	if !q.states().Has(s.Status) || q.Channel != "" && !s.Spec.GoesTo(q.Channel) || q.User != "" &&
 		s.Spec.UserID != q.User || !strings.HasPrefix(s.Key.ID(), q.Prefix) {
 		return false
 	}

@@ -32,11 +32,7 @@ const (
 // byNextFire reads a page of the list. What fires again is found by its timers. A trigger has more
 // timers than the one at which it fires next, so each is compared with the state.
 func (f *finder) byNextFire() error {
-	q, after := f.q, f.q.After
-	states := q.States
-	if states == 0 {
-		states = Shown
-	}
+	q, after, states := f.q, f.q.After, f.q.states()
 	if states&mayFire != 0 && after.Due != noFire {
 		if err := f.byTimer(max(0, q.From)); err != nil || f.page.More || f.scan.err != nil {
 			return err

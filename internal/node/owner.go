@@ -18,6 +18,7 @@ import (
 type engineOwner struct {
 	e       *engine.Engine
 	address string // address of the internal listener
+	stale   bool   // scans do not take the read barrier
 
 	reconcile func(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error)
 }
@@ -35,25 +36,19 @@ func (o engineOwner) Decision(ctx context.Context, key trigger.Key, partition in
 }
 
 func (o engineOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
-	return left(o.e.Scan(ctx, partition, after, f))
+	return left(o.e.Scan(ctx, partition, !o.stale, after, f))
 }
 
 func (o engineOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
 	f func(peer.UserCursor, *trigger.State) bool,
 ) error {
-	return left(o.e.ScanUser(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
+	return left(o.e.ScanUser(ctx, partition, !o.stale, tenant, user, statestore.UserCursor(after), visitor(f)))
 }
 
 func (o engineOwner) ScanTimers(ctx context.Context, partition int32, after peer.TimerCursor,
 	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
 ) error {
-	return o.scanTimers(ctx, partition, true, after, f)
-}
-
-func (o engineOwner) scanTimers(ctx context.Context, partition int32, fresh bool, after peer.TimerCursor,
-	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
-) error {
-	return left(o.e.ScanTimers(ctx, partition, fresh, statestore.TimerCursor(after),
+	return left(o.e.ScanTimers(ctx, partition, !o.stale, statestore.TimerCursor(after),
 		func(at statestore.TimerCursor, state func() (*trigger.State, error)) bool {
 			return f(peer.TimerCursor(at), state)
 		}))
@@ -65,25 +60,9 @@ func visitor(f func(peer.UserCursor, *trigger.State) bool) func(statestore.UserC
 }
 
 // Stale returns the owner without its read barrier.
-func (o engineOwner) Stale() peer.Owner { return staleOwner{o} }
-
-// staleOwner scans without the read barrier.
-type staleOwner struct{ engineOwner }
-
-func (o staleOwner) Scan(ctx context.Context, partition int32, after trigger.Key, f func(*trigger.State) bool) error {
-	return left(o.e.ScanStale(ctx, partition, after, f))
-}
-
-func (o staleOwner) ScanUser(ctx context.Context, partition int32, tenant, user string, after peer.UserCursor,
-	f func(peer.UserCursor, *trigger.State) bool,
-) error {
-	return left(o.e.ScanUserStale(ctx, partition, tenant, user, statestore.UserCursor(after), visitor(f)))
-}
-
-func (o staleOwner) ScanTimers(ctx context.Context, partition int32, after peer.TimerCursor,
-	f func(peer.TimerCursor, func() (*trigger.State, error)) bool,
-) error {
-	return o.scanTimers(ctx, partition, false, after, f)
+func (o engineOwner) Stale() peer.Owner {
+	o.stale = true
+	return o
 }
 
 func (o engineOwner) Lateness(

@@ -180,7 +180,7 @@ const caughtUpWithin = 10 * time.Second
 func (c *rowCheck) run(ctx context.Context) error {
 	for after := trigger.Key(""); ; {
 		chunk := make([]sinks.Known, 0, rowChunk)
-		err := c.n.engine.Scan(ctx, c.partition, after, func(s *trigger.State) bool {
+		err := c.n.engine.Scan(ctx, c.partition, true, after, func(s *trigger.State) bool {
 			if !c.slice.has(s.Key) {
 				return true
 			}

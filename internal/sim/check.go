@@ -223,7 +223,7 @@ func (c *audit) stores() {
 
 func (c *audit) store(n *Node, partition int32, want map[string][]byte) {
 	found := 0
-	err := n.Scan(c.w.Context(), partition, "", func(s *trigger.State) bool {
+	err := n.Scan(c.w.Context(), partition, true, "", func(s *trigger.State) bool {
 		found++
 		topic, err := topics.DecodeState(s.Key, want[string(s.Key)])
 		if err != nil || !reflect.DeepEqual(s, topic) {
