@@ -1,5 +1,5 @@
 // Now: does it fire, and what is not well?
-import {html, useState} from '../vendor/htm-preact.js';
+import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
@@ -27,8 +27,8 @@ function unwell(partitions, endpoints) {
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 
 // health is what somebody learns who does not see the partitions.
-function health(live, late) {
-  if (late.error) return 'Not known: the server does not answer.';
+function health(live, late, cut) {
+  if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
   if (live && live.ready < live.partitions) return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
@@ -40,28 +40,33 @@ function health(live, late) {
 // reads all of it every two seconds.
 export function Now({who}) {
   const [live, set] = useState();
+  const [cut, lose] = useState(false); // the stream has ended, and nothing was read since
   const operates = who.rights.includes('operate');
   const connected = useLive((m) => {
     if (m.kind === 'state') {
       if (!live || m.data.missed || m.data.ready !== live.ready || m.data.oldest_overdue_seconds > 5) partitions.reload();
       set(m.data);
+      lose(false);
     }
-    if (m.kind === 'cut') set(undefined);
+    if (m.kind === 'cut') { set(undefined); lose(true); }
   });
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const letters = useData('v1/dead-letters?group_by=code', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
+  useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
-    ${operates ? '' : html`<p class="sentence" id="health">${health(live, late)}</p>`}
+    ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
-      const known = !partitions.error;
+      const known = !partitions.error && !cut;
       const overdue = live ? live.oldest_overdue_seconds : Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       return html`
-        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${!known ? 'Not known. What follows is from before.' : bad.length ?
-          `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : 'Healthy: every partition fires on time.'}</p>
+        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${
+          !known ? 'Not known. What follows is from before.' :
+            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` :
+              'Healthy: every partition fires on time.'}</p>
         <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
         <ul class="figures">
           <li><b>${(live ? live.pending : sum(items, 'pending')).toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
