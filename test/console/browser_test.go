@@ -26,11 +26,13 @@ func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
 
 // server is a dev server.
 type server struct {
-	t    testing.TB
-	url  string
-	args []string
-	cmd  *exec.Cmd
-	out  strings.Builder
+	t      testing.TB
+	url    string
+	kafka  string // its brokers
+	prefix string // of its topics
+	args   []string
+	cmd    *exec.Cmd
+	out    strings.Builder
 }
 
 // dev starts a server with settings, written key=value.
@@ -39,10 +41,10 @@ func dev(t *testing.T, settings ...string) *server {
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
-	s := &server{t: t, url: "http://" + built.FreeAddr(t)}
+	s := &server{t: t, url: "http://" + built.FreeAddr(t), kafka: built.FreeAddr(t), prefix: "waterclock."}
 	s.args = []string{
 		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", strings.TrimPrefix(s.url, "http://"),
-		"--kafka-listen", built.FreeAddr(t),
+		"--kafka-listen", s.kafka,
 	}
 	for _, setting := range settings {
 		s.args = append(s.args, "--set", setting)

@@ -76,13 +76,13 @@ export function Loaded({of, children}) {
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
 
-// Table is a table whose columns are [heading, cell(row), class].
-export function Table({caption, columns, rows, none = 'None.', rowKey}) {
+// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
+export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = () => undefined}) {
   if (rows.length === 0) return html`<p class="none">${none}</p>`;
   return html`<div class="scroll" role="region" aria-label=${caption} tabindex="0"><table>
     <caption>${caption}</caption>
     <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
-    <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i}>
+    <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
       ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
