@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,15 +11,20 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/gateway/explain"
 )
 
-// The codes of gateway/explain that a dev server can be brought to. The one that it cannot,
-// restoring, needs an instance whose engine is gone.
-var seeds = []struct {
+// cause is how a trigger comes to a code, and what the page says then.
+type cause struct {
 	code, says string
 	cites      string // type of the event that comes first; "state": what the owner knows
 	seed       func(s *server, id string)
-}{
+}
+
+// The codes of gateway/explain that a dev server can be brought to. The one that it cannot,
+// restoring, needs an instance whose engine is gone.
+var seeds = []cause{
 	{"scheduled", "Scheduled: it fires ", "trigger.registered", func(s *server, id string) { s.put(id, inAnHour) }},
 	{"paused", "(on holiday): it does not fire until it is resumed", "trigger.paused", func(s *server, id string) {
 		s.put(id, daily)
@@ -137,6 +143,11 @@ func TestCauses(t *testing.T) {
 	for _, c := range seeds {
 		if c.code != "overdue" {
 			c.seed(s, idOf(c.code))
+		}
+	}
+	for _, code := range explain.Codes {
+		if code != explain.Restoring && !slices.ContainsFunc(seeds, func(c cause) bool { return c.code == string(code) }) {
+			t.Errorf("code %s has no seed", code)
 		}
 	}
 	s.overdue(idOf("overdue")) // the last: its partition stands still from here on
