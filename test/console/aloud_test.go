@@ -113,7 +113,7 @@ func (b *tab) outline() string {
 		}) {
 			return
 		}
-		if !n.Ignored && slices.Contains(told, role) {
+		if !n.Ignored && slices.Contains(outlined, role) {
 			out.WriteString(strings.TrimRight(strings.Repeat("  ", depth)+role+" "+name, " ") + n.level() + "\n")
 			depth++
 		}
@@ -130,8 +130,8 @@ func (b *tab) outline() string {
 // varying are the instants of captions, and ids of events.
 var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|\d+-\d{12,}`)
 
-// told are the roles that an outline has.
-var told = append([]string{
+// outlined are the roles that an outline has.
+var outlined = append([]string{
 	"RootWebArea", "banner", "main", "search", "heading", "form", "group", "status", "alert", "columnheader",
 }, named...)
 
