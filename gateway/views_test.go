@@ -98,7 +98,7 @@ func TestUpcomingFromPictures(t *testing.T) {
 		{"?bucket=1h&n=48", true, map[string]int{"09:00": 2, "10:00": 1, "11:00": 1, "15:00": 1}},
 		{"?bucket=1d&n=90", true, map[string]int{"00:00": 5}},
 		{"?bucket=30m&n=4", true, map[string]int{"09:30": 2, "10:00": 1}}, // until 11:30
-		{"?bucket=30m&n=6", false, nil},                                   // longer than the minutes, and no whole hours
+		{"?bucket=30m&n=6", false, nil},                                   // over two hours, and not whole ones
 		{"?bucket=1m&n=121", false, nil},
 		{"?bucket=1s&n=10", false, nil},
 		{"?bucket=1d&n=91", false, nil},
