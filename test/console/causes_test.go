@@ -32,15 +32,23 @@ var seeds = []cause{
 	}},
 	{"overdue", "Not sent yet: it was due ", "state", func(*server, string) {}}, // TestCauses does it, last of all
 	{"in_flight", " to sends, attempt 1: no receipt", "occurrence.fired", func(s *server, id string) { s.sent(id) }},
-	{"retrying", "attempt 1 failed at the sends worker: http_503. Attempt 2 goes out ", "delivery.retried",
-		answered("retry", "http_503")},
+	{
+		"retrying", "attempt 1 failed at the sends worker: http_503. Attempt 2 goes out ", "delivery.retried",
+		answered("retry", "http_503"),
+	},
 	{"delivered", "Delivered: the sends worker says so of attempt 1", "delivery.delivered", answered("delivered", "")},
-	{"suppressed", "Not sent: the sends worker decided against it: the user has opted out of this channel (opted_out)",
-		"delivery.suppressed", answered("suppressed", "opted_out")},
-	{"postponed", "its breaker is open (breaker_open). It is tried again ", "delivery.postponed",
-		answered("postponed", "breaker_open")},
-	{"failed", "neither the payload nor the preferences have an address (no_address)", "delivery.dead_lettered",
-		answered("failed", "no_address")},
+	{
+		"suppressed", "decided against it: the user has opted out of this channel (opted_out)",
+		"delivery.suppressed", answered("suppressed", "opted_out"),
+	},
+	{
+		"postponed", "its breaker is open (breaker_open). It is tried again ", "delivery.postponed",
+		answered("postponed", "breaker_open"),
+	},
+	{
+		"failed", "neither the payload nor the preferences have an address (no_address)", "delivery.dead_lettered",
+		answered("failed", "no_address"),
+	},
 	{"cancelled", "before it went out", "trigger.cancelled", func(s *server, id string) {
 		s.put(id, inAnHour)
 		s.call("DELETE", "/v1/triggers/"+id, "")

@@ -27,13 +27,13 @@ type pass struct {
 }
 
 // newRelay listens at an address of its own.
-func newRelay(t *testing.T, to string) (r *relay, addr string) {
+func newRelay(t *testing.T, to string) (*relay, string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = &relay{to: to}
+	r := &relay{to: to}
 	t.Cleanup(func() {
 		_ = ln.Close()
 		r.mu.Lock()

@@ -24,7 +24,8 @@ export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
 export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${id}<//>`;
 
 // pointed reports whether somebody is about to click on something that a new row would move.
-export const pointed = () => document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
+export const pointed = () =>
+  document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
 
 const route = (path) => (path || '').split('#')[0];
 

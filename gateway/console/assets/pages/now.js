@@ -12,14 +12,18 @@ const every = 2000;
 function unwell(partitions, endpoints) {
   const all = [];
   for (const p of partitions) {
-    if (!p.ready) all.push(['bad', `Partition ${p.partition} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
-    else if (p.oldest_overdue_seconds > 5) {
-      all.push(['bad', `Partition ${p.partition} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
+    const name = `Partition ${p.partition}`;
+    if (!p.ready) {
+      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
+    } else if (p.oldest_overdue_seconds > 5) {
+      all.push(['bad', `${name} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
     }
-    if (p.commands_lag > 10000) all.push(['warn', `Partition ${p.partition} has ${p.commands_lag} commands to read.`, 'system']);
+    if (p.commands_lag > 10000) all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system']);
   }
   for (const e of endpoints) {
-    if (e.state !== 'closed') all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+    if (e.state !== 'closed') {
+      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+    }
   }
   return all;
 }
@@ -30,7 +34,9 @@ const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 function health(live, late, cut) {
   if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
-  if (live && live.ready < live.partitions) return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+  if (live && live.ready < live.partitions) {
+    return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+  }
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
   if (silent.length) return `Partitions ${silent.join(', ')} do not answer.`;
   return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
@@ -44,7 +50,8 @@ export function Now({who}) {
   const operates = who.rights.includes('operate');
   const connected = useLive((m) => {
     if (m.kind === 'state') {
-      if (!live || m.data.missed || m.data.ready !== live.ready || m.data.oldest_overdue_seconds > 5) partitions.reload();
+      const late = m.data.oldest_overdue_seconds > 5;
+      if (!live || m.data.missed || m.data.ready !== live.ready || late) partitions.reload();
       set(m.data);
       lose(false);
     }
@@ -61,7 +68,11 @@ export function Now({who}) {
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
       const known = !partitions.error && !cut;
-      const overdue = live ? live.oldest_overdue_seconds : Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      const overdue = live ? live.oldest_overdue_seconds :
+        Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      const pending = live ? live.pending : sum(items, 'pending');
+      const lag = live ? live.commands_lag : sum(items, 'commands_lag');
+      const ready = live ? live.ready : items.filter((p) => p.ready).length;
       return html`
         <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${
           !known ? 'Not known. What follows is from before.' :
@@ -69,16 +80,17 @@ export function Now({who}) {
               'Healthy: every partition fires on time.'}</p>
         <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
         <ul class="figures">
-          <li><b>${(live ? live.pending : sum(items, 'pending')).toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
+          <li><b>${pending.toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
           <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
-          <li><b>${(live ? live.commands_lag : sum(items, 'commands_lag')).toLocaleString('en')}</b>commands not read yet</li>
-          <li><b>${live ? live.ready : items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
+          <li><b>${lag.toLocaleString('en')}</b>commands not read yet</li>
+          <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>
           ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
         </ul>`;
     }}<//>` : ''}
     <h2>Lateness</h2>
-    <p id="minute">${live ? (live.fires ? `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
+    <p id="minute">${live ? (live.fires ?
+      `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
       `99 of 100 at most ${live.p99_ms} ms late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
@@ -87,15 +99,16 @@ export function Now({who}) {
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
         ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
-      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0} label="The 99th percentile, ms, by minute"
+      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
+        label="The 99th percentile, ms, by minute"
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${i.p99_ms} ms` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
         rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
         <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
-          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'], ['p50, ms', (i) => i.p50_ms ?? '', 'num'],
-          ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
+          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
+          ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
     <h2>Dead letters by cause</h2>
     <${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code" rows=${groups}
       none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
@@ -103,5 +116,6 @@ export function Now({who}) {
         ['Letters', (g) => g.count, 'num'],
       ]} />`}<//>
     <${Facts} />
-    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live', 'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live',
+      'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
 }
