@@ -93,7 +93,13 @@ export const State = ({state}) => html`<span class="state state-${state}">${stat
 // Twins are the same on the command line.
 export function Twins({lines}) {
   return html`<details class="twins"><summary>The same on the command line</summary>
-    ${lines.map((l) => html`<pre><code>${l}</code></pre>`)}</details>`;
+    ${lines.map((l) => html`<pre><code>${l.startsWith('waterclock ') ? l + server() : l}</code></pre>`)}</details>`;
+}
+
+// server is the flag that names this instance, unless it is where the command line asks anyway.
+function server() {
+  const url = root.href.replace(/\/$/, '');
+  return url === 'http://127.0.0.1:8080' ? '' : ` --url ${quoted(url)}`;
 }
 
 // curl is a read of the API.

@@ -45,7 +45,7 @@ export function Trigger({query, who, say}) {
       state.error && state.error.status !== 404 ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} shows=${show} />
-    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock events ${quoted(id)}`,
+    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
       curl(trigger(id, '/explain'))]} /></article>`;
 }
 
