@@ -450,18 +450,22 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 	}
 	c.acknowledged()
 	f := &flight{chunk: c, letters: letters, decided: make(chan struct{})}
-	go f.ask(context.WithoutCancel(ctx), j.s)
+	go f.ask(context.WithoutCancel(ctx), j.s, j.flying)
 	return f
 }
 
-// ask waits until the commands are durable, and asks what was decided about them.
-func (f *flight) ask(ctx context.Context, s *redrives) {
+// ask waits until the commands are durable, and asks what was decided about them. The engine decides
+// about those of the flight before first, so the time for an answer begins when it has.
+func (f *flight) ask(ctx context.Context, s *redrives, before *flight) {
 	defer close(f.decided)
 	late := time.NewTimer(s.commands.within)
 	defer late.Stop()
 	select {
 	case <-f.chunk.durable:
 	case <-late.C:
+	}
+	if before != nil {
+		<-before.decided
 	}
 	f.locations = f.chunk.known()
 	f.answers = make([]*peer.Question, len(f.chunk.lines))
