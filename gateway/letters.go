@@ -204,7 +204,7 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
 		return q, err
 	}
-	if q.Tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+	if q.Tenant, err = r.tenantOf("dead letters", v.Get("tenant")); err != nil {
 		return q, err
 	}
 	if id := v.Get("trigger_id"); id != "" {
@@ -229,15 +229,15 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	return q, err
 }
 
-// letterTenant is whose letters a caller asks for: its own, or if it is an
+// tenantOf is whose dead letters or refused commands a caller asks for: its own, or if it is an
 // operator anybody's; "" is all.
-func (r *request) letterTenant(asked string) (string, error) {
+func (r *request) tenantOf(what, asked string) (string, error) {
 	switch {
 	case r.who.May(auth.Operate):
 		return asked, nil
 	case asked != "" && asked != r.who.Tenant:
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",
-			"dead letters of another tenant are for operators: omit tenant")
+			what+" of another tenant are for operators: omit tenant")
 	}
 	return r.who.Tenant, nil
 }

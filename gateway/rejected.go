@@ -123,7 +123,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
 	var err error
-	if q.tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+	if q.tenant, err = r.tenantOf("refused commands", v.Get("tenant")); err != nil {
 		return nil, err
 	}
 	if q.id != "" {

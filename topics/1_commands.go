@@ -83,7 +83,7 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 	c := &trigger.Command{Op: op, Key: key, From: from}
 	d.build(c)
 	if fault := d.release(); fault != nil {
-		return nil, fault
+		return nil, inBothSpellings(rec, fault)
 	}
 	return c, nil
 }
