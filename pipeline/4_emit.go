@@ -58,7 +58,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
-		panic(fmt.Sprintf("pipeline: wheel holds a ref that is none: %q", d.Ref))
+		panic(fmt.Sprintf("pipeline: the wheel holds an invalid ref: %q", d.Ref))
 	}
 	e, err := p.loadDue(t, key, d)
 	if err != nil || e == nil || e.state == nil {

@@ -61,7 +61,7 @@ func (p *Partition) forgetDue() trigger.Instant {
 		return false
 	})
 	if err != nil {
-		p.log.Warn("looking for the oldest done record failed", "error", err)
+		p.log.Warn("finding the oldest done record failed", "error", err)
 	}
 	return p.oldest
 }

@@ -80,7 +80,7 @@ func (p *Partition) writeGuard(ctx context.Context, t *turn) (err error) {
 
 // errSecondWriter says that another process has written to our partition of topic state,
 // under a transactional id that ours does not fence.
-var errSecondWriter = errors.New("somebody else writes to the partition's state")
+var errSecondWriter = errors.New("another producer writes to the partition's state")
 
 // errStateBack says that topic state lost turns of ours. The next opening compares it with
 // the store (sameState).
@@ -96,7 +96,8 @@ func (p *Partition) checkAlone(ctx context.Context, first, last int64) error {
 		return nil
 	}
 	if first < next {
-		return fmt.Errorf("%w: %s/%d takes at %d what must stand at %d", errStateBack, p.names.state, p.id, first, next)
+		return fmt.Errorf("%w: %s/%d wrote at offset %d what belongs at offset %d", errStateBack, p.names.state,
+			p.id, first, next)
 	}
 	p.kept.Step(stepAlone)
 	for next < first {

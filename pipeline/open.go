@@ -87,7 +87,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	last := o.describeLast(ctx)
 	o.kept.Step(stepAskGroup)
 	if err := o.askGroup(ctx); err != nil {
-		return fmt.Errorf("ask whose it is: %w", err)
+		return fmt.Errorf("read the owning group: %w", err)
 	}
 	o.kept.Step(stepOpenStore)
 	if o.store == nil {

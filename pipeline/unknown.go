@@ -104,7 +104,7 @@ func (p *Partition) inherit(t *turn) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("look for unknown keys of earlier owners: %w", err)
+		return fmt.Errorf("find unknown keys of earlier owners: %w", err)
 	}
 	return nil
 }
