@@ -41,7 +41,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	now = p.now()
 	p.consumer.barrier.Clock(now)
 	p.timers.mark = 0
-	if at := p.watermarkDue(now); at <= now {
+	if at := p.watermarks.due(now); at <= now {
 		p.timers.mark = at
 	}
 	if (p.dueBy(now) || p.timers.mark != 0) && !p.clock.held {
@@ -129,7 +129,7 @@ func (p *Partition) maxPollWait() time.Duration {
 		}
 		return 0
 	}
-	next := min(p.timers.attention(now), p.watermarkDue(now))
+	next := min(p.timers.attention(now), p.watermarks.due(now))
 	if p.clock.held {
 		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
@@ -154,7 +154,7 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() || p.view.mends.some() || p.mustWatermark(now) {
+	if !p.forwardNoted() || p.view.mends.some() || p.watermarks.must(now) {
 		return true
 	}
 	forget := p.forgetDue()

@@ -57,7 +57,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	if t.encodedGuard != nil {
 		p.guarded = last.Offset
 	}
-	p.watermarkCommitted(t)
+	p.watermarks.committed(t)
 	p.unknown.add(t)
 	p.kept.health.Recovered(func(topic string) bool {
 		return t.manifest.byTopic[topic] != nil || topic == p.watermarks.topic && t.watermark != 0
@@ -139,7 +139,10 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier of the two
 	t.progress.Forwarded = p.forward.owed()
-	p.writeWatermark(ctx, t)
+	if r := p.watermarks.record(t, p.reached()); r != nil {
+		t.records++
+		p.kafka.produce(ctx, r)
+	}
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
 		return nil, err
@@ -151,6 +154,11 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	t.firstState = cmp.Or(t.firstState, r)
 	p.kafka.produce(ctx, r)
 	return r, nil
+}
+
+// reached says how far the partition is.
+func (p *Partition) reached() reached {
+	return reached{timers: &p.timers, inputs: p.consumer.barrier.Commands.Reached(), clockHeld: p.clock.held}
 }
 
 // storeTurn applies the turn to the store, without fsync: Kafka is the log.

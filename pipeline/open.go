@@ -41,7 +41,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
-		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor},
+		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
 	}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()

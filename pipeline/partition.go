@@ -184,7 +184,7 @@ func (p *Partition) begin(in *input) (*turn, error) {
 	t.manifest.reset()
 	p.scratch.reset()
 	p.pace.begun()
-	p.beginWatermark(t, in)
+	p.watermarks.begin(t, in)
 	return t, nil
 }
 
