@@ -34,7 +34,7 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 		}
 	}
 	t.source = ""
-	p.guardInputs(t, in)
+	t.guardInputs(in, commands, receipts)
 	return nil
 }
 

@@ -70,6 +70,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	o.kafka.sizes.all = o.dueTopics.Sizes
 	o.consumer = consumer{opts: o.opts, id: o.id, log: o.log, kafka: o.kafka, clock: &o.clock}
 	o.clock.kafka, o.clock.log, o.clock.state = o.kafka, o.log, o.state()
+	o.stateLog = stateLog{TopicPartition: o.state(), reader: o.kafka.reader, kept: o.kept}
 	own, err := o.opts.Recovery().Topics(ctx, o.kafka.reader.Client())
 	if err != nil {
 		return err
@@ -220,6 +221,6 @@ func (o *opening) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := o.kafka.commit(ctx); err != nil {
 		return nil, err
 	}
-	o.committed, o.stateNext = time.Now(), r.Offset+2
+	o.committed, o.stateLog.next = time.Now(), r.Offset+2
 	return nonce, o.clock.learn(ctx, r.Offset, o.committed, o.opts.Now())
 }

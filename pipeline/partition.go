@@ -37,10 +37,8 @@ type Partition struct {
 	changes *statestore.Batch // what the turn changes in the store; reused
 
 	progress  topics.Progress // as committed
-	guard     topics.Guard    // as committed
-	guarded   int64           // offset of the guard record in topic state, or one past it
-	stateNext int64           // expected offset of the next turn's first record of topic state; 0: not known
-	announced bool            // progress names us as owner
+	stateLog  stateLog
+	announced bool // progress names us as owner
 	forward   *forwarder
 	clock     brokerClock
 	committed time.Time // when the last turn was
@@ -175,7 +173,7 @@ func (p *Partition) begin(in *input) (*turn, error) {
 		now:      now,
 		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
 		progress: p.progress,
-		guard:    p.guard,
+		guard:    p.stateLog.guard,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
 		live:     p.kept.live.Begin(int64(now)),
