@@ -140,7 +140,7 @@ func (p *Partition) maxPollWait() time.Duration {
 		wait = min(wait, p.consumer.barrier.MaxPollWait())
 	}
 	wait = min(wait, next.Sub(now))
-	if forget := p.forgetDue(); forget != 0 {
+	if forget := p.done.due(); forget != 0 {
 		wait = min(wait, max(forget.Sub(now), 100*time.Millisecond))
 	}
 	return max(wait, 0)
@@ -157,7 +157,7 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 	if !p.forwardNoted() || p.view.mends.some() || p.watermarks.must(now) {
 		return true
 	}
-	forget := p.forgetDue()
+	forget := p.done.due()
 	return forget != 0 && forget <= now && time.Since(p.committed) >= forgetInterval
 }
 

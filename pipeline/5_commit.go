@@ -57,7 +57,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	p.progress, p.announced = t.progress, true
 	p.stateLog.committed(t, last.Offset)
 	p.watermarks.committed(t)
-	p.unknown.add(t)
+	p.done.unknown.add(t)
 	p.kept.health.Recovered(func(topic string) bool {
 		return t.manifest.byTopic[topic] != nil || topic == p.watermarks.topic && t.watermark != 0
 	})

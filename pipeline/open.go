@@ -43,6 +43,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
 		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
 	}
+	p.done = doneRecords{opts: o, log: p.log, load: p.load}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := (&opening{Partition: p}).open(ctx); err != nil {
@@ -96,7 +97,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	o.changes = o.store.NewBatch()
+	o.changes, o.done.store = o.store.NewBatch(), o.store
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)
 	if err != nil {

@@ -42,10 +42,7 @@ type Partition struct {
 	forward   *forwarder
 	clock     brokerClock
 	committed time.Time // when the last turn was
-	unknown   unknowns  // cancels and erases of unknown keys
-
-	oldest  trigger.Instant // when the oldest done record expires, as of checked
-	checked time.Time
+	done      doneRecords
 
 	dueTopics *output.Topics
 	claims    claims
@@ -156,11 +153,11 @@ func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.replanSome(ctx, t); err != nil { // replan.go     after a tz update or a calendar's edit
 		return fmt.Errorf("replan: %w", err)
 	}
-	evicted, err := p.forgetUnknown(t)
+	evicted, err := p.done.forgetUnknown(t)
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
-	return p.forget(t, evicted)
+	return p.done.forget(t, evicted)
 }
 
 func (p *Partition) begin(in *input) (*turn, error) {
