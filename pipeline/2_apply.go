@@ -91,7 +91,7 @@ func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Reco
 	if err != nil {
 		return err
 	}
-	span := p.spanOf(t, rec, cmd)
+	span := p.tracer.spanOf(t, rec, cmd)
 	out := p.machine.Apply(e.state, cmd, t.now)
 	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)

@@ -152,7 +152,7 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 // send writes a due event to its channel's topic.
 func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
 	topic, partition := p.dueLocation(f)
-	p.traceFire(t, f, topic)
+	p.tracer.fire(t, f, topic)
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
 	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))

@@ -42,6 +42,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
 		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
+		tracer: tracer{o.Tracing, id},
 	}
 	p.done = doneRecords{opts: o, log: p.log, load: p.load}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation

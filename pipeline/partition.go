@@ -52,6 +52,7 @@ type Partition struct {
 	retries   *retryCounts
 
 	watermarks watermarks
+	tracer     tracer
 
 	takenOver bool // another member ran it before
 	isOpen    bool
@@ -179,6 +180,7 @@ func (p *Partition) begin(in *input) (*turn, error) {
 	t.manifest.reset()
 	p.scratch.reset()
 	p.pace.begun()
+	t.traced.begun = p.pace.start
 	p.watermarks.begin(t, in)
 	return t, nil
 }
