@@ -49,7 +49,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 			return input{}, err
 		}
 	}
-	p.checkClaims(ctx, in.records)
+	p.claims.check(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
 		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())

@@ -53,7 +53,7 @@ func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) er
 		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
-	origin, copied := p.origin(t, rec)
+	origin, copied := p.claims.origin(t, rec)
 	if copied {
 		return nil
 	}

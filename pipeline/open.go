@@ -82,7 +82,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	}
 	o.kafka.reader.Know(own...)
 	o.ids = recovery.IDsOf(own)
-	o.claims = newClaims(map[string][16]byte{
+	o.claims = newClaims(o.opts, o.id, o.log, o.kafka.cl, map[string][16]byte{
 		o.opts.Names.Commands(): o.ids.Commands, o.opts.Names.Receipts(): o.ids.Receipts,
 	})
 	resolver := o.resolver()
