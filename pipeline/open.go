@@ -44,8 +44,9 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
 		tracer: tracer{o.Tracing, id},
 	}
+	p.destinations = destinations{channels: o.Channels, topics: o.due, partition: id, kept: kept}
 	p.done = doneRecords{opts: o, log: p.log, load: p.load}
-	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
+	p.machine.DuePartition, p.machine.DueTopicOf = id, p.destinations.of
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := (&opening{Partition: p}).open(ctx); err != nil {
 		p.Close()

@@ -44,12 +44,13 @@ type Partition struct {
 	committed time.Time // when the last turn was
 	done      doneRecords
 
-	dueTopics *output.Topics
-	claims    claims
-	pace      pace
-	replan    *replan      // nil: everything is planned by the timetable in force
-	quota     *quota.Share // nil: nobody is bounded
-	retries   *retryCounts
+	dueTopics    *output.Topics
+	destinations destinations
+	claims       claims
+	pace         pace
+	replan       *replan      // nil: everything is planned by the timetable in force
+	quota        *quota.Share // nil: nobody is bounded
+	retries      *retryCounts
 
 	watermarks watermarks
 	tracer     tracer

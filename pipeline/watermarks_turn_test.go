@@ -16,7 +16,7 @@ import (
 type lanes struct{ Channels }
 
 func (lanes) Settings(name string) ChannelSettings {
-	return ChannelSettings{Channel: trigger.Channel{Topic: "due." + name}, HighLane: true}
+	return ChannelSettings{Channel: trigger.Channel{Topic: "w.due." + name}, HighLane: true}
 }
 
 // watermarksOff are those of a partition whose process writes none.
@@ -61,7 +61,7 @@ func TestWatermarksWithdrawn(t *testing.T) {
 func TestWatermarkHeldBack(t *testing.T) {
 	w, _ := watermarksOff()
 	w.putOff = putOff{"push": 2, "push" + highMark: 1, "mail": 1}
-	lane := []string{"due.mail", "due.push", topics.HighLane("due.push")}
+	lane := []string{"w.due.mail", "w.due.push", topics.HighLane("w.due.push")}
 	for _, c := range []struct {
 		at    reached
 		late  bool
