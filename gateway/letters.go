@@ -201,9 +201,11 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	q = topics.LetterQuery{
 		Channel: v.Get("channel"), Code: v.Get("code"), Endpoint: v.Get("endpoint"), Newest: true,
 	}
-	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+	of, err := r.listRange()
+	if err != nil {
 		return q, err
 	}
+	q.Limit, q.From, q.To = of.limit, of.from, of.to
 	if q.Tenant, err = r.tenantOf("dead letters", v.Get("tenant")); err != nil {
 		return q, err
 	}
@@ -211,12 +213,6 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 		if q.Tenant, q.Trigger, err = r.letterTrigger(q.Tenant, id); err != nil {
 			return q, problem.BadParameter("trigger_id", "trigger_id is not the id of a trigger")
 		}
-	}
-	if q.From, err = instantParam(v, "from"); err != nil {
-		return q, err
-	}
-	if q.To, err = instantParam(v, "to"); err != nil {
-		return q, err
 	}
 	if v.Has("status") {
 		status, ok := topics.ParseLetterStatus(v.Get("status"))

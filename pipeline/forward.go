@@ -126,7 +126,7 @@ func (f *forwarder) sendRoute(ctx context.Context, key route) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			f.log.Warn("forwarding failed, trying again", "error", err)
+			f.log.Warn("forwarding failed, retrying", "error", err)
 			wait.For(ctx, time.Second)
 		}
 	}
@@ -139,7 +139,7 @@ func (f *forwarder) load(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		f.log.Warn("forwarding failed, trying again", "error", err)
+		f.log.Warn("forwarding failed, retrying", "error", err)
 		wait.For(ctx, time.Second)
 	}
 }
@@ -181,7 +181,7 @@ func (f *forwarder) sendAndWarn(ctx context.Context, key route, batch []*kgo.Rec
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
 	go wait.Every(sent, forwardWarn, func() {
-		f.log.Warn("records wait to be forwarded: their right partition accepts none",
+		f.log.Warn("records wait to be forwarded: their correct partition accepts none",
 			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
 	})
 	return f.send(ctx, key, batch)

@@ -60,9 +60,10 @@ func (d *draft) unknownHeader(key string) {
 		d.refuse(trigger.CodeUnknownField, clip(key, 64),
 			"write the header "+headerName(name)+", in lower case and with '-'")
 	case known && (f == fPayload || f == fPayloadBase64):
-		d.refuse(trigger.CodeInvalid, name, "beside wc- headers the payload is the record's value")
+		d.refuse(trigger.CodeInvalid, name,
+			name+" does not go with wc- headers: send the payload as the record's value")
 	case known:
-		d.refuse(trigger.CodeInvalid, name, name+" is no scalar: it needs the JSON spelling")
+		d.refuse(trigger.CodeInvalid, name, name+" cannot be a header: write the whole command as JSON")
 	default:
 		d.unknownField(fOp, name)
 	}
