@@ -111,9 +111,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 		return fmt.Errorf("restore: %w", err)
 	}
 	o.kept.Step(stepResume)
-	if o.forward, err = newForwarder(o.opts, o.id, o.log, o.claims.ids); err != nil {
-		return err
-	}
+	o.forward = newForwarder(o.opts, o.id, o.log, o.claims.ids)
 	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
 	defer cancel()
 	return o.resume(rctx, lastWatermark)
