@@ -37,7 +37,8 @@ var (
 	}
 	ackDone  = &ackPage{http.StatusOK, "Thank you", "We have noted that you have seen this message.", ""}
 	ackEnded = &ackPage{
-		http.StatusOK, "Thank you", "This message needs no confirmation any more. Nothing further will be sent about it.", "",
+		http.StatusOK, "Thank you",
+		"This message needs no confirmation any more. Nothing further will be sent about it.", "",
 	}
 	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
 	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Part of it may be missing.", ""}

@@ -114,13 +114,13 @@ func TestAckLink(t *testing.T) {
 
 // TestAckLinkSaysWhatItDid: the page claims no more than what became of the command.
 func TestAckLinkSaysWhatItDid(t *testing.T) {
-	fired := &trigger.State{Status: trigger.Fired}
+	fired, stopped := &trigger.State{Status: trigger.Fired}, []trigger.FactType{trigger.EscalationStopped}
 	for _, c := range []struct {
 		name string
 		v    verdict
 		want *ackPage
 	}{
-		{"in flight", verdict{decided: true, state: fired, facts: []trigger.FactType{trigger.EscalationStopped}}, ackDone},
+		{"in flight", verdict{decided: true, state: fired, facts: stopped}, ackDone},
 		{"over already", verdict{decided: true, state: fired}, ackEnded},
 		{"durable, not decided", verdict{}, ackDone},
 		{"unknown", verdict{decided: true}, ackNothing},
