@@ -284,11 +284,13 @@ func (m *mortal) Done(ctx context.Context, move preferences.Move) error {
 	return m.Store.Done(ctx, move)
 }
 
-func (m *mortal) ClaimErasure(ctx context.Context, _ time.Duration) (preferences.Erasure, bool, error) {
+func (m *mortal) ClaimErasure(
+	ctx context.Context, turn preferences.Turn, _ time.Duration,
+) (preferences.Erasure, bool, error) {
 	if err := m.alive(); err != nil {
 		return preferences.Erasure{}, false, err
 	}
-	return m.Store.ClaimErasure(ctx, shortLease)
+	return m.Store.ClaimErasure(ctx, turn, shortLease)
 }
 
 func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time.Duration) (bool, error) {
@@ -490,6 +492,27 @@ func TestEraseUsersSideBySide(t *testing.T) {
 	}
 	if n, _, err := store.PendingErasures(t.Context()); n != 4*outboxAtOnce-1 || err != nil {
 		t.Errorf("%d erasures are pending, %v", n, err)
+	}
+}
+
+// One tenant's erasures hold up no other tenant's, however many wait and however slow they are.
+func TestEraseTenantsTakeTurns(t *testing.T) {
+	store, history := testStore(t), &sickPast{map[string]bool{}, map[string]bool{}}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers, o.Auth = store, history, testKeys(t) })
+	erase := func(user, key string) {
+		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", "Authorization", "Bearer "+key)
+	}
+	for i := range 3 * outboxAtOnce {
+		user := fmt.Sprint("slow", i)
+		history.slow[user] = true
+		erase(user, keyA)
+	}
+	for i := range 3 {
+		erase(fmt.Sprint("u", i), keyB)
+	}
+	runErasures(t, w.server)
+	for i := range 3 {
+		w.untilErased(fmt.Sprint("u", i), "Authorization", "Bearer "+keyB)
 	}
 }
 

@@ -12,10 +12,11 @@ import (
 )
 
 // outbox is work that the preference store keeps until it is done: moves and erasures of
-// users. Up to outboxAtOnce users are worked on at the same time, so one who is slow or fails
-// holds up nobody else.
+// users. Up to atOnce users are worked on at the same time, so one who is slow or fails holds up
+// nobody else.
 type outbox struct {
-	kick chan struct{}
+	kick   chan struct{}
+	atOnce int
 	// claim takes a row that nobody works on, the one that waits longest first. work is nil where
 	// there is none.
 	claim func(ctx context.Context) (work func(context.Context) error, err error)
@@ -28,14 +29,15 @@ type outbox struct {
 
 // newOutbox is one without rows.
 func newOutbox() outbox {
-	return outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
+	return outbox{kick: make(chan struct{}, 1), atOnce: outboxAtOnce, measureEvery: outboxMeasure}
 }
 
 const (
 	// outboxPoll is how often an outbox is read without a reason: of rows that other instances
 	// have left.
 	outboxPoll = time.Second
-	// outboxAtOnce is how many users of one outbox a process works on at once.
+	// outboxAtOnce is how many users of one outbox a process works on at once, if it does not say
+	// otherwise.
 	outboxAtOnce = 8
 	// outboxMeasure is how often the rows are counted.
 	outboxMeasure = 15 * time.Second
@@ -71,7 +73,7 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 			wait.For(ctx, o.measureEvery)
 		}
 	})
-	busy := make(chan struct{}, outboxAtOnce)
+	busy := make(chan struct{}, o.atOnce)
 	for {
 		select {
 		case <-ctx.Done():

@@ -54,7 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"an erasure takes all that is kept of a user", testErase},
 		{"an erasure goes on after a restart", testErasureGoesOn},
 		{"a second erasure covers what the first does", testEraseTwice},
-		{"the oldest erasure comes first", testOldestErasure},
+		{"tenants take turns with erasures", testErasureTurns},
 		{"the oldest erasure that is not done", testOldestPending},
 		{"an erasure that fails goes behind the others", testErasureBehind},
 		{"an erasure whose lease is over is anybody's", testErasureLease},
