@@ -101,9 +101,9 @@ func TestEndedSession(t *testing.T) {
 	// The last character of base64 has bits that no reader counts.
 	last := ended[len(ended)-1]
 	for c := range 256 {
-		if again := ended[:len(ended)-1] + string(rune(c)); (byte(c) == last || c > ' ' && c < 0x7f && c != ';') &&
-			reads(again) {
-			t.Errorf("%q after %q ended", again, ended)
+		if copied := ended[:len(ended)-1] + string(rune(c)); (byte(c) == last || c > ' ' && c < 0x7f && c != ';') &&
+			reads(copied) {
+			t.Errorf("%q after %q ended", copied, ended)
 		}
 	}
 	if !reads(other) {
