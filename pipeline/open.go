@@ -95,6 +95,9 @@ func (o *opening) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := o.samePrefix(ctx); err != nil {
+		return err
+	}
 	o.changes = o.store.NewBatch()
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)
