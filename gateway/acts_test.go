@@ -365,7 +365,8 @@ func TestAuditTopicIsRecreated(t *testing.T) {
 				w.must(http.StatusOK, "POST", "/v1/triggers/t:resume", `{"note":"late"}`)
 				w.must(http.StatusServiceUnavailable, "POST", "/v1/triggers/t:pause", "")
 				a := w.must(http.StatusOK, "GET", "/readyz", "")
-				if !strings.Contains(a.body, "acts over HTTP are refused") || !strings.Contains(a.body, "topics apply") {
+				if !strings.Contains(a.body, "acts over HTTP are refused") ||
+					!strings.Contains(a.body, "topics apply") {
 					t.Error(a.body)
 				}
 			}
