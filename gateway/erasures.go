@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -171,10 +170,6 @@ const (
 	// An erasure that was given back is tried again after a tenth of its age, within these bounds.
 	erasureRetryLeast = 2 * time.Second
 	erasureRetryMost  = time.Minute
-	// A process works on users of one tenant in up to erasuresOfOne slots. It has erasuresOfOthers
-	// more, so that a tenant whose erasures are all slow does not hold up another's.
-	erasuresOfOne    = 8
-	erasuresOfOthers = 2
 	// erasureActor is the actor of the commands.
 	erasureActor = "erasure"
 	// noRevision is of no life: a command that carries it is for a key that nobody knows.
@@ -194,10 +189,7 @@ type eraser struct {
 	listBudget int
 	lease      time.Duration
 	log        *slog.Logger
-
-	mu   sync.Mutex
-	last string         // the tenant that had the last turn
-	busy map[string]int // users that are worked on, by tenant
+	last       string // the tenant that had the last turn; claimErasure's
 }
 
 func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog) *eraser {
@@ -205,8 +197,7 @@ func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog
 		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
 		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
 	}
-	r.outbox = newOutbox()
-	r.atOnce, r.busy = erasuresOfOne+erasuresOfOthers, map[string]int{}
+	r.outbox = newOutbox(o.Auth != nil)
 	r.claim, r.failed = r.claimErasure, o.Listener.ErasureFailed
 	r.measure = func(ctx context.Context) error {
 		n, oldest, err := r.store.PendingErasures(ctx)
@@ -246,48 +237,17 @@ type erasing struct {
 var errLost = errors.New("the claim of the erasure is lost")
 
 // claimErasure takes an erasure, if there is one. Tenants take turns.
-func (r *eraser) claimErasure(ctx context.Context) (work func(context.Context) error, err error) {
-	e, ok, err := r.store.ClaimErasure(ctx, r.nextTurn(), r.lease)
+func (r *eraser) claimErasure(ctx context.Context, full []string) (tenant string,
+	work func(context.Context) error, err error,
+) {
+	e, ok, err := r.store.ClaimErasure(ctx, preferences.Turn{After: r.last, Except: full}, r.lease)
 	if err != nil || !ok {
-		return nil, err
+		return "", nil, err
 	}
-	r.begun(e.User.Tenant)
+	r.last = e.User.Tenant
 	w := &erasing{eraser: r, Erasure: e}
 	w.count.Store(int64(e.Triggers))
-	return func(ctx context.Context) error {
-		defer r.ended(e.User.Tenant)
-		return w.turn(ctx)
-	}, nil
-}
-
-// nextTurn is whose turn it is: not that of a tenant with enough users under way.
-func (r *eraser) nextTurn() preferences.Turn {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	turn := preferences.Turn{After: r.last}
-	for tenant, n := range r.busy {
-		if n >= erasuresOfOne {
-			turn.Except = append(turn.Except, tenant)
-		}
-	}
-	return turn
-}
-
-func (r *eraser) begun(tenant string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last = tenant
-	r.busy[tenant]++
-}
-
-// ended frees a slot. The tenant may have had as many as it may: so there may be a row to take.
-func (r *eraser) ended(tenant string) {
-	r.mu.Lock()
-	if r.busy[tenant]--; r.busy[tenant] == 0 {
-		delete(r.busy, tenant)
-	}
-	r.mu.Unlock()
-	r.wake()
+	return e.User.Tenant, w.turn, nil
 }
 
 // turn works on an erasure, and gives it back if it is not done.

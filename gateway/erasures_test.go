@@ -495,24 +495,56 @@ func TestEraseUsersSideBySide(t *testing.T) {
 	}
 }
 
-// One tenant's erasures hold up no other tenant's, however many wait and however slow they are.
-func TestEraseTenantsTakeTurns(t *testing.T) {
+// Erasures of one tenant that stand still leave room for those of another, however many wait.
+func TestEraseUsersOfTenants(t *testing.T) {
 	store, history := testStore(t), &sickPast{map[string]bool{}, map[string]bool{}}
-	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers, o.Auth = store, history, testKeys(t) })
-	erase := func(user, key string) {
-		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", "Authorization", "Bearer "+key)
-	}
+	w := newWorld(t, func(o *Options) {
+		o.Preferences, o.UserTriggers, o.Auth = store, history, testKeys(t)
+	})
+	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	for i := range 3 * outboxAtOnce {
 		user := fmt.Sprint("slow", i)
 		history.slow[user] = true
-		erase(user, keyA)
-	}
-	for i := range 3 {
-		erase(fmt.Sprint("u", i), keyB)
+		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", bearer(keyA)...)
 	}
 	runErasures(t, w.server)
 	for i := range 3 {
-		w.untilErased(fmt.Sprint("u", i), "Authorization", "Bearer "+keyB)
+		user := fmt.Sprint("ada", i)
+		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", bearer(keyB)...)
+		w.untilErased(user, bearer(keyB)...)
+	}
+	if full := w.server.erasures.share.full(); !slices.Contains(full, "acme") { // those of blue may just be ending
+		t.Errorf("%q have their share", full)
+	}
+}
+
+// orderedPast is a history that notes about whom it is asked.
+type orderedPast struct {
+	mu    sync.Mutex
+	users []string
+}
+
+func (o *orderedPast) TriggersOf(_ context.Context, _, user string, _ func(trigger.Key) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.users = append(o.users, user)
+	return nil
+}
+
+// Tenants take turns, so the one user of a tenant does not wait behind the many of another.
+func TestEraseTenantsTakeTurns(t *testing.T) {
+	history := &orderedPast{}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers, o.Auth = testStore(t), history, testKeys(t) })
+	for i := range 10 * outboxAtOnce {
+		w.must(http.StatusAccepted, "DELETE", fmt.Sprint("/v1/users/many", i), "", "Authorization", "Bearer "+keyA)
+	}
+	w.must(http.StatusAccepted, "DELETE", "/v1/users/one", "", "Authorization", "Bearer "+keyB)
+	runErasures(t, w.server)
+	w.untilErased("one", "Authorization", "Bearer "+keyB)
+	history.mu.Lock()
+	defer history.mu.Unlock()
+	if at := slices.Index(history.users, "one"); at < 0 || at > 2*outboxAtOnce {
+		t.Errorf("the one user was number %d of %d", at, len(history.users))
 	}
 }
 

@@ -55,6 +55,7 @@ func Run(t *testing.T, open Open) {
 		{"an erasure goes on after a restart", testErasureGoesOn},
 		{"a second erasure covers what the first does", testEraseTwice},
 		{"tenants take turns with erasures", testErasureTurns},
+		{"an erasure of another tenant is claimed past those of one", testErasuresOfOthers},
 		{"the oldest erasure that is not done", testOldestPending},
 		{"an erasure that fails goes behind the others", testErasureBehind},
 		{"an erasure whose lease is over is anybody's", testErasureLease},
