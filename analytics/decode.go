@@ -3,7 +3,6 @@ package analytics
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -18,8 +17,8 @@ import (
 // fact is an event with what a newer engine may have put into it.
 type fact struct {
 	topics.Event
-	EffectiveAt string         `json:"effective_at"`
-	Unknown     jsontext.Value `json:",embed"`
+
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // decoder makes rows. It is not safe for concurrent use.
@@ -28,9 +27,6 @@ type decoder struct {
 	unknown   int64 // fields that went into extra
 	notEvents int64
 }
-
-// lastEventUS is the last that any clock may say: in 2286.
-const lastEventUS = 10_000_000_000_000_000
 
 // lenient: a payload is the user's JSON, in which a name may stand twice.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -57,11 +53,8 @@ func (d *decoder) row(r *kgo.Record, out *Row) {
 // fill makes a row of an event. An error means that it is none.
 func (d *decoder) fill(f *fact, out *Row) error {
 	e := &f.Event
-	if e.Type == "" {
-		return errors.New("no type")
-	}
-	if e.EventUS <= 0 || e.EventUS > lastEventUS {
-		return fmt.Errorf("event_us %d is not a time", e.EventUS)
+	if err := e.Check(); err != nil {
+		return err
 	}
 	out.EventID, out.Type, out.Trigger, out.Tenant = e.EventID, e.Type, e.Trigger, e.Tenant
 	out.Revision, out.Seq, out.EventUS = e.Revision, e.Seq, e.EventUS
@@ -76,26 +69,13 @@ func (d *decoder) fill(f *fact, out *Row) error {
 		out.Extra = string(f.Unknown)
 		d.unknown += int64(fields(f.Unknown))
 	}
-	return errors.Join(numbers(e, out), times(f, out))
-}
-
-// numbers refuses what a column of 32 bits does not hold.
-func numbers(e *topics.Event, out *Row) error {
-	var step int
+	// Check has refused what has more than 32 bits.
+	out.Version, out.Attempt, out.Count = int32(e.Version), int32(e.Attempt), int32(e.Count) //nolint:gosec // see above
 	if e.Step != nil {
-		step = *e.Step
+		step := int32(*e.Step) //nolint:gosec // see above
+		out.Step = &step
 	}
-	for _, v := range [...]int{e.Version, step, e.Attempt, e.Count} {
-		if int(int32(v)) != v {
-			return fmt.Errorf("%d has more than 32 bits", v)
-		}
-	}
-	out.Version, out.Attempt, out.Count = int32(e.Version), int32(e.Attempt), int32(e.Count)
-	if e.Step != nil {
-		narrow := int32(step)
-		out.Step = &narrow
-	}
-	return nil
+	return times(f, out)
 }
 
 func times(f *fact, out *Row) error {

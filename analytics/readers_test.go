@@ -44,7 +44,7 @@ print(json.dumps({
   "fires": one("select count(*) from fires"),
   "late": one("select sum(fires)::bigint from lateness"),
   "double_fires": con.execute("select trigger, fires from double_fires").fetchall(),
-  "seq_gaps": con.execute("select trigger, seq_before, seq_after from seq_gaps").fetchall(),
+  "seq_gaps": con.execute("select trigger, seq_before, seq_after from seq_gaps order by log_offset").fetchall(),
   "deliveries": con.execute("select trigger, outcome, reason, attempts from deliveries order by 1").fetchall(),
   "escalations": con.execute("select trigger, steps, last_step, reason from escalations").fetchall(),
   "pending": con.execute("select trigger from pending_at(timestamptz '2026-11-25 12:00:30+00') order by 1").fetchall(),
@@ -140,7 +140,7 @@ func TestReaders(t *testing.T) {
 		t.Errorf("the first row is %s, want %s", text, wantRow)
 	}
 	same(t, "double_fires", got.DoubleFires, `[["twice",2]]`)
-	same(t, "seq_gaps", got.SeqGaps, `[["hole",1,3]]`)
+	same(t, "seq_gaps", got.SeqGaps, `[["hole",1,3],["masked",2,2],["masked",2,4]]`)
 	same(t, "deliveries", got.Deliveries, `[["lost","dead_lettered","provider_error",2],["sent","delivered",null,1]]`)
 	same(t, "escalations", got.Escalations, `[["ladder",1,1,"ack"]]`)
 	same(t, "pending", got.Pending, `[["hole"],["waits"]]`)
@@ -208,6 +208,9 @@ func (w *world) story() {
 	add(21*time.Second, "ladder", "escalation.advanced", "FIRED", 2, o(1, 1))
 	add(22*time.Second, "ladder", "escalation.stopped", "FIRED", 3, because(o(1, 1), "ack"))
 	add(40*time.Second, "hole", "trigger.paused", "PAUSED", 3, nil)
+	for i, seq := range []int{1, 2, 2, 4} { // as many as from 1 to 4
+		add(time.Duration(41+i)*time.Second, "masked", "trigger.paused", "PAUSED", seq, nil)
+	}
 	add(50*time.Second, "waits", "trigger.cancelled", "CANCELLED", 2, nil)
 	w.write(1, true, all...)
 }

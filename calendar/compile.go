@@ -150,9 +150,10 @@ func (c *compiler) readRule() error {
 		return c.readRRule(c.spec.Recurrence)
 	case strings.HasPrefix(text, "cron(") || strings.HasPrefix(text, "rate("): // EventBridge
 		return failAt(CodeInvalidRule, "recurrence", 0,
-			"%s is no recurrence; write cron: and 5 fields, without year, or every:5m", clip(text))
+			"%s is not a recurrence; write cron: and 5 fields, without year, or every:5m", clip(text))
 	}
-	return fail(CodeInvalidRule, "recurrence", "%s is no recurrence; write FREQ=DAILY, cron:0 9 * * 1-5 or every:15m",
+	return fail(CodeInvalidRule, "recurrence",
+		"%s is not a recurrence; write FREQ=DAILY, cron:0 9 * * 1-5 or every:15m",
 		clip(text))
 }
 

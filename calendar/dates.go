@@ -72,7 +72,7 @@ func (c *compiler) readInclude() error {
 	})
 	c.r.include = slices.CompactFunc(all, func(a, b Occurrence) bool { return a.At == b.At })
 	if c.r.kind == onDates && len(all) == 0 {
-		return fail(CodeNoOccurrences, "include", "nothing is left of include after exclude")
+		return fail(CodeNoOccurrences, "include", "exclude leaves no date of include")
 	}
 	return nil
 }

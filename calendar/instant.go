@@ -22,7 +22,7 @@ func ParseInstant(s string) (ms int64, err error) {
 	}
 	off, ok := scanOffset(rest)
 	if !ok {
-		return 0, fail(CodeInvalid, "", "%s ends in %s, which is no offset; write Z or +01:00", clip(s), clip(rest))
+		return 0, fail(CodeInvalid, "", "%s ends in %s, which is not an offset; write Z or +01:00", clip(s), clip(rest))
 	}
 	return int64(w) - int64(off)*1000, nil
 }

@@ -151,7 +151,7 @@ func (q *PreviewRequest) answerOnce(zs *Zones, after int64, resp *PreviewRespons
 		if _, err := ParseWall(q.FireAt); err != nil {
 			return in("fire_at", err)
 		}
-		return fail(CodeInvalid, "timezone", "a local fire_at needs a timezone, or an offset such as Z")
+		return fail(CodeInvalid, "timezone", "a local fire_at needs a timezone; write one, or add an offset or Z")
 	default:
 		if o, err = ResolveAt(zs, q.FireAt, name, q.DST); err != nil {
 			return err
@@ -176,13 +176,15 @@ func (q *PreviewRequest) checkFields() error {
 		return fail(CodeUnknownZone, "timezone",
 			"is empty; leave it out for UTC, or name a zone such as America/New_York")
 	case !has("delay") && !has("fire_at") && !has("recurrence") && !has("include"):
-		return fail(CodeConflictingTime, "recurrence", "one of fire_at, recurrence and delay is needed")
+		return fail(CodeConflictingTime, "recurrence",
+			"the time is missing; write one of fire_at, recurrence and delay")
 	case has("delay") && (has("fire_at") || has("recurrence") || has("include")):
-		return fail(CodeConflictingTime, "delay", "delay excludes fire_at, recurrence and include")
+		return fail(CodeConflictingTime, "delay",
+			"delay does not go with fire_at, recurrence or include; leave out delay or the others")
 	case has("fire_at") && has("start"):
-		return fail(CodeConflictingTime, "start", "fire_at beside a recurrence means start; give one of them")
+		return fail(CodeConflictingTime, "start", "fire_at is the start of a recurrence; leave out fire_at or start")
 	case has("fire_at") && has("include") && !has("recurrence"):
-		return fail(CodeConflictingTime, "fire_at", "fire_at excludes include; list all dates in include")
+		return fail(CodeConflictingTime, "fire_at", "fire_at does not go with include; list all dates in include")
 	}
 	if q.recurs() {
 		return nil

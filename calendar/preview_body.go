@@ -36,7 +36,7 @@ func parsePreview(body []byte, calendars CalendarSource) (*PreviewRequest, error
 		return q, fail(CodeInvalid, "", "the body is not JSON: %v", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return q, fail(CodeInvalid, "", "something follows the JSON object")
+		return q, fail(CodeInvalid, "", "there is text after the JSON object; send one object")
 	}
 	return q, first
 }
@@ -55,7 +55,7 @@ func (q *PreviewRequest) set(name string, raw json.RawMessage, calendars Calenda
 		return nil
 	}
 	if q.given[name] {
-		return fail(CodeInvalid, name, "%s stands twice", name)
+		return fail(CodeInvalid, name, "%s is given twice", name)
 	}
 	q.given[name] = true
 	texts := map[string]*string{
@@ -143,7 +143,8 @@ func (q *PreviewRequest) readCalendars(raw json.RawMessage, source CalendarSourc
 	q.Calendars = &CalendarRule{Names: c.Names, On: c.On}
 	for _, name := range c.Names {
 		if source == nil {
-			return fail(CodeUnsupported, "calendars", "named calendars are not at hand here")
+			return fail(CodeUnsupported, "calendars",
+				"named calendars are not available here; write the dates in exclude")
 		}
 		set, ok := source(name)
 		if !ok {

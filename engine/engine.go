@@ -190,6 +190,9 @@ func (e *Engine) partition(id int32) (*pipeline.View, error) {
 // Timetable returns a copy of the tz database and calendars in force.
 func (e *Engine) Timetable() *trigger.Timetable { return e.process.Timetable() }
 
+// setLag notes how many commands wait to be decided. end is where the partition's commands end.
+func setLag(s *pipeline.Status, end int64) { s.CommandsLag = max(0, end-s.CommandsOffset) }
+
 // Partitions returns the status of every partition that this process owns.
 func (e *Engine) Partitions() []pipeline.Status {
 	e.mu.Lock()
@@ -204,7 +207,7 @@ func (e *Engine) Partitions() []pipeline.Status {
 			if disk.Full {
 				s.Doing, s.Refused, s.RefusedBecause = string(pipeline.StepRefused), pipeline.RefusedDisk, full
 			}
-			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
+			setLag(&s, ends[id])
 			out = append(out, s)
 		}
 	}
@@ -219,7 +222,7 @@ func (e *Engine) Partitions() []pipeline.Status {
 			s, known = p.Status(), true
 		}
 		if known {
-			s.CommandsLag = max(0, ends[id]-s.CommandsOffset)
+			setLag(&s, ends[id])
 		}
 		s.Doing = string(own.kept.Doing())
 		s.Refused, s.RefusedBecause = own.refusal()

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline"
 )
@@ -74,21 +74,21 @@ func (e *Engine) stillOurs(partitions []int32) (ours []int32) {
 	return ours
 }
 
-// measureLag asks for the end offsets of topic commands.
+// measureLag asks for the end offsets of topic commands. It names the partitions, because
+// who asks for those of a topic asks for its metadata first, every second.
 func (e *Engine) measureLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	ends, err := e.adm.ListEndOffsets(ctx, e.process.Names.Commands())
-	if err != nil {
-		return // asked anew in a second
+	var all []kafkapart.TopicPartition
+	for p := range e.process.Partitions {
+		all = append(all, kafkapart.TopicPartition{Topic: e.process.Names.Commands(), Partition: p})
 	}
+	ends, _ := kafkapart.Ends(ctx, e.cl, all, kafkapart.ReadUncommitted) // what is missing is asked anew in a second
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Err == nil {
-			e.ends[o.Partition] = o.Offset
-		}
-	})
+	for at, end := range ends {
+		e.ends[at.Partition] = end
+	}
 }
 
 // commitOffsets writes group offsets for lag tools only. The offsets that count are in

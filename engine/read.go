@@ -124,7 +124,7 @@ func (e *Engine) Status(partition int32) (pipeline.Status, error) {
 	s := p.Status()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.CommandsLag = max(0, e.ends[partition]-s.CommandsOffset)
+	setLag(&s, e.ends[partition])
 	return s, nil
 }
 

@@ -1,7 +1,6 @@
 package examples
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,18 +106,19 @@ func shell(t *testing.T, d *dev, program string) *exec.Cmd {
 	return d.command(t, "sh", "-ec", program)
 }
 
-// goProgram is the first block, which declares a function, and the others as
-// main's body.
+// goProgram is the blocks of Go, and the brace that ends main.
 func goProgram(t *testing.T, d *dev, program string) *exec.Cmd {
-	declared, body, _ := strings.Cut(program, "\n}\n")
-	text := fmt.Sprintf("package main\n\nimport "+
-		"(\n\t\"encoding/json\"\n\t\"fmt\"\n\t\"log\"\n\t\"net/http\"\n\t\"strings\"\n)\n\n%s\n}\n\nfunc main() "+
-		"{\n%s}\n", declared, body)
+	return d.command(t, goBinary(t, program+"}\n"))
+}
+
+// goBinary compiles a program of a page. It uses the clients of this tree.
+func goBinary(t *testing.T, program string) (bin string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(t.TempDir(), "tasks")
+	bin = filepath.Join(t.TempDir(), "program")
 	build(t, bin, file)
-	return d.command(t, bin)
+	return bin
 }

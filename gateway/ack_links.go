@@ -35,7 +35,11 @@ var (
 		http.StatusOK, "Did you get it?", "Confirm that you have seen this message, so that we do not follow it up.",
 		"Yes, I have seen it",
 	}
-	ackDone    = &ackPage{http.StatusOK, "Thank you", "We have noted that you have seen this message.", ""}
+	ackDone  = &ackPage{http.StatusOK, "Thank you", "We have noted that you have seen this message.", ""}
+	ackEnded = &ackPage{
+		http.StatusOK, "Thank you",
+		"This message needs no confirmation any more. Nothing further will be sent about it.", "",
+	}
 	ackExpired = &ackPage{http.StatusGone, "This link has expired", "Nothing was changed.", ""}
 	ackForged  = &ackPage{http.StatusNotFound, "This link is not valid", "Part of it may be missing.", ""}
 	ackNothing = &ackPage{http.StatusNotFound, "There is nothing to confirm", "The message is no longer open.", ""}
@@ -102,8 +106,7 @@ func (s *ackLinks) getAckLink(w http.ResponseWriter, r *request) error {
 	return ackAsk.send(w, r)
 }
 
-// postAckLink acknowledges as the trigger's tenant would. The second time is the same as the
-// first.
+// postAckLink acknowledges as the trigger's tenant would. The second time changes nothing.
 func (s *ackLinks) postAckLink(w http.ResponseWriter, r *request) error {
 	if s.secrets == nil {
 		return errNoAckLinks
@@ -143,6 +146,8 @@ func ackOutcome(v verdict, err error) *ackPage {
 		return ackUndecided
 	case v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
 		return ackNothing
+	case v.decided && !v.has(trigger.EscalationStopped):
+		return ackEnded
 	}
 	return ackDone
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/acklink"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 const ackSecret = "0123456789abcdef"
@@ -75,8 +76,8 @@ func TestAckLink(t *testing.T) {
 		want              string
 	}{
 		{"a scanner", "GET", link(due, time.Hour, ackSecret), 200, `<form method="post">`},
-		{"the button", "POST", link(due, time.Hour, ackSecret), 200, "Thank you"},
-		{"the button, twice", "POST", link(due, time.Hour, ackSecret), 200, "Thank you"},
+		{"the button", "POST", link(due, time.Hour, ackSecret), 200, "needs no confirmation"},
+		{"the button, twice", "POST", link(due, time.Hour, ackSecret), 200, "needs no confirmation"},
 		{"expired", "GET", link(due, -time.Hour, ackSecret), 410, "has expired"},
 		{"expired, the button", "POST", link(due, -time.Hour, ackSecret), 410, "has expired"},
 		{"forged", "POST", link("bank/otp@x#0", time.Hour, "another-secret-of-someone"), 404, "is not valid"},
@@ -110,6 +111,25 @@ func TestAckLink(t *testing.T) {
 		if !strings.Contains(ack, `"occurrence":"`+occurrence+`"`) ||
 			!strings.Contains(ack, `"actor":"ack link"`) {
 			t.Error(ack)
+		}
+	}
+}
+
+// TestAckLinkSaysWhatItDid: the page claims no more than what became of the command.
+func TestAckLinkSaysWhatItDid(t *testing.T) {
+	fired, stopped := &trigger.State{Status: trigger.Fired}, []trigger.FactType{trigger.EscalationStopped}
+	for _, c := range []struct {
+		name string
+		v    verdict
+		want *ackPage
+	}{
+		{"in flight", verdict{decided: true, state: fired, facts: stopped}, ackDone},
+		{"over already", verdict{decided: true, state: fired}, ackEnded},
+		{"durable, not decided", verdict{}, ackDone},
+		{"unknown", verdict{decided: true}, ackNothing},
+	} {
+		if got := ackOutcome(c.v, nil); got != c.want {
+			t.Errorf("%s: %q", c.name, got.Text)
 		}
 	}
 }

@@ -79,10 +79,9 @@ type auditList struct {
 type auditQuery struct {
 	tenant, actor, trigger, verb string // "": any
 	key                          string // of trigger as an id; "": any
-	from, to                     trigger.Instant
-	limit                        int
-	sealed                       *peer.Query // to what cursors belong
-	before                       int64       // list what is below this offset; negative: from the end
+	listRange
+	sealed *peer.Query // to what cursors belong
+	before int64       // list what is below this offset; negative: from the end
 }
 
 func (q *auditQuery) matches(a *topics.Audit) bool {
@@ -129,13 +128,7 @@ func (s *auditList) query(r *request) (*auditQuery, error) {
 		}
 	}
 	var err error
-	if q.limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
-		return nil, err
-	}
-	if q.from, err = instantParam(v, "from"); err != nil {
-		return nil, err
-	}
-	if q.to, err = instantParam(v, "to"); err != nil {
+	if q.listRange, err = r.listRange(); err != nil {
 		return nil, err
 	}
 	q.sealed = &peer.Query{

@@ -241,7 +241,15 @@ func (l *auditLog) refusal(tenant string) error {
 	return nil
 }
 
-// note is a sentence for /readyz; "" if the audit is set up.
+// notes are sentences for /readyz; none if the audit is set up.
+func (s *acts) notes() []string {
+	if note := s.log.note(); note != "" {
+		return []string{note}
+	}
+	return nil
+}
+
+// note is the sentence of notes.
 func (l *auditLog) note() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

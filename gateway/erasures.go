@@ -197,7 +197,7 @@ func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog
 		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
 		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
 	}
-	r.outbox = newOutbox()
+	r.outbox = newOutbox(o.Auth != nil)
 	r.claim, r.failed = r.claimErasure, o.Listener.ErasureFailed
 	r.measure = func(ctx context.Context) error {
 		n, oldest, err := r.store.PendingErasures(ctx)
@@ -237,14 +237,16 @@ type erasing struct {
 var errLost = errors.New("the claim of the erasure is lost")
 
 // claimErasure takes an erasure, if there is one.
-func (r *eraser) claimErasure(ctx context.Context) (work func(context.Context) error, err error) {
-	e, ok, err := r.store.ClaimErasure(ctx, r.lease)
+func (r *eraser) claimErasure(ctx context.Context, full []string) (tenant string,
+	work func(context.Context) error, err error,
+) {
+	e, ok, err := r.store.ClaimErasure(ctx, r.lease, full...)
 	if err != nil || !ok {
-		return nil, err
+		return "", nil, err
 	}
 	w := &erasing{eraser: r, Erasure: e}
 	w.count.Store(int64(e.Triggers))
-	return w.turn, nil
+	return e.User.Tenant, w.turn, nil
 }
 
 // turn works on an erasure, and gives it back if it is not done.

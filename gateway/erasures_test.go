@@ -284,11 +284,13 @@ func (m *mortal) Done(ctx context.Context, move preferences.Move) error {
 	return m.Store.Done(ctx, move)
 }
 
-func (m *mortal) ClaimErasure(ctx context.Context, _ time.Duration) (preferences.Erasure, bool, error) {
+func (m *mortal) ClaimErasure(ctx context.Context, _ time.Duration, except ...string) (preferences.Erasure, bool,
+	error,
+) {
 	if err := m.alive(); err != nil {
 		return preferences.Erasure{}, false, err
 	}
-	return m.Store.ClaimErasure(ctx, shortLease)
+	return m.Store.ClaimErasure(ctx, shortLease, except...)
 }
 
 func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time.Duration) (bool, error) {
@@ -490,6 +492,29 @@ func TestEraseUsersSideBySide(t *testing.T) {
 	}
 	if n, _, err := store.PendingErasures(t.Context()); n != 4*outboxAtOnce-1 || err != nil {
 		t.Errorf("%d erasures are pending, %v", n, err)
+	}
+}
+
+// Erasures of one tenant that stand still leave room for those of another, however many wait.
+func TestEraseUsersOfTenants(t *testing.T) {
+	store, history := testStore(t), &sickPast{map[string]bool{}, map[string]bool{}}
+	w := newWorld(t, func(o *Options) {
+		o.Preferences, o.UserTriggers, o.Auth = store, history, testKeys(t)
+	})
+	bearer := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	for i := range 3 * outboxAtOnce {
+		user := fmt.Sprint("slow", i)
+		history.slow[user] = true
+		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", bearer(keyA)...)
+	}
+	runErasures(t, w.server)
+	for i := range 3 {
+		user := fmt.Sprint("ada", i)
+		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", bearer(keyB)...)
+		w.untilErased(user, bearer(keyB)...)
+	}
+	if full := w.server.erasures.share.full(); !slices.Contains(full, "acme") { // those of blue may just be ending
+		t.Errorf("%q have their share", full)
 	}
 }
 

@@ -397,7 +397,7 @@ func TestExplainHostileTexts(t *testing.T) {
 		"%E2%80%AEx%3Cscript%3E" + strings.Repeat("a", 100), "x%00", strings.Repeat("b", 255), "a%2Fb", "%3Arun",
 	} {
 		a := c.call("GET", "/v1/triggers/"+id+"/explain", "")
-		hostile := a.status == http.StatusOK && strings.ContainsRune(a.body, 0x202e) // a problem has the id as it came
+		hostile := strings.ContainsRune(a.body, 0x202e)
 		if a.status != http.StatusOK && a.status != http.StatusNotFound || hostile {
 			t.Errorf("%s: %d %q", id, a.status, a.body)
 		}

@@ -201,22 +201,18 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	q = topics.LetterQuery{
 		Channel: v.Get("channel"), Code: v.Get("code"), Endpoint: v.Get("endpoint"), Newest: true,
 	}
-	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+	of, err := r.listRange()
+	if err != nil {
 		return q, err
 	}
-	if q.Tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+	q.Limit, q.From, q.To = of.limit, of.from, of.to
+	if q.Tenant, err = r.tenantOf("dead letters", v.Get("tenant")); err != nil {
 		return q, err
 	}
 	if id := v.Get("trigger_id"); id != "" {
 		if q.Tenant, q.Trigger, err = r.letterTrigger(q.Tenant, id); err != nil {
 			return q, problem.BadParameter("trigger_id", "trigger_id is not the id of a trigger")
 		}
-	}
-	if q.From, err = instantParam(v, "from"); err != nil {
-		return q, err
-	}
-	if q.To, err = instantParam(v, "to"); err != nil {
-		return q, err
 	}
 	if v.Has("status") {
 		status, ok := topics.ParseLetterStatus(v.Get("status"))
@@ -229,15 +225,15 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	return q, err
 }
 
-// letterTenant is whose letters a caller asks for: its own, or if it is an
+// tenantOf is whose dead letters or refused commands a caller asks for: its own, or if it is an
 // operator anybody's; "" is all.
-func (r *request) letterTenant(asked string) (string, error) {
+func (r *request) tenantOf(what, asked string) (string, error) {
 	switch {
 	case r.who.May(auth.Operate):
 		return asked, nil
 	case asked != "" && asked != r.who.Tenant:
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",
-			"dead letters of another tenant are for operators: omit tenant")
+			what+" of another tenant are for operators: omit tenant")
 	}
 	return r.who.Tenant, nil
 }

@@ -19,21 +19,33 @@ type letterContents struct {
 	ahead map[int32][]*kgo.Record
 }
 
-// all returns the records of letters; one that the topic has dropped is nil.
-func (c *letterContents) all(ctx context.Context, letters []topics.Letter) ([]*kgo.Record, error) {
-	order := make([]int, len(letters))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(letters[a].Partition, letters[b].Partition),
-			cmp.Compare(letters[a].Offset, letters[b].Offset))
-	})
-	out := make([]*kgo.Record, len(letters))
-	for _, i := range order {
-		var err error
-		if out[i], err = c.one(ctx, letters[i].Partition, letters[i].Offset); err != nil {
+// maxRedriveBytes bounds the content of letters that is in memory for one flight. A page may have
+// a thousand letters of half a megabyte each.
+const maxRedriveBytes = 4 << 20
+
+// byPosition sorts letters as they stand in their topic.
+func byPosition(a, b topics.Letter) int {
+	return cmp.Or(cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+}
+
+// some returns the records of the first letters, at least of one and no more than fit the bound.
+// The letters are in the order of their topic. One that the topic has dropped is nil.
+func (c *letterContents) some(ctx context.Context, letters []topics.Letter) ([]*kgo.Record, error) {
+	out := make([]*kgo.Record, 0, len(letters))
+	size := 0
+	for i := range letters {
+		r, err := c.one(ctx, letters[i].Partition, letters[i].Offset)
+		if err != nil {
 			return nil, err
+		}
+		if out = append(out, r); r != nil {
+			size += len(r.Key) + len(r.Value)
+			for _, h := range r.Headers {
+				size += len(h.Key) + len(h.Value)
+			}
+		}
+		if size >= maxRedriveBytes {
+			break
 		}
 	}
 	return out, nil

@@ -78,6 +78,7 @@ type redrive struct {
 	pace    *rate.Limiter
 	chunk   int
 	content letterContents
+	flying  *flight // nil: all that was sent is counted
 
 	w      http.ResponseWriter
 	out    *http.ResponseController
@@ -183,7 +184,7 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
 	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}
 	var err error
-	if job.q.Tenant, err = r.letterTenant(b.Tenant); err != nil {
+	if job.q.Tenant, err = r.tenantOf("dead letters", b.Tenant); err != nil {
 		return nil, err
 	}
 	if job.q.From, err = instantField("from", b.From); err != nil {
@@ -319,19 +320,17 @@ func (j *redrive) find(id, ceID string) error {
 	return nil
 }
 
-// run goes through the letters, a chunk at a time.
+// run goes through the letters, a chunk at a time. While the engine decides about one chunk, the
+// next is read and written.
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
-		list := j.list
-		j.totals.Visited += int64(len(list))
-		for len(list) > 0 {
-			n := min(j.chunk, len(list))
-			if err := j.take(ctx, list[:n]); err != nil {
+		j.totals.Visited += int64(len(j.list))
+		for list := range slices.Chunk(j.list, j.chunk) {
+			if err := j.take(ctx, list); err != nil {
 				return err
 			}
-			list = list[n:]
 		}
-		return nil
+		return j.land()
 	}
 	first, cancel := context.WithTimeout(ctx, j.s.readWithin)
 	j.s.letters.awaitLetters(first, j.q)
@@ -342,7 +341,7 @@ func (j *redrive) run(ctx context.Context) error {
 	for {
 		read := <-next
 		if read.err != nil {
-			return read.err
+			return errors.Join(j.land(), read.err)
 		}
 		page := &read.page
 		if j.q.After = page.Next; !page.Next.IsZero() { // read while these are decided
@@ -352,8 +351,13 @@ func (j *redrive) run(ctx context.Context) error {
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}
-		if j.totals.Cursor = page.Next.String(); page.Next.IsZero() {
-			return nil
+		if page.Next.IsZero() {
+			return j.land()
+		}
+		if j.flying == nil {
+			j.totals.Cursor = page.Next.String()
+		} else {
+			j.flying.cursor = page.Next.String()
 		}
 		j.report()
 	}
@@ -377,7 +381,19 @@ func (j *redrive) readPage(ctx context.Context, q topics.LetterQuery) <-chan let
 	return read
 }
 
-// take redrives some letters, and waits for the decisions about them.
+// flight is a chunk whose commands are on their way: they are written, or were refused, and
+// nobody has counted yet what the engine decided about them.
+type flight struct {
+	chunk   *chunk
+	letters []topics.Letter
+	cursor  string // where the next page begins; "" within a page
+
+	decided   chan struct{} // closed when these two are there
+	locations []location
+	answers   []*peer.Question
+}
+
+// take redrives some letters. Those of one flight may still be undecided when it returns.
 func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 	j.totals.Matched += int64(len(letters))
 	now := trigger.At(j.s.now())
@@ -388,15 +404,34 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 		}
 		return over
 	})
-	if j.dry || len(letters) == 0 {
+	if j.dry {
 		return nil
 	}
-	read, cancel := context.WithTimeout(ctx, j.s.readWithin)
-	records, err := j.content.all(read, letters)
-	cancel()
-	if err != nil {
-		return problem.Unavailable(err, "topic dead-letter cannot be read; send the request again, and it goes on")
+	slices.SortFunc(letters, byPosition)
+	for len(letters) > 0 {
+		read, cancel := context.WithTimeout(ctx, j.s.readWithin)
+		records, err := j.content.some(read, letters)
+		cancel()
+		if err != nil {
+			err = problem.Unavailable(err,
+				"topic dead-letter cannot be read; send the request again, and it goes on")
+			return errors.Join(j.land(), err)
+		}
+		f := j.write(ctx, letters[:len(records)], records)
+		letters = letters[len(records):]
+		err = j.land()
+		if j.flying = f; err != nil {
+			return errors.Join(err, j.land())
+		}
+		if err := ctx.Err(); err != nil || j.chunk < maxRedriveChunk { // slow: progress is more than speed
+			return errors.Join(j.land(), err)
+		}
 	}
+	return nil
+}
+
+// write sends the commands of some letters.
+func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) *flight {
 	c := &chunk{waiting: 1, durable: make(chan struct{})}
 	for i := range letters {
 		cmd, err := j.command(&letters[i], records[i])
@@ -414,10 +449,29 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 		c.write(ctx, j.s.commands, i)
 	}
 	c.acknowledged()
-	if err := j.decided(ctx, c, letters); err != nil {
-		return err
+	f := &flight{chunk: c, letters: letters, decided: make(chan struct{})}
+	go f.ask(context.WithoutCancel(ctx), j.s, j.flying)
+	return f
+}
+
+// ask waits until the commands are durable, and asks what was decided about them. The engine decides
+// about those of the flight before first, so the time for an answer begins when it has.
+func (f *flight) ask(ctx context.Context, s *redrives, before *flight) {
+	defer close(f.decided)
+	late := time.NewTimer(s.commands.within)
+	defer late.Stop()
+	select {
+	case <-f.chunk.durable:
+	case <-late.C:
 	}
-	return ctx.Err()
+	if before != nil {
+		<-before.decided
+	}
+	f.locations = f.chunk.known()
+	f.answers = make([]*peer.Question, len(f.chunk.lines))
+	ctx, cancel := context.WithTimeout(ctx, s.answerWithin)
+	defer cancel()
+	f.chunk.decide(ctx, s.decider, f.locations, f.answers)
 }
 
 // wait keeps to the rate, and to the caller's tenant's. An operator's redrive takes from no
@@ -460,52 +514,39 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	case j.expired:
 		dead.Fire.Expires = 0
 	}
-	value, err := topics.RedriveCommand(dead, j.note)
+	value, err := topics.RedriveCommand(dead, j.note, printable(j.r.who.Name))
 	if err != nil {
 		return nil, err
-	}
-	fs, err := parseFields(value)
-	if err != nil {
-		return nil, err
-	}
-	if actor := printable(j.r.who.Name); actor != "" {
-		fs.set("actor", actor)
 	}
 	key := trigger.Key(l.Trigger)
-	c := &command{op: trigger.OpRedrive, id: key.ID(), key: key, value: fs.encode(), trace: j.r.span.Parent()}
+	c := &command{op: trigger.OpRedrive, id: key.ID(), key: key, value: value, trace: j.r.span.Parent()}
 	return c, j.s.encoder.check(l.Tenant, c)
 }
 
-// decided waits until the commands of a chunk are durable and decided, and counts.
-func (j *redrive) decided(ctx context.Context, c *chunk, letters []topics.Letter) error {
-	late := time.NewTimer(j.s.commands.within)
-	defer late.Stop()
-	select {
-	case <-c.durable:
-	case <-late.C:
+// land waits for the decisions about the flight, if there is one, and counts them.
+func (j *redrive) land() error {
+	f := j.flying
+	if j.flying = nil; f == nil {
+		return nil
 	}
-	c.mu.Lock()
-	locations := slices.Clone(c.locations)
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.s.answerWithin)
+	<-f.decided
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(j.r.Context()), j.s.answerWithin)
 	defer cancel()
-	answers := make([]*peer.Question, len(c.lines))
-	c.decide(ctx, j.s.decider, locations, answers)
 	var failed error
-	for i := range c.lines {
-		line := &c.lines[i]
-		if err := locations[i].err; err != nil {
+	for i := range f.chunk.lines {
+		line := &f.chunk.lines[i]
+		if err := f.locations[i].err; err != nil {
 			j.totals.Matched-- // it comes again
 			failed = notWritten(err)
 			continue
 		}
 		v, err := verdict{}, error(nil)
-		if answers[i] != nil && answers[i].Known {
-			v, err = j.s.decider.judge(ctx, line.command, answers[i])
+		if a := f.answers[i]; a != nil && a.Known {
+			v, err = j.s.decider.judge(ctx, line.command, a)
 		}
 		switch {
 		case err != nil:
-			j.refuse(&letters[line.n], err)
+			j.refuse(&f.letters[line.n], err)
 		case v.has(trigger.Duplicate):
 			j.totals.Duplicate++
 		case v.decided:
@@ -513,6 +554,9 @@ func (j *redrive) decided(ctx context.Context, c *chunk, letters []topics.Letter
 		default:
 			j.totals.Pending++
 		}
+	}
+	if failed == nil && f.cursor != "" {
+		j.totals.Cursor = f.cursor
 	}
 	return failed
 }

@@ -507,6 +507,54 @@ func TestRedriveKilledHalfWay(t *testing.T) {
 	}
 }
 
+// A large redrive has one chunk decided while the next is written. Each letter is counted, and goes
+// out once. Pages with large contents are written in parts.
+func TestRedriveInFlights(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	const n = 2500
+	payload := []byte(`"` + strings.Repeat("x", 4000) + `"`) // a page of them is over maxRedriveBytes
+	var batch []*kgo.Record
+	for i := range n {
+		batch = append(batch, w.deadRecord(idKey(fmt.Sprintf("k%d", i)), "http_500", func(d *trigger.DeadLetter) {
+			d.Fire.Spec.Payload = payload
+		}))
+	}
+	if err := w.cl.ProduceSync(context.Background(), batch...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	got, refused := w.redrive(`{"code":"http_500","rate":100000}`)
+	if got.Matched != n || got.Redriven != n || got.Visited < n || got.Cursor != "" || len(refused) > 0 {
+		t.Errorf("%+v, %d refused", got, len(refused))
+	}
+	if out := w.redrives(); out != n {
+		t.Errorf("%d of %d went out again", out, n)
+	}
+	if second, _ := w.redrive(`{"code":"http_500","rate":100000}`); second.Matched != 0 {
+		t.Errorf("a second time: %+v", second)
+	}
+}
+
+// The contents of a page that are in memory at once are bounded, and there is always one.
+func TestRedriveContentsBounded(t *testing.T) {
+	record := func(offset int64, size int) *kgo.Record {
+		return &kgo.Record{Offset: offset, Value: make([]byte, size)}
+	}
+	var letters []topics.Letter
+	c := letterContents{ahead: map[int32][]*kgo.Record{}}
+	for i := range int64(20) {
+		letters = append(letters, topics.Letter{Offset: i})
+		c.ahead[0] = append(c.ahead[0], record(i, 1<<20))
+	}
+	c.ahead[0][19] = record(19, 2*maxRedriveBytes)
+	for _, want := range []int{4, 4, 4, 4, 4} {
+		got, err := c.some(t.Context(), letters)
+		if err != nil || len(got) != want || got[0].Offset != letters[0].Offset {
+			t.Fatalf("%d records, %v; want %d", len(got), err, want)
+		}
+		letters = letters[want:]
+	}
+}
+
 // What cannot be redriven is a line of its own, or the answer if it is alone; the
 // others go on.
 func TestRedriveOfWhatCannotBe(t *testing.T) {

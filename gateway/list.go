@@ -109,12 +109,13 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	if err := r.refuseEmpty("user_id", "channel", "from", "to", "key_prefix"); err != nil {
 		return nil, err
 	}
-	limit, err := r.number("limit", defaultPage, 1, maxPage)
+	of, err := r.listRange()
 	if err != nil {
 		return nil, err
 	}
 	q := &peer.Query{
-		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"), Limit: limit,
+		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"),
+		Limit: of.limit, From: of.from, To: of.to,
 		Budget: s.listBudget, Cost: r.read.cost, Prefix: v.Get("key_prefix"),
 		Stale: r.query.Has("fresh") && !r.flag("fresh"),
 	}
@@ -129,16 +130,28 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 	if q.Tags, err = parseTags(v["tag"]); err != nil {
 		return nil, err
 	}
-	if q.From, err = instantParam(v, "from"); err != nil {
-		return nil, err
-	}
-	if q.To, err = instantParam(v, "to"); err != nil {
-		return nil, err
-	}
 	if text := v.Get("cursor"); text != "" {
 		q.After, err = s.cursors.open(q, text)
 	}
 	return q, err
+}
+
+// listRange is what every list takes: the length of a page, and a range of time.
+type listRange struct {
+	limit    int
+	from, to trigger.Instant // 0: no bound
+}
+
+// listRange reads limit, from and to.
+func (r *request) listRange() (l listRange, err error) {
+	if l.limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+		return l, err
+	}
+	if l.from, err = instantParam(r.query, "from"); err != nil {
+		return l, err
+	}
+	l.to, err = instantParam(r.query, "to")
+	return l, err
 }
 
 // refuseEmpty refuses filters that are there without a value: they would narrow nothing, and list

@@ -52,7 +52,7 @@ func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog)
 	m := &mover{
 		store: o.Preferences, encoder: e, router: router, commands: commands, listBudget: o.ListBudget, log: o.Logger,
 	}
-	m.outbox = newOutbox()
+	m.outbox = newOutbox(false)
 	m.claim, m.failed = m.claimMove, o.Listener.MoveFailed
 	m.measure = func(ctx context.Context) error {
 		n, err := m.store.Moves(ctx)
@@ -72,12 +72,14 @@ func (s *Server) RunMoves(ctx context.Context) error {
 }
 
 // claimMove takes a move, if there is one.
-func (m *mover) claimMove(ctx context.Context) (work func(context.Context) error, err error) {
+func (m *mover) claimMove(ctx context.Context, _ []string) (tenant string, work func(context.Context) error,
+	err error,
+) {
 	move, ok, err := m.store.Claim(ctx, moveLease)
 	if err != nil || !ok {
-		return nil, err
+		return "", nil, err
 	}
-	return func(ctx context.Context) error { return m.move(ctx, move) }, nil
+	return move.User.Tenant, func(ctx context.Context) error { return m.move(ctx, move) }, nil
 }
 
 // move works on a move.

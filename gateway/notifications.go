@@ -205,17 +205,13 @@ func (s *notifications) notificationQuery(r *request) (q topics.NotificationQuer
 	if v.Has("cursor") && v.Get("cursor") == "" {
 		return q, nil, problem.BadParameter("cursor", "cursor is empty: omit it, or give it a value")
 	}
-	q = topics.NotificationQuery{Tenant: u.Tenant, User: u.ID}
-	if q.Limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
+	of, err := r.listRange()
+	if err != nil {
 		return q, nil, err
 	}
-	if q.From, err = instantParam(v, "from"); err != nil {
-		return q, nil, err
+	q = topics.NotificationQuery{
+		Tenant: u.Tenant, User: u.ID, Limit: of.limit, From: of.from, To: of.to, Content: r.flag("content"),
 	}
-	if q.To, err = instantParam(v, "to"); err != nil {
-		return q, nil, err
-	}
-	q.Content = r.flag("content")
 	sealed = &peer.Query{Tenant: q.Tenant, User: q.User, Channel: ofNotifications, From: q.From, To: q.To}
 	if text := v.Get("cursor"); v.Has("cursor") {
 		at, err := s.cursors.open(sealed, text)

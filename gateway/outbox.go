@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,12 +14,13 @@ import (
 
 // outbox is work that the preference store keeps until it is done: moves and erasures of
 // users. Up to outboxAtOnce users are worked on at the same time, so one who is slow or fails
-// holds up nobody else.
+// holds up nobody else. Where tenants share an outbox, none has more of these than it leaves free.
 type outbox struct {
 	kick chan struct{}
 	// claim takes a row that nobody works on, the one that waits longest first. work is nil where
-	// there is none.
-	claim func(ctx context.Context) (work func(context.Context) error, err error)
+	// there is none. It takes none of the tenants that have their share already.
+	claim func(ctx context.Context, full []string) (tenant string, work func(context.Context) error, err error)
+	share *tenantShare
 	// measure reports how much is waiting, every measureEvery, and failed that a row could not be
 	// worked on.
 	measure      func(ctx context.Context) error
@@ -26,9 +28,49 @@ type outbox struct {
 	failed       func()
 }
 
-// newOutbox is one without rows.
-func newOutbox() outbox {
-	return outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
+// newOutbox is one without rows. shared says that there are several tenants.
+func newOutbox(shared bool) outbox {
+	o := outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
+	if shared {
+		o.share = &tenantShare{free: outboxAtOnce, by: map[string]int{}}
+	}
+	return o
+}
+
+// tenantShare is how many rows of each tenant are worked on. nil counts nothing: there is one tenant.
+type tenantShare struct {
+	mu   sync.Mutex
+	free int
+	by   map[string]int
+}
+
+// full are the tenants that have as many as are free, in order.
+func (s *tenantShare) full() (tenants []string) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tenant, n := range s.by {
+		if n >= s.free {
+			tenants = append(tenants, tenant)
+		}
+	}
+	slices.Sort(tenants)
+	return tenants
+}
+
+// count adds n rows of a tenant, or takes them away.
+func (s *tenantShare) count(tenant string, n int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free -= n
+	if s.by[tenant] += n; s.by[tenant] == 0 {
+		delete(s.by, tenant)
+	}
 }
 
 const (
@@ -78,11 +120,17 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 			return nil
 		case busy <- struct{}{}:
 		}
-		work, err := o.claim(ctx)
+		tenant, work, err := o.claim(ctx, o.share.full())
 		fail(err)
 		if work != nil {
+			o.share.count(tenant, 1)
 			working.Go(func() {
-				defer func() { <-busy }()
+				defer func() {
+					<-busy
+					if o.share.count(tenant, -1); o.share != nil {
+						o.wake() // rows of this tenant may have been left out
+					}
+				}()
 				fail(work(ctx))
 			})
 			continue

@@ -79,11 +79,10 @@ type rejections struct {
 // refusalQuery is what a list asks for.
 type refusalQuery struct {
 	tenant, id, code string // tenant "": all
-	from, to         trigger.Instant
-	key              trigger.Key // of tenant and id; "": any
-	limit            int
-	sealed           *peer.Query // to what cursors belong
-	after            []int64     // by partition the offset behind which all was listed; nil: the first page
+	listRange
+	key    trigger.Key // of tenant and id; "": any
+	sealed *peer.Query // to what cursors belong
+	after  []int64     // by partition the offset behind which all was listed; nil: the first page
 }
 
 func (q *refusalQuery) matches(c *RejectedCommand) bool {
@@ -123,7 +122,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
 	var err error
-	if q.tenant, err = r.letterTenant(v.Get("tenant")); err != nil {
+	if q.tenant, err = r.tenantOf("refused commands", v.Get("tenant")); err != nil {
 		return nil, err
 	}
 	if q.id != "" {
@@ -133,13 +132,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 		}
 		q.key = trigger.Key(key)
 	}
-	if q.limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
-		return nil, err
-	}
-	if q.from, err = instantParam(v, "from"); err != nil {
-		return nil, err
-	}
-	if q.to, err = instantParam(v, "to"); err != nil {
+	if q.listRange, err = r.listRange(); err != nil {
 		return nil, err
 	}
 	q.sealed = &peer.Query{

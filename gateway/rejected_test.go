@@ -107,6 +107,9 @@ func TestRejected(t *testing.T) {
 		t.Error(a.body)
 	}
 	w.must(http.StatusBadRequest, "GET", "/v1/rejected?limit=1&cursor="+a.get(t, "next_cursor"), "", bearer(keyB)...)
-	w.must(http.StatusForbidden, "GET", "/v1/rejected?tenant=blue", "", bearer(keyR)...)
+	p := w.must(http.StatusForbidden, "GET", "/v1/rejected?tenant=blue", "", bearer(keyR)...)
+	if !strings.Contains(p.body, "refused commands of another tenant") {
+		t.Errorf("the refusal names something else: %s", p.body)
+	}
 	w.must(http.StatusBadRequest, "GET", "/v1/rejected?code=", "", bearer(keyR)...)
 }

@@ -230,7 +230,8 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/upcoming", right: auth.Read, handle: p.views.getUpcoming,
 			costly: true,
 			doc: operation{
-				id: "getUpcoming", summary: "A forecast of load, recurrences included",
+				id: "getUpcoming", summary: "A forecast of load, recurrences included: getForecast in the shape of " +
+					"before. Whole minutes within two hours are at most 60 s old, whole hours within 90 days 15 min",
 				query: []parameter{
 					{name: "bucket", doc: "A duration such as 1m", kind: of[string]()},
 					{name: "n", doc: "How many buckets", kind: of[int](), least: 1, most: peer.MaxBuckets},

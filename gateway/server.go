@@ -77,6 +77,9 @@ func (s *Server) Close() {
 	s.kafka.Close()
 }
 
+// Notes are sentences for /readyz: what is refused although this process is ready.
+func (s *Server) Notes() []string { return s.acts.notes() }
+
 // Router reads triggers of any partition, from this process or from its owner.
 func (s *Server) Router() *peer.Router { return s.router }
 

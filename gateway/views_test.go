@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -61,6 +63,7 @@ func TestUpcoming(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/paused", `{"channel":"b","fire_at":"`+in(90*time.Minute)+`"}`)
 	w.must(http.StatusOK, "POST", "/v1/triggers/paused:pause", "")
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/later", `{"fire_at":"`+in(100*time.Hour)+`"}`)
+	w.engine.set(func() { clear(w.engine.expects[:]) }) // no picture: every state is read
 	a := w.must(http.StatusOK, "GET", "/v1/upcoming?bucket=1h&n=3", "")
 	text := func(d time.Duration) string { return trigger.At(start.Add(d)).String() }
 	want := fmt.Sprintf(`{"items":[{"at":"%s","count":0},{"at":"%s","count":3,"channels":{"a":1,"b":2}},{"at":"%s","count":2,"channels":{"b":2}}]}`+"\n",
@@ -70,6 +73,60 @@ func TestUpcoming(t *testing.T) {
 	}
 	for _, q := range []string{"bucket=1ms", "bucket=x", "n=0", "n=100000", "buckets=3"} {
 		w.must(http.StatusBadRequest, "GET", "/v1/upcoming?"+q, "")
+	}
+}
+
+// What the owners' pictures have is answered from them: no state is read for it.
+func TestUpcomingFromPictures(t *testing.T) {
+	now := time.Date(2060, 11, 26, 9, 40, 30, 0, time.UTC)
+	w := newWorld(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	for i := range w.engine.expects {
+		w.expect(int32(i), now.Add(-40*time.Second), forecast.Key{}, 0) // nothing
+	}
+	push, other := forecast.Key{Tenant: "default", Channel: "push"}, forecast.Key{Tenant: "other", Channel: "push"}
+	// Counted 40 s ago: at 09:40:20, 09:59:50, 10:09:50 with its jitter, 11:39:50 and the day after.
+	w.expect(0, now.Add(-40*time.Second), push, 10*time.Second, 20*time.Second, 20*time.Minute-10*time.Second,
+		30*time.Minute-10*time.Second, 2*time.Hour-10*time.Second, 30*time.Hour)
+	w.expect(1, now.Add(-40*time.Second), other, 0, time.Minute)
+	for _, c := range []struct {
+		query    string
+		pictures bool
+		counts   map[string]int // by the bucket's begin
+	}{
+		{"", true, map[string]int{"09:40": 1, "09:59": 1, "10:09": 1, "11:39": 1}},
+		{"?bucket=10m&n=12", true, map[string]int{"09:40": 1, "09:50": 1, "10:00": 1, "11:30": 1}},
+		{"?bucket=1h&n=48", true, map[string]int{"09:00": 2, "10:00": 1, "11:00": 1, "15:00": 1}},
+		{"?bucket=1d&n=90", true, map[string]int{"00:00": 5}},
+		{"?bucket=30m&n=4", true, map[string]int{"09:30": 2, "10:00": 1}}, // until 11:30
+		{"?bucket=30m&n=6", false, nil},                                   // over two hours, and not whole ones
+		{"?bucket=1m&n=121", false, nil},
+		{"?bucket=1s&n=10", false, nil},
+		{"?bucket=1d&n=91", false, nil},
+	} {
+		a := w.must(http.StatusOK, "GET", "/v1/upcoming"+c.query, "")
+		var u Upcoming
+		if err := json.Unmarshal([]byte(a.body), &u); err != nil {
+			t.Fatal(err)
+		}
+		got, sum := map[string]int{}, 0
+		for _, b := range u.Items {
+			if b.Count != b.Channels["push"] {
+				t.Errorf("%s: %+v", c.query, b)
+			}
+			if sum += b.Count; b.Count > 0 {
+				got[b.At[11:16]] += b.Count
+			}
+		}
+		if c.pictures != (sum > 0) || c.pictures && !maps.Equal(got, c.counts) {
+			t.Errorf("%s: %v, want %v", c.query, got, c.counts)
+		}
+	}
+	// Without a picture of one partition, or with one that does not tell all apart, every state is read.
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/one", `{"channel":"a","fire_at":"2060-11-26T09:45:00Z"}`)
+	w.engine.set(func() { w.engine.expects[2] = [2]*forecast.Picture{} })
+	if a := w.must(http.StatusOK, "GET", "/v1/upcoming", ""); strings.Contains(a.body, "push") ||
+		!strings.Contains(a.body, `"channels":{"a":1}`) {
+		t.Errorf("%s", a.body)
 	}
 }
 

@@ -243,11 +243,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		},
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, ready: o.Ready, notes: func() []string {
-		all := o.Notes()
-		if note := c.acts.log.note(); note != "" {
-			all = append(all, note)
-		}
-		return all
+		return append(o.Notes(), c.acts.notes()...)
 	}}
 	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}

@@ -41,7 +41,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	now = p.now()
 	p.consumer.barrier.Clock(now)
 	p.timers.mark = 0
-	if at := p.watermarkDue(now); at <= now {
+	if at := p.watermarks.due(now); at <= now {
 		p.timers.mark = at
 	}
 	if (p.dueBy(now) || p.timers.mark != 0) && !p.clock.held {
@@ -49,7 +49,7 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 			return input{}, err
 		}
 	}
-	p.checkClaims(ctx, in.records)
+	p.claims.check(ctx, in.records)
 	in.beat = p.mustBeat(now)
 	if in.empty() {
 		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())
@@ -129,7 +129,7 @@ func (p *Partition) maxPollWait() time.Duration {
 		}
 		return 0
 	}
-	next := min(p.timers.attention(now), p.watermarkDue(now))
+	next := min(p.timers.attention(now), p.watermarks.due(now))
 	if p.clock.held {
 		return min(max(wait, 0), time.Second) // after a second the clocks are compared
 	}
@@ -140,7 +140,7 @@ func (p *Partition) maxPollWait() time.Duration {
 		wait = min(wait, p.consumer.barrier.MaxPollWait())
 	}
 	wait = min(wait, next.Sub(now))
-	if forget := p.forgetDue(); forget != 0 {
+	if forget := p.done.due(); forget != 0 {
 		wait = min(wait, max(forget.Sub(now), 100*time.Millisecond))
 	}
 	return max(wait, 0)
@@ -154,10 +154,10 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() || p.view.mends.some() || p.mustWatermark(now) {
+	if !p.forwardNoted() || p.view.mends.some() || p.watermarks.must(now) {
 		return true
 	}
-	forget := p.forgetDue()
+	forget := p.done.due()
 	return forget != 0 && forget <= now && time.Since(p.committed) >= forgetInterval
 }
 

@@ -34,7 +34,7 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 		}
 	}
 	t.source = ""
-	p.guardInputs(t, in)
+	t.guardInputs(in, commands, receipts)
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (p *Partition) applyCommand(ctx context.Context, t *turn, r *kgo.Record) er
 		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
-	origin, copied := p.origin(t, rec)
+	origin, copied := p.claims.origin(t, rec)
 	if copied {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Reco
 	if err != nil {
 		return err
 	}
-	span := p.spanOf(t, rec, cmd)
+	span := p.tracer.spanOf(t, rec, cmd)
 	out := p.machine.Apply(e.state, cmd, t.now)
 	if err := p.admit(t, cmd, e, &out); err != nil {
 		out = p.machine.Reject(e.state, err, cmd.Actor)

@@ -26,7 +26,7 @@ func (p *Partition) applyReceipt(ctx context.Context, t *turn, r *kgo.Record) er
 		return p.forwardOrRefuse(ctx, t, r, home)
 	}
 	rec := p.scratch.input(r)
-	if _, copied := p.origin(t, rec); copied {
+	if _, copied := p.claims.origin(t, rec); copied {
 		return nil
 	}
 	t.source = topics.Source(r.Topic, r.Partition, r.Offset)

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -58,7 +57,7 @@ func (p *Partition) putBack(t *turn, rest []statestore.DueKey, paced int) {
 func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, paced bool) error {
 	priority, key, kind, occurrence, ok := statestore.ParseRef(d.Ref)
 	if !ok {
-		panic(fmt.Sprintf("pipeline: wheel holds a ref that is none: %q", d.Ref))
+		panic(fmt.Sprintf("pipeline: the wheel holds an invalid ref: %q", d.Ref))
 	}
 	e, err := p.loadDue(t, key, d)
 	if err != nil || e == nil || e.state == nil {
@@ -75,8 +74,8 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 	}
 	out := p.machine.Due(e.state, tm, t.now)
 	if len(out.Fires) > 0 {
-		located := p.isLocated(&out.Fires[0])
-		if u := p.unhealthy(ctx, &out.Fires[0]); u != nil {
+		located := p.destinations.located(&out.Fires[0])
+		if u := p.destinations.unhealthy(ctx, &out.Fires[0]); u != nil {
 			out = p.putOff(e.state, tm, t.now, u)
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
@@ -97,22 +96,6 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 		t.fired = append(t.fired, lateness.Fired{Tenant: f.Key.Tenant(), Channel: f.Channel, Late: t.now.Sub(d.Due)})
 	}
 	return nil
-}
-
-// unhealthy reports whether a due event's topic refuses records now.
-func (p *Partition) unhealthy(ctx context.Context, f *trigger.Fire) *output.Unhealthy {
-	settings := p.opts.Channels.Settings(f.Channel)
-	topic := settings.dueTopic(f)
-	if p.kept.dangling.Holds(topic) {
-		return &output.Unhealthy{Silent: true}
-	}
-	u, ask := p.kept.health.Of(topic)
-	if !ask {
-		return u
-	}
-	p.kept.Step(stepDueTopic)
-	defer p.kept.Step(StepEmit)
-	return p.kept.health.Check(ctx, topic, settings.ByKey)
 }
 
 // putOff leaves a timer to a later turn, because its due topic is unhealthy.
@@ -151,39 +134,12 @@ func (p *Partition) loadDue(t *turn, key trigger.Key, d statestore.DueKey) (*ent
 
 // send writes a due event to its channel's topic.
 func (p *Partition) send(ctx context.Context, t *turn, f *trigger.Fire) {
-	topic, partition := p.dueLocation(f)
-	p.traceFire(t, f, topic)
+	topic, partition := p.destinations.of(f)
+	p.tracer.fire(t, f, topic)
 	r := p.scratch.record()
 	r.Topic, r.Partition, r.Value = topic, partition, topics.DueValue(f)
 	r.Key, r.Headers = p.scratch.due(f, p.dueEnv(t))
 	p.produce(ctx, t, r)
-}
-
-// dueLocation returns the topic and partition of a due event, for its events and for send.
-// With partitioning by key, unhealthy must have asked for the topic before.
-func (p *Partition) dueLocation(f *trigger.Fire) (topic string, partition int32) {
-	settings := p.opts.Channels.Settings(f.Channel)
-	topic, partition = settings.dueTopic(f), p.id
-	if settings.ByKey {
-		if n := p.dueTopics.Count(topic); n > 0 {
-			partition = topics.Partition([]byte(cmp.Or(f.Spec.TargetKey, string(f.Key))), n)
-		}
-	}
-	return topic, partition
-}
-
-// isLocated reports whether dueLocation knows all it needs.
-func (p *Partition) isLocated(f *trigger.Fire) bool {
-	settings := p.opts.Channels.Settings(f.Channel)
-	return !settings.ByKey || p.dueTopics.Knows(settings.dueTopic(f))
-}
-
-// dueTopic is the channel's topic, or its high lane.
-func (c *ChannelSettings) dueTopic(f *trigger.Fire) string {
-	if c.HighLane && f.Spec.Priority == trigger.High {
-		return topics.HighLane(c.Topic)
-	}
-	return c.Topic
 }
 
 func (p *Partition) dueEnv(t *turn) topics.DueEnv {

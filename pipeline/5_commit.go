@@ -33,7 +33,8 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	if err := p.kafka.flush(ctx, p.dueTopics.Spares); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if err := p.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil { // before any reader sees what it fires
+	// before any reader sees what the turn fires
+	if err := p.stateLog.checkAlone(ctx, t.firstState.Offset, last.Offset); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	if err := p.beforeEnd(t, last); err != nil {
@@ -53,12 +54,10 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	}
 	p.step(StepStored)
 	p.rearm(t)
-	p.progress, p.guard, p.announced = t.progress, t.guard, true
-	if t.encodedGuard != nil {
-		p.guarded = last.Offset
-	}
-	p.watermarkCommitted(t)
-	p.unknown.add(t)
+	p.progress, p.announced = t.progress, true
+	p.stateLog.committed(t, last.Offset)
+	p.watermarks.committed(t)
+	p.done.unknown.add(t)
 	p.kept.health.Recovered(func(topic string) bool {
 		return t.manifest.byTopic[topic] != nil || topic == p.watermarks.topic && t.watermark != 0
 	})
@@ -139,18 +138,31 @@ func (p *Partition) writeProgress(ctx context.Context, t *turn) (last *kgo.Recor
 	t.progress.EventUS = t.micros
 	t.progress.At = max(p.progress.At, t.now) // while clocks disagree, now is the earlier of the two
 	t.progress.Forwarded = p.forward.owed()
-	p.writeWatermark(ctx, t)
+	if r := p.watermarks.record(t, p.reached()); r != nil {
+		t.records++
+		p.kafka.produce(ctx, r)
+	}
 	t.progress.Manifest = t.manifest.counts()
 	if t.encoded, err = topics.AppendProgress(nil, &t.progress); err != nil {
 		return nil, err
 	}
-	if err := p.writeGuard(ctx, t); err != nil {
+	guard, err := p.stateLog.guardRecord(t)
+	if err != nil {
 		return nil, err
 	}
-	r := &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
-	t.firstState = cmp.Or(t.firstState, r)
-	p.kafka.produce(ctx, r)
-	return r, nil
+	last = &kgo.Record{Topic: p.names.state, Partition: p.id, Key: topics.KeyProgress, Value: t.encoded}
+	for _, r := range []*kgo.Record{guard, last} {
+		if r != nil {
+			t.firstState = cmp.Or(t.firstState, r)
+			p.kafka.produce(ctx, r)
+		}
+	}
+	return last, nil
+}
+
+// reached says how far the partition is.
+func (p *Partition) reached() reached {
+	return reached{timers: &p.timers, inputs: p.consumer.barrier.Commands.Reached(), clockHeld: p.clock.held}
 }
 
 // storeTurn applies the turn to the store, without fsync: Kafka is the log.

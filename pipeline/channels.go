@@ -127,7 +127,7 @@ func (c *channelRegister) refresh() {
 	defer cancel()
 	all, err := c.o.due.Fresh(ctx)
 	if err != nil {
-		c.o.Logger.Warn("the list of channels could not be read; the last one stays in use", "error", err)
+		c.o.Logger.Warn("the list of channels could not be read; the previous one stays in use", "error", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

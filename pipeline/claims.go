@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -16,15 +17,20 @@ import (
 // before the turn begins, because a transaction must not wait for another partition's
 // leader.
 type claims struct {
+	opts   *Process
+	id     int32
+	log    *slog.Logger
+	client *kgo.Client
+
 	ids     map[string][16]byte                    // topic ids of commands and receipts
 	ends    map[kafkapart.TopicPartition]int64     // known end offsets of source partitions
 	silent  map[kafkapart.TopicPartition]time.Time // sources that did not answer, and when to ask next
 	headers []trigger.Header                       // scratch memory of check
 }
 
-func newClaims(ids map[string][16]byte) claims {
+func newClaims(o *Process, id int32, log *slog.Logger, cl *kgo.Client, ids map[string][16]byte) claims {
 	return claims{
-		ids: ids, ends: map[kafkapart.TopicPartition]int64{},
+		opts: o, id: id, log: log, client: cl, ids: ids, ends: map[kafkapart.TopicPartition]int64{},
 		silent: map[kafkapart.TopicPartition]time.Time{},
 	}
 }
@@ -64,14 +70,14 @@ func claimed(rec *topics.Record, id, partitions int32) (f topics.Forward, ok boo
 }
 
 // unknown lists the source partitions whose ends must be known to judge these records.
-func (c *claims) unknown(records []*kgo.Record, id, partitions int32) (sources []kafkapart.TopicPartition) {
+func (c *claims) unknown(records []*kgo.Record) (sources []kafkapart.TopicPartition) {
 	for _, r := range records {
 		if _, ours := c.ids[r.Topic]; !ours || len(r.Headers) == 0 {
 			continue
 		}
 		rec := recordWith(r, c.headers[:0])
 		c.headers = rec.Headers
-		f, ok := claimed(&rec, id, partitions)
+		f, ok := claimed(&rec, c.id, c.opts.Partitions)
 		source := kafkapart.TopicPartition{Topic: r.Topic, Partition: f.Partition}
 		if !ok || !c.possible(r.Topic, f, rec.Timestamp) || f.Offset < c.ends[source] {
 			continue
@@ -97,19 +103,18 @@ func (c *claims) learn(sources []kafkapart.TopicPartition, ends map[kafkapart.To
 	}
 }
 
-// checkClaims asks what is needed to judge the claims of records, before the turn that
-// applies them.
-func (p *Partition) checkClaims(ctx context.Context, records []*kgo.Record) {
-	sources := p.claims.unknown(records, p.id, p.opts.Partitions)
+// check asks what is needed to judge the claims of records, before the turn that applies them.
+func (c *claims) check(ctx context.Context, records []*kgo.Record) {
+	sources := c.unknown(records)
 	if len(sources) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, claimsWithin)
 	defer cancel()
-	ends, missing := kafkapart.Ends(ctx, p.kafka.cl, sources, kafkapart.ReadUncommitted)
+	ends, missing := kafkapart.Ends(ctx, c.client, sources, kafkapart.ReadUncommitted)
 	if len(missing) > 0 {
-		p.log.Debug("source partitions do not answer; forwarded records are checked by topic id and age only",
+		c.log.Debug("source partitions do not answer; forwarded records are checked by topic id and age only",
 			"why", missing)
 	}
-	p.claims.learn(sources, ends)
+	c.learn(sources, ends)
 }

@@ -14,7 +14,7 @@ import (
 // be true.
 func TestClaims(t *testing.T) {
 	id, now := [16]byte{1}, trigger.At(time.Now())
-	c := newClaims(map[string][16]byte{"commands": id})
+	c := newClaims(nil, 0, nil, nil, map[string][16]byte{"commands": id})
 	c.ends[kafkapart.TopicPartition{Topic: "commands", Partition: 1}] = 100
 	c.silent[kafkapart.TopicPartition{Topic: "commands", Partition: 2}] = time.Now()
 	for _, row := range []struct {
@@ -53,7 +53,7 @@ func TestClaims(t *testing.T) {
 // new; a copy of what was applied is not.
 func TestWrittenAnew(t *testing.T) {
 	const second = trigger.Instant(1000)
-	p := &Partition{log: slog.New(slog.DiscardHandler)}
+	claims := &claims{log: slog.New(slog.DiscardHandler)}
 	tn := &turn{
 		progress: topics.Progress{Applied: map[int32]int64{1: 50, 2: 60}},
 		guard: topics.Guard{Applied: map[int32]topics.AppliedOrigin{
@@ -74,7 +74,7 @@ func TestWrittenAnew(t *testing.T) {
 		{"where the last is not known", 2, topics.Forward{Offset: 40, Append: 200 * second}, false},
 		{"of a source not heard of", 3, topics.Forward{Offset: 0, Append: 200 * second}, false},
 	} {
-		if got := p.writtenAnew(tn, c.source, c.claim); got != c.anew {
+		if got := claims.writtenAnew(tn, c.source, c.claim); got != c.anew {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -97,5 +97,29 @@ func TestTrimBelow(t *testing.T) {
 		if got := p.trimBelow(); got != c.want {
 			t.Errorf("%s: commands below %d may go, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// TestOriginOfAClaim: a command that was forwarded is applied once, and its first append is known.
+func TestOriginOfAClaim(t *testing.T) {
+	id := [16]byte{1}
+	o := &Process{Options: Options{Names: topics.Names{Prefix: "w."}, Partitions: 4}}
+	c := newClaims(o, 0, slog.New(slog.DiscardHandler), nil, map[string][16]byte{"w.commands": id})
+	c.ends[kafkapart.TopicPartition{Topic: "w.commands", Partition: 2}] = 100
+	f := topics.Forward{TopicID: id, Partition: 2, Offset: 40, Append: 1000}
+	rec := &topics.Record{Topic: "w.commands", Timestamp: 2000, Headers: topics.ForwardHeaders(nil, f)}
+	now := &turn{}
+	origin, copied := c.origin(now, rec)
+	if copied || origin == nil || origin.Partition != 2 || origin.Offset != 40 || origin.Append != 1000 {
+		t.Fatalf("the first append is %+v (a copy: %v)", origin, copied)
+	}
+	if now.progress.Applied[2] != 40 || now.guard.Applied[2].Offset != 40 {
+		t.Errorf("applied is %v, guarded %v", now.progress.Applied, now.guard.Applied)
+	}
+	if origin, copied := c.origin(now, rec); !copied || origin != nil {
+		t.Errorf("the copy counts as new: %+v", origin)
+	}
+	if origin, copied := c.origin(now, &topics.Record{Topic: "w.commands"}); copied || origin != nil {
+		t.Errorf("a direct command comes from %+v (a copy: %v)", origin, copied)
 	}
 }

@@ -23,9 +23,11 @@
 //	partition.go      the turn; 1_poll to 5_commit are its stages
 //	2_apply_receipt   how a failed delivery is retried
 //	4_emit.go         how a due event is made; topics/3_due.go encodes it
+//	destinations.go   where due events go, and whether they can go there now
 //	timers.go         what is due next: the wheel, and the queue of package fair
 //	consumer.go       reads the inputs; read_barrier.go asks the questions of package barrier
 //	forward*.go       forward records on the wrong partition; outbox.go, claims.go
+//	forget.go         drops done records; unknown.go bounds those of unknown keys
 //	guard.go          what the next owner checks inputs by; second writers
 //	watermarks*.go    say up to when everything due is out (package watermark); put_off.go
 //	reconcile.go      compares timers with states; mend.go writes what differs anew

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"log/slog"
 	"time"
 
+	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -16,21 +18,34 @@ const (
 // a flood would grow without bound.
 func forgetMost(t *turn) int { return max(forgetChunk, len(t.order)) }
 
+// doneRecords drops done records: those whose horizon has passed, and the oldest beyond the
+// bounds. What is dropped is part of the turn.
+type doneRecords struct {
+	opts  *Process
+	log   *slog.Logger
+	store *statestore.Store
+	load  func(*turn, trigger.Key) (*entry, error) // finds a trigger in the turn, else in the store
+
+	oldest  trigger.Instant // when the oldest expires, as of checked
+	checked time.Time
+	unknown unknowns // cancels and erases of unknown keys
+}
+
 // forget drops done records whose horizon has passed, and the oldest ones beyond the bound.
 // gone counts those that the turn has dropped already.
-func (p *Partition) forget(t *turn, gone int64) error {
-	over := p.store.DoneCount() - gone - p.opts.MaxDone
+func (d *doneRecords) forget(t *turn, gone int64) error {
+	over := d.store.DoneCount() - gone - d.opts.MaxDone
 	until := t.now
 	if over > 0 {
 		until = maxInstant
 	}
 	n, evicted, most := 0, 0, forgetMost(t)
-	err := p.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
+	err := d.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
 		early := at > t.now
 		if n >= most || (early && int64(n) >= over) {
 			return false
 		}
-		e, err := p.load(t, key)
+		e, err := d.load(t, key)
 		if err != nil || e.state == nil || e.state.ForgetAt != at {
 			return err == nil
 		}
@@ -42,26 +57,26 @@ func (p *Partition) forget(t *turn, gone int64) error {
 		return true
 	})
 	if evicted > 0 {
-		p.opts.Listener.DoneEvicted(evicted)
+		d.opts.Listener.DoneEvicted(evicted)
 	}
 	return err
 }
 
 const maxInstant = trigger.Instant(1<<63 - 1)
 
-// forgetDue is when the oldest done record expires; 0 if there is none. It reads the store
+// due is when the oldest done record expires; 0 if there is none. It reads the store
 // at most once per forgetInterval.
-func (p *Partition) forgetDue() trigger.Instant {
-	if time.Since(p.checked) < forgetInterval {
-		return p.oldest
+func (d *doneRecords) due() trigger.Instant {
+	if time.Since(d.checked) < forgetInterval {
+		return d.oldest
 	}
-	p.checked, p.oldest = time.Now(), 0
-	err := p.store.OldestDone(func(at trigger.Instant, _ trigger.Key, _ []byte) bool {
-		p.oldest = at
+	d.checked, d.oldest = time.Now(), 0
+	err := d.store.OldestDone(func(at trigger.Instant, _ trigger.Key, _ []byte) bool {
+		d.oldest = at
 		return false
 	})
 	if err != nil {
-		p.log.Warn("looking for the oldest done record failed", "error", err)
+		d.log.Warn("finding the oldest done record failed", "error", err)
 	}
-	return p.oldest
+	return d.oldest
 }

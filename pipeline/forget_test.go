@@ -45,9 +45,11 @@ func TestForgetTheLeast(t *testing.T) {
 			if err := b.Commit(); err != nil {
 				t.Fatal(err)
 			}
-			p := &Partition{store: st, opts: &Process{Options: Options{MaxDone: int64(c.room), Listener: NoListener{}}}}
+			p := &Partition{store: st}
+			o := &Process{Options: Options{MaxDone: int64(c.room), Listener: NoListener{}}}
+			d := doneRecords{opts: o, store: st, load: p.load}
 			turn := &turn{now: 100_000, overlay: map[trigger.Key]*entry{}}
-			if err := p.forget(turn, 0); err != nil {
+			if err := d.forget(turn, 0); err != nil {
 				t.Fatal(err)
 			}
 			left := c.over + c.fresh

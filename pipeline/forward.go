@@ -41,26 +41,29 @@ type forwarder struct {
 	room map[string]chan struct{} // by topic: there may be room to read the log
 }
 
-func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byte) (*forwarder, error) {
-	kafka, err := producer.New(append([]kgo.Opt{
+// forwardOptions are of the forwarder's client. It has one only once there is something to
+// forward, which is rare: a client has connections, goroutines and a producer id.
+func (o *Options) forwardOptions() []kgo.Opt {
+	return append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerLinger(2 * time.Millisecond),
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.ProducerBatchMaxBytes(1 << 20),
 		kgo.DisableClientMetrics(),
-	}, o.Kafka...)...)
-	if err != nil {
-		return nil, fmt.Errorf("forwarder: %w", err)
-	}
+	}, o.Kafka...)
+}
+
+func newForwarder(o *Process, id int32, log *slog.Logger, ids map[string][16]byte) *forwarder {
 	f := &forwarder{
-		opts: o, id: id, log: log, kafka: kafka, ids: ids, out: newOutbox(o.ForwardMemory, o.Partitions),
+		opts: o, id: id, log: log, kafka: producer.Lazy(o.forwardOptions()...), ids: ids,
+		out:  newOutbox(o.ForwardMemory, o.Partitions),
 		wake: make(chan struct{}, 1), room: map[string]chan struct{}{},
 	}
 	for topic := range ids {
 		f.room[topic] = make(chan struct{}, 1)
 	}
-	return f, nil
+	return f
 }
 
 // close fails the records that are being sent. An idempotent producer does not release a
@@ -126,7 +129,7 @@ func (f *forwarder) sendRoute(ctx context.Context, key route) {
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			f.log.Warn("forwarding failed, trying again", "error", err)
+			f.log.Warn("forwarding failed, retrying", "error", err)
 			wait.For(ctx, time.Second)
 		}
 	}
@@ -139,7 +142,7 @@ func (f *forwarder) load(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		f.log.Warn("forwarding failed, trying again", "error", err)
+		f.log.Warn("forwarding failed, retrying", "error", err)
 		wait.For(ctx, time.Second)
 	}
 }
@@ -181,7 +184,7 @@ func (f *forwarder) sendAndWarn(ctx context.Context, key route, batch []*kgo.Rec
 	sent, stop := context.WithCancel(ctx)
 	defer stop()
 	go wait.Every(sent, forwardWarn, func() {
-		f.log.Warn("records wait to be forwarded: their right partition accepts none",
+		f.log.Warn("records wait to be forwarded: their correct partition accepts none",
 			"topic", key.topic, "target", key.target, "first_offset", batch[0].Offset)
 	})
 	return f.send(ctx, key, batch)

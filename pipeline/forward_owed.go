@@ -120,9 +120,9 @@ func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 		p.refuseStranger(ctx, t, record(r), errNotForwarded)
 	}
 	for _, l := range lost {
-		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: what stood there of the keys of "+
+		msg := fmt.Sprintf("the log of %s/%d no longer holds offsets %d to %d: its records of the keys of "+
 			"partition %d "+
-			"was not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)
+			"were not forwarded to it", l.topic, p.id, l.from, l.to-1, l.target)
 		at := &topics.Record{Topic: l.topic, Partition: p.id, Offset: l.from}
 		p.reject(ctx, t, at, &trigger.Error{Code: trigger.CodeMisrouted, Msg: msg})
 	}
@@ -132,7 +132,7 @@ func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 // warnLost logs the same for the operator, after the turn has committed.
 func (p *Partition) warnLost(t *turn) {
 	for _, l := range t.lost {
-		p.log.Warn("records were dropped from the log before they could be forwarded to their right partition",
+		p.log.Warn("records were dropped from the log before they could be forwarded to their correct partition",
 			"topic", l.topic, "target", l.target, "first_offset", l.from, "last_offset", l.to-1)
 		p.opts.Listener.Command(trigger.Op(0).String(), string(trigger.CodeMisrouted))
 	}
@@ -155,7 +155,7 @@ func (f *forwarder) readLog(ctx context.Context, topic string) {
 			s = newBatchScan(kafkapart.NewReaderOf(cl, f.out.bytes), f.opts)
 		}
 		if err := f.refill(ctx, s, topic, from); err != nil && ctx.Err() == nil {
-			f.log.Warn("reading records that are still to be forwarded failed, trying again",
+			f.log.Warn("reading records to forward failed, retrying",
 				"topic", topic, "offset", from, "error", err)
 			wait.For(ctx, time.Second)
 		}

@@ -133,7 +133,7 @@ func TestForwardWithoutTarget(t *testing.T) {
 		w.Register(own, time.Now().Add(5*time.Second))
 		time.Sleep(time.Minute)
 		w.RequireDelivered(own, 1)
-		if !strings.Contains(said.String(), "their right partition accepts none") {
+		if !strings.Contains(said.String(), "their correct partition accepts none") {
 			t.Error("the log does not say that records wait")
 		}
 		target.Remove()

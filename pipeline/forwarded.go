@@ -7,13 +7,13 @@ import (
 
 // origin returns the first append of a forwarded command; nil for a direct one. copied is
 // true if that command was applied already.
-func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
-	f, ok := claimed(rec, p.id, p.opts.Partitions)
-	if !ok || !p.claims.genuine(rec.Topic, f, rec.Timestamp) {
+func (c *claims) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
+	f, ok := claimed(rec, c.id, c.opts.Partitions)
+	if !ok || !c.genuine(rec.Topic, f, rec.Timestamp) {
 		return nil, false
 	}
-	source := p.opts.mapKey(rec.Topic, f.Partition)
-	if f.Offset <= applied(t.progress.Applied, source) && !p.writtenAnew(t, source, f) {
+	source := c.opts.mapKey(rec.Topic, f.Partition)
+	if f.Offset <= applied(t.progress.Applied, source) && !c.writtenAnew(t, source, f) {
 		return nil, true
 	}
 	t.progress.Applied = with(t.progress.Applied, source, f.Offset)
@@ -24,12 +24,12 @@ func (p *Partition) origin(t *turn, rec *topics.Record) (origin *trigger.Origin,
 // writtenAnew reports whether the source's log lost its end, and f is a new record at an
 // offset that was applied before. A new record was appended later than the applied one; a
 // copy never was, but for clock errors.
-func (p *Partition) writtenAnew(t *turn, source int32, f topics.Forward) bool {
+func (c *claims) writtenAnew(t *turn, source int32, f topics.Forward) bool {
 	last, known := t.guard.Applied[source]
 	if !known || last.Offset != applied(t.progress.Applied, source) || f.Append <= last.Append.Add(maxClockError) {
 		return false
 	}
-	p.log.Warn("another partition's log lost its end: records forwarded from there count as new",
+	c.log.Warn("another partition's log lost its end: records forwarded from there count as new",
 		"partition", f.Partition, "offset", f.Offset)
 	return true
 }

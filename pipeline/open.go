@@ -41,9 +41,12 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
-		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor},
+		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
+		tracer: tracer{o.Tracing, id},
 	}
-	p.machine.DuePartition, p.machine.DueTopicOf = id, p.dueLocation
+	p.destinations = destinations{channels: o.Channels, topics: o.due, partition: id, kept: kept}
+	p.done = doneRecords{opts: o, log: p.log, load: p.load}
+	p.machine.DuePartition, p.machine.DueTopicOf = id, p.destinations.of
 	p.machine.Timetable = o.Machine.Timetable.Fork()
 	if err := (&opening{Partition: p}).open(ctx); err != nil {
 		p.Close()
@@ -70,6 +73,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	o.kafka.sizes.all = o.dueTopics.Sizes
 	o.consumer = consumer{opts: o.opts, id: o.id, log: o.log, kafka: o.kafka, clock: &o.clock}
 	o.clock.kafka, o.clock.log, o.clock.state = o.kafka, o.log, o.state()
+	o.stateLog = stateLog{TopicPartition: o.state(), reader: o.kafka.reader, kept: o.kept}
 	own, err := o.opts.Recovery().Topics(ctx, o.kafka.reader.Client())
 	if err != nil {
 		return err
@@ -79,7 +83,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	}
 	o.kafka.reader.Know(own...)
 	o.ids = recovery.IDsOf(own)
-	o.claims = newClaims(map[string][16]byte{
+	o.claims = newClaims(o.opts, o.id, o.log, o.kafka.cl, map[string][16]byte{
 		o.opts.Names.Commands(): o.ids.Commands, o.opts.Names.Receipts(): o.ids.Receipts,
 	})
 	resolver := o.resolver()
@@ -87,7 +91,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 	last := o.describeLast(ctx)
 	o.kept.Step(stepAskGroup)
 	if err := o.askGroup(ctx); err != nil {
-		return fmt.Errorf("ask whose it is: %w", err)
+		return fmt.Errorf("read the owning group: %w", err)
 	}
 	o.kept.Step(stepOpenStore)
 	if o.store == nil {
@@ -95,7 +99,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	o.changes = o.store.NewBatch()
+	o.changes, o.done.store = o.store.NewBatch(), o.store
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)
 	if err != nil {
@@ -107,9 +111,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 		return fmt.Errorf("restore: %w", err)
 	}
 	o.kept.Step(stepResume)
-	if o.forward, err = newForwarder(o.opts, o.id, o.log, o.claims.ids); err != nil {
-		return err
-	}
+	o.forward = newForwarder(o.opts, o.id, o.log, o.claims.ids)
 	rctx, cancel := context.WithTimeout(ctx, readRangeWithin+openStep)
 	defer cancel()
 	return o.resume(rctx, lastWatermark)
@@ -220,6 +222,6 @@ func (o *opening) writeNonce(ctx context.Context) ([]byte, error) {
 	if err := o.kafka.commit(ctx); err != nil {
 		return nil, err
 	}
-	o.committed, o.stateNext = time.Now(), r.Offset+2
+	o.committed, o.stateLog.next = time.Now(), r.Offset+2
 	return nonce, o.clock.learn(ctx, r.Offset, o.committed, o.opts.Now())
 }

@@ -87,7 +87,7 @@ func (o *Options) ownedBy(group string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would "+
-		"fire everything twice. "+
+		"fire every trigger twice. "+
 		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and "+
 		"start once with --take-over %s",
 		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)

@@ -58,7 +58,7 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	if err := errors.Join(r.Flush(), o.store.Filled()); err != nil {
 		return err
 	}
-	o.progress, o.guard = r.Progress, r.Guard
+	o.progress, o.stateLog.guard = r.Progress, r.Guard
 	o.opts.Listener.Restored(o.id, r.Records, time.Since(begin))
 	return nil
 }

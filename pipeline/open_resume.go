@@ -31,7 +31,7 @@ func (o *opening) resume(ctx context.Context, lastWatermark <-chan watermark.Las
 	if err != nil {
 		return err
 	}
-	o.progress, o.guard, o.takenOver = how.Progress, how.Guard, how.TakenFrom != ""
+	o.progress, o.stateLog.guard, o.takenOver = how.Progress, how.Guard, how.TakenFrom != ""
 	if o.takenOver {
 		o.log.Info("taking the partition over", "from", how.TakenFrom, "its_last_turn", o.progress.At.String(), "term",
 			o.progress.Term)
@@ -66,7 +66,7 @@ func (o *opening) resume(ctx context.Context, lastWatermark <-chan watermark.Las
 // left returns what the last owner left. It was restored just now, or stands in a store for
 // which topic state had nothing new.
 func (o *opening) left() (handover.Left, error) {
-	left := handover.Left{Progress: o.progress, Guard: o.guard}
+	left := handover.Left{Progress: o.progress, Guard: o.stateLog.guard}
 	if left.Progress.Seq == 0 {
 		if err := readMeta(o.store, recovery.MetaProgress, topics.DecodeProgress, &left.Progress); err != nil {
 			return left, fmt.Errorf("stored progress: %w", err)

@@ -37,26 +37,23 @@ type Partition struct {
 	changes *statestore.Batch // what the turn changes in the store; reused
 
 	progress  topics.Progress // as committed
-	guard     topics.Guard    // as committed
-	guarded   int64           // offset of the guard record in topic state, or one past it
-	stateNext int64           // expected offset of the next turn's first record of topic state; 0: not known
-	announced bool            // progress names us as owner
+	stateLog  stateLog
+	announced bool // progress names us as owner
 	forward   *forwarder
 	clock     brokerClock
 	committed time.Time // when the last turn was
-	unknown   unknowns  // cancels and erases of unknown keys
+	done      doneRecords
 
-	oldest  trigger.Instant // when the oldest done record expires, as of checked
-	checked time.Time
-
-	dueTopics *output.Topics
-	claims    claims
-	pace      pace
-	replan    *replan      // nil: everything is planned by the timetable in force
-	quota     *quota.Share // nil: nobody is bounded
-	retries   *retryCounts
+	dueTopics    *output.Topics
+	destinations destinations
+	claims       claims
+	pace         pace
+	replan       *replan      // nil: everything is planned by the timetable in force
+	quota        *quota.Share // nil: nobody is bounded
+	retries      *retryCounts
 
 	watermarks watermarks
+	tracer     tracer
 
 	takenOver bool // another member ran it before
 	isOpen    bool
@@ -158,11 +155,11 @@ func (p *Partition) decide(ctx context.Context, t *turn, in input) error {
 	if err := p.replanSome(ctx, t); err != nil { // replan.go     after a tz update or a calendar's edit
 		return fmt.Errorf("replan: %w", err)
 	}
-	evicted, err := p.forgetUnknown(t)
+	evicted, err := p.done.forgetUnknown(t)
 	if err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
-	return p.forget(t, evicted)
+	return p.done.forget(t, evicted)
 }
 
 func (p *Partition) begin(in *input) (*turn, error) {
@@ -175,7 +172,7 @@ func (p *Partition) begin(in *input) (*turn, error) {
 		now:      now,
 		micros:   max(p.progress.EventUS, 1000*int64(now)-1),
 		progress: p.progress,
-		guard:    p.guard,
+		guard:    p.stateLog.guard,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
 		live:     p.kept.live.Begin(int64(now)),
@@ -184,7 +181,8 @@ func (p *Partition) begin(in *input) (*turn, error) {
 	t.manifest.reset()
 	p.scratch.reset()
 	p.pace.begun()
-	p.beginWatermark(t, in)
+	t.traced.begun = p.pace.start
+	p.watermarks.begin(t, in)
 	return t, nil
 }
 

@@ -71,6 +71,9 @@ func NewProcess(o Options) (*Process, error) {
 		reading: make(chan struct{}, 1),
 	}
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
+	if err := kgo.ValidateOpts(p.forwardOptions()...); err != nil { // its client is made when it is needed
+		return nil, fmt.Errorf("options of the forwarder: %w", err)
+	}
 	p.AgreeOn(topics.Newest) // until the engine knows what the other members read
 	p.timetable.Store(o.Machine.Timetable.Fork())
 	if o.Cache == nil {

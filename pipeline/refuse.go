@@ -22,7 +22,7 @@ func (p *Partition) refuse(ctx context.Context, t *turn, rec *topics.Record, op 
 			return err
 		}
 	}
-	result(p.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
+	result(p.tracer.spanOf(t, rec, &trigger.Command{Op: op}), string(refusal.Code))
 	out := p.machine.Reject(e.state, refusal, actor)
 	p.applyDecision(ctx, t, e, &out)
 	p.reject(ctx, t, rec, refusal)

@@ -50,7 +50,7 @@ func (o *Options) gap(partition int32, offset int64, format string, args ...any)
 	all := at.String()
 	for _, accepted := range o.AcceptGaps {
 		if accepted == at {
-			o.Logger.Warn("continuing although records are lost, as the operator has accepted", "partition", partition,
+			o.Logger.Warn("continuing although records are lost (accepted by the operator)", "partition", partition,
 				"offset", offset, "lost", why)
 			return nil
 		}

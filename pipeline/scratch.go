@@ -107,10 +107,12 @@ type slab[T any] struct {
 }
 
 // These are the size of a chunk, and how many chunks outlive a turn: about what the largest
-// turn encodes.
+// turn encodes. The first chunks are smaller, because most partitions never need more.
 const (
+	slabFirst  = 8 << 10
+	slabGrowth = 2 // powers of two by which the next chunk is larger
 	slabBytes  = 256 << 10
-	slabChunks = 24
+	slabChunks = 26
 )
 
 // room returns an empty piece with room for at least n items. They are in use only after
@@ -122,14 +124,14 @@ func (s *slab[T]) room(n int) []T {
 		}
 		s.chunk, s.used = s.chunk+1, 0
 	}
-	s.chunks = append(s.chunks, make([]T, max(n, s.size())))
+	s.chunks = append(s.chunks, make([]T, max(n, s.size(len(s.chunks)))))
 	return s.chunks[s.chunk][:0]
 }
 
-// size is how many items a chunk holds.
-func (s *slab[T]) size() int {
+// size is how many items chunk i holds.
+func (s *slab[T]) size(i int) int {
 	var item T
-	return slabBytes / int(unsafe.Sizeof(item))
+	return min(slabFirst<<min(slabGrowth*i, 16), slabBytes) / int(unsafe.Sizeof(item))
 }
 
 // one returns the next item, zeroed.

@@ -3,6 +3,9 @@ package pipeline
 import (
 	"bytes"
 	"testing"
+	"unsafe"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -39,7 +42,7 @@ func TestScratch(t *testing.T) {
 
 func TestScratchLetsGo(t *testing.T) {
 	var s scratch
-	for range s.records.size()*slabChunks + 5000 {
+	for range s.records.size(slabChunks)*slabChunks + 5000 {
 		s.record().Value = []byte("held")
 		s.entry(trigger.Key("k")).state = &trigger.State{}
 	}
@@ -58,5 +61,24 @@ func TestScratchLetsGo(t *testing.T) {
 	s.reset()
 	if n := len(s.records.chunks); n != 1 {
 		t.Errorf("%d chunks of records kept after a small turn, want 1", n)
+	}
+}
+
+// TestScratchBeginsSmall: a partition that fires a few triggers a second holds no memory for
+// the turns of a herd.
+func TestScratchBeginsSmall(t *testing.T) {
+	var s scratch
+	for range 10 {
+		s.record()
+		s.state()
+		s.entry("k")
+		s.key("k")
+	}
+	held := len(s.bytes.chunks[0]) + len(s.records.chunks[0])*int(unsafe.Sizeof(kgo.Record{})) +
+		len(s.states.chunks[0])*int(unsafe.Sizeof(trigger.State{})) +
+		len(s.entries.chunks[0])*int(unsafe.Sizeof(entry{}))
+	if n := len(s.records.chunks); held > 4*slabFirst || n != 1 {
+		t.Errorf("ten items of four kinds take %d bytes, records %d chunks; want at most %d and 1",
+			held, n, 4*slabFirst)
 	}
 }

@@ -90,8 +90,8 @@ func (s *sizes) resize(refused *produceError, isDue bool, log *slog.Logger) bool
 	used := s.of(refused.topic)
 	learned := s.all.Refused(context.Background(), refused.topic, used, !isDue)
 	if learned {
-		log.Warn("a topic takes smaller records than was known; going by that", "topic", refused.topic, "was", used,
-			"is", s.all.Of(refused.topic))
+		log.Warn("a topic accepts smaller records than expected; using the smaller limit",
+			"topic", refused.topic, "was", used, "is", s.all.Of(refused.topic))
 	}
 	return learned
 }

@@ -30,10 +30,10 @@ const (
 	stepTakeOwnership Step = "take ownership"
 	stepResume        Step = "resume"
 	StepWaitToReopen  Step = "wait before it is opened again"
-	stepDueTopic      Step = "look for a due topic"
+	stepDueTopic      Step = "find a due topic"
 	stepCompareClock  Step = "compare clocks"
-	stepAlone         Step = "look for a second writer"
-	stepAskGroup      Step = "ask whose it is"
+	stepAlone         Step = "check for a second writer"
+	stepAskGroup      Step = "read the owning group"
 	StepRefused       Step = "refused"
 )
 

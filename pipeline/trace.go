@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -10,6 +12,7 @@ import (
 // sampled, and one for the turn, which links to all of them. They end with the commit, so
 // their length is how long a command waited. Spans of an aborted turn say so.
 type traced struct {
+	begun time.Time // when the turn began
 	turn  tracing.Span
 	spans []tracing.Span
 }
@@ -27,43 +30,49 @@ func sampled(traceparent string) tracing.Parent {
 	return parent
 }
 
+// tracer begins the spans of a partition's turns.
+type tracer struct {
+	*tracing.Tracer // nil: nothing is traced
+	partition       int32
+}
+
 // spanOf begins the span of a command, in the trace that it carries. A command that could
 // not be decoded has at most an op.
-func (p *Partition) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tracing.Span {
-	if p.opts.Tracing == nil {
+func (c *tracer) spanOf(t *turn, rec *topics.Record, cmd *trigger.Command) tracing.Span {
+	if c.Tracer == nil {
 		return tracing.Span{}
 	}
 	parent := sampled(topics.TraceParent(rec, cmd))
 	if !parent.Sampled() {
 		return tracing.Span{}
 	}
-	span := p.opts.Tracing.Begin(parent, "process "+rec.Topic, tracing.Consumer,
+	span := c.Begin(parent, "process "+rec.Topic, tracing.Consumer,
 		tracing.Text("messaging.system", "kafka"),
 		tracing.Text("messaging.operation.type", "process"), tracing.Text("messaging.destination.name", rec.Topic),
 		tracing.Number("messaging.destination.partition.id", int64(rec.Partition)),
 		tracing.Number("messaging.kafka.offset", rec.Offset),
 		tracing.Text("waterclock.trigger", string(rec.Key)), tracing.Text("waterclock.op", cmd.Op.String()))
-	p.keep(t, span, parent)
+	c.keep(t, span, parent)
 	return span
 }
 
-// traceFire begins the span of a due event, in the trace of its register. The span becomes
+// fire begins the span of a due event, in the trace of its register. The span becomes
 // the parent for consumers of the due event.
-func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
-	if p.opts.Tracing == nil {
+func (c *tracer) fire(t *turn, f *trigger.Fire, topic string) {
+	if c.Tracer == nil {
 		return
 	}
 	parent := sampled(f.Spec.TraceParent)
 	if !parent.Sampled() {
 		return
 	}
-	span := p.opts.Tracing.Begin(parent, "send "+topic, tracing.Producer, tracing.Text("messaging.system", "kafka"),
+	span := c.Begin(parent, "send "+topic, tracing.Producer, tracing.Text("messaging.system", "kafka"),
 		tracing.Text("messaging.operation.type", "send"), tracing.Text("messaging.destination.name", topic),
 		tracing.Text("messaging.message.id", f.ID()),
 		tracing.Text("waterclock.trigger", string(f.Key)), tracing.Text("waterclock.channel", f.Channel),
 		tracing.Text("waterclock.scheduled_at", f.Nominal.String()),
 		tracing.Number("waterclock.attempt", int64(f.Attempt)))
-	p.keep(t, span, parent)
+	c.keep(t, span, parent)
 	if span.Recording() {
 		spec := *f.Spec // the trigger keeps its own traceparent
 		spec.TraceParent = span.Parent().TraceParent()
@@ -72,13 +81,13 @@ func (p *Partition) traceFire(t *turn, f *trigger.Fire, topic string) {
 }
 
 // keep links a span to the turn's, and holds it until the commit.
-func (p *Partition) keep(t *turn, span tracing.Span, because tracing.Parent) {
+func (c *tracer) keep(t *turn, span tracing.Span, because tracing.Parent) {
 	if !span.Recording() {
 		return
 	}
 	if !t.traced.turn.Recording() {
-		t.traced.turn = p.opts.Tracing.Turn(because, "turn", p.pace.start,
-			tracing.Number("waterclock.partition", int64(p.id)),
+		t.traced.turn = c.Turn(because, "turn", t.traced.begun,
+			tracing.Number("waterclock.partition", int64(c.partition)),
 			tracing.Number("waterclock.term", t.progress.Term), tracing.Number("waterclock.turn", t.progress.Seq))
 	}
 	span.Link(t.traced.turn.Parent())

@@ -25,13 +25,13 @@ func BenchmarkTraceOfACommand(b *testing.B) {
 		{"on, sampled", on, at + "1"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			p := &Partition{opts: &Process{Options: Options{Tracing: c.tracer}}}
+			on := tracer{Tracer: c.tracer}
 			rec := &topics.Record{Topic: "waterclock.commands", Key: []byte("k")}
 			cmd := &trigger.Command{Op: trigger.OpRegister, Key: "k", Spec: &trigger.Spec{TraceParent: c.traceparent}}
 			var t turn
 			b.ReportAllocs()
 			for b.Loop() {
-				result(p.spanOf(&t, rec, cmd), "ok")
+				result(on.spanOf(&t, rec, cmd), "ok")
 				t.traced.end(&t, "")
 			}
 		})

@@ -80,15 +80,15 @@ func (q *keyQueue) pop() unknownKey {
 // inherit looks for those that earlier owners remembered, some in each turn: else every
 // owner would have a budget of its own, and several together would push out what has
 // fired. It looks only once this owner has a tenth of its budget. Most never have.
-func (p *Partition) inherit(t *turn) error {
-	u := &p.unknown
-	if u.complete || u.own.len() <= p.opts.maxUnknown/10 {
+func (d *doneRecords) inherit(t *turn) error {
+	u := &d.unknown
+	if u.complete || u.own.len() <= d.opts.maxUnknown/10 {
 		return nil
 	}
 	var s trigger.State
 	n, from := 0, u.searched
 	u.complete = true // unless the scan ends before its end
-	err := p.store.ScanDone(from.forgetAt, from.key, func(at trigger.Instant, key trigger.Key, value []byte) bool {
+	err := d.store.ScanDone(from.forgetAt, from.key, func(at trigger.Instant, key trigger.Key, value []byte) bool {
 		next := unknownKey{key, at}
 		if at >= u.since {
 			return false
@@ -104,20 +104,20 @@ func (p *Partition) inherit(t *turn) error {
 		return true
 	})
 	if err != nil {
-		return fmt.Errorf("look for unknown keys of earlier owners: %w", err)
+		return fmt.Errorf("find unknown keys of earlier owners: %w", err)
 	}
 	return nil
 }
 
 // forgetUnknown drops the oldest ones beyond the bound, and returns how many.
-func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
-	if err := p.inherit(t); err != nil {
+func (d *doneRecords) forgetUnknown(t *turn) (evicted int64, err error) {
+	if err := d.inherit(t); err != nil {
 		return 0, err
 	}
-	u := &p.unknown
-	for n, most := 0, forgetMost(t); n < most && u.len() > p.opts.maxUnknown; n++ {
+	u := &d.unknown
+	for n, most := 0, forgetMost(t); n < most && u.len() > d.opts.maxUnknown; n++ {
 		oldest := u.pop()
-		e, err := p.load(t, oldest.key)
+		e, err := d.load(t, oldest.key)
 		if err != nil {
 			return evicted, err
 		}
@@ -129,7 +129,7 @@ func (p *Partition) forgetUnknown(t *turn) (evicted int64, err error) {
 		evicted++
 	}
 	if evicted > 0 {
-		p.opts.Listener.DoneEvicted(int(evicted))
+		d.opts.Listener.DoneEvicted(int(evicted))
 	}
 	return evicted, nil
 }

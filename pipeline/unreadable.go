@@ -230,7 +230,7 @@ func (c *consumer) suspectStanding() {
 	}
 }
 
-var errStands = errors.New("the fetch brings nothing, although the log has more")
+var errStands = errors.New("the fetch returns no records, although the log has more")
 
 // pass puts a batch into the input, behind what was read before it.
 func (in *input) pass(u *unreadable) {

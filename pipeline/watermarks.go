@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/pipeline/watermark"
+	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -17,8 +18,18 @@ import (
 // watermarks publishes how far the partition has fired (package watermark decides what may be
 // said). It is off unless the setting is on and every member of the group knows watermarks: an
 // owner that does not would emit behind them.
+//
+// It decides what to write, and the turn writes it. It takes the turn's parts and a few answers
+// of the partition, and never the partition itself.
 type watermarks struct {
-	topic     string
+	opts   *Process
+	id     int32
+	kept   *Kept             // what is known of the topics that refuse records
+	store  *statestore.Store // what was put off is counted there
+	rouse  func()            // wakes a partition that waits
+	topic  string
+	events string // name of topic events
+
 	inForce   bool              // the last record of the partition says something: off withdraws it
 	published trigger.Instant   // fired_through of that record; while nobody can say it, the latest it can be
 	ledger    *watermark.Ledger // nil: off
@@ -27,25 +38,28 @@ type watermarks struct {
 	putOff    putOff
 }
 
-// startWatermarks begins where the last record stopped.
-func (p *Partition) startWatermarks() {
-	w := &p.watermarks
+func newWatermarks(o *Process, id int32, kept *Kept) watermarks {
+	return watermarks{opts: o, id: id, kept: kept, topic: o.Names.Watermarks(), events: o.Names.Events()}
+}
+
+// start begins where the last record stopped. at is the partition's progress.
+func (w *watermarks) start(at *topics.Progress) {
 	w.putOff = putOff{}
-	if !p.opts.publishes() {
+	if !w.opts.publishes() {
 		return
 	}
 	w.ledger = watermark.Resume(watermark.Options{
-		Partition: p.id, Term: p.progress.Term, Interval: p.opts.WatermarkInterval, Idle: p.opts.WatermarkIdle,
+		Partition: w.id, Term: at.Term, Interval: w.opts.WatermarkInterval, Idle: w.opts.WatermarkIdle,
 	}, w.published)
 	ctx, cancel := context.WithCancel(context.Background())
 	w.found, w.stop = new(atomic.Pointer[watermark.Found]), cancel
-	sn, until := p.store.Snapshot(), p.progress.At+trigger.MaxEmitRetry
-	go func(to *atomic.Pointer[watermark.Found], rouse func()) {
-		if found := p.findWatermarks(ctx, sn, until); found != nil {
+	sn, until := w.store.Snapshot(), at.At+trigger.MaxEmitRetry
+	go func(search watermarkSearch, to *atomic.Pointer[watermark.Found], rouse func()) {
+		if found := search.run(ctx, sn, until); found != nil {
 			to.Store(found)
 			rouse()
 		}
-	}(w.found, p.kafka.watcher.Rouse)
+	}(watermarkSearch{w.opts, w.id}, w.found, w.rouse)
 }
 
 func (w *watermarks) close() {
@@ -57,29 +71,28 @@ func (w *watermarks) close() {
 // publishes reports whether partitions write watermarks.
 func (o *Process) publishes() bool { return o.WatermarkInterval > 0 && o.writes() >= topics.Watermarks }
 
-// mayWriteWatermark reports whether the topic takes records, as far as known.
-func (p *Partition) mayWriteWatermark() bool {
-	u, _ := p.kept.health.Of(p.watermarks.topic)
-	return u == nil && !p.kept.dangling.Holds(p.watermarks.topic)
+// mayWrite reports whether the topic takes records, as far as known.
+func (w *watermarks) mayWrite() bool {
+	u, _ := w.kept.health.Of(w.topic)
+	return u == nil && !w.kept.dangling.Holds(w.topic)
 }
 
-// beginWatermark begins the part of the turn. A watermark waits for a turn that the barrier lets
-// fire: another would say nothing new, and the next one would come an interval later.
-func (p *Partition) beginWatermark(t *turn, in *input) {
-	w := &p.watermarks
-	if on := p.opts.publishes(); on != (w.ledger != nil) {
+// begin begins the part of the turn. A watermark waits for a turn that the barrier lets fire:
+// another would say nothing new, and the next one would come an interval later.
+func (w *watermarks) begin(t *turn, in *input) {
+	if on := w.opts.publishes(); on != (w.ledger != nil) {
 		w.close()
 		w.ledger, w.stop = nil, nil
-		p.startWatermarks()
+		w.start(&t.progress)
 	}
 	if w.ledger == nil {
 		return
 	}
 	if found := w.found.Swap(nil); found != nil {
 		w.putOff.add(found.PutOff)
-		w.ledger.Know(found.Ends, p.putOffTopics())
+		w.ledger.Know(found.Ends, w.putOffTopics())
 	}
-	w.ledger.Begin(t.now, p.mayWriteWatermark(), in.fire == 0 && !p.mustWatermark(t.now))
+	w.ledger.Begin(t.now, w.mayWrite(), in.fire == 0 && !w.must(t.now))
 }
 
 // effective is effective_at of an event; 0 if it has none.
@@ -90,75 +103,77 @@ func (w *watermarks) effective(f *trigger.Fact) trigger.Instant {
 	return w.ledger.Effective(f.Due)
 }
 
-// writeWatermark ends the decisions of the turn. It is not in the manifest, because compaction
-// may remove it long before the events.
-func (p *Partition) writeWatermark(ctx context.Context, t *turn) {
-	w := &p.watermarks
+// reached is how far the partition is, where that may hold a watermark back.
+type reached struct {
+	timers    *timers
+	inputs    bool // commands were read as far as the barrier wants
+	clockHeld bool
+}
+
+// record ends the decisions of the turn. It returns the record to write; nil: none. The record is
+// not in the manifest, because compaction may remove it long before the events.
+func (w *watermarks) record(t *turn, at reached) *kgo.Record {
 	if w.ledger == nil {
-		if p.mustWithdraw() { // it was turned off, or the group has an older member
-			p.produceWatermark(ctx, t, nil)
-			t.watermark = withdrawn
+		if !w.mustWithdraw() {
+			return nil
 		}
-		return
+		t.watermark = withdrawn // it was turned off, or the group has an older member
+		return w.recordOf(nil)
 	}
 	work := watermark.Work{
-		Hand: t.hand, Next: p.timers.unfired(), Commands: t.progress.NextCommand, Emits: len(t.manifest.byTopic) > 0,
+		Hand: t.hand, Next: at.timers.unfired(), Commands: t.progress.NextCommand, Emits: len(t.manifest.byTopic) > 0,
 	}
-	work.Held = p.heldBack(t, &work)
+	work.Held = w.heldBack(at, work.Next <= t.now)
 	if record := w.ledger.End(work); record != nil {
-		p.produceWatermark(ctx, t, record.Value())
 		t.watermark = record.FiredThrough
+		return w.recordOf(record.Value())
 	}
+	return nil
 }
 
 // withdrawn is turn.watermark of a turn that writes null.
 const withdrawn trigger.Instant = -1
 
-func (p *Partition) produceWatermark(ctx context.Context, t *turn, value []byte) {
-	t.records++
-	p.kafka.produce(ctx, &kgo.Record{
-		Topic: p.watermarks.topic, Partition: p.id, Key: topics.WatermarkKey(p.id), Value: value,
-	})
+func (w *watermarks) recordOf(value []byte) *kgo.Record {
+	return &kgo.Record{Topic: w.topic, Partition: w.id, Key: topics.WatermarkKey(w.id), Value: value}
 }
 
-// heldBack names what may keep something due back.
-func (p *Partition) heldBack(t *turn, w *watermark.Work) (held []string) {
+// heldBack names what may keep something due back. late reports whether a timer is due.
+func (w *watermarks) heldBack(at reached, late bool) (held []string) {
 	switch {
-	case p.clock.held:
+	case at.clockHeld:
 		held = append(held, topics.HeldClock)
-	case !p.consumer.barrier.Commands.Reached():
+	case !at.inputs:
 		held = append(held, topics.HeldBarrier) // also if nothing is due: nobody may say that everything was read
-	case w.Next <= t.now:
+	case late:
 		held = append(held, topics.HeldLag)
 	}
-	held = append(held, p.putOffTopics()...)
+	held = append(held, w.putOffTopics()...)
 	slices.Sort(held)
 	return held
 }
 
 // putOffTopics are the due topics that have put something off.
-func (p *Partition) putOffTopics() (names []string) {
-	for channel := range p.watermarks.putOff {
-		names = append(names, p.dueTopicOf(channel))
+func (w *watermarks) putOffTopics() (names []string) {
+	for channel := range w.putOff {
+		names = append(names, w.dueTopicOf(channel))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // dueTopicOf is the due topic of a channel or of its high lane, as putOff names them.
-func (p *Partition) dueTopicOf(channel string) string {
+func (w *watermarks) dueTopicOf(channel string) string {
 	name, high := strings.CutSuffix(channel, highMark)
-	settings := p.opts.Channels.Settings(name)
+	settings := w.opts.Channels.Settings(name)
 	if high && settings.HighLane {
 		return topics.HighLane(settings.Topic)
 	}
 	return settings.Topic
 }
 
-// watermarkCommitted notes what the turn has published, and tells the ledger where its records
-// stand.
-func (p *Partition) watermarkCommitted(t *turn) {
-	w := &p.watermarks
+// committed notes what the turn has published, and tells the ledger where its records stand.
+func (w *watermarks) committed(t *turn) {
 	switch t.watermark {
 	case 0: // none was written
 	case withdrawn:
@@ -172,18 +187,17 @@ func (p *Partition) watermarkCommitted(t *turn) {
 	wrote := watermark.Offsets{Due: map[string]map[int32]int64{}}
 	for topic, tally := range t.manifest.byTopic {
 		switch {
-		case topic == p.names.events:
+		case topic == w.events:
 			wrote.Events = tally.last.Offset + 1
-		case p.dueTopics.IsDue(topic):
+		case w.opts.due.IsDue(topic):
 			wrote.Due[topic] = tally.ends()
 		}
 	}
 	w.ledger.Committed(wrote)
 }
 
-// watermarkDue is when the next watermark is due.
-func (p *Partition) watermarkDue(now trigger.Instant) trigger.Instant {
-	w := &p.watermarks
+// due is when the next watermark is due.
+func (w *watermarks) due(now trigger.Instant) trigger.Instant {
 	if w.ledger == nil || w.found.Load() != nil {
 		return watermark.Never // the next turn takes what was found
 	}
@@ -194,14 +208,13 @@ func (p *Partition) watermarkDue(now trigger.Instant) trigger.Instant {
 // what holds it.
 const watermarkLate = time.Second
 
-// mustWatermark reports whether a turn must run for the watermark alone, without the barrier.
-func (p *Partition) mustWatermark(now trigger.Instant) bool {
-	w := &p.watermarks
-	if !p.opts.publishes() {
-		return p.mustWithdraw()
+// must reports whether a turn must run for the watermark alone, without the barrier.
+func (w *watermarks) must(now trigger.Instant) bool {
+	if !w.opts.publishes() {
+		return w.mustWithdraw()
 	}
-	return w.ledger == nil || w.found.Load() != nil || now.Sub(p.watermarkDue(now)) >= watermarkLate
+	return w.ledger == nil || w.found.Load() != nil || now.Sub(w.due(now)) >= watermarkLate
 }
 
 // mustWithdraw reports whether the next turn writes null, if watermarks are off.
-func (p *Partition) mustWithdraw() bool { return p.watermarks.inForce && p.mayWriteWatermark() }
+func (w *watermarks) mustWithdraw() bool { return w.inForce && w.mayWrite() }

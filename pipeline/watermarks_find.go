@@ -30,7 +30,6 @@ const (
 // ended.
 func (o *opening) readLastWatermark(ctx context.Context) <-chan watermark.Last {
 	answer := make(chan watermark.Last, 1)
-	o.watermarks.topic = o.opts.Names.Watermarks()
 	at := kafkapart.TopicPartition{Topic: o.watermarks.topic, Partition: o.id}
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, lastWatermarkWithin)
@@ -96,8 +95,9 @@ func (o *opening) resumeWatermarks(last watermark.Last) {
 	}
 	o.progress.FiredThrough, o.progress.PutOff = 0, nil
 	w := &o.watermarks
+	w.store, w.rouse = o.store, o.kafka.watcher.Rouse
 	w.published, w.inForce = last.Published(o.progress.At), last.InForce()
-	o.startWatermarks()
+	w.start(&o.progress)
 }
 
 // Time between two questions: for the ends of topics, and for a topic that is missing.
@@ -106,59 +106,63 @@ const (
 	topicPause = 30 * time.Second
 )
 
-// findWatermarks finds what a ledger must know before it says anything: where topics end, and
-// what due topics have put off. It runs beside the turns, so that no opening waits for it. It
-// returns nil if ctx ends.
-func (p *Partition) findWatermarks(ctx context.Context, sn *statestore.Snapshot, until trigger.Instant,
-) *watermark.Found {
+// watermarkSearch runs beside the turns, so that no opening waits for it.
+type watermarkSearch struct {
+	opts *Process
+	id   int32
+}
+
+// run finds what a ledger must know before it says anything: where topics end, and what due
+// topics have put off. It returns nil if ctx ends.
+func (s watermarkSearch) run(ctx context.Context, sn *statestore.Snapshot, until trigger.Instant) *watermark.Found {
 	putOff, err := countPutOff(ctx, sn, until)
 	sn.Close()
 	if err != nil {
 		return nil // the partition is being closed, or will be
 	}
-	p.awaitWatermarksTopic(ctx)
+	s.awaitTopic(ctx)
 	for ; ctx.Err() == nil; wait.For(ctx, endsPause) {
-		if ends := p.findEnds(ctx); ends != nil && ctx.Err() == nil {
+		if ends := s.ends(ctx); ends != nil && ctx.Err() == nil {
 			return &watermark.Found{Ends: *ends, PutOff: putOff}
 		}
 	}
 	return nil
 }
 
-// awaitWatermarksTopic waits until the topic exists: clusters that are older than it may not have
+// awaitTopic waits until the topic exists: clusters that are older than it may not have
 // it yet. A record for a topic that is missing would cost a turn.
-func (p *Partition) awaitWatermarksTopic(ctx context.Context) {
-	topic := p.opts.Names.Watermarks()
+func (s watermarkSearch) awaitTopic(ctx context.Context) {
+	topic := s.opts.Names.Watermarks()
 	for ; ; wait.For(ctx, topicPause) {
-		_, err := kafkapart.Metadata(ctx, p.opts.asker, topic)
+		_, err := kafkapart.Metadata(ctx, s.opts.asker, topic)
 		if ctx.Err() != nil || !errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return
 		}
-		p.opts.noWatermarks.Do(func() {
-			p.opts.Logger.Warn("the topic for watermarks is missing, so none are written; "+
+		s.opts.noWatermarks.Do(func() {
+			s.opts.Logger.Warn("the topic for watermarks is missing, so none are written; "+
 				"create it with: waterclock topics apply", "topic", topic)
 		})
 	}
 }
 
-// findEnds asks for the ends of the topics that owners of this partition write to. Everything
+// ends asks for the ends of the topics that owners of this partition write to. Everything
 // that an earlier owner has emitted stands below them, because it was fenced before. It returns
 // nil if Kafka does not answer.
-func (p *Partition) findEnds(ctx context.Context) *watermark.Offsets {
-	events, err := kafkapart.ListOffset(ctx, p.opts.asker, p.names.events, p.id, kafkapart.ReadUncommitted,
+func (s watermarkSearch) ends(ctx context.Context) *watermark.Offsets {
+	events, err := kafkapart.ListOffset(ctx, s.opts.asker, s.opts.Names.Events(), s.id, kafkapart.ReadUncommitted,
 		kafkapart.Latest)
 	if err != nil {
 		return nil
 	}
-	due, err := p.dueTopics.All(ctx)
+	due, err := s.opts.due.All(ctx)
 	if err != nil {
 		return nil
 	}
 	found := &watermark.Offsets{Events: events, Due: map[string]map[int32]int64{}}
 	for i := range due {
 		ends := map[int32]int64{}
-		for _, at := range due[i].WrittenBy(p.id) {
-			end, err := kafkapart.ListOffset(ctx, p.opts.asker, at.Topic, at.Partition, kafkapart.ReadUncommitted,
+		for _, at := range due[i].WrittenBy(s.id) {
+			end, err := kafkapart.ListOffset(ctx, s.opts.asker, at.Topic, at.Partition, kafkapart.ReadUncommitted,
 				kafkapart.Latest)
 			if err != nil {
 				found.Unknown = append(found.Unknown, at.Topic)

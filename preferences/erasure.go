@@ -41,8 +41,9 @@ type Erasures interface {
 	// Erasure returns a user's newest erasure. ok is false if there is none.
 	Erasure(ctx context.Context, u User) (e Erasure, ok bool, err error)
 	// ClaimErasure claims an erasure that is not done and has no valid claim, for the lease. It
-	// takes the oldest that was never claimed, or else the one whose claim ended first.
-	ClaimErasure(ctx context.Context, lease time.Duration) (e Erasure, ok bool, err error)
+	// takes the oldest that was never claimed, or else the one whose claim ended first; none of
+	// the tenants that are excepted.
+	ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e Erasure, ok bool, err error)
 	// RenewErasure extends a claim, and stores how many triggers were erased. It returns false if
 	// the claim is lost, or the user has a newer erasure.
 	RenewErasure(ctx context.Context, e Erasure, lease time.Duration) (bool, error)

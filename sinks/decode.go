@@ -3,7 +3,6 @@ package sinks
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,9 +23,6 @@ const maxKey = 1024
 // event_id has the same time was made by an engine, and is accepted. event_us never decreases, so
 // it stays ahead for as long as a clock of the brokers once was.
 const maxAhead = 24 * time.Hour
-
-// lastEventUS is the largest valid event_us, in the year 2286.
-const lastEventUS = 10_000_000_000_000_000
 
 // maxValue bounds what one event may put into a row. It is a quarter of what Cassandra accepts in
 // one write by default (max_mutation_size, 16 MiB). Cassandra would refuse a larger row for ever.
@@ -64,35 +60,17 @@ func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 var lenient = jsontext.AllowDuplicateNames(true)
 
 func checkEvent(e *topics.Event, appended time.Time) error {
+	if err := e.Check(); err != nil {
+		return err
+	}
 	switch {
-	case e.Type == "":
-		return errors.New("no type")
-	case e.EventUS <= 0 || e.EventUS > lastEventUS:
-		return fmt.Errorf("event_us %d is not a time", e.EventUS)
 	case time.UnixMicro(e.EventUS).After(appended.Add(maxAhead)) &&
 		!strings.HasSuffix(e.EventID, fmt.Sprintf("-%d", e.EventUS)):
 		return fmt.Errorf("event_us %d is more than a day after its append", e.EventUS)
 	case e.Seq < 0:
 		return fmt.Errorf("seq %d is negative", e.Seq)
 	}
-	return errors.Join(checkNumbers(e), checkTimes(e))
-}
-
-// checkNumbers refuses numbers that do not fit into a column of 32 bits.
-func checkNumbers(e *topics.Event) error {
-	step := 0
-	if e.Step != nil {
-		step = *e.Step
-	}
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"version", e.Version}, {"step", step}, {"attempt", e.Attempt}, {"count", e.Count}} {
-		if int(int32(f.value)) != f.value {
-			return fmt.Errorf("%s %d has more than 32 bits", f.name, f.value)
-		}
-	}
-	return nil
+	return checkTimes(e)
 }
 
 // shortenKeys reports whether it had to shorten a key.

@@ -86,7 +86,7 @@ func LetterUntil(failed trigger.Instant, retention time.Duration) time.Time {
 func LetterBounds(q *topics.LetterQuery, now time.Time, retention time.Duration) (from, to trigger.Instant) {
 	from, to = max(q.From, trigger.At(now.Add(-retention))+1), q.To
 	if to == 0 {
-		to = trigger.Instant(lastEventUS / 1000)
+		to = trigger.Instant(topics.LastEventUS / 1000)
 	}
 	return from, to
 }

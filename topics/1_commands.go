@@ -83,7 +83,7 @@ func DecodeCommand(rec *Record, l Limits, origin *trigger.Origin) (*trigger.Comm
 	c := &trigger.Command{Op: op, Key: key, From: from}
 	d.build(c)
 	if fault := d.release(); fault != nil {
-		return nil, fault
+		return nil, inBothSpellings(rec, fault)
 	}
 	return c, nil
 }
@@ -152,7 +152,8 @@ func (d *draft) read(rec *Record) trigger.Op {
 		return trigger.OpCancel
 	case rec.Value == nil:
 		d.refuse(trigger.CodeAmbiguousTombstone, "",
-			"a null value beside wc- headers other than wc-op=cancel: send an empty value, or the op alone")
+			"the value is null, but there are wc- headers other than wc-op=cancel: send an empty value, "+
+				"or wc-op=cancel alone")
 		return 0
 	case spelled:
 		d.readHeaders(rec.Headers, true)
@@ -230,7 +231,7 @@ func (d *draft) op() trigger.Op {
 	}
 	if extra := d.seen &^ fieldsOf[op]; extra != 0 {
 		name := extra.first().path()
-		d.refuse(trigger.CodeInvalid, name, name+" means nothing beside op "+op.String())
+		d.refuse(trigger.CodeInvalid, name, name+" has no meaning for op "+op.String()+": leave it out")
 	}
 	return op
 }

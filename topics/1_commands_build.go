@@ -86,15 +86,16 @@ func (d *draft) checkTogether(c *trigger.Command) {
 	s := c.Spec
 	switch {
 	case s.Jitter > 0 && s.Priority == trigger.High:
-		d.refuse(trigger.CodeInvalid, "jitter", "priority high is never spread: leave out jitter, or the priority")
+		d.refuse(trigger.CodeInvalid, "jitter", "jitter does not go with priority high: leave out one of them")
 	case d.seen.has(fExpiresAfter) && s.Expires == 0:
 		d.refuse(trigger.CodeInvalid, "expires_after", "expires_after must be longer than 0")
 	case c.IfAbsent && c.IfRevision != 0:
-		d.refuse(trigger.CodeInvalid, "if_absent", "if_absent and if_revision exclude each other")
+		d.refuse(trigger.CodeInvalid, "if_absent", "if_absent does not go with if_revision: leave out one of them")
 	case s.FollowUser && !d.seen.has(fTimezone):
-		d.refuse(trigger.CodeInvalid, "timezone", "follow_user needs a timezone to move from")
+		d.refuse(trigger.CodeInvalid, "timezone", "follow_user needs a timezone: write the one that the user has now")
 	case s.FollowUser && s.When.Zone == "":
-		d.refuse(trigger.CodeInvalid, "follow_user", "follow_user means nothing beside an instant or a delay")
+		d.refuse(trigger.CodeInvalid, "follow_user",
+			"follow_user needs a local time: write fire_at without an offset, or a recurrence")
 	case s.FollowUser && s.UserID == "":
 		d.refuse(trigger.CodeInvalid, "user_id", "follow_user needs a user_id")
 	case s.GoesTo(channelWebhook) != (s.Callback != nil):
@@ -104,7 +105,8 @@ func (d *draft) checkTogether(c *trigger.Command) {
 
 func (d *draft) checkCallback(given bool) {
 	if given {
-		d.refuse(trigger.CodeInvalid, "callback", "a callback goes to channel webhook")
+		d.refuse(trigger.CodeInvalid, "callback",
+			"callback needs channel webhook: leave out callback, or write that channel")
 		return
 	}
 	d.refuse(trigger.CodeInvalid, "callback", "channel webhook needs a callback: name its url in callback "+
@@ -215,7 +217,7 @@ func (d *draft) priority() trigger.Priority {
 
 func (d *draft) buildSnooze(c *trigger.Command) {
 	if d.seen.has(fFor) == d.seen.has(fUntil) {
-		d.refuse(trigger.CodeConflictingTime, "for", "a snooze has either for or until")
+		d.refuse(trigger.CodeConflictingTime, "for", "a snooze needs one of for and until")
 		return
 	}
 	if d.seen.has(fFor) {
@@ -233,7 +235,7 @@ func (d *draft) buildSnooze(c *trigger.Command) {
 func (d *draft) buildRedrive(c *trigger.Command) {
 	c.Dead = d.deadLetter(d.content())
 	if c.Dead.Key != c.Key {
-		d.refuse(trigger.CodeInvalid, "due_id", "due_id is of another trigger than the record key")
+		d.refuse(trigger.CodeInvalid, "due_id", "due_id names another trigger than the record key")
 	}
 }
 
@@ -264,7 +266,7 @@ func (d *draft) choice(f field, names ...string) int {
 			return i
 		}
 	}
-	d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" is one of "+strings.Join(names, ", "))
+	d.refuse(trigger.CodeInvalid, f.path(), fieldTable[f].name+" must be one of "+strings.Join(names, ", "))
 	return 0
 }
 
@@ -282,8 +284,8 @@ func (d *draft) number(f field, limit int64) int64 {
 	}
 	n, err := strconv.ParseInt(d.text[f], 10, 64)
 	if err != nil || n < 1 || n > limit {
-		d.refuse(trigger.CodeInvalid, f.path(), fmt.Sprintf("%s is a whole number from 1 to %d", fieldTable[f].name,
-			limit))
+		d.refuse(trigger.CodeInvalid, f.path(),
+			fmt.Sprintf("%s must be a whole number from 1 to %d", fieldTable[f].name, limit))
 	}
 	return n
 }

@@ -30,7 +30,7 @@ func (d *draft) callback() *trigger.Callback {
 		Raw: d.choice(fBody, bodyEnvelope, bodyRaw) == 1,
 	}
 	if d.seen.has(fTimeout) && (c.Timeout <= 0 || c.Timeout > maxCallbackTimeout) {
-		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout is over 0 and at most 1m")
+		d.refuse(trigger.CodeInvalid, "callback", "callback.timeout must be over 0 and at most 1m")
 	}
 	if !d.seen.has(fRetry) {
 		return c
@@ -51,7 +51,7 @@ func (d *draft) wait(text string) time.Duration {
 	if err != nil {
 		d.refuseError("callback", err)
 	} else if w > maxCallbackWait {
-		d.refuse(trigger.CodeInvalid, "callback", "callback.retry waits at most 30 days each")
+		d.refuse(trigger.CodeInvalid, "callback", "each wait of callback.retry must be at most 30 days")
 	}
 	return w
 }
@@ -65,12 +65,12 @@ func (d *draft) callbackURL() string {
 	case text == "":
 		d.refuse(trigger.CodeInvalid, "callback", "callback needs a url")
 	case err != nil:
-		d.refuse(trigger.CodeInvalid, "callback", "callback.url is no URL")
+		d.refuse(trigger.CodeInvalid, "callback", "callback.url is not a URL: write https://host/path")
 	case u.User != nil:
-		d.refuse(trigger.CodeForbiddenURL, "callback", "a callback.url with user info is never called")
+		d.refuse(trigger.CodeForbiddenURL, "callback", "callback.url must not contain a user name or a password")
 	case u.Scheme != "http" && u.Scheme != "https":
 		d.refuse(trigger.CodeForbiddenURL, "callback",
-			"callback.url begins with https://, or http:// where that is allowed")
+			"callback.url must begin with https://, or with http:// where that is allowed")
 	case u.Hostname() == "":
 		d.refuse(trigger.CodeInvalid, "callback", "callback.url has no host")
 	}

@@ -169,7 +169,7 @@ func ParseEscalation(text string) ([]StepJSON, error) {
 			after, channel = "", one
 		}
 		if timed == (i == 0) || channel == "" {
-			return nil, fmt.Errorf("%q is no escalation: write push,5m:sms,10m:email, a channel and then how long "+
+			return nil, fmt.Errorf("%q is not an escalation: write push,5m:sms,10m:email, a channel and then how long "+
 				"after the step before it the next one goes", text)
 		}
 		steps = append(steps, StepJSON{After: TextOrNumber(after), Channel: channel})

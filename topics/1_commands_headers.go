@@ -1,10 +1,13 @@
 package topics
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -57,9 +60,10 @@ func (d *draft) unknownHeader(key string) {
 		d.refuse(trigger.CodeUnknownField, clip(key, 64),
 			"write the header "+headerName(name)+", in lower case and with '-'")
 	case known && (f == fPayload || f == fPayloadBase64):
-		d.refuse(trigger.CodeInvalid, name, "beside wc- headers the payload is the record's value")
+		d.refuse(trigger.CodeInvalid, name,
+			name+" does not go with wc- headers: send the payload as the record's value")
 	case known:
-		d.refuse(trigger.CodeInvalid, name, name+" is no scalar: it needs the JSON spelling")
+		d.refuse(trigger.CodeInvalid, name, name+" cannot be a header: write the whole command as JSON")
 	default:
 		d.unknownField(fOp, name)
 	}
@@ -176,4 +180,39 @@ func printable(s string) bool {
 		}
 	}
 	return true
+}
+
+// inBothSpellings adds advice to the refusal of a record that has wc- headers and a JSON command
+// as its value. The headers count, so the refusal alone would be about fields that the caller
+// wrote in the value.
+func inBothSpellings(rec *Record, fault *trigger.Error) error {
+	i := slices.IndexFunc(rec.Headers, func(h trigger.Header) bool { return hasPrefixFold(h.Key, commandPrefix) })
+	if i < 0 || !hasOp(rec.Value) {
+		return fault
+	}
+	advised := *fault
+	advised.Msg += "; this record is a command twice, in the header " + quoteForPerson(clip(rec.Headers[i].Key, 48)) +
+		" and as JSON in the value: drop the wc- headers, and the value counts; or drop the value, and the headers " +
+		"count"
+	return &advised
+}
+
+// hasOp reports whether a value is a JSON object with the member op.
+func hasOp(value []byte) (found bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
+	if t, err := dec.ReadToken(); err != nil || t.Kind() != '{' {
+		return false
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		found = found || name.String() == fieldTable[fOp].name
+		if dec.SkipValue() != nil {
+			return false
+		}
+	}
+	_, err := dec.ReadToken()
+	return found && err == nil && expectEnd(dec) == nil
 }

@@ -49,7 +49,7 @@ func (d *draft) readObject(value []byte) bool {
 	return true
 }
 
-var errTrailing = errors.New("something follows the object")
+var errTrailing = errors.New("there is text after the JSON object: send one object per record")
 
 func expectEnd(dec *jsontext.Decoder) error {
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {

@@ -46,9 +46,9 @@ func (d *draft) instant(f field) trigger.Instant {
 
 // RedriveCommand is the value of the command that redrives a dead letter. Its record key is
 // the trigger's key. It keeps the dead letter's time of expiry, if there is one. The content
-// is spelled by the table of fields, except that the payload is always base64. The note may be
-// empty.
-func RedriveCommand(l *trigger.DeadLetter, note string) ([]byte, error) {
+// is spelled by the table of fields, except that the payload is always base64. The note and the
+// actor may be empty.
+func RedriveCommand(l *trigger.DeadLetter, note, actor string) ([]byte, error) {
 	f := &l.Fire
 	if _, err := trigger.ParseKey([]byte(f.Key)); err != nil {
 		return nil, err
@@ -76,6 +76,7 @@ func RedriveCommand(l *trigger.DeadLetter, note string) ([]byte, error) {
 		{fLocalTime, spellText(nil, f.Local)},
 		{fExpiresAt, spellInstant(f.Expires)},
 		{fNote, spellText(nil, note)},
+		{fActor, spellText(nil, actor)},
 	} {
 		list = append(list, member{fieldTable[m.f].name, m.value})
 	}

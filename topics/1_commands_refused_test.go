@@ -590,3 +590,31 @@ func TestRefusalsNameCandidates(t *testing.T) {
 		}
 	}
 }
+
+// A record with wc- headers whose value is a JSON command is refused for what its headers lack or
+// have too much. The refusal says that there are two commands, and which of both to drop.
+func TestRefusedInBothSpellings(t *testing.T) {
+	const json = `{"op":"register","delay":"7m","tags":{"op":"x"}}`
+	for _, c := range []struct {
+		name   string
+		rec    *Record
+		advice bool
+	}{
+		{"no time in the headers", command(json, "wc-channel=orders"), true},
+		{"unknown header", command(" "+json+"\n", "a=b", "WC-Trace=1"), true},
+		{"op at the end", command(`{"a":[{"op":1}],"op":"cancel"}`, "wc-channel=orders"), true},
+		{"a payload", command(`{"order":1}`, "wc-channel=orders"), false},
+		{"op below the top", command(`{"a":{"op":"cancel"}}`, "wc-channel=orders"), false},
+		{"no JSON", command(json+"}", "wc-channel=orders"), false},
+		{"an array", command(`["op"]`, "wc-channel=orders"), false},
+		{"no header", command(`{"op":"register","shout":1}`), false},
+	} {
+		_, err := DecodeCommand(c.rec, Limits{}, nil)
+		if err == nil || strings.Contains(err.Error(), "drop the wc- headers") != c.advice {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if _, err := DecodeCommand(command(json, "wc-delay=7m"), Limits{}, nil); err != nil {
+		t.Errorf("a JSON command as a payload: %v", err)
+	}
+}

@@ -46,11 +46,13 @@ func (d *draft) checkOneTime(recurring bool) {
 	delay, fireAt := d.seen.has(fDelay), d.seen.has(fFireAt)
 	switch {
 	case delay && fireAt:
-		d.refuse(trigger.CodeConflictingTime, "fire_at", "delay and fire_at exclude each other")
+		d.refuse(trigger.CodeConflictingTime, "fire_at", "delay does not go with fire_at: leave out one of them")
 	case delay && recurring:
-		d.refuse(trigger.CodeConflictingTime, "recurrence", "delay and recurrence exclude each other")
+		d.refuse(trigger.CodeConflictingTime, "recurrence",
+			"delay does not go with a recurrence: leave out one of them")
 	case fireAt && d.seen.has(fStart):
-		d.refuse(trigger.CodeConflictingTime, "start", "fire_at beside recurrence is its start: give one of them")
+		d.refuse(trigger.CodeConflictingTime, "start",
+			"fire_at is the start of a recurrence: leave out fire_at or start")
 	case !delay && !fireAt && !recurring:
 		d.refuse(trigger.CodeConflictingTime, "fire_at", "give one of delay, fire_at and recurrence")
 	}
@@ -70,7 +72,7 @@ func (d *draft) fireAt(w *trigger.When, zone string) {
 			d.refuse(trigger.CodeInvalid, "calendars", "calendars need a local time with a timezone")
 		}
 	case zone == "":
-		d.refuse(trigger.CodeInvalid, "timezone", "a local fire_at needs a timezone, or write an offset or Z behind it")
+		d.refuse(trigger.CodeInvalid, "timezone", "a local fire_at needs a timezone: write one, or add an offset or Z")
 	default:
 		w.Kind, w.Local, w.Zone = trigger.WhenLocal, at.local, zone
 		d.checkLocalRange(at.wall)
@@ -111,10 +113,11 @@ func (d *draft) recurrence(w *trigger.When, zone string) {
 		if len(w.Exclude) > len(w.Include) {
 			longer = fExclude
 		}
-		d.refuse(trigger.CodeInvalidRule, longer.path(), "include and exclude have at most 512 dates together")
+		d.refuse(trigger.CodeInvalidRule, longer.path(), "include and exclude may have at most 512 dates together")
 	}
 	if d.seen.has(fInclude) && len(w.Include) == 0 && w.Recurrence == "" {
-		d.refuse(trigger.CodeConflictingTime, "include", "include is empty, and there is no recurrence")
+		d.refuse(trigger.CodeConflictingTime, "include",
+			"include is empty and there is no recurrence: write at least one date")
 	}
 	w.Count = int(d.number(fCount, maxCount))
 }
@@ -220,15 +223,15 @@ func (d *draft) calendars() *trigger.Calendars {
 	names := [...]string{"skip", "next_business_day", "previous_business_day"}
 	c := &trigger.Calendars{Names: d.calendarNames, On: names[d.choice(fOn, names[:]...)]}
 	if len(c.Names) == 0 || len(c.Names) > maxCalName {
-		d.refuse(trigger.CodeInvalid, "calendars", "calendars.names has 1 to 16 names")
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars.names must have 1 to 16 names")
 	}
 	for _, name := range c.Names {
 		if !ValidName(name) {
-			d.refuse(trigger.CodeInvalid, "calendars", quoteForPerson(clip(name, 40))+" is no calendar name")
+			d.refuse(trigger.CodeInvalid, "calendars", quoteForPerson(clip(name, 40))+" is not a calendar name")
 		}
 	}
 	if d.seen.has(fDelay) {
-		d.refuse(trigger.CodeInvalid, "calendars", "calendars mean nothing beside a delay")
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars do not go with a delay: write fire_at or a recurrence")
 	}
 	return c
 }

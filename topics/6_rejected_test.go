@@ -90,7 +90,7 @@ func TestRedrive(t *testing.T) {
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
 	dead.Fire.Spec.Priority, dead.Fire.Spec.TraceParent = trigger.High, wholeTrace
 	dead.Fire.Spec.Callback = retried()
-	value, err := RedriveCommand(dead, "")
+	value, err := RedriveCommand(dead, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("ce_id %s became %s", dead.Fire.ID(), got.ID())
 	}
 	dead.Fire.Key = "default/k"
-	if _, err := RedriveCommand(dead, ""); err == nil {
+	if _, err := RedriveCommand(dead, "", ""); err == nil {
 		t.Error("a bad key passed")
 	}
 }

@@ -221,7 +221,7 @@ func goldens(t *testing.T) []golden {
 		t.Fatal(err)
 	}
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
-	redrive, err := RedriveCommand(dead, "")
+	redrive, err := RedriveCommand(dead, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (d *decision) dropInFlight(occurrence string) (dropped []Live) {
 func (d *decision) change(c *Command) *Error {
 	s := d.s
 	if s == nil || s.Status.Finished() {
-		return &Error{Code: CodeNotFound, Msg: "no trigger of this key is pending"}
+		return &Error{Code: CodeNotFound, Msg: "there is no pending trigger with this key"}
 	}
 	switch c.Op {
 	case OpReschedule:

@@ -36,7 +36,10 @@ func (m *Machine) planOnce(spec *Spec, life Life, key Key, from Instant) (Series
 		}
 		return m.series(spec, life, key, o), nil
 	}
-	return Series{}, &Error{Code: CodeConflictingTime, Msg: "give exactly one of delay, fire_at, recurrence"}
+	return Series{}, &Error{
+		Code: CodeConflictingTime,
+		Msg:  "a trigger needs exactly one of delay, fire_at and recurrence",
+	}
 }
 
 // instant plans an occurrence that is named by its instant.
@@ -76,9 +79,9 @@ const (
 func within(at, from Instant) *Error {
 	switch {
 	case from.Sub(at) > maxBehind:
-		return &Error{Code: CodeInThePast, Field: "fire_at", Msg: "this is over a year ago"}
+		return &Error{Code: CodeInThePast, Field: "fire_at", Msg: "the time is over a year ago"}
 	case at.Sub(from) > maxAhead:
-		return &Error{Code: CodeBeyondHorizon, Field: "fire_at", Msg: "this is over 100 years ahead"}
+		return &Error{Code: CodeBeyondHorizon, Field: "fire_at", Msg: "the time is over 100 years ahead"}
 	}
 	return nil
 }
@@ -88,7 +91,7 @@ func within(at, from Instant) *Error {
 func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before past) (Series, *Error) {
 	if name := m.Timetable.missing(spec.When.Calendars, key.Tenant()); name != "" {
 		return Series{}, invalid("calendars",
-			"no calendar is named "+strconv.Quote(name)+": put it first (waterclock calendar put)")
+			"there is no calendar "+strconv.Quote(name)+": put it first (waterclock calendar put)")
 	}
 	r, err := m.Timetable.compile(&spec.When, key.Tenant(), before.start, from)
 	if err == nil && !before.goesOn {
@@ -122,7 +125,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if !ok {
 		return Series{}, &Error{
 			Code: CodeNoOccurrences, Field: "recurrence",
-			Msg: "the rule yields no further occurrence",
+			Msg: "the rule has no further occurrence",
 		}
 	}
 	p := m.series(spec, life, key, o)
@@ -141,7 +144,7 @@ func spread(spec *Spec, r rule) *Error {
 		return nil
 	}
 	if period := r.Period(); period > 0 && spec.Jitter > period/2 {
-		return invalid("jitter", "jitter is at most half the period, "+(period/2).String())
+		return invalid("jitter", "jitter must be at most half the period, "+(period/2).String())
 	}
 	return nil
 }

@@ -14,12 +14,15 @@ import (
 // one, the command is a duplicate.
 func (d *decision) redrive(c *Command) *Error {
 	if d.s != nil && (d.s.Status == Erased || d.s.erased(c.Dead)) {
-		return &Error{Code: CodeNotFound, Msg: "the trigger was erased, and its dead letters with it"}
+		return &Error{Code: CodeNotFound, Msg: "the trigger and its dead letters were erased"}
 	}
 	dead := c.Dead
 	switch {
 	case dead.Nominal > d.now:
-		return &Error{Code: CodeInvalid, Field: "scheduled_at", Msg: "a dead letter's scheduled_at lies in the past"}
+		return &Error{
+			Code: CodeInvalid, Field: "scheduled_at",
+			Msg: "scheduled_at of a dead letter must be in the past",
+		}
 	case d.s != nil && d.s.knowsRedrive(dead):
 		return d.duplicate("redriven")
 	case d.s != nil && d.s.yetToFire(dead):

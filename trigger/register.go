@@ -14,7 +14,7 @@ func (d *decision) register(c *Command) *Error {
 		return d.duplicate("same content")
 	}
 	if c.IfAbsent && alive {
-		return &Error{Code: CodeConflict, Field: "if_absent", Msg: "the trigger exists, " + s.Status.String()}
+		return &Error{Code: CodeConflict, Field: "if_absent", Msg: "the trigger exists and is " + s.Status.String()}
 	}
 	if c.IfRevision != 0 && (s == nil || s.Revision != c.IfRevision) {
 		return revisionConflict(revisionOf(s))
@@ -67,7 +67,7 @@ func (d *decision) knownKey(c *Command) (*Error, bool) {
 		}
 		return &Error{
 			Code: CodeIdempotencyConflict, Field: "idempotency_key",
-			Msg: "this key was used for other content",
+			Msg: "this idempotency key was used with another content",
 		}, true
 	}
 	return nil, false

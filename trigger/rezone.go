@@ -8,7 +8,7 @@ func (d *decision) rezone(c *Command) *Error {
 	w := &s.Spec.When
 	switch {
 	case w.Zone == "" || (w.Kind != WhenLocal && w.Kind != WhenRecurrence):
-		return invalid("timezone", "only a trigger with local times can move to another zone")
+		return invalid("timezone", "only a trigger with a local time can move to another zone")
 	case s.Status == InFlight:
 		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
 	case c.Zone == w.Zone:

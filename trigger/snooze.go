@@ -10,7 +10,7 @@ import (
 func (d *decision) snooze(c *Command) *Error {
 	s := d.s
 	if s == nil || s.reborn() {
-		return &Error{Code: CodeNotFound, Msg: "no trigger of this key"}
+		return &Error{Code: CodeNotFound, Msg: "there is no trigger with this key"}
 	}
 	at, err := d.snoozeUntil(c)
 	if err != nil {
@@ -18,7 +18,10 @@ func (d *decision) snooze(c *Command) *Error {
 	}
 	switch {
 	case s.Status.Finished() && s.Spec.UserID == "":
-		return &Error{Code: CodeAlreadyFired, Msg: "it has fired, and without a user_id its content is not kept"}
+		return &Error{
+			Code: CodeAlreadyFired,
+			Msg:  "the trigger has fired, and its content is kept only if it has a user_id",
+		}
 	case !s.Recurring() && s.Series.At != 0:
 		d.moveOneShot(c, at)
 	default:

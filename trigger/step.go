@@ -119,7 +119,7 @@ func (d *decision) finish() Outcome {
 // apply branches on the op, after it has checked whether a forwarded command is superseded.
 func (d *decision) apply(c *Command) *Error {
 	if d.superseded(c) {
-		return &Error{Code: CodeSuperseded, Msg: "a later command of this key was applied first"}
+		return &Error{Code: CodeSuperseded, Msg: "a later command for this key was applied first"}
 	}
 	if c.IfRevision != 0 && c.Op != OpRegister && d.s != nil && !d.s.Status.Finished() && d.s.Revision != c.IfRevision {
 		return revisionConflict(d.s.Revision)
@@ -179,7 +179,7 @@ func (s *State) cancelled() bool {
 
 func revisionConflict(have int64) *Error {
 	if have == 0 {
-		return &Error{Code: CodeConflict, Field: "if_revision", Msg: "there is no such trigger"}
+		return &Error{Code: CodeConflict, Field: "if_revision", Msg: "there is no trigger with this key"}
 	}
 	return &Error{Code: CodeConflict, Field: "if_revision", Msg: "the trigger is at revision " +
 		strconv.FormatInt(have, 10)}

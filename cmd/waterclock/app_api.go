@@ -112,6 +112,7 @@ func (a *api) send(ctx context.Context, method, path string, header http.Header,
 	if err != nil {
 		return nil, usagef("--url %s: %v", a.base, err)
 	}
+	req.Header.Set("User-Agent", "waterclock/"+buildVersion())
 	for name, values := range header {
 		req.Header[name] = values
 	}

@@ -277,14 +277,24 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	if d.Revision > 0 {
 		revision = strconv.FormatInt(d.Revision, 10)
 	}
+	fires := "fires at"
+	if over(d.State) {
+		fires = "was due at"
+	}
 	return a.out.record(d, [][2]string{
 		{"trigger", d.TriggerID},
 		{"result", or(d.Result, "decided")},
 		{"state", d.State},
 		{"revision", revision},
 		{"left out", d.leftOut},
-		{"fires at", d.FireAt},
+		{fires, d.FireAt},
 		{"local time", d.LocalTime},
 		{"reason", d.Reason},
 	})
+}
+
+// over reports whether a trigger of this state fires no more.
+func over(state string) bool {
+	s, _ := trigger.ParseStatus(state)
+	return s.Finished()
 }

@@ -40,10 +40,3 @@ func count(n int64, what string) string {
 	}
 	return s + " " + strings.TrimSuffix(what, " ")
 }
-
-func bracket(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "(" + s + ")"
-}

@@ -338,7 +338,7 @@ func TestCalendarDelete(t *testing.T) {
 	}
 	for range 2 {
 		run("", "calendar", "get", "us").want(t, exitNotFound)
-		run("", "apply", "-f", file).want(t, exitUsage, `no calendar is named "us"`)
+		run("", "apply", "-f", file).want(t, exitUsage, `there is no calendar "us"`)
 		stop()
 		url, stop = start()
 	}

@@ -77,11 +77,15 @@ func (a *app) banner(c *config.Config, url, kafka string) {
 	if kafka != defaultKafka {
 		at = " --brokers " + kafka
 	}
+	console := ""
+	if c.Console.Enabled {
+		console = "  Console " + url + "/console/\n"
+	}
 	fmt.Fprintf(a.io.out, `Waterclock is running. Data in %s, Ctrl-C to stop.
 
   Kafka   %s
   HTTP    %s   (/readyz, /metrics, /v1/triggers)
-
+%[6]s
 Schedule something, in another terminal:
 
   waterclock schedule tea --in 5s --data '{"say":"tea is ready"}' --wait%[4]s
@@ -90,7 +94,7 @@ Schedule something, in another terminal:
 Watch what fires:
 
   waterclock due tail default --from-beginning%[4]s
-`, c.DataDir, kafka, url, at, c.Topic("commands"))
+`, c.DataDir, kafka, url, at, c.Topic("commands"), console)
 	if c.Outbox.Dir != "" {
 		fmt.Fprintf(a.io.out, "\nPush, SMS and mail are written to %s, and not sent.\n",
 			filepath.Join(c.Outbox.Dir, "index.html"))

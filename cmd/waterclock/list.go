@@ -112,7 +112,7 @@ func (a *app) list(ctx context.Context, from *api, f *listFlags) error {
 		func(i int) []string {
 			t := items[i].(map[string]any)
 			next := cell(t["next_fire_at"])
-			if next == "" {
+			if next == "" && !over(cell(t["state"])) {
 				next = cell(t["fire_at"])
 			}
 			return []string{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/explain"
 )
 
 // picture is a range of days, with the days marked on which a rule fires.
@@ -149,7 +150,8 @@ func (p *picture) drawMonth(w io.Writer, bold bool) {
 		}
 		texts := make([]string, 0, len(list)+1)
 		for _, o := range p.gone[d] {
-			texts = append(texts, strings.TrimSuffix(o.Local.String()[len("2026-11-20T"):], ":00")+" "+bracket(o.Note))
+			at := strings.TrimSuffix(o.Local.String()[len("2026-11-20T"):], ":00")
+			texts = append(texts, at+" "+explain.Bracket(o.Note))
 		}
 		for _, o := range list {
 			texts = append(texts, p.clock(o))
@@ -174,7 +176,7 @@ func (p *picture) clock(o calendar.Occurrence) string {
 			break
 		}
 	}
-	return strings.TrimSpace(text + " " + bracket(o.Note))
+	return strings.TrimSpace(text + " " + explain.Bracket(o.Note))
 }
 
 // drawYear prints three months side by side.

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/analytics"
 	"github.com/waterclock/waterclock/analytics/slo"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/wholefile"
 )
 
 func newReport(a *app) *cobra.Command {
@@ -106,7 +104,7 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 		if file.name == "" {
 			continue
 		}
-		if err := writeWhole(file.name, file.write); err != nil {
+		if err := wholefile.Write(file.name, 0o644, file.write); err != nil {
 			return failf("%v", err)
 		}
 		a.note("wrote %s", file.name)
@@ -115,22 +113,6 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 		return a.out.json(r)
 	}
 	_, err = fmt.Fprintln(a.out.w, sloText(a.out, &r))
-	return err
-}
-
-// writeWhole writes a file atomically: either all of it appears, or nothing.
-func writeWhole(name string, write func(io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".waterclock-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
 	return err
 }
 

@@ -155,8 +155,12 @@ func (x *explanation) sayFired(e *topics.Event) {
 	if e.LatenessMS != nil && *e.LatenessMS >= slack.Milliseconds() {
 		late = fmt.Sprintf(", %s late", time.Duration(min(*e.LatenessMS, int64(1<<40)))*time.Millisecond)
 	}
-	x.say(Fired, "Sent %s%s to %s, attempt %d. No receipt has come for it.", x.when(e.OccurredAt), late,
-		plain(cmp.Or(e.DueTopic, e.Channel), maxSnippet), max(1, e.Attempt))
+	receipt := "No receipt has come for it."
+	if e.State == trigger.Fired.String() { // else the occurrence would be in flight
+		receipt = "This channel has no receipts, so nothing says what became of it."
+	}
+	x.say(Fired, "Sent %s%s to %s, attempt %d. %s", x.when(e.OccurredAt), late,
+		plain(cmp.Or(e.DueTopic, e.Channel), maxSnippet), max(1, e.Attempt), receipt)
 }
 
 func (x *explanation) sayExpired(e *topics.Event, at string) {

@@ -21,12 +21,12 @@ func Words(e *topics.Event) string {
 	case trigger.OccurrenceFired:
 		return strings.TrimRight(
 			fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
-				bracket(e.Reason)),
+				Bracket(e.Reason)),
 			" ",
 		)
 	case trigger.Misfired:
 		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1),
-			cmp.Or(e.First, e.ScheduledAt), cmp.Or(e.Last, e.ScheduledAt), bracket(e.Reason))
+			cmp.Or(e.First, e.ScheduledAt), cmp.Or(e.Last, e.ScheduledAt), Bracket(e.Reason))
 	case trigger.Snoozed:
 		return fmt.Sprintf("snoozed until %s", e.ScheduledAt)
 	case trigger.OccurrenceExpired:
@@ -37,7 +37,7 @@ func Words(e *topics.Event) string {
 				e.PreviousTZData, e.TZData)
 		}
 		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt,
-			bracket(e.Reason)), " ")
+			Bracket(e.Reason)), " ")
 	case trigger.Registered, trigger.Replaced:
 		return fmt.Sprintf(
 			"%s for %s by %s",
@@ -52,7 +52,7 @@ func Words(e *topics.Event) string {
 		return words
 	}
 	words := e.Type
-	for _, s := range []string{e.Occurrence, bracket(e.Reason), e.Detail} {
+	for _, s := range []string{e.Occurrence, Bracket(e.Reason), e.Detail} {
 		if s != "" {
 			words += " " + s
 		}
@@ -63,7 +63,7 @@ func Words(e *topics.Event) string {
 // Delivery says what was answered to which attempt, and what comes next; "" of
 // what is no delivery.
 func Delivery(e *topics.Event) string {
-	answer := strings.TrimSpace(cmp.Or(e.Reason, "no reason given") + " " + bracket(e.Detail))
+	answer := strings.TrimSpace(cmp.Or(e.Reason, "no reason given") + " " + Bracket(e.Detail))
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryRetried: // it has the attempt to come
 		verb := "was answered"
@@ -96,7 +96,7 @@ func Delivery(e *topics.Event) string {
 		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d", e.Occurrence, e.Attempt)
 	case trigger.DeliveryAccepted, trigger.DeliveryDelivered:
 		return strings.TrimSpace(fmt.Sprintf("%s: attempt %d was %s %s", e.Occurrence, max(e.Attempt, 1),
-			strings.TrimPrefix(e.Type, "delivery."), bracket(e.Detail))) + lateWords(e)
+			strings.TrimPrefix(e.Type, "delivery."), Bracket(e.Detail))) + lateWords(e)
 	}
 	return ""
 }
@@ -165,7 +165,8 @@ func whyExpired(e *topics.Event) string {
 	return fmt.Sprintf("it was %s late, and %s", at.Sub(due), why)
 }
 
-func bracket(s string) string {
+// Bracket returns a remark in brackets; "" if there is none.
+func Bracket(s string) string {
 	if s == "" {
 		return ""
 	}

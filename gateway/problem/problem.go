@@ -19,10 +19,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
@@ -201,6 +206,33 @@ func (p *Problem) Send(w http.ResponseWriter) {
 	}
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // the caller is gone if this fails
+}
+
+// MarshalJSON escapes what a reader does not see or what turns a line around, such as U+202E, as
+// \u202e: a problem may repeat an id of the caller's. What it decodes to stays the same.
+func (p Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem // without this method
+	b, err := json.Marshal(plain(p))
+	if err != nil || isASCII(b) {
+		return b, err
+	}
+	out := make([]byte, 0, len(b)+16)
+	for _, r := range string(b) { // valid UTF-8; all that is not ASCII stands in strings
+		switch {
+		case unicode.IsPrint(r):
+			out = utf8.AppendRune(out, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+	}
+	return out, nil
+}
+
+func isASCII(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c >= utf8.RuneSelf })
 }
 
 // Quoted clips and quotes what came from outside.

@@ -46,7 +46,7 @@ func (r *redriving) redrive(key string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	body, err := topics.RedriveCommand(dead, "")
+	body, err := topics.RedriveCommand(dead, "", "")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 )
 
@@ -30,8 +30,9 @@ func (v *verifier) watermarks(p int32) {
 	}
 }
 
-// watermarksOf returns the watermarks in force: those after the last one that was withdrawn. They
-// must never decrease.
+// watermarksOf returns the watermarks in force: those after the last one that was withdrawn, by a null
+// with the partition's key. They must never decrease. A record of another partition is a violation,
+// and says nothing.
 func (v *verifier) watermarksOf(p int32) (said []watermark) {
 	for i, f := range v.h.files {
 		if f.kind != kindWatermarks || f.Partition != p {
@@ -44,16 +45,25 @@ func (v *verifier) watermarksOf(p int32) (said []watermark) {
 			})
 		}
 		for c := newCursor(f, v.fates[i]); c.next(); {
+			if string(c.rec.Key) != strconv.Itoa(int(p)) {
+				wrong(c.rec.Offset, "its key is %q, not the number of the partition", c.rec.Key)
+				continue
+			}
 			if c.rec.Value == nil {
 				said = said[:0]
 				continue
 			}
 			var is struct {
-				Through time.Time `json:"fired_through"`
-				Events  int64     `json:"events_offset"`
+				Partition int32     `json:"partition"`
+				Through   time.Time `json:"fired_through"`
+				Events    int64     `json:"events_offset"`
 			}
 			if err := json.Unmarshal(c.rec.Value, &is); err != nil {
 				wrong(c.rec.Offset, "a watermark cannot be read: %v", err)
+				continue
+			}
+			if is.Partition != p {
+				wrong(c.rec.Offset, "it is of partition %d", is.Partition)
 				continue
 			}
 			w := watermark{c.rec.Offset, is.Through.UnixMilli(), is.Events}
@@ -105,8 +115,6 @@ func (v *verifier) behind(f *File, c *cursor, said []watermark) {
 	}
 }
 
-// isFirst reports whether an occurrence.fired is a first emission: no step, retry, snooze or run.
-func (e *event) isFirst() bool {
-	return e.kind == "occurrence.fired" && e.step == 0 && e.attempt == 1 &&
-		!strings.HasPrefix(e.occurrence, "snz-") && !strings.HasPrefix(e.occurrence, "run-")
-}
+// isFirst reports whether an occurrence.fired is a first emission: no step or retry. The occurrences
+// of snooze and run_now count, too.
+func (e *event) isFirst() bool { return e.kind == "occurrence.fired" && e.step == 0 && e.attempt == 1 }

@@ -2,12 +2,14 @@ package check
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
 
 // watermarkHistory is a partition with an event due at each second, late by 0.1 s, and with
-// watermarks.
+// watermarks: the second of fired_through, the offset of events, and the partition (0) if it is
+// another. "" is a null, "7 null" one with key 7, "7 key" a watermark of partition 7.
 func watermarkHistory(events []string, watermarks ...string) *History {
 	base := time.Date(2026, 3, 3, 14, 0, 0, 0, time.UTC)
 	e := NewFile(FileMeta{Topic: "waterclock.events", End: 1000, Stable: 1000})
@@ -23,10 +25,18 @@ func watermarkHistory(events []string, watermarks ...string) *History {
 	w := NewFile(FileMeta{Topic: "waterclock.watermarks", End: 1000, Stable: 1000})
 	for i, value := range watermarks {
 		r := &Record{Offset: int64(i), Timestamp: base.UnixMilli(), ProducerID: -1, Key: []byte("0")}
-		if value != "" {
-			var second, offset int
-			fmt.Sscan(value, &second, &offset)
-			r.Value = fmt.Appendf(nil, `{"partition":0,"fired_through":%q,"events_offset":%d}`,
+		key, what, _ := strings.Cut(value, " ")
+		switch what {
+		case "null", "key":
+			r.Key = []byte(key)
+			if what == "key" {
+				r.Value = []byte(`{"partition":7,"fired_through":"2026-03-03T15:00:00Z","events_offset":0}`)
+			}
+		case "":
+		default:
+			var second, offset, partition int
+			_, _ = fmt.Sscan(value, &second, &offset, &partition)
+			r.Value = fmt.Appendf(nil, `{"partition":%d,"fired_through":%q,"events_offset":%d}`, partition,
 				base.Add(time.Duration(second)*time.Second).Format(time.RFC3339Nano), offset)
 		}
 		w.Append(r)
@@ -58,7 +68,11 @@ func TestWatermarks(t *testing.T) {
 		{"not late enough", late, []string{"10 2"}, 2},
 		{"effective before it is due", early, nil, 0},
 		{"effective before it is due, with a watermark", early, []string{"0 1"}, 1},
-		{"a snooze", []string{`,"occurrence":"snz-0-1"`}, []string{"9 0"}, 0},
+		{"a snooze", []string{`,"occurrence":"snz-0-1"`}, []string{"9 0"}, 1},
+		{"a run", []string{`,"occurrence":"run-0-1"`}, []string{"9 0"}, 1},
+		{"withdrawn with another key", plain, []string{"9 0", "7 null", "9 1"}, 5},
+		{"of another partition", plain, []string{"9 0 7"}, 1},
+		{"with another key", plain, []string{"7 key"}, 1},
 		{"a step", []string{`,"step":1`}, []string{"9 0"}, 0},
 		{"a retry", []string{`,"attempt":2`}, []string{"9 0"}, 0},
 	} {

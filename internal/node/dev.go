@@ -96,44 +96,18 @@ func (n *node) runDev(ctx context.Context, ln net.Listener, b *broker.Broker, ho
 	if err := n.devLinks(urlOf(n.cfg, ln.Addr().String())); err != nil {
 		return err
 	}
-	if err := n.openGateway(); err != nil {
+	var opened closers
+	defer opened.close()
+	if err := n.openDoors(&opened, true); err != nil {
 		return err
 	}
-	defer n.closing(n.gateway.Close)()
-	if n.cfg.HasRole("webhook") {
-		if err := n.openWebhook(true); err != nil {
-			return err
-		}
-		defer n.closing(n.closeWebhook)()
-	}
-	if err := n.openNotify(); err != nil {
-		return err
-	}
-	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // runs before everything that the roles use is closed
-	life.start("memory", n.watchMemory)
-	if err := n.startAdmin(life); err != nil {
-		return err
-	}
 	life.start("broker", func(ctx context.Context) error { return brokerFailed(ctx, b) })
 	life.start("trim", func(ctx context.Context) error { return n.trim(ctx, b) })
-	life.start("history", n.runHistory)
-	life.start("letters", n.runLetters)
-	life.start("contents", n.runContents)
-	life.start("engine", n.engine.Run)
-	life.start("forecasts", n.engine.KeepForecasts)
-	n.startReconcile(life)
-	if n.webhooks != nil {
-		life.start("webhook", n.runWebhook)
-	}
-	n.startNotify(life)
-	if err := n.startExport(life); err != nil {
+	if err := n.startRoles(life, true); err != nil {
 		return err
 	}
-	n.startInternal(life)
-	n.startMoves(life)
-	n.startClaims(life)
 	n.startControl(life, b)
 	n.startReloads(life, false)
 	life.start("http", func(ctx context.Context) error { return n.gateway.Serve(ctx, ln) })

@@ -113,7 +113,11 @@ func (n *node) adminHandler() http.Handler {
 			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, strings.Join(append([]string{"ready"}, n.notes()...), "\n"))
+		notes := n.notes()
+		if n.gateway != nil {
+			notes = append(notes, n.gateway.Notes()...)
+		}
+		fmt.Fprintln(w, strings.Join(append([]string{"ready"}, notes...), "\n"))
 	})
 	mux.Handle("GET /metrics", n.metricsHandler())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

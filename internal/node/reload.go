@@ -39,10 +39,11 @@ type reloads struct {
 	log      *slog.Logger
 	subjects []subject
 	seen     []([sha256.Size]byte) // hash of each subject's files at the last check
+	failed   []string              // why each was not valid at the last check; empty: it was
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
-	r := &reloads{log: log}
+	r := &reloads{log: log, failed: make([]string, len(subjects))}
 	for _, s := range subjects {
 		if len(s.files) > 0 {
 			r.subjects = append(r.subjects, s)
@@ -80,19 +81,25 @@ func directoryContent(dir string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// check loads the subjects that have changed, or all of them.
+// check loads the subjects that have changed, or all of them. One that was not valid is tried
+// again at each check: what was wrong may have been its mode, which no content shows.
 func (r *reloads) check(all bool) {
 	for i, s := range r.subjects {
 		now := contentOf(s.files)
-		if !all && now == r.seen[i] {
+		changed := all || now != r.seen[i]
+		if !changed && r.failed[i] == "" {
 			continue
 		}
 		r.seen[i] = now
 		if err := s.load(); err != nil {
-			r.log.Error("a changed file is not valid, so the old content stays in use: fix the file",
-				"what", s.name, "error", err)
+			if changed || err.Error() != r.failed[i] {
+				r.log.Error("a changed file is not valid, so the old content stays in use: fix the file",
+					"what", s.name, "error", err)
+			}
+			r.failed[i] = err.Error()
 			continue
 		}
+		r.failed[i] = ""
 		r.log.Info("changed files were read again", "what", s.name)
 	}
 }

@@ -159,3 +159,63 @@ func (n *node) closing(f func()) func() {
 		}
 	}
 }
+
+// closers close what a process has opened.
+type closers []func()
+
+// close closes the last one opened first.
+func (c *closers) close() {
+	for _, f := range slices.Backward(*c) {
+		f()
+	}
+}
+
+// openDoors opens what answers callers and what delivers: the gateway and the workers. What is
+// open already when it fails is in opened, too.
+func (n *node) openDoors(opened *closers, dev bool) error {
+	if err := n.openGateway(); err != nil {
+		return err
+	}
+	*opened = append(*opened, n.closing(n.gateway.Close))
+	if n.cfg.HasRole("webhook") {
+		if err := n.openWebhook(dev); err != nil {
+			return err
+		}
+		*opened = append(*opened, n.closing(n.closeWebhook))
+	}
+	if err := n.openNotify(); err != nil {
+		return err
+	}
+	*opened = append(*opened, n.closing(n.closeNotify))
+	return nil
+}
+
+// startRoles starts what dev and serve have in common. history says whether this process writes
+// the history.
+func (n *node) startRoles(life *roles, history bool) error {
+	life.start("memory", n.watchMemory)
+	if err := n.startAdmin(life); err != nil {
+		return err
+	}
+	if history {
+		life.start("history", n.runHistory)
+		life.start("letters", n.runLetters)
+		life.start("contents", n.runContents)
+	}
+	if n.engine != nil {
+		life.start("engine", n.engine.Run)
+		life.start("forecasts", n.engine.KeepForecasts)
+		n.startReconcile(life)
+	}
+	if n.webhooks != nil {
+		life.start("webhook", n.runWebhook)
+	}
+	n.startNotify(life)
+	if err := n.startExport(life); err != nil {
+		return err
+	}
+	n.startInternal(life)
+	n.startMoves(life)
+	n.startClaims(life)
+	return nil
+}

@@ -49,46 +49,16 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 			return err
 		}
 	}
-	if err := n.openGateway(); err != nil {
+	var opened closers
+	defer opened.close()
+	if err := n.openDoors(&opened, false); err != nil {
 		return err
 	}
-	defer n.closing(n.gateway.Close)()
-	if n.cfg.HasRole("webhook") {
-		if err := n.openWebhook(false); err != nil {
-			return err
-		}
-		defer n.closing(n.closeWebhook)()
-	}
-	if err := n.openNotify(); err != nil {
-		return err
-	}
-	defer n.closing(n.closeNotify)()
 	life := newRoles(n.cfg.Stop.Timeout, n.log)
 	defer func() { err = n.finish(life, err) }() // runs before everything that the roles use is closed
-	life.start("memory", n.watchMemory)
-	if err := n.startAdmin(life); err != nil {
+	if err := n.startRoles(life, n.cfg.HasRole("history")); err != nil {
 		return err
 	}
-	if n.cfg.HasRole("history") {
-		life.start("history", n.runHistory)
-		life.start("letters", n.runLetters)
-		life.start("contents", n.runContents)
-	}
-	if n.engine != nil {
-		life.start("engine", n.engine.Run)
-		life.start("forecasts", n.engine.KeepForecasts)
-		n.startReconcile(life)
-	}
-	if n.webhooks != nil {
-		life.start("webhook", n.runWebhook)
-	}
-	n.startNotify(life)
-	if err := n.startExport(life); err != nil {
-		return err
-	}
-	n.startInternal(life)
-	n.startMoves(life)
-	n.startClaims(life)
 	n.startReloads(life, true)
 	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
 	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)

@@ -46,10 +46,23 @@ func New(opts ...kgo.Opt) (*Producer, error) {
 	return &Producer{opts: opts, cl: cl}, nil
 }
 
+// Lazy makes a producer whose client comes to be at its first use, so that who rarely writes
+// costs no connection. It panics then if kgo.ValidateOpts refuses opts.
+func Lazy(opts ...kgo.Opt) *Producer { return &Producer{opts: opts} }
+
 // Client is the client in use, for other requests. Ask anew for each.
 func (p *Producer) Client() *kgo.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.cl == nil {
+		cl, err := kgo.NewClient(p.opts...)
+		if err != nil {
+			panic(err)
+		}
+		if p.cl = cl; p.closed {
+			cl.Close() // what is asked of it fails
+		}
+	}
 	return p.cl
 }
 
@@ -86,7 +99,9 @@ func (p *Producer) Close() {
 	p.closed = true
 	cl := p.cl
 	p.mu.Unlock()
-	cl.Close()
+	if cl != nil {
+		cl.Close()
+	}
 }
 
 // check has a client replaced if a produce failed since it has no producer id,

@@ -3,6 +3,8 @@ package producer_test
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,5 +94,38 @@ func TestProducerClosed(t *testing.T) {
 	p.Close()
 	if err := produce(p); !errors.Is(err, kgo.ErrClientClosed) {
 		t.Errorf("produce after Close: %v", err)
+	}
+}
+
+// Who never writes has no connection; closed, it makes none any more.
+func TestLazyProducerAsksNobodyBeforeItsFirstUse(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var dials atomic.Int32
+	lazy := func() *producer.Producer {
+		return producer.Lazy(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("t"),
+			kgo.Dialer(func(ctx context.Context, network, host string) (net.Conn, error) {
+				dials.Add(1)
+				return (&net.Dialer{}).DialContext(ctx, network, host)
+			}))
+	}
+	unused := lazy()
+	unused.Close()
+	if err := produce(unused); !errors.Is(err, kgo.ErrClientClosed) {
+		t.Errorf("written after Close: %v, want %v", err, kgo.ErrClientClosed)
+	}
+	p := lazy()
+	t.Cleanup(p.Close)
+	if n := dials.Load(); n != 0 {
+		t.Fatalf("%d connections before the first use", n)
+	}
+	if err := produce(p); err != nil {
+		t.Fatal(err)
+	}
+	if p.Client() != p.Client() {
+		t.Error("each use makes a client")
 	}
 }

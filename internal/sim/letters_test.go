@@ -161,7 +161,7 @@ func (h *history) redrive(letters []topics.Letter) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		value, err := topics.RedriveCommand(dead, "")
+		value, err := topics.RedriveCommand(dead, "", "")
 		if err != nil {
 			h.t.Fatal(err)
 		}

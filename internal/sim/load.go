@@ -175,7 +175,7 @@ func (l *life) redrive(rng *rand.Rand) {
 	dead, err := topics.DecodeDeadLetter(rec)
 	var body []byte
 	if err == nil {
-		body, err = topics.RedriveCommand(dead, "")
+		body, err = topics.RedriveCommand(dead, "", "")
 	}
 	if err != nil {
 		l.T.Errorf("redrive of %s: %v", r.Key, err)

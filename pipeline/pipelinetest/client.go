@@ -17,6 +17,8 @@ func (w *World) Client(opts ...kgo.Opt) *kgo.Client {
 	cl, err := kgo.NewClient(append(w.reach(w.direct), append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(10 * time.Millisecond),
+		// the longest that kgo takes: the days without nodes cost less
+		kgo.MetadataMaxAge(time.Hour), kgo.ConnIdleTimeout(15 * time.Minute),
 	}, opts...)...)...)
 	if err != nil {
 		w.T.Fatalf("client: %v", err)

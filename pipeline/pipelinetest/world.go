@@ -249,30 +249,25 @@ func (w *World) Nodes() []*Node {
 
 // Owner is the node that owns a partition: of those that say so, the one with
 // the highest term. nil: nobody yet.
-func (w *World) Owner(partition int32) *Node {
-	var owner *Node
-	var term int64
+func (w *World) Owner(partition int32) *Node { return w.owners()[partition] }
+
+// owners are the owners of all partitions; of one that nobody owns yet, nil.
+func (w *World) owners() map[int32]*Node {
+	owners, terms := map[int32]*Node{}, map[int32]int64{}
 	for _, n := range w.Nodes() {
 		for _, s := range n.Partitions() {
-			if s.Partition == partition && s.Ready && s.Term > term {
-				owner, term = n, s.Term
+			if s.Ready && s.Term > terms[s.Partition] {
+				owners[s.Partition], terms[s.Partition] = n, s.Term
 			}
 		}
 	}
-	return owner
+	return owners
 }
 
 // AwaitOwners waits until every partition is owned and fires.
 func (w *World) AwaitOwners() {
 	w.T.Helper()
-	if w.await(func() bool {
-		for p := range w.P {
-			if w.Owner(p) == nil {
-				return false
-			}
-		}
-		return true
-	}) {
+	if w.await(func() bool { return len(w.owners()) == int(w.P) }) {
 		return
 	}
 	var all []string

@@ -190,8 +190,10 @@ func (l *Ledger) Begin(now trigger.Instant, may, waits bool) {
 }
 
 // Effective is effective_at of an emission of this turn that was due at due; 0 if that is due
-// itself.
+// itself. What is due after the turn's clock counts as due now, because its event has a lateness of
+// 0: a run_now, if the clock of the broker that appended it is ahead of ours.
 func (l *Ledger) Effective(due trigger.Instant) trigger.Instant {
+	due = min(due, l.turn.now)
 	if l.turn.floor == 0 || due > l.turn.floor {
 		return 0
 	}

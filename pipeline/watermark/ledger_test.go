@@ -98,6 +98,20 @@ func TestEffective(t *testing.T) {
 	}
 }
 
+// A run_now is due when its broker appended it. If that clock is ahead, its lateness is 0, and so it
+// counts as due at the turn, which a watermark of another owner may cover.
+func TestEffectiveOfWhatIsDueAfterTheTurn(t *testing.T) {
+	l := started(t0 + 5000)
+	l.Begin(t0+4000, true, false)
+	if e := l.Effective(t0 + 6000); e != t0+5001 {
+		t.Errorf("due after the watermark, emitted at a time that it covers: %d", e-t0)
+	}
+	l.Begin(t0+5001, true, false)
+	if e := l.Effective(t0 + 6000); e != 0 {
+		t.Errorf("emitted after what the watermark covers: %d", e-t0)
+	}
+}
+
 // A successor goes on from what was published, also if its clock is behind, and says nothing
 // before it knows the ends of the topics.
 func TestSuccessor(t *testing.T) {

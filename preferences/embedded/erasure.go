@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -139,8 +140,10 @@ func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err
 	return v.erasure(), true, nil
 }
 
-// ClaimErasure claims an erasure that is not done and has no valid claim.
-func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
+// ClaimErasure claims an erasure that is not done and has no valid claim, of a tenant not excepted.
+func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e preferences.Erasure,
+	ok bool, err error,
+) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return e, false, err
@@ -151,11 +154,20 @@ func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e prefer
 	var of []byte
 	err = s.eachPending(func(seq int64, hash []byte) (bool, error) {
 		c, tried := s.erasing[seq]
+		if tried && now.Before(c.until) {
+			return true, nil // claimed
+		}
+		if len(except) > 0 {
+			v, err := s.readErasure(hash)
+			if err != nil || v == nil || slices.Contains(except, v.Tenant) {
+				return true, err
+			}
+		}
 		switch {
 		case !tried:
 			waited, of = &claim{seq: seq}, hash
 			return false, nil
-		case !now.Before(c.until) && (waited == nil || c.until.Before(waited.until)):
+		case waited == nil || c.until.Before(waited.until):
 			waited, of = &c, hash
 		}
 		return true, nil

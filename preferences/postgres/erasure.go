@@ -86,25 +86,29 @@ const (
 UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 WHERE user_hash = (
     SELECT user_hash FROM waterclock_erasures
-    WHERE done_at IS NULL AND claimed_until = '-infinity' ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE done_at IS NULL AND claimed_until = '-infinity' AND tenant <> ALL($3)
+    ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 RETURNING ` + erasureColumns
 	reclaimErasure = `
 UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 WHERE user_hash = (
     SELECT user_hash FROM waterclock_erasures
-    WHERE done_at IS NULL AND claimed_until < clock_timestamp()
+    WHERE done_at IS NULL AND claimed_until < clock_timestamp() AND tenant <> ALL($3)
     ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 RETURNING ` + erasureColumns
 )
 
-// ClaimErasure claims an erasure that is not done and has no valid claim.
-func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration) (e preferences.Erasure, ok bool, err error) {
+// ClaimErasure claims an erasure that is not done and has no valid claim, of a tenant not excepted.
+func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e preferences.Erasure,
+	ok bool, err error,
+) {
 	by := rand.Text()
+	except = append([]string{}, except...) // NULL would exclude all
 	err = s.do(ctx, func(ctx context.Context) error {
 		for _, query := range []string{claimErasure, reclaimErasure} {
-			if e, ok, err = scanErasure(s.pool.QueryRow(ctx, query, by, lease)); ok || err != nil {
+			if e, ok, err = scanErasure(s.pool.QueryRow(ctx, query, by, lease, except)); ok || err != nil {
 				return err
 			}
 		}

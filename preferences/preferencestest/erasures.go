@@ -157,6 +157,30 @@ func claimWhenFree(t testing.TB, s preferences.Store) preferences.Erasure {
 	}
 }
 
+// testErasuresOfOthers: a claim leaves out the tenants that are excepted, whether they were claimed
+// before or not, however old theirs are.
+func testErasuresOfOthers(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	of := func(tenant, id string) preferences.User { return preferences.User{Tenant: tenant, ID: id} }
+	for _, u := range []preferences.User{of("acme", "a"), of("acme", "b"), of("blue", "a"), of("cyan", "a")} {
+		erase(t, s, toErase(u, 1, 1))
+	}
+	claim := func(want preferences.User, lease time.Duration, except ...string) {
+		t.Helper()
+		e, ok, err := s.ClaimErasure(t.Context(), lease, except...)
+		if err != nil || ok != (want != preferences.User{}) || e.User != want {
+			t.Fatalf("except %q: claimed %v %v, %v; want %v", except, e.User, ok, err, want)
+		}
+	}
+	claim(preferences.User{}, lease, "acme", "blue", "cyan")
+	claim(of("cyan", "a"), lease, "acme", "blue", "")
+	claim(of("blue", "a"), time.Millisecond, "acme")
+	time.Sleep(20 * time.Millisecond)
+	claim(of("blue", "a"), lease, "acme") // its claim has ended
+	claim(preferences.User{}, lease, "acme")
+	claim(of("acme", "a"), lease)
+	claim(of("acme", "b"), lease, "blue")
+}
+
 func testEraseTwice(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	erase(t, s, toErase(ada, 5, 70))
 	first := claimedErasure(t, s, ada, lease)

@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"an erasure takes all that is kept of a user", testErase},
 		{"an erasure goes on after a restart", testErasureGoesOn},
 		{"a second erasure covers what the first does", testEraseTwice},
+		{"an erasure of another tenant is claimed past those of one", testErasuresOfOthers},
 		{"the oldest erasure comes first", testOldestErasure},
 		{"the oldest erasure that is not done", testOldestPending},
 		{"an erasure that fails goes behind the others", testErasureBehind},

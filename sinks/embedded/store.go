@@ -47,6 +47,10 @@ const (
 	formatJSON    = "1"
 )
 
+// memTableBytes is the size of a memtable. The first one is small, and each has twice the size of the
+// one before.
+const memTableBytes = 32 << 20
+
 // ErrClosed is returned by every method after Close.
 var ErrClosed = errors.New("history store is closed")
 
@@ -97,14 +101,17 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	if err := s.opts.FS.MkdirAll(s.opts.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	cache := pebble.NewCache(s.opts.CacheBytes)
+	// Pebble reserves memtables out of the cache: the one that is written, and one that it keeps to use
+	// it anew. Without room for them, nothing would be in the cache as soon as they have their full
+	// size, and each read of a row would read six blocks.
+	cache := pebble.NewCache(s.opts.CacheBytes + 2*memTableBytes)
 	defer cache.Unref() // the database holds its own reference
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
 		MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
 		// There are far more writes than reads, so new data is compacted rarely and in large
 		// parts. About half these bounds took a quarter more CPU.
-		MemTableSize: 32 << 20, L0CompactionThreshold: 12, L0StopWritesThreshold: 36, LBaseMaxBytes: 128 << 20,
+		MemTableSize: memTableBytes, L0CompactionThreshold: 12, L0StopWritesThreshold: 36, LBaseMaxBytes: 128 << 20,
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {

@@ -30,6 +30,14 @@ func attacks() []attack {
 	}
 }
 
+// TestServeAudited and TestDevAudited flood nodes that put each register on topic audit, too.
+func TestServeAudited(t *testing.T) { suffer(t, newServe(t, "--audit-registers"), auditedAttacks()) }
+func TestDevAudited(t *testing.T)   { suffer(t, newDev(t, "--audit-registers"), auditedAttacks()) }
+
+func auditedAttacks() []attack {
+	return []attack{{name: "flood", run: flood, memoryOnly: []string{"dev"}}}
+}
+
 // batch sends lines, a few thousand at a time.
 func batch(t *testing.T, a *tenant, lines []string) {
 	t.Helper()

@@ -1,7 +1,9 @@
-// Package console_test walks the web console in a real browser, against a dev server.
+// Package console_test walks the web console in a real browser, against a dev server, and against instances of serve
+// on a real Kafka.
 package console_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -26,11 +28,14 @@ func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
 
 // server is a dev server.
 type server struct {
-	t    testing.TB
-	url  string
-	args []string
-	cmd  *exec.Cmd
-	out  strings.Builder
+	t      testing.TB
+	url    string
+	kafka  string // its brokers
+	prefix string // of its topics
+	ready  string // answers 200 when it is ready; "": url's own /readyz
+	args   []string
+	cmd    *exec.Cmd
+	out    strings.Builder
 }
 
 // dev starts a server with settings, written key=value.
@@ -39,22 +44,28 @@ func dev(t *testing.T, settings ...string) *server {
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
-	s := &server{t: t, url: "http://" + built.FreeAddr(t)}
+	s := &server{t: t, url: "http://" + built.FreeAddr(t), kafka: built.FreeAddr(t), prefix: "waterclock."}
 	s.args = []string{
 		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", strings.TrimPrefix(s.url, "http://"),
-		"--kafka-listen", built.FreeAddr(t),
+		"--kafka-listen", s.kafka,
 	}
 	for _, setting := range settings {
 		s.args = append(s.args, "--set", setting)
 	}
-	t.Cleanup(func() {
+	s.startNow()
+	return s
+}
+
+// startNow starts a server that lives as long as its test.
+func (s *server) startNow() {
+	s.t.Helper()
+	s.t.Cleanup(func() {
 		s.end(os.Interrupt)
-		if t.Failed() {
-			t.Log(s.out.String())
+		if s.t.Failed() {
+			s.t.Log(s.out.String())
 		}
 	})
 	s.start()
-	return s
 }
 
 // end ends the server by a signal.
@@ -79,14 +90,14 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if r, err := http.Get(s.url + "/readyz"); err == nil {
+		if r, err := http.Get(cmp.Or(s.ready, s.url+"/readyz")); err == nil {
 			_ = r.Body.Close()
 			if r.StatusCode != http.StatusServiceUnavailable { // with log-in, readyz stands elsewhere
 				return
 			}
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatal("dev does not become ready")
+			s.t.Fatal("it does not become ready")
 		}
 	}
 }
@@ -232,7 +243,9 @@ func (b *tab) await(selector, text string) {
 			return
 		}
 	}
-	b.t.Fatalf("%s is %q, want %q in it", selector, got, text)
+	var page string
+	b.do(chromedp.Text("main", &page, chromedp.ByQuery))
+	b.t.Fatalf("%s is %q, want %q in it; the page says:\n%s", selector, got, text, page)
 }
 
 // click clicks the link or button whose text is so.

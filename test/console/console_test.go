@@ -263,6 +263,51 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// An owner that has visited its share of triggers answers a short page, be it empty. The page goes on until it is full,
+// and after ten reads says that there is more. Pages are made here: an owner visits 20,000 triggers for one.
+func TestShortPages(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	s.call("PUT", "/v1/triggers/tagged", `{"delay":"1h","channel":"orders","tags":{"type":"pills"}}`)
+	b.visit("triggers?channel=nobody")
+	b.await("main", "No trigger matches.")
+	b.fill("main input[name=channel]", kb.Backspace)
+	b.fill("main input[name=tag]", "type=pills"+kb.Enter)
+	b.await("main table", "tagged")
+	b.fill("main input[name=tag]", kb.Backspace)
+	b.do(chromedp.Evaluate(`(() => {
+		const real = window.fetch;
+		window.asked = 0;
+		window.fetch = (url, ...more) => {
+			const q = new URL(url).searchParams;
+			if (!['few', 'none'].includes(q.get('channel'))) return real(url, ...more);
+			const n = ++window.asked;
+			const ends = q.get('channel') === 'few' && n === 4;
+			return Promise.resolve(new Response(JSON.stringify({
+				as_of: '2026-01-01T00:00:00Z', silent_partitions: [], next_cursor: ends ? '' : 'c' + n,
+				items: ends ? [{trigger_id: 'rare', state: 'PENDING', channel: 'few', next_fire_at: '2060-01-01T00:00:00Z'}] : [],
+			})));
+		};
+	})()`, nil))
+	asked := func() (n int) {
+		b.do(chromedp.Evaluate(`window.asked`, &n))
+		return n
+	}
+	b.fill("main input[name=channel]", "few"+kb.Enter)
+	b.await("main table", "rare")
+	if n := asked(); n != 4 {
+		t.Errorf("it read %d pages", n)
+	}
+	b.do(chromedp.Evaluate(`window.asked = 0`, nil))
+	b.fill("main input[name=channel]", "none"+kb.Enter)
+	b.await("main", "None matches so far. More reads on.")
+	if n := asked(); n != 11 {
+		t.Errorf("it read %d pages, want the first and ten more", n)
+	}
+	b.click("More")
+	b.await("main", "None matches so far. More reads on.")
+}
+
 // picture keeps a screenshot in the directory that WATERCLOCK_TEST_PICTURES names.
 func (b *tab) picture(name string) {
 	b.t.Helper()

@@ -36,21 +36,40 @@ function firstAnswer(path) {
   return answer;
 }
 
+// patience is how many milliseconds the server has for an answer. When a network is cut, a browser learns nothing of
+// it, and would wait for ever.
+const patience = 15000;
+
+// lost is what one knows without an answer: a read may be repeated, an act may have happened.
+const lost = (method) => new Problem(0, {
+  detail: method === 'GET' ? 'The server does not answer.' :
+    'The server does not answer: it may have happened, or not. Read it again before you repeat it.',
+  code: 'unreachable',
+});
+
 export async function call(method, path, body, more = {}) {
   const headers = {accept: 'application/json', ...more.headers};
   if (body !== undefined) headers['content-type'] = more.type || 'application/json';
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), patience);
+  const give = () => late.abort();
+  if (more.signal) more.signal.addEventListener('abort', give, {once: true});
   let answer;
+  let text;
   try {
     answer = await fetch(new URL(path, root), {
-      method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: more.signal,
+      method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: late.signal,
       cache: 'no-store', credentials: 'same-origin',
     });
+    text = await answer.text();
   } catch (err) {
-    if (err.name === 'AbortError') throw err;
-    throw new Problem(0, {detail: 'The server does not answer.', code: 'unreachable'});
+    if (more.signal && more.signal.aborted) throw err;
+    throw lost(method);
+  } finally {
+    clearTimeout(timer);
+    if (more.signal) more.signal.removeEventListener('abort', give);
   }
   setSkew(Date.parse(answer.headers.get('date') || ''));
-  const text = await answer.text();
   let value = text;
   try { value = text === '' ? {} : JSON.parse(text); } catch { /* not JSON: the text itself */ }
   if (!answer.ok) throw new Problem(answer.status, typeof value === 'object' ? value : {detail: value});

@@ -6,6 +6,7 @@ import {inZone} from './time.js';
 export function Bars({items, value, says, label}) {
   const [on, set] = useState(-1);
   const most = Math.max(1, ...items.map(value));
+  const highest = items.find((b) => value(b) > 0 && value(b) === most);
   const move = (e) => {
     const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
     if (!step) return;
@@ -19,5 +20,5 @@ export function Bars({items, value, says, label}) {
     <svg class="bars" viewBox="0 0 ${items.length * 4} 100" preserveAspectRatio="none" aria-hidden="true">
       ${items.map((b, i) => html`<rect x=${i * 4} width="3" y=${100 - (96 * value(b)) / most} height=${(96 * value(b)) / most}
         class=${i === on ? 'on' : ''} />`)}</svg></div>
-    <p>${said} <span class="far">The highest bar is ${most.toLocaleString('en')}.</span></p></div>`;
+    <p>${said} ${highest ? html`<span class="far">The highest bar is ${says(highest)}.</span>` : ''}</p></div>`;
 }

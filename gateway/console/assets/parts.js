@@ -24,7 +24,8 @@ export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
 export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${id}<//>`;
 
 // pointed reports whether somebody is about to click on something that a new row would move.
-export const pointed = () => document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
+export const pointed = () =>
+  document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
 
 const route = (path) => (path || '').split('#')[0];
 
@@ -76,13 +77,13 @@ export function Loaded({of, children}) {
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
 
-// Table is a table whose columns are [heading, cell(row), class].
-export function Table({caption, columns, rows, none = 'None.', rowKey}) {
+// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
+export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = () => undefined}) {
   if (rows.length === 0) return html`<p class="none">${none}</p>`;
   return html`<div class="scroll" role="region" aria-label=${caption} tabindex="0"><table>
     <caption>${caption}</caption>
     <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
-    <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i}>
+    <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
       ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${cell(row)}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
@@ -92,7 +93,13 @@ export const State = ({state}) => html`<span class="state state-${state}">${stat
 // Twins are the same on the command line.
 export function Twins({lines}) {
   return html`<details class="twins"><summary>The same on the command line</summary>
-    ${lines.map((l) => html`<pre><code>${l}</code></pre>`)}</details>`;
+    ${lines.map((l) => html`<pre><code>${l.startsWith('waterclock ') ? l + server() : l}</code></pre>`)}</details>`;
+}
+
+// server is the flag that names this instance, unless it is where the command line asks anyway.
+function server() {
+  const url = root.href.replace(/\/$/, '');
+  return url === 'http://127.0.0.1:8080' ? '' : ` --url ${quoted(url)}`;
 }
 
 // curl is a read of the API.

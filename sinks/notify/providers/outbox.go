@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/wholefile"
 	"github.com/waterclock/waterclock/sinks/notify"
 )
 
@@ -187,20 +189,12 @@ func (b *Outbox) write(name string, m OutboxMessage) error {
 	return nil
 }
 
-// replace writes a file atomically.
+// replace writes a file of ours.
 func (b *Outbox) replace(name string, text []byte) error {
-	f, err := os.CreateTemp(b.opts.Dir, ".new-*")
-	if err != nil {
+	return wholefile.Write(filepath.Join(b.opts.Dir, name), 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	defer os.Remove(f.Name()) // after a success it no longer exists
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(b.opts.Dir, name))
+	})
 }
 
 // keep adds a message and deletes the oldest ones beyond the bounds. mu is held, or no other

@@ -39,6 +39,6 @@ export function Deliveries({query, who}) {
         ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
         ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions, 'num'],
       ]} />`}<//>
-    <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + query.code : ''), 'waterclock rejected list',
-      'waterclock endpoints', 'waterclock channels list']} /></article>`;
+    <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + query.code : ''),
+      'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list']} /></article>`;
 }

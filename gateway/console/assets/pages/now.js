@@ -1,5 +1,5 @@
 // Now: does it fire, and what is not well?
-import {html, useState} from '../vendor/htm-preact.js';
+import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
@@ -12,14 +12,18 @@ const every = 2000;
 function unwell(partitions, endpoints) {
   const all = [];
   for (const p of partitions) {
-    if (!p.ready) all.push(['bad', `Partition ${p.partition} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
-    else if (p.oldest_overdue_seconds > 5) {
-      all.push(['bad', `Partition ${p.partition} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
+    const name = `Partition ${p.partition}`;
+    if (!p.ready) {
+      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
+    } else if (p.oldest_overdue_seconds > 5) {
+      all.push(['bad', `${name} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
     }
-    if (p.commands_lag > 10000) all.push(['warn', `Partition ${p.partition} has ${p.commands_lag} commands to read.`, 'system']);
+    if (p.commands_lag > 10000) all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system']);
   }
   for (const e of endpoints) {
-    if (e.state !== 'closed') all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+    if (e.state !== 'closed') {
+      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+    }
   }
   return all;
 }
@@ -27,10 +31,12 @@ function unwell(partitions, endpoints) {
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 
 // health is what somebody learns who does not see the partitions.
-function health(live, late) {
-  if (late.error) return 'Not known: the server does not answer.';
+function health(live, late, cut) {
+  if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
-  if (live && live.ready < live.partitions) return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+  if (live && live.ready < live.partitions) {
+    return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+  }
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
   if (silent.length) return `Partitions ${silent.join(', ')} do not answer.`;
   return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
@@ -40,40 +46,51 @@ function health(live, late) {
 // reads all of it every two seconds.
 export function Now({who}) {
   const [live, set] = useState();
+  const [cut, lose] = useState(false); // the stream has ended, and nothing was read since
   const operates = who.rights.includes('operate');
   const connected = useLive((m) => {
     if (m.kind === 'state') {
-      if (!live || m.data.missed || m.data.ready !== live.ready || m.data.oldest_overdue_seconds > 5) partitions.reload();
+      const late = m.data.oldest_overdue_seconds > 5;
+      if (!live || m.data.missed || m.data.ready !== live.ready || late) partitions.reload();
       set(m.data);
+      lose(false);
     }
-    if (m.kind === 'cut') set(undefined);
+    if (m.kind === 'cut') { set(undefined); lose(true); }
   });
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const letters = useData('v1/dead-letters?group_by=code', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
+  useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
-    ${operates ? '' : html`<p class="sentence" id="health">${health(live, late)}</p>`}
+    ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
-      const known = !partitions.error;
-      const overdue = live ? live.oldest_overdue_seconds : Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      const known = !partitions.error && !cut;
+      const overdue = live ? live.oldest_overdue_seconds :
+        Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
+      const pending = live ? live.pending : sum(items, 'pending');
+      const lag = live ? live.commands_lag : sum(items, 'commands_lag');
+      const ready = live ? live.ready : items.filter((p) => p.ready).length;
       return html`
-        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${!known ? 'Not known. What follows is from before.' : bad.length ?
-          `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : 'Healthy: every partition fires on time.'}</p>
+        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${
+          !known ? 'Not known. What follows is from before.' :
+            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` :
+              'Healthy: every partition fires on time.'}</p>
         <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
         <ul class="figures">
-          <li><b>${(live ? live.pending : sum(items, 'pending')).toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
+          <li><b>${pending.toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
           <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
-          <li><b>${(live ? live.commands_lag : sum(items, 'commands_lag')).toLocaleString('en')}</b>commands not read yet</li>
-          <li><b>${live ? live.ready : items.filter((p) => p.ready).length} of ${items.length}</b><${A} to="system">partitions fire<//></li>
+          <li><b>${lag.toLocaleString('en')}</b>commands not read yet</li>
+          <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>
           ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
         </ul>`;
     }}<//>` : ''}
     <h2>Lateness</h2>
-    <p id="minute">${live ? (live.fires ? `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
+    <p id="minute">${live ? (live.fires ?
+      `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
       `99 of 100 at most ${live.p99_ms} ms late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
@@ -82,15 +99,16 @@ export function Now({who}) {
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
         ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
-      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0} label="The 99th percentile, ms, by minute"
+      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
+        label="The 99th percentile, ms, by minute"
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${i.p99_ms} ms` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
         rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
         <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
-          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'], ['p50, ms', (i) => i.p50_ms ?? '', 'num'],
-          ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
+          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
+          ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
     <h2>Dead letters by cause</h2>
     <${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code" rows=${groups}
       none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
@@ -98,5 +116,6 @@ export function Now({who}) {
         ['Letters', (g) => g.count, 'num'],
       ]} />`}<//>
     <${Facts} />
-    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live', 'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live',
+      'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
 }

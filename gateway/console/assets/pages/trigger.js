@@ -13,6 +13,7 @@ export function Trigger({query, who, say}) {
   const id = query.id || '';
   const key = who.tenant === 'default' ? id : `${who.tenant}/${id}`;
   const [waits, wait] = useState(false);
+  const [rows, show] = useState([]); // the events that the page has rows of
   const connected = useLive((m) => {
     if (m.kind === 'fact' && m.data.trigger === key) refresh(true);
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
@@ -31,17 +32,20 @@ export function Trigger({query, who, say}) {
   }, [connected, id]);
   const t = state.data;
   return html`<article><h1>${id}</h1>
-    ${waits ? html`<p class="news" role="status">Something happened to it. <button type="button" onClick=${reload}>Show it</button></p>` : ''}
+    ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
+      <button type="button" onClick=${reload}>Show it</button></p>` : ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
       ${x.history === false ? html`<p class="warn">There is no history here: this is what its owner knows.</p>` : ''}
-      ${x.evidence.length ? html`<details open><summary>Evidence</summary><ul id="evidence">${x.evidence.map((e) => html`
-        <li>${e.text} <span class="far">${e.source}${e.event_id ? html` · event ${e.event_id}` : ''}</span></li>`)}</ul></details>` : ''}`}<//>
+      ${x.evidence.length ? html`<details open><summary>Evidence</summary>
+        <ul id="evidence">${x.evidence.map((e) => html`<li>${e.text} <span class="far">${e.source}${
+          e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
+      </details>` : ''}`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
       <${Facts} t=${t} who=${who} />` :
       state.error && state.error.status !== 404 ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
-    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} />
-    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock events ${quoted(id)}`,
+    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} shows=${show} />
+    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
       curl(trigger(id, '/explain'))]} /></article>`;
 }
 
@@ -59,7 +63,8 @@ function Facts({t, who}) {
     ['Tags', t.tags && Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${k}=${v}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && t.callback.url],
-    ['Escalation', t.escalation && t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
+    ['Escalation', t.escalation &&
+      t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
     ['Note', t.note], ['Revision', t.revision],
     ['Registered', html`<${At} at=${t.created_at} />`], ['Changed', html`<${At} at=${t.updated_at} />`],
   ];
@@ -73,11 +78,13 @@ function Facts({t, who}) {
   };
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
-      <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ? 'hidden: your roles may not read payloads' :
-        none ? 'none' : shown !== undefined ? html`<pre>${shown.slice(0, 20000)}</pre>` :
+      <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
+        'hidden: your roles may not read payloads' : none ? 'none' :
+        shown !== undefined ? html`<pre>${shown.slice(0, 20000)}</pre>` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
     ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
-      <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
+      <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
+        l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 
 function Next({t}) {
@@ -88,17 +95,31 @@ function Next({t}) {
   if (zone !== 'UTC') columns.push(['In UTC', (o) => inZone(o.at)]);
   if (own !== zone && own !== 'UTC') columns.push([`Here, ${own}`, (o) => inZone(o.at, own)]);
   columns.push(['Note', (o) => o.note || o.notes || '']);
-  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table} caption="The next occurrences" rows=${items}
-    none="It does not fire any more." rowKey=${(o) => o.occurrence} columns=${columns} />`}<//></section>`;
+  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
+    caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
+    columns=${columns} />`}<//></section>`;
 }
 
-function Happened({id, zone, revision}) {
+const rowOf = (event) => 'event-' + event;
+
+// ToEvent leads to the row of an event, if the page has one.
+const ToEvent = ({id, rows}) => (rows.includes(id) ?
+  html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
+
+function Happened({id, zone, revision, shows}) {
   const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 10000); // the history may be behind its owner
+  const items = (data.data && data.data.items) || [];
+  useEffect(() => shows(items.map((e) => e.event_id)), [data.data]);
+  const begun = items.length > 0;
+  useEffect(() => { // an address may name a row, which is there only now
+    const row = begun && document.getElementById(location.hash.slice(1));
+    if (row) row.scrollIntoView();
+  }, [begun]);
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
-      <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items} none="Nothing is known."
-        rowKey=${(e) => e.event_id} columns=${[
+      <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items}
+        none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
           ['What', what],

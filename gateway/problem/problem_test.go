@@ -1,0 +1,32 @@
+package problem
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What turns a line around or is not seen is escaped, and decodes to what it was.
+func TestProblemsShowWhatIsHidden(t *testing.T) {
+	id := "a\u202eb\u200b\u2028\u00a0ü😀\U000e0041\"<\\"
+	p := NotFound(id)
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(string(b), "\u202e\u200b\u2028\u00a0\U000e0041") {
+		t.Errorf("hidden characters: %s", b)
+	}
+	for _, want := range []string{`\u202e`, `\u200b`, `\u00a0`, `\udb40\udc41`, "ü😀"} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s has no %s", b, want)
+		}
+	}
+	var got Problem
+	if err := json.Unmarshal(b, &got); err != nil || got.TriggerID != id {
+		t.Errorf("got %q, %v", got.TriggerID, err)
+	}
+	if of, err := json.Marshal(*p); err != nil || string(of) != string(b) { // lines of a batch
+		t.Errorf("a value is written as %s, %v", of, err)
+	}
+}

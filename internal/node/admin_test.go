@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/test/built"
+)
+
+// TestReadyzOfAdminListen: where acts are refused because they cannot be recorded, /readyz says so
+// on admin.listen too.
+func TestReadyzOfAdminListen(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c, err := config.Load(config.Options{Env: []string{
+		"WATERCLOCK_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_DATA_DIR=" + t.TempDir(),
+		"WATERCLOCK_LISTEN=" + built.FreeAddr(t), "WATERCLOCK_ADMIN_LISTEN=" + built.FreeAddr(t),
+		"WATERCLOCK_TOPICS_PARTITIONS=1", "WATERCLOCK_ROLES=engine,api", "WATERCLOCK_TOPICS_REPLICATION=1",
+		"WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler)}) }()
+	defer func() { cancel(); <-served }()
+	awaitStatus(t, served, "GET", "http://"+c.Admin.Listen+"/readyz", "")
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).DeleteTopics(ctx, "waterclock.audit"); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		_, _ = request("DELETE", fmt.Sprintf("http://%s/v1/triggers/k%d", c.Listen, i), "")
+		if said := bodyOf(t, "http://"+c.Admin.Listen+"/readyz"); strings.Contains(said, "waterclock.audit") {
+			return
+		}
+		if i == 100 {
+			t.Fatal("admin.listen never says that acts are not recorded")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func bodyOf(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
