@@ -198,7 +198,9 @@ func TestCountsAreCostly(t *testing.T) {
 	})
 	a, b := []string{"Authorization", "Bearer " + keyA}, []string{"Authorization", "Bearer " + keyB}
 	pages := w.server.reads.pages
-	for _, path := range []string{"/v1/forecast?bucket=1h&n=2160&by=channel", "/v1/lateness", "/v1/upcoming?n=1440"} {
+	for _, path := range []string{
+		"/v1/forecast?bucket=1h&n=2160&by=channel", "/v1/lateness", "/v1/upcoming?n=1440", "/v1/upcoming",
+	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Host, r.Header = "localhost", http.Header{"Authorization": {"Bearer " + keyB}}
 		written := 0
