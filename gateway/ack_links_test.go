@@ -82,6 +82,9 @@ func TestAckLink(t *testing.T) {
 		{"expired, the button", "POST", link(due, -time.Hour, ackSecret), 410, "has expired"},
 		{"forged", "POST", link("bank/otp@x#0", time.Hour, "another-secret-of-someone"), 404, "is not valid"},
 		{"garbage", "GET", w.url + "/a/%3Cscript%3E", 404, "is not valid"},
+		{"a line break behind it", "GET", link(due, time.Hour, ackSecret) + "%0a", 404, "is not valid"},
+		{"a line break, the button", "POST", link(due, time.Hour, ackSecret) + "%0D", 404, "is not valid"},
+		{"padding", "GET", link(due, time.Hour, ackSecret) + "=", 404, "is not valid"},
 		{"nobody's", "POST", link("none@2060-01-01T09:00:00#0", time.Hour, ackSecret), 404, "nothing to confirm"},
 		{"no due event", "POST", link("none", time.Hour, ackSecret), 404, "is not valid"},
 	} {

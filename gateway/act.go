@@ -22,6 +22,8 @@ type act struct {
 	record topics.Audit
 	kind   actKind
 	begun  bool // its handler was called, so something may have been done
+
+	trespass bool // it named another tenant's trigger
 }
 
 type actKind uint8
@@ -40,7 +42,7 @@ type acts struct {
 	registers bool // those are recorded, too, if the topic takes them
 
 	// Refused attempts beyond these rates are not recorded.
-	refused *rateLimits // by tenant, and by whether the caller tried what it may not
+	refused *rateLimits // by tenant and kind (boundOfRefusal)
 }
 
 // begin is a request before it is known what becomes of it.
@@ -145,14 +147,17 @@ func (a *act) begins() {
 
 // tried notes that a caller asked for a trigger that is not its own.
 func (a *act) tried(id string) {
-	switch {
-	case a == nil:
-	case a.kind == actRead:
-		a.kind = actOther
-	case a.kind == actBatch: // of a line
+	if a == nil {
+		return
+	}
+	if a.kind == actBatch { // of a line
 		one := a.record
 		one.Target, one.Status = "triggers/"+printable(id), http.StatusNotFound
-		a.by.record(one, false)
+		a.by.recordIn(boundOfRefusal(&one, true), one, false)
+		return
+	}
+	if a.trespass = true; a.kind == actRead {
+		a.kind = actOther
 	}
 }
 
@@ -175,7 +180,8 @@ func (a *act) answered(h http.Header, status int) {
 	}
 	record := a.record
 	record.Status = status
-	if e := a.by.record(record, kind == actRegister); e != nil && e.weight == auditMust {
+	bound := boundOfRefusal(&record, a.trespass)
+	if e := a.by.recordIn(bound, record, kind == actRegister); e != nil && e.weight == auditMust {
 		noteUnrecorded(h, a.by.log.await(e))
 	}
 }
@@ -192,6 +198,11 @@ func noteUnrecorded(h http.Header, err error) {
 
 // record begins to write a record; nil if it is one of too many refused attempts.
 func (s *acts) record(a topics.Audit, register bool) *auditEntry {
+	return s.recordIn(boundOfRefusal(&a, false), a, register)
+}
+
+// recordIn is record with a name for the bound that it counts in if it was refused.
+func (s *acts) recordIn(bound string, a topics.Audit, register bool) *auditEntry {
 	a.At = trigger.At(s.log.now())
 	switch {
 	case register && a.Status < http.StatusBadRequest:
@@ -201,16 +212,25 @@ func (s *acts) record(a topics.Audit, register bool) *auditEntry {
 	case a.Status >= http.StatusInternalServerError: // it may have been done
 		return s.log.write(a, auditSpare)
 	}
-	bound := a.Tenant
-	switch a.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		bound += "/" // other refusals must not hide these; no tenant's name has a '/'
-	}
 	if s.refused.take(bound) != nil {
 		s.log.listener.AuditRecord("dropped")
 		return nil
 	}
 	return s.log.write(a, auditOnce)
+}
+
+// boundOfRefusal names the bound of a refused attempt: one for each of what may not be done, and one
+// for all else, so that a flood of one kind hides no other. No tenant's name has a '/'.
+func boundOfRefusal(a *topics.Audit, trespass bool) string {
+	switch {
+	case trespass:
+		return a.Tenant + "/trespass"
+	case a.Status == http.StatusUnauthorized:
+		return a.Tenant + "/unauthenticated"
+	case a.Status == http.StatusForbidden:
+		return a.Tenant + "/forbidden"
+	}
+	return a.Tenant
 }
 
 // line begins to record a line of a batch; nil if it is not recorded.

@@ -258,7 +258,11 @@ func TestAuditTakesNothing(t *testing.T) {
 	}
 	var got []string
 	for _, r := range w.audited(t, "") {
-		got = append(got, r.text())
+		// Nothing waits for the records of these registers. So they may be sent before or after the
+		// topic takes records again.
+		if text := r.text(); text != "register u 201" && text != "register v 201" {
+			got = append(got, text)
+		}
 	}
 	if want := []string{"register t 201", "pause t 200 not written", "resume t 200"}; !slices.Equal(got, want) {
 		t.Errorf("on record are %q, want %q", got, want)
@@ -427,19 +431,21 @@ func TestAuditOfRefusalsIsBounded(t *testing.T) {
 	for range 10 {
 		w.must(http.StatusUnprocessableEntity, "PUT", "/v1/triggers/t", `{}`, "Authorization", "Bearer "+keyB)
 		w.must(http.StatusUnauthorized, "GET", "/v1/triggers/t", "", "Authorization", "Bearer nobody")
+		w.must(http.StatusNotFound, "DELETE", "/v1/triggers/none", "", "Authorization", "Bearer "+keyD)
 	}
 	w.must(http.StatusNotFound, "GET", "/v1/triggers/acme%2Ft", "", "Authorization", "Bearer "+keyD)
 	w.must(http.StatusForbidden, "GET", "/v1/partitions", "", "Authorization", "Bearer "+keyB)
-	w.untilAudited(t, 4)
+	w.untilAudited(t, 5)
 	var got []string
 	for _, r := range w.audited(t, "", "Authorization", "Bearer "+keyO) {
 		got = append(got, fmt.Sprintf("%s %s%s %d", r.Verb, r.Trigger, r.Target, r.Status))
 	}
 	slices.Sort(got)
 	want := []string{
+		"cancel none 404",
 		"get_partitions  403", "get_trigger triggers/acme/t 404", "get_trigger triggers/t 401", "register blue/t 422",
 	}
-	if !slices.Equal(got, want) || heard.count("dropped") != 18 {
+	if !slices.Equal(got, want) || heard.count("dropped") != 27 {
 		t.Errorf("on record are %q, want %q; %d dropped", got, want, heard.count("dropped"))
 	}
 }

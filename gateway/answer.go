@@ -179,14 +179,28 @@ func sendJSON(w http.ResponseWriter, status int, v any) error {
 
 // sendSized is sendJSON for a body of about size bytes.
 func sendSized(w http.ResponseWriter, status int, v any, size int64) error {
-	b, err := appendJSON(make([]byte, 0, size), v)
+	b, err := encodeBody(v, size)
 	if err != nil {
 		return err
 	}
+	sendBody(w, status, b)
+	return nil
+}
+
+// encodeBody encodes an answer of about size bytes.
+func encodeBody(v any, size int64) ([]byte, error) {
+	b, err := appendJSON(make([]byte, 0, size), v)
+	return append(b, '\n'), err
+}
+
+// sendBody writes what encodeBody made. That of a costly read counts until its reader has it.
+func sendBody(w http.ResponseWriter, status int, b []byte) {
+	if o, ok := w.(*observed); ok {
+		o.read.holds(int64(len(b)))
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n'))
-	return nil
+	_, _ = w.Write(b)
 }
 
 var errNoHistory = errors.New("no history is kept")

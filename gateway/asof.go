@@ -63,7 +63,7 @@ func (s *triggerViews) foldHistory(r *request, key trigger.Key, f *asof.Fold) er
 	}
 	var after EventCursor
 	for {
-		list, err := s.events.page(ctx, key, after, maxPage)
+		list, more, err := s.events.page(ctx, key, after, maxPage, eventsAtOnce)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *triggerViews) foldHistory(r *request, key trigger.Key, f *asof.Fold) er
 				return nil
 			}
 		}
-		if len(list) < maxPage {
+		if !more {
 			return nil
 		}
 		after = cursorOf(&list[len(list)-1])

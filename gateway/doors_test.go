@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -84,5 +86,65 @@ type keptAudit struct {
 func (k *keptAudit) Audited(onRecord bool) {
 	if onRecord {
 		k.recorded.Add(1)
+	}
+}
+
+// A page says nothing of what else was visited for it, so that no tenant finds out by it when another's
+// triggers fire. Operators see all tenants, and how many rows a page took.
+func TestPagesSayNothingOfOthers(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) { o.Auth, o.Now = testKeys(t), func() time.Time { return now } })
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	paths := []string{"/v1/triggers?sort=next_fire", "/v1/triggers", "/v1/triggers?key_prefix=m", "/v1/rejected"}
+	body := `{"fire_at":"2060-01-01T09:00","timezone":"UTC"}`
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/mine", body, as(keyB)...)
+	before := map[string]string{}
+	for _, path := range paths {
+		before[path] = w.must(http.StatusOK, "GET", path, "", as(keyB)...).body
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, body, as(keyA)...)
+	}
+	w.refuse(t, "acme/a", "acme/b")
+	for _, path := range paths {
+		if got := w.must(http.StatusOK, "GET", path, "", as(keyB)...).body; got != before[path] {
+			t.Errorf("%s was %s, and beside another's triggers is %s", path, before[path], got)
+		}
+		if a := w.must(http.StatusOK, "GET", path, "", as(keyO)...); a.get(t, "looked_at") == "" {
+			t.Errorf("%s, to an operator: %s", path, a.body)
+		}
+	}
+}
+
+// A request for another host gets nothing, from the console no more than from the API.
+func TestConsoleOfForeignHosts(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.Console = testKeys(t), true })
+	ask := func(method, path, host string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, nil)
+		r.Host = host
+		r.Header.Set("Authorization", "Bearer "+keyA)
+		answer := httptest.NewRecorder()
+		w.server.Handler().ServeHTTP(answer, r)
+		return answer
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int // for a host that is ours
+	}{
+		{"GET", "/console/", 200},
+		{"GET", "/console", 302},
+		{"GET", "/console/triggers/x", 200},
+		{"POST", "/console/session", 200},
+		{"DELETE", "/console/session", 204},
+		{"GET", "/v1/whoami", 200},
+	} {
+		if a := ask(c.method, c.path, "localhost:8080"); a.Code != c.status {
+			t.Errorf("%s %s: %d %s", c.method, c.path, a.Code, a.Body)
+		}
+		a := ask(c.method, c.path, "evil.example")
+		if a.Code != http.StatusForbidden || a.Header().Get("Set-Cookie") != "" ||
+			!strings.Contains(a.Body.String(), "http.hosts") {
+			t.Errorf("%s %s of evil.example: %d %s", c.method, c.path, a.Code, a.Body)
+		}
 	}
 }

@@ -24,19 +24,25 @@ type eventLog struct {
 	within  time.Duration
 }
 
-// page reads at most limit events of a trigger after a cursor from the history.
-func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error) {
+// eventsAtOnce is how many bytes of events are in memory at once where no page of them is kept.
+const eventsAtOnce = 1 << 20
+
+// page reads at most limit events of a trigger after a cursor from the history, and no more once they
+// have most bytes. more: there are further ones.
+func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor, limit int, most int64) (
+	list []topics.Event, more bool, err error,
+) {
 	if h.history == nil {
-		return nil, problem.Unavailable(errNoHistory,
+		return nil, false, problem.Unavailable(errNoHistory,
 			"no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
-	list, err := h.history.Events(ctx, key.Tenant(), key, after, limit)
+	list, more, err = h.history.Events(ctx, key.Tenant(), key, after, limit, most)
 	if err != nil {
-		return nil, problem.Unavailable(err, "the history does not answer")
+		return nil, false, problem.Unavailable(err, "the history does not answer")
 	}
-	return list, nil
+	return list, more, nil
 }
 
 // last reads the newest events of a trigger from the history, in order.
@@ -54,14 +60,14 @@ func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 		return nil
 	}
 	for {
-		list, err := h.page(r.Context(), key, out.after, maxPage)
+		list, more, err := h.page(r.Context(), key, out.after, maxPage, eventsAtOnce)
 		if err != nil && !out.begun {
 			return err
 		}
 		for i := range list {
 			out.send(&list[i])
 		}
-		if err != nil || len(list) < maxPage {
+		if err != nil || !more || out.err != nil {
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // Event is an event of a trigger, as a caller may see it.
@@ -32,7 +34,7 @@ func eventJSON(e *topics.Event, to *auth.Caller) Event {
 // Events is a page of what happened to a trigger.
 type Events struct {
 	Items      []Event `json:"items"`
-	NextCursor string  `json:"next_cursor,omitempty" doc:"Absent on the last page"`
+	NextCursor string  `json:"next_cursor,omitempty" doc:"Absent on the last page. A short page may have one, too"`
 }
 
 // eventStreams answers what happened to a trigger, by pages and as streams.
@@ -66,8 +68,7 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.InField(err, "cursor")
 	}
-	ask := min(limit+1, maxPage) // one more shows whether there is a next page
-	list, err := s.events.page(r.Context(), key, after, ask)
+	list, more, err := s.page(r, key, after, limit)
 	if err != nil {
 		return err
 	}
@@ -76,14 +77,29 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 		return s.noEvents(w, r)
 	}
 	answer := Events{Items: make([]Event, 0, len(list))}
-	if n := min(limit, len(list)); n > 0 && len(list) == ask {
-		list = list[:n]
-		answer.NextCursor = cursorOf(&list[n-1]).String()
+	if more {
+		answer.NextCursor = cursorOf(&list[len(list)-1]).String()
 	}
 	for i := range list {
 		answer.Items = append(answer.Items, eventJSON(&list[i], &r.who))
 	}
 	return sendJSON(w, http.StatusOK, answer)
+}
+
+// page reads a page within the bounds of bytes.
+func (s *eventStreams) page(r *request, key trigger.Key, after EventCursor, limit int) (
+	list []topics.Event, more bool, err error,
+) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.events.within)
+	defer cancel()
+	err = r.read.gather(ctx, func() (err error) {
+		list, more, err = s.events.page(ctx, key, after, limit, r.read.cost.Bytes)
+		for i := range list {
+			r.read.taken(int64(len(list[i].Payload) + len(list[i].PayloadBase64)))
+		}
+		return err
+	})
+	return list, more, err
 }
 
 // flags are the values of a boolean parameter.

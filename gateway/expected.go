@@ -31,7 +31,7 @@ type ForecastBucket struct {
 func forecastRoutes(p *parts) []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/v1/forecast", right: auth.Read, handle: p.forecasts.getForecast,
-		doc: operation{
+		costly: true, doc: operation{
 			id: "getForecast",
 			summary: "Count what falls due by the minute or by the hour, recurrences expanded: of the caller's " +
 				"tenant, to an operator of all tenants",
@@ -74,14 +74,23 @@ func (s *forecasts) getForecast(w http.ResponseWriter, r *request) error {
 	q.FirstMS = frame.First(s.now().UnixMilli())
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
-	sum, silent, err := s.router.Expected(ctx, q)
-	if err != nil {
-		if peer.Moved(err) {
-			return problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
+	var body []byte
+	err = r.read.gather(ctx, func() error {
+		sum, silent, err := s.router.Expected(ctx, q)
+		if err != nil {
+			return err
 		}
+		r.read.charge(q.N * (1 + len(sum.By)))
+		body, err = encodeBody(forecastJSON(&sum, q, frame, silent), 0)
 		return err
+	})
+	if peer.Moved(err) {
+		return problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
 	}
-	return sendJSON(w, http.StatusOK, forecastJSON(&sum, q, frame, silent))
+	if err == nil {
+		sendBody(w, http.StatusOK, body)
+	}
+	return err
 }
 
 func forecastJSON(sum *forecast.Answer, q forecast.Query, frame forecast.Frame, silent []int32) Forecast {

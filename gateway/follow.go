@@ -63,7 +63,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 // cursor proves nothing, because anybody can make one up.
 func (s *eventStreams) followable(r *request, key trigger.Key) error {
 	if s.events.history != nil {
-		if list, err := s.events.page(r.Context(), key, EventCursor{}, 1); err != nil || len(list) > 0 {
+		if list, _, err := s.events.page(r.Context(), key, EventCursor{}, 1, 1); err != nil || len(list) > 0 {
 			return err
 		}
 	}

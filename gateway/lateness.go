@@ -40,7 +40,7 @@ type LatenessOf struct {
 func latenessRoutes(p *parts) []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/v1/lateness", right: auth.Read, handle: p.lateness.getLateness,
-		doc: operation{
+		costly: true, doc: operation{
 			id:      "getLateness",
 			summary: "Report how late due events were: of the caller's tenant; for an operator of all tenants",
 			query: []parameter{{
@@ -68,11 +68,20 @@ func (s *latenessViews) getLateness(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
 	now := trigger.At(s.now())
-	sum, silent, err := s.router.Lateness(ctx, now, window, r.ownTenant())
-	if err != nil {
+	var body []byte
+	err := r.read.gather(ctx, func() error {
+		sum, silent, err := s.router.Lateness(ctx, now, window, r.ownTenant())
+		if err != nil {
+			return err
+		}
+		r.read.charge(len(sum.Slots) + len(sum.Channels))
+		body, err = encodeBody(latenessJSON(&sum, now, window, silent), 0)
 		return err
+	})
+	if err == nil {
+		sendBody(w, http.StatusOK, body)
 	}
-	return sendJSON(w, http.StatusOK, latenessJSON(&sum, now, window, silent))
+	return err
 }
 
 // ownTenant is whose facts the caller may see: "" for all, which operators see.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
@@ -23,7 +24,7 @@ type Triggers struct {
 // Read says how a list was read.
 type Read struct {
 	AsOf    string  `json:"as_of" format:"date-time" doc:"When the owners were asked. Without fresh=false the list has all that was acknowledged before"`
-	Visited int64   `json:"looked_at" doc:"How many triggers were visited for this page"`
+	Visited *int64  `json:"looked_at,omitempty" doc:"How many triggers were visited for this page; operators alone see it, because it counts those of all tenants"`
 	Silent  []int32 `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers are missing; ask again from the first page"`
 }
 
@@ -68,7 +69,7 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	read.Visited, read.Silent = r.read.cost.Visited(), append(read.Silent, page.Silent...)
+	read.Visited, read.Silent = r.visited(r.read.cost.Visited()), append(read.Silent, page.Silent...)
 	answer := Triggers{
 		Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page), Read: read,
 	}
@@ -76,6 +77,15 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 		answer.Items = append(answer.Items, triggerJSON(f.State, &r.who))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
+}
+
+// visited is how many rows a read has visited, of all tenants: so only who sees all tenants is told.
+// Others could find out by it when another tenant's triggers fire.
+func (r *request) visited(n int64) *int64 {
+	if !r.who.May(auth.Operate) {
+		return nil
+	}
+	return &n
 }
 
 func (s *triggerViews) list(r *request) (peer.Page, *peer.Query, error) {

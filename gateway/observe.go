@@ -60,6 +60,7 @@ type observed struct {
 	route    *route // nil: a path that is not in the table
 	tenant   string
 	act      *act
+	read     *read // of a costly route; nil until it is admitted
 	span     tracing.Span
 	began    time.Time
 	answered time.Time // when the status was written

@@ -200,9 +200,10 @@ type Options struct {
 
 // History is what the gateway needs of the history.
 type History interface {
-	// Events lists what happened to one trigger, in order, after a cursor. Fewer than limit
-	// events means that there are no more for now.
-	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int) ([]topics.Event, error)
+	// Events lists what happened to one trigger, in order, after a cursor: at most limit events, and no
+	// more once they have most bytes. more: there are further ones.
+	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int, most int64) (
+		list []topics.Event, more bool, err error)
 	// LastEvents lists the newest events of one trigger, at most limit of them, in order.
 	LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event, error)
 	// Next is the offset of the first event of a partition of topic events that the history

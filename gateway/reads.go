@@ -116,6 +116,13 @@ func (r *read) taken(n int64) {
 	r.of.pages.add(r.tenant, n)
 }
 
+// holds counts the whole answer, of n bytes, where not all of it was counted when it was built.
+func (r *read) holds(n int64) {
+	if r != nil && !r.ended && n > r.held.Load() {
+		r.taken(n - r.held.Load())
+	}
+}
+
 // size is about the length of the answer.
 func (r *read) size() int64 { return r.held.Load() + r.held.Load()/8 }
 
@@ -166,6 +173,9 @@ func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
 	}
 	defer one.end()
 	r.read = one
+	if o, ok := w.(*observed); ok {
+		o.read = one
+	}
 	return h(w, r)
 }
 

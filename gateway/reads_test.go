@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -174,4 +175,57 @@ func TestAnnouncedLength(t *testing.T) {
 	if n := cap(b); n > 2*readAhead {
 		t.Errorf("a body of two bytes takes %d", n)
 	}
+}
+
+// writing is an answer that hears when its body is written.
+type writing struct {
+	*httptest.ResponseRecorder
+	body func(n int)
+}
+
+func (w *writing) Write(b []byte) (int, error) {
+	w.body(len(b))
+	return w.ResponseRecorder.Write(b)
+}
+
+// What owners have counted is bounded as lists are: by slots, by the tenant's rate, and by the bytes that
+// readers have not taken.
+func TestCountsAreCostly(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Now = testKeys(t), func() time.Time { return now }
+		o.ReadRate = func(tenant string) float64 { return map[string]float64{"acme": 300}[tenant] }
+	})
+	a, b := []string{"Authorization", "Bearer " + keyA}, []string{"Authorization", "Bearer " + keyB}
+	pages := w.server.reads.pages
+	for _, path := range []string{
+		"/v1/forecast?bucket=1h&n=2160&by=channel", "/v1/lateness", "/v1/upcoming?n=1440", "/v1/upcoming",
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host, r.Header = "localhost", http.Header{"Authorization": {"Bearer " + keyB}}
+		written := 0
+		w.server.Handler().ServeHTTP(&writing{httptest.NewRecorder(), func(n int) {
+			written += n
+			if held := pages.by["blue"]; held < int64(n) {
+				t.Errorf("%s: its reader has not taken %d bytes, and %d count", path, n, held)
+			}
+			if w.server.reads.slots.Held("blue") == 0 {
+				t.Errorf("%s holds no slot", path)
+			}
+		}}, r)
+		if written == 0 || pages.sum != 0 {
+			t.Errorf("%s: %d bytes; afterwards %d count", path, written, pages.sum)
+		}
+		pages.add("acme", w.server.opts.PagesInFlight)
+		w.must(http.StatusServiceUnavailable, "GET", path, "", a...)
+		pages.add("acme", -w.server.opts.PagesInFlight)
+	}
+	// Each bucket is charged: the second overdraws what acme may read at once, 3,000, the third is refused.
+	path := "/v1/forecast?bucket=1h&n=2160"
+	now = now.Add(time.Minute)
+	w.must(http.StatusOK, "GET", path, "", a...)
+	w.must(http.StatusOK, "GET", path, "", a...)
+	w.must(http.StatusTooManyRequests, "GET", path, "", a...)
+	w.must(http.StatusTooManyRequests, "GET", "/v1/lateness", "", a...)
+	w.must(http.StatusOK, "GET", path, "", b...)
 }

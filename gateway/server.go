@@ -61,6 +61,7 @@ func New(o Options) (*Server, error) {
 	if o.Console {
 		s.console, err = console.New(console.Options{
 			API: s.api(), Prefix: o.ConsolePrefix, Secrets: sealSecrets(o.Peers), Now: o.Now,
+			OwnHost: func(host string) bool { return OwnHost(host, o.OwnHost) },
 		})
 		if err != nil {
 			return nil, fmt.Errorf("console: %w", err)

@@ -48,17 +48,22 @@ func (s *triggerViews) getUpcoming(w http.ResponseWriter, r *request) error {
 	q.From = now - now%trigger.Instant(q.Bucket)
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
-	if u, ok := s.expected(ctx, &q, int64(now)); ok {
-		return sendJSON(w, http.StatusOK, u)
-	}
-	var f peer.Forecast
-	if err := r.read.gather(ctx, func() (err error) {
-		f, err = s.router.Forecast(ctx, q, s.timetable)
+	var u Upcoming
+	if err := r.read.gather(ctx, func() error {
+		var ok bool
+		if u, ok = s.expected(ctx, &q, int64(now)); ok {
+			r.read.charge(n)
+			return nil
+		}
+		f, err := s.router.Forecast(ctx, q, s.timetable)
+		if err == nil {
+			u = upcoming(&f, &q)
+		}
 		return err
 	}); err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, upcoming(&f, &q))
+	return sendJSON(w, http.StatusOK, u)
 }
 
 // expected answers from the owners' pictures. ok is false if they do not have the buckets, if a

@@ -181,24 +181,27 @@ type keptEvents struct {
 	err  error
 }
 
-func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor,
-	limit int,
-) ([]topics.Event, error) {
+func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int,
+	most int64,
+) (list []topics.Event, more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var list []topics.Event
 	for _, e := range l.all {
-		if e.Tenant == tenant && e.Trigger == string(key) && after.before(&e) && len(list) < limit {
-			list = append(list, e)
+		if e.Tenant != tenant || e.Trigger != string(key) || !after.before(&e) {
+			continue
 		}
+		if len(list) == limit || most <= 0 {
+			return list, true, l.err
+		}
+		list, most = append(list, e), most-int64(len(e.Payload)+100)
 	}
-	return list, l.err
+	return list, false, l.err
 }
 
 func (l *keptEvents) LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event,
 	error,
 ) {
-	list, err := l.Events(ctx, tenant, key, EventCursor{}, len(l.all))
+	list, _, err := l.Events(ctx, tenant, key, EventCursor{}, len(l.all), 1<<40)
 	return list[max(0, len(list)-limit):], err
 }
 
@@ -208,6 +211,40 @@ func event(key string, us, seq int64, kind string) topics.Event {
 	return topics.Event{
 		EventID: fmt.Sprintf("0-%d", us), Type: kind, Version: 1, Trigger: key,
 		Tenant: trigger.Key(key).Tenant(), EventUS: firstEventUS + us, Seq: seq, OccurredAt: "2026-01-01T00:00:00.000Z",
+	}
+}
+
+// A page of events has about as many bytes as it may, however many events are asked for; all pages
+// together, and a stream, have every event.
+func TestEventPageBytes(t *testing.T) {
+	log := &keptEvents{}
+	for i := range int64(40) {
+		e := event("e", i, i+1, "trigger.edited")
+		e.Payload = json.RawMessage(`"` + strings.Repeat("x", 10_000) + `"`)
+		log.all = append(log.all, e)
+	}
+	w := newWorld(t, func(o *Options) { o.History, o.PageBytes = log, 64<<10 })
+	events, pages := 0, 0
+	for cursor := ""; ; {
+		a := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=1000"+cursor, "")
+		if pages++; len(a.body) > 100<<10 {
+			t.Fatalf("%d bytes", len(a.body))
+		}
+		events += strings.Count(a.body, `"trigger.edited"`)
+		if a.get(t, "next_cursor") == "" {
+			break
+		}
+		cursor = "&cursor=" + a.get(t, "next_cursor")
+	}
+	if events != 40 || pages < 5 {
+		t.Errorf("%d events on %d pages", events, pages)
+	}
+	pagesOfAll := w.server.reads.pages
+	pagesOfAll.add(trigger.DefaultTenant, w.server.opts.PagesInFlight)
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", "")
+	pagesOfAll.add(trigger.DefaultTenant, -w.server.opts.PagesInFlight)
+	if pagesOfAll.sum != 0 {
+		t.Errorf("%d bytes are held still", pagesOfAll.sum)
 	}
 }
 

@@ -82,15 +82,42 @@ type EventQuery struct {
 	After           EventCursor // exclusive; the zero cursor is before the first (with Newest: after the last)
 	Limit           int         // 1 to 1000; 0 means 100
 	Newest          bool        // newest first
+	Bytes           int64       // the page ends where its events have them, with one at least; 0: no bound
 	// Since reads all months from then on, even those that are not in the trigger's row, because
 	// the row is lost. 0 uses the months in the row.
 	Since trigger.Instant
+}
+
+// Size is about what an event takes in memory.
+func (e *EventRecord) Size() int64 {
+	return eventBytes + int64(len(e.Payload)+len(e.PayloadBase64)+len(e.Rule)+len(e.Detail))
+}
+
+// eventBytes is about what an event has beside its long texts.
+const eventBytes = 512
+
+// full says that a page ends before its next event.
+func (q *EventQuery) full(page *EventPage) bool {
+	return len(page.Events) == PageSize(q.Limit) || q.Bytes > 0 && page.bytes >= q.Bytes
+}
+
+// Add puts an event on the page. It is false, and Next is set, if the page ends before the event.
+func (p *EventPage) Add(q *EventQuery, e EventRecord) bool {
+	if n := len(p.Events); n > 0 && q.full(p) {
+		p.Next = CursorOf(&p.Events[n-1])
+		return false
+	}
+	p.bytes += e.Size()
+	p.Events = append(p.Events, e)
+	return true
 }
 
 // EventPage is a page, with the cursor of the next one. Next is zero on the last page.
 type EventPage struct {
 	Events []EventRecord
 	Next   EventCursor
+
+	bytes int64 // of Events
 }
 
 // TriggerState is the latest state of a trigger. Each field is from the newest event that has

@@ -47,6 +47,9 @@ type Options struct {
 	Prefix  string           // the path that a proxy in front takes away, such as /tools/clock; "" for none
 	Secrets func() [][]byte  // seal sessions, the same on all instances; the first one seals, all open
 	Now     func() time.Time // nil: time.Now
+
+	// OwnHost says whether a request's Host is ours: only then is it served. nil: every one is.
+	OwnHost func(host string) bool
 }
 
 // policy is the content security policy of a page.
@@ -65,6 +68,7 @@ type console struct {
 	assets   string    // the path of files
 	shell    [2][]byte // before and after the first data
 	foreign  *http.CrossOriginProtection
+	ownHost  func(host string) bool
 }
 
 type file struct {
@@ -76,7 +80,7 @@ type file struct {
 func New(o Options) (http.Handler, error) {
 	c := &console{
 		api: o.API, prefix: strings.TrimRight(o.Prefix, "/"), sessions: newSessions(&o),
-		foreign: http.NewCrossOriginProtection(),
+		foreign: http.NewCrossOriginProtection(), ownHost: o.OwnHost,
 	}
 	var hash string
 	var err error
@@ -156,6 +160,8 @@ func shell(assets string) (parts [2][]byte, err error) {
 func (c *console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := r.URL.Path
 	switch {
+	case c.ownHost != nil && !c.ownHost(r.Host):
+		c.api.ServeHTTP(w, r) // refuses it, and says why; it never gets the credential of a session
 	case at == Root+"session":
 		c.session(w, r)
 	case at == strings.TrimSuffix(Root, "/"):

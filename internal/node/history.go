@@ -91,19 +91,19 @@ func dueTopics(names topics.Names, channels map[string]string) []string {
 type historyReader struct{ h sinks.History }
 
 func (r historyReader) Events(
-	ctx context.Context, tenant string, key trigger.Key, after gateway.EventCursor, limit int,
-) ([]topics.Event, error) {
+	ctx context.Context, tenant string, key trigger.Key, after gateway.EventCursor, limit int, most int64,
+) (list []topics.Event, more bool, err error) {
 	page, err := r.h.Events(ctx, sinks.EventQuery{
-		Tenant: tenant, Trigger: string(key), After: sinks.EventCursor(after), Limit: limit,
+		Tenant: tenant, Trigger: string(key), After: sinks.EventCursor(after), Limit: limit, Bytes: most,
 	})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	out := make([]topics.Event, len(page.Events))
+	list = make([]topics.Event, len(page.Events))
 	for i := range page.Events {
-		out[i] = page.Events[i].Event
+		list[i] = page.Events[i].Event
 	}
-	return out, nil
+	return list, page.Next != (sinks.EventCursor{}), nil
 }
 
 func (r historyReader) LastEvents(

@@ -33,8 +33,8 @@ func (b *Box) Seal(text, data []byte) string {
 
 // Open returns the text of a token.
 func (b *Box) Open(token string, data []byte) (text []byte, ok bool) {
-	sealed, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil {
+	sealed, ok := unspell(token)
+	if !ok {
 		return nil, false
 	}
 	secrets := b.secrets()

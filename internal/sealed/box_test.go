@@ -24,6 +24,11 @@ func TestBox(t *testing.T) {
 		opens(box, "*", "data") || opens(box, "", "data") {
 		t.Error("it opens for what it was not made for")
 	}
+	for _, other := range []string{token + "\n", "\r" + token, token[:9] + "\n" + token[9:], token + "=", " " + token} {
+		if opens(box, other, "data") {
+			t.Errorf("it opens in another spelling: %q", other)
+		}
+	}
 	secrets = [][]byte{[]byte("b"), []byte("a")}
 	if !opens(box, token, "data") {
 		t.Error("it does not open while the secret is changed")

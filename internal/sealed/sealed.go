@@ -10,6 +10,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"strings"
 )
 
 // MACBytes is how many bytes of the MAC a token has.
@@ -27,10 +28,11 @@ func Open(secrets []string, purpose, token string, most int) (text []byte, ok bo
 	if len(token) > base64.RawURLEncoding.EncodedLen(most+MACBytes) {
 		return nil, false
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) < MACBytes {
+	b, ok := unspell(token)
+	if !ok || len(b) < MACBytes {
 		return nil, false
 	}
+	ok = false
 	text, sum := b[:len(b)-MACBytes], b[len(b)-MACBytes:]
 	for _, secret := range secrets { // all of them: the time says nothing of which
 		if secret != "" && hmac.Equal(mac(secret, purpose, text), sum) {
@@ -41,6 +43,16 @@ func Open(secrets []string, purpose, token string, most int) (text []byte, ok bo
 		return nil, false
 	}
 	return text, true
+}
+
+// unspell decodes a token as Seal spells it. The decoder alone would pass over line breaks, and over
+// bits behind the last byte.
+func unspell(token string) (b []byte, ok bool) {
+	if strings.ContainsAny(token, "\r\n") {
+		return nil, false
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	return b, err == nil
 }
 
 func mac(secret, purpose string, text []byte) []byte {

@@ -94,9 +94,12 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 	}
 	for _, era := range eras {
 		want := limit - len(page.Events) + 1 // one more than fits shows whether there is a next page
+		if q.Bytes > 0 {
+			want = min(want, eventsAtOnce)
+		}
 		it := session.Query(cql, q.Tenant, q.Trigger, era, from.EventUS,
 			from.Seq).WithContext(ctx).PageSize(want).Iter()
-		full, err := takeEvents(it, q, limit, erasedUS, page)
+		full, err := takeEvents(it, q, erasedUS, page)
 		if err := errors.Join(err, it.Close()); err != nil || full {
 			return err
 		}
@@ -104,23 +107,23 @@ func (s *Store) eventPage(ctx context.Context, session *gocql.Session, q sinks.E
 	return nil
 }
 
+// eventsAtOnce is how many events of a page that is bounded in bytes come from Cassandra at once: with the
+// largest payloads 16 MiB.
+const eventsAtOnce = 32
+
 // takeEvents fills the page. full reports that there were more events.
-func takeEvents(it *gocql.Iter, q sinks.EventQuery, limit int, erasedUS int64, page *sinks.EventPage) (full bool,
-	err error,
-) {
+func takeEvents(it *gocql.Iter, q sinks.EventQuery, erasedUS int64, page *sinks.EventPage) (full bool, err error) {
 	for row := newEventRow(); it.Scan(row.dest()...); row = newEventRow() {
 		if row.r.Type == "" {
 			continue // only an erasure's blanks remain of an expired row
-		}
-		if len(page.Events) == limit {
-			page.Next = sinks.CursorOf(&page.Events[limit-1])
-			return true, nil
 		}
 		r := row.record(q.Tenant, q.Trigger)
 		if r.EventUS <= erasedUS {
 			sinks.Blank(&r.Event)
 		}
-		page.Events = append(page.Events, r)
+		if !page.Add(&q, r) {
+			return true, nil
+		}
 	}
 	return false, nil
 }

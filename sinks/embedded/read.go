@@ -18,7 +18,7 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 		return page, err
 	}
 	defer s.leave()
-	limit, now := sinks.PageSize(q.Limit), s.opts.Now()
+	now := s.opts.Now()
 	err = s.walk(eventRange(q), q.Newest, func(_, v []byte) error {
 		r, err := decodeEvent(v)
 		if err != nil {
@@ -27,11 +27,9 @@ func (s *Store) Events(ctx context.Context, q sinks.EventQuery) (page sinks.Even
 		if !sinks.EventUntil(r.EventUS, s.retention()).After(now) {
 			return ctx.Err()
 		}
-		if len(page.Events) == limit {
-			page.Next = sinks.CursorOf(&page.Events[limit-1])
+		if !page.Add(&q, r) {
 			return errStop
 		}
-		page.Events = append(page.Events, r)
 		return ctx.Err()
 	})
 	return page, wrap("read events", err)

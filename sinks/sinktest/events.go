@@ -144,6 +144,24 @@ func (w *world) requireEvents(key string, want []sinks.EventRecord) {
 	}
 }
 
+// requireBytes reads a trigger's events in pages of one byte: each has one event, and a cursor if it is not
+// the last.
+func (w *world) requireBytes(key string, want []sinks.EventRecord) {
+	w.t.Helper()
+	q := sinks.EventQuery{Tenant: w.tenant, Trigger: key, Limit: 500, Bytes: 1}
+	for i := range want {
+		page, err := w.h.Events(context.Background(), q)
+		if err != nil {
+			w.t.Fatalf("events of %q: %v", key, err)
+		}
+		if len(page.Events) != 1 || page.Events[0].EventUS != want[i].EventUS ||
+			page.Next.IsZero() != (i == len(want)-1) {
+			w.t.Fatalf("page %d of one byte: %+v", i, page)
+		}
+		q.After = page.Next
+	}
+}
+
 // canonical removes whitespace from the payload, because sinks need not keep it.
 func canonical(r sinks.EventRecord) sinks.EventRecord {
 	if len(r.Payload) > 0 {

@@ -17,6 +17,7 @@ func testLife(t *testing.T, w *world) {
 	life := w.life("hold-8c4", at)
 	w.apply(life...)
 	w.requireEvents("hold-8c4", life)
+	w.requireBytes("hold-8c4", life)
 
 	s, ok := w.state("hold-8c4")
 	want := sinks.TriggerState{
