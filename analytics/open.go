@@ -41,6 +41,13 @@ func (r *Reader) Files(p int32) (out []File) {
 	return out
 }
 
+// HasTail reports whether a partition has the file of its newest events. Every export writes one,
+// if only an empty one, so it is missing if somebody removed it or the first export did not end.
+func (r *Reader) HasTail(p int32) bool {
+	_, err := os.Stat(filepath.Join(r.dir, tailDir, partitionName(p)+".parquet"))
+	return !gone(err)
+}
+
 // readRows are decoded at a time.
 const readRows = 1024
 

@@ -343,6 +343,64 @@ func TestNoAuditTopic(t *testing.T) {
 	}
 }
 
+// A topic that was deleted while acts were recorded refuses acts, and /readyz says what is missing.
+// Once it is made again acts are done within seconds: a producer stays with the topic that it knew.
+func TestAuditTopicIsRecreated(t *testing.T) {
+	for name, missed := range map[string]bool{"an act in between": true, "nothing in between": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) { o.AuditWithin = 100 * time.Millisecond })
+			cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			admin := kadm.NewClient(cl)
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""))
+			w.must(http.StatusOK, "POST", "/v1/triggers/t:pause", "")
+			w.untilAudited(t, 1)
+			if _, err := admin.DeleteTopics(t.Context(), topics.Names{}.Audit()); err != nil {
+				t.Fatal(err)
+			}
+			if missed {
+				w.must(http.StatusOK, "POST", "/v1/triggers/t:resume", `{"note":"late"}`)
+				w.must(http.StatusServiceUnavailable, "POST", "/v1/triggers/t:pause", "")
+				a := w.must(http.StatusOK, "GET", "/readyz", "")
+				if !strings.Contains(a.body, "acts over HTTP are refused") ||
+					!strings.Contains(a.body, "topics apply") {
+					t.Error(a.body)
+				}
+			}
+			if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topics.Names{}.Audit()); err != nil {
+				t.Fatal(err)
+			}
+			w.until(t, "acts are done", func() bool {
+				a := w.call("POST", "/v1/triggers/t:pause", `{"note":"after"}`)
+				return a.status == http.StatusOK && a.header.Get(auditAnswer) == ""
+			})
+			var notes []string
+			for _, r := range w.audited(t, "") {
+				notes = append(notes, r.Note)
+			}
+			if missed != slices.Contains(notes, "late") || !slices.Contains(notes, "after") {
+				t.Errorf("on record are %q", notes)
+			}
+			if a := w.must(http.StatusOK, "GET", "/readyz", ""); strings.Contains(a.body, "audit") {
+				t.Error(a.body)
+			}
+		})
+	}
+}
+
+// until waits for what comes within seconds.
+func (w *world) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
 // clock is one that tests move.
 type clock struct {
 	mu sync.Mutex

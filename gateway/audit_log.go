@@ -27,6 +27,7 @@ import (
 //   - No answer waits for the record of a register: it is an event anyway.
 //   - Where no audit was ever set up (no topic, no right to write it), acts are not refused: a
 //     cluster that is being upgraded goes on. The log has the records, and /readyz a note.
+//   - A topic that was deleted and made again is used within seconds.
 //   - A record may stand twice on the topic, if Kafka took it and did not say so in time.
 type auditLog struct {
 	kafka    *producer.Producer
@@ -41,6 +42,8 @@ type auditLog struct {
 	worked   bool      // it has taken a record
 	unset    error     // why there is no audit; nil: there is one, as far as known
 	unsetTry time.Time // when it was tried last
+	adopting bool      // the producer is made to forget the topic
+	adopted  int       // how often it was
 }
 
 const (
@@ -114,8 +117,37 @@ func (l *auditLog) send(e *auditEntry) {
 	if e == nil {
 		return
 	}
+	l.mu.Lock()
+	adopted := l.adopted
+	l.mu.Unlock()
 	rec := &kgo.Record{Topic: l.topic, Key: e.record.Key(), Value: e.record.Value()}
-	l.kafka.TryProduce(context.Background(), rec, func(_ *kgo.Record, err error) { l.sent(e, err) })
+	l.kafka.TryProduce(context.Background(), rec, func(_ *kgo.Record, err error) {
+		if errors.Is(err, kerr.UnknownTopicID) {
+			l.adopt(adopted)
+		}
+		l.sent(e, err)
+	})
+}
+
+// adopt makes the producer take the topic that stands in for one that was deleted. A client stays
+// with the topic that it knew, and refuses every record, until it is made to forget it. adopted
+// is what a record was sent under: those that were refused for the same reason count once, so that
+// records which the new topic already has are not numbered from 0 a second time.
+func (l *auditLog) adopt(adopted int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.adopting || adopted != l.adopted {
+		return
+	}
+	l.adopting = true
+	go func() { // it waits for the client, whose promises must not wait
+		l.kafka.Client().PurgeTopicsFromProducing(l.topic)
+		l.mu.Lock()
+		l.adopting = false
+		l.adopted++
+		l.mu.Unlock()
+		l.log.Warn("the audit topic was deleted and made again; acts are recorded in the new one", "topic", l.topic)
+	}()
 }
 
 // sent decides what becomes of a record that was written, or was not.
@@ -258,7 +290,8 @@ func (l *auditLog) note() string {
 		return "there is no audit: topic " + l.topic + " does not exist, or this process may not write it. Run " +
 			"`waterclock topics apply`, and see `waterclock topics plan --acls`"
 	case l.queue.late > 0:
-		return "topic " + l.topic + " takes no records, so acts over HTTP are refused"
+		return "topic " + l.topic + " takes no records, so acts over HTTP are refused. If it does not exist, run " +
+			"`waterclock topics apply`"
 	}
 	return ""
 }

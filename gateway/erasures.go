@@ -85,8 +85,7 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusAccepted, erasureJSON(&e))
 }
 
-// mostErasures is how many erasures of a tenant may wait. Only outboxAtOnce are worked on at the
-// same time, so without a bound one tenant's would hold up those of all others.
+// mostErasures is how many erasures of a tenant may wait: their rows are read at every claim.
 const mostErasures = 1000
 
 // errTooManyErasures says that as many wait already.
@@ -190,6 +189,7 @@ type eraser struct {
 	listBudget int
 	lease      time.Duration
 	log        *slog.Logger
+	last       string // the tenant that had the last turn; claimErasure's
 }
 
 func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog) *eraser {
@@ -236,14 +236,15 @@ type erasing struct {
 // errLost says that somebody else works on the erasure, or that there is a newer one.
 var errLost = errors.New("the claim of the erasure is lost")
 
-// claimErasure takes an erasure, if there is one.
+// claimErasure takes an erasure, if there is one. Tenants take turns.
 func (r *eraser) claimErasure(ctx context.Context, full []string) (tenant string,
 	work func(context.Context) error, err error,
 ) {
-	e, ok, err := r.store.ClaimErasure(ctx, r.lease, full...)
+	e, ok, err := r.store.ClaimErasure(ctx, preferences.Turn{After: r.last, Except: full}, r.lease)
 	if err != nil || !ok {
 		return "", nil, err
 	}
+	r.last = e.User.Tenant
 	w := &erasing{eraser: r, Erasure: e}
 	w.count.Store(int64(e.Triggers))
 	return e.User.Tenant, w.turn, nil

@@ -284,13 +284,13 @@ func (m *mortal) Done(ctx context.Context, move preferences.Move) error {
 	return m.Store.Done(ctx, move)
 }
 
-func (m *mortal) ClaimErasure(ctx context.Context, _ time.Duration, except ...string) (preferences.Erasure, bool,
-	error,
-) {
+func (m *mortal) ClaimErasure(
+	ctx context.Context, turn preferences.Turn, _ time.Duration,
+) (preferences.Erasure, bool, error) {
 	if err := m.alive(); err != nil {
 		return preferences.Erasure{}, false, err
 	}
-	return m.Store.ClaimErasure(ctx, shortLease, except...)
+	return m.Store.ClaimErasure(ctx, turn, shortLease)
 }
 
 func (m *mortal) RenewErasure(ctx context.Context, e preferences.Erasure, _ time.Duration) (bool, error) {
@@ -515,6 +515,36 @@ func TestEraseUsersOfTenants(t *testing.T) {
 	}
 	if full := w.server.erasures.share.full(); !slices.Contains(full, "acme") { // those of blue may just be ending
 		t.Errorf("%q have their share", full)
+	}
+}
+
+// orderedPast is a history that notes about whom it is asked.
+type orderedPast struct {
+	mu    sync.Mutex
+	users []string
+}
+
+func (o *orderedPast) TriggersOf(_ context.Context, _, user string, _ func(trigger.Key) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.users = append(o.users, user)
+	return nil
+}
+
+// Tenants take turns, so the one user of a tenant does not wait behind the many of another.
+func TestEraseTenantsTakeTurns(t *testing.T) {
+	history := &orderedPast{}
+	w := newWorld(t, func(o *Options) { o.Preferences, o.UserTriggers, o.Auth = testStore(t), history, testKeys(t) })
+	for i := range 10 * outboxAtOnce {
+		w.must(http.StatusAccepted, "DELETE", fmt.Sprint("/v1/users/many", i), "", "Authorization", "Bearer "+keyA)
+	}
+	w.must(http.StatusAccepted, "DELETE", "/v1/users/one", "", "Authorization", "Bearer "+keyB)
+	runErasures(t, w.server)
+	w.untilErased("one", "Authorization", "Bearer "+keyB)
+	history.mu.Lock()
+	defer history.mu.Unlock()
+	if at := slices.Index(history.users, "one"); at < 0 || at > 2*outboxAtOnce {
+		t.Errorf("the one user was number %d of %d", at, len(history.users))
 	}
 }
 

@@ -115,7 +115,7 @@ func TestErasuresWithoutEnd(t *testing.T) {
 	}
 	erase(http.StatusAccepted, keyA, "7") // which waits already
 	erase(http.StatusAccepted, keyB, "bob")
-	e, ok, err := store.ClaimErasure(t.Context(), time.Minute)
+	e, ok, err := store.ClaimErasure(t.Context(), preferences.Turn{}, time.Minute)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -203,6 +204,7 @@ func removeLike(t *testing.T, fs *vfs.MemFS, dir, part string) {
 // TestTopics changes the topics under a stopped engine. It must refuse and say
 // why; with AcceptGap it goes on where that can be.
 func TestTopics(t *testing.T) {
+	prefix := ""
 	for _, c := range []struct {
 		name, want string
 		err        error
@@ -228,6 +230,19 @@ func TestTopics(t *testing.T) {
 			}
 		}},
 		{
+			"another prefix", `topics.prefix is set to "other.". Set topics.prefix: waterclock.`,
+			pipeline.ErrForeignPrefix, false, func(t *testing.T, w *sim.World) {
+				prefix = "other."
+				names := topics.Names{Prefix: prefix}
+				for _, topic := range topics.Catalogue(names, w.P, 1, nil) {
+					if err := w.Cluster.CreateTopic(topic.Name, cmp.Or(topic.Partitions, w.P),
+						map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			},
+		},
+		{
 			"partitions added to commands", "has 3 partitions", recovery.ErrPartitions, false,
 			func(t *testing.T, w *sim.World) { grow(t, w, w.Names.Commands()) },
 		},
@@ -246,8 +261,9 @@ func TestTopics(t *testing.T) {
 				w := sim.New(t, sim.Options{Seed: 5, Change: func(_ string,
 					o *pipeline.Options,
 				) {
-					o.AcceptGaps = accept
+					o.AcceptGaps, o.Names.Prefix = accept, cmp.Or(prefix, o.Names.Prefix)
 				}})
+				defer func() { prefix = "" }()
 				w.Start("a")
 				w.AwaitOwners()
 				for i := range 20 {

@@ -99,6 +99,9 @@ func (o *opening) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := o.samePrefix(ctx); err != nil {
+		return err
+	}
 	o.changes, o.done.store = o.store.NewBatch(), o.store
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)

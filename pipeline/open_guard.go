@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/waterclock/waterclock/internal/kafkapart"
@@ -14,6 +15,33 @@ import (
 // ErrForeignGroup says that another consumer group owns the topics. Two groups would both
 // fire everything.
 var ErrForeignGroup = errors.New("these topics belong to another group")
+
+// ErrForeignPrefix says that the data directory belongs to topics of another prefix, which are
+// still there. It would be emptied, and the other topics would miss nothing of it.
+var ErrForeignPrefix = errors.New("this data directory belongs to other topics")
+
+// samePrefix refuses a store of a topic state that exists under another name. Had the topic been
+// deleted and made again, no topic would have its id.
+func (o *opening) samePrefix(ctx context.Context) error {
+	raw, err := o.store.Meta(recovery.MetaProgress)
+	if err != nil || raw == nil {
+		return err
+	}
+	last, err := topics.DecodeProgress(raw)
+	if err != nil || last.StateID == o.ids.State || last.StateID == [16]byte{} {
+		return nil // the restore decides about what cannot be read
+	}
+	ctx, cancel := context.WithTimeout(ctx, openStep)
+	defer cancel()
+	name, err := kafkapart.NameOf(ctx, o.kafka.cl, last.StateID)
+	if err != nil || name == "" {
+		return err
+	}
+	return fmt.Errorf("%w: the store of partition %d is of topic %s, and topics.prefix is set to %q. "+
+		"Set topics.prefix: %s, or another data_dir", ErrForeignPrefix, o.id, name,
+		strings.TrimSuffix(o.names.state, "state"),
+		strings.TrimSuffix(name, "state"))
+}
 
 // groupNear and groupFar bound how far back the end of topic state is searched for the
 // group.

@@ -90,5 +90,6 @@ func Refusal(err error) string {
 
 // EndsProcess reports whether an error concerns every partition.
 func EndsProcess(err error) bool {
-	return errors.Is(err, recovery.ErrPartitions) || errors.Is(err, ErrForeignGroup)
+	return errors.Is(err, recovery.ErrPartitions) || errors.Is(err, ErrForeignGroup) ||
+		errors.Is(err, ErrForeignPrefix)
 }

@@ -32,6 +32,13 @@ func (e *Erasure) Covers(partition int32, offset int64) bool {
 	return !known || offset < end
 }
 
+// Turn says whose erasure to claim. Whoever claims one after the other passes the tenant of the
+// last one, so tenants take turns, however many erasures each of them has.
+type Turn struct {
+	After  string   // the next tenant by name has the turn; behind the last one, the first
+	Except []string // tenants that have none now
+}
+
 // Erasures is the outbox of users to erase.
 type Erasures interface {
 	// Erase deletes a user's preferences, move and claims, and writes the erasure, in one
@@ -40,10 +47,10 @@ type Erasures interface {
 	Erase(ctx context.Context, e Erasure) error
 	// Erasure returns a user's newest erasure. ok is false if there is none.
 	Erasure(ctx context.Context, u User) (e Erasure, ok bool, err error)
-	// ClaimErasure claims an erasure that is not done and has no valid claim, for the lease. It
-	// takes the oldest that was never claimed, or else the one whose claim ended first; none of
-	// the tenants that are excepted.
-	ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e Erasure, ok bool, err error)
+	// ClaimErasure claims an erasure that is not done and has no valid claim, for the lease: one
+	// of the tenant whose turn it is. Of that tenant it takes the oldest that was never claimed,
+	// or else the one whose claim ended first.
+	ClaimErasure(ctx context.Context, turn Turn, lease time.Duration) (e Erasure, ok bool, err error)
 	// RenewErasure extends a claim, and stores how many triggers were erased. It returns false if
 	// the claim is lost, or the user has a newer erasure.
 	RenewErasure(ctx context.Context, e Erasure, lease time.Duration) (bool, error)

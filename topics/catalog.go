@@ -170,7 +170,7 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 	})
 	ts = append(ts, Topic{
 		Name: n.Audit(), Partitions: 1, keep: "who did what", Why: "who did what over HTTP, for operators",
-		late: "what callers do over HTTP is in the log of the API's process alone",
+		late: "acts over HTTP are refused by instances that have written to it; those of others are in the log alone",
 		Configs: map[string]string{
 			cfgCleanup: "delete", cfgRetention: ms(400 * day), cfgTimestamp: "LogAppendTime",
 		},

@@ -25,6 +25,11 @@ func Read(from *analytics.Reader, o Options) (Report, error) {
 	}
 	r := f.Report()
 	r.Manifest = from.Manifest()
+	for p := range from.Partitions() {
+		if !from.HasTail(p) {
+			r.NoTail = append(r.NoTail, p)
+		}
+	}
 	return r, nil
 }
 

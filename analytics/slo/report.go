@@ -18,6 +18,7 @@ type Report struct {
 	WithinMS  int64   `json:"objective_ms"`
 	Newest    string  `json:"newest_event_at,omitempty"` // if before Until, the window is not complete
 	Manifest  int     `json:"manifest"`
+	NoTail    []int32 `json:"partitions_without_tail,omitempty"` // their newest events are not in the report
 	Total     Line    `json:"total"`
 	Budget    Budget  `json:"budget"`
 	Burn      []Burn  `json:"burn"`
@@ -47,12 +48,16 @@ type Value struct {
 	MS      *int64  `json:"ms"`
 }
 
+// NoData is the verdict where nothing was due in the window.
+const NoData = "no_data"
+
 // Budget is how many may be late or expired, and how many were.
 type Budget struct {
 	Allowed     float64 `json:"allowed"` // of Fires and Expired together
 	Spent       int64   `json:"spent"`
 	LeftPercent float64 `json:"left_percent"` // negative: overspent
-	Met         bool    `json:"met"`
+	Met         bool    `json:"met"`          // false where nothing was due
+	Verdict     string  `json:"verdict"`      // met, missed or no_data
 }
 
 // Burn is how fast the budget goes: at 1 it is spent when the window ends.
@@ -83,7 +88,15 @@ func (f *Fold) Report() Report {
 	if due > 0 {
 		r.Budget.LeftPercent = 100 * (1 - float64(bad)/r.Budget.Allowed)
 	}
-	r.Budget.Met = bad*100_000 <= due*(100_000-o.Thousandths) // in whole numbers: exact
+	r.Budget.Met = due > 0 && bad*100_000 <= due*(100_000-o.Thousandths) // in whole numbers: exact
+	switch {
+	case due == 0:
+		r.Budget.Verdict = NoData
+	case r.Budget.Met:
+		r.Budget.Verdict = "met"
+	default:
+		r.Budget.Verdict = "missed"
+	}
 	for _, b := range f.burning {
 		line := Burn{Window: short(b.window), Due: b.good + b.bad, Bad: b.bad}
 		if line.Due > 0 {

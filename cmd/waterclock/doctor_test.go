@@ -157,7 +157,7 @@ func TestDoctorOnAMissingAudit(t *testing.T) {
 	}
 	for _, manage := range []string{"true", "false"} {
 		doctorOf(t, brokers, "--set", "topics.manage="+manage).want(t, exitOK, "there is no topic waterclock.audit",
-			"in the log of the API's process alone", "waterclock topics apply")
+			"acts over HTTP are refused", "waterclock topics apply")
 	}
 	cli(t, nil, "", "--brokers", brokers, "topics", "apply").want(t, exitOK, "waterclock.audit")
 }

@@ -110,18 +110,22 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 		a.note("wrote %s", file.name)
 	}
 	if a.out.format != "table" {
-		return a.out.json(r)
+		err = a.out.json(r)
+	} else {
+		_, err = fmt.Fprintln(a.out.w, sloText(a.out, &r))
 	}
-	_, err = fmt.Fprintln(a.out.w, sloText(a.out, &r))
+	if err == nil && r.Budget.Verdict == slo.NoData {
+		err = &failure{
+			Exit: exitNotFound,
+			Msg:  "nothing was due in the window, so the report says nothing; see newest, and widen --window",
+		}
+	}
 	return err
 }
 
 // sloText formats the report for people. It shows only the worst hours.
 func sloText(out *output, r *slo.Report) string {
-	verdict := "met"
-	if !r.Budget.Met {
-		verdict = "missed"
-	}
+	verdict := strings.ReplaceAll(r.Budget.Verdict, "_", " ")
 	var b strings.Builder
 	fmt.Fprintf(&b, "objective  %s, due from %s until %s: %s\n", r.Objective, r.From, r.Until, verdict)
 	fmt.Fprintf(&b, "on time    %s of %s\n", share(r.Total.OnTime), count(r.Total.Fires+r.Total.Expired, "occurrence"))
@@ -132,7 +136,12 @@ func sloText(out *output, r *slo.Report) string {
 		burn[i] = w.Window + " " + strconv.FormatFloat(w.Rate, 'f', 2, 64)
 	}
 	fmt.Fprintf(&b, "burn rate  %s\n", strings.Join(burn, ", "))
-	fmt.Fprintf(&b, "newest     %s\n\n", or(r.Newest, "no event"))
+	fmt.Fprintf(&b, "newest     %s\n", or(r.Newest, "no event"))
+	if len(r.NoTail) > 0 {
+		fmt.Fprintf(&b, "warning    tail/ lacks partitions %v, so their newest events do not count: export again\n",
+			r.NoTail)
+	}
+	b.WriteString("\n")
 	t := out.table()
 	header := table.Row{"", "fires", "late", "expired", "misfired", "dead-lettered", "on time"}
 	for _, p := range r.Total.Percentiles {

@@ -41,7 +41,8 @@ func TestReportSLO(t *testing.T) {
 	report().want(t, exitOK, "99.9 % within 1s", "missed", "66.666 % of 3 occurrences", "1 of 0.0 spent",
 		"channel push", "tenant acme", "priority normal", "1m30s")
 	report("--objective", "50:1s", "--window", "3h").want(t, exitOK, "met", "1 of 1.5 spent, 33.333 % left")
-	report("--window", "1h").want(t, exitOK, "100 % of 0 occurrences", "met")
+	report("--window", "1h").want(t, exitNotFound, "0 occurrences", "no data", "nothing was due")
+	report("--window", "1h", "--jq", ".budget.verdict").want(t, exitNotFound, "no_data")
 	report("-o", "json", "--jq", ".total.percentiles[1].ms").want(t, exitOK, "90000\n")
 	report("--jq", ".budget.met").want(t, exitOK, "false\n")
 	page := filepath.Join(t.TempDir(), "slo.html")
@@ -58,6 +59,19 @@ func TestReportSLO(t *testing.T) {
 	report("--objective", "100:1s").want(t, exitUsage, "no budget")
 	report("--window", "5m").want(t, exitUsage, "from 1h to 400d")
 	report("--until", "yesterday").want(t, exitUsage, "--until yesterday")
+	if r := report(); strings.Contains(r.out, "warning") {
+		t.Errorf("a whole export: %s", r.out)
+	}
+	last := filepath.Join(dir, "tail", "p=01.parquet")
+	if err := os.Remove(last); err != nil {
+		t.Fatal(err)
+	}
+	report().want(t, exitOK, "warning", "lacks partitions [1]")
+	report("--jq", ".partitions_without_tail").want(t, exitOK, "[1]")
+	run("events", "export", "--dir", dir).want(t, exitOK)
+	if r := report(); strings.Contains(r.out, "warning") {
+		t.Errorf("it was exported again: %s", r.out)
+	}
 	if err := os.Truncate(filepath.Join(dir, "tail", "p=00.parquet"), 10); err != nil {
 		t.Fatal(err)
 	}

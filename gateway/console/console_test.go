@@ -83,6 +83,34 @@ func (w *world) login() string {
 	return r.cookies[0].Name + "=" + r.cookies[0].Value
 }
 
+// A copy of the cookie of a session that was ended is none. Other sessions go on.
+func TestEndedSession(t *testing.T) {
+	w := newWorld(t, "")
+	ended := w.login()
+	w.now = w.now.Add(time.Second)
+	other := w.login()
+	reads := func(cookie string) bool {
+		return w.do("GET", "/v1/triggers", "Cookie", cookie).StatusCode == http.StatusOK
+	}
+	if !reads(ended) || !reads(other) {
+		t.Fatal("a session does not begin")
+	}
+	if r := w.do("DELETE", "/console/session", "Cookie", ended); r.StatusCode != http.StatusNoContent {
+		t.Fatalf("the end of a session: %d", r.StatusCode)
+	}
+	// The last character of base64 has bits that no reader counts.
+	last := ended[len(ended)-1]
+	for c := range 256 {
+		if copied := ended[:len(ended)-1] + string(rune(c)); (byte(c) == last || c > ' ' && c < 0x7f && c != ';') &&
+			reads(copied) {
+			t.Errorf("%q after %q ended", copied, ended)
+		}
+	}
+	if !reads(other) {
+		t.Error("another session has ended too")
+	}
+}
+
 func TestSession(t *testing.T) {
 	w := newWorld(t, "")
 	r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)

@@ -3,9 +3,12 @@ package console
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/sealed"
@@ -23,12 +26,19 @@ const sessionFor = 12 * time.Hour
 const mostCredential = 2900
 
 // sessions turn credentials into cookies and back. A cookie is the credential with the time it
-// ends, sealed: only instances can read it, and none keeps anything.
+// ends, sealed: only instances can read it. What an instance keeps is which sessions were ended
+// before their time.
 type sessions struct {
 	api http.Handler
 	box *sealed.Box
 	now func() time.Time
+
+	mu    sync.Mutex
+	ended map[[sha256.Size]byte]time.Time // by sum of what the cookie has: when it would end by itself
 }
+
+// mostEnded bounds how many ended sessions are kept.
+const mostEnded = 10_000
 
 func newSessions(o *Options) *sessions {
 	s := &sessions{api: o.API, box: sealed.NewBox("waterclock console session 1", o.Secrets), now: o.Now}
@@ -49,6 +59,7 @@ func (c *console) session(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 		c.sessions.begin(w, r)
 	case http.MethodDelete:
+		c.sessions.end(r)
 		setCookie(w, "", -1)
 		w.WriteHeader(http.StatusNoContent)
 	default:
@@ -79,6 +90,41 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.body.Bytes())
 }
 
+// end ends the session of a request on this instance, also for copies of its cookie. Beyond
+// mostEnded sessions, the cookie is only taken from the browser.
+func (s *sessions) end(r *http.Request) {
+	cookie, err := r.Cookie(Cookie)
+	if err != nil {
+		return
+	}
+	credential, ends, ok := s.open(cookie.Value)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ended) >= mostEnded {
+		maps.DeleteFunc(s.ended, func(_ [sha256.Size]byte, ends time.Time) bool { return !s.now().Before(ends) })
+	}
+	if s.ended == nil {
+		s.ended = map[[sha256.Size]byte]time.Time{}
+	}
+	if len(s.ended) < mostEnded {
+		s.ended[sha256.Sum256(plain(credential, ends))] = ends
+	}
+}
+
+// goesOn reports whether nobody has ended a session on this instance.
+func (s *sessions) goesOn(credential string, ends time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.ended) == 0 {
+		return true
+	}
+	_, ended := s.ended[sha256.Sum256(plain(credential, ends))]
+	return !ended
+}
+
 func setCookie(w http.ResponseWriter, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: Cookie, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true,
@@ -97,7 +143,7 @@ func (s *sessions) asCredential(r *http.Request) (*http.Request, context.CancelF
 		return r, func() {}
 	}
 	credential, ends, ok := s.open(cookie.Value)
-	if !ok {
+	if !ok || !s.goesOn(credential, ends) {
 		return r, func() {}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ends.Sub(s.now()))
@@ -107,7 +153,12 @@ func (s *sessions) asCredential(r *http.Request) (*http.Request, context.CancelF
 }
 
 func (s *sessions) seal(credential string, ends time.Time) string {
-	return s.box.Seal(append(binary.BigEndian.AppendUint64(nil, uint64(ends.Unix())), credential...), nil)
+	return s.box.Seal(plain(credential, ends), nil)
+}
+
+// plain is what a cookie has. Two sessions of one credential that began in the same second are one.
+func plain(credential string, ends time.Time) []byte {
+	return append(binary.BigEndian.AppendUint64(nil, uint64(ends.Unix())), credential...)
 }
 
 func (s *sessions) open(value string) (credential string, ends time.Time, ok bool) {

@@ -67,6 +67,22 @@ func metadataRequest(topics []string) *kmsg.MetadataRequest {
 	return req
 }
 
+// NameOf is the topic with an id; "" if there is none, or this user may not see it.
+func NameOf(ctx context.Context, cl *kgo.Client, id [16]byte) (string, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil // all: older brokers do not find topics by id
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return "", fmt.Errorf("metadata of all topics: %w", err)
+	}
+	for _, t := range resp.Topics {
+		if t.TopicID == id && t.Topic != nil && t.ErrorCode == 0 {
+			return *t.Topic, nil
+		}
+	}
+	return "", nil
+}
+
 // LeaderOf is what metadata says of a partition; nil if the topic has no such.
 func LeaderOf(t *kmsg.MetadataResponseTopic, partition int32) *kmsg.MetadataResponseTopicPartition {
 	for i := range t.Partitions {

@@ -287,6 +287,10 @@ func mayBackUp(from, to string) error {
 		return fmt.Errorf("%s is not a data directory of `waterclock dev`: name its directory with --data-dir. "+
 			"What to back up on a cluster: docs/operations/backup.md", from)
 	}
+	if inside(from, to) {
+		return fmt.Errorf("cannot back up into %s: it is inside the data directory %s, and would be lost with it; "+
+			"name a directory elsewhere", to, from)
+	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return fmt.Errorf("cannot make %s: %w", to, cause(err))
 	}
@@ -298,6 +302,27 @@ func mayBackUp(from, to string) error {
 		return fmt.Errorf("cannot back up into %s: %w", to, cause(err))
 	}
 	return nil
+}
+
+// inside reports whether a path is in a directory, or is it. Links are followed; the end of the
+// path need not exist.
+func inside(dir, path string) bool {
+	at, err := filepath.EvalSymlinks(path)
+	if up := filepath.Dir(path); err != nil && up != path {
+		return inside(dir, up) // what is not there yet is where its parent is
+	}
+	for err == nil {
+		here, err1 := os.Stat(at)
+		there, err2 := os.Stat(dir)
+		if err1 != nil || err2 != nil || os.SameFile(here, there) {
+			return err1 == nil && err2 == nil
+		}
+		if at, err = filepath.Abs(at); err != nil || filepath.Dir(at) == at {
+			return false
+		}
+		at = filepath.Dir(at)
+	}
+	return false
 }
 
 // openArchive asks the process that runs on the directory. If none runs, it reads the

@@ -125,7 +125,7 @@ func TestLazyProducerAsksNobodyBeforeItsFirstUse(t *testing.T) {
 	if err := produce(p); err != nil {
 		t.Fatal(err)
 	}
-	if p.Client() != p.Client() {
+	if first := p.Client(); p.Client() != first {
 		t.Error("each use makes a client")
 	}
 }

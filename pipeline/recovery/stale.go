@@ -83,7 +83,7 @@ func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 	if pr.StateID != ids.State {
 		err := r.config.GapRecreated(r.id, ids.State,
 			"topic %s was deleted and made again, and all pending triggers with it; "+
-				"what topic %s still holds would be decided again",
+				"what topic %s still holds would be decided again (unless topics.prefix or brokers are wrong)",
 			r.config.Names.State(), r.config.Names.Commands())
 		if err != nil {
 			return "", err

@@ -52,7 +52,7 @@ func TestEraseLeavesNoBytes(t *testing.T) {
 		must(s.Erase(t.Context(), preferences.Erasure{User: u, At: at}))
 	}
 	for range users {
-		e, ok, err := s.ClaimErasure(t.Context(), time.Minute)
+		e, ok, err := s.ClaimErasure(t.Context(), preferences.Turn{}, time.Minute)
 		must(err)
 		if !ok {
 			t.Fatal("an erasure is lost")

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -93,7 +94,7 @@ func (s *Store) Erase(ctx context.Context, e preferences.Erasure) error {
 		maps.Copy(v.Before, e.Before)
 		if old != nil && old.Done == 0 {
 			_ = b.Delete(pendingKey(old.Seq), nil)
-			delete(s.erasing, old.Seq)
+			s.forget(old.Seq)
 			v.Triggers, v.At = old.Triggers, max(v.At, old.At)
 			for p, end := range old.Before {
 				v.Before[p] = max(v.Before[p], end)
@@ -140,43 +141,70 @@ func (s *Store) erasure(u preferences.User) (e preferences.Erasure, ok bool, err
 	return v.erasure(), true, nil
 }
 
-// ClaimErasure claims an erasure that is not done and has no valid claim, of a tenant not excepted.
-func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e preferences.Erasure,
-	ok bool, err error,
-) {
+// waiting is an erasure that may be claimed.
+type waiting struct {
+	seq    int64
+	hash   []byte
+	tenant string
+	passed bool      // its tenant's turn comes only after those of tenants behind turn.After
+	until  time.Time // when its last claim ended; zero: it was never claimed
+}
+
+// before reports whether to claim w rather than x.
+func (w *waiting) before(x *waiting) bool {
+	if w.passed != x.passed {
+		return x.passed
+	}
+	return cmp.Or(cmp.Compare(w.tenant, x.tenant), w.until.Compare(x.until), cmp.Compare(w.seq, x.seq)) < 0
+}
+
+// tenantOf is the tenant of an erasure that is not done. The caller holds s.write.
+func (s *Store) tenantOf(seq int64, hash []byte) (string, error) {
+	if tenant, ok := s.erasers[seq]; ok {
+		return tenant, nil
+	}
+	v, err := s.readErasure(hash)
+	if err != nil || v == nil {
+		return "", err
+	}
+	s.erasers[seq] = v.Tenant
+	return v.Tenant, nil
+}
+
+// forget drops what memory has of an erasure. The caller holds s.write.
+func (s *Store) forget(seq int64) {
+	delete(s.erasing, seq)
+	delete(s.erasers, seq)
+}
+
+// ClaimErasure claims an erasure that is not done and has no valid claim.
+func (s *Store) ClaimErasure(
+	ctx context.Context, turn preferences.Turn, lease time.Duration,
+) (e preferences.Erasure, ok bool, err error) {
 	leave, err := s.enterToWrite(ctx)
 	if err != nil {
 		return e, false, err
 	}
 	defer leave()
 	now := time.Now()
-	var waited *claim // the erasure whose claim ended first
-	var of []byte
+	var next *waiting
 	err = s.eachPending(func(seq int64, hash []byte) (bool, error) {
-		c, tried := s.erasing[seq]
-		if tried && now.Before(c.until) {
-			return true, nil // claimed
+		until := s.erasing[seq].until
+		if now.Before(until) {
+			return true, nil
 		}
-		if len(except) > 0 {
-			v, err := s.readErasure(hash)
-			if err != nil || v == nil || slices.Contains(except, v.Tenant) {
-				return true, err
-			}
+		tenant, err := s.tenantOf(seq, hash)
+		w := &waiting{seq, hash, tenant, tenant <= turn.After, until}
+		if err == nil && !slices.Contains(turn.Except, tenant) && (next == nil || w.before(next)) {
+			next = w
 		}
-		switch {
-		case !tried:
-			waited, of = &claim{seq: seq}, hash
-			return false, nil
-		case waited == nil || c.until.Before(waited.until):
-			waited, of = &c, hash
-		}
-		return true, nil
+		return true, err
 	})
-	if err != nil || waited == nil {
+	if err != nil || next == nil {
 		return e, false, err
 	}
-	v, err := s.readErasure(of)
-	if err != nil || v == nil || v.Seq != waited.seq || v.Done != 0 {
+	v, err := s.readErasure(next.hash)
+	if err != nil || v == nil || v.Seq != next.seq || v.Done != 0 {
 		return e, false, err
 	}
 	e = v.erasure()
@@ -259,7 +287,7 @@ func (s *Store) FinishErasure(ctx context.Context, e preferences.Erasure) error 
 			return err
 		}
 		_ = b.Delete(pendingKey(v.Seq), nil)
-		delete(s.erasing, e.Seq)
+		s.forget(e.Seq)
 		ended = true
 		v.User, v.Before, v.Triggers, v.Done = "", nil, e.Triggers, time.Now().UnixMicro()
 		return putErasure(b, hash, v)

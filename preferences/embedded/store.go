@@ -44,7 +44,8 @@ type Store struct {
 	seq    int64      // the last that was assigned
 	claims map[preferences.User]claim
 
-	erasing map[int64]claim // by seq of the erasure
+	erasing map[int64]claim  // by seq of the erasure
+	erasers map[int64]string // tenants of erasures that are not done, by seq, as far as they were read
 
 	maxUsers func(tenant string) int
 	users    map[string]int // by tenant; only tenants that were counted (users.go)
@@ -85,7 +86,8 @@ func Open(o Options) (*Store, error) {
 	cache := pebble.NewCache(cacheBytes)
 	defer cache.Unref() // the database holds its own reference
 	s := &Store{
-		claims: map[preferences.User]claim{}, erasing: map[int64]claim{}, maxUsers: o.MaxUsers, users: map[string]int{},
+		claims: map[preferences.User]claim{}, erasing: map[int64]claim{},
+		erasers: map[int64]string{}, maxUsers: o.MaxUsers, users: map[string]int{},
 	}
 	db, err := pebble.Open(o.Dir, &pebble.Options{
 		FS:    room.Wrap(o.FS, o.NoRoom, &s.serving),

@@ -79,40 +79,25 @@ func (s *Store) Erasure(ctx context.Context, u preferences.User) (e preferences.
 	return e, ok && err == nil, err
 }
 
-// claimErasure claims the oldest erasure that was never claimed. reclaimErasure claims the one
-// whose claim ended first.
-const (
-	claimErasure = `
+// claimErasure claims an erasure of the next tenant behind $3 that has one. Of that tenant it takes
+// the oldest that was never claimed, or else the one whose claim ended first.
+const claimErasure = `
 UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 WHERE user_hash = (
     SELECT user_hash FROM waterclock_erasures
-    WHERE done_at IS NULL AND claimed_until = '-infinity' AND tenant <> ALL($3)
-    ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE done_at IS NULL AND claimed_until < clock_timestamp() AND NOT tenant = ANY($4)
+    ORDER BY tenant COLLATE "C" <= $3, tenant COLLATE "C", claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
 )
 RETURNING ` + erasureColumns
-	reclaimErasure = `
-UPDATE waterclock_erasures SET claim = $1, claimed_until = clock_timestamp() + $2::interval
-WHERE user_hash = (
-    SELECT user_hash FROM waterclock_erasures
-    WHERE done_at IS NULL AND claimed_until < clock_timestamp() AND tenant <> ALL($3)
-    ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
-)
-RETURNING ` + erasureColumns
-)
 
-// ClaimErasure claims an erasure that is not done and has no valid claim, of a tenant not excepted.
-func (s *Store) ClaimErasure(ctx context.Context, lease time.Duration, except ...string) (e preferences.Erasure,
-	ok bool, err error,
-) {
-	by := rand.Text()
-	except = append([]string{}, except...) // NULL would exclude all
+// ClaimErasure claims an erasure that is not done and has no valid claim.
+func (s *Store) ClaimErasure(
+	ctx context.Context, turn preferences.Turn, lease time.Duration,
+) (e preferences.Erasure, ok bool, err error) {
+	by, except := rand.Text(), append([]string{}, turn.Except...) // not NULL, which no tenant differs from
 	err = s.do(ctx, func(ctx context.Context) error {
-		for _, query := range []string{claimErasure, reclaimErasure} {
-			if e, ok, err = scanErasure(s.pool.QueryRow(ctx, query, by, lease, except)); ok || err != nil {
-				return err
-			}
-		}
-		return nil
+		e, ok, err = scanErasure(s.pool.QueryRow(ctx, claimErasure, by, lease, turn.After, except))
+		return err
 	})
 	e.Claim = by
 	return e, ok && err == nil, err

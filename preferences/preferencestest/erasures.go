@@ -36,7 +36,7 @@ func erasure(t testing.TB, s preferences.Store, u preferences.User) preferences.
 // claimedErasure claims an erasure, which must be this user's. If u is zero, there must be none.
 func claimedErasure(t testing.TB, s preferences.Store, u preferences.User, lease time.Duration) preferences.Erasure {
 	t.Helper()
-	e, ok, err := s.ClaimErasure(t.Context(), lease)
+	e, ok, err := s.ClaimErasure(t.Context(), preferences.Turn{}, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func testErasureGoesOn(t *testing.T, s preferences.Store, reopen func() preferen
 func claimWhenFree(t testing.TB, s preferences.Store) preferences.Erasure {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		e, ok, err := s.ClaimErasure(t.Context(), lease)
+		e, ok, err := s.ClaimErasure(t.Context(), preferences.Turn{}, lease)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("no erasure can be claimed: %v", err)
 		}
@@ -166,7 +166,7 @@ func testErasuresOfOthers(t *testing.T, s preferences.Store, _ func() preference
 	}
 	claim := func(want preferences.User, lease time.Duration, except ...string) {
 		t.Helper()
-		e, ok, err := s.ClaimErasure(t.Context(), lease, except...)
+		e, ok, err := s.ClaimErasure(t.Context(), preferences.Turn{Except: except}, lease)
 		if err != nil || ok != (want != preferences.User{}) || e.User != want {
 			t.Fatalf("except %q: claimed %v %v, %v; want %v", except, e.User, ok, err, want)
 		}
@@ -208,18 +208,37 @@ func testEraseTwice(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	pending(t, s, 1)
 }
 
-func testOldestErasure(t *testing.T, s preferences.Store, _ func() preferences.Store) {
-	var users []preferences.User
-	for i := range 12 {
-		users = append(users, preferences.User{Tenant: fmt.Sprintf("t%d", i%3), ID: fmt.Sprint("u", i/3)})
-		erase(t, s, toErase(users[i], 1, 1))
+func testErasureTurns(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	user := func(tenant string, i int) preferences.User {
+		return preferences.User{Tenant: tenant, ID: fmt.Sprint("u", i)}
 	}
-	pending(t, s, 12)
-	for _, u := range users {
-		claimedErasure(t, s, u, lease)
+	for _, n := range []struct {
+		tenant string
+		users  int
+	}{{"big", 5}, {"Zoo", 1}, {"small", 2}} {
+		for i := range n.users {
+			erase(t, s, toErase(user(n.tenant, i), 1, 1))
+		}
 	}
-	claimedErasure(t, s, preferences.User{}, lease)
-	pending(t, s, 12)
+	pending(t, s, 8)
+	claim := func(after string, want preferences.User, except ...string) {
+		t.Helper()
+		e, ok, err := s.ClaimErasure(t.Context(), preferences.Turn{After: after, Except: except}, lease)
+		if err != nil || e.User != want || ok != (want != preferences.User{}) {
+			t.Fatalf("after %q: claimed %v, %v, %v; want %v", after, e.User, ok, err, want)
+		}
+	}
+	claim("", user("Zoo", 0))
+	claim("Zoo", user("big", 0))
+	claim("big", user("small", 0))
+	claim("small", user("big", 1)) // Zoo has none that is free
+	claim("other", user("small", 1))
+	claim("small", preferences.User{}, "big", "none")
+	for i := range 3 {
+		claim("big", user("big", 2+i), "small")
+	}
+	claim("", preferences.User{})
+	pending(t, s, 8)
 }
 
 func testOldestPending(t *testing.T, s preferences.Store, _ func() preferences.Store) {
@@ -311,7 +330,7 @@ func testErasureDone(t *testing.T, s preferences.Store, _ func() preferences.Sto
 func testErasuresEnded(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, claim := s.ClaimErasure(ctx, lease)
+	_, _, claim := s.ClaimErasure(ctx, preferences.Turn{}, lease)
 	_, renew := s.RenewErasure(ctx, preferences.Erasure{}, lease)
 	_, _, read := s.Erasure(ctx, ada)
 	_, _, count := s.PendingErasures(ctx)

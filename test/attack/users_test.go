@@ -59,8 +59,10 @@ func TestUsersOfOthers(t *testing.T) {
 		path, query, _ := strings.Cut(spelled, "?")
 		for _, c := range []struct{ method, path string }{
 			{"GET", "/v1/users/" + path + "/notifications?content=1&" + query},
-			{"GET", "/v1/users/" + path + "/erasure?" + query}, {"GET", "/v1/preferences/" + path + "?" + query},
-			{"DELETE", "/v1/users/" + path + "?" + query}, {"DELETE", "/v1/preferences/" + path + "?" + query},
+			{"GET", "/v1/users/" + path + "/erasure?" + query},
+			{"GET", "/v1/preferences/" + path + "?" + query},
+			{"DELETE", "/v1/users/" + path + "?" + query},
+			{"DELETE", "/v1/preferences/" + path + "?" + query},
 		} {
 			got := a.try(t.Context(), c.method, c.path, "")
 			if got.status >= http.StatusInternalServerError || strings.Contains(got.body, "secret") ||

@@ -32,6 +32,7 @@ final class MemoryLoad implements Runnable, Loader.Sink {
     private final Throttle failing;
     private final LinkedBlockingQueue<List<Part>> wanted = new LinkedBlockingQueue<>();
     private volatile boolean laneFound;
+    private volatile Throwable died;
 
     MemoryLoad(WorkerBuilder o, Worker.Names names, Map<String, Object> kafka, State state, Runnable released,
             Throttle failing) {
@@ -53,8 +54,22 @@ final class MemoryLoad implements Runnable, Loader.Sink {
         return laneFound;
     }
 
+    /** What ended this thread, if it was not the worker: a class that is missing, a setting that is wrong. */
+    Throwable died() {
+        return died;
+    }
+
+    /** Without this thread no due event is let go, so what ends it has to end the worker. */
     @Override
     public void run() {
+        try {
+            read();
+        } catch (RuntimeException | Error e) {
+            died = e;
+        }
+    }
+
+    private void read() {
         long asked = System.nanoTime() - ASK_EVERY;
         long lane = asked;
         int failures = 0;

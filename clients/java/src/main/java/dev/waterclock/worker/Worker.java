@@ -93,7 +93,7 @@ public final class Worker implements AutoCloseable {
         Poller poller = new Poller(o, names, kafka, state, handlers, load, meter, failing);
         Thread loading = Handlers.daemon(load, "waterclock-load");
         try {
-            while (!stopping && poller.turn()) {
+            while (!stopping && load.died() == null && poller.turn()) {
                 // The next turn.
             }
         } finally {
@@ -102,6 +102,16 @@ public final class Worker implements AutoCloseable {
             } finally {
                 loading.interrupt();
             }
+        }
+        rethrow(load.died());
+    }
+
+    private static void rethrow(Throwable e) {
+        if (e instanceof Error error) {
+            throw error;
+        }
+        if (e instanceof RuntimeException other) {
+            throw other;
         }
     }
 

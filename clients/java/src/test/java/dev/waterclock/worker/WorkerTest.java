@@ -26,6 +26,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Predicate;
@@ -34,6 +35,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.metrics.JmxReporter;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -496,6 +498,31 @@ class WorkerTest {
             assertEquals(Map.of(0, 0L, 1, 0L), loader.read(Map.of(0, 50L, 1, 0L), 100, sink, () -> false));
         }
         assertEquals(List.of(0), renewed);
+    }
+
+    /** A class that is missing on the thread that reads the memory. */
+    public static final class MissingClass extends JmxReporter {
+        @Override
+        public void configure(Map<String, ?> configs) {
+            if (Thread.currentThread().getName().equals("waterclock-load")) {
+                throw new NoClassDefFoundError("com/example/Missing");
+            }
+            super.configure(configs);
+        }
+    }
+
+    /** The thread that reads the memory lets events go. An error that ends it ends the worker too. */
+    @Test
+    void errorWhileReading() {
+        Worker worker = Worker.builder("java-missing", e -> Result.delivered()).brokers(DEV.kafka)
+                .kafka(Map.of("metric.reporters", MissingClass.class.getName())).build();
+        CompletableFuture<Void> ended = CompletableFuture.runAsync(worker::run, r -> new Thread(r).start());
+        ExecutionException e = assertThrows(ExecutionException.class, () -> ended.get(60, TimeUnit.SECONDS));
+        Throwable root = e;
+        while (root.getCause() != null) {
+            root = root.getCause();
+        }
+        assertEquals(NoClassDefFoundError.class, root.getClass());
     }
 
     @Test
