@@ -315,5 +315,5 @@ func spell(v any) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("answer cannot be encoded: %v", err)) // a struct of our own always encodes
 	}
-	return b
+	return problem.ShowHidden(b)
 }

@@ -24,7 +24,7 @@ type Triggers struct {
 // Read says how a list was read.
 type Read struct {
 	AsOf    string  `json:"as_of" format:"date-time" doc:"When the owners were asked. Without fresh=false the list has all that was acknowledged before"`
-	Visited *int64  `json:"looked_at,omitempty" doc:"How many triggers were visited for this page; operators alone see it, because it counts those of all tenants"`
+	Visited int64   `json:"looked_at" doc:"How many triggers were visited for this page: for operators of all tenants, for others those of the page"`
 	Silent  []int32 `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers are missing; ask again from the first page"`
 }
 
@@ -69,7 +69,7 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	read.Visited, read.Silent = r.visited(r.read.cost.Visited()), append(read.Silent, page.Silent...)
+	read.Visited, read.Silent = r.visited(r.read.cost.Visited(), len(page.Items)), append(read.Silent, page.Silent...)
 	answer := Triggers{
 		Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page), Read: read,
 	}
@@ -79,13 +79,13 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
 
-// visited is how many rows a read has visited, of all tenants: so only who sees all tenants is told.
-// Others could find out by it when another tenant's triggers fire.
-func (r *request) visited(n int64) *int64 {
+// visited is how many rows a read has visited. Those of all tenants are for who sees all tenants:
+// others could find out by them when another tenant's triggers fire, and are told the rows they got.
+func (r *request) visited(all int64, got int) int64 {
 	if !r.who.May(auth.Operate) {
-		return nil
+		return int64(got)
 	}
-	return &n
+	return all
 }
 
 func (s *triggerViews) list(r *request) (peer.Page, *peer.Query, error) {

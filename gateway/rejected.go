@@ -36,7 +36,7 @@ type RejectedCommand struct {
 type RejectedCommands struct {
 	Items      []RejectedCommand `json:"items"`
 	NextCursor string            `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be short, or empty, and have one"`
-	Visited    *int64            `json:"looked_at,omitempty" doc:"How many records were visited for this page; operators alone see it, because it counts those of all tenants"`
+	Visited    int64             `json:"looked_at" doc:"How many records were visited for this page: for operators of all tenants, for others those of the page"`
 }
 
 func rejectedRoutes(p *parts) []route {
@@ -107,7 +107,7 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	r.read.charge(int(walk.visited))
-	answer := RejectedCommands{Items: items, Visited: r.visited(walk.visited)}
+	answer := RejectedCommands{Items: items, Visited: r.visited(walk.visited, len(items))}
 	if next, more := walk.rest(s.partitions); more {
 		answer.NextCursor = s.cursors.seal(q.sealed, peer.UserCursor{Key: trigger.Key(next)})
 	}

@@ -44,7 +44,7 @@ func TestEventsExport(t *testing.T) {
 	export().want(t, exitOK, "exported 4 events to "+dir+": 1 file sealed, 2 events in the tail",
 		"user ids and tags are left out")
 	export("-o", "json", "--jq", ".events").want(t, exitOK, "2\n")
-	run("views", "--dir", dir).want(t, exitOK, "views.sql", "14 views")
+	run("views", "--dir", dir).want(t, exitOK, "views.sql", "16 views")
 	if text, err := os.ReadFile(filepath.Join(dir, "views.sql")); err != nil || len(text) == 0 {
 		t.Error(err)
 	}

@@ -205,16 +205,15 @@ func (p *Problem) Send(w http.ResponseWriter) {
 		h.Set("WWW-Authenticate", `Bearer realm="waterclock"`)
 	}
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller is gone if this fails
+	b, _ := json.Marshal(p)                     // it has only texts and numbers
+	_, _ = w.Write(append(ShowHidden(b), '\n')) // the caller is gone if this fails
 }
 
-// MarshalJSON escapes what a reader does not see or what turns a line around, such as U+202E, as
-// \u202e: a problem may repeat an id of the caller's. What it decodes to stays the same.
-func (p Problem) MarshalJSON() ([]byte, error) {
-	type plain Problem // without this method
-	b, err := json.Marshal(plain(p))
-	if err != nil || isASCII(b) {
-		return b, err
+// ShowHidden escapes in JSON what a reader does not see or what turns a line around, such as
+// U+202E, as \u202e: a problem may repeat an id of the caller's. What it decodes to stays the same.
+func ShowHidden(b []byte) []byte {
+	if isASCII(b) {
+		return b
 	}
 	out := make([]byte, 0, len(b)+16)
 	for _, r := range string(b) { // valid UTF-8; all that is not ASCII stands in strings
@@ -228,7 +227,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 	}
-	return out, nil
+	return out
 }
 
 func isASCII(b []byte) bool {
