@@ -125,7 +125,7 @@ func garbage() []bad {
 			"http://169.254.169.254/latest/meta-data/"),
 		text("URL with an address in decimal", "x", "forbidden_url", "callback", "", "wc-delay", "1s",
 			"wc-callback-url", "https://2130706433/"),
-		text("snooze without for", `{"op":"snooze"}`, "conflicting_time", "for", "for or until"),
+		text("snooze without for", `{"op":"snooze"}`, "conflicting_time", "for", "for and until"),
 		text("snooze of nothing", `{"op":"snooze","for":"1m"}`, "not_found", "", ""),
 		text("reschedule of nothing", `{"op":"reschedule","delay":"1m"}`, "not_found", "", ""),
 		text("pause of nothing", "x", "not_found", "", "", "wc-op", "pause"),
