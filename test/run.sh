@@ -24,7 +24,7 @@ fi
 # Most tests of the others wait: for a process, a broker, a time-out. So these, which compute and
 # have a clock of their own or need no exact one, take what the others leave of the cores.
 behind=(./analytics/... ./calendar/... ./gateway/... ./internal/broker ./internal/check ./internal/sim ./pipeline/... ./sinks
-  ./sinks/notify/... ./statestore ./trigger)
+  ./sinks/notify/... ./statestore ./test/java ./test/python ./trigger)
 nice -n 10 go test -p 1 -timeout 50m "${behind[@]}" > "$SVC_HOME/behind.log" 2>&1 &
 background=$!
 comm -23 <(go list ./... | sort) <(go list "${behind[@]}" | sort) |
