@@ -201,7 +201,7 @@ const viewsProgram = `
 import json, os, sys, time
 import duckdb
 con = duckdb.connect()
-con.execute("set threads = 2")
+con.execute("set threads = 2; set enable_progress_bar = false") # it is printed after two seconds
 con.execute(open(os.path.join(sys.argv[1], "views.sql")).read())
 key, = con.execute("select trigger from snapshots where date = '2026-12-10' limit 1").fetchone()
 out = {}
