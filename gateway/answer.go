@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -185,6 +186,23 @@ func sendSized(w http.ResponseWriter, status int, v any, size int64) error {
 	}
 	sendBody(w, status, b)
 	return nil
+}
+
+// sendGathered answers a costly read with what f returns. It is encoded within the bounds of
+// what is gathered at once, and its sending is not.
+func (r *request) sendGathered(ctx context.Context, w http.ResponseWriter, f func() (any, error)) error {
+	var body []byte
+	err := r.read.gather(ctx, func() error {
+		v, err := f()
+		if err == nil {
+			body, err = encodeBody(v, 0)
+		}
+		return err
+	})
+	if err == nil {
+		sendBody(w, http.StatusOK, body)
+	}
+	return err
 }
 
 // encodeBody encodes an answer of about size bytes.

@@ -274,24 +274,16 @@ func (l *auditLog) refusal(tenant string) error {
 }
 
 // notes are sentences for /readyz; none if the audit is set up.
-func (s *acts) notes() []string {
-	if note := s.log.note(); note != "" {
-		return []string{note}
-	}
-	return nil
-}
-
-// note is the sentence of notes.
-func (l *auditLog) note() string {
+func (l *auditLog) notes() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.unset != nil:
-		return "there is no audit: topic " + l.topic + " does not exist, or this process may not write it. Run " +
-			"`waterclock topics apply`, and see `waterclock topics plan --acls`"
+		return []string{"there is no audit: topic " + l.topic + " does not exist, or this process may not write it. " +
+			"Run `waterclock topics apply`, and see `waterclock topics plan --acls`"}
 	case l.queue.late > 0:
-		return "topic " + l.topic + " takes no records, so acts over HTTP are refused. If it does not exist, run " +
-			"`waterclock topics apply`"
+		return []string{"topic " + l.topic + " takes no records, so acts over HTTP are refused. If it does not " +
+			"exist, run `waterclock topics apply`"}
 	}
-	return ""
+	return nil
 }

@@ -513,7 +513,7 @@ func TestEraseUsersOfTenants(t *testing.T) {
 		w.must(http.StatusAccepted, "DELETE", "/v1/users/"+user, "", bearer(keyB)...)
 		w.untilErased(user, bearer(keyB)...)
 	}
-	if full := w.server.erasures.share.full(); !slices.Contains(full, "acme") { // those of blue may just be ending
+	if full := w.server.erasures.share.Full(); !slices.Contains(full, "acme") { // those of blue may just be ending
 		t.Errorf("%q have their share", full)
 	}
 }

@@ -74,23 +74,17 @@ func (s *forecasts) getForecast(w http.ResponseWriter, r *request) error {
 	q.FirstMS = frame.First(s.now().UnixMilli())
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
-	var body []byte
-	err = r.read.gather(ctx, func() error {
+	return r.sendGathered(ctx, w, func() (any, error) {
 		sum, silent, err := s.router.Expected(ctx, q)
+		if peer.Moved(err) {
+			return nil, problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.read.charge(q.N * (1 + len(sum.By)))
-		body, err = encodeBody(forecastJSON(&sum, q, frame, silent), 0)
-		return err
+		return forecastJSON(&sum, q, frame, silent), nil
 	})
-	if peer.Moved(err) {
-		return problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
-	}
-	if err == nil {
-		sendBody(w, http.StatusOK, body)
-	}
-	return err
 }
 
 func forecastJSON(sum *forecast.Answer, q forecast.Query, frame forecast.Frame, silent []int32) Forecast {

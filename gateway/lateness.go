@@ -68,20 +68,14 @@ func (s *latenessViews) getLateness(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), requestWithin)
 	defer cancel()
 	now := trigger.At(s.now())
-	var body []byte
-	err := r.read.gather(ctx, func() error {
+	return r.sendGathered(ctx, w, func() (any, error) {
 		sum, silent, err := s.router.Lateness(ctx, now, window, r.ownTenant())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r.read.charge(len(sum.Slots) + len(sum.Channels))
-		body, err = encodeBody(latenessJSON(&sum, now, window, silent), 0)
-		return err
+		return latenessJSON(&sum, now, window, silent), nil
 	})
-	if err == nil {
-		sendBody(w, http.StatusOK, body)
-	}
-	return err
 }
 
 // ownTenant is whose facts the caller may see: "" for all, which operators see.

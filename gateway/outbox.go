@@ -3,10 +3,10 @@ package gateway
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/trigger"
@@ -19,8 +19,9 @@ type outbox struct {
 	kick chan struct{}
 	// claim takes a row that nobody works on, the one that waits longest first. work is nil where
 	// there is none. It takes none of the tenants that have their share already.
-	claim func(ctx context.Context, full []string) (tenant string, work func(context.Context) error, err error)
-	share *tenantShare
+	claim  func(ctx context.Context, full []string) (tenant string, work func(context.Context) error, err error)
+	shared bool         // among tenants
+	share  *slots.Slots // of the rows that are worked on
 	// measure reports how much is waiting, every measureEvery, and failed that a row could not be
 	// worked on.
 	measure      func(ctx context.Context) error
@@ -30,46 +31,9 @@ type outbox struct {
 
 // newOutbox is one without rows. shared says that there are several tenants.
 func newOutbox(shared bool) outbox {
-	o := outbox{kick: make(chan struct{}, 1), measureEvery: outboxMeasure}
-	if shared {
-		o.share = &tenantShare{free: outboxAtOnce, by: map[string]int{}}
-	}
-	return o
-}
-
-// tenantShare is how many rows of each tenant are worked on. nil counts nothing: there is one tenant.
-type tenantShare struct {
-	mu   sync.Mutex
-	free int
-	by   map[string]int
-}
-
-// full are the tenants that have as many as are free, in order.
-func (s *tenantShare) full() (tenants []string) {
-	if s == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for tenant, n := range s.by {
-		if n >= s.free {
-			tenants = append(tenants, tenant)
-		}
-	}
-	slices.Sort(tenants)
-	return tenants
-}
-
-// count adds n rows of a tenant, or takes them away.
-func (s *tenantShare) count(tenant string, n int) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.free -= n
-	if s.by[tenant] += n; s.by[tenant] == 0 {
-		delete(s.by, tenant)
+	return outbox{
+		kick: make(chan struct{}, 1), shared: shared, share: slots.New(outboxAtOnce, shared),
+		measureEvery: outboxMeasure,
 	}
 }
 
@@ -120,14 +84,14 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 			return nil
 		case busy <- struct{}{}:
 		}
-		tenant, work, err := o.claim(ctx, o.share.full())
+		tenant, work, err := o.claim(ctx, o.share.Full())
 		fail(err)
 		if work != nil {
-			o.share.count(tenant, 1)
+			o.share.Take(tenant) // there is one: busy has as many, and tenants that are full were left out
 			working.Go(func() {
 				defer func() {
 					<-busy
-					if o.share.count(tenant, -1); o.share != nil {
+					if o.share.Release(tenant); o.shared {
 						o.wake() // rows of this tenant may have been left out
 					}
 				}()

@@ -78,7 +78,7 @@ func (s *Server) Close() {
 }
 
 // Notes are sentences for /readyz: what is refused although this process is ready.
-func (s *Server) Notes() []string { return s.acts.notes() }
+func (s *Server) Notes() []string { return s.acts.log.notes() }
 
 // Router reads triggers of any partition, from this process or from its owner.
 func (s *Server) Router() *peer.Router { return s.router }

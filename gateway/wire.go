@@ -243,7 +243,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		},
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, ready: o.Ready, notes: func() []string {
-		return append(o.Notes(), c.acts.notes()...)
+		return append(o.Notes(), c.acts.log.notes()...)
 	}}
 	p.identity = &identity{}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}

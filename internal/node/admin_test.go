@@ -3,9 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +48,8 @@ func TestReadyzOfAdminListen(t *testing.T) {
 	}
 	for i := 0; ; i++ {
 		_, _ = request("DELETE", fmt.Sprintf("http://%s/v1/triggers/k%d", c.Listen, i), "")
-		if said := bodyOf(t, "http://"+c.Admin.Listen+"/readyz"); strings.Contains(said, "waterclock.audit") {
+		_, said := call(t, "GET", "http://"+c.Admin.Listen+"/readyz", "")
+		if strings.Contains(said, "waterclock.audit") {
 			return
 		}
 		if i == 100 {
@@ -58,18 +57,4 @@ func TestReadyzOfAdminListen(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-func bodyOf(t *testing.T, url string) string {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }

@@ -12,6 +12,7 @@ package slots
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -136,6 +137,19 @@ func (s *Slots) Waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.order) > 0
+}
+
+// Full are the tenants that would get no slot now because they have their share, in order.
+func (s *Slots) Full() (tenants []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tenant, n := range s.by {
+		if s.shared && n >= s.free {
+			tenants = append(tenants, tenant)
+		}
+	}
+	slices.Sort(tenants)
+	return tenants
 }
 
 // Held is how many slots a tenant has.

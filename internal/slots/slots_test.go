@@ -26,8 +26,14 @@ func TestShared(t *testing.T) {
 			t.Errorf("%s took %d, want %d", c.tenant, got, c.want)
 		}
 	}
+	if full := s.Full(); !slices.Equal(full, []string{"a", "b", "c", "d"}) {
+		t.Errorf("full are %q", full)
+	}
 	for range 4 {
 		s.Release("a")
+	}
+	if full := s.Full(); len(full) > 0 {
+		t.Errorf("full are %q, with four free", full)
 	}
 	if !s.Take("e") || s.Held("a") != 0 {
 		t.Error("after a has ended e gets none")
@@ -35,6 +41,9 @@ func TestShared(t *testing.T) {
 	alone := slots.New(2, false)
 	if first, second, third := alone.Take(""), alone.Take(""), alone.Take(""); !first || !second || third {
 		t.Error("without tenants all are everybody's")
+	}
+	if full := alone.Full(); len(full) > 0 {
+		t.Errorf("without tenants none is full, and not %q", full)
 	}
 }
 
