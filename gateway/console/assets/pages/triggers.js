@@ -57,11 +57,13 @@ export function Triggers({query}) {
     <${Loaded} of=${first}>${(page) => {
       const items = [...page.items, ...(more.items || [])];
       const cursor = more.read ? more.cursor : page.next_cursor;
+      // A short page is read on from right after it is drawn: until then it is not yet the end of reading.
+      const busy = more.busy || !more.read && !more.error && cursor && items.length < full;
       return html`
         ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:
           ${page.silent_partitions.length} partitions do not answer (${page.silent_partitions.join(', ')}).</p>` : ''}
         <${Table} caption=${`As of ${page.as_of}`} none=${!cursor ? 'No trigger matches.' :
-          more.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
+          busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
           rows=${items} rowKey=${(t) => t.trigger_id} columns=${[
             ['Trigger', (t) => html`<${ToTrigger} id=${t.trigger_id} />`],
             ['State', (t) => html`<${State} state=${t.state} />`],
@@ -69,7 +71,7 @@ export function Triggers({query}) {
             ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
           ]} />
         <${Fault} error=${more.error} />
-        ${more.busy ? html`<p class="wait">Reading…</p>` :
+        ${busy ? html`<p class="wait">Reading…</p>` :
           cursor ? html`<p><button type="button" onClick=${() => next(cursor)}>More</button></p>` : ''}`;
     }}<//>
     <${Twins} lines=${['waterclock list --sort next_fire' + flags(query)]} /></article>`;
