@@ -47,8 +47,11 @@ func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	if len(value) > maxValue {
 		return e, fmt.Errorf("decode event: %d bytes are more than a row takes (%d)", len(value), maxValue)
 	}
-	if err := json.Unmarshal(value, &e, lenient); err != nil {
-		return e, fmt.Errorf("decode event: %w", err)
+	if !topics.ReadEvent(value, &e) {
+		e = topics.Event{}
+		if err := json.Unmarshal(value, &e, lenient); err != nil {
+			return e, fmt.Errorf("decode event: %w", err)
+		}
 	}
 	if err := checkEvent(&e, appended); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)

@@ -176,12 +176,15 @@ func EventID(partition int32, eventUS int64) string {
 // command's key may have been empty.
 func DecodeEvent(b []byte) (Event, error) {
 	var e Event
-	d := json.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(&e); err != nil {
-		return Event{}, fmt.Errorf("decode event: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return Event{}, fmt.Errorf("decode event: data after the object")
+	if !ReadEvent(b, &e) {
+		e = Event{}
+		d := json.NewDecoder(bytes.NewReader(b))
+		if err := d.Decode(&e); err != nil {
+			return Event{}, fmt.Errorf("decode event: %w", err)
+		}
+		if _, err := d.Token(); err != io.EOF {
+			return Event{}, fmt.Errorf("decode event: data after the object")
+		}
 	}
 	if e.EventID == "" || e.Type == "" || e.Trigger == "" && e.Type != string(trigger.Rejected) {
 		return Event{}, fmt.Errorf("decode event: event_id, type or trigger is missing")

@@ -71,9 +71,13 @@ func appendRow(b []byte, r any) []byte {
 		return appendJSON(b, r)
 	}
 	c := columnsOf(r)
+	var eras []int
+	if c.eras != nil {
+		eras = sortedKeys(*c.eras)
+	}
 	b = append(b, rowGroups)
-	for _, at := range c.stamps() {
-		b = c.appendGroup(b, at)
+	for _, at := range c.stamps(eras) {
+		b = c.appendGroup(b, at, eras)
 	}
 	return b
 }
@@ -108,8 +112,9 @@ func appendJSON(b []byte, r any) []byte {
 // stamp identifies the event that wrote a cell, and when the cell expires.
 type stamp struct{ us, until int64 }
 
-// stamps returns the stamps of all cells that were written, each once.
-func (c *columns) stamps() []stamp {
+// stamps returns the stamps of all cells that were written, each once. eras are the keys of c.eras,
+// sorted.
+func (c *columns) stamps(eras []int) []stamp {
 	all := make([]stamp, 0, 4)
 	add := func(at stamp) {
 		if at.us != 0 && !slices.Contains(all, at) {
@@ -119,10 +124,8 @@ func (c *columns) stamps() []stamp {
 	for _, cell := range c.cells {
 		add(cell.stamp())
 	}
-	if c.eras != nil {
-		for _, era := range sortedKeys(*c.eras) {
-			add(eraStamp(*c.eras, era))
-		}
+	for _, era := range eras {
+		add(eraStamp(*c.eras, era))
 	}
 	return all
 }
@@ -131,18 +134,20 @@ func eraStamp(eras map[int]sinks.Cell[bool], era int) stamp {
 	return stamp{eras[era].US, eras[era].Until}
 }
 
-func (c *columns) appendGroup(b []byte, at stamp) []byte {
+func (c *columns) appendGroup(b []byte, at stamp, eras []int) []byte {
 	bits := uint64(0)
 	for i, cell := range c.cells {
 		if cell.stamp() == at {
 			bits |= 1 << i
 		}
 	}
-	var eras []int
-	if c.eras != nil {
-		eras = slices.DeleteFunc(sortedKeys(*c.eras), func(era int) bool { return eraStamp(*c.eras, era) != at })
+	same := 0 // eras with this stamp
+	for _, era := range eras {
+		if eraStamp(*c.eras, era) == at {
+			same++
+		}
 	}
-	if len(eras) > 0 {
+	if same > 0 {
 		bits |= 1 << len(c.cells)
 	}
 	b = binary.AppendUvarint(binary.AppendVarint(binary.AppendVarint(b, at.us), at.until), bits)
@@ -151,11 +156,13 @@ func (c *columns) appendGroup(b []byte, at stamp) []byte {
 			b = cell.appendTo(b)
 		}
 	}
-	if len(eras) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(eras)))
+	if same > 0 {
+		b = binary.AppendUvarint(b, uint64(same))
 	}
 	for _, era := range eras {
-		b = binary.AppendUvarint(b, uint64(era))
+		if eraStamp(*c.eras, era) == at {
+			b = binary.AppendUvarint(b, uint64(era))
+		}
 	}
 	return b
 }
