@@ -46,9 +46,10 @@ func FuzzReadEvent(f *testing.F) {
 		`{"event_id":"3-17","type":"t","version":1,"event_us":-17,"tags":{"a":"1","a":""},"payload":{"a":["\\\"]"]}}`,
 		`{"seq":0,"step":0,"attempt":12,"lateness_ms":123456789012345678,"due_partition":2147483647,"rule":{}}`,
 		`{"payload":1,"payload":null,"rule":true,"step":1,"step":2}`,
-		`{}`, `{"tags":{}}`, `{"payload":}`, `{"payload": 1 }`, `{"payload":"` + "\xff" + `"}`, `{"seq":01}`, `{"seq":-0}`,
-		`{"due_partition":2147483648}`, `{"seq":1234567890123456789}`, `{"detail":"a\u0041"}`, `{"truncated":["payload"]}`,
-		`{"step":null}`, `{"channel":"a"}x`, `{"channel":"a"`, `{"payload":[}]}`, `{"payload":{"a":1]}}`, `{"later":1}`,
+		`{}`, `{"tags":{}}`, `{"payload":}`, `{"payload": 1 }`, `{"payload":"` + "\xff" + `"}`, `{"seq":01}`,
+		`{"seq":-0}`, `{"due_partition":2147483648}`, `{"seq":1234567890123456789}`, `{"detail":"a\u0041"}`,
+		`{"truncated":["payload"]}`, `{"step":null}`, `{"channel":"a"}x`, `{"channel":"a"`, `{"payload":[}]}`,
+		`{"payload":{"a":1]}}`, `{"later":1}`,
 	} {
 		f.Add([]byte(value))
 	}
@@ -70,7 +71,8 @@ func BenchmarkReadEvent(b *testing.B) {
 	value := AppendEvent(nil, "acme/order-17", &trigger.Fact{
 		Type: trigger.FactType("trigger.fired"), Seq: 3, Revision: 1, Channel: "orders", Scheduled: appended, Occurrence: "1790000000000",
 		HasStep: true, State: trigger.Fired, Previous: trigger.Pending, HasLate: true, Lateness: 5, HasDue: true,
-		DueTopic: "waterclock.due.orders", Spec: &trigger.Spec{Payload: []byte(`{"order":17,"items":["a","b"]}`)},
+		DueTopic: "waterclock.due.orders",
+		Spec:     &trigger.Spec{Payload: []byte(`{"order":17,"items":["a","b"]}`)},
 	}, EventEnv{At: appended, EventUS: 1, WithPayload: true})
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
