@@ -69,7 +69,8 @@ func FuzzReadEvent(f *testing.F) {
 
 func BenchmarkReadEvent(b *testing.B) {
 	value := AppendEvent(nil, "acme/order-17", &trigger.Fact{
-		Type: trigger.FactType("trigger.fired"), Seq: 3, Revision: 1, Channel: "orders", Scheduled: appended, Occurrence: "1790000000000",
+		Type: trigger.FactType("trigger.fired"), Seq: 3, Revision: 1, Channel: "orders",
+		Scheduled: appended, Occurrence: "1790000000000",
 		HasStep: true, State: trigger.Fired, Previous: trigger.Pending, HasLate: true, Lateness: 5, HasDue: true,
 		DueTopic: "waterclock.due.orders",
 		Spec:     &trigger.Spec{Payload: []byte(`{"order":17,"items":["a","b"]}`)},
