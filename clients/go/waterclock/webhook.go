@@ -115,13 +115,21 @@ func (v *Verifier) Read(r *http.Request) (*Delivery, error) {
 	if d.TriggerID, err = url.PathUnescape(r.Header.Get("X-Trigger-Id")); err != nil {
 		d.TriggerID = r.Header.Get("X-Trigger-Id")
 	}
+	d.readEnvelope()
+	return d, nil
+}
+
+// readEnvelope reads the payload, unless the body is the payload itself (callback.body raw). Such
+// a payload may have a member triggerId of its own, so the id has to be that of the header.
+func (d *Delivery) readEnvelope() {
 	var envelope struct {
 		TriggerID string          `json:"triggerId"`
 		Payload   json.RawMessage `json:"payload"`
 		Bytes     []byte          `json:"payload_base64"`
 	}
-	if json.Unmarshal(body, &envelope) == nil && envelope.TriggerID != "" && envelope.TriggerID == d.TriggerID {
-		d.Payload, d.Bytes = envelope.Payload, envelope.Bytes
+	switch err := json.Unmarshal(d.Raw, &envelope); {
+	case err != nil, envelope.TriggerID == "", envelope.Payload == nil && envelope.Bytes == nil:
+	case d.TriggerID == "", d.TriggerID == envelope.TriggerID:
+		d.TriggerID, d.Payload, d.Bytes = envelope.TriggerID, envelope.Payload, envelope.Bytes
 	}
-	return d, nil
 }
