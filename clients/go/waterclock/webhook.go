@@ -40,16 +40,18 @@ type Verifier struct {
 	now  func() time.Time
 }
 
-// NewVerifier takes one secret, or two during a rotation. The format is whsec_…, as in
-// webhook.secret.
+// NewVerifier takes one secret, or two during a rotation: as two texts, or as one with a comma, as
+// webhook.secret has them. A secret is whsec_….
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	v := &Verifier{Tolerance: 5 * time.Minute, MaxBody: 2 << 20, now: time.Now}
-	for _, s := range secrets {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
-		if err != nil || len(key) == 0 {
-			return nil, BadSecret // never include the secret itself
+	for _, text := range secrets {
+		for s := range strings.SplitSeq(text, ",") {
+			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(s), "whsec_"))
+			if err != nil || len(key) == 0 {
+				return nil, BadSecret // never include the secret itself
+			}
+			v.keys = append(v.keys, key)
 		}
-		v.keys = append(v.keys, key)
 	}
 	if len(v.keys) == 0 {
 		return nil, BadSecret

@@ -70,7 +70,8 @@ def verify(secrets: str | Iterable[str], headers: Headers, body: bytes, *, toler
 
 def keys(secrets: str | Iterable[str]) -> list[bytes]:
     """The keys of whsec_ secrets."""
-    texts = secrets.split(",") if isinstance(secrets, str) else list(secrets)
+    given = [secrets] if isinstance(secrets, str) else secrets
+    texts = [text for one in given for text in one.split(",")]
     found = []
     for text in texts:
         try:
