@@ -175,7 +175,7 @@ func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase {
 		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op",
-			problem.Quoted(name)+" is not an op of a batch: register,  cancel, reschedule, snooze, skip, pause, "+
+			problem.Quoted(name)+" is not an op of a batch: register, cancel, reschedule, snooze, skip, pause, "+
 				"resume, "+
 				"run_now, rezone or ack")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
@@ -199,7 +200,10 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 		return q, err
 	}
 	q = topics.LetterQuery{
-		Channel: v.Get("channel"), Code: v.Get("code"), Endpoint: v.Get("endpoint"), Newest: true,
+		Channel: v.Get("channel"), Code: v.Get("code"), Newest: true,
+	}
+	if q.Endpoint, err = letterEndpoint(v.Get("endpoint")); err != nil {
+		return q, err
 	}
 	of, err := r.listRange()
 	if err != nil {
@@ -223,6 +227,18 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 	}
 	q.After, err = letterCursor(&q, v.Get("cursor"))
 	return q, err
+}
+
+// letterEndpoint spells an origin as dead letters do. What is no origin is refused: it would
+// match nothing, and a caller would take that for the absence of dead letters.
+func letterEndpoint(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	if _, err := egress.ParseOrigin(text); err != nil {
+		return "", problem.BadParameter("endpoint", "endpoint "+err.Error())
+	}
+	return topics.OriginOf(text), nil
 }
 
 // tenantOf is whose dead letters or refused commands a caller asks for: its own, or if it is an

@@ -181,9 +181,12 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 		r.act.to(trigger.Key(key))
 	}
 	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired, note: b.Note}
-	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code, Endpoint: b.Endpoint}
+	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code}
 	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}
 	var err error
+	if job.q.Endpoint, err = letterEndpoint(b.Endpoint); err != nil {
+		return nil, asField(err)
+	}
 	if job.q.Tenant, err = r.tenantOf("dead letters", b.Tenant); err != nil {
 		return nil, err
 	}

@@ -213,6 +213,7 @@ func TestListDeadLetters(t *testing.T) {
 		{"&code=receipt_timeout", []string{"k9", "k7", "k5", "k3", "k1"}},
 		{"&channel=sms", all[:4]},
 		{"&endpoint=" + url.QueryEscape("https://hooks.example.com"), all[4:]},
+		{"&endpoint=" + url.QueryEscape("HTTPS://Hooks.example.com:443/"), all[4:]},
 		{"&status=redriven", nil},
 		{"&trigger_id=k3", []string{"k3"}},
 		{"&from=2100-01-01T00:00:00Z", nil},
@@ -248,6 +249,7 @@ func TestListDeadLetters(t *testing.T) {
 	for path, code := range map[string]string{
 		"?group_by=channel": "invalid", "?status=erased": "invalid", "?cursor=x": "invalid", "?limit=0": "invalid",
 		"?from=soon": "invalid", "?code=": "invalid", "?cod=x": "unknown_field", "?trigger_id=a/b": "invalid",
+		"?endpoint=hooks.example.com": "invalid", "?endpoint=https://hooks.example.com/hook": "invalid",
 	} {
 		if a := w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters"+path, ""); a.get(t, "code") != code {
 			t.Errorf("%s: %s", path, a.body)
@@ -301,6 +303,14 @@ func TestRedrive(t *testing.T) {
 	st := w.state(idKey("k1"))
 	if st == nil || st.Status != trigger.InFlight || st.Live[0].Attempt != 7 || string(st.Spec.Payload) != `{"n":1}` {
 		t.Errorf("after its redrive: %+v", st)
+	}
+	if got, _ := w.redrive(`{"endpoint":"https://Hooks.example.com/","dry_run":true}`); got.Matched != 19 {
+		t.Errorf("by an endpoint that is written otherwise: %+v", got)
+	}
+	p := w.must(http.StatusUnprocessableEntity, http.MethodPost, "/v1/dead-letters:redrive",
+		`{"endpoint":"hooks.example.com"}`)
+	if p.get(t, "field") != "endpoint" {
+		t.Errorf("no origin: %s", p.body)
 	}
 	got, _ := w.redrive(`{"code":"receipt_timeout","rate":1000}`)
 	if got.Redriven != 9 || got.Matched != 9 {

@@ -602,6 +602,20 @@ endpoints:
 	if e := c.Endpoints["https://hooks.example.com"]; e.Rate != 2.5 || !c.Endpoints["http://10.0.0.5:8080"].Paused {
 		t.Errorf("%+v", e)
 	}
+	rotated := write(t, "rotated", key+" , "+key+"\n")
+	c.Webhook.Secret = "file:" + rotated
+	if _, secrets, err := c.WebhookSecrets("other"); err != nil || !reflect.DeepEqual(secrets, []string{key, key}) {
+		t.Errorf("a file with two keys: %v, %v", secrets, err)
+	}
+	c.Webhook.Secret = "env:HOOK_KEY,file:" + rotated
+	if _, secrets, err := c.WebhookSecrets("other"); err == nil {
+		t.Errorf("three keys in two places: %v", secrets)
+	}
+	c.Webhook.Secret = "file:" + write(t, "commas", " ,\n")
+	if _, secrets, err := c.WebhookSecrets("other"); err == nil {
+		t.Errorf("a file without a key signs nothing: %v", secrets)
+	}
+	c.Webhook.Secret = "file:" + rotated
 	if files := c.WebhookFiles(); len(files) != 2 {
 		t.Errorf("files to watch: %v", files)
 	}
@@ -617,6 +631,7 @@ endpoints:
 		"webhook: {secret: 'file:/nowhere/at/all'}":                              "/nowhere/at/all",
 		"webhook: {secret: marked-secret}":                                       "is not a key",
 		"webhook: {secret: '" + key + "," + key + "," + key + "'}":               "at most two",
+		"webhook: {secret: ','}":                                                 "is not a key",
 		"tenants: {a: {webhook_secret: whsec_YQ==}}":                             "tenants.a.webhook_secret",
 		"endpoints: {'https://a.example/path': {paused: true}}":                  "is not an origin",
 		"endpoints: {'https://A.example': {paused: true}}":                       "is not an origin",

@@ -19,8 +19,8 @@ var webhookSection = section{"Webhooks", "", []Setting{
 		Key: "webhook.secret", Secret: true,
 		into: func(c *Config, _ string) any { return &c.Webhook.Secret },
 		Doc: "Key of the Standard Webhooks signature: `whsec_` and base64, `env:NAME` or `file:PATH`. Two, " +
-			"separated by a comma, while one is rotated: both sign. `dev` makes one in its data directory. Unset " +
-			"with `serve` means that webhooks are not signed.",
+			"separated by a comma, in the setting or in the file, while one is rotated: both sign. `dev` makes one " +
+			"in its data directory. Unset with `serve` means that webhooks are not signed.",
 	},
 	{
 		Key: "webhook.concurrency", Default: "1024", Min: "1", Max: "100000",

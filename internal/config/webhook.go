@@ -81,28 +81,38 @@ func (c *Config) WebhookSecrets(tenant string) (key string, secrets []string, er
 // minSigningKey is the least that Standard Webhooks allows.
 const minSigningKey = 24
 
-// signingKeys reads one or two keys, or where they stand. What is wrong with one
-// is said without it.
+// maxSigningKeys is how many keys sign at a time: the old one and the new one.
+const maxSigningKeys = 2
+
+// signingKeys reads one or two keys, or where they stand. A file may hold both, so that a key is
+// rotated without a restart. What is wrong with one is said without it.
 func signingKeys(text string) ([]string, error) {
-	list := splitList(text)
-	if len(list) > 2 {
-		return nil, fmt.Errorf("has %d keys: at most two, separated by a comma", len(list))
-	}
-	for i, ref := range list {
+	var keys []string
+	for _, ref := range splitList(text) {
 		value, err := dereference(ref)
 		if err != nil {
 			return nil, err
 		}
-		coded, ok := strings.CutPrefix(value, "whsec_")
+		keys = append(keys, splitList(value)...)
+	}
+	if len(keys) > maxSigningKeys {
+		return nil, fmt.Errorf("has %d keys: at most two, separated by a comma", len(keys))
+	}
+	if len(keys) == 0 && text != "" {
+		return nil, errNoSigningKey
+	}
+	for _, key := range keys {
+		coded, ok := strings.CutPrefix(key, "whsec_")
 		raw, err := base64.StdEncoding.DecodeString(coded)
 		if !ok || err != nil || len(raw) < minSigningKey {
-			return nil, errors.New("is not a key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl " +
-				"rand -base64 32)` makes one), env:NAME or file:PATH")
+			return nil, errNoSigningKey
 		}
-		list[i] = value
 	}
-	return list, nil
+	return keys, nil
 }
+
+var errNoSigningKey = errors.New("is not a key: write whsec_ and base64 of 24 bytes or more (`echo whsec_$(openssl " +
+	"rand -base64 32)` makes one), env:NAME or file:PATH")
 
 func (l *loader) checkWebhookSecret(key, text string) {
 	if _, err := signingKeys(text); err != nil {

@@ -92,6 +92,11 @@ func TestWebhookKeysReload(t *testing.T) {
 	if o.Headers.Get("Authorization") != "Bearer two" || h.keys("anybody")[0] == before {
 		t.Errorf("what is new does not count: %+v", o)
 	}
+	put(t, file, anotherKey+","+oneKey+"\n", 0o600)
+	r.check(false)
+	if n := len(h.keys("anybody")); n != 2 {
+		t.Errorf("%d keys sign during a rotation in one file, want 2: %s", n, log.String())
+	}
 	before = h.keys("anybody")[0]
 	put(t, file, "garbage-secret", 0o600)
 	r.check(false)

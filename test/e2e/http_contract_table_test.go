@@ -545,6 +545,10 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=forbidden", "field=tenant"},
 			},
 			{name: "from", path: "/v1/dead-letters?from=soon", status: 400, wants: []string{"field=from"}},
+			{
+				name: "endpoint", path: "/v1/dead-letters?endpoint=example.com", status: 400,
+				wants: []string{"field=endpoint"},
+			},
 			{name: "group_by", path: "/v1/dead-letters?group_by=x", status: 400, wants: []string{"field=group_by"}},
 			{name: "unknown", path: "/v1/dead-letters?cod=x", status: 400, wants: []string{"field=cod"}},
 		}},
@@ -560,6 +564,10 @@ func contractViews(w *world) []contractRow {
 			{
 				name: "which", path: "/v1/dead-letters:redrive", body: `{}`, status: 422,
 				wants: []string{"code=invalid", "field=all"},
+			},
+			{
+				name: "no origin", path: "/v1/dead-letters:redrive", body: `{"endpoint":"example.com"}`, status: 422,
+				wants: []string{"code=invalid", "field=endpoint"},
 			},
 			{
 				name: "unknown field", path: "/v1/dead-letters:redrive", body: `{"al":true}`, status: 422,

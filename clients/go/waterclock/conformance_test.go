@@ -1,10 +1,12 @@
 package waterclock_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -528,6 +530,7 @@ func TestConformanceSignature(t *testing.T) {
 				ToleranceSeconds int64 `json:"tolerance_seconds"`
 				OK               bool
 				Error            string
+				Reads            *wantDelivery
 			}
 			cs.Decode(t, &body)
 			h := http.Header{}
@@ -551,6 +554,33 @@ func TestConformanceSignature(t *testing.T) {
 			if string(got) != body.Error || body.OK != (err == nil) {
 				t.Errorf("it said %v, want %q", err, body.Error)
 			}
+			if body.Reads != nil {
+				body.Reads.check(t, v, h, raw)
+			}
 		})
+	}
+}
+
+// wantDelivery is what a verified webhook is read as.
+type wantDelivery struct {
+	TriggerID     string `json:"trigger_id"`
+	Attempt       int
+	Payload       json.RawMessage
+	PayloadBase64 []byte `json:"payload_base64"`
+	Raw           bool
+}
+
+func (want *wantDelivery) check(t *testing.T, v *waterclock.Verifier, h http.Header, body []byte) {
+	t.Helper()
+	d, err := v.Read(&http.Request{Header: h, Body: io.NopCloser(bytes.NewReader(body))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.TriggerID != want.TriggerID || d.Attempt != want.Attempt || !bytes.Equal(d.Raw, body) {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	if string(d.Payload) != string(want.Payload) || !bytes.Equal(d.Bytes, want.PayloadBase64) ||
+		want.Raw != (d.Payload == nil && d.Bytes == nil) {
+		t.Errorf("payload %s, bytes %x, want %+v", d.Payload, d.Bytes, want)
 	}
 }

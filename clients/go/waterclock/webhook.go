@@ -40,16 +40,18 @@ type Verifier struct {
 	now  func() time.Time
 }
 
-// NewVerifier takes one secret, or two during a rotation. The format is whsec_…, as in
-// webhook.secret.
+// NewVerifier takes one secret, or two during a rotation: as two texts, or as one with a comma, as
+// webhook.secret has them. A secret is whsec_….
 func NewVerifier(secrets ...string) (*Verifier, error) {
 	v := &Verifier{Tolerance: 5 * time.Minute, MaxBody: 2 << 20, now: time.Now}
-	for _, s := range secrets {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s, "whsec_"))
-		if err != nil || len(key) == 0 {
-			return nil, BadSecret // never include the secret itself
+	for _, text := range secrets {
+		for s := range strings.SplitSeq(text, ",") {
+			key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(s), "whsec_"))
+			if err != nil || len(key) == 0 {
+				return nil, BadSecret // never include the secret itself
+			}
+			v.keys = append(v.keys, key)
 		}
-		v.keys = append(v.keys, key)
 	}
 	if len(v.keys) == 0 {
 		return nil, BadSecret
@@ -115,13 +117,21 @@ func (v *Verifier) Read(r *http.Request) (*Delivery, error) {
 	if d.TriggerID, err = url.PathUnescape(r.Header.Get("X-Trigger-Id")); err != nil {
 		d.TriggerID = r.Header.Get("X-Trigger-Id")
 	}
+	d.readEnvelope()
+	return d, nil
+}
+
+// readEnvelope reads the payload, unless the body is the payload itself (callback.body raw). Such
+// a payload may have a member triggerId of its own, so the id has to be that of the header.
+func (d *Delivery) readEnvelope() {
 	var envelope struct {
 		TriggerID string          `json:"triggerId"`
 		Payload   json.RawMessage `json:"payload"`
 		Bytes     []byte          `json:"payload_base64"`
 	}
-	if json.Unmarshal(body, &envelope) == nil && envelope.TriggerID != "" && envelope.TriggerID == d.TriggerID {
-		d.Payload, d.Bytes = envelope.Payload, envelope.Bytes
+	switch err := json.Unmarshal(d.Raw, &envelope); {
+	case err != nil, envelope.TriggerID == "", envelope.Payload == nil && envelope.Bytes == nil:
+	case d.TriggerID == "", d.TriggerID == envelope.TriggerID:
+		d.TriggerID, d.Payload, d.Bytes = envelope.TriggerID, envelope.Payload, envelope.Bytes
 	}
-	return d, nil
 }

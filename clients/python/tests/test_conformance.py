@@ -249,10 +249,25 @@ def test_signature(case: dict[str, Any]) -> None:
 
     if case.get("ok"):
         assert verify() == {k.lower(): v for k, v in case["headers"].items()}["webhook-id"]
+        if "reads" in case:
+            check_read(case, body)
         return
     with pytest.raises(SignatureError) as raised:
         verify()
     assert raised.value.reason == case["error"]
+
+
+def check_read(case: dict[str, Any], body: bytes) -> None:
+    """What a verified webhook is read as."""
+    want = case["reads"]
+    got = webhook.receive(case["secrets"], case["headers"], body, tolerance=case["tolerance_seconds"], now=case["now"])
+    assert (got.trigger_id, got.attempt) == (want["trigger_id"], want.get("attempt", 1))
+    if want.get("raw"):
+        assert got.payload == body
+    elif "payload_base64" in want:
+        assert got.payload == base64.b64decode(want["payload_base64"])
+    else:
+        assert got.payload == want["payload"]
 
 
 # --- the worker's records -------------------------------------------------------

@@ -70,7 +70,8 @@ def verify(secrets: str | Iterable[str], headers: Headers, body: bytes, *, toler
 
 def keys(secrets: str | Iterable[str]) -> list[bytes]:
     """The keys of whsec_ secrets."""
-    texts = secrets.split(",") if isinstance(secrets, str) else list(secrets)
+    given = [secrets] if isinstance(secrets, str) else secrets
+    texts = [text for one in given for text in one.split(",")]
     found = []
     for text in texts:
         try:
@@ -92,12 +93,25 @@ def receive(secrets: str | Iterable[str], headers: Headers, body: bytes, *, tole
     found = {name.lower(): value for name, value in headers.items()}
     attempt = found.get("x-trigger-attempt", "1")
     number = int(attempt) if attempt.isascii() and attempt.isdigit() else 1
+    named = unquote(found.get("x-trigger-id", ""))
+    envelope = _envelope(named, body)
+    return Webhook(id, named, number, body) if envelope is None else Webhook(id, envelope[0], number, envelope[1])
+
+
+def _envelope(named: str, body: bytes) -> tuple[str, Any] | None:
+    """The trigger's id and the payload; None if the body is the payload itself (callback.body raw).
+
+    Such a payload may have a member triggerId of its own, so the id has to be that of the header.
+    """
     try:
         envelope = json.loads(body)
-    except ValueError:
-        envelope = None
-    if not isinstance(envelope, dict) or not isinstance(envelope.get("triggerId"), str):
-        return Webhook(id, unquote(found.get("x-trigger-id", "")), number, body)
-    if isinstance(envelope.get("payload_base64"), str):
-        return Webhook(id, envelope["triggerId"], number, base64.b64decode(envelope["payload_base64"]))
-    return Webhook(id, envelope["triggerId"], number, envelope.get("payload"))
+        if not isinstance(envelope, dict):
+            return None
+        id = envelope.get("triggerId")
+        if not isinstance(id, str) or id != named and named:
+            return None
+        if isinstance(envelope.get("payload_base64"), str):
+            return id, base64.b64decode(envelope["payload_base64"], validate=True)
+        return (id, envelope["payload"]) if "payload" in envelope else None
+    except ValueError:  # no JSON, or no base64
+        return None

@@ -103,15 +103,23 @@ public final class WebhookVerifier {
         String id = verify(headers, body);
         String attempt = header(headers, "X-Trigger-Attempt");
         int number = attempt.matches("[0-9]{1,9}") ? Integer.parseInt(attempt) : 1;
+        String named = unescape(header(headers, "X-Trigger-Id"));
         try {
-            if (Json.read(body) instanceof Map<?, ?> m && m.get("triggerId") instanceof String triggerId) {
-                byte[] bytes = m.get("payload_base64") instanceof String s ? Base64.getDecoder().decode(s) : null;
-                return new Webhook(id, triggerId, number, m.get("payload"), bytes, body);
+            // With callback.body raw the payload may have a member triggerId of its own, so the id has to be that of
+            // the header.
+            if (Json.read(body) instanceof Map<?, ?> m && m.get("triggerId") instanceof String triggerId
+                    && (named.isEmpty() || named.equals(triggerId))) {
+                if (m.get("payload_base64") instanceof String s) {
+                    return new Webhook(id, triggerId, number, null, Base64.getDecoder().decode(s), body);
+                }
+                if (m.containsKey("payload")) {
+                    return new Webhook(id, triggerId, number, m.get("payload"), null, body);
+                }
             }
         } catch (IllegalArgumentException e) {
-            // callback.body raw, and no JSON
+            // callback.body raw, and no JSON or no base64
         }
-        return new Webhook(id, unescape(header(headers, "X-Trigger-Id")), number, null, body, body);
+        return new Webhook(id, named, number, null, body, body);
     }
 
     public Webhook read(Map<String, String> headers, byte[] body) {

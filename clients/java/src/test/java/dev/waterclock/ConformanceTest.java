@@ -197,7 +197,7 @@ class ConformanceTest {
     Stream<DynamicTest> signature() {
         return Cases.of("signature", c -> {
             Cases.known(c, "name", "kind", "secrets", "headers", "body", "body_base64", "now", "tolerance_seconds",
-                    "ok", "error");
+                    "ok", "error", "reads");
             byte[] body = c.containsKey("body_base64") ? Base64.getDecoder().decode((String) c.get("body_base64"))
                     : c.get("body").toString().getBytes(StandardCharsets.UTF_8);
             Map<String, String> headers = new LinkedHashMap<>();
@@ -214,6 +214,20 @@ class ConformanceTest {
             assertEquals(true, c.get("ok"));
             String id = new WebhookVerifier(tolerance, clock, secrets).verify(headers, body);
             assertTrue(headers.containsValue(id) && !id.isEmpty());
+            if (c.containsKey("reads")) {
+                checkRead(Json.object(c.get("reads")),
+                        new WebhookVerifier(tolerance, clock, secrets).read(headers, body), body);
+            }
         });
+    }
+
+    /** What a verified webhook is read as. */
+    private static void checkRead(Map<String, Object> want, WebhookVerifier.Webhook got, byte[] body) {
+        Cases.known(want, "trigger_id", "attempt", "payload", "payload_base64", "raw");
+        assertEquals(want.get("trigger_id"), got.triggerId());
+        assertEquals(want.containsKey("attempt") ? Json.integer(want, "attempt") : 1, got.attempt());
+        byte[] bytes = want.get("payload_base64") instanceof String s ? Base64.getDecoder().decode(s) : null;
+        assertArrayEquals(want.containsKey("raw") ? body : bytes, got.bytes());
+        assertEquals(want.get("payload"), got.payload());
     }
 }
