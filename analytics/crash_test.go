@@ -20,6 +20,7 @@ type ledger struct {
 	mu     sync.Mutex
 	start  int64
 	values [][]byte
+	marks  func(context.Context, int32, int64) (marks, error) // may be nil
 }
 
 func newLedger(n int) *ledger {
@@ -43,7 +44,9 @@ func (l *ledger) source(context.Context) (*source, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	end := int64(len(l.values))
-	return &source{id: "t", starts: []int64{l.start, 0}, ends: []int64{end, end}, read: l.read}, nil
+	return &source{
+		id: "t", starts: []int64{l.start, 0}, ends: []int64{end, end}, read: l.read, marks: l.marks,
+	}, nil
 }
 
 func (l *ledger) read(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
@@ -216,6 +219,7 @@ func (d *dying) SyncDir(name string) error {
 // them: the same sealed files, and nothing left over.
 func TestKilledAtEveryStep(t *testing.T) {
 	l := newLedger(100) // the first day is over: it has a snapshot
+	l.marks = l.marksOf
 	whole := t.TempDir()
 	if _, err := l.exporter(whole, nil).Export(t.Context()); err != nil {
 		t.Fatal(err)
@@ -230,6 +234,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				dir := t.TempDir()
 				if after%2 == 1 {
 					half := &ledger{values: l.values[:40+after%3*25]}
+					half.marks = half.marksOf
 					if _, err := half.exporter(dir, nil).Export(t.Context()); err != nil {
 						t.Fatal(err)
 					}
@@ -250,10 +255,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 					t.Fatalf("step %d failed, and nobody says so", after)
 				}
 				once(t, dir)
+				l.checkWatermarks(t, dir)
 				if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
 					t.Fatalf("step %d: %v", after, err)
 				}
 				l.check(t, dir)
+				l.checkWatermarks(t, dir)
+				if got := watermarkOf(t, dir); len(got) != 2 || fmt.Sprint(got) != fmt.Sprint(watermarkOf(t, whole)) {
+					t.Errorf("the watermark is %v, and of the whole %v", got, watermarkOf(t, whole))
+				}
 				got := files(t, dir)
 				sameFiles(t, only(want, eventsDir), only(got, eventsDir))
 				sameFiles(t, only(want, tailDir), only(got, tailDir))
@@ -267,6 +277,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 			}
 		})
 	}
+}
+
+// watermarkOf is what the newest manifest names.
+func watermarkOf(t *testing.T, dir string) map[int32]Watermark {
+	t.Helper()
+	_, _, all := read(t, dir)
+	return all[len(all)-1].Watermark
 }
 
 // once: no row is there twice, whatever is missing yet.

@@ -162,5 +162,10 @@ func Dictionary() (string, error) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", name, means)
 	}
+	b.WriteString("\n## Complete up to when\n\n" +
+		"`manifest/<n>.json` has a `watermark` by partition. Everything first due at or before its `fired_through`\n" +
+		"is in the files of that manifest and of those before, unless `held` names what kept it back. First due\n" +
+		"means: `type` is `occurrence.fired`, `attempt` 1, `step` 0; its time is `effective_at`, else `occurred_at`\n" +
+		"less `lateness_ms`. [The whole promise](../formats/export.md#the-watermark-of-a-manifest).\n")
 	return b.String(), nil
 }

@@ -23,6 +23,8 @@
 //     goes on behind it.
 //   - A snapshot follows from the one before and the sealed files since, so it is as equal
 //     in its bytes as they are. Its memory does not grow with the number of triggers.
+//   - A manifest names a watermark of a partition only if everything first due at or before
+//     it is in the files that are named by then.
 //   - A crash between any two steps leaves a directory that the next export completes.
 //   - No payload is in the files. User ids and tags are keyed hashes, or absent, unless
 //     Options.Users says otherwise.

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,6 +34,9 @@ type Options struct {
 
 	// Topic is the event log.
 	Topic string
+
+	// Watermarks is the topic of watermarks. Default: none, so manifests have none.
+	Watermarks string
 
 	// Dir is the directory, made if it is not there.
 	Dir string
@@ -367,6 +371,7 @@ const filesPerManifest = 8
 // partition exports one partition.
 func (e *Exporter) partition(ctx context.Context, log *source, p int32, r *Report) error {
 	w := &walk{Exporter: e, p: p, next: e.chain.next[p], report: r}
+	w.marks = sync.OnceValue(func() marks { return e.marksOf(ctx, log, p, w.next) })
 	from, end := w.next, log.ends[p]
 	if from > end || e.isFresh(p, from, end) { // another exporter has gone further, or nothing is new
 		return nil
@@ -408,6 +413,7 @@ type walk struct {
 	p      int32
 	next   int64 // all before it is in sealed files
 	sealed []File
+	marks  func() marks // of the partition; they are read once
 	report *Report
 }
 
@@ -463,6 +469,7 @@ func (w *walk) commit() error {
 			}
 		}
 		m.Next[w.p] = w.next
+		w.mark(m)
 		c, err := w.offer(m)
 		if err != nil {
 			return err
@@ -473,6 +480,17 @@ func (w *walk) commit() error {
 	}
 	w.sealed = w.sealed[:0]
 	return nil
+}
+
+// mark names the partition's watermark. One that was named before may be withdrawn by now.
+func (w *walk) mark(m *Manifest) {
+	delete(m.Watermark, w.p)
+	if mark := w.marks().below(w.next); mark != nil {
+		if m.Watermark == nil {
+			m.Watermark = map[int32]Watermark{}
+		}
+		m.Watermark[w.p] = *mark
+	}
 }
 
 func (r *Report) count(f *File) {

@@ -27,9 +27,14 @@ type Manifest struct {
 	Users      string `json:"users"` // plain, absent, or hashed: and which key
 
 	// Next is, by partition, the first offset that no sealed file covers.
-	Next  map[int32]int64 `json:"next"`
-	Files []File          `json:"files"`
-	Gaps  []Gap           `json:"gaps,omitempty"`
+	Next map[int32]int64 `json:"next"`
+
+	// Watermark is, by partition, that of topic watermarks when Next last moved. A partition
+	// without one is missing.
+	Watermark map[int32]Watermark `json:"watermark,omitempty"`
+
+	Files []File `json:"files"`
+	Gaps  []Gap  `json:"gaps,omitempty"`
 
 	// Snapshots are those that are new, in the order of their days.
 	Snapshots []Snapshot `json:"snapshots,omitempty"`
@@ -202,6 +207,7 @@ func (c *chain) follow(first Manifest) *Manifest {
 	m.Next = maps.Clone(c.next)
 	if c.last != nil {
 		m.N, m.Previous = c.last.N+1, c.digest
+		m.Watermark = maps.Clone(c.last.Watermark)
 	}
 	return &m
 }

@@ -36,6 +36,10 @@ type source struct {
 	// without a record: nothing that is committed stands below the offset at and is not
 	// visited.
 	read func(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error
+
+	// marks are the watermarks of a partition, back to the newest one that stands at or below an
+	// offset, if there is one. It may be called while read is at work. Nil: there are none.
+	marks func(ctx context.Context, p int32, next int64) (marks, error)
 }
 
 type visitor func(r *kgo.Record, at int64) error
@@ -50,7 +54,7 @@ func (e *Exporter) describe(ctx context.Context) (*source, error) {
 	if detail.Err != nil {
 		return nil, fmt.Errorf("find topic %s: %w", e.opts.Topic, detail.Err)
 	}
-	s := &source{id: detail.ID.String(), read: e.read}
+	s := &source{id: detail.ID.String(), read: e.read, marks: e.readMarks}
 	starts, err := admin.ListStartOffsets(ctx, e.opts.Topic)
 	if err != nil {
 		return nil, fmt.Errorf("find the start of %s: %w", e.opts.Topic, err)

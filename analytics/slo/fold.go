@@ -81,6 +81,7 @@ type Fold struct {
 	unusual map[uint64]string // the priority of triggers of this partition, if not normal
 	newest  int64             // event_us
 	refines bool              // in a further pass
+	arrived arrivals
 }
 
 // burning counts what was due in the last part of the window.

@@ -19,6 +19,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"share":   func(v float64) string { return strconv.FormatFloat(math.Floor(v*1000)/1000, 'f', 3, 64) },
 	"rate":    func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) },
 	"ms":      MS,
+	"allowed": Allowed,
 }).Parse(pageText))
 
 // MS is a lateness as people read it.

@@ -24,7 +24,7 @@ func Read(from *analytics.Reader, o Options) (Report, error) {
 		}
 	}
 	r := f.Report()
-	r.Manifest = from.Manifest()
+	r.Manifest, r.Behind = from.Manifest(), f.arrived.behind(f.until*1000)
 	for p := range from.Partitions() {
 		if !from.HasTail(p) {
 			r.NoTail = append(r.NoTail, p)
@@ -42,6 +42,9 @@ func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
 		old := map[int64]bool{} // by first offset: an exporter may seal more between the two
 		before := func(file *analytics.File) bool {
 			old[file.First] = file.MaxUS < f.from*1000
+			if old[file.First] && !f.refines {
+				f.arrived.add(p, file.MaxUS, file.Rows)
+			}
 			return old[file.First]
 		}
 		err := analytics.Read(from, p, analytics.Selection{Files: before, NoTail: true}, func(rows []planRow) error {
@@ -58,6 +61,7 @@ func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
 			for i := range rows {
 				if r := &rows[i]; !f.refines {
 					ends[p] = r.Offset
+					f.arrived.add(p, r.EventUS, 1)
 				} else if r.Offset > ends[p] {
 					break
 				}

@@ -12,21 +12,22 @@ import (
 
 // Report is what the files say.
 type Report struct {
-	From      string  `json:"from"`
-	Until     string  `json:"until"`
-	Percent   float64 `json:"objective_percent"`
-	WithinMS  int64   `json:"objective_ms"`
-	Newest    string  `json:"newest_event_at,omitempty"` // if before Until, the window is not complete
-	Manifest  int     `json:"manifest"`
-	NoTail    []int32 `json:"partitions_without_tail,omitempty"` // their newest events are not in the report
-	Total     Line    `json:"total"`
-	Budget    Budget  `json:"budget"`
-	Burn      []Burn  `json:"burn"`
-	Channels  []Line  `json:"by_channel"`
-	Priority  []Line  `json:"by_priority"`
-	Tenants   []Line  `json:"by_tenant"`
-	Hours     []Line  `json:"by_hour"` // those in which something was due
-	Objective string  `json:"-"`
+	From      string   `json:"from"`
+	Until     string   `json:"until"`
+	Percent   float64  `json:"objective_percent"`
+	WithinMS  int64    `json:"objective_ms"`
+	Newest    string   `json:"newest_event_at,omitempty"` // if before Until, the window is not complete
+	Manifest  int      `json:"manifest"`
+	NoTail    []int32  `json:"partitions_without_tail,omitempty"` // their newest events are not in the report
+	Behind    []Behind `json:"partitions_behind,omitempty"`       // they stand still while others go on
+	Total     Line     `json:"total"`
+	Budget    Budget   `json:"budget"`
+	Burn      []Burn   `json:"burn"`
+	Channels  []Line   `json:"by_channel"`
+	Priority  []Line   `json:"by_priority"`
+	Tenants   []Line   `json:"by_tenant"`
+	Hours     []Line   `json:"by_hour"` // those in which something was due
+	Objective string   `json:"-"`
 }
 
 // Line is one group. Percentiles are null if nothing fired.
@@ -58,6 +59,21 @@ type Budget struct {
 	LeftPercent float64 `json:"left_percent"` // negative: overspent
 	Met         bool    `json:"met"`          // false where nothing was due
 	Verdict     string  `json:"verdict"`      // met, missed or no_data
+}
+
+// Overspent reports whether more was late or expired than the objective allows.
+func (b *Budget) Overspent() bool { return b.Verdict == "missed" }
+
+// Allowed is a budget as people read it: small ones with more decimals.
+func Allowed(occurrences float64) string {
+	decimals := 1
+	switch {
+	case occurrences == 0:
+		decimals = 0
+	case occurrences < 1:
+		decimals = 3
+	}
+	return strconv.FormatFloat(occurrences, 'f', decimals, 64)
 }
 
 // Burn is how fast the budget goes: at 1 it is spent when the window ends.

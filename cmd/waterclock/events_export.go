@@ -74,7 +74,8 @@ func (a *app) export(ctx context.Context, c *config.Config, f *exportFlags) erro
 		return err
 	}
 	defer o.Client.Close()
-	o.Topic = topics.Names{Prefix: c.Topics.Prefix}.Events()
+	names := topics.Names{Prefix: c.Topics.Prefix}
+	o.Topic, o.Watermarks = names.Events(), names.Watermarks()
 	if !o.Users.Plain && o.Users.Key == nil {
 		a.note("user ids and tags are left out: set export.user_hash_key for hashes of them")
 	}

@@ -129,8 +129,7 @@ func sloText(out *output, r *slo.Report) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "objective  %s, due from %s until %s: %s\n", r.Objective, r.From, r.Until, verdict)
 	fmt.Fprintf(&b, "on time    %s of %s\n", share(r.Total.OnTime), count(r.Total.Fires+r.Total.Expired, "occurrence"))
-	left := share(r.Budget.LeftPercent)
-	fmt.Fprintf(&b, "budget     %d of %.1f spent, %s left\n", r.Budget.Spent, r.Budget.Allowed, left)
+	fmt.Fprintf(&b, "budget     %s\n", budgetText(&r.Budget))
 	burn := make([]string, len(r.Burn))
 	for i, w := range r.Burn {
 		burn[i] = w.Window + " " + strconv.FormatFloat(w.Rate, 'f', 2, 64)
@@ -140,6 +139,9 @@ func sloText(out *output, r *slo.Report) string {
 	if len(r.NoTail) > 0 {
 		fmt.Fprintf(&b, "warning    tail/ lacks partitions %v, so their newest events do not count: export again\n",
 			r.NoTail)
+	}
+	if len(r.Behind) > 0 {
+		fmt.Fprintf(&b, "warning    %s\n", behindText(r.Behind))
 	}
 	b.WriteString("\n")
 	t := out.table()
@@ -177,6 +179,24 @@ func sloText(out *output, r *slo.Report) string {
 		fmt.Fprintf(&b, "\n\nthe %d worst of %s; all: -o json", worstHours, count(int64(n), "hour"))
 	}
 	return b.String()
+}
+
+// budgetText says what is left, or how much was spent that was not there.
+func budgetText(b *slo.Budget) string {
+	if b.Overspent() {
+		return fmt.Sprintf("overspent: %d late or expired, %s allowed", b.Spent, slo.Allowed(b.Allowed))
+	}
+	return fmt.Sprintf("%d of %s spent, %s left", b.Spent, slo.Allowed(b.Allowed), share(b.LeftPercent))
+}
+
+// behindText names the partitions, and where the first of them ends.
+func behindText(all []slo.Behind) string {
+	partitions, oldest := make([]int32, len(all)), all[0].Newest
+	for i := range all {
+		partitions[i], oldest = all[i].Partition, min(oldest, all[i].Newest)
+	}
+	return fmt.Sprintf("partitions %v have no event since %s or later, and the others went on: export again; "+
+		"if it stays, check the engine", partitions, oldest)
 }
 
 // worstHours is the number of hours in the table. JSON and the HTML page have all hours.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/analytics/slo"
 )
 
 // A report summarises an export in words and as JSON. It refuses an export that it cannot read.
@@ -38,7 +40,8 @@ func TestReportSLO(t *testing.T) {
 	}
 	run("events", "export", "--dir", dir).want(t, exitOK)
 
-	report().want(t, exitOK, "99.9 % within 1s", "missed", "66.666 % of 3 occurrences", "1 of 0.0 spent",
+	report().want(t, exitOK, "99.9 % within 1s", "missed", "66.666 % of 3 occurrences",
+		"overspent: 1 late or expired, 0.003 allowed",
 		"channel push", "tenant acme", "priority normal", "1m30s")
 	report("--objective", "50:1s", "--window", "3h").want(t, exitOK, "met", "1 of 1.5 spent, 33.333 % left")
 	report("--window", "1h").want(t, exitNotFound, "0 occurrences", "no data", "nothing was due")
@@ -76,4 +79,25 @@ func TestReportSLO(t *testing.T) {
 		t.Fatal(err)
 	}
 	report().want(t, exitLoss, "damaged_directory")
+}
+
+// The budget line says how much too many there were, and never a negative share.
+func TestBudgetText(t *testing.T) {
+	for want, b := range map[string]slo.Budget{
+		"overspent: 1590 late or expired, 1204.6 allowed": {
+			Verdict: "missed", Spent: 1590, Allowed: 1204.551, LeftPercent: -31.99,
+		},
+		"1 of 1.5 spent, 33.333 % left": {Verdict: "met", Spent: 1, Allowed: 1.5, LeftPercent: 33.3333},
+		"0 of 0 spent, 100 % left":      {Verdict: slo.NoData, LeftPercent: 100},
+	} {
+		if got := budgetText(&b); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	got := behindText([]slo.Behind{
+		{Partition: 3, Newest: "2026-11-25T10:00:00.000Z"}, {Partition: 7, Newest: "2026-11-24T10:00:00.000Z"},
+	})
+	if want := "partitions [3 7] have no event since 2026-11-24T10:00:00.000Z or later"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -29,7 +29,7 @@ func (n *node) startExport(life *roles) error {
 	if o.Dir == "" {
 		return &SettingError{"export.dir is unset, but roles has export: name a directory or omit the role"}
 	}
-	o.Topic, o.Logger = n.names.Events(), n.log.With("role", "export")
+	o.Topic, o.Watermarks, o.Logger = n.names.Events(), n.names.Watermarks(), n.log.With("role", "export")
 	life.start("export", func(ctx context.Context) error { return runExport(ctx, o, n.clients) })
 	return nil
 }
