@@ -16,7 +16,6 @@ import (
 
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline"
-	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -109,15 +108,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer halt()
 	beside.Go(func() { e.watch(bctx) })
 	beside.Go(func() { e.watchDisk(bctx) })
-	if topics.Newest > topics.Oldest {
-		beside.Go(func() { wait.Every(bctx, standbyInterval, func() { e.agreeOnFormat(bctx) }) })
-	}
-	if e.process.Standby > 0 {
-		beside.Go(func() { e.standBy(bctx) })
-	}
-	if !e.process.ServerAssigns {
-		beside.Go(func() { e.adoptOrphans(bctx) })
-	}
+	beside.Go(func() { e.watchGroup(bctx) })
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {

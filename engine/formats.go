@@ -53,11 +53,10 @@ func readsOfClient(clientID string) topics.Format {
 }
 
 // agreeOnFormat finds the newest format that every member reads, and has this process write
-// it. While the group is not stable, or no broker answers, the format stays as it was. When
-// an older member joins, the format goes back at once.
-func (e *Engine) agreeOnFormat(ctx context.Context) (done bool) {
-	_, members, err := e.describeGroup(ctx)
-	if err != nil || len(members) == 0 {
+// it. While the group is not stable, the format stays as it was. When an older member joins, the
+// format goes back at once.
+func (e *Engine) agreeOnFormat(members []member) (done bool) {
+	if len(members) == 0 {
 		return false
 	}
 	agreed := topics.Newest
@@ -87,7 +86,10 @@ func (e *Engine) agreeOnce(ctx context.Context) {
 	defer close(e.agreed)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	for !e.agreeOnFormat(ctx) && ctx.Err() == nil {
+	for ctx.Err() == nil {
+		if _, members, err := e.describeGroup(ctx); err == nil && e.agreeOnFormat(members) {
+			return
+		}
 		wait.For(ctx, 50*time.Millisecond)
 	}
 }

@@ -74,14 +74,15 @@ func (e *Engine) stillOurs(partitions []int32) (ours []int32) {
 	return ours
 }
 
-// measureLag asks for the end offsets of topic commands. It names the partitions, because
-// who asks for those of a topic asks for its metadata first, every second.
+// measureLag asks for the end offsets of topic commands, of the partitions that Partitions returns.
+// It names the partitions, because who asks for those of a topic asks for its metadata first, every
+// second.
 func (e *Engine) measureLag(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var all []kafkapart.TopicPartition
-	for p := range e.process.Partitions {
-		all = append(all, kafkapart.TopicPartition{Topic: e.process.Names.Commands(), Partition: p})
+	all := e.measured()
+	if len(all) == 0 {
+		return
 	}
 	ends, _ := kafkapart.Ends(ctx, e.cl, all, kafkapart.ReadUncommitted) // what is missing is asked anew in a second
 	e.mu.Lock()
@@ -89,6 +90,18 @@ func (e *Engine) measureLag(ctx context.Context) {
 	for at, end := range ends {
 		e.ends[at.Partition] = end
 	}
+}
+
+// measured lists the partitions of topic commands whose lag this process shows.
+func (e *Engine) measured() (all []kafkapart.TopicPartition) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for p := range e.process.Partitions {
+		if e.owned[p] != nil || e.lost[p] != nil {
+			all = append(all, kafkapart.TopicPartition{Topic: e.process.Names.Commands(), Partition: p})
+		}
+	}
+	return all
 }
 
 // commitOffsets writes group offsets for lag tools only. The offsets that count are in

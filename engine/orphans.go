@@ -1,11 +1,6 @@
 package engine
 
-import (
-	"context"
-	"slices"
-
-	"github.com/waterclock/waterclock/internal/wait"
-)
+import "slices"
 
 // A cooperative rebalance has two rounds (KIP-429). In the first, members give partitions
 // up. The second begins when one of them joins anew, and gives those partitions away. Now
@@ -18,24 +13,20 @@ import (
 // owner. Two rounds are closer together than that.
 const orphanChecks = 3
 
-// adoptOrphans has partitions without an owner given away, until ctx ends.
-func (e *Engine) adoptOrphans(ctx context.Context) {
-	seen := 0
-	wait.Every(ctx, standbyInterval, func() {
-		me, members, err := e.describeGroup(ctx)
-		orphans := unassigned(members, e.process.Partitions)
-		if err != nil || len(orphans) == 0 || e.Disk().Full {
-			seen = 0
-			return
-		}
-		if seen++; seen < orphanChecks*(1+rankOf(me, members)) {
-			return
-		}
-		seen = 0
-		e.process.Logger.Warn("partitions have no owner; asking the group to assign them", "partitions", orphans)
-		e.rounds.Add(1) // without a new count the coordinator begins no round for a follower
-		e.cl.ForceRebalance()
-	})
+// adoptOrphans has partitions without an owner given away. seen is how many checks before this
+// one found some; it returns the new number.
+func (e *Engine) adoptOrphans(seen int, g group) int {
+	orphans := unassigned(g.members, e.process.Partitions)
+	if len(orphans) == 0 || e.Disk().Full {
+		return 0
+	}
+	if seen++; seen < orphanChecks*(1+rankOf(g.me, g.members)) {
+		return seen
+	}
+	e.process.Logger.Warn("partitions have no owner; asking the group to assign them", "partitions", orphans)
+	e.rounds.Add(1) // without a new count the coordinator begins no round for a follower
+	e.cl.ForceRebalance()
+	return 0
 }
 
 // unassigned lists the partitions that no member owns; none if the members are not known.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -25,23 +24,23 @@ import (
 // members. All get the same answer, so nothing has to be agreed. For a moment two members
 // may disagree; then a partition has one standby too many or too few.
 
-// standbyInterval is the time between two checks of who is standby for what.
+// standbyInterval is the time between two checks of who is standby for what, which formats the
+// members read, and which partitions have no owner.
 const standbyInterval = 2 * time.Second
 
-// standBy keeps the standbys of this member until ctx ends.
-func (e *Engine) standBy(ctx context.Context) {
-	wait.Every(ctx, standbyInterval, func() {
-		if e.standbysRest() {
+// standBy keeps the standbys of this member until ctx ends. It alone uses the members that it
+// receives.
+func (e *Engine) standBy(ctx context.Context, groups <-chan group) {
+	for {
+		select {
+		case <-ctx.Done():
 			return
+		case g := <-groups:
+			if !e.standbysRest() {
+				e.tailOnly(standbyFor(g.me, g.members, e.process.Partitions, e.process.Standby))
+			}
 		}
-		me, members, err := e.describeGroup(ctx)
-		switch {
-		case err != nil:
-			e.process.Logger.Debug("the members of the group are unknown; standbys do not change", "error", err)
-		case members != nil:
-			e.tailOnly(standbyFor(me, members, e.process.Partitions, e.process.Standby))
-		}
-	})
+	}
 }
 
 // member is the group's description of one member. The name of a static member is its

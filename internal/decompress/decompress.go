@@ -57,8 +57,8 @@ var ErrLater = errors.New("too much is decompressed already; this batch must wai
 type Bound struct {
 	batch int
 	small kgo.Decompressor
-	zstd  kgo.Decompressor   // of small batches in large windows
-	large []kgo.Decompressor // tried one after the other, each in a larger room
+	zstd  func() (kgo.Decompressor, error)   // of small batches in large windows
+	large []func() (kgo.Decompressor, error) // tried one after the other, each in a larger room
 
 	mu   sync.Mutex
 	held int // by batches that are not small
@@ -74,22 +74,22 @@ func New(batch int) (*Bound, error) {
 	if b.small, err = codecs(min(small, batch)); err != nil {
 		return nil, err
 	}
-	if b.zstd, err = codecs(window); err != nil {
-		return nil, err
-	}
+	// Few processes meet what needs the others, and a client for each would be made at every start.
+	b.zstd = lazily(window)
 	sizes := []int{batch}
 	if batch > medium {
 		sizes = []int{medium, batch}
 	}
 	for _, size := range sizes {
 		// decompress holds batch against what comes out.
-		d, err := codecs(max(size, window), kgo.WithPools(room(max(size, window)+slack)))
-		if err != nil {
-			return nil, err
-		}
-		b.large = append(b.large, d)
+		b.large = append(b.large, lazily(max(size, window), kgo.WithPools(room(max(size, window)+slack))))
 	}
 	return b, nil
+}
+
+// lazily makes codecs when they are first needed.
+func lazily(most int, opts ...kgo.Opt) func() (kgo.Decompressor, error) {
+	return sync.OnceValues(func() (kgo.Decompressor, error) { return codecs(most, opts...) })
 }
 
 // codecs are kgo's, bounded.
@@ -138,7 +138,11 @@ func (b *Bound) decompressSmall(src []byte, codec kgo.CompressionCodecType) ([]b
 	if !errors.Is(err, zstd.ErrWindowSizeExceeded) {
 		return out, err
 	}
-	if out, err = b.zstd.Decompress(src, codec); errors.Is(err, zstd.ErrWindowSizeExceeded) || len(out) > small {
+	windowed, err := b.zstd()
+	if err != nil {
+		return nil, err
+	}
+	if out, err = windowed.Decompress(src, codec); errors.Is(err, zstd.ErrWindowSizeExceeded) || len(out) > small {
 		return nil, kgo.ErrMaxDecompress
 	}
 	return out, err
@@ -150,7 +154,11 @@ func (b *Bound) decompressLarge(src []byte, codec kgo.CompressionCodecType) (out
 	workshop.Lock()
 	defer workshop.Unlock()
 	defer workshop.close()
-	for _, large := range b.large {
+	for _, codecs := range b.large {
+		var large kgo.Decompressor
+		if large, err = codecs(); err != nil {
+			return nil, err
+		}
 		out, err = large.Decompress(src, codec)
 		switch {
 		case err == nil:

@@ -112,10 +112,13 @@ func (p Process) quitIfStuck(child *os.Process, ended <-chan struct{}) bool {
 			return false
 		case <-tick.C:
 		}
-		if used, running := processWork(child.Pid); running || used != last {
+		if used := cpuTime(child.Pid); used != last {
 			idle, last = time.Now(), used
 		}
-		if time.Since(idle) >= limit {
+		if time.Since(idle) < limit {
+			continue
+		}
+		if idle = time.Now(); waits(child.Pid) {
 			_ = child.Signal(syscall.SIGQUIT)
 			return true
 		}

@@ -2,5 +2,8 @@
 
 package sim
 
-// processWork is not implemented here, so no life counts as standing still.
-func processWork(int) (used uint64, running bool) { return 0, true }
+// cpuTime is not implemented here.
+func cpuTime(int) uint64 { return 0 }
+
+// waits is not implemented here, so no life counts as standing still.
+func waits(int) bool { return false }
