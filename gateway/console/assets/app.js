@@ -46,7 +46,8 @@ function Login({begun}) {
   };
   return html`<main><h1>Waterclock</h1>
     <form class="filters" onSubmit=${submit}>
-      <label>API key or token<input ref=${key} type="password" autocomplete="current-password" required autofocus /></label>
+      <label>API key or token<input ref=${key} type="password" autocomplete="current-password" required
+        autofocus /></label>
       <button class="act">Log in</button>
     </form>
     <${Fault} error=${error && error.status === 401 ? {message: 'This key is not known here.'} : error} />

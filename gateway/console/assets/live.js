@@ -51,7 +51,8 @@ async function read() {
   let timer = setTimeout(() => reading.abort(), silentAfter);
   try {
     const answer = await fetch(new URL('v1/live', root), {
-      headers: {accept: 'text/event-stream', ...(last && {'last-event-id': last})}, signal, cache: 'no-store', credentials: 'same-origin',
+      headers: {accept: 'text/event-stream', ...(last && {'last-event-id': last})}, signal, cache: 'no-store',
+      credentials: 'same-origin',
     });
     if (answer.status === 400) last = '';
     if (!answer.ok) return answer.status;

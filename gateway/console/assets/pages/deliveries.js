@@ -30,8 +30,8 @@ export function Deliveries({query, who}) {
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[
           ['Origin', (e) => e.origin], ['Tenant', (e) => e.tenant],
           ['Breaker', (e) => html`<span class=${e.state === 'closed' ? 'good' : 'bad'}>${e.state}</span>`],
-          ['In flight', (e) => e.in_flight, 'num'], ['Answered', (e) => e.ok, 'num'], ['Failed', (e) => e.failed, 'num'],
-          ['Last', (e) => e.last_code || ''],
+          ['In flight', (e) => e.in_flight, 'num'], ['Answered', (e) => e.ok, 'num'],
+          ['Failed', (e) => e.failed, 'num'], ['Last', (e) => e.last_code || ''],
         ]} />`}<//>` : ''}
     <h2>Channels</h2>
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."

@@ -10,6 +10,7 @@ export function Search({query}) {
       html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` :
       html`<ul>${items.map((i) => html`<li>${i.kind === 'user' ?
         html`<${A} to=${'triggers?user_id=' + encodeURIComponent(i.user_id)}>All triggers of user ${i.user_id}<//>` :
-        html`${i.kind}: <${ToTrigger} id=${i.trigger_id} />${i.user_id ? html` of user ${i.user_id}` : ''}`}</li>`)}</ul>`)}<//>
+        html`${i.kind}: <${ToTrigger} id=${i.trigger_id} />${
+          i.user_id ? html` of user ${i.user_id}` : ''}`}</li>`)}</ul>`)}<//>
     <${Twins} lines=${[`waterclock search ${quoted(q)}`]} /></article>`;
 }
