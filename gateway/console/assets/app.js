@@ -10,12 +10,13 @@ import {Deliveries} from './pages/deliveries.js';
 import {Forecast} from './pages/forecast.js';
 import {System} from './pages/system.js';
 import {Search} from './pages/search.js';
+import {User} from './pages/user.js';
 import {New} from './pages/new.js';
 
 const pages = [
   ['', 'Now', Now], ['triggers', 'Triggers', Triggers], ['forecast', 'Forecast', Forecast],
   ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System], ['new', 'New', New],
-  ['trigger', '', Trigger], ['search', '', Search],
+  ['trigger', '', Trigger], ['search', '', Search], ['user', '', User],
 ];
 
 const address = () => ({

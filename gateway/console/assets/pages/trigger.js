@@ -4,7 +4,7 @@ import {call, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
-import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData} from '../parts.js';
+import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData, userPage} from '../parts.js';
 import {Acts} from './acts.js';
 
 const every = 2000;
@@ -44,7 +44,8 @@ export function Trigger({query, who, say}) {
       <${Facts} t=${t} who=${who} />` :
       state.error && state.error.status !== 404 ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
-    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} shows=${show} />
+    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} shows=${show}
+      occurrence=${query.occurrence} />
     <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
       curl(trigger(id, '/explain'))]} /></article>`;
 }
@@ -59,7 +60,7 @@ function Facts({t, who}) {
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${t.start}`],
     ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
-    ['User', t.user_id && html`<${A} to=${'triggers?user_id=' + encodeURIComponent(t.user_id)}>${t.user_id}<//>`],
+    ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${t.user_id}<//>`],
     ['Tags', t.tags && Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${k}=${v}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && t.callback.url],
@@ -106,7 +107,8 @@ const rowOf = (event) => 'event-' + event;
 const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
-function Happened({id, zone, revision, shows}) {
+// Happened lists what happened. An address may name a row, or an occurrence, whose row is marked when it is there.
+function Happened({id, zone, revision, shows, occurrence}) {
   const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 10000); // the history may be behind its owner
   const items = (data.data && data.data.items) || [];
   useEffect(() => shows(items.map((e) => e.event_id)), [data.data]);
@@ -115,9 +117,15 @@ function Happened({id, zone, revision, shows}) {
     const row = begun && document.getElementById(location.hash.slice(1));
     if (row) row.scrollIntoView();
   }, [begun]);
+  const marked = occurrence && (items.find((e) => e.occurrence === occurrence && e.type === 'occurrence.fired') ||
+    items.find((e) => e.occurrence === occurrence));
+  useEffect(() => { // a fragment marks the row, and a later click on another one is not undone
+    if (marked && !location.hash) location.replace('#' + rowOf(marked.event_id));
+  }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
+      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
       <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items}
         none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
