@@ -33,8 +33,8 @@ func (w *world) search(q string, header ...string) (found []string) {
 func TestSearch(t *testing.T) {
 	due := topics.Names{}.Due("sms")
 	log := &keptEvents{all: []topics.Event{event("old", 10, 1, "trigger.erased")}}
-	told := keptNotifications{{Tenant: "default", Trigger: "gone", ID: "gone@o", User: "eve"}}
-	w := newWorld(t, func(o *Options) { o.History, o.Notifications = log, told })
+	notified := keptNotifications{{Tenant: "default", Trigger: "gone", ID: "gone@o", User: "eve"}}
+	w := newWorld(t, func(o *Options) { o.History, o.Notifications = log, notified })
 	if err := addTopic(w, due); err != nil {
 		t.Fatal(err)
 	}
@@ -134,8 +134,8 @@ func (w *world) produceDue(t *testing.T, topic string, f *trigger.Fire) string {
 
 // Nothing that another tenant has is found, however it is named.
 func TestSearchOfAnotherTenant(t *testing.T) {
-	told := keptNotifications{{Tenant: "acme", Trigger: "acme/gone", ID: "acme/gone@o", User: "told"}}
-	w := newWorld(t, func(o *Options) { o.Auth, o.Notifications = testKeys(t), told })
+	notified := keptNotifications{{Tenant: "acme", Trigger: "acme/gone", ID: "acme/gone@o", User: "told"}}
+	w := newWorld(t, func(o *Options) { o.Auth, o.Notifications = testKeys(t), notified })
 	acme, blue := []string{"Authorization", "Bearer " + keyA}, []string{"Authorization", "Bearer " + keyB}
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u"`), acme...)
 	command := ""
