@@ -97,11 +97,12 @@ export function useList(path, full, every = 0) {
   };
   const short = page && page.next_cursor && page.items.length < full;
   useEffect(() => { if (short) read(full - page.items.length); }, [page]);
-  const again = every && page && !page.next_cursor ? every : 0;
+  const whole = page && !page.next_cursor;
   useEffect(() => {
-    const timer = again && setInterval(() => document.hidden || pointed() || first.reload(), again);
+    if (!every || !whole) return undefined;
+    const timer = setInterval(() => document.hidden || pointed() || first.reload(), every);
     return () => clearInterval(timer);
-  }, [path, again]);
+  }, [path, every, whole]);
   return {
     first, items: page ? [...page.items, ...(more.items || [])] : [], cursor, error: more.error, read: () => read(),
     busy: more.of ? more.busy : short, // a short page is read on right after its first drawing

@@ -69,16 +69,17 @@ export function Acts({of: t, who, done}) {
 
 function Ask({act, t, close, done}) {
   const box = useRef();
-  const [fields, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));
+  const [values, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));
   const [busy, work] = useState(false);
   const [error, fail] = useState();
   const id = t.trigger_id;
   useLayoutEffect(() => { box.current.showModal(); }, []); // a dialog that is on the page takes Escape
-  const filled = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== ''));
+  const filled = Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ''));
   const r = act.request(id, filled);
   const submit = async (e) => {
     e.preventDefault();
     work(true);
+    fail();
     try {
       const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
       await call(r.method, r.path, r.body, {type: r.type, headers});
@@ -92,10 +93,10 @@ function Ask({act, t, close, done}) {
     ` -H 'content-type: ${r.type || 'application/json'}' -d ${quoted(JSON.stringify(r.body))}`;
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
     <h2 id="asked">${act.name}: ${id}</h2><p>${act.does}</p>
-    ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${fields[name]} required
-      onInput=${(e) => set({...fields, [name]: e.currentTarget.value})} /></label>`)}
+    ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
+      onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     ${act.noNote ? '' : html`<label>Note, for whoever reads what happened<input name="note" maxlength="512"
-      onInput=${(e) => set({...fields, note: e.currentTarget.value})} /></label>`}
+      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>`}
     <${Fault} error=${error && error.status === 412 ?
       {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
     <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,

@@ -24,7 +24,7 @@ function payloadOf(text) {
 export function New({who, say}) {
   const [f, set] = useState({kind: 'delay', id: '', delay: '10m', fire_at: '', recurrence: 'FREQ=DAILY', start: '',
     timezone: ownZone(), channel: '', user_id: '', payload: ''});
-  const [seen, show] = useState({});
+  const [seen, show] = useState({}); // the last preview, and of which fields it is
   const [error, fail] = useState();
   const when = filled(whenOf(f));
   const asked = JSON.stringify(when);
@@ -32,8 +32,9 @@ export function New({who, say}) {
     const ended = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        show(await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal}));
-      } catch (err) { if (err.name !== 'AbortError') show({error: err}); }
+        const {occurrences} = await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal});
+        show({of: asked, occurrences: occurrences || []});
+      } catch (err) { if (err.name !== 'AbortError') show({of: asked, error: err}); }
     }, 300);
     return () => { clearTimeout(timer); ended.abort(); };
   }, [asked]);
@@ -75,8 +76,9 @@ export function New({who, say}) {
       <button class="act">Register</button></form>
     <${Fault} error=${error} />
     <h2>It would fire</h2>
-    <div aria-live="polite" id="preview">${seen.error ? html`<${Fault} error=${seen.error} />` :
-      html`<${Table} caption="The next ten" rows=${seen.occurrences || []} none="Never." rowKey=${(o) => o.at}
+    <div aria-live="polite" aria-busy=${seen.of !== asked} id="preview">${!seen.of ?
+      html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error} />` :
+      html`<${Table} caption="The next ten" rows=${seen.occurrences} none="Never." rowKey=${(o) => o.at}
         columns=${[
           ['There', (o) => o.local], ['In UTC', (o) => inZone(o.at)],
           [`Here, ${ownZone()}`, (o) => inZone(o.at, ownZone())], ['Note', (o) => o.note || ''],
