@@ -49,7 +49,7 @@ func TestNothingWrongForAMoment(t *testing.T) {
 	}
 }
 
-// A page of one trigger has nothing of the one before, no payload, no dialog, no words.
+// A page of one trigger has nothing of the one before, no payload, no dialog, no words; and nothing of an erased one.
 func TestNothingOfTheTriggerBefore(t *testing.T) {
 	s := dev(t)
 	for _, id := range []string{"one", "two"} {
@@ -85,4 +85,8 @@ func TestNothingOfTheTriggerBefore(t *testing.T) {
 	}
 	b.click("Show the payload")
 	b.await("main pre", "words of two")
+	b.allowed = []string{"status of 404"}
+	s.call(http.MethodPost, "/v1/triggers/two:erase", "")
+	b.await("#sentence", "its content is gone")
+	b.do(chromedp.WaitNotPresent("dl.facts", chromedp.ByQuery))
 }
