@@ -14,6 +14,7 @@ import (
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
+	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -28,12 +29,29 @@ type FoundItem struct {
 	Kind      string `json:"kind" enum:"trigger,user,occurrence,record" doc:"What the text names"`
 	TriggerID string `json:"trigger_id,omitempty" doc:"Absent for a user"`
 	UserID    string `json:"user_id,omitempty" doc:"The user, or that of the trigger"`
+
+	// What the owner says of the trigger; absent if only the history, or a record, knows it.
+
+	State      string `json:"state,omitempty" doc:"Absent for a user, and for a trigger that its owner does not have"`
+	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next"`
+	Timezone   string `json:"timezone,omitempty" doc:"Its zone; absent if its time has none"`
+}
+
+// foundTrigger is an item of a trigger as its owner has it. nil is one that the owner does not show.
+func foundTrigger(kind string, key trigger.Key, user string, st *trigger.State) FoundItem {
+	found := FoundItem{Kind: kind, TriggerID: key.ID(), UserID: user}
+	if st != nil && peer.Shown.Has(st.Status) {
+		found.UserID, found.State = st.Spec.UserID, st.Status.String()
+		found.NextFireAt, found.Timezone = instantText(st.NextFire()), shownZone(st)
+	}
+	return found
 }
 
 // searches finds what a text names: a trigger, a user, an occurrence by its ce_id, a record by its
 // topic, partition and offset. It finds only what is the caller's tenant's.
 type searches struct {
 	events     *eventLog
+	notified   Notifications // of the history; nil: there is none
 	kafka      *producer.Producer
 	listBudget int
 	names      topics.Names
@@ -109,13 +127,13 @@ func (s *searches) known(ctx context.Context, key trigger.Key, kind string) ([]F
 		return nil, err
 	}
 	if st != nil && peer.Shown.Has(st.Status) {
-		return []FoundItem{{kind, key.ID(), st.Spec.UserID}}, nil
+		return []FoundItem{foundTrigger(kind, key, "", st)}, nil
 	}
 	events, err := s.events.last(ctx, key, 1)
 	if err != nil || len(events) == 0 { // the owner has answered; without a history nobody knows more
 		return nil, nil
 	}
-	return []FoundItem{{kind, key.ID(), events[0].UserID}}, nil
+	return []FoundItem{foundTrigger(kind, key, events[0].UserID, nil)}, nil
 }
 
 // occurrence finds a trigger by a ce_id, with or without its #step.
@@ -159,7 +177,11 @@ func (s *searches) record(ctx context.Context, r *request, q string) ([]FoundIte
 	if key == "" || key.Tenant() != r.who.Tenant {
 		return nil, nil
 	}
-	return []FoundItem{{"record", key.ID(), user}}, nil
+	st, err := s.router.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return []FoundItem{foundTrigger("record", key, user, st)}, nil
 }
 
 // recordAt reads topic/partition/offset of a topic that a search may read.
@@ -197,7 +219,8 @@ func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
 	return due.Fire.Key, due.Fire.Spec.UserID
 }
 
-// user finds a user who has triggers, and the first of them by next due time.
+// user finds a user who has triggers, and the first of them by next due time; or one who has none any more, but
+// notifications in the history.
 func (s *searches) user(ctx context.Context, r *request, q string) (found []FoundItem, err error) {
 	query := peer.Query{
 		Tenant: r.who.Tenant, User: q, Limit: foundOfUser, Budget: s.listBudget, Cost: r.read.cost,
@@ -209,12 +232,21 @@ func (s *searches) user(ctx context.Context, r *request, q string) (found []Foun
 	}); err != nil {
 		return nil, err
 	}
-	if len(page.Items) == 0 {
+	if len(page.Items) == 0 && !s.wasNotified(ctx, r.who.Tenant, q) {
 		return nil, nil
 	}
 	found = append(found, FoundItem{Kind: "user", UserID: q})
 	for _, f := range page.Items {
-		found = append(found, FoundItem{"trigger", f.State.Key.ID(), q})
+		found = append(found, foundTrigger("trigger", f.State.Key, q, f.State))
 	}
 	return found, nil
+}
+
+// wasNotified reports whether the history has a notification of a user. As with triggers, nobody knows more without it.
+func (s *searches) wasNotified(ctx context.Context, tenant, user string) bool {
+	if s.notified == nil || (preferences.User{Tenant: tenant, ID: user}).Check() != nil {
+		return false
+	}
+	page, err := s.notified.Notifications(ctx, topics.NotificationQuery{Tenant: tenant, User: user, Limit: 1})
+	return err == nil && len(page.Items) > 0
 }

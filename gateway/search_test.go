@@ -14,7 +14,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// search is what a text finds, as kind:trigger:user.
+// search is what a text finds, as kind:trigger:user:state.
 func (w *world) search(q string, header ...string) (found []string) {
 	w.t.Helper()
 	a := w.must(http.StatusOK, "GET", "/v1/search?q="+url.QueryEscape(q), "", header...)
@@ -24,7 +24,7 @@ func (w *world) search(q string, header ...string) (found []string) {
 			value, _, _ := strings.Cut(rest, `"`)
 			return value
 		}
-		found = append(found, part("kind")+":"+part("trigger_id")+":"+part("user_id"))
+		found = append(found, part("kind")+":"+part("trigger_id")+":"+part("user_id")+":"+part("state"))
 	}
 	return found
 }
@@ -33,7 +33,8 @@ func (w *world) search(q string, header ...string) (found []string) {
 func TestSearch(t *testing.T) {
 	due := topics.Names{}.Due("sms")
 	log := &keptEvents{all: []topics.Event{event("old", 10, 1, "trigger.erased")}}
-	w := newWorld(t, func(o *Options) { o.History = log })
+	notified := keptNotifications{{Tenant: "default", Trigger: "gone", ID: "gone@o", User: "eve"}}
+	w := newWorld(t, func(o *Options) { o.History, o.Notifications = log, notified })
 	if err := addTopic(w, due); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +44,9 @@ func TestSearch(t *testing.T) {
 	put("hold-1", "ada")
 	put("hold-2", "ada")
 	put("a@b%231", "bob")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/daily", `{"channel":"sms","recurrence":"FREQ=DAILY;BYHOUR=9",`+
+		`"start":"2060-06-01T09:00","timezone":"Europe/Berlin","user_id":"cyd"}`)
+	w.must(http.StatusOK, "POST", "/v1/triggers/hold-2:pause", "")
 	fire := &trigger.Fire{
 		Key: idKey("hold-1"), Spec: &trigger.Spec{UserID: "ada", Channel: "sms", Priority: trigger.Normal},
 		Occurrence: "2026-11-20T14:00:00.000Z", Attempt: 1, Channel: "sms", Nominal: 1, Fired: 1,
@@ -58,17 +62,18 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	for _, row := range []struct{ name, q, want string }{
-		{"key", "hold-1", "trigger:hold-1:ada"},
-		{"key with blanks around", "  hold-1\n", "trigger:hold-1:ada"},
-		{"hostile key", "a@b#1", "trigger:a@b#1:bob"},
-		{"user", "ada", "user::ada trigger:hold-1:ada trigger:hold-2:ada"},
-		{"ce_id", "hold-1@2026-11-20T14:00:00.000Z#0", "occurrence:hold-1:ada"},
-		{"notification id", "hold-1@2026-11-20T14:00:00.000Z", "occurrence:hold-1:ada"},
-		{"ce_id of a hostile key", "a@b#1@2026-11-20T14:00:00.000Z#0", "occurrence:a@b#1:bob"},
-		{"command", command, "record:hold-2:"},
-		{"due event", sent, "record:hold-1:ada"},
+		{"key", "hold-1", "trigger:hold-1:ada:PENDING"},
+		{"key with blanks around", "  hold-1\n", "trigger:hold-1:ada:PENDING"},
+		{"hostile key", "a@b#1", "trigger:a@b#1:bob:PENDING"},
+		{"user", "ada", "user::ada: trigger:hold-1:ada:PENDING trigger:hold-2:ada:PAUSED"},
+		{"user who has only notifications", "eve", "user::eve:"},
+		{"ce_id", "hold-1@2026-11-20T14:00:00.000Z#0", "occurrence:hold-1:ada:PENDING"},
+		{"notification id", "hold-1@2026-11-20T14:00:00.000Z", "occurrence:hold-1:ada:PENDING"},
+		{"ce_id of a hostile key", "a@b#1@2026-11-20T14:00:00.000Z#0", "occurrence:a@b#1:bob:PENDING"},
+		{"command", command, "record:hold-2:ada:PAUSED"},
+		{"due event", sent, "record:hold-1:ada:PENDING"},
 		{"due event of another tenant", theirs, ""},
-		{"only in the history", "old", "trigger:old:"},
+		{"only in the history", "old", "trigger:old::"},
 		{"nothing", "nobody", ""},
 		{"behind the end", "waterclock.commands/0/99999", ""},
 		{"no such partition", "waterclock.commands/99/0", ""},
@@ -81,6 +86,12 @@ func TestSearch(t *testing.T) {
 	} {
 		if got := strings.Join(w.search(row.q), " "); got != row.want {
 			t.Errorf("%s: %q finds %q, want %q", row.name, row.q, got, row.want)
+		}
+	}
+	a := w.must(http.StatusOK, "GET", "/v1/search?q=daily", "")
+	for _, want := range []string{`"next_fire_at":"2060-06-01T07:00:00.000Z"`, `"timezone":"Europe/Berlin"`} {
+		if !strings.Contains(a.body, want) {
+			t.Errorf("%s is not in %s", want, a.body)
 		}
 	}
 	for _, q := range []string{"", "%20", strings.Repeat("x", maxQuery+1)} {
@@ -123,7 +134,8 @@ func (w *world) produceDue(t *testing.T, topic string, f *trigger.Fire) string {
 
 // Nothing that another tenant has is found, however it is named.
 func TestSearchOfAnotherTenant(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	notified := keptNotifications{{Tenant: "acme", Trigger: "acme/gone", ID: "acme/gone@o", User: "told"}}
+	w := newWorld(t, func(o *Options) { o.Auth, o.Notifications = testKeys(t), notified })
 	acme, blue := []string{"Authorization", "Bearer " + keyA}, []string{"Authorization", "Bearer " + keyB}
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u"`), acme...)
 	command := ""
@@ -131,8 +143,8 @@ func TestSearchOfAnotherTenant(t *testing.T) {
 		command = topics.Source(r.Topic, r.Partition, r.Offset)
 	}
 	for q, want := range map[string]string{
-		"t": "trigger:t:u", "acme/t": "trigger:t:u", "acme/t@o#0": "occurrence:t:u", "u": "user::u trigger:t:u",
-		command: "record:t:",
+		"t": "trigger:t:u:PENDING", "acme/t": "trigger:t:u:PENDING", "acme/t@o#0": "occurrence:t:u:PENDING",
+		"u": "user::u: trigger:t:u:PENDING", "told": "user::told:", command: "record:t:u:PENDING",
 	} {
 		if got := strings.Join(w.search(q, acme...), " "); got != want {
 			t.Errorf("%q finds %q, want %q", q, got, want)

@@ -169,7 +169,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	}
 	p.searches = &searches{
 		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
-		router: c.router, batches: searchBatches(),
+		router: c.router, batches: searchBatches(), notified: o.Notifications,
 	}
 	p.explanations = &explanations{
 		lookup: c.lookup, events: c.events, now: o.Now, router: c.router, timetable: o.Timetable,

@@ -18,8 +18,9 @@ import (
 
 // optional are fields of parts that stay nil without an option.
 var optional = map[string]bool{
-	"deadLetters.rows": true, "notifications.rows": true, "endpoints.probe": true, "twilioStatus.callbacks": true,
-	"ackLinks.secrets": true, "optOutLinks.secrets": true, "optOutLinks.store": true, "preferenceCalls.store": true,
+	"deadLetters.rows": true, "notifications.rows": true, "searches.notified": true, "endpoints.probe": true,
+	"twilioStatus.callbacks": true, "ackLinks.secrets": true, "optOutLinks.secrets": true, "optOutLinks.store": true,
+	"preferenceCalls.store": true,
 	"preferenceCalls.slots": true, "probes.metrics": true, "documents.schemas": true, "documents.asyncAPI": true,
 	"channelAdmin.configured": true, "mover.store": true, "eraser.store": true, "eraser.userTriggers": true,
 }

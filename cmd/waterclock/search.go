@@ -31,9 +31,9 @@ exit code 3 if nothing has this name.`,
 					"occurrence or record has this name"}
 			}
 			items := anyOf(found.Items)
-			return a.out.list(items, []string{"kind", "trigger", "user"}, func(i int) []string {
+			return a.out.list(items, []string{"kind", "trigger", "user", "state", "next"}, func(i int) []string {
 				f := &found.Items[i]
-				return []string{f.Kind, f.TriggerID, f.UserID}
+				return []string{f.Kind, f.TriggerID, f.UserID, f.State, f.NextFireAt}
 			})
 		},
 	}

@@ -257,6 +257,13 @@ func (b *tab) click(text string) {
 	b.do(chromedp.Click(path, chromedp.BySearch, chromedp.NodeVisible))
 }
 
+// logout logs out, and waits until that is answered: whoever leaves the page before keeps the cookie.
+func (b *tab) logout() {
+	b.t.Helper()
+	b.click("Log out")
+	b.await("main", "API key")
+}
+
 // fill writes a text over what an input has.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()

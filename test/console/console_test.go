@@ -176,7 +176,8 @@ var pages = []struct{ name, path, selector, text string }{
 	{"deliveries", "deliveries", "main", "Refused commands"},
 	{"system", "system", "main", "In force"},
 	{"new", "new", "#preview", "UTC"},
-	{"search", "search?q=u_81", "main ul", "pills"},
+	{"search", "search?q=u_81", "main table", "pills"},
+	{"user", "user?id=u_82", "main table", "orders: PENDING"},
 	{"nothing", "nothing", "h1", "No such page"},
 }
 
@@ -236,11 +237,14 @@ func TestTwins(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.call("POST", "/v1/triggers/pills:run", "")
+	s.put("soon", `{"delay":"0s","channel":"orders","user_id":"u_82"}`)
+	s.notified("u_82", 1)
 	b := s.open(t, 1200, 900)
 	seen := map[string]bool{}
 	for _, p := range pages[:len(pages)-1] {
 		b.visit(p.path)
 		b.await("main .twins", "The same")
+		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery)) // some name what was read
 		var lines []string
 		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)`, &lines))
 		if len(lines) == 0 {
@@ -255,7 +259,7 @@ func TestTwins(t *testing.T) {
 			if out, err := exec.Command(file, append(strings.Fields(rest), "--help")...).CombinedOutput(); err != nil {
 				t.Errorf("%s: %s", line, out)
 			}
-		} else if strings.HasPrefix(line, "curl http") {
+		} else if strings.HasPrefix(strings.ReplaceAll(line, "'", ""), "curl http") { // a read
 			if out, err := exec.Command("sh", "-c", line+" -sf").CombinedOutput(); err != nil {
 				t.Errorf("%s: %v %s", line, err, out)
 			}
@@ -305,6 +309,7 @@ func TestShortPages(t *testing.T) {
 		t.Errorf("it read %d pages, want the first and ten more", n)
 	}
 	b.click("More")
+	b.do(chromedp.Poll(`window.asked === 21`, nil))
 	b.await("main", "None matches so far. More reads on.")
 }
 
@@ -363,10 +368,15 @@ func TestHostileTexts(t *testing.T) {
 	if acts := fmt.Sprint(s.call("GET", "/v1/audit?verb=reveal", "")["items"]); !strings.Contains(acts, "reveal") {
 		t.Errorf("the audit has %s", acts)
 	}
-	for _, p := range []string{"", "triggers", "search?q=" + url.QueryEscape(`<script>alert(1)</script>`), "deliveries"} {
+	const user = `<script>alert(1)</script>`
+	for _, p := range []string{"", "triggers", "search?q=" + url.QueryEscape(user), "deliveries"} {
 		b.visit(p)
 		b.await("main", "")
 	}
+	b.visit("search?q=" + url.QueryEscape(user))
+	b.click("Notifications of user " + user)
+	b.await("h1", "User "+user)
+	b.await("main", "The history has no notification of this user.")
 	b.visit("triggers")
 	b.await("main table", "<img src=x")
 	var markup int
@@ -389,6 +399,7 @@ func TestKeyboardAlone(t *testing.T) {
 	b.tabTo("A", "k")
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.await("#sentence", "Scheduled")
+	b.await(".acts", "Cancel")
 	b.tabTo("BUTTON", "Cancel")
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.await("dialog h2", "Cancel: k")

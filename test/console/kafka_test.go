@@ -3,7 +3,9 @@ package console_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,27 +34,19 @@ func serve(t *testing.T, brokers, prefix, roles string, settings ...string) *ser
 	return s
 }
 
-// The stories on a real Kafka: one instance answers the browser, another one fires, and each role does what it may.
-// Nothing has a history, so the owner alone explains. When it is gone, the page says that too.
-func TestOnKafka(t *testing.T) {
+// kafka makes the topics of a test on a real Kafka. It returns the brokers, the prefix, and the settings of instances.
+func kafka(t *testing.T, more map[string]string) (brokers, prefix string, settings []string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a browser and a JVM")
 	}
-	key := func(role string) string { return (role + strings.Repeat("0123456789", 5))[:40] }
-	keys := filepath.Join(t.TempDir(), "keys")
-	var lines strings.Builder
-	for _, role := range []string{"viewer", "support", "reader", "writer", "operator"} {
-		fmt.Fprintf(&lines, "acme %s %s %s\n", key(role), role, role)
+	brokers, prefix = services.Kafka(t).Bootstrap, fmt.Sprintf("c%x.", rand.Uint32())
+	settings = []string{"--brokers", brokers}
+	all := map[string]string{
+		"topics.prefix": prefix, "group": prefix + "engine", "topics.partitions": "2", "channels.auto_create": "true",
 	}
-	if err := os.WriteFile(keys, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	brokers, prefix := services.Kafka(t).Bootstrap, fmt.Sprintf("c%x.", rand.Uint32())
-	settings := []string{"--brokers", brokers}
-	for name, value := range map[string]string{
-		"topics.prefix": prefix, "group": prefix + "engine", "topics.partitions": "2", "auth.keys_file": keys,
-		"channels.auto_create": "true",
-	} {
+	maps.Copy(all, more)
+	for name, value := range all {
 		settings = append(settings, "--set", name+"="+value)
 	}
 	file, err := built.Waterclock()
@@ -63,6 +57,52 @@ func TestOnKafka(t *testing.T) {
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return brokers, prefix, settings
+}
+
+// With a history in Cassandra, each cause cites the event that decided. Of some causes the owner alone does not know
+// it. From the sentence one comes to the row of that event.
+func TestCausesOnKafka(t *testing.T) {
+	brokers, prefix, settings := kafka(t, map[string]string{
+		"channels.sends.receipts": "true", "cassandra.keyspace": fmt.Sprintf("console_%x", rand.Uint32()),
+	})
+	settings = append(settings, "--cassandra-hosts", strings.Join(services.Cassandra(t).Hosts, ","))
+	s := serve(t, brokers, prefix, "engine,api,history", settings...)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) { // its tables are made
+		r, err := http.Get(s.url + "/v1/notifications/none@none")
+		if err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusNotFound {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the history does not answer: %v %v", r, err)
+		}
+	}
+	var here []cause
+	for _, c := range seeds {
+		if c.code != "overdue" { // it holds up a partition, and needs no history
+			c.says = strings.ReplaceAll(c.says, "waterclock.", prefix)
+			here = append(here, c)
+		}
+	}
+	s.causes(t, here)
+}
+
+// The stories on a real Kafka: one instance answers the browser, another one fires, and each role does what it may.
+// Nothing has a history, so the owner alone explains. When it is gone, the page says that too.
+func TestOnKafka(t *testing.T) {
+	key := func(role string) string { return (role + strings.Repeat("0123456789", 5))[:40] }
+	keys := filepath.Join(t.TempDir(), "keys")
+	var lines strings.Builder
+	for _, role := range []string{"viewer", "support", "reader", "writer", "operator"} {
+		fmt.Fprintf(&lines, "acme %s %s %s\n", key(role), role, role)
+	}
+	if err := os.WriteFile(keys, []byte(lines.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	brokers, prefix, settings := kafka(t, map[string]string{"auth.keys_file": keys})
 	began := time.Now()
 	engine := serve(t, brokers, prefix, "engine,api", settings...)
 	s := serve(t, brokers, prefix, "api", settings...)
@@ -96,21 +136,21 @@ func TestOnKafka(t *testing.T) {
 	}
 	as := []string{"Authorization", "Bearer " + key("writer")}
 	s.call("PUT", "/v1/triggers/pills", daily, as...)
-	b.click("Log out")
+	b.logout()
 
 	in("viewer") // finds it, and sees no payload and no act
 	find("pills")
 	b.await("#sentence", "Scheduled")
 	b.await("main", "hidden: your roles may not read payloads")
 	b.do(chromedp.WaitNotPresent(".acts button", chromedp.ByQuery))
-	b.click("Log out")
+	b.logout()
 
 	in("reader") // sees the payload, and no act
 	find("pills")
 	b.click("Show the payload")
 	b.await("main pre", "take pills")
 	b.do(chromedp.WaitNotPresent(".acts button", chromedp.ByQuery))
-	b.click("Log out")
+	b.logout()
 
 	in("support") // cancels it, with a note
 	find("pills")
@@ -121,7 +161,7 @@ func TestOnKafka(t *testing.T) {
 	if got := s.call("GET", "/v1/triggers/pills", "", as...)["state"]; got != "CANCELLED" {
 		t.Errorf("it is %v", got)
 	}
-	b.click("Log out")
+	b.logout()
 
 	in("operator") // sees who owns what; then nobody does
 	b.await("#health", "Healthy")

@@ -27,7 +27,7 @@ func TestPagesOfEachRole(t *testing.T) {
 	s := dev(t, "auth.keys_file="+file)
 	as := []string{"Authorization", "Bearer " + key("writer")}
 	s.call("PUT", "/v1/triggers/pills", daily, as...)
-	s.call("PUT", "/v1/triggers/tea", inAnHour, as...)
+	s.call("PUT", "/v1/triggers/tea", `{"delay":"1h","channel":"orders","user_id":"u_82"}`, as...)
 	s.call("POST", "/v1/triggers/tea:run", "", as...)
 	b := s.open(t, 1200, 900)
 	b.allowed = []string{"status of 401"} // before log-in
@@ -65,6 +65,6 @@ func TestPagesOfEachRole(t *testing.T) {
 				t.Errorf("%s, page %s: %s", role, p.name, refused)
 			}
 		}
-		b.click("Log out")
+		b.logout()
 	}
 }

@@ -3,13 +3,16 @@ package house
 import (
 	"go/scanner"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// longest is how many columns a line of Go has at most; a tab counts for four.
+// longest is how many columns a line has at most; a tab counts for four.
 const longest = 120
 
 // rawLines are the lines of a file that a raw string stands in, or a part of
@@ -46,11 +49,39 @@ func TestLines(t *testing.T) {
 			if raw[i+1] || strings.Contains(line, "//nolint:") {
 				continue
 			}
-			n := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t")
-			if n > longest && !strings.HasPrefix(line, "//go:") {
+			if n := columns(line); n > longest && !strings.HasPrefix(line, "//go:") {
 				t.Errorf("%s:%d has %d columns, the most is %d", path, i+1, n, longest)
 			}
 		}
+	}
+}
+
+func columns(line string) int { return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t") }
+
+// TestLinesOfConsole: nor has a line of the console's own scripts and styles more. What is vendored stays as it came.
+func TestLinesOfConsole(t *testing.T) {
+	const assets = "../../gateway/console/assets"
+	read := 0
+	err := filepath.WalkDir(assets, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "vendor":
+			return filepath.SkipDir
+		case d.IsDir() || !slices.Contains([]string{".js", ".css"}, filepath.Ext(path)):
+			return nil
+		}
+		read++
+		src, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(src), "\n") {
+			if n := columns(line); n > longest {
+				t.Errorf("%s:%d has %d columns, the most is %d", path, i+1, n, longest)
+			}
+		}
+		return err
+	})
+	if err != nil || read < 15 {
+		t.Errorf("read %d files, %v", read, err)
 	}
 }
 

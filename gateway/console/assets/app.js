@@ -1,4 +1,4 @@
-// The console: one page, whose address says what it shows.
+// The console: one document, whose address says what it shows.
 import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
 import {home, login, logout} from './api.js';
 import {restart as restartStream} from './live.js';
@@ -10,14 +10,17 @@ import {Deliveries} from './pages/deliveries.js';
 import {Forecast} from './pages/forecast.js';
 import {System} from './pages/system.js';
 import {Search} from './pages/search.js';
+import {User} from './pages/user.js';
 import {New} from './pages/new.js';
 
 const pages = [
   ['', 'Now', Now], ['triggers', 'Triggers', Triggers], ['forecast', 'Forecast', Forecast],
   ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System], ['new', 'New', New],
-  ['trigger', '', Trigger], ['search', '', Search],
+  ['trigger', '', Trigger], ['search', '', Search], ['user', '', User],
 ];
 
+// An address is a page and what it is asked. id names the one thing that a page is about: for another one the page
+// begins anew, so that nothing of the one before is on it.
 const address = () => ({
   page: decodeURIComponent(location.pathname.slice(home.pathname.length)).replace(/\/+$/, ''),
   query: Object.fromEntries(new URLSearchParams(location.search)),
@@ -46,7 +49,8 @@ function Login({begun}) {
   };
   return html`<main><h1>Waterclock</h1>
     <form class="filters" onSubmit=${submit}>
-      <label>API key or token<input ref=${key} type="password" autocomplete="current-password" required autofocus /></label>
+      <label>API key or token<input ref=${key} type="password" autocomplete="current-password" required
+        autofocus /></label>
       <button class="act">Log in</button>
     </form>
     <${Fault} error=${error && error.status === 401 ? {message: 'This key is not known here.'} : error} />
@@ -83,9 +87,9 @@ function App() {
     addEventListener('unauthenticated', lost);
     return () => removeEventListener('unauthenticated', lost);
   }, []);
-  const first = useRef(true);
-  useEffect(() => { // a new page is read from its heading
-    if (first.current) { first.current = false; return; }
+  const loaded = useRef(false);
+  useEffect(() => { // a new page is read from its heading, but the first one from its beginning
+    if (!loaded.current) { loaded.current = true; return; }
     const title = main.current && main.current.querySelector('h1');
     if (title) { title.tabIndex = -1; title.focus(); }
     scrollTo(0, 0);
@@ -106,7 +110,8 @@ function App() {
   const Page = found && found[2];
   return html`<${Top} at=${at} who=${who.data} out=${out} />
     <main id="main" ref=${main}>
-      ${Page ? html`<${Page} query=${at.query} who=${who.data} say=${say} />` :
+      ${Page ? html`<${Page} key=${at.page + '?' + (at.query.id || '')} query=${at.query} who=${who.data}
+        say=${say} />` :
         html`<h1>No such page</h1><p>${'There is no page here. '}<${A} to="./">Begin with Now<//>.</p>`}
     </main>
     <div class="said" role="status" aria-live="polite">${said}</div>`;

@@ -10,8 +10,10 @@ const most = 100;
 export const idOf = (e) => (e.trigger.startsWith(e.tenant + '/') ? e.trigger.slice(e.tenant.length + 1) : e.trigger);
 
 // what is what an event says beside its type.
-export const what = (e) => [e.occurrence, e.attempt ? `attempt ${e.attempt}` : '', e.lateness_ms ? `${e.lateness_ms} ms late` : '',
-  e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail].filter(Boolean).join(', ');
+export const what = (e) => [
+  e.occurrence, e.attempt ? `attempt ${e.attempt}` : '', e.lateness_ms ? `${e.lateness_ms} ms late` : '',
+  e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail,
+].filter(Boolean).join(', ');
 
 const count = (n, text) => `${n.toLocaleString('en')} ${text}${n === 1 ? '' : 's'}`;
 
@@ -21,7 +23,7 @@ export function Facts() {
   const [omitted, omit] = useState(0);
   const [gap, miss] = useState(false);
   const [said, say] = useState('');
-  const connected = useLive((m) => {
+  const stream = useLive((m) => {
     if (m.kind === 'fact') keep((all) => [m.data, ...all].slice(0, most));
     if (m.kind === 'state') omit(m.data.omitted);
     if (m.kind === 'state' && m.data.missed) miss(true);
@@ -32,11 +34,18 @@ export function Facts() {
     const timer = setInterval(() => say(waiting.current ? count(waiting.current, 'new fact') : ''), 10000);
     return () => clearInterval(timer);
   }, []);
-  const take = () => { show([...fresh, ...shown].slice(0, most)); keep([]); };
+  const take = () => {
+    show([...fresh, ...shown].slice(0, most));
+    keep([]);
+    say('');
+  };
   const newest = fresh[0] || shown[0];
   return html`<section id="facts"><h2>What happens now</h2>
     <p class="newest">${newest ? `${inZone(newest.occurred_at)} · ${newest.type} · ${idOf(newest)}` :
-      connected ? 'Nothing yet. What happens from now on appears here.' : 'There is no stream: figures are read every few seconds.'}</p>
+      {
+        connected: 'Nothing yet. What happens from now on appears here.', opening: 'Connecting…',
+        none: 'There is no stream: figures are read every few seconds.',
+      }[stream]}</p>
     <p><button type="button" disabled=${!fresh.length} onClick=${take}>
         Show ${count(fresh.length, 'new fact')}</button>
       <span class="far">${omitted ? ` ${omitted.toLocaleString('en')} more in the last second are not here.` : ''}

@@ -11,11 +11,14 @@ const silentAfter = 5000; // a state comes each second
 
 let heard = 0; // when the last message of the stream came
 let last = ''; // the id of the last fact
-let begun = false;
+let begun = 0; // when this tab began to listen
+let known = false; // something has come, or the stream was cut: so it is known whether there is one
 let reading; // aborts the request under way, in the tab that reads
 let wake = () => {}; // ends the wait before the next one
 
-export const connected = () => Date.now() - heard < silentAfter;
+const connected = () => Date.now() - heard < silentAfter;
+const opening = () => Boolean(channel) && !known && (!begun || Date.now() - begun < silentAfter);
+const streamNow = () => (connected() ? 'connected' : opening() ? 'opening' : 'none');
 
 function take(m) {
   if (m.kind === 'restart') {
@@ -25,6 +28,7 @@ function take(m) {
   }
   if (m.kind === 'state' || m.kind === 'fact') heard = Date.now();
   if (m.kind === 'cut') heard = 0;
+  known = true;
   if (m.id) last = m.id;
   if (m.kind === 'unauthenticated') dispatchEvent(new Event('unauthenticated'));
   for (const l of listeners) l(m);
@@ -51,7 +55,8 @@ async function read() {
   let timer = setTimeout(() => reading.abort(), silentAfter);
   try {
     const answer = await fetch(new URL('v1/live', root), {
-      headers: {accept: 'text/event-stream', ...(last && {'last-event-id': last})}, signal, cache: 'no-store', credentials: 'same-origin',
+      headers: {accept: 'text/event-stream', ...(last && {'last-event-id': last})}, signal, cache: 'no-store',
+      credentials: 'same-origin',
     });
     if (answer.status === 400) last = '';
     if (!answer.ok) return answer.status;
@@ -87,7 +92,7 @@ async function lead() {
 
 function begin() {
   if (begun || !channel) return;
-  begun = true;
+  begun = Date.now();
   channel.onmessage = (e) => take(e.data);
   navigator.locks.request(name, lead);
   addEventListener('online', () => wake());
@@ -96,17 +101,18 @@ function begin() {
 // restart begins the stream anew: somebody has logged in or out.
 export const restart = () => { if (begun) share({kind: 'restart'}); };
 
-// useLive calls on with each message while a page is shown, and says whether there is a stream.
+// useLive calls on with each message while a page is shown, and says whether there is a stream: connected, opening (not
+// known yet) or none.
 export function useLive(on) {
-  const [is, set] = useState(connected());
+  const [stream, set] = useState(streamNow());
   const now = useRef();
   now.current = on;
   useEffect(() => {
     begin();
-    const listener = (m) => { set(connected()); now.current(m); };
+    const listener = (m) => { set(streamNow()); now.current(m); };
     listeners.add(listener);
-    const timer = setInterval(() => set(connected()), 1000);
+    const timer = setInterval(() => set(streamNow()), 1000);
     return () => { listeners.delete(listener); clearInterval(timer); };
   }, []);
-  return is;
+  return stream;
 }

@@ -21,6 +21,8 @@ export function A({to, children, ...more}) {
 }
 
 export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
+export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
+export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${id}<//>`;
 
 // pointed reports whether somebody is about to click on something that a new row would move.
@@ -30,12 +32,12 @@ export const pointed = () =>
 const route = (path) => (path || '').split('#')[0];
 
 // useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. What
-// was read stays on the screen until the next answer. What follows # in a path is not sent: another one reads again.
+// was read of a route stays on the screen until its next answer. What follows # in a path is not sent: another one
+// reads again. A new route has no data from its first drawing on: the effect that reads it comes after that drawing.
 export function useData(path, every = 0) {
   const [state, set] = useState({});
   const again = useRef(() => {});
   useEffect(() => {
-    set((s) => (path && route(s.path) === route(path) ? {...s, path} : {}));
     if (!path) return undefined;
     let timer;
     let ended = new AbortController();
@@ -49,7 +51,7 @@ export function useData(path, every = 0) {
         if (!signal.aborted) set({path, data});
       } catch (error) {
         if (signal.aborted || error.name === 'AbortError') return;
-        set((s) => ({path, data: s.path === path ? s.data : undefined, error}));
+        set((s) => ({path, data: route(s.path) === route(path) ? s.data : undefined, error}));
       }
       if (every && !signal.aborted) timer = setTimeout(wait, every);
     };
@@ -58,8 +60,59 @@ export function useData(path, every = 0) {
     read();
     return () => { clearTimeout(timer); ended.abort(); };
   }, [path, every]);
-  return {...state, reload: useCallback(() => again.current(), [])};
+  const reload = useCallback(() => again.current(), []);
+  return path && route(state.path) === route(path) ? {...state, reload} : {reload};
 }
+
+const mostPages = 10; // for so many rows as a page is asked for
+
+// useList reads a list, whose path asks for pages of full rows, from its first page on. A page may be short, or empty,
+// though others follow: an owner visits some triggers for a page and then answers with what matched. So it is read on
+// until full rows are there, and not for ever. A list that is whole on its first page is read again each so many
+// milliseconds. A longer one is not: a row that moves to the second page would be missing between the two.
+export function useList(path, full, every = 0) {
+  const first = useData(path);
+  const page = first.data;
+  const shown = useRef();
+  shown.current = page;
+  useEffect(() => () => { shown.current = undefined; }, []);
+  const [kept, keep] = useState({});
+  const more = kept.of === page ? kept : {}; // not what followed on another first page
+  const cursor = page && (more.of ? more.cursor : page.next_cursor);
+  const read = async (wants = full) => {
+    let list = {...more, of: page, cursor, busy: true, error: undefined};
+    const put = (fields) => {
+      list = {...list, ...fields};
+      if (shown.current === page) keep(list);
+    };
+    put({});
+    try {
+      for (let n = 0; n < mostPages && list.cursor && wants > 0 && shown.current === page; n++) {
+        const {items, next_cursor: next} = await get(path + '&cursor=' + encodeURIComponent(list.cursor));
+        wants -= items.length;
+        put({items: [...(list.items || []), ...items], cursor: next});
+      }
+      put({busy: false});
+    } catch (error) { put({error, busy: false}); }
+  };
+  const short = page && page.next_cursor && page.items.length < full;
+  useEffect(() => { if (short) read(full - page.items.length); }, [page]);
+  const whole = page && !page.next_cursor;
+  useEffect(() => {
+    if (!every || !whole) return undefined;
+    const timer = setInterval(() => document.hidden || pointed() || first.reload(), every);
+    return () => clearInterval(timer);
+  }, [path, every, whole]);
+  return {
+    first, items: page ? [...page.items, ...(more.items || [])] : [], cursor, error: more.error, read: () => read(),
+    busy: more.of ? more.busy : short, // a short page is read on right after its first drawing
+  };
+}
+
+// More is the foot of a list: what went wrong, that it is read on, or the button that does so.
+export const More = ({of: list}) => html`<${Fault} error=${list.error} />
+  ${list.busy ? html`<p class="wait">Reading…</p>` :
+    list.cursor ? html`<p><button type="button" onClick=${list.read}>More</button></p>` : ''}`;
 
 // Fault says what went wrong, and never hides what was read before.
 export function Fault({error, reload}) {

@@ -6,11 +6,16 @@ import {Fault, Twins, quoted} from '../parts.js';
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
 // kcat is the command that does it over Kafka.
-const kcat = (id, command) => `echo ${quoted(JSON.stringify(command))} | kcat -P -t waterclock.commands -k ${quoted(id)} ` +
-  '-X topic.partitioner=murmur2_random';
+const kcat = (id, command) => `echo ${quoted(JSON.stringify(command))} | ` +
+  `kcat -P -t waterclock.commands -k ${quoted(id)} -X topic.partitioner=murmur2_random`;
 
-// acts are [name, what it does, when it makes sense, fields, request(id, fields)].
-const verb = (name, op) => (id, f) => ({method: 'POST', path: trigger(id, ':' + name), body: f, command: {op: op || name, ...f}});
+// verb makes the request of an act that has a route of its own, and the command of the same op.
+const verb = (name, op = name) => (id, f) => ({
+  method: 'POST', path: trigger(id, ':' + name), body: f, command: {op, ...f},
+});
+
+// acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
+// over HTTP and on the command line.
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
@@ -18,35 +23,36 @@ const acts = [
     request: verb('snooze'), cli: 'snooze', flags: {for: '--for'},
   },
   {
-    name: 'Skip', does: 'The next occurrence is left out. The series goes on.', when: (t) => t.recurrence && living.includes(t.state),
-    fields: [], request: verb('skip'), cli: 'skip',
+    name: 'Skip', does: 'The next occurrence is left out. The series goes on.',
+    when: (t) => t.recurrence && living.includes(t.state), fields: [], request: verb('skip'), cli: 'skip',
   },
   {
-    name: 'Reschedule', does: 'It fires after this time instead, counted from now.', when: (t) => !t.recurrence && living.includes(t.state),
-    fields: [['delay', 'In how long', '1h']],
+    name: 'Reschedule', does: 'It fires after this time instead, counted from now.',
+    when: (t) => !t.recurrence && living.includes(t.state), fields: [['delay', 'In how long', '1h']],
     request: (id, f) => ({method: 'PATCH', path: trigger(id), type: 'application/merge-patch+json', body: f,
       command: {op: 'reschedule', ...f}}), cli: 'reschedule', flags: {delay: '--in'},
   },
   {
-    name: 'Pause', does: 'Nothing fires until it is resumed.', when: (t) => t.state === 'PENDING', fields: [], request: verb('pause'), cli: 'pause',
+    name: 'Pause', does: 'Nothing fires until it is resumed.', when: (t) => t.state === 'PENDING', fields: [],
+    request: verb('pause'), cli: 'pause',
   },
   {
-    name: 'Resume', does: 'It goes on. Its misfire policy decides on what was missed.', when: (t) => t.state === 'PAUSED', fields: [],
-    request: verb('resume'), cli: 'resume',
+    name: 'Resume', does: 'It goes on. Its misfire policy decides on what was missed.',
+    when: (t) => t.state === 'PAUSED', fields: [], request: verb('resume'), cli: 'resume',
   },
   {
-    name: 'Run now', does: 'It fires once, at once. Its own plan stays as it is.', when: (t) => t.state !== 'ERASED', fields: [], noNote: true,
-    request: verb('run', 'run_now'), cli: 'run',
+    name: 'Run now', does: 'It fires once, at once. Its own plan stays as it is.',
+    when: (t) => t.state !== 'ERASED', fields: [], noNote: true, request: verb('run', 'run_now'), cli: 'run',
   },
   {
-    name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.', when: (t) => t.state === 'FAILED' || t.recurrence,
-    fields: [], unconditional: true, cli: 'redrive',
+    name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
+    when: (t) => t.state === 'FAILED' || t.recurrence, fields: [], unconditional: true, cli: 'redrive',
     request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f},
       command: {op: 'redrive', ...f}}),
   },
   {
-    name: 'Cancel', does: 'It does not fire any more. What is sent already cannot be called back.', when: (t) => living.includes(t.state),
-    fields: [], cli: 'cancel',
+    name: 'Cancel', does: 'It does not fire any more. What is sent already cannot be called back.',
+    when: (t) => living.includes(t.state), fields: [], cli: 'cancel',
     request: (id, f) => ({method: 'DELETE', path: trigger(id) + (f.note ? '?note=' + encodeURIComponent(f.note) : ''),
       command: {op: 'cancel', ...f}}),
   },
@@ -55,38 +61,44 @@ const acts = [
 export function Acts({of: t, who, done}) {
   const [act, set] = useState();
   if (!who.rights.includes('act')) return null;
-  return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${acts.filter((a) => a.when(t)).map((a) => html`
-    <button type="button" onClick=${() => set(a)}>${a.name}</button>`)}</div>
+  return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${
+    acts.filter((a) => a.when(t)).map((a) => html`
+      <button type="button" onClick=${() => set(a)}>${a.name}</button>`)}</div>
     ${act ? html`<${Ask} act=${act} t=${t} close=${() => set(undefined)} done=${done} key=${act.name} />` : ''}</div>`;
 }
 
 function Ask({act, t, close, done}) {
   const box = useRef();
-  const [fields, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));
+  const [values, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));
   const [busy, work] = useState(false);
   const [error, fail] = useState();
   const id = t.trigger_id;
   useLayoutEffect(() => { box.current.showModal(); }, []); // a dialog that is on the page takes Escape
-  const filled = Object.fromEntries(Object.entries(fields).filter(([, v]) => v !== ''));
+  const filled = Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ''));
   const r = act.request(id, filled);
   const submit = async (e) => {
     e.preventDefault();
     work(true);
+    fail();
     try {
-      await call(r.method, r.path, r.body, {type: r.type, headers: act.unconditional ? {} : {'if-match': `"${t.revision}"`}});
+      const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
+      await call(r.method, r.path, r.body, {type: r.type, headers});
       done(`${act.name}: done, ${id}`);
       close();
     } catch (err) { fail(err); work(false); }
   };
-  const flags = Object.entries(filled).map(([f, v]) => ` ${(act.flags && act.flags[f]) || '--' + f} ${quoted(v)}`).join('');
-  const data = r.body === undefined ? '' : ` -H 'content-type: ${r.type || 'application/json'}' -d ${quoted(JSON.stringify(r.body))}`;
+  const flagOf = (field) => (act.flags && act.flags[field]) || '--' + field;
+  const flags = Object.entries(filled).map(([field, v]) => ` ${flagOf(field)} ${quoted(v)}`).join('');
+  const data = r.body === undefined ? '' :
+    ` -H 'content-type: ${r.type || 'application/json'}' -d ${quoted(JSON.stringify(r.body))}`;
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
     <h2 id="asked">${act.name}: ${id}</h2><p>${act.does}</p>
-    ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${fields[name]} required
-      onInput=${(e) => set({...fields, [name]: e.currentTarget.value})} /></label>`)}
+    ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
+      onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     ${act.noNote ? '' : html`<label>Note, for whoever reads what happened<input name="note" maxlength="512"
-      onInput=${(e) => set({...fields, note: e.currentTarget.value})} /></label>`}
-    <${Fault} error=${error && error.status === 412 ? {message: 'It has changed meanwhile. Close this, and look again.'} : error} />
+      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>`}
+    <${Fault} error=${error && error.status === 412 ?
+      {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
     <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,
       `curl -X ${r.method} ${quoted(new URL(r.path, root).href)}${data}`, kcat(id, r.command)]} />
     <div class="acts"><button type="button" onClick=${() => box.current.close()}>Close</button>

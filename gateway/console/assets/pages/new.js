@@ -24,7 +24,7 @@ function payloadOf(text) {
 export function New({who, say}) {
   const [f, set] = useState({kind: 'delay', id: '', delay: '10m', fire_at: '', recurrence: 'FREQ=DAILY', start: '',
     timezone: ownZone(), channel: '', user_id: '', payload: ''});
-  const [seen, show] = useState({});
+  const [seen, show] = useState({}); // the last preview, and of which fields it is
   const [error, fail] = useState();
   const when = filled(whenOf(f));
   const asked = JSON.stringify(when);
@@ -32,13 +32,16 @@ export function New({who, say}) {
     const ended = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        show(await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal}));
-      } catch (err) { if (err.name !== 'AbortError') show({error: err}); }
+        const {occurrences} = await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal});
+        show({of: asked, occurrences: occurrences || []});
+      } catch (err) { if (err.name !== 'AbortError') show({of: asked, error: err}); }
     }, 300);
     return () => { clearTimeout(timer); ended.abort(); };
   }, [asked]);
   const {payload, bad} = payloadOf(f.payload);
-  const body = {...when, ...filled({channel: f.channel, user_id: f.user_id}), ...(payload === undefined ? {} : {payload})};
+  const body = {
+    ...when, ...filled({channel: f.channel, user_id: f.user_id}), ...(payload === undefined ? {} : {payload}),
+  };
   const submit = async (e) => {
     e.preventDefault();
     fail(bad && {message: bad});
@@ -47,17 +50,23 @@ export function New({who, say}) {
       await call('PUT', trigger(f.id), body, {headers: {'if-none-match': '*'}});
       say(`Registered: ${f.id}`);
       go(triggerPage(f.id));
-    } catch (err) { fail(err.status === 412 ? {message: 'There is a trigger with this key already. Take another key.'} : err); }
+    } catch (err) {
+      fail(err.status === 412 ? {message: 'There is a trigger with this key already. Take another key.'} : err);
+    }
   };
   const input = (name, text, more = {}) => html`<label>${text}<input name=${name} value=${f[name]} ...${more}
     onInput=${(e) => set({...f, [name]: e.currentTarget.value})} /></label>`;
-  if (!who.rights.includes('write')) return html`<article><h1>New</h1><p>Your roles may not register triggers.</p></article>`;
+  if (!who.rights.includes('write')) {
+    return html`<article><h1>New</h1><p>Your roles may not register triggers.</p></article>`;
+  }
   const flags = {delay: '--in', fire_at: '--at', recurrence: '--every', start: '--start', timezone: '--tz'};
+  const key = quoted(f.id || 'KEY');
   return html`<article><h1>New</h1>
     <form class="filters" onSubmit=${submit}>
       ${input('id', 'Key', {required: true, maxlength: 255})}
       <label>It fires<select name="kind" value=${f.kind} onChange=${(e) => set({...f, kind: e.currentTarget.value})}>
-        ${kinds.map(([kind, text]) => html`<option value=${kind} selected=${f.kind === kind}>${text}</option>`)}</select></label>
+        ${kinds.map(([kind, text]) => html`<option value=${kind} selected=${f.kind === kind}>${text}</option>`)}
+      </select></label>
       ${f.kind === 'delay' ? input('delay', 'Delay, as 7m or 2d', {required: true}) : ''}
       ${f.kind === 'fire_at' ? input('fire_at', 'Local time, as 2027-01-31T09:00', {required: true}) : ''}
       ${f.kind === 'recurrence' ? input('recurrence', 'Rule: RRULE, cron: or every:', {required: true}) : ''}
@@ -67,16 +76,20 @@ export function New({who, say}) {
       <button class="act">Register</button></form>
     <${Fault} error=${error} />
     <h2>It would fire</h2>
-    <div aria-live="polite" id="preview">${seen.error ? html`<${Fault} error=${seen.error} />` :
-      html`<${Table} caption="The next ten" rows=${seen.occurrences || []} none="Never." rowKey=${(o) => o.at} columns=${[
-        ['There', (o) => o.local], ['In UTC', (o) => inZone(o.at)], [`Here, ${ownZone()}`, (o) => inZone(o.at, ownZone())],
-        ['Note', (o) => o.note || '']]} />`}</div>
+    <div aria-live="polite" aria-busy=${seen.of !== asked} id="preview">${!seen.of ?
+      html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error} />` :
+      html`<${Table} caption="The next ten" rows=${seen.occurrences} none="Never." rowKey=${(o) => o.at}
+        columns=${[
+          ['There', (o) => o.local], ['In UTC', (o) => inZone(o.at)],
+          [`Here, ${ownZone()}`, (o) => inZone(o.at, ownZone())], ['Note', (o) => o.note || ''],
+        ]} />`}</div>
     <${Twins} lines=${[
-      `waterclock schedule ${quoted(f.id || 'KEY')}${Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('')}` +
+      `waterclock schedule ${key}${Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('')}` +
         (f.channel ? ` --channel ${quoted(f.channel)}` : '') + (f.user_id ? ` --user ${quoted(f.user_id)}` : '') +
         (payload === undefined ? '' : ` --data ${quoted(JSON.stringify(payload))}`),
       `curl -X PUT ${quoted(new URL(trigger(f.id || 'KEY'), root).href)} -H 'content-type: application/json' ` +
         `-d ${quoted(JSON.stringify(body))}`,
-      `echo ${quoted(JSON.stringify({op: 'register', ...body}))} | kcat -P -t waterclock.commands -k ${quoted(f.id || 'KEY')} ` +
-        '-X topic.partitioner=murmur2_random']} /></article>`;
+      `echo ${quoted(JSON.stringify({op: 'register', ...body}))} | ` +
+        `kcat -P -t waterclock.commands -k ${key} -X topic.partitioner=murmur2_random`,
+    ]} /></article>`;
 }

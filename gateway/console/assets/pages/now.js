@@ -48,7 +48,7 @@ export function Now({who}) {
   const [live, set] = useState();
   const [cut, lose] = useState(false); // the stream has ended, and nothing was read since
   const operates = who.rights.includes('operate');
-  const connected = useLive((m) => {
+  const connected = 'connected' === useLive((m) => {
     if (m.kind === 'state') {
       const late = m.data.oldest_overdue_seconds > 5;
       if (!live || m.data.missed || m.data.ready !== live.ready || late) partitions.reload();
@@ -68,16 +68,17 @@ export function Now({who}) {
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
       const known = !partitions.error && !cut;
+      const well = endpoints.data ? 'Healthy: every partition fires on time.' : endpoints.error ?
+        'Every partition fires on time. Of the endpoints nothing is known.' : 'Reading…';
       const overdue = live ? live.oldest_overdue_seconds :
         Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       const pending = live ? live.pending : sum(items, 'pending');
       const lag = live ? live.commands_lag : sum(items, 'commands_lag');
       const ready = live ? live.ready : items.filter((p) => p.ready).length;
       return html`
-        <p class="sentence ${!known || bad.length ? 'bad' : 'good'}" id="health">${
+        <p class="sentence ${!known || bad.length ? 'bad' : endpoints.data ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
-            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` :
-              'Healthy: every partition fires on time.'}</p>
+            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : well}</p>
         <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
         <ul class="figures">
           <li><b>${pending.toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>

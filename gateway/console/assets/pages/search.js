@@ -1,15 +1,24 @@
 // Search: what does a text name?
 import {html} from '../vendor/htm-preact.js';
-import {A, Loaded, ToTrigger, Twins, quoted, useData} from '../parts.js';
+import {At} from '../time.js';
+import {A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, triggersOfUser, useData, userPage} from '../parts.js';
 
 export function Search({query}) {
   const q = query.q || '';
-  const found = useData(q ? 'v1/search?q=' + encodeURIComponent(q) : '');
+  const path = q && 'v1/search?q=' + encodeURIComponent(q);
+  const found = useData(path);
+  if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${q}</h1>
     <${Loaded} of=${found}>${({items}) => (items.length === 0 ?
-      html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` :
-      html`<ul>${items.map((i) => html`<li>${i.kind === 'user' ?
-        html`<${A} to=${'triggers?user_id=' + encodeURIComponent(i.user_id)}>All triggers of user ${i.user_id}<//>` :
-        html`${i.kind}: <${ToTrigger} id=${i.trigger_id} />${i.user_id ? html` of user ${i.user_id}` : ''}`}</li>`)}</ul>`)}<//>
-    <${Twins} lines=${[`waterclock search ${quoted(q)}`]} /></article>`;
+      html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` : html`
+        ${items.filter((i) => i.kind === 'user').map(({user_id: user}) => html`<p>
+          <${A} to=${userPage(user)}>Notifications of user ${user}<//>${' · '}
+          <${A} to=${triggersOfUser(user)}>All triggers of user ${user}<//></p>`)}
+        <${Table} caption="The best match first" rows=${items.filter((i) => i.kind !== 'user')}
+          none="This user has no trigger." columns=${[
+            ['Found as', (i) => i.kind], ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],
+            ['State', (i) => (i.state ? html`<${State} state=${i.state} />` : html`<span class="none">none</span>`)],
+            ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`], ['User', (i) => i.user_id || ''],
+          ]} />`)}<//>
+    <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(path)]} /></article>`;
 }

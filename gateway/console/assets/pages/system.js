@@ -21,13 +21,18 @@ export function System({who}) {
         ['Restored', (p) => (p.restore_total ? `${p.restored} of ${p.restore_total}` : ''), 'num'],
       ]} />`}<//>` : ''}
     <h2>Time zones</h2>
-    <${Loaded} of=${tz}>${(d) => html`<dl class="facts"><dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
+    <${Loaded} of=${tz}>${(d) => html`<dl class="facts">
+      <dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
       <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
         <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
-      ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`<li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
+      ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`
+        <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
     <h2>Calendars</h2>
     <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
-      rowKey=${(c) => c.name} columns=${[['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first],
-        ['Last', (c) => c.last]]} />`}<//>
-    <${Twins} lines=${[...(operates ? [curl('v1/partitions')] : []), 'waterclock tzdata status', 'waterclock calendar list']} /></article>`;
+      rowKey=${(c) => c.name} columns=${[
+        ['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first], ['Last', (c) => c.last],
+      ]} />`}<//>
+    <${Twins} lines=${[
+      ...(operates ? [curl('v1/partitions')] : []), 'waterclock tzdata status', 'waterclock calendar list',
+    ]} /></article>`;
 }

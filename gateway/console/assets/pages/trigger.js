@@ -4,7 +4,7 @@ import {call, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
-import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData} from '../parts.js';
+import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData, userPage} from '../parts.js';
 import {Acts} from './acts.js';
 
 const every = 2000;
@@ -14,7 +14,7 @@ export function Trigger({query, who, say}) {
   const key = who.tenant === 'default' ? id : `${who.tenant}/${id}`;
   const [waits, wait] = useState(false);
   const [rows, show] = useState([]); // the events that the page has rows of
-  const connected = useLive((m) => {
+  const connected = 'connected' === useLive((m) => {
     if (m.kind === 'fact' && m.data.trigger === key) refresh(true);
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
@@ -30,7 +30,8 @@ export function Trigger({query, who, say}) {
     const timer = setInterval(() => connected && !document.hidden && refresh(false), 10000);
     return () => clearInterval(timer);
   }, [connected, id]);
-  const t = state.data;
+  const gone = state.error && state.error.status === 404; // erased, or never registered
+  const t = gone ? undefined : state.data;
   return html`<article><h1>${id}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
       <button type="button" onClick=${reload}>Show it</button></p>` : ''}
@@ -41,16 +42,17 @@ export function Trigger({query, who, say}) {
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
       </details>` : ''}`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
-      <${Facts} t=${t} who=${who} />` :
-      state.error && state.error.status !== 404 ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
+      <${About} t=${t} who=${who} />` : ''}
+    ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
-    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} revision=${t ? t.updated_at : ''} shows=${show} />
+    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
+      revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
       curl(trigger(id, '/explain'))]} /></article>`;
 }
 
-function Facts({t, who}) {
-  const [shown, show] = useState();
+function About({t, who}) {
+  const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
   const zone = t.timezone || 'UTC';
   const rows = [
@@ -59,7 +61,7 @@ function Facts({t, who}) {
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${t.start}`],
     ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
-    ['User', t.user_id && html`<${A} to=${'triggers?user_id=' + encodeURIComponent(t.user_id)}>${t.user_id}<//>`],
+    ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${t.user_id}<//>`],
     ['Tags', t.tags && Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${k}=${v}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && t.callback.url],
@@ -72,7 +74,8 @@ function Facts({t, who}) {
   const reveal = async () => { // it is on record who reads it
     try {
       const r = await call('POST', trigger(t.trigger_id, ':reveal'));
-      show(r.payload !== undefined ? JSON.stringify(r.payload, null, 2) : r.payload_base64 || 'none');
+      const text = r.payload !== undefined ? JSON.stringify(r.payload, null, 2) : r.payload_base64 || 'none';
+      show({text, revision: r.revision});
       fail();
     } catch (error) { fail(error); }
   };
@@ -80,7 +83,9 @@ function Facts({t, who}) {
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
         'hidden: your roles may not read payloads' : none ? 'none' :
-        shown !== undefined ? html`<pre>${shown.slice(0, 20000)}</pre>` :
+        shown ? html`<pre>${shown.text.slice(0, 20000)}</pre>${
+          shown.revision === t.revision ? '' :
+            html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
     ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
       <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
@@ -106,8 +111,11 @@ const rowOf = (event) => 'event-' + event;
 const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
-function Happened({id, zone, revision, shows}) {
-  const data = useData(trigger(id, '/events?limit=200') + '#' + revision, 10000); // the history may be behind its owner
+// Happened lists what happened. An address may name a row, or an occurrence, whose row is marked when it is there.
+function Happened({id, zone, revision, shows, occurrence}) {
+  // Not before it is known whether the trigger has a revision: else each page would read all of it twice. The history
+  // may be behind the owner, so it is read again.
+  const data = useData(revision === undefined ? '' : trigger(id, '/events?limit=200') + '#' + revision, 10000);
   const items = (data.data && data.data.items) || [];
   useEffect(() => shows(items.map((e) => e.event_id)), [data.data]);
   const begun = items.length > 0;
@@ -115,9 +123,15 @@ function Happened({id, zone, revision, shows}) {
     const row = begun && document.getElementById(location.hash.slice(1));
     if (row) row.scrollIntoView();
   }, [begun]);
+  const marked = occurrence && (items.find((e) => e.occurrence === occurrence && e.type === 'occurrence.fired') ||
+    items.find((e) => e.occurrence === occurrence));
+  useEffect(() => { // a fragment marks the row, and a later click on another one is not undone
+    if (marked && !location.hash) location.replace('#' + rowOf(marked.event_id));
+  }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
+      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
       <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items}
         none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
