@@ -103,6 +103,7 @@ func (o *opening) open(ctx context.Context) (err error) {
 		return err
 	}
 	o.changes, o.done.store = o.store.NewBatch(), o.store
+	o.mender = mender{found: &o.view.mends, store: o.store, changes: o.changes, timers: &o.timers, paces: o.paces}
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)
 	if err != nil {

@@ -43,6 +43,7 @@ type Partition struct {
 	clock     brokerClock
 	committed time.Time // when the last turn was
 	done      doneRecords
+	mender    mender
 
 	dueTopics    *output.Topics
 	destinations destinations
@@ -99,8 +100,7 @@ type turn struct {
 	live      *live.Turn // nil: nobody watches
 	traced    traced
 
-	mended  []mending // leaks of an audit, mended by this turn
-	rearmed []rearmed
+	mended mended
 }
 
 // turns runs turns until ctx ends or something fails; the caller opens again.
