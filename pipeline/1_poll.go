@@ -122,7 +122,8 @@ func (ts *timers) anyReady(now trigger.Instant) bool {
 // the next done record to forget, or the heartbeat.
 func (p *Partition) maxPollWait() time.Duration {
 	now := p.now()
-	wait := p.maxForwardWait(time.Until(p.committed.Add(p.opts.Heartbeat)))
+	idle := time.Since(p.committed)
+	wait := untilNote(p.progress.Forwarded, idle, p.opts.Heartbeat-idle)
 	if p.mustBeat(now) {
 		if p.dueBy(now) { // the turn runs when the barrier has answered
 			return p.consumer.barrier.MaxPollWait()
@@ -154,7 +155,8 @@ func (p *Partition) mustBeat(now trigger.Instant) bool {
 		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
 		return true
 	}
-	if !p.forwardNoted() || p.view.mends.some() || p.watermarks.must(now) {
+	if !p.forward.noted(p.progress.Forwarded, time.Since(p.committed)) || p.view.mends.some() ||
+		p.watermarks.must(now) {
 		return true
 	}
 	forget := p.done.due()

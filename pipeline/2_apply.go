@@ -85,6 +85,21 @@ func (p *Partition) forwardOrRefuse(ctx context.Context, t *turn, r *kgo.Record,
 	return nil
 }
 
+// rejectStuck records what can never be forwarded. It is part of the turn, like the position
+// behind those records.
+func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
+	refused, lost := p.forward.takeStuck()
+	for _, r := range refused {
+		t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+		p.refuseStranger(ctx, t, record(r), errNotForwarded)
+	}
+	for i := range lost {
+		rec, refusal := lost[i].rejection(p.id)
+		p.reject(ctx, t, rec, refusal)
+	}
+	t.lost = append(t.lost, lost...)
+}
+
 // decideCommand decides a well-formed command.
 func (p *Partition) decideCommand(ctx context.Context, t *turn, rec *topics.Record, cmd *trigger.Command) error {
 	e, err := p.load(t, cmd.Key)

@@ -80,7 +80,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}
-	p.warnLost(t)
+	p.forward.warnLost(t.lost)
 	for _, d := range t.delivered {
 		p.opts.Listener.Delivered(d.channel, d.outcome)
 	}

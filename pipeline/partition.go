@@ -301,6 +301,6 @@ func (p *Partition) status() Status {
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
 		ClockOffset: p.clock.offset, Held: p.clock.held, Ready: !p.clock.held,
-		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
+		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.opts.trimBelow(&p.progress),
 	}
 }
