@@ -27,7 +27,8 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 		case receipts:
 			err = p.applyReceipt(ctx, t, r)
 		case p.opts.Names.Control():
-			p.applyControl(r)
+			p.replan = p.control.apply(r, p.replan)
+			p.machine.Timetable = p.control.timetable
 		}
 		if err != nil {
 			return fmt.Errorf("%s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)

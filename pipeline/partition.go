@@ -49,6 +49,7 @@ type Partition struct {
 	destinations destinations
 	claims       claims
 	pace         pace
+	control      control
 	replan       *replan      // nil: everything is planned by the timetable in force
 	quota        *quota.Share // nil: nobody is bounded
 	retries      *retryCounts
