@@ -24,7 +24,10 @@ func (in *input) empty() bool { return len(in.records) == 0 && in.fire == 0 && !
 // passed. It may return an empty input; then the caller calls it once more.
 func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.step(StepPoll)
-	p.breathe(ctx)
+	if p.opts.Pressed() {
+		now := p.now()
+		wait.For(ctx, pressedPause(now, p.timers.attention(now)))
+	}
 	if err := p.pace.wait(ctx); err != nil {
 		return input{}, err
 	}
@@ -35,7 +38,8 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.consumer.barrier.Clock(now)
 	p.timers.wheel.Prepare(int64(now) + herdAhead.Milliseconds())
 	var in input
-	if err := p.consumer.read(ctx, &in, p.maxPollWait(), p.mostRecords()); err != nil {
+	waits := p.wait(p.now())
+	if err := p.consumer.read(ctx, &in, waits.most(), p.opts.mostRecords()); err != nil {
 		return input{}, err
 	}
 	now = p.now()
@@ -44,13 +48,14 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if at := p.watermarks.due(now); at <= now {
 		p.timers.mark = at
 	}
-	if (p.dueBy(now) || p.timers.mark != 0) && !p.clock.held {
+	if (p.timers.due(now) || p.timers.mark != 0) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
 		}
 	}
 	p.claims.check(ctx, in.records)
-	in.beat = p.mustBeat(now)
+	beats := p.beat(now)
+	in.beat = beats.must()
 	if in.empty() {
 		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())
 	}
@@ -70,95 +75,38 @@ func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 		if in.fire, err = p.consumer.passed(ctx, &p.timers); err != nil || in.fire != 0 {
 			return err
 		}
-		if len(in.records) >= p.mostRecords() || time.Since(start) >= readOnFor {
+		if len(in.records) >= p.opts.mostRecords() || time.Since(start) >= readOnFor {
 			return nil
 		}
-		if err := p.consumer.read(ctx, in, p.consumer.barrier.MaxPollWait(), p.mostRecords()); err != nil {
+		if err := p.consumer.read(ctx, in, p.consumer.barrier.MaxPollWait(), p.opts.mostRecords()); err != nil {
 			return err
 		}
-	}
-}
-
-// While memory is short, a turn reads a tenth of the usual, and a partition with nothing
-// due pauses before each turn. Unread commands stay in the log. Timers are not delayed.
-const (
-	pressedShare = 10
-	pressedRest  = 50 * time.Millisecond
-)
-
-func (p *Partition) mostRecords() int {
-	if p.opts.Pressed() {
-		return max(p.opts.MaxTurnRecords/pressedShare, 1)
-	}
-	return p.opts.MaxTurnRecords
-}
-
-// breathe is that pause. It ends before the next timer is due.
-func (p *Partition) breathe(ctx context.Context) {
-	if !p.opts.Pressed() {
-		return
-	}
-	now := p.now()
-	if next := p.timers.attention(now); next > now {
-		wait.For(ctx, min(pressedRest, next.Sub(now)))
 	}
 }
 
 // now is the time that decides what is due.
 func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 
-// dueBy reports whether a timer is due, even if it must wait for receipts.
-func (p *Partition) dueBy(now trigger.Instant) bool {
-	return p.timers.ready.Held() > 0 || p.timers.anyReady(now)
+// beat gathers the reasons for a turn in which nothing happened.
+func (p *Partition) beat(now trigger.Instant) beat {
+	idle := time.Since(p.committed)
+	b := beat{
+		announced: p.announced, replanning: p.replan != nil, full: p.store.DoneCount() > p.opts.MaxDone,
+		now: now, idle: idle, heartbeat: p.opts.Heartbeat,
+		unnoted: !p.forward.noted(p.progress.Forwarded, idle),
+		mends:   p.view.mends.some(), watermark: p.watermarks.must(now), forget: p.done.due(),
+	}
+	b.doubtful = !b.first() && p.clock.doubtful(p.opts.Now()) // which counts as a question to the broker
+	return b
 }
 
-// anyReady reports whether a timer may fire as soon as commands are read.
-func (ts *timers) anyReady(now trigger.Instant) bool {
-	at, ok := ts.wake(now)
-	return ok && at <= now
-}
-
-// maxPollWait is how long poll may wait: until the next timer, the next scan of the due index,
-// the next done record to forget, or the heartbeat.
-func (p *Partition) maxPollWait() time.Duration {
-	now := p.now()
-	wait := p.maxForwardWait(time.Until(p.committed.Add(p.opts.Heartbeat)))
-	if p.mustBeat(now) {
-		if p.dueBy(now) { // the turn runs when the barrier has answered
-			return p.consumer.barrier.MaxPollWait()
-		}
-		return 0
+// wait gathers what bounds the wait for records.
+func (p *Partition) wait(now trigger.Instant) pollWait {
+	return pollWait{
+		beat: p.beat(now), due: p.timers.due(now), unfinished: p.timers.ready.Held() > 0, held: p.clock.held,
+		next:    min(p.timers.attention(now), p.watermarks.due(now)),
+		barrier: p.consumer.barrier.MaxPollWait(), forwarded: p.progress.Forwarded,
 	}
-	next := min(p.timers.attention(now), p.watermarks.due(now))
-	if p.clock.held {
-		return min(max(wait, 0), time.Second) // after a second the clocks are compared
-	}
-	if next <= now {
-		return p.consumer.barrier.MaxPollWait()
-	}
-	if p.timers.ready.Held() > 0 {
-		wait = min(wait, p.consumer.barrier.MaxPollWait())
-	}
-	wait = min(wait, next.Sub(now))
-	if forget := p.done.due(); forget != 0 {
-		wait = min(wait, max(forget.Sub(now), 100*time.Millisecond))
-	}
-	return max(wait, 0)
-}
-
-// mustBeat reports whether a turn must run although nothing happened. The reasons: a new
-// owner announces itself, an idle partition sends its heartbeat, clocks must be compared,
-// records must be forgotten, progress must note what was forwarded, or a watermark is late.
-func (p *Partition) mustBeat(now trigger.Instant) bool {
-	if !p.announced || p.replan != nil || p.store.DoneCount() > p.opts.MaxDone ||
-		time.Since(p.committed) >= p.opts.Heartbeat || p.clock.doubtful(p.opts.Now()) {
-		return true
-	}
-	if !p.forwardNoted() || p.view.mends.some() || p.watermarks.must(now) {
-		return true
-	}
-	forget := p.done.due()
-	return forget != 0 && forget <= now && time.Since(p.committed) >= forgetInterval
 }
 
 // hydrate keeps the wheel full. It shows readers the next due time at once, because the

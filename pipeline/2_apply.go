@@ -27,7 +27,8 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 		case receipts:
 			err = p.applyReceipt(ctx, t, r)
 		case p.opts.Names.Control():
-			p.applyControl(r)
+			p.replan = p.control.apply(r, p.replan)
+			p.machine.Timetable = p.control.timetable
 		}
 		if err != nil {
 			return fmt.Errorf("%s/%d/%d: %w", r.Topic, r.Partition, r.Offset, err)
@@ -83,6 +84,21 @@ func (p *Partition) forwardOrRefuse(ctx context.Context, t *turn, r *kgo.Record,
 	p.forward.push(r, home)
 	p.opts.Listener.Forwarded(1)
 	return nil
+}
+
+// rejectStuck records what can never be forwarded. It is part of the turn, like the position
+// behind those records.
+func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
+	refused, lost := p.forward.takeStuck()
+	for _, r := range refused {
+		t.source = topics.Source(r.Topic, r.Partition, r.Offset)
+		p.refuseStranger(ctx, t, record(r), errNotForwarded)
+	}
+	for i := range lost {
+		rec, refusal := lost[i].rejection(p.id)
+		p.reject(ctx, t, rec, refusal)
+	}
+	t.lost = append(t.lost, lost...)
 }
 
 // decideCommand decides a well-formed command.

@@ -22,7 +22,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		return fmt.Errorf("write state: %w", err)
 	}
 	t.firing.wrote(time.Since(begin), len(t.order))
-	if err := p.mend(t); err != nil {
+	if err := p.mender.mend(t); err != nil {
 		return fmt.Errorf("mend: %w", err)
 	}
 	last, err := p.writeProgress(ctx, t)
@@ -53,7 +53,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	p.step(StepStored)
-	p.rearm(t)
+	p.mender.committed(t)
 	p.progress, p.announced = t.progress, true
 	p.stateLog.committed(t, last.Offset)
 	p.watermarks.committed(t)
@@ -80,7 +80,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, limit := range t.overQuota {
 		p.opts.Listener.QuotaRejected(limit)
 	}
-	p.warnLost(t)
+	p.forward.warnLost(t.lost)
 	for _, d := range t.delivered {
 		p.opts.Listener.Delivered(d.channel, d.outcome)
 	}
@@ -173,6 +173,6 @@ func (p *Partition) storeTurn(t *turn, last *kgo.Record) error {
 		p.changes.SetMeta(recovery.MetaGuard, t.encodedGuard)
 	}
 	p.changes.SetMeta(recovery.MetaPosition, recovery.Number(last.Offset+1))
-	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.cursor(t))))
+	p.changes.SetMeta(recovery.MetaCursor, recovery.Number(int64(p.mender.cursor(t))))
 	return p.changes.Commit()
 }

@@ -80,26 +80,6 @@ func TestWrittenAnew(t *testing.T) {
 	}
 }
 
-// TestTrimBelow: what is still to be forwarded, or not yet applied, stays.
-func TestTrimBelow(t *testing.T) {
-	p := &Partition{opts: &Process{Options: Options{Names: topics.Names{Prefix: "waterclock."}}}}
-	p.progress.NextCommand = 50
-	for _, c := range []struct {
-		name      string
-		forwarded map[int32]int64
-		want      int64
-	}{
-		{"nothing is owed", nil, 50},
-		{"commands are owed", map[int32]int64{1: 20, 2: 30}, 21},
-		{"receipts are owed", map[int32]int64{-2: 20}, 50},
-	} {
-		p.progress.Forwarded = c.forwarded
-		if got := p.trimBelow(); got != c.want {
-			t.Errorf("%s: commands below %d may go, want %d", c.name, got, c.want)
-		}
-	}
-}
-
 // TestOriginOfAClaim: a command that was forwarded is applied once, and its first append is known.
 func TestOriginOfAClaim(t *testing.T) {
 	id := [16]byte{1}

@@ -3,14 +3,14 @@ package pipeline
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
-	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -41,14 +41,6 @@ func (o *Process) readAlone(ctx context.Context) (done func()) {
 	}
 }
 
-// knownSettings are the settings read so far, none if the topic was made anew.
-func (o *opening) knownSettings() settings {
-	if known := o.opts.settings.Load(); known != nil && known.topic == o.ids.Control {
-		return *known
-	}
-	return settings{topic: o.ids.Control, last: -1, timetable: o.machine.Timetable}
-}
-
 // keepSettings keeps what was read for the next partition to open.
 func (o *Process) keepSettings(read settings) {
 	for {
@@ -60,86 +52,92 @@ func (o *Process) keepSettings(read settings) {
 	}
 }
 
-// openControl reads the settings that are in force, and notes whether progress has seen
-// them. It applies each one as it is read, because a log before compaction may hold
-// hundreds of releases.
-func (o *opening) openControl(ctx context.Context) error {
-	topic := o.opts.Names.Control()
-	end, err := kafkapart.ListOffset(ctx, o.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Latest)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", topic, err)
-	}
-	start, err := kafkapart.ListOffset(ctx, o.kafka.cl, topic, 0, kafkapart.ReadCommitted, kafkapart.Earliest)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", topic, err)
-	}
-	defer o.opts.readAlone(ctx)()
-	read := o.knownSettings()
-	o.machine.Timetable = read.timetable.Fork()
-	if read.next > start && o.machine.Timetable.Zones != o.opts.Machine.Timetable.Zones {
-		o.warnOrphans(o.machine.Timetable.Zones)
-	}
-	err = o.readRange(ctx, topic, 0, max(start, min(read.next, end)), end, func(r *kgo.Record) {
-		if _, err := o.adopt(r); err != nil {
-			o.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
-				err)
-		}
-		read.last = r.Offset
-	})
-	if err != nil {
-		return fmt.Errorf("read %s: %w", topic, err)
-	}
-	if read.last >= 0 {
-		o.opts.timetable.Store(o.machine.Timetable.Fork())
-	}
-	read.next, read.timetable = max(read.next, end), o.machine.Timetable.Fork()
-	o.opts.keepSettings(read)
-	if read.last >= o.progress.NextControl && o.progress.Seq > 0 {
-		o.replan = &replan{next: end, reason: "settings", start: time.Now()}
-	} else {
-		o.progress.NextControl = max(o.progress.NextControl, end)
-	}
-	o.kafka.plan(topic, 0, end)
-	o.consumer.control = end
-	return nil
+// control reads topic control for one partition: which tz database and which calendars are in
+// force there.
+type control struct {
+	opts      *Process
+	log       *slog.Logger
+	store     *statestore.Store
+	timetable *trigger.Timetable // in force
 }
 
-// applyControl applies one setting, at this offset of the partition's life.
-func (p *Partition) applyControl(r *kgo.Record) {
-	if r.Attrs.IsControl() {
-		return
+// readRange calls a function for every committed record of a partition in [from, to).
+type readRange func(ctx context.Context, topic string, partition int32, from, to int64, f func(*kgo.Record)) error
+
+// open reads the settings that are in force, up to end. It applies each one as it is read,
+// because a log before compaction may hold hundreds of releases. It returns the offset of the
+// last setting; -1: there is none.
+func (c *control) open(
+	ctx context.Context, topicID [16]byte, start, end int64, read readRange,
+) (last int64, err error) {
+	defer c.opts.readAlone(ctx)()
+	known := c.known(topicID)
+	c.timetable = known.timetable.Fork()
+	if known.next > start && c.timetable.Zones != c.opts.Machine.Timetable.Zones {
+		c.warnOrphans(c.timetable.Zones)
 	}
-	work, err := p.adopt(r)
+	err = read(ctx, c.opts.Names.Control(), 0, max(start, min(known.next, end)), end, func(r *kgo.Record) {
+		if _, err := c.adopt(r); err != nil {
+			c.log.Warn("a setting cannot be used", "source", topics.Source(r.Topic, r.Partition, r.Offset), "error",
+				err)
+		}
+		known.last = r.Offset
+	})
 	if err != nil {
-		p.log.Warn("a setting cannot be used; the old one stays", "source",
-			topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
-		return
+		return -1, err
 	}
-	p.opts.timetable.Store(p.machine.Timetable.Fork())
+	if known.last >= 0 {
+		c.opts.timetable.Store(c.timetable.Fork())
+	}
+	known.next, known.timetable = max(known.next, end), c.timetable.Fork()
+	c.opts.keepSettings(known)
+	return known.last, nil
+}
+
+// known are the settings read so far, none if the topic was made anew.
+func (c *control) known(topicID [16]byte) settings {
+	if known := c.opts.settings.Load(); known != nil && known.topic == topicID {
+		return *known
+	}
+	return settings{topic: topicID, last: -1, timetable: c.timetable}
+}
+
+// apply applies one setting, at this offset of the partition's life. It returns the replan that
+// is to do then; under is the one under way.
+func (c *control) apply(r *kgo.Record, under *replan) *replan {
+	if r.Attrs.IsControl() {
+		return under
+	}
+	work, err := c.adopt(r)
+	if err != nil {
+		c.log.Warn("a setting cannot be used; the old one stays", "source",
+			topics.Source(r.Topic, r.Partition, r.Offset), "error", err)
+		return under
+	}
+	c.opts.timetable.Store(c.timetable.Fork())
 	work.next, work.start = r.Offset+1, time.Now()
-	if p.replan != nil { // two changes at once: walk all triggers
+	if under != nil { // two changes at once: walk all triggers
 		work.zones, work.name, work.reason = nil, "", "settings"
 	}
 	work.left = work.zones
-	p.replan = work
+	return work
 }
 
 // adopt puts a setting into the timetable, and returns what must be replanned.
-func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
+func (c *control) adopt(r *kgo.Record) (*replan, error) {
 	s, err := topics.DecodeSetting(record(r))
 	if err != nil {
 		return nil, err
 	}
-	old := p.machine.Timetable
-	next := old.Fork()
+	next := c.timetable.Fork()
 	work := &replan{}
 	switch {
 	case s.Key == topics.ControlTZData:
 		if next.Zones, err = zonesOf(s.TZData); err != nil {
 			return nil, err
 		}
-		p.warnOrphans(next.Zones)
-		work.reason, work.zones = "tzdata", changedZones(old.Zones, next.Zones, p.opts.Now())
+		c.warnOrphans(next.Zones)
+		work.reason, work.zones = "tzdata", changedZones(c.timetable.Zones, next.Zones, c.opts.Now())
 	default:
 		work.name = s.Key[len(topics.ControlCalendars):]
 		work.reason = "calendar " + work.name
@@ -147,15 +145,15 @@ func (p *Partition) adopt(r *kgo.Record) (*replan, error) {
 			return nil, err
 		}
 	}
-	p.machine.Timetable = next
+	c.timetable = next
 	return work, nil
 }
 
 // warnOrphans logs which zones that triggers use are missing from a release. It does not
 // refuse the release: the triggers of one partition must not decide which release is in
 // force there. `tzdata apply` checks that a release has the zones.
-func (p *Partition) warnOrphans(zones *calendar.Zones) {
-	sn := p.store.Snapshot()
+func (c *control) warnOrphans(zones *calendar.Zones) {
+	sn := c.store.Snapshot()
 	defer sn.Close()
 	var orphans []string
 	err := sn.Zones(func(zone string) bool {
@@ -165,7 +163,7 @@ func (p *Partition) warnOrphans(zones *calendar.Zones) {
 		return len(orphans) < maxOrphansNamed
 	})
 	if len(orphans) > 0 || err != nil {
-		p.log.Warn("the release lacks zones that triggers use: planned occurrences fire, then those triggers pause",
+		c.log.Warn("the release lacks zones that triggers use: planned occurrences fire, then those triggers pause",
 			"release", zones.Release(), "zones", orphans, "error", err)
 	}
 }

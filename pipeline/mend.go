@@ -94,27 +94,49 @@ func (v *View) Mend(ctx context.Context, leaks []Leak) error {
 	return nil
 }
 
+// mender mends in turns what an audit has found.
+type mender struct {
+	found   *mends
+	store   *statestore.Store
+	changes *statestore.Batch // what the turn changes in the store
+	timers  *timers
+	paces   func(*trigger.State, trigger.Timer, trigger.Instant) bool // whether a timer goes at the pacer's rate
+}
+
+// mended is what one turn has mended.
+type mended struct {
+	leaks   []mending
+	rearmed []rearmed
+}
+
+// rearmed is a timer that a turn has mended.
+type rearmed struct {
+	key   trigger.Key
+	timer trigger.Timer
+	paced bool
+}
+
 // mend writes what the index has lost, from the states as they are now. What this turn has
 // changed is left to the next one.
-func (p *Partition) mend(t *turn) error {
-	for _, m := range p.view.mends.take() {
-		if e := t.overlay[m.leak.Key]; e != nil && e.dirty {
-			p.view.mends.putBack(m)
+func (m *mender) mend(t *turn) error {
+	for _, l := range m.found.take() {
+		if e := t.overlay[l.leak.Key]; e != nil && e.dirty {
+			m.found.putBack(l)
 			continue
 		}
-		t.mended = append(t.mended, m)
-		if err := p.mendOne(t, &m.leak); err != nil {
+		t.mended.leaks = append(t.mended.leaks, l)
+		if err := m.mendOne(t, &l.leak); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Partition) mendOne(t *turn, l *Leak) error {
+func (m *mender) mendOne(t *turn, l *Leak) error {
 	if l.Kind == LeakStateDamaged {
 		return fmt.Errorf("%w: %s", statestore.ErrCorrupt, l.Error)
 	}
-	value, err := p.store.Get(l.Key, nil)
+	value, err := m.store.Get(l.Key, nil)
 	if err != nil {
 		return fmt.Errorf("get %q: %w", l.Key, err)
 	}
@@ -125,39 +147,32 @@ func (p *Partition) mendOne(t *turn, l *Leak) error {
 			return fmt.Errorf("decode state of %q: %w", l.Key, err)
 		}
 		timers = s.Timers(nil)
-		p.changes.Rewrite(recovery.Row(s, timers, value)) // the stray one may be the home of the state
+		m.changes.Rewrite(recovery.Row(s, timers, value)) // the stray one may be the home of the state
 		if hasTimer(timers, l.Timer) {
-			t.rearmed = append(t.rearmed, rearmed{l.Key, l.Timer, p.paces(s, l.Timer, t.now)})
+			t.mended.rearmed = append(t.mended.rearmed, rearmed{l.Key, l.Timer, m.paces(s, l.Timer, t.now)})
 		}
 	}
 	if !hasTimer(timers, l.Timer) {
-		p.changes.DropTimer(l.at())
+		m.changes.DropTimer(l.at())
 	}
 	return nil
 }
 
-// rearmed is a timer that a turn has mended.
-type rearmed struct {
-	key   trigger.Key
-	timer trigger.Timer
-	paced bool
-}
-
 // cursor is the earliest due time that may still be in the due index after this turn.
-func (p *Partition) cursor(t *turn) trigger.Instant {
-	cursor := p.timers.cursor()
-	for _, r := range t.rearmed {
+func (m *mender) cursor(t *turn) trigger.Instant {
+	cursor := m.timers.cursor()
+	for _, r := range t.mended.rearmed {
 		cursor = min(cursor, r.timer.Due)
 	}
 	return cursor
 }
 
-// rearm lets the turns meet again what was mended, once the store has it.
-func (p *Partition) rearm(t *turn) {
-	for _, r := range t.rearmed {
-		p.timers.arm(r.key, r.timer, r.paced)
+// committed lets the turns meet again what was mended, once the store has it.
+func (m *mender) committed(t *turn) {
+	for _, r := range t.mended.rearmed {
+		m.timers.arm(r.key, r.timer, r.paced)
 	}
-	for _, m := range t.mended {
-		m.left.Add(-1)
+	for _, l := range t.mended.leaks {
+		l.left.Add(-1)
 	}
 }

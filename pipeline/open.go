@@ -47,7 +47,8 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 	p.destinations = destinations{channels: o.Channels, topics: o.due, partition: id, kept: kept}
 	p.done = doneRecords{opts: o, log: p.log, load: p.load}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.destinations.of
-	p.machine.Timetable = o.Machine.Timetable.Fork()
+	p.control = control{opts: o, log: p.log, timetable: o.Machine.Timetable.Fork()}
+	p.machine.Timetable = p.control.timetable
 	if err := (&opening{Partition: p}).open(ctx); err != nil {
 		p.Close()
 		return nil, err
@@ -103,6 +104,8 @@ func (o *opening) open(ctx context.Context) (err error) {
 		return err
 	}
 	o.changes, o.done.store = o.store.NewBatch(), o.store
+	o.control.store = o.store
+	o.mender = mender{found: &o.view.mends, store: o.store, changes: o.changes, timers: &o.timers, paces: o.paces}
 	o.kept.Step(stepTakeOwnership)
 	nonce, err := o.fence(ctx, resolver, last)
 	if err != nil {

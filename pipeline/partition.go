@@ -43,11 +43,13 @@ type Partition struct {
 	clock     brokerClock
 	committed time.Time // when the last turn was
 	done      doneRecords
+	mender    mender
 
 	dueTopics    *output.Topics
 	destinations destinations
 	claims       claims
 	pace         pace
+	control      control
 	replan       *replan      // nil: everything is planned by the timetable in force
 	quota        *quota.Share // nil: nobody is bounded
 	retries      *retryCounts
@@ -99,8 +101,7 @@ type turn struct {
 	live      *live.Turn // nil: nobody watches
 	traced    traced
 
-	mended  []mending // leaks of an audit, mended by this turn
-	rearmed []rearmed
+	mended mended
 }
 
 // turns runs turns until ctx ends or something fails; the caller opens again.
@@ -301,6 +302,6 @@ func (p *Partition) status() Status {
 		Partition: p.id, Owner: p.opts.Address, Term: p.progress.Term, CommandsOffset: p.progress.NextCommand,
 		Pending: p.store.PendingCount(), Done: p.store.DoneCount(), Turns: p.progress.Seq,
 		ClockOffset: p.clock.offset, Held: p.clock.held, Ready: !p.clock.held,
-		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.trimBelow(),
+		ControlOffset: p.progress.NextControl, Replanning: p.replan != nil, TrimBelow: p.opts.trimBelow(&p.progress),
 	}
 }

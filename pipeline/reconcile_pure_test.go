@@ -102,8 +102,8 @@ func TestMendKeepsTheState(t *testing.T) {
 	if err != nil || len(r.Leaks) != 1 || r.Leaks[0].Kind != LeakTimerStray {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	p := &Partition{store: st, changes: b, opts: &Process{}}
-	if err := p.mendOne(&turn{}, &r.Leaks[0]); err != nil {
+	m := &mender{store: st, changes: b}
+	if err := m.mendOne(&turn{}, &r.Leaks[0]); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Commit(); err != nil {

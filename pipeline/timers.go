@@ -133,6 +133,17 @@ func (ts *timers) advance(to, now trigger.Instant) {
 	})
 }
 
+// due reports whether a timer is due, even if it must wait for receipts.
+func (ts *timers) due(now trigger.Instant) bool {
+	return ts.ready.Held() > 0 || ts.anyReady(now)
+}
+
+// anyReady reports whether a timer may fire as soon as commands are read.
+func (ts *timers) anyReady(now trigger.Instant) bool {
+	at, ok := ts.wake(now)
+	return ok && at <= now
+}
+
 // attention is when the timers next need a turn: one is due, the due index must be scanned,
 // or a herd must be sorted.
 func (ts *timers) attention(now trigger.Instant) trigger.Instant {
