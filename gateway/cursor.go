@@ -6,6 +6,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/sealed"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -34,7 +35,7 @@ func (s *cursorSeal) seal(q *peer.Query, at peer.UserCursor) string {
 
 // open decodes a cursor of the same query.
 func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
-	wrong := problem.BadParameter("cursor", "this cursor belongs to another query: begin without one")
+	wrong := errCursor()
 	plain, ok := s.box.Open(text, question(q))
 	if !ok {
 		return peer.UserCursor{}, wrong
@@ -48,6 +49,78 @@ func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
 		return peer.UserCursor{Due: trigger.Instant(due), Key: trigger.Key(key)}, nil
 	}
 	return peer.UserCursor{}, wrong
+}
+
+// sealEvent encodes a cursor of the events of a trigger.
+func (s *cursorSeal) sealEvent(key trigger.Key, at EventCursor) string {
+	return s.box.Seal(binary.AppendVarint(binary.AppendVarint(nil, at.EventUS), at.Seq), eventsOf(key))
+}
+
+// openEvent decodes a cursor of the events of the same trigger; "" is the zero cursor.
+func (s *cursorSeal) openEvent(key trigger.Key, text string) (EventCursor, error) {
+	if text == "" {
+		return EventCursor{}, nil
+	}
+	plain, ok := s.box.Open(text, eventsOf(key))
+	us, n := binary.Varint(plain)
+	if !ok || n <= 0 {
+		return EventCursor{}, errCursor()
+	}
+	seq, m := binary.Varint(plain[n:])
+	if m <= 0 || n+m != len(plain) {
+		return EventCursor{}, errCursor()
+	}
+	return EventCursor{us, seq}, nil
+}
+
+// eventsOf is what a cursor of events belongs to. No question begins so: a tenant has fewer letters.
+func eventsOf(key trigger.Key) []byte { return append([]byte("\xff\xffevents\x00"), key...) }
+
+// sealLetter encodes a cursor of dead letters; "" for the zero cursor.
+func (s *cursorSeal) sealLetter(of *letterQuestion, at topics.LetterCursor) string {
+	if at.IsZero() {
+		return ""
+	}
+	return s.box.Seal([]byte(at.String()), of.bytes())
+}
+
+// openLetter decodes a cursor of the same question; "" is the zero cursor.
+func (s *cursorSeal) openLetter(of *letterQuestion, text string) (topics.LetterCursor, error) {
+	if text == "" {
+		return topics.LetterCursor{}, nil
+	}
+	plain, ok := s.box.Open(text, of.bytes())
+	if !ok {
+		return topics.LetterCursor{}, errCursor()
+	}
+	at, err := topics.ParseLetterCursor(string(plain))
+	if err != nil {
+		return at, errCursor()
+	}
+	return at, nil
+}
+
+// letterQuestion is what a cursor of dead letters belongs to.
+type letterQuestion struct {
+	what   string // kind of the answer: their orders differ
+	caller string // tenant
+	q      topics.LetterQuery
+}
+
+func (l *letterQuestion) bytes() []byte {
+	b := []byte("\xff\xffdead letters\x00")
+	for _, s := range []string{
+		l.what, l.caller, l.q.Tenant, l.q.Trigger, l.q.Channel, l.q.Code, l.q.Endpoint, l.q.Status.String(),
+	} {
+		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	}
+	return binary.AppendVarint(binary.AppendVarint(b, int64(l.q.From)), int64(l.q.To))
+}
+
+// errCursor refuses a cursor that is not of this query, or whose secret is gone.
+func errCursor() error {
+	return problem.BadParameter("cursor",
+		"this cursor belongs to another query, or was made before a restart or an update: begin without one")
 }
 
 // question encodes what a cursor belongs to: the whole query but its start and its limit.

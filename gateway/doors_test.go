@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,6 +88,25 @@ type keptAudit struct {
 func (k *keptAudit) Audited(onRecord bool) {
 	if onRecord {
 		k.recorded.Add(1)
+	}
+}
+
+// A refused forecast says nothing of others' rows either. Keys of the default tenant stand among those
+// of all others, so its reads visit them.
+func TestRefusalsSayNothingOfOthers(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth, o.ReadBudget = testKeys(t), 20 })
+	as := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	for i := range 40 {
+		w.must(http.StatusCreated, "PUT", fmt.Sprintf("/v1/triggers/a%d", i), `{"delay":"1d"}`, as(keyA)...)
+	}
+	const path = "/v1/upcoming?n=1440&bucket=366d"
+	refused := w.must(http.StatusRequestEntityTooLarge, "GET", path, "", as(keyD)...)
+	if strings.Contains(refused.body, "looked_at") || strings.Contains(refused.body, "of computing") {
+		t.Errorf("nothing is its own, and it is told %s", refused.body)
+	}
+	refused = w.must(http.StatusRequestEntityTooLarge, "GET", path, "", as(keyA)...)
+	if got, err := strconv.Atoi(refused.get(t, "looked_at")); err != nil || got < 10 || got > 80 {
+		t.Errorf("of its own triggers and occurrences, 80 in all, it is told %s", refused.body)
 	}
 }
 

@@ -45,7 +45,7 @@ func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor,
 	return list, more, nil
 }
 
-// last reads the newest events of a trigger from the history, in order.
+// last reads the newest events of a trigger from the history, in order, without their payloads.
 func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topics.Event, error) {
 	if h.history == nil {
 		return nil, errNoHistory

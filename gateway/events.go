@@ -42,6 +42,7 @@ type eventStreams struct {
 	lookup *lookup
 
 	events   *eventLog
+	cursors  *cursorSeal
 	listener Listener
 	log      *slog.Logger
 	onStop   func(func()) (undo func() bool) // calls a function when the server stops
@@ -64,9 +65,9 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	after, err := parseEventCursor(r.query.Get("cursor"))
+	after, err := s.cursors.openEvent(key, r.query.Get("cursor"))
 	if err != nil {
-		return problem.InField(err, "cursor")
+		return err
 	}
 	list, more, err := s.page(r, key, after, limit)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	}
 	answer := Events{Items: make([]Event, 0, len(list))}
 	if more {
-		answer.NextCursor = cursorOf(&list[len(list)-1]).String()
+		answer.NextCursor = s.cursors.sealEvent(key, cursorOf(&list[len(list)-1]))
 	}
 	for i := range list {
 		answer.Items = append(answer.Items, eventJSON(&list[i], &r.who))
@@ -126,8 +127,8 @@ func (c EventCursor) before(e *topics.Event) bool {
 	return e.EventUS > c.EventUS || e.EventUS == c.EventUS && e.Seq > c.Seq
 }
 
-// String encodes the cursor for a URL, and as the id of a server-sent event. It shows
-// nothing that the events do not show, so it is not sealed.
+// String is the id of a server-sent event. It shows nothing that the event itself does not show. It is
+// not sealed, because a stream must go on after a restart that lost the secret of an only instance.
 func (c EventCursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq))
 }

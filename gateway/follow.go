@@ -22,13 +22,9 @@ var keepAlive = 15 * time.Second
 // events from where the history ends. Each carries its cursor as id. A caller that comes
 // back with Last-Event-ID misses none and gets none twice.
 func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key) error {
-	from, field := r.Header.Get("Last-Event-ID"), "Last-Event-ID"
-	if from == "" {
-		from, field = r.query.Get("cursor"), "cursor"
-	}
-	after, err := parseEventCursor(from)
+	after, err := s.from(r, key)
 	if err != nil {
-		return problem.InField(err, field)
+		return err
 	}
 	if err := s.followable(r, key); err != nil {
 		return err
@@ -57,6 +53,23 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.events.topic, "error", err)
 	}
 	return nil
+}
+
+// from is where a stream begins: behind the event whose id was sent, or where a page ended. Who can
+// set no header, as EventSource cannot at first, sends an id as cursor.
+func (s *eventStreams) from(r *request, key trigger.Key) (EventCursor, error) {
+	if id := r.Header.Get(lastEventID); id != "" {
+		after, err := parseEventCursor(id)
+		if err != nil {
+			return after, problem.InField(err, lastEventID)
+		}
+		return after, nil
+	}
+	text := r.query.Get("cursor")
+	if after, err := parseEventCursor(text); err == nil {
+		return after, nil
+	}
+	return s.cursors.openEvent(key, text)
 }
 
 // followable refuses to follow a trigger that neither its owner nor the history knows. A

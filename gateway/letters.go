@@ -137,6 +137,7 @@ const (
 type deadLetters struct {
 	history *historyWait
 
+	cursors    *cursorSeal
 	kafka      *producer.Producer
 	names      topics.Names
 	partitions int32
@@ -147,7 +148,7 @@ type deadLetters struct {
 
 // listLetters lists dead letters, or counts them.
 func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
-	q, err := s.letterQuery(r)
+	q, of, err := s.letterQuery(r)
 	if err != nil {
 		return err
 	}
@@ -162,14 +163,15 @@ func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
 	defer cancel()
 	s.awaitLetters(ctx, q)
 	if by != "" {
-		return s.countLetters(ctx, w, r, q, by)
+		return s.countLetters(ctx, w, r, q, of, by)
 	}
 	page, err := s.letterPage(ctx, q)
 	if err != nil {
 		return err
 	}
 	r.read.charge(page.Visited)
-	answer := DeadLetters{Items: make([]DeadLetter, 0, len(page.Items)), NextCursor: page.Next.String()}
+	answer := DeadLetters{Items: make([]DeadLetter, 0, len(page.Items))}
+	answer.NextCursor = s.cursors.sealLetter(of, page.Next)
 	for i := range page.Items {
 		answer.Items = append(answer.Items, letterJSON(&page.Items[i]))
 	}
@@ -192,8 +194,17 @@ func (s *deadLetters) letterPage(ctx context.Context, q topics.LetterQuery) (top
 	return page, nil
 }
 
-// letterQuery reads the parameters of a list.
-func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) {
+// letterQuery reads the parameters of a list, and to what its cursors are sealed.
+func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, sealed *letterQuestion, err error) {
+	if q, err = s.letterFilters(r); err != nil {
+		return q, nil, err
+	}
+	sealed = &letterQuestion{what: "list", caller: r.who.Tenant, q: q}
+	q.After, err = s.cursors.openLetter(sealed, r.query.Get("cursor"))
+	return q, sealed, err
+}
+
+func (s *deadLetters) letterFilters(r *request) (q topics.LetterQuery, err error) {
 	v := r.query
 	if err := r.refuseEmpty("tenant", "trigger_id", "channel", "code", "endpoint", "from", "to", "status", "group_by",
 		"cursor"); err != nil {
@@ -225,8 +236,7 @@ func (s *deadLetters) letterQuery(r *request) (q topics.LetterQuery, err error) 
 		}
 		q.Status = status
 	}
-	q.After, err = letterCursor(&q, v.Get("cursor"))
-	return q, err
+	return q, nil
 }
 
 // letterEndpoint spells an origin as dead letters do. What is no origin is refused: it would
@@ -266,15 +276,6 @@ func (r *request) letterTrigger(tenant, id string) (of, key string, err error) {
 	return tenant, string(k), err
 }
 
-// letterCursor reads a cursor, which must lie within what is asked for.
-func letterCursor(q *topics.LetterQuery, text string) (topics.LetterCursor, error) {
-	c, err := topics.ParseLetterCursor(text)
-	if err != nil || !c.IsZero() && q.Tenant != "" && c.Tenant != q.Tenant {
-		return c, problem.BadParameter("cursor", "this cursor belongs to another query: begin without one")
-	}
-	return c, nil
-}
-
 func letterJSON(l *topics.Letter) DeadLetter {
 	d := DeadLetter{
 		TriggerID: trigger.Key(l.Trigger).ID(), Tenant: l.Tenant, CeID: l.DueID, Code: l.Code, Detail: l.Detail,
@@ -295,7 +296,7 @@ func letterJSON(l *topics.Letter) DeadLetter {
 
 // countLetters answers group_by.
 func (s *deadLetters) countLetters(
-	ctx context.Context, w http.ResponseWriter, r *request, q topics.LetterQuery, by string,
+	ctx context.Context, w http.ResponseWriter, r *request, q topics.LetterQuery, of *letterQuestion, by string,
 ) error {
 	type group struct {
 		n              int64
@@ -335,7 +336,7 @@ func (s *deadLetters) countLetters(
 	slices.SortFunc(answer.Groups, func(a, b DeadLetterGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
 	})
-	answer.NextCursor = q.After.String()
+	answer.NextCursor = s.cursors.sealLetter(of, q.After)
 	return sendJSON(w, http.StatusOK, answer)
 }
 

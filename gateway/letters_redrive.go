@@ -71,6 +71,7 @@ type redrive struct {
 	s       *redrives
 	r       *request
 	q       topics.LetterQuery
+	sealed  letterQuestion  // to which its cursors belong: with the bounds as they were asked for
 	list    []topics.Letter // of a trigger; nil: as the query finds them
 	expired bool            // send those too
 	dry     bool
@@ -196,11 +197,12 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	if job.q.To, err = instantField("to", b.To); err != nil {
 		return nil, err
 	}
+	job.sealed = letterQuestion{what: "redrive", caller: r.who.Tenant, q: job.q}
+	if job.q.After, err = s.letters.cursors.openLetter(&job.sealed, b.Cursor); err != nil {
+		return nil, asField(err)
+	}
 	if job.q.To == 0 { // what fails again meanwhile is for another time
 		job.q.To = trigger.At(s.now()) + 1
-	}
-	if job.q.After, err = letterCursor(&job.q, b.Cursor); err != nil {
-		return nil, asField(err)
 	}
 	perSecond := cmp.Or(b.Rate, defaultRedriveRate)
 	job.chunk = int(min(max(perSecond, 1), maxRedriveChunk))
@@ -358,12 +360,17 @@ func (j *redrive) run(ctx context.Context) error {
 			return j.land()
 		}
 		if j.flying == nil {
-			j.totals.Cursor = page.Next.String()
+			j.totals.Cursor = j.cursor(page.Next)
 		} else {
-			j.flying.cursor = page.Next.String()
+			j.flying.cursor = j.cursor(page.Next)
 		}
 		j.report()
 	}
+}
+
+// cursor is where a request with the same filters goes on.
+func (j *redrive) cursor(at topics.LetterCursor) string {
+	return j.s.letters.cursors.sealLetter(&j.sealed, at)
 }
 
 type letterPageRead struct {

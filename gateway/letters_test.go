@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -441,8 +442,24 @@ func TestDeadLettersOfTenants(t *testing.T) {
 	w.must(http.StatusForbidden, http.MethodPost, "/v1/dead-letters:redrive", `{"tenant":"blue"}`, red...)
 	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"b1"}`, red...)
 	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", `{"trigger_id":"blue/b1"}`, red...)
-	theirs := topics.LetterCursor{Tenant: "blue", FailedAt: 1}.String()
-	w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters?cursor="+theirs, "", red...)
+	var first DeadLetters
+	page := w.must(http.StatusOK, http.MethodGet, "/v1/dead-letters?limit=1", "", blue...)
+	if err := json.Unmarshal([]byte(page.body), &first); err != nil || first.NextCursor == "" {
+		t.Fatalf("%v: %s", err, page.body)
+	}
+	if plain, err := base64.RawURLEncoding.DecodeString(first.NextCursor); err != nil ||
+		strings.Contains(string(plain), "blue") {
+		t.Errorf("cursor %q is readable: %v", plain, err)
+	}
+	readable := topics.LetterCursor{Tenant: "acme", FailedAt: 1}.String()
+	for _, theirs := range []string{first.NextCursor, readable} {
+		refused := w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters?cursor="+theirs, "", red...)
+		if !strings.Contains(refused.get(t, "detail"), "begin without one") {
+			t.Errorf("a cursor of another's: %s", refused.body)
+		}
+	}
+	w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters?code=x&cursor="+first.NextCursor, "", blue...)
+	w.must(http.StatusOK, http.MethodGet, "/v1/dead-letters?limit=1&cursor="+first.NextCursor, "", blue...)
 	if got := w.ids("", op...); len(got) != 8 {
 		t.Errorf("an operator sees %v", got)
 	}

@@ -204,7 +204,8 @@ type History interface {
 	// more once they have most bytes. more: there are further ones.
 	Events(ctx context.Context, tenant string, key trigger.Key, after EventCursor, limit int, most int64) (
 		list []topics.Event, more bool, err error)
-	// LastEvents lists the newest events of one trigger, at most limit of them, in order.
+	// LastEvents lists the newest events of one trigger, at most limit of them, in order and without
+	// their payloads: who explains a trigger reads many and needs none.
 	LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event, error)
 	// Next is the offset of the first event of a partition of topic events that the history
 	// does not have yet.

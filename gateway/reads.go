@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/slots"
@@ -164,7 +165,9 @@ const leastCost = 100
 
 // costly runs a handler within the bounds of costly reads.
 func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
-	one, p := rs.begin(r.Context(), r.who.Tenant, &peer.Budget{Visits: rs.visits, Time: rs.time, Bytes: rs.bytes})
+	one, p := rs.begin(r.Context(), r.who.Tenant, &peer.Budget{
+		Visits: rs.visits, Time: rs.time, Bytes: rs.bytes, Operator: r.who.May(auth.Operate),
+	})
 	if p != nil {
 		if p.Code == trigger.CodeQuotaExceeded {
 			rs.listener.QuotaRejected(limitReads)

@@ -263,6 +263,10 @@ func TestEvents(t *testing.T) {
 	if !strings.Contains(a.body, `"occurrence.fired"`) || a.get(t, "next_cursor") != "" {
 		t.Errorf("second page %s", a.body)
 	}
+	if plain := cursorOf(&log.all[0]).String(); w.must(http.StatusBadRequest, "GET",
+		"/v1/triggers/e/events?limit=1&cursor="+plain, "").get(t, "field") != "cursor" {
+		t.Error("a page begins at a cursor that anybody can make")
+	}
 	if whole := w.must(http.StatusOK, "GET", "/v1/triggers/e/events?limit=2", ""); whole.get(t, "next_cursor") != "" ||
 		strings.Count(whole.body, "event_id") != 2 {
 		t.Errorf("all of them: %s", whole.body)
@@ -270,6 +274,8 @@ func TestEvents(t *testing.T) {
 	for _, wrong := range []string{
 		"x", "garbage", "AgI", EventCursor{12, 3}.String(), EventCursor{-1, 1}.String(),
 		EventCursor{firstEventUS, -1}.String(), EventCursor{firstEventUS, 1}.String() + "A",
+		newCursorSeal(func() [][]byte { return [][]byte{[]byte(secret)} }).sealEvent("other",
+			EventCursor{firstEventUS, 1}),
 	} {
 		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?cursor="+wrong, ""); a.get(t,
 			"field") != "cursor" {

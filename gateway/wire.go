@@ -165,7 +165,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
 		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: c.streams,
-		log: c.log, events: c.events, admits: c.admits,
+		log: c.log, events: c.events, cursors: c.cursors, admits: c.admits,
 	}
 	p.searches = &searches{
 		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
@@ -188,8 +188,9 @@ func (p *parts) wireLoad(o *Options, c *common) {
 // wireLetters makes the parts for dead letters.
 func (p *parts) wireLetters(o *Options, c *common) {
 	p.letters = &deadLetters{
-		history: c.history, rows: o.Letters, records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
-		kafka: c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
+		history: c.history, cursors: c.cursors, rows: o.Letters,
+		records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
+		kafka:   c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.rejected = &rejections{
 		cursors: c.cursors, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},

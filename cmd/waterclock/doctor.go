@@ -57,13 +57,18 @@ type doctor struct {
 // finding is one line of the report.
 type finding struct {
 	Check  string `json:"check"`
-	Status string `json:"status"` // ok, warn, fail
+	Status string `json:"status"` // ok, skip, warn, fail
 	Detail string `json:"detail"`
 	Advice string `json:"advice,omitempty"`
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
 	d.findings = append(d.findings, finding{Check: check, Status: "ok", Detail: fmt.Sprintf(format, args...)})
+}
+
+// skip is for what was not checked, and need not be: neither ok nor a warning.
+func (d *doctor) skip(check, format string, args ...any) {
+	d.findings = append(d.findings, finding{Check: check, Status: "skip", Detail: fmt.Sprintf(format, args...)})
 }
 
 func (d *doctor) warn(check, advice, format string, args ...any) {

@@ -85,7 +85,7 @@ func (d *doctor) dataDir() {
 	info, err := os.Stat(dir)
 	if elsewhere := rank(d.c.Source("brokers")) > 0 || rank(d.c.Source("url")) > 0; elsewhere && err != nil &&
 		rank(d.c.Source("data_dir")) == 0 {
-		d.ok("data dir",
+		d.skip("data dir",
 			"not checked: there is no data directory here. Run doctor where `waterclock serve` runs, or name it "+
 				"with --data-dir")
 		return

@@ -91,6 +91,29 @@ func TestLogOfALife(t *testing.T) {
 	}
 }
 
+// The first line of dev names the roles that it runs because of --outbox.
+func TestLogOfOutboxRoles(t *testing.T) {
+	log := &logtest.Buffer{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, []string{
+			"dev", "--listen", "127.0.0.1:0", "--kafka-listen", "127.0.0.1:0",
+			"--data-dir", filepath.Join(t.TempDir(), "data"), "--outbox", filepath.Join(t.TempDir(), "outbox"),
+		}, stdio{in: strings.NewReader(""), out: io.Discard, err: log})
+	}()
+	defer func() { cancel(); <-done }()
+	for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), "msg=starting"); {
+		if time.Now().After(end) {
+			t.Fatalf("it does not start:\n%s", log.String())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if said := log.String(); !strings.Contains(said, "push,sms,email") && !strings.Contains(said, "push sms email") {
+		t.Errorf("it runs push, sms and email, and says\n%s", said)
+	}
+}
+
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	resp, err := http.Get(url)

@@ -28,6 +28,7 @@ type Forecast struct {
 
 	// Of another instance: what it cost there, and whether that was too much.
 	Visited int64         `json:"visited,omitempty"`
+	Own     int64         `json:"own,omitempty"` // of Visited, the tenant's; an instance of before says nothing
 	Spent   time.Duration `json:"spent,omitempty"`
 	Over    bool          `json:"over,omitempty"`
 }
@@ -61,6 +62,7 @@ func countUpcoming(
 		if !tenant.inTenant(s.Key) {
 			return tenant.mayFollow(s.Key)
 		}
+		q.Cost.found(1)
 		if s.Status == trigger.Paused {
 			return true
 		}
@@ -75,6 +77,7 @@ func countUpcoming(
 			}
 			return n < maxForecastOf
 		})
+		q.Cost.found(int64(n))
 		return turns.err == nil && turns.visit(n%visitsAtOnce)
 	})
 	f.Over = q.Cost.over()

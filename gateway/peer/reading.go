@@ -31,10 +31,14 @@ type Budget struct {
 	Time   time.Duration // of computing; 0: no bound
 	Bytes  int64         // of stored triggers in one page; 0: no bound
 
+	// Operator: the caller may see all tenants. The others are told of their own rows alone.
+	Operator bool
+
 	// Taken hears of the bytes that a page holds, item by item; nil: nobody does.
 	Taken func(n int64)
 
 	visited atomic.Int64
+	own     atomic.Int64 // of visited, the caller's own
 	spent   atomic.Int64 // ns
 }
 
@@ -69,19 +73,27 @@ func (b *Budget) over() bool {
 	return b.Visits > 0 && b.visited.Load() > b.Visits || b.Time > 0 && b.spent.Load() > int64(b.Time)
 }
 
+// found counts the caller's own among what was visited.
+func (b *Budget) found(n int64) { b.own.Add(n) }
+
 // used adds what another instance spent.
 func (b *Budget) used(visited int64, spent time.Duration) {
 	b.visited.Add(visited)
 	b.spent.Add(int64(spent))
 }
 
-// tooMuch is the answer to a request that met its budget.
+// tooMuch is the answer to a request that met its budget. Rows of other tenants, and the time that
+// they took, are for operators: others could find out by them when another tenant's triggers fire.
 func (b *Budget) tooMuch(instead string) *problem.Problem {
+	visited, of := b.own.Load(), "of your triggers and occurrences"
+	if b.Operator {
+		visited, of = b.visited.Load(), fmt.Sprintf("triggers and occurrences, %s of computing",
+			time.Duration(b.spent.Load()).Round(time.Millisecond))
+	}
 	p := problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf(
-		"this read stopped after %d triggers and occurrences, %s of computing: its limits are limits.read_budget, %d, "+
-			"and limits.read_time, %s; %s", b.visited.Load(),
-		time.Duration(b.spent.Load()).Round(time.Millisecond), b.Visits, b.Time, instead))
-	p.Visited = b.visited.Load()
+		"this read stopped after %d %s: its limits are limits.read_budget, %d, and limits.read_time, %s; %s",
+		visited, of, b.Visits, b.Time, instead))
+	p.Visited = visited
 	return p
 }
 

@@ -190,6 +190,7 @@ func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func()
 				func(addr string) error {
 					all[p], err = r.peer.forecast(ctx, addr, p, &q)
 					q.Cost.used(all[p].Visited, all[p].Spent)
+					q.Cost.found(all[p].Own)
 					return err
 				})
 			if err == nil && (all[p].Over || q.Cost.over()) {

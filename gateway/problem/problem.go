@@ -64,7 +64,7 @@ type Problem struct {
 	Since string `json:"since,omitempty" doc:"Of before_history: from when on the history reaches"`
 
 	// Visited is in the answer to a read that met its budget.
-	Visited int64 `json:"looked_at,omitempty" doc:"How many triggers and occurrences a read had visited when it stopped"`
+	Visited int64 `json:"looked_at,omitempty" doc:"How many triggers and occurrences a read had visited when it stopped: for operators of all tenants, for others their own"`
 
 	allow string // 405: the header Allow
 	cause error  // for the log

@@ -65,11 +65,11 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	}
 	defer closing(func() { b.Close() })()
 	c.Brokers = []string{b.Addr()}
+	runProviders(c) // before newNode, which logs the roles
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
 	n.fullBroker = b.NoRoom
-	n.runProviders()
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err

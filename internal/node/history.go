@@ -109,16 +109,30 @@ func (r historyReader) Events(
 func (r historyReader) LastEvents(
 	ctx context.Context, tenant string, key trigger.Key, limit int,
 ) ([]topics.Event, error) {
-	page, err := r.h.Events(ctx, sinks.EventQuery{Tenant: tenant, Trigger: string(key), Newest: true, Limit: limit})
-	if err != nil {
-		return nil, err
+	q := sinks.EventQuery{Tenant: tenant, Trigger: string(key), Newest: true, Bytes: payloadsAtOnce}
+	out := make([]topics.Event, 0, limit)
+	for len(out) < limit {
+		q.Limit = limit - len(out)
+		page, err := r.h.Events(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Events {
+			e := page.Events[i].Event
+			e.Payload, e.PayloadBase64 = nil, ""
+			out = append(out, e)
+		}
+		if page.Next == (sinks.EventCursor{}) {
+			break
+		}
+		q.After = page.Next
 	}
-	out := make([]topics.Event, len(page.Events))
-	for i := range page.Events {
-		out[len(out)-1-i] = page.Events[i].Event
-	}
+	slices.Reverse(out)
 	return out, nil
 }
+
+// payloadsAtOnce is how many bytes of events with payloads a reader has in memory that wants none.
+const payloadsAtOnce = 1 << 20
 
 func (r historyReader) Next(ctx context.Context, partition int32) (int64, error) {
 	progress, err := r.h.Progress(ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
@@ -20,10 +21,10 @@ type notifiers struct {
 }
 
 // runProviders adds the roles for which dev has a provider.
-func (n *node) runProviders() {
+func runProviders(c *config.Config) {
 	for _, channel := range notify.Channels {
-		if n.cfg.HasProvider(channel) && !n.cfg.HasRole(channel) {
-			n.cfg.Roles = append(n.cfg.Roles, channel)
+		if c.HasProvider(channel) && !c.HasRole(channel) {
+			c.Roles = append(c.Roles, channel)
 		}
 	}
 }

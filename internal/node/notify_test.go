@@ -44,7 +44,7 @@ func TestDevRunsProviders(t *testing.T) {
 		{map[string]string{"providers.smtp.host": "localhost", "providers.smtp.from": "a@b.example"}, "email"},
 	} {
 		n := notifyNode(t, true, c.set)
-		n.runProviders()
+		runProviders(n.cfg)
 		if err := n.openNotify(); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestReloadTemplates(t *testing.T) {
 	write("a.tmpl", `{{ define "title" }}one{{ end }}`)
 	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir,
 		"outbox")})
-	n.runProviders()
+	runProviders(n.cfg)
 	if err := n.openNotify(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestWrongTemplatesAtStart(t *testing.T) {
 	}
 	n := notifyNode(t, true, map[string]string{"templates.dir": dir, "providers.outbox.dir": filepath.Join(dir,
 		"outbox")})
-	n.runProviders()
+	runProviders(n.cfg)
 	if err := n.openNotify(); err == nil || !strings.Contains(err.Error(), "a.tmpl:2") {
 		t.Errorf("got %v", err)
 	}

@@ -75,6 +75,9 @@ func backup(t *testing.T, data, to string) (report backupReport) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(stderr, "when the broker stopped") { // what a start repairs in the copy is no news
+		t.Errorf("it says %s", stderr)
+	}
 	t.Logf("backup: %+v", report)
 	return report
 }
