@@ -80,6 +80,9 @@ type Options struct {
 	OutcomeMemory int
 	// MemTableBytes is one memtable of a store. 0 means 16 MiB.
 	MemTableBytes int
+	// DisableWAL keeps no log in the stores. What a crash loses of a store is read from
+	// topic state again.
+	DisableWAL bool
 	// FetchBytes bounds what one fetch of a partition's client returns, before
 	// decompression. A fetch may always return one batch. 0 means 4 MiB.
 	FetchBytes int

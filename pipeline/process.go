@@ -116,7 +116,7 @@ func (o *Process) Recovery() *recovery.Config {
 		Kafka: o.Kafka, Names: o.Names, Partitions: o.Partitions, Isolation: o.isolation(),
 		FetchMaxWait: o.FetchMaxWait,
 		Dir:          o.Dir, Cache: o.Cache, MemTableBytes: o.MemTableBytes, FS: o.StoreFS, MaxAway: o.MaxAway,
-		NoRoom: o.NoRoom,
+		DisableWAL: o.DisableWAL, NoRoom: o.NoRoom,
 		Chunk:  cmp.Or(o.restoreChunk, recovery.DefaultChunk),
 		Logger: o.Logger, Stored: func(partition int32) { o.Listener.Step(partition, StepRestore) },
 		GapRecreated: o.gapRecreated,

@@ -1,6 +1,8 @@
 package statestore
 
 import (
+	"time"
+
 	"bytes"
 	"errors"
 	"fmt"
@@ -317,7 +319,17 @@ func (b *Batch) commit() error {
 	}
 	b.store.pace.Committed(pb.Len())
 	b.store.setCounts(total)
-	return nil
+	return b.store.flushSometimes()
+}
+
+// flushSometimes begins a flush, with DisableWAL, if the last one that began here is long ago.
+func (s *Store) flushSometimes() error {
+	if !s.opts.DisableWAL || time.Since(s.flushed) < s.opts.FlushEvery {
+		return nil
+	}
+	s.flushed = time.Now()
+	_, err := s.db.AsyncFlush()
+	return err
 }
 
 // apply commits a Pebble batch. No snapshot is taken during the commit of a large one: Pebble puts

@@ -39,6 +39,11 @@ type Options struct {
 	// in a sorted file, and more of topic state is read afterwards. A clean Close loses nothing.
 	DisableWAL bool
 
+	// FlushEvery bounds, with DisableWAL, how old what a crash loses may be in a store that is
+	// written seldom: a commit this long after the last begins to write the memtable to a sorted
+	// file. 0 means 10 min.
+	FlushEvery time.Duration
+
 	// MaxKeys is the capacity of the filter in memory (about 2.2 to 4.4 bytes per key). Beyond
 	// it, the filter grows by another generation. 0 means 65,536, or twice the number of keys in
 	// the store when it is opened, if that is more.
@@ -58,6 +63,7 @@ const (
 	minMemTableBytes     = 64 << 10
 	maxMemTableBytes     = 1 << 30
 	defaultMaxKeys       = 1 << 16
+	defaultFlushEvery    = 10 * time.Minute
 )
 
 func (o Options) withDefaults() Options {
@@ -72,6 +78,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxKeys == 0 {
 		o.MaxKeys = defaultMaxKeys
+	}
+	if o.FlushEvery == 0 {
+		o.FlushEvery = defaultFlushEvery
 	}
 	if o.NoRoom == nil {
 		o.NoRoom = func(error) {}
@@ -94,6 +103,9 @@ func (o Options) Validate() error {
 	if n := o.MemTableBytes; n != 0 && (n < minMemTableBytes || n > maxMemTableBytes) {
 		errs = append(errs, fmt.Errorf("MemTableBytes is %d: it must be %d to %d", n, minMemTableBytes,
 			maxMemTableBytes))
+	}
+	if o.FlushEvery < 0 {
+		errs = append(errs, fmt.Errorf("FlushEvery is %s: it must not be negative", o.FlushEvery))
 	}
 	if o.MaxKeys < 0 {
 		errs = append(errs, fmt.Errorf("MaxKeys is %d: it must not be negative", o.MaxKeys))
@@ -124,6 +136,7 @@ type Store struct {
 	counts   counts
 	firstDue trigger.Instant // no entry of d is before it
 	firstFor trigger.Instant // no entry of y is before it
+	flushed  time.Time       // with DisableWAL: when a commit last began a flush
 
 	mu        sync.RWMutex                  // write lock: to open or close db; read lock: to use it meanwhile
 	db        *pebble.DB                    // nil: closed
@@ -154,6 +167,7 @@ func Open(o Options) (*Store, error) {
 func (s *Store) open() error {
 	s.damage.Store(nil)
 	s.serving.Store(false)
+	s.flushed = time.Now()
 	ending := make(chan struct{})
 	s.ending.Store(&ending)
 	db, err := s.openPebble()

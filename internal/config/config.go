@@ -204,7 +204,10 @@ type CatchUp struct {
 }
 
 // Store is the local state of the partitions; Cache 0 means a share of the memory.
-type Store struct{ Cache Size }
+type Store struct {
+	Cache Size
+	WAL   bool
+}
 
 // Stop bounds how long the process takes to end.
 type Stop struct{ Timeout time.Duration }

@@ -173,6 +173,13 @@ var engineSection = section{"Engine", "", []Setting{
 			"`auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
 	},
 	{
+		Key: "store.wal", Default: "true",
+		into: func(c *Config, _ string) any { return &c.Store.WAL },
+		Doc: "Keep Pebble's own log of what is not yet in its sorted files. Without it a turn writes less, and " +
+			"after a crash what the store lost is read from topic state again: up to four memtables a " +
+			"partition. Nothing else depends on it.",
+	},
+	{
 		Key: "disk.reserve", Default: "256MiB", Dev: "64MiB", Max: "1TiB",
 		into: func(c *Config, _ string) any { return &c.Disk.Reserve },
 		Doc: "What must be free on the disk of `data_dir`, at most a tenth of it. With less, or when a write " +

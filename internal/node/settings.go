@@ -26,7 +26,8 @@ func (n *node) engineOptions() pipeline.Options {
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
 		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(n.shares.Cache),
-		MemTableBytes: n.shares.MemTable, OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
+		MemTableBytes: n.shares.MemTable, DisableWAL: !c.Store.WAL,
+		OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
 		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,

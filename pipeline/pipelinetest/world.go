@@ -67,6 +67,7 @@ type World struct {
 	heed func(*kgo.Record)
 
 	copying sync.Mutex // disk.Lock
+	starts  atomic.Int64
 
 	mu     sync.Mutex
 	client *kgo.Client

@@ -29,6 +29,7 @@ type Config struct {
 	FS    vfs.FS            // nil is the disk
 
 	MemTableBytes int         // of each store; 0 means statestore's default
+	DisableWAL    bool        // see statestore.Options
 	NoRoom        func(error) // called for writes that find no room on the disk; may be nil
 
 	MaxAway time.Duration // an older store is rebuilt, not resumed
@@ -45,7 +46,7 @@ type Config struct {
 func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error) {
 	so := statestore.Options{
 		Dir: c.dir(id), Cache: c.Cache, Logger: log, FS: c.FS, MemTableBytes: c.MemTableBytes,
-		NoRoom: c.NoRoom,
+		DisableWAL: c.DisableWAL, NoRoom: c.NoRoom,
 	}
 	st, err := statestore.Open(so)
 	if errors.Is(err, statestore.ErrCorrupt) || errors.Is(err, statestore.ErrFormat) {
