@@ -434,7 +434,9 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 			return errors.Join(err, j.land())
 		}
 		if err := ctx.Err(); err != nil || j.chunk < maxRedriveChunk { // slow: progress is more than speed
-			return errors.Join(j.land(), err)
+			if err := errors.Join(j.land(), err); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -561,6 +561,27 @@ func TestRedriveInFlights(t *testing.T) {
 	}
 }
 
+// TestRedriveSlowlyOfLargeLetters: a slow redrive has one flight at a time. A page whose contents do
+// not fit into one is written in parts, and none of it is passed over.
+func TestRedriveSlowlyOfLargeLetters(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	const n = 30
+	payload := []byte(`"` + strings.Repeat("x", maxRedriveBytes/10) + `"`)
+	var batch []*kgo.Record
+	for i := range n {
+		batch = append(batch, w.deadRecord(idKey(fmt.Sprintf("k%d", i)), "http_500", func(d *trigger.DeadLetter) {
+			d.Fire.Spec.Payload = payload
+		}))
+	}
+	if err := w.cl.ProduceSync(context.Background(), batch...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	got, refused := w.redrive(`{"code":"http_500","rate":50}`)
+	if got.Matched != n || got.Redriven+got.Refused != n || got.Cursor != "" || int64(len(refused)) != got.Refused {
+		t.Errorf("%+v, %d refused", got, len(refused))
+	}
+}
+
 // The contents of a page that are in memory at once are bounded, and there is always one.
 func TestRedriveContentsBounded(t *testing.T) {
 	record := func(offset int64, size int) *kgo.Record {

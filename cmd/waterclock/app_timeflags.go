@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -147,6 +148,24 @@ func refuseEmpty(flags *pflag.FlagSet, name string) error {
 		return usagef("--tz is empty: omit it for UTC, or name a zone such as America/New_York")
 	}
 	return usagef("--%s is empty: omit it, or give it a value", name)
+}
+
+// queryOf puts the filters that flags set into a query of the API, which calls --key as key says.
+func queryOf(flags *pflag.FlagSet, filters map[string]*string, key string) (url.Values, error) {
+	q := url.Values{}
+	for name, value := range filters {
+		if err := refuseEmpty(flags, name); err != nil {
+			return nil, err
+		}
+		if *value == "" {
+			continue
+		}
+		if name == "key" {
+			name = key
+		}
+		q.Set(name, *value)
+	}
+	return q, nil
 }
 
 // wallTime matches a time without a zone, also with a space between date and time.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -21,18 +20,9 @@ It asks the API at --url, as an operator.`,
 		Example: "  waterclock audit --key hold-8c4\n  waterclock audit --actor ada --from 2026-11-20T00:00Z",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q := url.Values{}
-			for name, value := range filters {
-				if err := refuseEmpty(cmd.Flags(), name); err != nil {
-					return err
-				}
-				if *value == "" {
-					continue
-				}
-				if name == "key" {
-					name = "trigger"
-				}
-				q.Set(name, *value)
+			q, err := queryOf(cmd.Flags(), filters, "trigger")
+			if err != nil {
+				return err
 			}
 			from, err := a.httpAPI()
 			if err != nil {

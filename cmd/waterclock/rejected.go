@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net/url"
-
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/gateway"
@@ -23,18 +21,9 @@ the newest first. It asks the API at --url.`,
 		Example: "  waterclock rejected list --code unknown_zone\n  waterclock rejected list --key hold-8c4",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q := url.Values{}
-			for name, value := range filters {
-				if err := refuseEmpty(cmd.Flags(), name); err != nil {
-					return err
-				}
-				if *value == "" {
-					continue
-				}
-				if name == "key" {
-					name = "trigger_id"
-				}
-				q.Set(name, *value)
+			q, err := queryOf(cmd.Flags(), filters, "trigger_id")
+			if err != nil {
+				return err
 			}
 			from, err := a.httpAPI()
 			if err != nil {

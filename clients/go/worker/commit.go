@@ -12,17 +12,10 @@ import (
 const commitWithin = 10 * time.Second
 
 func (w *worker) commitLoop(ctx context.Context) {
-	tick := time.NewTicker(w.commitInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			w.commit(ctx, w.assignedParts())
-			w.metrics.Load(w.load())
-		}
-	}
+	every(ctx, w.commitInterval, func() {
+		w.commit(ctx, w.assignedParts())
+		w.metrics.Load(w.load())
+	})
 }
 
 func (w *worker) assignedParts() []*partition {

@@ -230,15 +230,22 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 
 // askLoop asks for the ends of the due topics, for the clock.
 func (w *worker) askLoop(ctx context.Context) {
-	tick := time.NewTicker(w.askInterval)
+	every(ctx, w.askInterval, func() {
+		_ = w.askEnds(ctx) // after an error the bounds stay as they are
+		w.checkTopic(ctx)
+	})
+}
+
+// every calls f at an interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, f func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = w.askEnds(ctx) // after an error the bounds stay as they are
-			w.checkTopic(ctx)
+			f()
 		}
 	}
 }
