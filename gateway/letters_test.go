@@ -562,7 +562,8 @@ func TestRedriveInFlights(t *testing.T) {
 }
 
 // TestRedriveSlowlyOfLargeLetters: a slow redrive has one flight at a time. A page whose contents do
-// not fit into one is written in parts, and none of it is passed over.
+// not fit into one is written in parts, and none of it is passed over. Each is refused here: the limit
+// of a payload is 4 KiB in this world.
 func TestRedriveSlowlyOfLargeLetters(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	const n = 30
