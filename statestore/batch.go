@@ -1,12 +1,11 @@
 package statestore
 
 import (
-	"time"
-
 	"bytes"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
