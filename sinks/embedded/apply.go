@@ -18,6 +18,8 @@ import (
 type change struct {
 	s        *Store
 	out      *pebble.Batch
+	states   gathered[sinks.StateRow, *sinks.StateRow]
+	minutes  gathered[sinks.MinuteRow, *sinks.MinuteRow]
 	erased   map[[2]string]int64 // triggers that this batch erases
 	progress map[int32]sinks.Progress
 	value    []byte // buffer of the last encoded value; out has a copy
@@ -56,6 +58,9 @@ func (c *change) fill(batch []sinks.EventRecord) error {
 				return err
 			}
 		}
+	}
+	if err := errors.Join(c.states.writeTo(c), c.minutes.writeTo(c)); err != nil {
+		return err
 	}
 	for k, us := range c.erased {
 		err := errors.Join(c.erase(k[0], k[1], us), c.eraseLetters(k[0], k[1], us),
@@ -120,10 +125,9 @@ func (c *change) erasedSince(r *sinks.EventRecord) (us int64, err error) {
 // put writes an event's row and its updates of state and minutes, without content if the trigger
 // was erased since.
 func (c *change) put(r *sinks.EventRecord) error {
-	state := sinks.StateOf(&r.Event, c.s.retention())
-	err := c.mergeRow(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
-	erased, read := c.erasedSince(r)
-	if err = errors.Join(err, read); err != nil {
+	c.states.add(triggerPrefix(tableState, r.Tenant, r.Trigger), sinks.StateOf(&r.Event, c.s.retention()))
+	erased, err := c.erasedSince(r)
+	if err != nil {
 		return err
 	}
 	if err := c.putNotification(r, erased); err != nil {
@@ -133,10 +137,10 @@ func (c *change) put(r *sinks.EventRecord) error {
 		r = blanked(r)
 	}
 	sinks.MinutesOf(&r.Event, c.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {
-		err = errors.Join(err, c.mergeRow(minuteKey(k), &said))
+		c.minutes.add(minuteKey(k), said)
 	})
-	if err != nil || !sinks.EventUntil(r.EventUS, c.s.retention()).After(c.s.opts.Now()) {
-		return err
+	if !sinks.EventUntil(r.EventUS, c.s.retention()).After(c.s.opts.Now()) {
+		return nil
 	}
 	at := sinks.CursorOf(r)
 	if err := errors.Join(c.setEvent(r, at), c.putLetterEnd(r)); err != nil {

@@ -39,26 +39,29 @@ type row[T any] interface {
 
 // columns are a row's fields in the order of their bits, followed by its eras if it has them.
 type columns struct {
-	cells []column
-	eras  *map[int]sinks.Cell[bool]
+	all  [16]column // an array, because a row is encoded for every event
+	n    int
+	eras *map[int]sinks.Cell[bool]
 }
+
+func (c *columns) cells() []column { return c.all[:c.n] }
 
 func columnsOf(r any) columns {
 	switch r := r.(type) {
 	case *sinks.StateRow:
-		return columns{[]column{
+		return columns{[...]column{
 			(*text)(&r.State), (*text)(&r.PreviousState), (*text)(&r.Type), (*text)(&r.Reason), (*number)(&r.Revision),
 			(*number)(&r.Seq),
 			(*instant)(&r.ScheduledAt), (*text)(&r.Occurrence), (*text)(&r.LocalTime), (*text)(&r.Timezone),
 			(*text)(&r.Channel),
 			(*text)(&r.UserID), (*text)(&r.CorrelationID), (*number)(&r.Attempt), (*tags)(&r.Tags),
 			(*number)(&r.ErasedUS),
-		}, &r.Eras}
+		}, 16, &r.Eras}
 	case *sinks.MinuteRow:
-		return columns{[]column{
+		return columns{[16]column{
 			(*text)(&r.State), (*text)(&r.Occurrence), (*text)(&r.Channel), (*text)(&r.UserID),
 			(*number)(&r.FiredUS),
-		}, nil}
+		}, 5, nil}
 	}
 	panic(fmt.Sprintf("history: %T is no row", r))
 }
@@ -121,7 +124,7 @@ func (c *columns) stamps(eras []int) []stamp {
 			all = append(all, at)
 		}
 	}
-	for _, cell := range c.cells {
+	for _, cell := range c.cells() {
 		add(cell.stamp())
 	}
 	for _, era := range eras {
@@ -136,7 +139,7 @@ func eraStamp(eras map[int]sinks.Cell[bool], era int) stamp {
 
 func (c *columns) appendGroup(b []byte, at stamp, eras []int) []byte {
 	bits := uint64(0)
-	for i, cell := range c.cells {
+	for i, cell := range c.cells() {
 		if cell.stamp() == at {
 			bits |= 1 << i
 		}
@@ -148,10 +151,10 @@ func (c *columns) appendGroup(b []byte, at stamp, eras []int) []byte {
 		}
 	}
 	if same > 0 {
-		bits |= 1 << len(c.cells)
+		bits |= 1 << c.n
 	}
 	b = binary.AppendUvarint(binary.AppendVarint(binary.AppendVarint(b, at.us), at.until), bits)
-	for i, cell := range c.cells {
+	for i, cell := range c.cells() {
 		if bits&(1<<i) != 0 {
 			b = cell.appendTo(b)
 		}
@@ -179,7 +182,7 @@ func (c *columns) takeGroup(b []byte) (rest []byte, ok bool) {
 	if bits, b, ok = takeUvarint(b); !ok {
 		return nil, false
 	}
-	for i, cell := range c.cells {
+	for i, cell := range c.cells() {
 		if bits&(1<<i) == 0 {
 			continue
 		}
@@ -187,7 +190,7 @@ func (c *columns) takeGroup(b []byte) (rest []byte, ok bool) {
 			return nil, false
 		}
 	}
-	switch bits >> len(c.cells) {
+	switch bits >> c.n {
 	case 0:
 		return b, true
 	case 1:

@@ -1,0 +1,33 @@
+package embedded
+
+// gathered are the updates of one table's rows by a batch. Two updates of a row are merged before they
+// are written: that costs less than what Pebble does when it flushes them.
+type gathered[T any, R row[T]] struct {
+	at   map[string]int // index by key
+	keys []string
+	rows []T
+}
+
+// add adds an update that was made after the earlier ones.
+func (g *gathered[T, R]) add(key []byte, update T) {
+	if i, ok := g.at[string(key)]; ok {
+		R(&g.rows[i]).Merge(&update)
+		return
+	}
+	if g.at == nil {
+		g.at = map[string]int{}
+	}
+	k := string(key)
+	g.at[k] = len(g.keys)
+	g.keys, g.rows = append(g.keys, k), append(g.rows, update)
+}
+
+// writeTo writes each row once, in the order of their first updates.
+func (g *gathered[T, R]) writeTo(c *change) error {
+	for i, k := range g.keys {
+		if err := c.mergeRow([]byte(k), &g.rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
