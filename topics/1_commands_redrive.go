@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"encoding/base64"
 	"slices"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -54,41 +55,40 @@ func RedriveCommand(l *trigger.DeadLetter, note, actor string) ([]byte, error) {
 		return nil, err
 	}
 	content := redriveContent(f)
-	list := []member{{fieldTable[fOp].name, appendString(nil, trigger.OpRedrive.String())}}
+	b := make([]byte, 0, redriveBytes+base64.StdEncoding.EncodedLen(len(content.Payload)))
+	b = append(b, '{')
+	add := func(of field, spell func(b []byte) []byte) { b = appendMember(b, 1, fieldTable[of].name, spell) }
+	add(fOp, func(b []byte) []byte { return appendString(b, trigger.OpRedrive.String()) })
 	for i := range registerFields {
 		def := &fieldTable[registerFields[i].f]
 		switch {
 		case def.ops&ofRedrive == 0 || def.spell == nil, def.f == fPayload:
 		case def.f == fPayloadBase64:
-			list = append(list, member{def.name, spellBase64(nil, content.Payload)})
+			add(def.f, func(b []byte) []byte { return spellBase64(b, content.Payload) })
 		default:
-			list = append(list, member{def.name, def.spell(nil, content)})
+			add(def.f, func(b []byte) []byte { return def.spell(b, content) })
 		}
 	}
-	for _, m := range [...]struct {
-		f     field
-		value []byte
-	}{
-		{fDueID, spellText(nil, f.ID())},
-		{fAttempt, spellNumber(nil, int64(f.Attempt))},
-		{fRevision, spellNumber(nil, f.Revision)},
-		{fScheduledAt, spellText(nil, f.Nominal.String())},
-		{fLocalTime, spellText(nil, f.Local)},
-		{fExpiresAt, spellInstant(f.Expires)},
-		{fNote, spellText(nil, note)},
-		{fActor, spellText(nil, actor)},
-	} {
-		list = append(list, member{fieldTable[m.f].name, m.value})
-	}
-	return appendObject(nil, list...), nil
+	add(fDueID, func(b []byte) []byte { return spellText(b, f.ID()) })
+	add(fAttempt, func(b []byte) []byte { return spellNumber(b, int64(f.Attempt)) })
+	add(fRevision, func(b []byte) []byte { return spellNumber(b, f.Revision) })
+	add(fScheduledAt, func(b []byte) []byte { return spellText(b, f.Nominal.String()) })
+	add(fLocalTime, func(b []byte) []byte { return spellText(b, f.Local) })
+	add(fExpiresAt, func(b []byte) []byte { return spellInstant(b, f.Expires) })
+	add(fNote, func(b []byte) []byte { return spellText(b, note) })
+	add(fActor, func(b []byte) []byte { return spellText(b, actor) })
+	return append(b, '}'), nil
 }
 
+// redriveBytes is about what a redrive takes beside its payload.
+const redriveBytes = 512
+
 // spellInstant spells an instant, and nothing where there is none.
-func spellInstant(at trigger.Instant) []byte {
+func spellInstant(b []byte, at trigger.Instant) []byte {
 	if at == 0 {
-		return nil
+		return b
 	}
-	return spellText(nil, at.String())
+	return spellText(b, at.String())
 }
 
 // redriveContent is the Spec of a due event. Content type and traceparent are sent as

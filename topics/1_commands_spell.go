@@ -191,6 +191,21 @@ func appendByName(b []byte, list []member) []byte {
 	return appendObject(b, list...)
 }
 
+// appendMember appends a member of an object that began at an offset; nothing if its value is
+// spelled as nothing.
+func appendMember(b []byte, begin int, name string, spell func(b []byte) []byte) []byte {
+	before := len(b)
+	if before > begin {
+		b = append(b, ',')
+	}
+	b = append(appendString(b, name), ':')
+	value := len(b)
+	if b = spell(b); len(b) == value {
+		return b[:before]
+	}
+	return b
+}
+
 func appendObject(b []byte, list ...member) []byte {
 	b = append(b, '{')
 	begin := len(b)

@@ -136,15 +136,8 @@ func appendRule(b []byte, s *trigger.Spec) []byte {
 	b = append(b, '{')
 	begin := len(b)
 	for _, f := range ruleFields {
-		before := len(b)
-		if before > begin {
-			b = append(b, ',')
-		}
-		b = append(append(append(b, '"'), fieldTable[f].name...), `":`...)
-		value := len(b)
-		if b = fieldTable[f].spell(b, s); len(b) == value {
-			b = b[:before] // a default
-		}
+		def := &fieldTable[f]
+		b = appendMember(b, begin, def.name, func(b []byte) []byte { return def.spell(b, s) }) // none for a default
 	}
 	return append(b, '}')
 }
