@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # run.sh [embedded] [kafka] [nats] : the scenarios of bench/README.md; results/<date>-<broker>-<scenario>.json
 # BASE=PROGRAM PAIRS=7 run.sh pairs [kafka] : this commit and another one by turns; results/<date>-pairs-<broker>.txt
+# With THIS="--set store.wal=false" this commit runs so, and BASE may be the same commit.
 # Nothing else may run beside it: it refuses to measure while other work uses more than a tenth of the machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,9 +74,11 @@ pairs() { # broker arguments... : medians of both programs, and of the ratios of
   quiet; "$bin" bench "$@" --triggers 200000 --window 0s >/dev/null # a cold broker is slower
   for i in $(seq "${PAIRS:-7}"); do
     for which in $([ $((i % 2)) = 0 ] && echo base this || echo this base); do
-      program=$bin; [ $which = this ] || program=$BASE
-      quiet; "$program" bench --json "$@" --triggers 200000 --window 0s >"$runs/backlog.$which.$i.json"
-      quiet; "$program" bench --json "$@" --triggers 300000 --rate 20000 >"$runs/sustained.$which.$i.json"
+      program=$bin more=${THIS:-}; [ $which = this ] || program=$BASE more=
+      # shellcheck disable=SC2086 # more is words
+      quiet; "$program" bench --json "$@" $more --triggers 200000 --window 0s >"$runs/backlog.$which.$i.json"
+      # shellcheck disable=SC2086
+      quiet; "$program" bench --json "$@" $more --triggers 300000 --rate 20000 >"$runs/sustained.$which.$i.json"
       echo "pair $i of ${PAIRS:-7}: $which is done" >&2
     done
   done
