@@ -40,6 +40,7 @@ check: ## go vet of what has build tags, golangci-lint with vet and gofumpt (.go
 	cd clients/go && go vet ./... && go mod tidy -diff
 	@for module in $(MODULES); do echo "golangci-lint in $$module"; (cd $$module && $(LINT) run ./...); done
 	go test ./test/house
+	go test ./examples -run 'TestLinesOf|TestLinks|TestCitations'
 
 lint-fix: ## repairs what golangci-lint and gofumpt can
 	$(LINT) run --fix ./...
