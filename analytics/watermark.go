@@ -79,7 +79,7 @@ func (e *Exporter) readMarks(ctx context.Context, p int32, next int64) (all mark
 	reader, until := kafkapart.NewReader(cl), end
 	for _, step := range markSteps {
 		from := max(start, end-step)
-		piece, withdrawn, err := readMarks(ctx, reader, at, from, until)
+		piece, withdrawn, err := marksBetween(ctx, reader, at, from, until)
 		if err != nil {
 			return nil, err
 		}
@@ -92,13 +92,13 @@ func (e *Exporter) readMarks(ctx context.Context, p int32, next int64) (all mark
 	return all, nil
 }
 
-// readMarks reads the committed watermarks of [from, until). A null withdraws those before it.
-func readMarks(ctx context.Context, reader *kafkapart.Reader, at kafkapart.TopicPartition, from, until int64) (
+// marksBetween reads the committed watermarks of [from, until). A null withdraws those before it.
+func marksBetween(ctx context.Context, reader *kafkapart.Reader, at kafkapart.TopicPartition, from, until int64) (
 	all marks, withdrawn bool, err error,
 ) {
 	key := topics.WatermarkKey(at.Partition)
 	for from < until {
-		fetches, next, err := reader.ReadFrom(ctx, at, from, kafkapart.ReadCommitted, kgo.DefaultDecompressor())
+		fetches, next, err := reader.ReadFrom(ctx, at, from, kafkapart.ReadCommitted, reader.Decompressor())
 		if err != nil {
 			return nil, false, err
 		}

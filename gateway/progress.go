@@ -97,7 +97,8 @@ func (r *topicReader) read(ctx context.Context, partition int32, from, until int
 // when a partition moves.
 func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([]*kgo.Record, int64, error) {
 	at := kafkapart.TopicPartition{Topic: r.topic, Partition: partition}
-	p, err := r.leaders().Fetch(ctx, at, from, kafkapart.ReadCommitted)
+	reader := r.leaders()
+	p, err := reader.Fetch(ctx, at, from, kafkapart.ReadCommitted)
 	if err == nil && p == nil {
 		err = errors.New("it has no leader")
 	}
@@ -107,7 +108,7 @@ func (r *topicReader) fetch(ctx context.Context, partition int32, from int64) ([
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: r.topic,
 		Partition: partition,
-	}, p, kgo.DefaultDecompressor(), nil)
+	}, p, reader.Decompressor(), nil)
 	if got.Err != nil {
 		return nil, 0, fmt.Errorf("fetch %s/%d: %w", r.topic, partition, got.Err)
 	}

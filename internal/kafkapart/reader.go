@@ -39,6 +39,11 @@ func NewReaderOf(cl *kgo.Client, bytes int) *Reader {
 // Client is the one that asks.
 func (r *Reader) Client() *kgo.Client { return r.cl }
 
+// Decompressor is the client's own, which bounds what a batch may take.
+func (r *Reader) Decompressor() kgo.Decompressor {
+	return r.cl.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
+}
+
 // Know keeps who leads the partitions of topics.
 func (r *Reader) Know(topics ...*kmsg.MetadataResponseTopic) {
 	r.mu.Lock()
