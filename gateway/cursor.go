@@ -53,7 +53,7 @@ func (s *cursorSeal) open(q *peer.Query, text string) (peer.UserCursor, error) {
 
 // sealEvent encodes a cursor of the events of a trigger.
 func (s *cursorSeal) sealEvent(key trigger.Key, at EventCursor) string {
-	return s.box.Seal(binary.AppendVarint(binary.AppendVarint(nil, at.EventUS), at.Seq), eventsOf(key))
+	return s.box.Seal(at.bytes(), eventsOf(key))
 }
 
 // openEvent decodes a cursor of the events of the same trigger; "" is the zero cursor.
@@ -62,15 +62,11 @@ func (s *cursorSeal) openEvent(key trigger.Key, text string) (EventCursor, error
 		return EventCursor{}, nil
 	}
 	plain, ok := s.box.Open(text, eventsOf(key))
-	us, n := binary.Varint(plain)
-	if !ok || n <= 0 {
+	at, whole := eventCursorOf(plain)
+	if !ok || !whole {
 		return EventCursor{}, errCursor()
 	}
-	seq, m := binary.Varint(plain[n:])
-	if m <= 0 || n+m != len(plain) {
-		return EventCursor{}, errCursor()
-	}
-	return EventCursor{us, seq}, nil
+	return at, nil
 }
 
 // eventsOf is what a cursor of events belongs to. No question begins so: a tenant has fewer letters.

@@ -130,7 +130,21 @@ func (c EventCursor) before(e *topics.Event) bool {
 // String is the id of a server-sent event. It shows nothing that the event itself does not show. It is
 // not sealed, because a stream must go on after a restart that lost the secret of an only instance.
 func (c EventCursor) String() string {
-	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq))
+	return base64.RawURLEncoding.EncodeToString(c.bytes())
+}
+
+func (c EventCursor) bytes() []byte {
+	return binary.AppendVarint(binary.AppendVarint(nil, c.EventUS), c.Seq)
+}
+
+// eventCursorOf decodes what bytes encoded.
+func eventCursorOf(b []byte) (c EventCursor, ok bool) {
+	us, n := binary.Varint(b)
+	if n <= 0 {
+		return c, false
+	}
+	seq, m := binary.Varint(b[n:])
+	return EventCursor{us, seq}, m > 0 && n+m == len(b)
 }
 
 // All event times lie between these bounds, the years 2000 and 2286.
@@ -149,13 +163,8 @@ func parseEventCursor(s string) (EventCursor, error) {
 	if err != nil {
 		return EventCursor{}, wrong
 	}
-	us, n := binary.Varint(b)
-	if n <= 0 {
-		return EventCursor{}, wrong
-	}
-	seq, m := binary.Varint(b[n:])
-	c := EventCursor{us, seq}
-	if m <= 0 || us < firstEventUS || us > lastEventUS || seq < 0 || c.String() != s {
+	c, ok := eventCursorOf(b)
+	if !ok || c.EventUS < firstEventUS || c.EventUS > lastEventUS || c.Seq < 0 || c.String() != s {
 		return EventCursor{}, wrong // many texts decode to some numbers
 	}
 	return c, nil

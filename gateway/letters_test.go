@@ -534,12 +534,9 @@ func TestRedriveKilledHalfWay(t *testing.T) {
 	}
 }
 
-// A large redrive has one chunk decided while the next is written. Each letter is counted, and goes
-// out once. Pages with large contents are written in parts.
-func TestRedriveInFlights(t *testing.T) {
-	w := newLetterWorld(t, nil)
-	const n = 2500
-	payload := []byte(`"` + strings.Repeat("x", 4000) + `"`) // a page of them is over maxRedriveBytes
+// deadOf writes n dead letters with such a payload.
+func (w *letterWorld) deadOf(n int, payload []byte) {
+	w.t.Helper()
 	var batch []*kgo.Record
 	for i := range n {
 		batch = append(batch, w.deadRecord(idKey(fmt.Sprintf("k%d", i)), "http_500", func(d *trigger.DeadLetter) {
@@ -547,8 +544,17 @@ func TestRedriveInFlights(t *testing.T) {
 		}))
 	}
 	if err := w.cl.ProduceSync(context.Background(), batch...).FirstErr(); err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
+}
+
+// A large redrive has one chunk decided while the next is written. Each letter is counted, and goes
+// out once. Pages with large contents are written in parts.
+func TestRedriveInFlights(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	const n = 2500
+	payload := []byte(`"` + strings.Repeat("x", 4000) + `"`) // a page of them is over maxRedriveBytes
+	w.deadOf(n, payload)
 	got, refused := w.redrive(`{"code":"http_500","rate":100000}`)
 	if got.Matched != n || got.Redriven != n || got.Visited < n || got.Cursor != "" || len(refused) > 0 {
 		t.Errorf("%+v, %d refused", got, len(refused))
@@ -568,15 +574,7 @@ func TestRedriveSlowlyOfLargeLetters(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	const n = 30
 	payload := []byte(`"` + strings.Repeat("x", maxRedriveBytes/10) + `"`)
-	var batch []*kgo.Record
-	for i := range n {
-		batch = append(batch, w.deadRecord(idKey(fmt.Sprintf("k%d", i)), "http_500", func(d *trigger.DeadLetter) {
-			d.Fire.Spec.Payload = payload
-		}))
-	}
-	if err := w.cl.ProduceSync(context.Background(), batch...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	w.deadOf(n, payload)
 	got, refused := w.redrive(`{"code":"http_500","rate":50}`)
 	if got.Matched != n || got.Redriven+got.Refused != n || got.Cursor != "" || int64(len(refused)) != got.Refused {
 		t.Errorf("%+v, %d refused", got, len(refused))

@@ -210,13 +210,7 @@ func appendObject(b []byte, list ...member) []byte {
 	b = append(b, '{')
 	begin := len(b)
 	for _, m := range list {
-		if m.value == nil {
-			continue
-		}
-		if len(b) > begin {
-			b = append(b, ',')
-		}
-		b = append(append(appendString(b, m.name), ':'), m.value...)
+		b = appendMember(b, begin, m.name, func(b []byte) []byte { return append(b, m.value...) })
 	}
 	return append(b, '}')
 }
