@@ -35,7 +35,14 @@ run_behind() { # all of it, also if some fails: one run names all that fails
 run_behind > "$SVC_HOME/behind.log" 2>&1 &
 background=$!
 comm -23 <(go list ./... | sort) <(go list "${behind[@]}" | sort) |
-  xargs go test -p 1 -timeout 40m || failed=1
+  xargs go test -p 1 -timeout 40m 2>&1 | tee "$SVC_HOME/front.log" || failed=1
 wait "$background" || failed=1
 cat "$SVC_HOME/behind.log"
+# Once more at the end, where a log that was cut still has it: each failed test with its first lines.
+[ $failed = 0 ] || awk '
+  /^(ok|PASS|[?])/ { lines = 0 }
+  /^FAIL/ { lines = 1 }
+  /^ *--- FAIL|^panic:|^fatal error:|^# / { lines = 60 }
+  lines-- > 0
+' "$SVC_HOME/front.log" "$SVC_HOME/behind.log"
 exit $failed
