@@ -24,6 +24,15 @@ func (e *Engine) Get(ctx context.Context, key trigger.Key) (*trigger.State, erro
 	return p.Get(key)
 }
 
+// Peek is Get without the read barrier: it does not wait for commands that were acknowledged shortly before.
+func (e *Engine) Peek(key trigger.Key) (*trigger.State, error) {
+	p, err := e.partition(topics.Partition([]byte(key), e.process.Partitions))
+	if err != nil {
+		return nil, err
+	}
+	return p.Get(key)
+}
+
 // Decision returns the outcome of the command that was first appended at (partition,
 // offset) with topics.HeaderAsk. It waits until the command is decided. ok is false if the
 // outcome is not kept any more.

@@ -111,6 +111,9 @@ func (r *request) flag(name string) bool {
 	return value == "1" || value == "true"
 }
 
+// stale reports whether fresh=false asks for a read without the read barrier.
+func (r *request) stale() bool { return r.query.Has("fresh") && !r.flag("fresh") }
+
 // noEvents distinguishes a trigger whose first event is not in the history yet from one
 // that does not exist.
 func (s *eventStreams) noEvents(w http.ResponseWriter, r *request) error {

@@ -80,7 +80,11 @@ func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
 func (s *explanations) ask(r *request, key trigger.Key, in *explain.Input) (err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.lookup.readWithin)
 	defer cancel()
-	if in.State, err = s.router.Get(ctx, key); !peer.Moved(err) {
+	get := s.router.Get
+	if r.stale() {
+		get = s.router.Peek
+	}
+	if in.State, err = get(ctx, key); !peer.Moved(err) {
 		return err
 	}
 	in.Restoring = restoring(s.router.Partitions(ctx)[s.router.PartitionOf(key)])
@@ -101,7 +105,7 @@ func restoring(p peer.PartitionStatus) string {
 }
 
 // read reads the newest events of a trigger. The history may be behind the owner, so it waits a
-// moment for it. A history that does not answer is as none: the owner has said the rest.
+// moment for it, but not with fresh=false. A history that does not answer is as none: the owner has said the rest.
 func (s *explanations) read(r *request, key trigger.Key, in *explain.Input) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainWait)
 	defer cancel()
@@ -112,7 +116,7 @@ func (s *explanations) read(r *request, key trigger.Key, in *explain.Input) {
 		}
 		in.Events, in.History = list, true
 		r.read.charge(len(list))
-		if in.Missing = missing(in.State, list); in.Missing == 0 {
+		if in.Missing = missing(in.State, list); in.Missing == 0 || r.stale() {
 			return
 		}
 		select {

@@ -96,3 +96,53 @@ func TestStaleLists(t *testing.T) {
 	})
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers?fresh=false", "")
 }
+
+// With fresh=false a search takes no read barrier either. It names a partition that does not answer, and has of its
+// triggers what the history knows.
+func TestStaleSearch(t *testing.T) {
+	id := "a"
+	for topics.Partition([]byte(idKey(id)), testPartitions) != 1 {
+		id += "a"
+	}
+	log := &keptEvents{all: []topics.Event{event(id, 10, 1, "trigger.registered")}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/"+id, at(`,"user_id":"ada"`))
+	fresh := w.must(http.StatusOK, "GET", "/v1/search?q="+id, "")
+	if w.engine.stale.Load() != 0 || !strings.Contains(fresh.body, `"silent_partitions":[]`) {
+		t.Errorf("a fresh search: %s, %d stale reads", fresh.body, w.engine.stale.Load())
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/search?fresh=false&q="+id, ""); a.body != fresh.body ||
+		w.engine.stale.Load() == 0 {
+		t.Errorf("a stale search: %s, want %s; %d stale reads", a.body, fresh.body, w.engine.stale.Load())
+	}
+	w.engine.set(func() { w.engine.foreign[1] = true })
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/search?q="+id, "")
+	for _, q := range []string{id, id + "@2026-11-20T14:00:00.000Z#0"} {
+		a := w.must(http.StatusOK, "GET", "/v1/search?fresh=false&q="+url.QueryEscape(q), "")
+		if !strings.Contains(a.body, `"silent_partitions":[1]`) || !strings.Contains(a.body, `"trigger_id":"`+id+`"`) ||
+			strings.Contains(a.body, `"state"`) {
+			t.Errorf("its partition is silent: %s finds %s", q, a.body)
+		}
+	}
+	a := w.must(http.StatusOK, "GET", "/v1/search?fresh=false&q=ada", "")
+	if a.body != `{"items":[],"silent_partitions":[1]}`+"\n" {
+		t.Errorf("a user whose triggers are all on the silent partition: %s", a.body)
+	}
+}
+
+// With fresh=false an explanation takes no read barrier, and waits for no event that the history does not have yet.
+func TestStaleExplanation(t *testing.T) {
+	log := &keptEvents{}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/a", at(""))
+	fresh := w.must(http.StatusOK, "GET", "/v1/triggers/a/explain", "")
+	if read := log.reads.Load(); w.engine.stale.Load() != 0 || read < 2 {
+		t.Errorf("a fresh one: %d stale reads, the history was read %d times", w.engine.stale.Load(), read)
+	}
+	log.reads.Store(0)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers/a/explain?fresh=false", "")
+	if read := log.reads.Load(); a.body != fresh.body || w.engine.stale.Load() == 0 || read != 1 {
+		t.Errorf("a stale one: %s, want %s; %d stale reads, the history was read %d times", a.body, fresh.body,
+			w.engine.stale.Load(), read)
+	}
+}

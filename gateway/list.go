@@ -117,7 +117,7 @@ func (s *triggerViews) query(r *request) (*peer.Query, error) {
 		Tenant: r.who.Tenant, User: v.Get("user_id"), Channel: v.Get("channel"),
 		Limit: of.limit, From: of.from, To: of.to,
 		Budget: s.listBudget, Cost: r.read.cost, Prefix: v.Get("key_prefix"),
-		Stale: r.query.Has("fresh") && !r.flag("fresh"),
+		Stale: r.stale(),
 	}
 	q.ByNextFire = v.Get("sort") == sortNextFire && q.User == "" // a user's list is always by due time
 	for _, name := range []string{"state", "status"} {           // the reminder routes call it so

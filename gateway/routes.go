@@ -60,11 +60,7 @@ func triggerRoutes(p *parts) []route {
 				}, parameter{
 					name: "sort", kind: of[string](), oneOf: []string{sortNextFire},
 					doc: "By next fire; what does not fire again stands last. Without it by id",
-				}, parameter{
-					name: "fresh", doc: "false: without the read barrier, so sooner, but perhaps without what was " +
-						"acknowledged shortly before, and without partitions that do not answer (silent_partitions)",
-					kind: of[string](), oneOf: flags,
-				}),
+				}, freshOr("without partitions that do not answer (silent_partitions)")),
 				answers: answers{200: of[Triggers]()},
 			},
 		},
@@ -204,6 +200,7 @@ func viewRoutes(p *parts) []route {
 			handle: p.explanations.getExplanation, costly: true, doc: operation{
 				id:      "explainTrigger",
 				summary: "Explain what became of a trigger, and why it did or did not fire",
+				query:   []parameter{freshOr("without its newest events")},
 				answers: answers{200: of[Explanation]()},
 			},
 		},
@@ -214,7 +211,7 @@ func viewRoutes(p *parts) []route {
 				query: []parameter{{
 					name: "q", doc: "A trigger's key, a user_id, a ce_id, or topic/partition/offset of a command or " +
 						"due event", kind: of[string](), required: true,
-				}},
+				}, freshOr("without partitions that do not answer (silent_partitions)")},
 				answers: answers{200: of[FoundItems]()},
 			},
 		},
@@ -418,6 +415,16 @@ func ownRoutes(p *parts) []route {
 var noteParameter = parameter{name: "note", doc: "Why, in at most 512 bytes: the event's detail", kind: of[string]()}
 
 var limitParameter = parameter{name: "limit", doc: "Items of a page", kind: of[int](), least: 1, most: maxPage}
+
+// freshOr is the parameter fresh of a read that may do without the read barrier. loss is what else is then
+// missing.
+func freshOr(loss string) parameter {
+	return parameter{
+		name: "fresh", kind: of[string](), oneOf: flags,
+		doc: "false: without the read barrier, so sooner, but perhaps without what was acknowledged shortly before, " +
+			"and " + loss,
+	}
+}
 
 func listQuery(states ...string) (list []parameter) {
 	for _, name := range states {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,18 @@ import (
 
 // FoundItems is what a search found.
 type FoundItems struct {
-	Items []FoundItem `json:"items" maxItems:"24" doc:"The best match first; empty: there is nothing of this name"`
+	Items  []FoundItem `json:"items" maxItems:"24" doc:"The best match first; empty: there is nothing of this name"`
+	Silent []int32     `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers may be missing, or are known by the history alone; search again"`
+}
+
+// silent notes that a partition did not answer.
+func (f *FoundItems) silent(partitions ...int32) {
+	for _, p := range partitions {
+		if !slices.Contains(f.Silent, p) {
+			f.Silent = append(f.Silent, p)
+		}
+	}
+	slices.Sort(f.Silent)
 }
 
 // FoundItem is one thing that a text names.
@@ -86,102 +98,113 @@ func (s *searches) search(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	answer := FoundItems{Items: []FoundItem{}}
-	for _, find := range []func(context.Context, *request, string) ([]FoundItem, error){
+	found := &FoundItems{Items: []FoundItem{}, Silent: []int32{}}
+	for _, find := range []func(context.Context, *request, string, *FoundItems) error{
 		s.trigger, s.occurrence, s.record, s.user,
 	} {
-		found, err := find(ctx, r, q)
-		if err != nil {
+		if err := find(ctx, r, q, found); err != nil {
 			return err
 		}
-		answer.Items = append(answer.Items, found...)
 	}
-	return sendJSON(w, http.StatusOK, answer)
+	return sendJSON(w, http.StatusOK, found)
 }
 
 // trigger finds a trigger by its id, or by its whole key.
-func (s *searches) trigger(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+func (s *searches) trigger(ctx context.Context, r *request, q string, found *FoundItems) error {
 	ids := []string{q}
 	if id, ok := strings.CutPrefix(q, r.who.Tenant+"/"); ok && r.who.Tenant != trigger.DefaultTenant {
 		ids = append(ids, id)
 	}
-	var found []FoundItem
 	for _, id := range ids {
 		key, err := r.key(id)
 		if err != nil {
 			continue
 		}
-		one, err := s.known(ctx, key, "trigger")
-		if err != nil {
-			return nil, err
+		if err := s.known(ctx, r, key, "trigger", found); err != nil {
+			return err
 		}
-		found = append(found, one...)
 	}
-	return found, nil
+	return nil
 }
 
-// known is an item for a trigger that its owner or the history knows; none for any other.
-func (s *searches) known(ctx context.Context, key trigger.Key, kind string) ([]FoundItem, error) {
-	st, err := s.router.Get(ctx, key)
+// known adds an item for a trigger that its owner or the history knows; none for any other.
+func (s *searches) known(ctx context.Context, r *request, key trigger.Key, kind string, found *FoundItems) error {
+	st, err := s.state(ctx, r, key, found)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if st != nil && peer.Shown.Has(st.Status) {
-		return []FoundItem{foundTrigger(kind, key, "", st)}, nil
+		found.Items = append(found.Items, foundTrigger(kind, key, "", st))
+		return nil
 	}
 	events, err := s.events.last(ctx, key, 1)
-	if err != nil || len(events) == 0 { // the owner has answered; without a history nobody knows more
+	if err != nil || len(events) == 0 { // without a history nobody knows more
+		return nil
+	}
+	found.Items = append(found.Items, foundTrigger(kind, key, events[0].UserID, nil))
+	return nil
+}
+
+// state reads a trigger from its owner. With fresh=false an owner that does not answer is noted, and is no error.
+func (s *searches) state(ctx context.Context, r *request, key trigger.Key, found *FoundItems) (*trigger.State, error) {
+	if !r.stale() {
+		return s.router.Get(ctx, key)
+	}
+	st, err := s.router.Peek(ctx, key)
+	if err != nil && ctx.Err() == nil {
+		found.silent(s.router.PartitionOf(key))
 		return nil, nil
 	}
-	return []FoundItem{foundTrigger(kind, key, events[0].UserID, nil)}, nil
+	return st, err
 }
 
 // occurrence finds a trigger by a ce_id, with or without its #step.
-func (s *searches) occurrence(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+func (s *searches) occurrence(ctx context.Context, r *request, q string, found *FoundItems) error {
 	key, _, _, err := topics.ParseDueID(q)
 	if err != nil {
 		key, _, _, err = topics.ParseDueID(q + "#0")
 	}
 	if err != nil || key.Tenant() != r.who.Tenant {
-		return nil, nil
+		return nil
 	}
-	return s.known(ctx, key, "occurrence")
+	return s.known(ctx, r, key, "occurrence", found)
 }
 
 // record finds the trigger of a record on topic commands, or on a due topic. It reads that record
 // and no other.
-func (s *searches) record(ctx context.Context, r *request, q string) ([]FoundItem, error) {
+func (s *searches) record(ctx context.Context, r *request, q string, found *FoundItems) error {
 	at, offset, ok := s.recordAt(q)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	end, err := stableEnd(ctx, s.kafka.Client(), at.Topic, at.Partition)
 	if err != nil || offset >= end {
-		return nil, ctx.Err() // there is no such topic, or partition, or nothing there yet
+		return ctx.Err() // there is no such topic, or partition, or nothing there yet
 	}
 	p, err := kafkapart.NewReaderOf(s.kafka.Client(), searchFetch).TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
 	if err != nil {
-		return nil, problem.Unavailable(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	if p == nil {
-		return nil, nil
+		return nil
 	}
 	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Partition,
 	}, p, s.batches, nil)
 	if len(got.Records) == 0 || got.Records[0].Offset != offset {
-		return nil, nil // compacted, aborted, a marker, or not readable
+		return nil // compacted, aborted, a marker, or not readable
 	}
 	r.read.charge(len(got.Records))
 	key, user := s.keyOf(got.Records[0])
 	if key == "" || key.Tenant() != r.who.Tenant {
-		return nil, nil
+		return nil
 	}
-	st, err := s.router.Get(ctx, key)
+	st, err := s.state(ctx, r, key, found)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return []FoundItem{foundTrigger("record", key, user, st)}, nil
+	found.Items = append(found.Items, foundTrigger("record", key, user, st))
+	return nil
 }
 
 // recordAt reads topic/partition/offset of a topic that a search may read.
@@ -221,25 +244,27 @@ func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
 
 // user finds a user who has triggers, and the first of them by next due time; or one who has none any more, but
 // notifications in the history.
-func (s *searches) user(ctx context.Context, r *request, q string) (found []FoundItem, err error) {
+func (s *searches) user(ctx context.Context, r *request, q string, found *FoundItems) error {
 	query := peer.Query{
 		Tenant: r.who.Tenant, User: q, Limit: foundOfUser, Budget: s.listBudget, Cost: r.read.cost,
+		Stale: r.stale(),
 	}
 	var page peer.Page
 	if err := r.read.gather(ctx, func() (err error) {
 		page, err = s.router.Find(ctx, query)
 		return err
 	}); err != nil {
-		return nil, err
+		return err
 	}
+	found.silent(page.Silent...)
 	if len(page.Items) == 0 && !s.wasNotified(ctx, r.who.Tenant, q) {
-		return nil, nil
+		return nil
 	}
-	found = append(found, FoundItem{Kind: "user", UserID: q})
+	found.Items = append(found.Items, FoundItem{Kind: "user", UserID: q})
 	for _, f := range page.Items {
-		found = append(found, foundTrigger("trigger", f.State.Key, q, f.State))
+		found.Items = append(found.Items, foundTrigger("trigger", f.State.Key, q, f.State))
 	}
-	return found, nil
+	return nil
 }
 
 // wasNotified reports whether the history has a notification of a user. As with triggers, nobody knows more without it.

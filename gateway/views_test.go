@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -179,6 +180,8 @@ type keptEvents struct {
 	all  []topics.Event
 	next int64
 	err  error
+
+	reads atomic.Int64 // of the newest events
 }
 
 func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, after EventCursor, limit int,
@@ -201,6 +204,7 @@ func (l *keptEvents) Events(_ context.Context, tenant string, key trigger.Key, a
 func (l *keptEvents) LastEvents(ctx context.Context, tenant string, key trigger.Key, limit int) ([]topics.Event,
 	error,
 ) {
+	l.reads.Add(1)
 	list, _, err := l.Events(ctx, tenant, key, EventCursor{}, len(l.all), 1<<40)
 	return list[max(0, len(list)-limit):], err
 }

@@ -50,8 +50,12 @@ func newClient(trust *Credentials, partitions int32) *client {
 	}}
 }
 
-func (c *client) get(ctx context.Context, addr string, key trigger.Key) (s *trigger.State, err error) {
-	err = c.ask(ctx, addr, "trigger", url.Values{"key": {string(key)}}, func(body io.Reader) error {
+func (c *client) get(ctx context.Context, addr string, key trigger.Key, stale bool) (s *trigger.State, err error) {
+	v := url.Values{"key": {string(key)}}
+	if stale {
+		v.Set("stale", "1") // an instance of before takes its read barrier
+	}
+	err = c.ask(ctx, addr, "trigger", v, func(body io.Reader) error {
 		page, err := readPage(body, nil)
 		if err == nil && len(page.Items) == 1 {
 			s = page.Items[0].State

@@ -128,7 +128,11 @@ func (h *handler) fail(w *lateWriter, r *http.Request, err error) {
 }
 
 func (h *handler) trigger(w io.Writer, r *http.Request, q url.Values) error {
-	s, err := h.own.Get(r.Context(), trigger.Key(q.Get("key")))
+	own := h.own
+	if q.Has("stale") {
+		own = own.Stale()
+	}
+	s, err := own.Get(r.Context(), trigger.Key(q.Get("key")))
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,8 @@ type Owner interface {
 	ScanTimers(ctx context.Context, partition int32, after TimerCursor,
 		f func(at TimerCursor, state func() (*trigger.State, error)) bool) error
 
-	// Stale is the same owner without its read barrier: its scans do not wait for commands that
-	// were acknowledged shortly before.
+	// Stale is the same owner without its read barrier: Get and its scans do not wait for commands
+	// that were acknowledged shortly before.
 	Stale() Owner
 
 	// Lateness reports how late the due events of a partition were: of one tenant, or of all

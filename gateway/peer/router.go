@@ -91,7 +91,17 @@ func NewRouter(c Config) *Router {
 func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
 	err = r.ask(ctx, r.PartitionOf(key), SearchTimeout,
 		func() error { s, err = r.own.Get(ctx, key); return err },
-		func(addr string) error { s, err = r.peer.get(ctx, addr, key); return err })
+		func(addr string) error { s, err = r.peer.get(ctx, addr, key, false); return err })
+	return s, err
+}
+
+// Peek is Get without the read barrier. An owner has SearchTimeout to answer.
+func (r *Router) Peek(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
+	ctx, cancel := context.WithTimeout(ctx, SearchTimeout)
+	defer cancel()
+	err = r.ask(ctx, r.PartitionOf(key), SearchTimeout,
+		func() error { s, err = r.own.Stale().Get(ctx, key); return err },
+		func(addr string) error { s, err = r.peer.get(ctx, addr, key, true); return err })
 	return s, err
 }
 

@@ -18,12 +18,16 @@ import (
 type engineOwner struct {
 	e       *engine.Engine
 	address string // address of the internal listener
-	stale   bool   // scans do not take the read barrier
+	stale   bool   // reads do not take the read barrier
 
 	reconcile func(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error)
 }
 
 func (o engineOwner) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	if o.stale {
+		s, err := o.e.Peek(key)
+		return s, left(err)
+	}
 	s, err := o.e.Get(ctx, key)
 	return s, left(err)
 }

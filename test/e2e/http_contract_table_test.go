@@ -413,6 +413,7 @@ func contractViews(w *world) []contractRow {
 		}},
 		{"GET /v1/search", []contractCall{
 			{name: "a key", path: "/v1/search?q=p1", status: 200},
+			{name: "a key without the read barrier", path: "/v1/search?q=p1&fresh=false", status: 200},
 			{name: "nothing", path: "/v1/search", status: 400, wants: []string{"code=invalid", "field=q"}},
 		}},
 		{"POST /v1/preview", []contractCall{

@@ -5,11 +5,13 @@ import {A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, triggersOfUser,
 
 export function Search({query}) {
   const q = query.q || '';
-  const path = q && 'v1/search?q=' + encodeURIComponent(q);
+  const path = q && 'v1/search?fresh=false&q=' + encodeURIComponent(q);
   const found = useData(path);
   if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${q}</h1>
-    <${Loaded} of=${found}>${({items}) => (items.length === 0 ?
+    <${Loaded} of=${found}>${({items, silent_partitions: silent}) => html`${silent.length ? html`
+      <p class="fault" role="alert">Some may be missing: ${silent.length} partitions do not answer
+        (${silent.join(', ')}).</p>` : ''}${items.length === 0 ?
       html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` : html`
         ${items.filter((i) => i.kind === 'user').map(({user_id: user}) => html`<p>
           <${A} to=${userPage(user)}>Notifications of user ${user}<//>${' · '}
@@ -19,6 +21,6 @@ export function Search({query}) {
             ['Found as', (i) => i.kind], ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],
             ['State', (i) => (i.state ? html`<${State} state=${i.state} />` : html`<span class="none">none</span>`)],
             ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`], ['User', (i) => i.user_id || ''],
-          ]} />`)}<//>
+          ]} />`}`}<//>
     <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(path)]} /></article>`;
 }
