@@ -407,9 +407,10 @@ func contractViews(w *world) []contractRow {
 				wants: []string{"code=unknown"},
 			},
 			{
-				name: "a parameter", path: "/v1/triggers/p1/explain?fresh=1", status: 400,
-				wants: []string{"code=unknown_field", "field=fresh"},
+				name: "a parameter", path: "/v1/triggers/p1/explain?deep=1", status: 400,
+				wants: []string{"code=unknown_field", "field=deep"},
 			},
+			{name: "without the read barrier", path: "/v1/triggers/p1/explain?fresh=false", status: 200},
 		}},
 		{"GET /v1/search", []contractCall{
 			{name: "a key", path: "/v1/search?q=p1", status: 200},
