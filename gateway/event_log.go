@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,16 +34,23 @@ func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor,
 	list []topics.Event, more bool, err error,
 ) {
 	if h.history == nil {
-		return nil, false, problem.Unavailable(errNoHistory,
-			"no history is kept here: run the role history, or set cassandra.hosts")
+		return nil, false, noHistory(errNoHistory)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
 	list, more, err = h.history.Events(ctx, key.Tenant(), key, after, limit, most)
 	if err != nil {
-		return nil, false, problem.Unavailable(err, "the history does not answer")
+		return nil, false, noHistory(err)
 	}
 	return list, more, nil
+}
+
+// noHistory is the answer to a read that needs a history, where it gave err.
+func noHistory(err error) error {
+	if errors.Is(err, errNoHistory) {
+		return problem.Unavailable(err, "no history is kept here: run the role history, or set cassandra.hosts")
+	}
+	return problem.Unavailable(err, "the history does not answer")
 }
 
 // last reads the newest events of a trigger from the history, in order, without their payloads.

@@ -61,6 +61,9 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 		r.read.end() // a stream has a slot of its own
 		return s.follow(w, r, key)
 	}
+	if r.query.Has("tail") {
+		return s.newest(w, r, key)
+	}
 	limit, err := r.number("limit", defaultPage, 1, maxPage)
 	if err != nil {
 		return err
@@ -77,14 +80,51 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if len(list) == 0 && after == (EventCursor{}) {
 		return s.noEvents(w, r)
 	}
-	answer := Events{Items: make([]Event, 0, len(list))}
+	answer := eventsJSON(list, &r.who)
 	if more {
 		answer.NextCursor = s.cursors.sealEvent(key, cursorOf(&list[len(list)-1]))
 	}
-	for i := range list {
-		answer.Items = append(answer.Items, eventJSON(&list[i], &r.who))
-	}
 	return sendJSON(w, http.StatusOK, answer)
+}
+
+// maxTail bounds tail=.
+const maxTail = 200
+
+// newest answers tail=: the newest events alone.
+func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key) error {
+	n, err := r.number("tail", 0, 1, maxTail)
+	if err != nil {
+		return err
+	}
+	for _, other := range []string{"cursor", "limit", "follow"} {
+		if r.query.Has(other) {
+			return problem.BadParameter(other, "tail and "+other+" do not go together: tail is the newest events alone")
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.events.within)
+	defer cancel()
+	var list []topics.Event
+	if err = r.read.gather(ctx, func() (err error) {
+		if list, err = s.events.last(ctx, key, n); err != nil {
+			return noHistory(err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	r.read.charge(len(list))
+	if len(list) == 0 {
+		return s.noEvents(w, r)
+	}
+	return sendJSON(w, http.StatusOK, eventsJSON(list, &r.who))
+}
+
+func eventsJSON(list []topics.Event, to *auth.Caller) Events {
+	answer := Events{Items: make([]Event, 0, len(list))}
+	for i := range list {
+		answer.Items = append(answer.Items, eventJSON(&list[i], to))
+	}
+	return answer
 }
 
 // page reads a page within the bounds of bytes.

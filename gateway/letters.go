@@ -180,8 +180,7 @@ func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
 
 func (s *deadLetters) lettersThere() error {
 	if s.rows == nil {
-		return problem.Unavailable(errNoHistory,
-			"no history is kept here: run the role history, or set cassandra.hosts")
+		return noHistory(errNoHistory)
 	}
 	return nil
 }

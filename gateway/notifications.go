@@ -96,8 +96,7 @@ type notifications struct {
 
 func (s *notifications) notificationsThere() error {
 	if s.rows == nil {
-		return problem.Unavailable(errNoHistory,
-			"no history is kept here: run the role history, or set cassandra.hosts")
+		return noHistory(errNoHistory)
 	}
 	return nil
 }

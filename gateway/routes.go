@@ -183,6 +183,10 @@ func viewRoutes(p *parts) []route {
 				}, limitParameter, {
 					name: "follow", doc: "1 streams", kind: of[string](),
 					oneOf: flags,
+				}, {
+					name: "tail", doc: "So many of the newest events, the oldest of them first, without their " +
+						"payloads; without cursor, limit and follow",
+					kind: of[int](), least: 1, most: maxTail,
 				}},
 				answers: answers{200: of[Events]()}, streams: true,
 			},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,13 +304,53 @@ func TestEvents(t *testing.T) {
 	}
 	log.err = errors.New("away")
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", "")
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?tail=1", "")
+}
+
+// The tail of a trigger's events is the newest ones, in their order.
+func TestTailOfEvents(t *testing.T) {
+	log := &keptEvents{all: []topics.Event{
+		event("e", 10, 1, "trigger.registered"), event("e", 11, 2, "occurrence.fired"),
+		event("acme/e", 12, 1, "trigger.registered"), event("e", 13, 3, "trigger.completed"),
+	}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	all := []string{"trigger.registered", "occurrence.fired", "trigger.completed"}
+	for n, want := range map[int][]string{1: all[2:], 2: all[1:], 3: all, maxTail: all} {
+		a := w.must(http.StatusOK, "GET", fmt.Sprintf("/v1/triggers/e/events?tail=%d", n), "")
+		var got Events
+		if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+			t.Fatal(err)
+		}
+		var types []string
+		for _, e := range got.Items {
+			types = append(types, e.Type)
+		}
+		if !slices.Equal(types, want) || got.NextCursor != "" {
+			t.Errorf("tail=%d: %s", n, a.body)
+		}
+	}
+	for query, field := range map[string]string{
+		"tail=0": "tail", "tail=201": "tail", "tail=": "tail", "tail=x": "tail",
+		"tail=1&limit=1": "limit", "tail=1&cursor=": "cursor", "tail=1&follow=0": "follow",
+	} {
+		if a := w.must(http.StatusBadRequest, "GET", "/v1/triggers/e/events?"+query, ""); a.get(t, "field") != field {
+			t.Errorf("%s: %s", query, a.body)
+		}
+	}
+	w.must(http.StatusNotFound, "GET", "/v1/triggers/none/events?tail=1", "")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/fresh", at(""))
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers/fresh/events?tail=1", ""); a.body != `{"items":[]}`+"\n" {
+		t.Errorf("of a fresh one %s", a.body)
+	}
 }
 
 func TestNoHistory(t *testing.T) {
 	w := newWorld(t, nil)
-	if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", ""); a.get(t,
-		"code") != "unavailable" {
-		t.Errorf("answer %s", a.body)
+	for _, query := range []string{"", "?tail=1"} {
+		if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events"+query, ""); a.get(t,
+			"code") != "unavailable" || !strings.Contains(a.body, "cassandra.hosts") {
+			t.Errorf("answer to %q: %s", query, a.body)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -83,4 +84,30 @@ func (s *server) notified(user string, n int) {
 		}
 	}
 	s.t.Fatalf("the history has %d notifications of %s: %v", len(items), user, items)
+}
+
+// A long life shows its newest events first, and all of them if asked.
+func TestLongLife(t *testing.T) {
+	s := dev(t)
+	s.call(http.MethodPut, "/v1/triggers/long", `{"delay":"1h","channel":"orders"}`)
+	for i := range 205 {
+		s.call(http.MethodPost, "/v1/triggers/long:snooze", fmt.Sprintf(`{"for":"%dm","note":"move %d"}`, 60+i, i))
+	}
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=long")
+	b.await("main", "The newest 200 events")
+	b.await("main", "move 204")
+	const first = `[...document.querySelectorAll('main td')].some((c) => c.textContent === 'trigger.registered')`
+	var there bool
+	if b.do(chromedp.Evaluate(first, &there)); there {
+		t.Error("the newest 200 of 206 events have the first")
+	}
+	b.click("All events, from the first")
+	b.await("main", "The first 200 events")
+	if b.do(chromedp.Evaluate(first, &there)); !there {
+		t.Error("all events begin without the first")
+	}
+	b.click("More")
+	b.await("main", "All events, the oldest first")
+	b.await("main", "move 204")
 }

@@ -390,6 +390,10 @@ func contractViews(w *world) []contractRow {
 				status: 404,
 			},
 			{
+				name: "a tail with a limit", path: "/v1/triggers/p1/events?tail=1&limit=1", status: 400,
+				wants: []string{"code=invalid", "field=limit"},
+			},
+			{
 				name: "neither followed nor not", path: "/v1/triggers/p1/events?follow=2", status: 400,
 				wants: []string{"code=invalid", "field=follow"},
 			},

@@ -4,7 +4,9 @@ import {call, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
-import {A, Fault, Loaded, State, Table, Twins, curl, pointed, quoted, useData, userPage} from '../parts.js';
+import {
+  A, Fault, Loaded, More, State, Table, Twins, curl, pointed, quoted, useData, useList, userPage,
+} from '../parts.js';
 import {Acts} from './acts.js';
 
 const every = 2000;
@@ -111,13 +113,21 @@ const rowOf = (event) => 'event-' + event;
 const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
-// Happened lists what happened. An address may name a row, or an occurrence, whose row is marked when it is there.
+const newest = 200; // events that are read first
+
+// Happened lists what happened: the newest events, and all from the first if asked. An address may name a row, or an
+// occurrence, whose row is marked when it is there.
 function Happened({id, zone, revision, shows, occurrence}) {
+  const [wanted, want] = useState(); // the trigger of which all are wanted
+  const whole = wanted === id;
   // Not before it is known whether the trigger has a revision: else each page would read all of it twice. The history
   // may be behind the owner, so it is read again.
-  const data = useData(revision === undefined ? '' : trigger(id, '/events?limit=200') + '#' + revision, 10000);
-  const items = (data.data && data.data.items) || [];
-  useEffect(() => shows(items.map((e) => e.event_id)), [data.data]);
+  const known = revision !== undefined;
+  const tail = useData(known && !whole ? trigger(id, `/events?tail=${newest}`) + '#' + revision : '', 10000);
+  const list = useList(known && whole ? trigger(id, `/events?limit=${newest}`) : '', newest, 10000);
+  const data = whole ? list.first : tail;
+  const items = whole ? list.items : (data.data && data.data.items) || [];
+  useEffect(() => shows(items.map((e) => e.event_id)), [data.data, items.length]);
   const begun = items.length > 0;
   useEffect(() => { // an address may name a row, which is there only now
     const row = begun && document.getElementById(location.hash.slice(1));
@@ -130,14 +140,17 @@ function Happened({id, zone, revision, shows, occurrence}) {
   }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
-    <${Loaded} of=${data}>${({items, next_cursor: more}) => html`
+    <${Loaded} of=${data}>${() => html`
       ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
-      <${Table} caption=${more ? 'The first 200 events' : 'All events, the oldest first'} rows=${items}
+      <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
+        !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'} rows=${items}
         none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
           ['What', what],
           ['By', (e) => [e.actor, e.source].filter(Boolean).join(', ')],
           ['Due event', (e) => (e.due_topic ? `${e.due_topic}/${e.due_partition ?? ''}` : '')],
-        ]} />`}<//></section>`;
+        ]} />
+      ${whole ? html`<${More} of=${list} />` : items.length === newest ? html`<p>
+        <button type="button" onClick=${() => want(id)}>All events, from the first</button></p>` : ''}`}<//></section>`;
 }
