@@ -58,7 +58,7 @@ second later, so that registers and fires run side by side.`,
 	f.IntSliceVar(&o.Brokers, "broker-pid", nil, "processes of the brokers on this machine, for their CPU time")
 	f.BoolVar(&o.Sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
 	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a), newBenchNotify(a),
-		newBenchReminders(a), newBenchCampaign(a))
+		newBenchReminders(a), newBenchCampaign(a), newBenchConsole(a))
 	return cmd
 }
 

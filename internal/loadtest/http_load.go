@@ -160,8 +160,12 @@ func (b *httpRun) batchLines() int {
 }
 
 func (b *httpRun) sendBatch(l *lean, n int, user string) error {
+	return b.sendLines(l, n, b.lines(n, user))
+}
+
+func (b *httpRun) sendLines(l *lean, n int, lines []byte) error {
 	var answer bytes.Buffer
-	status, err := l.do(http.MethodPost, "/v1/triggers:batch", b.lines(n, user), &answer)
+	status, err := l.do(http.MethodPost, "/v1/triggers:batch", lines, &answer)
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,16 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// start launches the server under test, unless it runs already, and the bare handler.
+// start launches the server under test, and the bare handler.
 func (b *httpRun) start(ctx context.Context) (err error) {
+	if err := b.serve(ctx); err != nil {
+		return err
+	}
+	return b.serveBare(ctx)
+}
+
+// serve launches the server under test, unless it runs already.
+func (b *httpRun) serve(ctx context.Context) (err error) {
 	b.id = node.NewID()
 	b.result.Broker = "kafka"
 	if b.o.OwnServer {
@@ -33,10 +41,8 @@ func (b *httpRun) start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if b.host, err = hostOf(b.cfg.URL); err != nil {
-		return err
-	}
-	return b.serveBare(ctx)
+	b.host, err = hostOf(b.cfg.URL)
+	return err
 }
 
 func (b *httpRun) launch() (err error) {

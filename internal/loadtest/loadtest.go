@@ -10,6 +10,7 @@
 //	http.go       the HTTP API of a server in another process: what is measured, in which order
 //	http_load.go  the requests of each measurement
 //	http_server.go  the server under test, and the bare handler that it is compared with
+//	console.go    the reads of consoles, and what a hundred of them cost
 //	http_client.go a minimal HTTP client, so that its own cost is small
 //	webhook.go    the webhook worker in another process: callbacks/s and what they cost
 //	breaker.go    another tenant's calls while very many due events wait behind an open breaker
@@ -78,6 +79,7 @@ func loadAverage() string {
 // Lateness is a distribution in milliseconds.
 type Lateness struct {
 	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }

@@ -106,7 +106,7 @@ const patience = 60 * time.Second
 // lateOf computes the distribution of latenesses in microseconds. It sorts the slice.
 func lateOf(late []int64) Lateness {
 	slices.Sort(late)
-	return Lateness{quantile(late, .5), quantile(late, .99), quantile(late, 1)}
+	return Lateness{quantile(late, .5), quantile(late, .95), quantile(late, .99), quantile(late, 1)}
 }
 
 // quantile returns milliseconds. Its input is sorted microseconds.

@@ -1,0 +1,315 @@
+package loadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waterclock/waterclock/internal/kafkaconn"
+)
+
+// ConsoleOptions set what is pending, what fires, and who looks.
+type ConsoleOptions struct {
+	For      time.Duration // duration of each measurement
+	Pending  int           // triggers; one in ten has a recurrence
+	Fires    int           // per second, all the time
+	Rate     int           // reads per second
+	Consoles int           // streams that are open
+	Payload  int           // bytes per trigger
+}
+
+// ConsoleResult is the output of bench console. Times are in milliseconds.
+type ConsoleResult struct {
+	Broker   string `json:"broker"`
+	Pending  int    `json:"pending"`
+	Fires    int    `json:"fires_per_s"`
+	Rate     int    `json:"reads_per_s"`
+	Consoles int    `json:"consoles"`
+
+	// Reads of the console's pages, from the time when each should have been sent.
+	List       Lateness `json:"list_ms"`         // the first 50 by next fire
+	UserList   Lateness `json:"user_list_ms"`    // those of a user
+	Search     Lateness `json:"search_ms"`       // of a key
+	SearchUser Lateness `json:"search_user_ms"`  // of a user
+	Explain    Lateness `json:"explain_ms"`      // of a trigger
+	Forecast   Lateness `json:"forecast_90d_ms"` // 90 days by the hour
+
+	Fact    Lateness `json:"fact_ms"` // from an event until a stream has it
+	Alone   Watched  `json:"alone"`   // without a console
+	Watched Watched  `json:"watched"` // with all consoles
+	Machine Machine  `json:"machine"`
+}
+
+// Watched is what the server does while it is watched, or is not.
+type Watched struct {
+	Late  Lateness `json:"lateness_ms"` // of due events, until a consumer has them
+	Cores float64  `json:"cores"`       // CPU seconds of the server per second
+	Fired int      `json:"fired"`
+}
+
+// consoleRun is one run: dev in another process, triggers that fire, and reads beside them.
+type consoleRun struct {
+	httpRun
+	o      ConsoleOptions
+	result *ConsoleResult
+	due    *kgo.Client
+	users  int
+}
+
+// perUser is how many pending triggers a user has.
+const perUser = 100
+
+// MeasureConsole measures what a console reads, and what many open consoles cost.
+func MeasureConsole(ctx context.Context, s Setup, o ConsoleOptions) (*ConsoleResult, error) {
+	c := &consoleRun{
+		o: o, users: max(1, o.Pending/perUser),
+		httpRun: httpRun{
+			o: HTTPOptions{
+				For: o.For, Rate: o.Rate, Connections: 16, Batches: 2, Payload: o.Payload, OwnServer: true,
+			},
+			cfg: s.Config, log: s.Logger, ownBroker: true,
+			result: &HTTPResult{},
+		},
+		result: &ConsoleResult{
+			Broker: "embedded", Pending: o.Pending, Fires: o.Fires, Rate: o.Rate, Consoles: o.Consoles, Machine: s.machine(),
+		},
+	}
+	return c.measure(ctx)
+}
+
+func (c *consoleRun) measure(ctx context.Context) (*ConsoleResult, error) {
+	if err := c.serve(ctx); err != nil {
+		return nil, err
+	}
+	defer c.stop()
+	if err := c.fill(ctx); err != nil {
+		return nil, fmt.Errorf("fill: %w", err)
+	}
+	firing, stop := context.WithCancel(ctx)
+	fired := make(chan error, 1)
+	go func() { fired <- c.fire(firing) }()
+	err := c.steps(ctx)
+	stop()
+	if failed := <-fired; err == nil && !errors.Is(failed, context.Canceled) {
+		err = failed
+	}
+	return c.result, err
+}
+
+func (c *consoleRun) steps(ctx context.Context) error {
+	sleepUntil(ctx, time.Now().Add(20*time.Second)) // the topic is made, and the forecast's picture is taken meanwhile
+	opts, err := kafkaconn.Options(c.cfg, "waterclock-bench", nil)
+	if err != nil {
+		return err
+	}
+	if c.due, err = kgo.NewClient(append(opts, kgo.ConsumeTopics(c.cfg.Channel("default").Topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
+		kgo.FetchMaxWait(100*time.Millisecond))...); err != nil {
+		return err
+	}
+	defer c.due.Close()
+	if _, err := c.watch(ctx, 3*time.Second); err != nil { // warm
+		return err
+	}
+	r := c.result
+	for _, step := range []struct {
+		name string
+		into *Lateness
+		path func() string
+	}{
+		{"list", &r.List, func() string { return "/v1/triggers?sort=next_fire&fresh=false&limit=50" }},
+		{"a user's list", &r.UserList, func() string { return "/v1/triggers?fresh=false&limit=50&user_id=" + c.user() }},
+		{"search of a key", &r.Search, func() string { return "/v1/search?fresh=false&q=" + c.key() }},
+		{"search of a user", &r.SearchUser, func() string { return "/v1/search?fresh=false&q=" + c.user() }},
+		{"explain", &r.Explain, func() string { return "/v1/triggers/" + c.key() + "/explain?fresh=false" }},
+		{"forecast", &r.Forecast, func() string { return "/v1/forecast?bucket=1h&n=2160&by=channel" }},
+	} {
+		if *step.into, err = c.pace(ctx, c.o.For, c.o.Rate, c.read(step.path)); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	if r.Alone, err = c.watch(ctx, c.o.For); err != nil {
+		return err
+	}
+	return c.withConsoles(ctx, func() error {
+		r.Watched, err = c.watch(ctx, c.o.For)
+		return err
+	})
+}
+
+func (c *consoleRun) user() string { return "u-" + strconv.Itoa(rand.IntN(c.users)) }
+func (c *consoleRun) key() string  { return c.id + "-p-" + strconv.Itoa(rand.IntN(max(1, c.o.Pending))) }
+
+// fill registers what is pending. It falls due from tomorrow on, within 90 days; one in ten is a series.
+func (c *consoleRun) fill(ctx context.Context) error {
+	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Tokyo", "UTC"}
+	payload := c.payload()
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for range c.httpRun.o.Batches {
+		g.Go(func() error {
+			l, err := dialLean(c.host)
+			if err != nil {
+				return err
+			}
+			defer l.conn.Close()
+			const lines = 5000
+			for {
+				from := int(next.Add(lines)) - lines
+				n := min(lines, c.o.Pending-from)
+				if n <= 0 || ctx.Err() != nil {
+					return ctx.Err()
+				}
+				var body bytes.Buffer
+				for i := from; i < from+n; i++ {
+					fmt.Fprintf(&body, `{"id":"%s-p-%d","user_id":"u-%d",`, c.id, i, i/perUser)
+					if i%10 == 0 {
+						fmt.Fprintf(&body, `"recurrence":"FREQ=DAILY;BYHOUR=%d;BYMINUTE=%d","start":"2060-01-01T00:00",`+
+							`"timezone":"%s",`, i/10%24, i/240%60, zones[i/10%len(zones)])
+					} else {
+						fmt.Fprintf(&body, `"delay":"%dm",`, 24*60+i%(89*24*60))
+					}
+					fmt.Fprintf(&body, `"payload":"%s"}`+"\n", payload)
+				}
+				if err := c.sendLines(l, n, body.Bytes()); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
+
+// fire registers triggers that are due a second later, until ctx ends. Their ids have their due time.
+func (c *consoleRun) fire(ctx context.Context) error {
+	l, err := dialLean(c.host)
+	if err != nil {
+		return err
+	}
+	defer l.conn.Close()
+	payload := c.payload()
+	const every = 100 * time.Millisecond
+	n := max(1, c.o.Fires/int(time.Second/every))
+	for at := time.Now(); ctx.Err() == nil; at = at.Add(every) {
+		sleepUntil(ctx, at)
+		var body bytes.Buffer
+		for i := range n {
+			due := at.Add(time.Second + every*time.Duration(i)/time.Duration(n))
+			fmt.Fprintf(&body, `{"id":"%s-f-%d-%d","fire_at":"%s","payload":"%s"}`+"\n", c.id, due.UnixMilli(), i,
+				due.UTC().Format("2006-01-02T15:04:05.000Z"), payload)
+		}
+		if err := c.sendLines(l, n, body.Bytes()); err != nil {
+			return fmt.Errorf("fire: %w", err)
+		}
+	}
+	return ctx.Err()
+}
+
+func (c *consoleRun) payload() string {
+	_, payload, _ := strings.Cut(string(c.register()), `"payload":"`)
+	return strings.TrimSuffix(payload, `"}`)
+}
+
+// watch reads due events for some time, and says how late they were and what the server used.
+func (c *consoleRun) watch(ctx context.Context, length time.Duration) (w Watched, err error) {
+	begun := time.Now()
+	cpu, _ := c.usage()
+	var late []int64
+	for time.Since(begun) < length && ctx.Err() == nil {
+		pctx, cancel := context.WithTimeout(ctx, time.Second)
+		fs := c.due.PollFetches(pctx)
+		cancel()
+		now := time.Now()
+		for it := fs.RecordIter(); !it.Done(); {
+			_, rest, _ := strings.Cut(string(it.Next().Key), "-f-")
+			ms, _, _ := strings.Cut(rest, "-")
+			due, err := strconv.ParseInt(ms, 10, 64)
+			if err != nil || time.UnixMilli(due).Before(begun) {
+				continue
+			}
+			late = append(late, now.UnixMicro()-due*1000)
+		}
+	}
+	if len(late) == 0 && ctx.Err() == nil {
+		return w, errors.New("no due event came: the server does not keep up with what fires; try a smaller --fires")
+	}
+	after, _ := c.usage()
+	return Watched{
+		Fired: len(late), Late: lateOf(late), Cores: (after - cpu).Seconds() / time.Since(begun).Seconds(),
+	}, ctx.Err()
+}
+
+// withConsoles opens the streams of all consoles, and calls f while they are open.
+func (c *consoleRun) withConsoles(ctx context.Context, f func() error) error {
+	var mu sync.Mutex
+	var late []int64
+	var all []*lean
+	var readers sync.WaitGroup
+	var broken firstError
+	for range c.o.Consoles {
+		l, err := dialLean(c.host)
+		if err != nil {
+			return err
+		}
+		all = append(all, l)
+		fmt.Fprintf(l.conn, "GET /v1/live HTTP/1.1\r\nHost: %s\r\n\r\n", c.host)
+		if status, err := l.line(); err != nil || !bytes.Contains(status, []byte(" 200 ")) {
+			return fmt.Errorf("a stream answers %q, %w", status, err)
+		}
+		readers.Go(func() {
+			got, err := facts(l)
+			broken.promise(nil, err)
+			mu.Lock()
+			late = append(late, got...)
+			mu.Unlock()
+		})
+	}
+	sleepUntil(ctx, time.Now().Add(2*time.Second))
+	err := f()
+	for _, l := range all {
+		_ = l.conn.SetReadDeadline(time.Now())
+	}
+	readers.Wait()
+	for _, l := range all {
+		l.conn.Close()
+	}
+	c.result.Fact = lateOf(late)
+	if err == nil && len(late) == 0 {
+		err = errors.New("no fact came on any stream")
+	}
+	return errors.Join(err, broken.get())
+}
+
+// facts reads a stream until its deadline, and returns how old each fact was in microseconds.
+func facts(l *lean) (late []int64, err error) {
+	for {
+		line, err := l.line()
+		if err != nil {
+			if timeout, ok := errors.AsType[interface {
+				error
+				Timeout() bool
+			}](err); ok && timeout.Timeout() {
+				return late, nil
+			}
+			return late, fmt.Errorf("a stream ended: %w", err)
+		}
+		_, rest, ok := bytes.Cut(line, []byte(`"occurred_at":"`))
+		if !ok {
+			continue
+		}
+		text, _, _ := bytes.Cut(rest, []byte(`"`))
+		if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
+			late = append(late, time.Since(at).Microseconds())
+		}
+	}
+}
