@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,10 +43,10 @@ second later, so that registers and fires run side by side.`,
 				return err
 			}
 			r, err := loadtest.MeasureEngine(cmd.Context(), setup, o)
-			if err != nil {
+			if r == nil {
 				return err
 			}
-			return a.printBench(r, asJSON)
+			return cmp.Or(a.printBench(r, asJSON), err)
 		},
 	}
 	f := cmd.Flags()
@@ -98,7 +99,7 @@ func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
 		row("fires/s", "%.0f (%.2f of raw)", r.FiresPerS, r.FiresPerS/r.RawPerS),
 		row("raw lives/s", "%.0f", r.RawLivesPerS),
 		row("lives/s", "%s", ofRaw(r)),
-		late("lateness p50/p99/max", r.Lateness),
+		late("lateness p50/p99/max", r.Lateness), row("p50 by tenth of the run", "%.1f ms", r.LateByTenth),
 		row("last out after last due", "%.2f s", r.LastOutS),
 		row("CPU", "%.1f s, %.1f µs a life; brokers %.1f µs", r.CPUSeconds, r.CPUPerLifeUS, r.BrokerCPUUS),
 		row("bytes a life", "%.0f produced by the engine; at rest %s", r.WireBytes, atRest(r.RestBytes)),

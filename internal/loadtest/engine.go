@@ -59,6 +59,9 @@ type EngineResult struct {
 
 	// RestBytes is the log size per life of each topic, in one replica.
 	RestBytes map[string]float64 `json:"rest_bytes_per_life,omitempty"`
+
+	// LateByTenth is the median lateness of each tenth of the run, by due time.
+	LateByTenth []float64 `json:"late_p50_by_tenth_ms,omitempty"`
 }
 
 // engineRun is one run: a producer of registers and a consumer of due events.
@@ -78,23 +81,33 @@ type engineRun struct {
 	drained     time.Duration // time to drain a backlog that was due at one instant; else 0
 	wire        *produced     // bytes produced by every client with the engine's options, including produce
 	commandWire produced      // bytes produced by produce
+	stall       *stall        // ends the run when nothing moves
 }
 
 // MeasureEngine registers triggers, reads back every due event, and reports how fast and how late
-// they were.
+// they were. Beside an error there may be a result: then only the raw lives are missing, or the
+// topics could not be removed.
 func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
 	allowPayload(s.Config, o.Payload)
-	wire := &produced{}
-	err = s.besideEngine(ctx, o.Sync, func(e *node.Engine, broker string) error {
-		b := &engineRun{engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, result: &EngineResult{
-			Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,
-			Partitions: s.Config.Topics.Partitions, Broker: broker, Machine: s.machine(),
-		}}
-		r, err = b.measure(ctx)
-		return err
-	}, kgo.WithHooks(wire))
+	wire, watcher := &produced{}, &stall{}
+	watcher.begin(fmt.Sprintf("open %d partitions", s.Config.Topics.Partitions), openWithin)
+	err = watcher.watch(ctx, func(ctx context.Context) error {
+		return s.besideEngine(ctx, o.Sync, func(e *node.Engine, broker string) error {
+			b := &engineRun{
+				engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, stall: watcher, result: &EngineResult{
+					Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,
+					Partitions: s.Config.Topics.Partitions, Broker: broker, Machine: s.machine(),
+				},
+			}
+			r, err = b.measure(ctx)
+			return err
+		}, kgo.WithHooks(wire))
+	})
 	return r, err
 }
+
+// openWithin bounds how long the partitions may take to open.
+const openWithin = 5 * time.Minute
 
 func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err := b.connect(); err != nil {
@@ -127,13 +140,12 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err := b.since(used); err != nil {
 		return nil, err
 	}
-	b.result.RSSBytes = peakRSS()
 	b.result.Turns, b.result.CommitMS = b.engine.Turns()
 	if b.result.RestBytes, err = b.atRest(ctx); err != nil {
 		return nil, fmt.Errorf("sizes of the topics: %w", err)
 	}
 	if err := b.rawLives(ctx); err != nil {
-		return nil, fmt.Errorf("raw lives: %w", err)
+		return b.result, fmt.Errorf("raw lives: %w", err)
 	}
 	if b.drained > 0 {
 		b.result.LivesPerS = float64(b.o.Triggers) / (b.registering + b.drained).Seconds()
@@ -177,10 +189,10 @@ func (b *engineRun) since(then usage) error {
 
 func (b *engineRun) connect() (err error) {
 	b.payloads = payloadsOf(b.o.Payload)
-	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.commandWire)); err != nil {
+	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.commandWire, b.stall)); err != nil {
 		return err
 	}
-	b.consume, err = newConsumer(b.engine, b.cfg, "default")
+	b.consume, err = newConsumer(b.engine, b.cfg, "default", kgo.WithHooks(b.stall))
 	return err
 }
 
@@ -190,23 +202,33 @@ func (b *engineRun) lead() time.Duration {
 	return 2*time.Second + time.Duration(b.o.Triggers)*time.Second/40_000
 }
 
+// atRate is the time that n registers take at the rate of the run; 0 without a rate.
+func (b *engineRun) atRate(n int) time.Duration {
+	if b.o.Rate == 0 {
+		return 0
+	}
+	return time.Duration(n) * time.Second / time.Duration(b.o.Rate)
+}
+
 // register sends the registers and waits until the engine has decided all of them.
 func (b *engineRun) register(ctx context.Context) error {
+	b.stall.begin("produce the registers", patience+b.atRate(64)) // they go out 64 at a time
 	start := time.Now()
 	b.firstDue = start.Add(b.lead())
 	b.lastDue = b.firstDue.Add(b.o.Window)
 	if b.o.Rate > 0 {
 		b.firstDue = start.Add(time.Second)
-		b.lastDue = b.firstDue.Add(time.Duration(b.o.Triggers) * time.Second / time.Duration(b.o.Rate))
+		b.lastDue = b.firstDue.Add(b.atRate(b.o.Triggers))
 	}
 	if err := produceAll(ctx, b.produce, b.o.Triggers, func(i int) *kgo.Record {
 		if b.o.Rate > 0 && i%64 == 0 {
-			sleepUntil(ctx, start.Add(time.Duration(i)*time.Second/time.Duration(b.o.Rate)))
+			sleepUntil(ctx, start.Add(b.atRate(i)))
 		}
 		return b.command(i)
 	}); err != nil {
 		return err
 	}
+	b.stall.rest()
 	if err := awaitDecided(ctx, b.engine, int64(b.o.Triggers)); err != nil {
 		return err
 	}
@@ -231,7 +253,8 @@ func produceAll(ctx context.Context, cl *kgo.Client, n int, record func(int) *kg
 // raw produces the same registers to a topic that nobody reads, in one transaction. That is the
 // most that the broker and this machine can do.
 func (b *engineRun) raw(ctx context.Context) error {
-	cl, err := newRawProducer(b.engine, kgo.TransactionalID("bench-raw-"+b.run))
+	b.stall.begin("raw produce", patience)
+	cl, err := newRawProducer(b.engine, kgo.TransactionalID("bench-raw-"+b.run), kgo.WithHooks(b.stall))
 	if err != nil {
 		return err
 	}
@@ -283,7 +306,7 @@ func (b *engineRun) index(key []byte) (i int, ok bool) {
 // numbers.
 func (b *engineRun) due(i int) time.Time {
 	if b.o.Rate > 0 {
-		return b.firstDue.Add(time.Duration(i) * time.Second / time.Duration(b.o.Rate))
+		return b.firstDue.Add(b.atRate(i))
 	}
 	spread := uint64(i) * 11400714819323198485 % uint64(max(b.o.Window.Milliseconds(), 1))
 	return b.firstDue.Add(time.Duration(spread) * time.Millisecond)
@@ -297,29 +320,41 @@ func (b *engineRun) storeBytes() float64 {
 	return float64(bytes) / float64(max(pending, 1))
 }
 
+// readPatience is how long no due event may be read before the missing ones count as lost.
+func (b *engineRun) readPatience() time.Duration { return patience + b.lead() + b.o.Window }
+
 // read consumes every due event and checks it.
 func (b *engineRun) read(ctx context.Context) error {
-	late := make([]int64, 0, b.o.Triggers)
+	late := make([]int64, b.o.Triggers) // by index; of those that were seen
 	seen := make([]bool, b.o.Triggers)
 	var first, last time.Time
-	for len(late) < b.o.Triggers {
-		pctx, cancel := context.WithTimeout(ctx, patience+b.lead()+b.o.Window)
-		fs := b.consume.PollFetches(pctx)
-		cancel()
+	moved := time.Now()
+	n := 0
+	for n < b.o.Triggers {
+		fs := pollFor(ctx, b.consume, b.readPatience())
 		if fs.NumRecords() == 0 {
-			break
+			if ctx.Err() != nil || time.Since(moved) >= b.readPatience() {
+				break
+			}
+			sleepUntil(ctx, time.Now().Add(10*time.Millisecond)) // an error of a partition, which kgo tries again
+			continue
 		}
 		last = time.Now()
+		moved = last
 		if first.IsZero() {
 			first = last
 		}
 		for it := fs.RecordIter(); !it.Done(); {
-			b.judge(it.Next(), last, seen, &late)
+			if b.judge(it.Next(), last, seen, late) {
+				n++
+			}
 		}
 	}
-	b.result.Lost = b.o.Triggers - len(late)
-	b.result.Lateness = lateOf(late)
-	b.result.FiresPerS = float64(len(late)) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
+	b.result.RSSBytes = peakRSS() // before the memory for what follows
+	b.result.Lost = b.o.Triggers - n
+	b.result.LateByTenth = b.byTenth(seen, late)
+	b.result.Lateness = lateOf(only(seen, late))
+	b.result.FiresPerS = float64(n) / max(last.Sub(b.firstDue), time.Millisecond).Seconds()
 	b.result.LastOutS = last.Sub(b.lastDue).Seconds()
 	if b.o.Window == 0 && b.o.Rate == 0 {
 		b.drained = last.Sub(b.firstDue)
@@ -327,19 +362,51 @@ func (b *engineRun) read(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (b *engineRun) judge(r *kgo.Record, now time.Time, seen []bool, late *[]int64) {
+// judge checks a due event, and reports whether it is the first one of its trigger.
+func (b *engineRun) judge(r *kgo.Record, now time.Time, seen []bool, late []int64) bool {
 	i, ok := b.index(r.Key)
 	if !ok || i < 0 || i >= len(seen) {
-		return
+		return false
 	}
 	if seen[i] {
 		b.result.Duplicates++
-		return
+		return false
 	}
 	seen[i] = true
 	due := trigger.At(b.due(i))
 	if trigger.At(r.Timestamp) < due {
 		b.result.Early++
 	}
-	*late = append(*late, now.UnixMicro()-int64(due)*1000)
+	late[i] = now.UnixMicro() - int64(due)*1000
+	return true
+}
+
+// byTenth returns the median lateness of each tenth of the run, by due time. A broker that cannot keep
+// up makes each tenth later than the one before; a pause, or a cold start, makes some of them late.
+func (b *engineRun) byTenth(seen []bool, late []int64) (medians []float64) {
+	span := b.lastDue.Sub(b.firstDue)
+	if span < time.Second {
+		return nil // all are due at one instant
+	}
+	var tenths [10][]int64
+	for i, ok := range seen {
+		if ok {
+			at := min(int(b.due(i).Sub(b.firstDue)*10/span), 9)
+			tenths[at] = append(tenths[at], late[i])
+		}
+	}
+	for _, tenth := range tenths {
+		medians = append(medians, lateOf(tenth).P50)
+	}
+	return medians
+}
+
+// only returns the values of those that were seen.
+func only(seen []bool, late []int64) (values []int64) {
+	for i, ok := range seen {
+		if ok {
+			values = append(values, late[i])
+		}
+	}
+	return values
 }

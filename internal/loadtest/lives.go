@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,14 +27,27 @@ import (
 var lifeTopics = []string{"commands", "state", "events", "due.default"}
 
 const (
+	recordsOfLife = 6
+
 	sampleLives = 20_000  // lives whose records are read back and produced anew
 	rawLives    = 200_000 // the most lives that are produced anew
+
+	// sampleQuiet is after how long without a record the lives that were read count as all. Until
+	// the first record comes, patience bounds the wait: that of many partitions takes brokers seconds.
+	sampleQuiet = 10 * time.Second
 )
 
 // sampled holds the command of a life, and its other records.
 type sampled struct {
 	command *kgo.Record
 	rest    []*kgo.Record
+}
+
+// pollFor polls for at most this long.
+func pollFor(ctx context.Context, cl *kgo.Client, most time.Duration) kgo.Fetches {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return cl.PollFetches(ctx)
 }
 
 // sample reads back the records of the first lives, by partition.
@@ -45,22 +59,33 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100 * time.Millisecond),
+		kgo.MetadataMinAge(askAgain), kgo.WithHooks(b.stall),
 	}, b.engine.Kafka()...)...)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	lives := map[int]*sampled{}
-	for seen, idle := 0, 0; seen < 6*min(b.o.Triggers, sampleLives) && idle < 20; {
-		pctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-		fs := cl.PollFetches(pctx)
-		cancel()
+	return b.readLives(ctx, func() kgo.Fetches { return pollFor(ctx, cl, 100*time.Millisecond) })
+}
+
+func (b *engineRun) readLives(ctx context.Context, poll func() kgo.Fetches) (map[int32][]*sampled, error) {
+	lives, commands := map[int]*sampled{}, b.cfg.Topic("commands")
+	var failed error
+	for seen, last := 0, time.Now(); seen < recordsOfLife*min(b.o.Triggers, sampleLives); {
+		fs := poll()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if idle++; fs.NumRecords() > 0 {
-			idle = 0
+		if fs.NumRecords() > 0 {
+			last = time.Now()
+		} else if quiet := time.Since(last); quiet > patience || seen > 0 && quiet > sampleQuiet {
+			break
 		}
+		fs.EachError(func(topic string, partition int32, err error) {
+			if !errors.Is(err, context.DeadlineExceeded) {
+				failed = fmt.Errorf("%s/%d: %w", topic, partition, err)
+			}
+		})
 		fs.EachRecord(func(r *kgo.Record) {
 			i, ok := b.index(r.Key)
 			if !ok || i >= sampleLives {
@@ -69,7 +94,7 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 			if lives[i] == nil {
 				lives[i] = &sampled{}
 			}
-			if seen++; r.Topic == names[0] {
+			if seen++; r.Topic == commands {
 				lives[i].command = r
 			} else {
 				lives[i].rest = append(lives[i].rest, r)
@@ -82,10 +107,14 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 			by[l.command.Partition] = append(by[l.command.Partition], l)
 		}
 	}
-	if len(by) == 0 {
-		return nil, errors.New("no record of the run could be read back")
+	if len(by) > 0 {
+		return by, nil
 	}
-	return by, nil
+	err := fmt.Errorf("no life of the run could be read back within %v; %s", patience, tooSlow)
+	if failed != nil {
+		err = fmt.Errorf("%w; the last answer was: %w", err, failed)
+	}
+	return nil, err
 }
 
 // rawLives produces the records of the run's lives anew, uncompressed. Each transaction has as
@@ -95,14 +124,17 @@ func (b *engineRun) rawLives(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.stall.begin("produce the records of the run anew", patience)
 	n, perTurn := min(b.o.Triggers, rawLives), max(1, b.o.Triggers/int(max(b.result.Turns, 1)))
 	adm := kadm.NewClient(b.produce)
+	adm.SetTimeoutMillis(int32(patience.Milliseconds())) // many partitions take a broker seconds
 	var raw []string
 	for _, t := range lifeTopics {
 		raw = append(raw, b.rawTopic(b.cfg.Topic(t)))
 	}
-	if _, err := adm.CreateTopics(ctx, int32(b.cfg.Topics.Partitions), -1, nil, raw...); err != nil {
-		return err
+	made, err := adm.CreateTopics(ctx, int32(b.cfg.Topics.Partitions), -1, nil, raw...)
+	if err = cmp.Or(err, made.Error()); err != nil {
+		return fmt.Errorf("create %s: %w", strings.Join(raw, ", "), err)
 	}
 	var writers sync.WaitGroup
 	failed := make([]error, len(by))
@@ -117,6 +149,7 @@ func (b *engineRun) rawLives(ctx context.Context) error {
 	}
 	writers.Wait()
 	b.result.RawLivesPerS = float64(n/len(by)*len(by)) / time.Since(begin).Seconds()
+	b.stall.rest()
 	_, err = adm.DeleteTopics(ctx, raw...)
 	return errors.Join(errors.Join(failed...), err)
 }
@@ -125,12 +158,13 @@ func (b *engineRun) rawTopic(of string) string { return of + ".bench-raw" }
 
 // writeLives produces n lives to one partition.
 func (b *engineRun) writeLives(ctx context.Context, partition int32, lives []*sampled, n, perTurn int) error {
-	commands, err := newProducer(b.engine, b.cfg)
+	commands, err := newProducer(b.engine, b.cfg, kgo.WithHooks(b.stall))
 	if err != nil {
 		return err
 	}
 	defer commands.Close()
-	cl, err := newRawProducer(b.engine, kgo.TransactionalID(fmt.Sprintf("bench-raw-lives-%s-%d", b.run, partition)))
+	cl, err := newRawProducer(b.engine, kgo.WithHooks(b.stall),
+		kgo.TransactionalID(fmt.Sprintf("bench-raw-lives-%s-%d", b.run, partition)))
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@
 //	reminders.go  from the due time until the provider has the push
 //	notify.go     the providers alone: pushes/s and mails/s
 //	child.go      a process of this program, and what it uses
+//	stall.go      ends a measurement that stands still
 //	tools.go      payloads, clients, quantiles, CPU and memory
 package loadtest
 

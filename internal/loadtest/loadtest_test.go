@@ -2,7 +2,9 @@ package loadtest
 
 import (
 	"bytes"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -43,5 +45,32 @@ func TestBenchPayloads(t *testing.T) {
 		if bytes.Equal(p.at(0), p.at(payloadPool-1)) {
 			t.Errorf("%d B: two payloads are equal", size)
 		}
+	}
+}
+
+// Each tenth of a run has the median of the triggers that were due in it and were read.
+func TestLateByTenth(t *testing.T) {
+	b := &engineRun{o: EngineOptions{Triggers: 1000, Rate: 100}, firstDue: time.UnixMilli(0)}
+	b.lastDue = b.firstDue.Add(b.atRate(b.o.Triggers))
+	seen, late := make([]bool, b.o.Triggers), make([]int64, b.o.Triggers)
+	var want []float64
+	for i := range seen {
+		seen[i], late[i] = i%10 != 5, int64(i/100*1000)
+		if i%100 == 0 {
+			want = append(want, float64(i/100))
+		}
+		if !seen[i] {
+			late[i] = -1
+		}
+	}
+	if got := b.byTenth(seen, late); !slices.Equal(got, want) {
+		t.Errorf("medians %v, want %v", got, want)
+	}
+	if got := only(seen, late); len(got) != 900 || slices.Min(got) < 0 {
+		t.Errorf("%d latenesses, at least %d; want those of the 900 that were seen", len(got), slices.Min(got))
+	}
+	b.lastDue = b.firstDue
+	if got := b.byTenth(seen, late); got != nil {
+		t.Errorf("medians %v of a run at one instant, want none", got)
 	}
 }

@@ -3,6 +3,7 @@ package loadtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime/pprof"
@@ -58,6 +59,7 @@ func newRawProducer(e *node.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MetadataMinAge(askAgain), kgo.UnknownTopicRetries(int(patience / askAgain)),
 	}, e.Kafka()...), opts...)...)
 }
 
@@ -78,22 +80,40 @@ func (f *firstError) get() error {
 }
 
 // newConsumer reads the due events of a channel from now on.
-func newConsumer(e *node.Engine, c *config.Config, channel string) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{
+func newConsumer(e *node.Engine, c *config.Config, channel string, opts ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond),
-	}, e.Kafka()...)...)
+		kgo.MetadataMinAge(askAgain),
+	}, e.Kafka()...), opts...)...)
 }
+
+// askAgain is how soon a client asks again for the leaders of a topic that brokers have just
+// created. kgo's default is 5 s, which would count as time that the brokers need.
+const askAgain = 50 * time.Millisecond
 
 // awaitDecided waits until the engine has decided this number of commands.
 func awaitDecided(ctx context.Context, e *node.Engine, commands int64) error {
-	for ctx.Err() == nil {
-		var decided int64
+	return awaitCount(ctx, "commands that the engine has decided", commands, func() (decided int64) {
 		for _, s := range e.Partitions() {
 			decided += s.CommandsOffset
 		}
-		if decided >= commands {
+		return decided
+	})
+}
+
+// awaitCount waits until count reaches want. It gives up when count does not grow for too long.
+func awaitCount(ctx context.Context, what string, want int64, count func() int64) error {
+	most, grown := int64(-1), time.Now()
+	for ctx.Err() == nil {
+		n := count()
+		switch {
+		case n >= want:
 			return nil
+		case n > most:
+			most, grown = n, time.Now()
+		case time.Since(grown) > patience:
+			return fmt.Errorf("%s: %d of %d, and no more for %v; %s", what, most, want, patience, tooSlow)
 		}
 		sleepUntil(ctx, time.Now().Add(2*time.Millisecond))
 	}
