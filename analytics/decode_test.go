@@ -70,6 +70,33 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
+// The fast reader and the library give the same row. What only the library reads is not lost.
+func TestFastReader(t *testing.T) {
+	event := func(more string) string {
+		return strings.ReplaceAll(strings.ReplaceAll(full, "%", more), "\n", "")
+	}
+	plain := strings.Replace(event(""), `"truncated":["payload","tags"],`, "", 1)
+	for _, c := range []struct {
+		name, value, extra string
+		fast               bool
+	}{
+		{"plain", plain, "", true},
+		{"a list", event(""), "", false},
+		{"an unknown field", strings.TrimSuffix(plain, "}") + `,"mood":"good"}`, `{"mood":"good"}`, false},
+		{"an escape", strings.Replace(plain, `"detail":"d"`, `"detail":"\u0064"`, 1), "", false},
+		{"a large value", strings.Replace(plain, "s3cret", strings.Repeat("s", mostShared), 1), "", false},
+	} {
+		if fast := len(c.value) <= mostShared && topics.ReadEvent([]byte(c.value), &topics.Event{}); fast != c.fast {
+			t.Errorf("%s: fast reader %v, want %v", c.name, fast, c.fast)
+		}
+		got, d := rowOf(c.value, Users{Plain: true})
+		want, _ := rowOf(" "+c.value, Users{Plain: true}) // white space: the library reads it
+		if !reflect.DeepEqual(got, want) || d.notEvents != 0 || got.Detail != "d" || got.Extra != c.extra {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", c.name, got, want)
+		}
+	}
+}
+
 // What is no event has a row of its own, without what stands in it.
 func TestGarbage(t *testing.T) {
 	for _, value := range []string{
