@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -83,7 +84,9 @@ func (r *Rule) Next(after int64) (Occurrence, bool, error) {
 	if err != nil {
 		return Occurrence{}, false, err
 	}
-	i, _ := slices.BinarySearchFunc(r.include, after+1, func(o Occurrence, at int64) int { return compare(o.At, at) })
+	i, _ := slices.BinarySearchFunc(r.include, after+1, func(o Occurrence, at int64) int {
+		return cmp.Compare(o.At, at)
+	})
 	if i < len(r.include) && (!ok || r.include[i].before(o)) {
 		return r.include[i], true, nil
 	}
@@ -281,14 +284,4 @@ func (x *excluded) has(at int64, wall Wall) bool {
 	}
 	_, ok := x.walls[wall]
 	return ok
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }

@@ -153,7 +153,7 @@ func (a *act) tried(id string) {
 	if a.kind == actBatch { // of a line
 		one := a.record
 		one.Target, one.Status = "triggers/"+printable(id), http.StatusNotFound
-		a.by.recordIn(boundOfRefusal(&one, true), one, false)
+		a.by.recordWithin(boundOfRefusal(&one, true), one, false)
 		return
 	}
 	if a.trespass = true; a.kind == actRead {
@@ -181,7 +181,7 @@ func (a *act) answered(h http.Header, status int) {
 	record := a.record
 	record.Status = status
 	bound := boundOfRefusal(&record, a.trespass)
-	if e := a.by.recordIn(bound, record, kind == actRegister); e != nil && e.weight == auditMust {
+	if e := a.by.recordWithin(bound, record, kind == actRegister); e != nil && e.weight == auditMust {
 		noteUnrecorded(h, a.by.log.await(e))
 	}
 }
@@ -198,11 +198,11 @@ func noteUnrecorded(h http.Header, err error) {
 
 // record begins to write a record; nil if it is one of too many refused attempts.
 func (s *acts) record(a topics.Audit, register bool) *auditEntry {
-	return s.recordIn(boundOfRefusal(&a, false), a, register)
+	return s.recordWithin(boundOfRefusal(&a, false), a, register)
 }
 
-// recordIn is record with a name for the bound that it counts in if it was refused.
-func (s *acts) recordIn(bound string, a topics.Audit, register bool) *auditEntry {
+// recordWithin is record with the bound that a refused attempt counts against.
+func (s *acts) recordWithin(bound string, a topics.Audit, register bool) *auditEntry {
 	a.At = trigger.At(s.log.now())
 	switch {
 	case register && a.Status < http.StatusBadRequest:

@@ -38,7 +38,7 @@ func (w *world) everyWrite(t *testing.T, check func(name string, a answer), head
 			strings.HasPrefix(r.pattern, "/v1/calendars/") || // those write settings,
 			strings.HasPrefix(r.pattern, "/v1/preferences/") || // these two write to a store of their own,
 			strings.HasPrefix(r.pattern, "/v1/users/") ||
-			r.pattern == "/v1/dead-letters:redrive" { // and this answers how far it is (letters_test.go)
+			r.pattern == "/v1/dead-letters:redrive" { // and this answers how far it is (letters_redrive_test.go)
 			continue
 		}
 		name := r.method + " " + r.pattern

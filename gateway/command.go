@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -156,10 +157,7 @@ func (c *command) record(topic string, partitions int32) *kgo.Record {
 // commandRecord converts a record of topic commands for kgo, on the partition of its key.
 func commandRecord(topic string, partitions int32, r *topics.Record) *kgo.Record {
 	rec := &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Partition: topics.Partition(r.Key, partitions)}
-	rec.Headers = make([]kgo.RecordHeader, 0, len(r.Headers)+1) // room for one more
-	for _, h := range r.Headers {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
+	rec.Headers = kafkarec.AppendHeaders(make([]kgo.RecordHeader, 0, len(r.Headers)+1), r.Headers) // room for one more
 	return rec
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
-	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -39,15 +38,12 @@ type Events struct {
 
 // eventStreams answers what happened to a trigger, by pages and as streams.
 type eventStreams struct {
-	lookup *lookup
+	*openStreams
 
-	events   *eventLog
-	cursors  *cursorSeal
-	listener Listener
-	log      *slog.Logger
-	onStop   func(func()) (undo func() bool) // calls a function when the server stops
-	slots    *slots.Slots                    // one for each open stream
-	admits   admits
+	lookup  *lookup
+	events  *eventLog
+	cursors *cursorSeal
+	log     *slog.Logger
 }
 
 // getEvents lists what happened to a trigger, or with follow=1 streams it. It works after

@@ -29,12 +29,11 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	if err := s.followable(r, key); err != nil {
 		return err
 	}
-	if !s.slots.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "too many event streams are open")
+	done, err := s.open(r)
+	if err != nil {
+		return err
 	}
-	defer s.slots.Release(r.who.Tenant)
-	s.listener.Streams(1)
-	defer s.listener.Streams(-1)
+	defer done()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer s.onStop(cancel)()

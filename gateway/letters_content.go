@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -103,7 +104,7 @@ func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since tr
 		if string(r.Key) != string(key) {
 			return nil
 		}
-		l, err := topics.LetterOf(topicRecord(r))
+		l, err := topics.LetterOf(kafkarec.Of(r))
 		if err != nil || len(found) >= maxPage {
 			return nil
 		}
@@ -112,16 +113,4 @@ func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since tr
 		return nil
 	})
 	return found, err
-}
-
-// topicRecord is a record as package topics reads it.
-func topicRecord(r *kgo.Record) *topics.Record {
-	rec := &topics.Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
-		Key: r.Key, Value: r.Value, Headers: make([]trigger.Header, len(r.Headers)),
-	}
-	for i, h := range r.Headers {
-		rec.Headers[i] = trigger.Header{Key: h.Key, Value: h.Value}
-	}
-	return rec
 }

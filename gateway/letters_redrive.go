@@ -19,6 +19,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -514,7 +515,7 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	if rec == nil {
 		return nil, &trigger.Error{Code: trigger.CodeNotFound, Msg: "the topic dead-letter no longer has its content"}
 	}
-	dead, err := topics.DecodeDeadLetter(topicRecord(rec))
+	dead, err := topics.DecodeDeadLetter(kafkarec.Of(rec))
 	switch {
 	case err != nil:
 		return nil, err

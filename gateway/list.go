@@ -142,7 +142,7 @@ type listRange struct {
 	from, to trigger.Instant // 0: no bound
 }
 
-// listRange reads limit, from and to.
+// listRange reads limit, from and to. A from after to is a mistake, not a question about nothing.
 func (r *request) listRange() (l listRange, err error) {
 	if l.limit, err = r.number("limit", defaultPage, 1, maxPage); err != nil {
 		return l, err
@@ -150,8 +150,13 @@ func (r *request) listRange() (l listRange, err error) {
 	if l.from, err = instantParam(r.query, "from"); err != nil {
 		return l, err
 	}
-	l.to, err = instantParam(r.query, "to")
-	return l, err
+	if l.to, err = instantParam(r.query, "to"); err != nil {
+		return l, err
+	}
+	if l.from != 0 && l.to != 0 && l.from > l.to {
+		return l, problem.BadParameter("from", "from is after to: nothing lies between them")
+	}
+	return l, nil
 }
 
 // refuseEmpty refuses filters that are there without a value: they would narrow nothing, and list

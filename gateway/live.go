@@ -8,7 +8,6 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
-	"github.com/waterclock/waterclock/internal/slots"
 )
 
 // LiveEvent is one event of a live stream, as its fields are spelled there.
@@ -57,11 +56,9 @@ const (
 
 // liveStreams sends what happens now. All streams of a tenant have one source, liveFeeds.
 type liveStreams struct {
-	feeds    *liveFeeds
-	listener Listener
-	onStop   func(func()) (undo func() bool) // calls a function when the server stops
-	slots    *slots.Slots                    // one for each open stream
-	admits   admits
+	*openStreams
+
+	feeds *liveFeeds
 }
 
 // eventID is the id of a fact in a stream: of which feed, and its number there.
@@ -80,12 +77,11 @@ func (s *liveStreams) getLive(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Content-Type", eventStreamType)
 		return nil
 	}
-	if !s.slots.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "too many event streams are open")
+	done, err := s.open(r)
+	if err != nil {
+		return err
 	}
-	defer s.slots.Release(r.who.Tenant)
-	s.listener.Streams(1)
-	defer s.listener.Streams(-1)
+	defer done()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	out := newSSEWriter(w)

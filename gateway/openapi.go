@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -109,22 +110,9 @@ func (t *routeTable) all() []*route {
 		list = append(list, size...)
 	}
 	slices.SortFunc(list, func(a, b *route) int {
-		if a.pattern != b.pattern {
-			return compareText(a.pattern, b.pattern)
-		}
-		return compareText(a.method, b.method)
+		return cmp.Or(cmp.Compare(a.pattern, b.pattern), cmp.Compare(a.method, b.method))
 	})
 	return list
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func setOperation(item *huma.PathItem, method string, op *huma.Operation) error {

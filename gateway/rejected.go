@@ -13,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -261,7 +262,7 @@ func (k *refusalWalk) rest(partitions int32) (cursor []byte, more bool) {
 }
 
 func rejectedJSON(r *kgo.Record) RejectedCommand {
-	rec := topicRecord(r)
+	rec := kafkarec.Of(r)
 	why := topics.RejectionOf(rec.Headers)
 	c := RejectedCommand{
 		Code: why.Code, Field: why.Field, Detail: why.Detail, At: rec.Timestamp.String(), Source: why.Source,

@@ -14,6 +14,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/topics"
@@ -235,7 +236,7 @@ func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
 		}
 		return key, ""
 	}
-	due, err := topics.DecodeDue(topicRecord(rec))
+	due, err := topics.DecodeDue(kafkarec.Of(rec))
 	if err != nil {
 		return "", ""
 	}

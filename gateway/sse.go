@@ -9,6 +9,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 )
 
 const eventStreamType = "text/event-stream"
@@ -78,6 +79,25 @@ func serverSent(id, name string, data []byte) []byte {
 		id = "id: " + id + "\n"
 	}
 	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", id, name, data)
+}
+
+// openStreams is what streams of every kind share: each tenant has a share of them, and each ends when
+// the server stops or its caller may not have it any more.
+type openStreams struct {
+	slots    *slots.Slots
+	listener Listener
+	onStop   func(func()) (undo func() bool) // calls a function when the server stops
+	admits   admits
+}
+
+// open counts one more stream of the caller's tenant, until done.
+func (o *openStreams) open(r *request) (done func(), err error) {
+	tenant := r.who.Tenant
+	if !o.slots.Take(tenant) {
+		return nil, problem.Unavailable(nil, "too many event streams are open")
+	}
+	o.listener.Streams(1)
+	return func() { o.listener.Streams(-1); o.slots.Release(tenant) }, nil
 }
 
 // admitEvery is how often a stream asks whether its caller may still have it.

@@ -13,6 +13,7 @@ import (
 func TestNothingIsOverlooked(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/s", at(""))
+	const backwards = "from=2061-01-01T00:00:00Z&to=2060-01-01T00:00:00Z"
 	for _, c := range []struct {
 		name, method, path, body, match string
 		status                          int
@@ -24,6 +25,13 @@ func TestNothingIsOverlooked(t *testing.T) {
 		{"a channel left empty", "GET", "/v1/triggers?channel=", "", "", 400, "channel"},
 		{"from left empty", "GET", "/v1/triggers?from=", "", "", 400, "from"},
 		{"to left empty", "GET", "/v1/triggers?from=2060-01-01T00:00:00Z&to=", "", "", 400, "to"},
+		{"from after to", "GET", "/v1/triggers?" + backwards, "", "", 400, "from"},
+		{"from after to, of reminders", "GET", "/api/reminders?" + backwards, "", "", 400, "from"},
+		{"from after to, of dead letters", "GET", "/v1/dead-letters?" + backwards, "", "", 400, "from"},
+		{"from after to, of refused commands", "GET", "/v1/rejected?" + backwards, "", "", 400, "from"},
+		{"from after to, of audit records", "GET", "/v1/audit?" + backwards, "", "", 400, "from"},
+		{"from after to, of notifications", "GET", "/v1/users/u/notifications?" + backwards, "", "", 400, "from"},
+		{"from at to", "GET", "/v1/triggers?from=2060-01-01T00:00:00Z&to=2060-01-01T00:00:00Z", "", "", 200, ""},
 		{"a cursor left empty, which is the first page", "GET", "/v1/triggers?cursor=", "", "", 200, ""},
 		{"a parameter twice", "GET", "/v1/triggers?limit=1&limit=2", "", "", 400, "limit"},
 		{"a tag twice", "GET", "/v1/triggers?tag=a:1&tag=b:2", "", "", 200, ""},

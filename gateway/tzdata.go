@@ -10,6 +10,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -134,7 +135,7 @@ func (s *tzReleases) inForce(ctx context.Context) (*tzApplied, error) {
 
 // appliedRelease decodes a record; nil if it is no release.
 func appliedRelease(r *kgo.Record) *tzApplied {
-	set, err := topics.DecodeSetting(topicRecord(r))
+	set, err := topics.DecodeSetting(kafkarec.Of(r))
 	if err != nil {
 		return nil
 	}

@@ -66,9 +66,8 @@ type common struct {
 	reads    *reads
 	events   *eventLog
 	ackRates *rateLimits // of links to acknowledge, by occurrence
-	admits   admits
+	streams  *openStreams
 	batches  *slots.Slots                    // one for each batch or redrive under way
-	streams  *slots.Slots                    // one for each open event stream
 	waiting  *undecided                      // lines of batches; nil without log-in
 	onStop   func(func()) (undo func() bool) // calls a function when the server stops
 }
@@ -86,7 +85,7 @@ func (s *Server) wire() {
 	if o.Auth != nil {
 		c.waiting = newUndecided(o.BatchBeside, o.Now)
 	}
-	c.batches, c.streams = slots.New(o.Batches, o.Auth != nil), slots.New(o.Followers, o.Auth != nil)
+	c.batches = slots.New(o.Batches, o.Auth != nil)
 	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
 	c.lookup = &lookup{router: s.router, readWithin: o.ReadWithin}
 	c.cursors = newCursorSeal(sealSecrets(o.Peers))
@@ -119,7 +118,9 @@ func (s *Server) wire() {
 	c.writer = &commandWriter{
 		encoder: c.encoder, rate: c.rate, commands: c.commands, decider: c.decider, answerWithin: o.AnswerWithin,
 	}
-	c.admits = s.authenticate
+	c.streams = &openStreams{
+		slots: slots.New(o.Followers, o.Auth != nil), listener: o.Listener, onStop: c.onStop, admits: s.authenticate,
+	}
 	c.ackRates = newAckRates(o)
 	c.moves = newMover(o, c.encoder, s.router, c.commands)
 	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
@@ -127,10 +128,7 @@ func (s *Server) wire() {
 	s.wireWrites(o, c)
 	s.wireViews(o, c)
 	s.wireLoad(o, c)
-	s.live = &liveStreams{
-		feeds: newLiveFeeds(o, c), listener: o.Listener, onStop: c.onStop, slots: c.streams,
-		admits: c.admits,
-	}
+	s.live = &liveStreams{openStreams: c.streams, feeds: newLiveFeeds(o, c)}
 	s.wireLetters(o, c)
 	s.wireUsers(o, c)
 	s.wireAdmin(o, c)
@@ -164,8 +162,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.reveals = &reveals{bodies: c.bodies, lookup: c.lookup}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
-		lookup: c.lookup, listener: o.Listener, onStop: c.onStop, slots: c.streams,
-		log: c.log, events: c.events, cursors: c.cursors, admits: c.admits,
+		openStreams: c.streams, lookup: c.lookup, log: c.log, events: c.events, cursors: c.cursors,
 	}
 	p.searches = &searches{
 		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,

@@ -56,6 +56,9 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	p.claims.check(ctx, in.records)
 	beats := p.beat(now)
 	in.beat = beats.must()
+	if beats.doubtful {
+		p.clock.asked = time.Now()
+	}
 	if in.empty() {
 		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())
 	}
@@ -90,14 +93,13 @@ func (p *Partition) now() trigger.Instant { return p.clock.now(p.opts.Now()) }
 // beat gathers the reasons for a turn in which nothing happened.
 func (p *Partition) beat(now trigger.Instant) beat {
 	idle := time.Since(p.committed)
-	b := beat{
+	return beat{
 		announced: p.announced, replanning: p.replan != nil, full: p.store.DoneCount() > p.opts.MaxDone,
 		now: now, idle: idle, heartbeat: p.opts.Heartbeat,
-		unnoted: !p.forward.noted(p.progress.Forwarded, idle),
-		mends:   p.view.mends.some(), watermark: p.watermarks.must(now), forget: p.done.due(),
+		unnoted:  !p.forward.noted(p.progress.Forwarded, idle),
+		doubtful: p.clock.doubtful(p.opts.Now()),
+		mends:    p.view.mends.some(), watermark: p.watermarks.must(now), forget: p.done.due(),
 	}
-	b.doubtful = !b.first() && p.clock.doubtful(p.opts.Now()) // which counts as a question to the broker
-	return b
 }
 
 // wait gathers what bounds the wait for records.

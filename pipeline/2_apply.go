@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -92,7 +93,7 @@ func (p *Partition) rejectStuck(ctx context.Context, t *turn) {
 	refused, lost := p.forward.takeStuck()
 	for _, r := range refused {
 		t.source = topics.Source(r.Topic, r.Partition, r.Offset)
-		p.refuseStranger(ctx, t, record(r), errNotForwarded)
+		p.refuseStranger(ctx, t, kafkarec.Of(r), errNotForwarded)
 	}
 	for i := range lost {
 		rec, refusal := lost[i].rejection(p.id)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/pipeline/output"
@@ -80,7 +81,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 		} else if reason, err := p.tooLargeToFire(t, out.Fires); err != nil {
 			return err
 		} else if reason != "" {
-			out = p.machine.Postpone(e.state, tm, t.now, reason)
+			out = p.machine.PutOff(e.state, tm, t.now, reason, false)
 		} else if !located { // its events name the place, which is known only now
 			out = p.machine.Due(e.state, tm, t.now)
 		}
@@ -102,10 +103,7 @@ func (p *Partition) emitOne(ctx context.Context, t *turn, d statestore.DueKey, p
 func (p *Partition) putOff(s *trigger.State, tm trigger.Timer, now trigger.Instant,
 	u *output.Unhealthy,
 ) trigger.Outcome {
-	if u.Silent {
-		return p.machine.Outlast(s, tm, now)
-	}
-	return p.machine.Postpone(s, tm, now, u.Reason)
+	return p.machine.PutOff(s, tm, now, u.Reason, u.Silent)
 }
 
 // paces reports whether a timer goes at the pacer's rate.
@@ -159,6 +157,6 @@ func (p *Partition) deadLetter(ctx context.Context, t *turn, d *trigger.DeadLett
 		p.kafka.sizes.most(p.opts.Names.DeadLetter()))
 	p.produce(ctx, t, &kgo.Record{
 		Topic: p.opts.Names.DeadLetter(), Partition: p.id, Key: key, Value: value,
-		Headers: kgoHeaders(headers),
+		Headers: kafkarec.Headers(headers),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -75,7 +76,7 @@ func (c *claims) unknown(records []*kgo.Record) (sources []kafkapart.TopicPartit
 		if _, ours := c.ids[r.Topic]; !ours || len(r.Headers) == 0 {
 			continue
 		}
-		rec := recordWith(r, c.headers[:0])
+		rec := kafkarec.With(r, c.headers[:0])
 		c.headers = rec.Headers
 		f, ok := claimed(&rec, c.id, c.opts.Partitions)
 		source := kafkapart.TopicPartition{Topic: r.Topic, Partition: f.Partition}

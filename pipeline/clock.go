@@ -33,7 +33,7 @@ type clock struct {
 	agreed  time.Duration // offset that a second broker agreed to; 0: none
 	broker  time.Time     // broker's time when we last learned it
 	learned time.Time     // our monotonic time then
-	asked   time.Time     // last time a doubt made us ask the broker
+	asked   time.Time     // last time a doubt made a turn, which asks the broker
 	offset  time.Duration
 }
 
@@ -88,12 +88,8 @@ func (c *clock) latest(wall time.Time) trigger.Instant {
 // doubtful reports whether the two clocks have moved apart and the broker should be asked,
 // at most once a second.
 func (c *clock) doubtful(wall time.Time) bool {
-	d := wall.Sub(c.estimate())
-	if d.Abs() <= maxClockError && !c.held || time.Since(c.asked) < time.Second {
-		return false
-	}
-	c.asked = time.Now()
-	return true
+	apart := c.held || wall.Sub(c.estimate()).Abs() > maxClockError
+	return apart && time.Since(c.asked) >= time.Second
 }
 
 // brokerClock asks the brokers for the time that clock uses.

@@ -56,3 +56,24 @@ func TestClockHolds(t *testing.T) {
 	offer(time.Hour, true) // what was agreed on is over
 	offer(29*time.Second, false)
 }
+
+// TestClockDoubts: to ask whether the clocks are apart changes nothing. poll asks before it waits and
+// again before the turn, which must then run.
+func TestClockDoubts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock{limit: 30 * time.Second}
+		now := time.Now()
+		c.compare(now, now, now)
+		apart := now.Add(2 * time.Second)
+		if c.doubtful(now) {
+			t.Error("the clocks agree, and it doubts")
+		}
+		if !c.doubtful(apart) || !c.doubtful(apart) {
+			t.Error("the clocks are apart, and it does not doubt, or only once")
+		}
+		c.asked = time.Now()
+		if c.doubtful(apart) {
+			t.Error("it doubts right after it has asked")
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -125,7 +126,7 @@ func (c *control) apply(r *kgo.Record, under *replan) *replan {
 
 // adopt puts a setting into the timetable, and returns what must be replanned.
 func (c *control) adopt(r *kgo.Record) (*replan, error) {
-	s, err := topics.DecodeSetting(record(r))
+	s, err := topics.DecodeSetting(kafkarec.Of(r))
 	if err != nil {
 		return nil, err
 	}

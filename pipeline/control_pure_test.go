@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -135,7 +136,7 @@ func TestReleaseWithoutAZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &kgo.Record{Topic: "w.control", Key: key, Value: value, Headers: kgoHeaders(headers)}
+	r := &kgo.Record{Topic: "w.control", Key: key, Value: value, Headers: kafkarec.Headers(headers)}
 	work := c.apply(r, nil)
 	if work == nil || c.timetable.Zones.Release() != "2023c" || !slices.Contains(work.left, "Asia/Almaty") {
 		t.Fatalf("the release is not in force: %+v", work)

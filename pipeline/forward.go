@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
@@ -228,10 +229,10 @@ func (f *forwarder) sendSingly(ctx context.Context, key route, batch []*kgo.Reco
 
 // forwardRecord is r with headers that name its first append.
 func forwardRecord(r *kgo.Record, id [16]byte, target int32) *kgo.Record {
-	rec := record(r)
+	rec := kafkarec.Of(r)
 	claim := topics.Forward{TopicID: id, Partition: r.Partition, Offset: r.Offset, Append: rec.Timestamp}
 	return &kgo.Record{
 		Topic: r.Topic, Partition: target, Key: r.Key, Value: r.Value,
-		Headers: kgoHeaders(topics.ForwardHeaders(rec.Headers, claim)),
+		Headers: kafkarec.Headers(topics.ForwardHeaders(rec.Headers, claim)),
 	}
 }

@@ -22,14 +22,12 @@ type beat struct {
 	heartbeat time.Duration
 }
 
-// first reports whether a turn must run whatever the clocks say.
-func (b *beat) first() bool {
-	return !b.announced || b.replanning || b.full || b.idle >= b.heartbeat
-}
-
 // must reports whether a turn must run.
 func (b *beat) must() bool {
-	if b.first() || b.doubtful || b.unnoted || b.mends || b.watermark {
+	if !b.announced || b.replanning || b.full || b.idle >= b.heartbeat {
+		return true
+	}
+	if b.doubtful || b.unnoted || b.mends || b.watermark {
 		return true
 	}
 	return b.forget != 0 && b.forget <= b.now && b.idle >= forgetInterval

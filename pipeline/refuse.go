@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -48,7 +49,7 @@ func (p *Partition) reject(ctx context.Context, t *turn, rec *topics.Record, ref
 	key, value, headers := topics.RejectedWithin(rec, refusal, p.kafka.sizes.most(p.opts.Names.Rejected()))
 	p.produce(ctx, t, &kgo.Record{
 		Topic: p.opts.Names.Rejected(), Partition: p.id, Key: key, Value: value,
-		Headers: kgoHeaders(headers),
+		Headers: kafkarec.Headers(headers),
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -79,7 +80,7 @@ func (s *scratch) timersOf(st *trigger.State) []trigger.Timer {
 // input converts a command or receipt for package topics.
 func (s *scratch) input(r *kgo.Record) *topics.Record {
 	rec := s.inputs.one()
-	*rec = recordWith(r, s.given.room(len(r.Headers)))
+	*rec = kafkarec.With(r, s.given.room(len(r.Headers)))
 	s.given.take(len(rec.Headers))
 	return rec
 }
@@ -91,7 +92,7 @@ func (s *scratch) due(f *trigger.Fire, env topics.DueEnv) (key []byte, headers [
 		b, key, given = topics.AppendDue(b, s.given.room(dueHeaders), f, env)
 		return b, nil
 	})
-	headers = appendHeaders(s.headers.room(len(given)), given)
+	headers = kafkarec.AppendHeaders(s.headers.room(len(given)), given)
 	s.headers.take(len(headers))
 	return key, headers[:len(headers):len(headers)]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/decompress"
 	"github.com/waterclock/waterclock/internal/kafkapart"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/pipeline/barrier"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -265,7 +266,7 @@ func (p *Partition) applyUnreadable(ctx context.Context, t *turn, u *unreadable)
 	p.applyDecision(ctx, t, &entry{}, &out)
 	p.produce(ctx, t, &kgo.Record{
 		Topic: p.opts.Names.Rejected(), Partition: p.id,
-		Headers: kgoHeaders(topics.RejectedBatch(&u.UnreadableBatch, refusal)),
+		Headers: kafkarec.Headers(topics.RejectedBatch(&u.UnreadableBatch, refusal)),
 	})
 	p.opts.Listener.Command("", string(refusal.Code))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -69,7 +70,7 @@ func (c *NotificationCheck) Check(ctx context.Context, k Known) (faults []Notifi
 	}
 	pause := c.Pause
 	setDefault(&pause, time.Second)
-	sleep(ctx, pause)
+	wait.For(ctx, pause)
 	second, err := c.walk(ctx, k)
 	if err != nil {
 		return nil, err

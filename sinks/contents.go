@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	pause "github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/internal/kafkarec"
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // ContentOptions configure RunContents.
@@ -225,7 +226,7 @@ func (r *contentReader) turn(ctx context.Context) error {
 	}
 	if len(records) == 0 {
 		if failed {
-			pause.For(ctx, fetchRetry)
+			wait.For(ctx, fetchRetry)
 		}
 		return nil
 	}
@@ -252,7 +253,7 @@ func contentRecordOf(rec *kgo.Record) ContentRecord {
 	if rec.Attrs.IsControl() {
 		return ContentRecord{TopicPartition: TopicPartition{rec.Topic, rec.Partition}, Offset: rec.Offset}
 	}
-	return ContentOf(RecordOf(rec))
+	return ContentOf(kafkarec.Of(rec))
 }
 
 func (r *contentReader) moveOn(batch []ContentRecord) {
@@ -267,7 +268,7 @@ func (r *contentReader) moveOn(batch []ContentRecord) {
 
 // apply retries until the batch is durable, or ctx ends.
 func (r *contentReader) apply(ctx context.Context, batch []ContentRecord) bool {
-	for wait := r.o.RetryMin; ctx.Err() == nil; wait = min(2*wait, r.o.RetryMax) {
+	for pause := r.o.RetryMin; ctx.Err() == nil; pause = min(2*pause, r.o.RetryMax) {
 		attempt, cancel := context.WithTimeout(ctx, r.o.Attempt)
 		err := r.h.ApplyContent(attempt, batch)
 		cancel()
@@ -275,8 +276,8 @@ func (r *contentReader) apply(ctx context.Context, batch []ContentRecord) bool {
 			return true
 		}
 		if ctx.Err() == nil {
-			r.o.Logger.Warn("history: applying content failed; will retry", "wait", wait, "err", err)
-			sleep(ctx, wait)
+			r.o.Logger.Warn("history: applying content failed; will retry", "wait", pause, "err", err)
+			wait.For(ctx, pause)
 		}
 	}
 	return false

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -47,20 +44,14 @@ func decodeEvent(value []byte, appended time.Time) (topics.Event, error) {
 	if len(value) > maxValue {
 		return e, fmt.Errorf("decode event: %d bytes are more than a row takes (%d)", len(value), maxValue)
 	}
-	if !topics.ReadEvent(value, &e) {
-		e = topics.Event{}
-		if err := json.Unmarshal(value, &e, lenient); err != nil {
-			return e, fmt.Errorf("decode event: %w", err)
-		}
+	if err := topics.UnmarshalEvent(value, &e); err != nil {
+		return e, fmt.Errorf("decode event: %w", err)
 	}
 	if err := checkEvent(&e, appended); err != nil {
 		return e, fmt.Errorf("decode event: %w", err)
 	}
 	return e, nil
 }
-
-// lenient accepts repeated names, because a payload is the user's JSON and may have them.
-var lenient = jsontext.AllowDuplicateNames(true)
 
 func checkEvent(e *topics.Event, appended time.Time) error {
 	if err := e.Check(); err != nil {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // watchLag measures in its own goroutine. It must not wait for the reader, which blocks while the
@@ -14,13 +16,13 @@ func watchLag(ctx context.Context, client *kgo.Client, every time.Duration, fail
 	measure func(context.Context, *kadm.Client) error,
 ) {
 	admin := kadm.NewClient(client)
-	for sleep(ctx, every) {
+	wait.Every(ctx, every, func() {
 		within, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
 		if err := measure(within, admin); err != nil && ctx.Err() == nil {
 			failed(err)
 		}
-		cancel()
-	}
+	})
 }
 
 // measureLag reports how far the owned partitions are behind. It compares with the last stable

@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -56,25 +57,13 @@ func letterRecordOf(r *kgo.Record) (rec EventRecord, err error) {
 	if r.Attrs.IsControl() {
 		return rec, nil
 	}
-	l, err := topics.LetterOf(RecordOf(r))
+	l, err := topics.LetterOf(kafkarec.Of(r))
 	if err != nil {
 		return rec, err
 	}
 	rec.Poison, rec.Letter = false, &l
 	rec.Tenant, rec.Trigger, rec.EventUS = l.Tenant, l.Trigger, int64(l.FailedAt)*1000
 	return rec, nil
-}
-
-// RecordOf converts a record into the form of package topics.
-func RecordOf(r *kgo.Record) *topics.Record {
-	rec := &topics.Record{
-		Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: trigger.At(r.Timestamp),
-		Key: r.Key, Value: r.Value, Headers: make([]trigger.Header, len(r.Headers)),
-	}
-	for i, h := range r.Headers {
-		rec.Headers[i] = trigger.Header{Key: h.Key, Value: h.Value}
-	}
-	return rec
 }
 
 // LetterUntil returns when a letter's row expires: when its age reaches the retention.

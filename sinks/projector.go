@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	pause "github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -68,7 +68,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		}
 		p.retryStopped(ctx)
 		if len(b.records) < p.opts.MaxRecords/2 {
-			sleep(ctx, p.opts.Gather)
+			wait.For(ctx, p.opts.Gather)
 		}
 	}
 	return nil
@@ -166,9 +166,9 @@ func (p *Projector) resumeFromSink(ctx context.Context,
 // poll waits for records. It logs temporary errors and continues.
 func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 	b := &fetched{}
-	wait, cancel := p.untilRetry(ctx)
-	f := p.client.PollRecords(wait, p.opts.MaxRecords)
-	timeToRetry := wait.Err() != nil
+	until, cancel := p.untilRetry(ctx)
+	f := p.client.PollRecords(until, p.opts.MaxRecords)
+	timeToRetry := until.Err() != nil
 	cancel()
 	if f.IsClientClosed() || ctx.Err() != nil {
 		return b, nil
@@ -187,7 +187,7 @@ func (p *Projector) poll(ctx context.Context) (*fetched, error) {
 		p.opts.Logger.Warn("history: fetch", "partition", partition, "err", err)
 	})
 	if failed && fatal == nil && f.NumRecords() == 0 { // a batch that cannot be read is fetched once more at once
-		pause.For(ctx, fetchRetry)
+		wait.For(ctx, fetchRetry)
 	}
 	b.grow(f.NumRecords())
 	f.EachPartition(func(t kgo.FetchTopicPartition) { p.take(b, t.FetchPartition) })
@@ -259,12 +259,12 @@ const minChunk = 16
 // fails, it is retried in halves. So a sink that is too slow for the whole batch within Attempt
 // still makes progress.
 func (p *Projector) apply(ctx context.Context, events []EventRecord) error {
-	wait, chunk, tries, started := p.opts.RetryMin, len(events), 0, time.Now()
+	pause, chunk, tries, started := p.opts.RetryMin, len(events), 0, time.Now()
 	for rest := events; len(rest) > 0; {
 		n := min(chunk, len(rest))
 		err := p.try(ctx, rest[:n])
 		if err == nil {
-			rest, wait, tries = rest[n:], p.opts.RetryMin, 0
+			rest, pause, tries = rest[n:], p.opts.RetryMin, 0
 			continue
 		}
 		if ctx.Err() != nil {
@@ -275,11 +275,11 @@ func (p *Projector) apply(ctx context.Context, events []EventRecord) error {
 		if errors.Is(err, ErrRefused) {
 			return err
 		}
-		p.opts.Logger.Warn("history: applying events failed; will retry", "attempt", tries, "wait", wait, "err", err)
-		if !sleep(ctx, wait) {
+		p.opts.Logger.Warn("history: applying events failed; will retry", "attempt", tries, "wait", pause, "err", err)
+		if wait.For(ctx, pause); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		wait, chunk = min(2*wait, p.opts.RetryMax), max(minChunk, n/2)
+		pause, chunk = min(2*pause, p.opts.RetryMax), max(minChunk, n/2)
 	}
 	p.opts.Hooks.Applied(len(events), time.Since(started))
 	return nil
@@ -289,17 +289,6 @@ func (p *Projector) try(ctx context.Context, events []EventRecord) error {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.Attempt)
 	defer cancel()
 	return p.sink.Apply(ctx, events)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }
 
 // commit commits offsets to the group. If it fails, records are replayed and no row is lost.

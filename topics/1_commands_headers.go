@@ -12,6 +12,19 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// HeaderAsk marks a command whose producer will ask the owner for its outcome. The owner
+// keeps only those outcomes.
+const HeaderAsk = enginePrefix + "ask"
+
+// HeaderPatch marks a register that a gateway made from the present trigger (HTTP's PATCH).
+// What it does not change goes on, a pause included.
+const HeaderPatch = enginePrefix + "patch"
+
+// HeaderPreferred names the channel of a register that names none: the first that its
+// user prefers, as the gateway read it. It is not compared as content, so a repeat is
+// one whatever the user prefers by then.
+const HeaderPreferred = enginePrefix + "preferred"
+
 // readHeaders reads a record's headers. In the header spelling they hold the fields. In both
 // spellings the user's own headers travel to the due event. ce_ headers are dropped, because
 // the due event has its own, and so are the engine's wcx- headers.

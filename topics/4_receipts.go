@@ -41,7 +41,7 @@ type Receipt struct {
 	Appended   trigger.Instant // when the record was appended: waits count from it
 }
 
-// Input is the receipt as trigger.Step takes it.
+// Input is the receipt as trigger.Machine takes it.
 func (r *Receipt) Input() *trigger.Receipt {
 	outcome, _ := trigger.ParseReceiptOutcome(string(r.Outcome)) // DecodeReceipt has checked it
 	return &trigger.Receipt{

@@ -3,9 +3,6 @@ package topics
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"fmt"
-	"io"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -162,25 +159,4 @@ func appendTime(b []byte, name string, v trigger.Instant) []byte {
 func EventID(partition int32, eventUS int64) string {
 	b := append(strconv.AppendInt(make([]byte, 0, 24), int64(partition), 10), '-')
 	return string(strconv.AppendInt(b, eventUS, 10))
-}
-
-// DecodeEvent reads one event. It ignores fields of later versions, and refuses an event
-// without id, type or trigger. Only command.rejected may lack the trigger, because the
-// command's key may have been empty.
-func DecodeEvent(b []byte) (Event, error) {
-	var e Event
-	if !ReadEvent(b, &e) {
-		e = Event{}
-		d := json.NewDecoder(bytes.NewReader(b))
-		if err := d.Decode(&e); err != nil {
-			return Event{}, fmt.Errorf("decode event: %w", err)
-		}
-		if _, err := d.Token(); err != io.EOF {
-			return Event{}, fmt.Errorf("decode event: data after the object")
-		}
-	}
-	if e.EventID == "" || e.Type == "" || e.Trigger == "" && e.Type != string(trigger.Rejected) {
-		return Event{}, fmt.Errorf("decode event: event_id, type or trigger is missing")
-	}
-	return e, nil
 }

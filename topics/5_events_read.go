@@ -2,17 +2,45 @@ package topics
 
 import (
 	"bytes"
-	"encoding/json"
+	"fmt"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/waterclock/waterclock/trigger"
 )
 
-// ReadEvent reads an event of the form that AppendEvent writes: no white space between
+// DecodeEvent reads one event. It ignores fields of later versions, and refuses an event
+// without id, type or trigger. Only command.rejected may lack the trigger, because the
+// command's key may have been empty.
+func DecodeEvent(b []byte) (Event, error) {
+	var e Event
+	if err := UnmarshalEvent(b, &e); err != nil {
+		return Event{}, fmt.Errorf("decode event: %w", err)
+	}
+	if e.EventID == "" || e.Type == "" || e.Trigger == "" && e.Type != string(trigger.Rejected) {
+		return Event{}, fmt.Errorf("decode event: event_id, type or trigger is missing")
+	}
+	return e, nil
+}
+
+// UnmarshalEvent reads the JSON of an event into e, which is empty. It ignores unknown fields, because
+// a newer engine may write more. It accepts a name twice, because a payload is the user's JSON. It
+// checks nothing else: see Event.Check and DecodeEvent.
+func UnmarshalEvent(value []byte, e *Event) error {
+	if readEvent(value, e) {
+		return nil
+	}
+	*e = Event{}
+	return json.Unmarshal(value, e, jsontext.AllowDuplicateNames(true))
+}
+
+// readEvent reads an event of the form that AppendEvent writes: no white space between
 // tokens, no escapes in its own strings. It reports false for everything else, valid or not, and
 // leaves e undefined: a JSON library reads that, with the same result but at several times
 // the CPU. The strings of e share one copy of value.
-func ReadEvent(value []byte, e *Event) bool {
+func readEvent(value []byte, e *Event) bool {
 	r := eventReader{text: string(value)}
 	if !r.take('{') {
 		return false
@@ -223,7 +251,7 @@ const mostNested = 1000
 
 // raw reads a value of any kind and keeps its spelling. Only the end of valid JSON is found
 // here; the library says whether it is valid.
-func (r *eventReader) raw() (json.RawMessage, bool) {
+func (r *eventReader) raw() ([]byte, bool) {
 	begin, depth, quoted := r.at, 0, false
 	for ; r.at < len(r.text); r.at++ {
 		c := r.text[r.at]
@@ -236,7 +264,7 @@ func (r *eventReader) raw() (json.RawMessage, bool) {
 		case c == '{' || c == '[':
 			depth++
 		case depth == 0 && (c == ',' || c == '}'):
-			v := json.RawMessage(r.text[begin:r.at])
+			v := []byte(r.text[begin:r.at])
 			return v, len(bytes.TrimSpace(v)) == len(v) && jsontext.Value(v).IsValid(jsontext.AllowDuplicateNames(true))
 		case c == '}' || c == ']':
 			depth--

@@ -113,7 +113,19 @@ const (
 // Catalogue is every topic, channels' due topics last in the order given. A caller that wants
 // other settings, such as a longer retention of events, changes Configs before Plan.
 func Catalogue(n Names, partitions int32, replication int16, channels []string) []Topic {
-	ts := []Topic{
+	ts := withoutDue(n)
+	for i := range ts {
+		ts[i].fill(partitions, replication)
+	}
+	for _, c := range channels {
+		ts = append(ts, DueTopic(n.Due(c), partitions, replication))
+	}
+	return ts
+}
+
+// withoutDue is every topic but the channels' due topics.
+func withoutDue(n Names) []Topic {
+	return []Topic{
 		{
 			Name: n.Commands(), keep: "a command unread",
 			Why: "written by producers and gateways, decided by the engine",
@@ -155,33 +167,27 @@ func Catalogue(n Names, partitions int32, replication int16, channels []string) 
 				cfgCleanup: "compact", cfgMaxMessage: strconv.Itoa(maxControlBytes),
 			},
 		},
-	}
-	ts = append(ts, Topic{
-		Name: n.Endpoints(), Partitions: 1, Why: "webhook workers: breakers and counts, for operators",
-		Configs: map[string]string{
-			cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		{
+			Name: n.Endpoints(), Partitions: 1, Why: "webhook workers: breakers and counts, for operators",
+			Configs: map[string]string{
+				cfgCleanup: "compact", cfgMaxCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+			},
 		},
-	})
-	ts = append(ts, Topic{
-		Name: n.Watermarks(), Why: "how far each partition has fired, for analysts and gateways",
-		Configs: map[string]string{
-			cfgCleanup: "compact", cfgMinCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+		{
+			Name: n.Watermarks(), Why: "how far each partition has fired, for analysts and gateways",
+			Configs: map[string]string{
+				cfgCleanup: "compact", cfgMinCompaction: ms(time.Hour), cfgTimestamp: "LogAppendTime",
+			},
 		},
-	})
-	ts = append(ts, Topic{
-		Name: n.Audit(), Partitions: 1, keep: "who did what", Why: "who did what over HTTP, for operators",
-		late: "acts over HTTP are refused by instances that have written to it; those of others are in the log alone",
-		Configs: map[string]string{
-			cfgCleanup: "delete", cfgRetention: ms(400 * day), cfgTimestamp: "LogAppendTime",
+		{
+			Name: n.Audit(), Partitions: 1, keep: "who did what", Why: "who did what over HTTP, for operators",
+			late: "acts over HTTP are refused by instances that have written to it; those of others are in the log " +
+				"alone",
+			Configs: map[string]string{
+				cfgCleanup: "delete", cfgRetention: ms(400 * day), cfgTimestamp: "LogAppendTime",
+			},
 		},
-	})
-	for _, c := range channels {
-		ts = append(ts, DueTopic(n.Due(c), partitions, replication))
 	}
-	for i := range ts {
-		ts[i].fill(partitions, replication)
-	}
-	return ts
 }
 
 // DueTopic is the topic of a channel, whatever its name.

@@ -97,5 +97,5 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Short constructors of errors.
+// invalid is what is wrong with a field of a command.
 func invalid(field, msg string) *Error { return &Error{Code: CodeInvalid, Field: field, Msg: msg} }

@@ -2,7 +2,6 @@ package trigger
 
 import (
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -61,9 +60,6 @@ func (d *decision) hasNext(l *Live) bool { return l.Step+1 < len(d.content(l).Es
 func (l *Live) open() bool {
 	return l.Kind == LiveInFlight || l.Kind == LiveRetry || l.Kind == LiveEscalating
 }
-
-// nextStepName is the name of the next step's timer.
-func (l *Live) nextStepName() string { return l.Occurrence + "#" + strconv.Itoa(l.Step+1) }
 
 // planNextStep sets the time of the next step, counted from this emission. If an earlier
 // emission of the same step has set it, it stays.

@@ -1,9 +1,6 @@
 package trigger
 
-import (
-	"strconv"
-	"strings"
-)
+import "strings"
 
 // FactType is the type of an event (docs/formats/events.md).
 type FactType string
@@ -89,42 +86,4 @@ func (t FactType) SaysNext() bool {
 		return true
 	}
 	return strings.HasPrefix(string(t), "trigger.") || strings.HasPrefix(string(t), "occurrence.")
-}
-
-// Fire is a due event to emit, as far as the state machine decides it. Package topics makes
-// the record.
-type Fire struct {
-	Key        Key
-	Spec       *Spec // the content it is fired with
-	Occurrence string
-	Step       int
-	Attempt    int
-	Revision   int64
-	Nominal    Instant
-	Fired      Instant
-	Local      string
-	Expires    Instant
-	Channel    string
-	ReceiptBy  Instant // when the engine stops waiting for a receipt; 0: it waits for none
-	Postponed  int     // how often it was postponed before
-}
-
-// ID is the ce_id. It is the same for every attempt.
-func (f *Fire) ID() string { return DueID(f.Key, f.Occurrence, f.Step) }
-
-// DeadLetter is an occurrence nobody could deliver, or emit.
-type DeadLetter struct {
-	Fire   Fire
-	Code   string
-	Detail string
-}
-
-// DueID spells a ce_id: <trigger key>@<occurrence>#<step>.
-func DueID(k Key, occurrence string, step int) string {
-	b := make([]byte, 0, len(k)+len(occurrence)+4)
-	b = append(b, k...)
-	b = append(b, '@')
-	b = append(b, occurrence...)
-	b = append(b, '#')
-	return string(strconv.AppendInt(b, int64(step), 10))
 }

@@ -3,7 +3,46 @@ package trigger
 import (
 	"cmp"
 	"slices"
+	"strconv"
 )
+
+// Fire is a due event to emit, as far as the state machine decides it. Package topics makes
+// the record.
+type Fire struct {
+	Key        Key
+	Spec       *Spec // the content it is fired with
+	Occurrence string
+	Step       int
+	Attempt    int
+	Revision   int64
+	Nominal    Instant
+	Fired      Instant
+	Local      string
+	Expires    Instant
+	Channel    string
+	ReceiptBy  Instant // when the engine stops waiting for a receipt; 0: it waits for none
+	Postponed  int     // how often it was postponed before
+}
+
+// ID is the ce_id. It is the same for every attempt.
+func (f *Fire) ID() string { return DueID(f.Key, f.Occurrence, f.Step) }
+
+// DeadLetter is an occurrence nobody could deliver, or emit.
+type DeadLetter struct {
+	Fire   Fire
+	Code   string
+	Detail string
+}
+
+// DueID spells a ce_id: <trigger key>@<occurrence>#<step>.
+func DueID(k Key, occurrence string, step int) string {
+	b := make([]byte, 0, len(k)+len(occurrence)+4)
+	b = append(b, k...)
+	b = append(b, '@')
+	b = append(b, occurrence...)
+	b = append(b, '#')
+	return string(strconv.AppendInt(b, int64(step), 10))
+}
 
 // Due applies one timer of s that goes off at now. A timer that s no longer has is stale and
 // does nothing. The wheel may still hold timers that were cancelled or moved.
@@ -181,7 +220,7 @@ func (d *decision) emit(l *Live) *Fact {
 	}
 	d.out.Fires = append(d.out.Fires, f)
 	wanted := l.Due
-	if l.Kind != LiveRetry { // Postpone has moved Due if its topic did not take it
+	if l.Kind != LiveRetry { // PutOff has moved Due if its topic did not take it
 		wanted = d.wanted(l)
 	}
 	late := max(0, int64(d.now-wanted))
@@ -256,97 +295,3 @@ func (d *decision) keepFirstFired(f *Firing) {
 		d.s.Live[i].FirstFired = f.At
 	}
 }
-
-// The waits between attempts to emit an occurrence that its due topic refuses: 2 s, 4 s … 5
-// min, about 20 minutes in all. For a topic that does not answer there is no end, and the
-// longest wait is four minutes.
-const (
-	maxEmitRetries   = 10
-	maxAnswerRetries = 7    // the most that no answer adds to EmitRetry; the rest is for refusals
-	firstEmitRetry   = 2000 // ms
-)
-
-// MaxEmitRetry is the longest of these waits, in milliseconds.
-const MaxEmitRetry = 300000
-
-// Postpone puts a timer off because its due topic refuses records. If that has lasted too
-// long, the occurrence fails. Nothing of it was emitted.
-func (m *Machine) Postpone(s *State, t Timer, now Instant, reason string) Outcome {
-	return m.putOff(s, t, now, reason, false)
-}
-
-// Outlast puts a timer off because its due topic does not answer. It never gives up.
-func (m *Machine) Outlast(s *State, t Timer, now Instant) Outcome {
-	return m.putOff(s, t, now, "", true)
-}
-
-func (m *Machine) putOff(s *State, t Timer, now Instant, reason string, outlast bool) Outcome {
-	d := m.begin(s, now)
-	if t.Kind == TimerSeries {
-		d.putOffSeries(reason, outlast)
-	} else if i, step := s.liveAt(t); i >= 0 {
-		d.putOffLive(i, step, reason, outlast)
-	}
-	return d.finish()
-}
-
-func (d *decision) putOffSeries(reason string, outlast bool) {
-	s := d.s
-	if tries := s.Series.Retry; outlast || tries < maxEmitRetries {
-		s.Series.RetryAt, s.Series.Retry = d.now+emitBackoff(tries), oneMoreTry(tries, outlast)
-		d.out.Changed = true
-		return
-	}
-	l := d.seriesOccurrence()
-	d.advance()
-	d.giveUp(&l, reason)
-}
-
-func (d *decision) putOffLive(i int, step bool, reason string, outlast bool) {
-	s := d.s
-	s.Live = slices.Clone(s.Live)
-	l := &s.Live[i]
-	if tries := l.EmitRetry; outlast || tries < maxEmitRetries {
-		at := d.now + emitBackoff(tries)
-		l.EmitRetry = oneMoreTry(tries, outlast)
-		if step {
-			l.NextStep = at
-		}
-		if !step || l.Kind == LiveEscalating {
-			l.Due = at
-		}
-		d.out.Changed = true
-		return
-	}
-	given := *l
-	s.Live = slices.Delete(s.Live, i, i+1)
-	if step {
-		given.nextStep()
-		given.Kind = LiveRetry // the step before may be in flight; this one was not emitted
-	}
-	given.EmitRetry = 0
-	d.giveUp(&given, reason)
-}
-
-// giveUp fails an occurrence, or its step, that its due topic has refused for too long.
-func (d *decision) giveUp(l *Live, reason string) {
-	d.showStatus()
-	if !d.hasNext(l) && !l.Accepted { // the only fact is that it was never emitted
-		d.deadLetter(l, reasonDueTopic, reason)
-		d.endOrDeriveStatus()
-		return
-	}
-	d.fail(l, Fact{Type: DeliveryFailed, Reason: reasonDueTopic, Detail: reason}, reasonDueTopic, reason)
-}
-
-// reasonDueTopic is the reason in facts about occurrences that their due topic refuses.
-const reasonDueTopic = "due_topic"
-
-func oneMoreTry(tries int, outlast bool) int {
-	if outlast && tries >= maxAnswerRetries {
-		return tries
-	}
-	return tries + 1
-}
-
-func emitBackoff(tries int) Instant { return min(Instant(firstEmitRetry)<<tries, MaxEmitRetry) }

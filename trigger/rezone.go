@@ -23,7 +23,7 @@ func (d *decision) rezone(c *Command) *Error {
 	if err != nil {
 		return err
 	}
-	d.replan(spec, series, "rezone")
+	d.replacePlan(spec, series, "rezone")
 	return nil
 }
 

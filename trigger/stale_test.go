@@ -23,7 +23,7 @@ func TestStaleTimers(t *testing.T) {
 		{"snoozed", false, true, order(OpSnooze)},
 		{"put off, as its topic refuses it", false, false, func(w *world) Outcome {
 			s := w.states["k"]
-			return w.machine.Postpone(s, s.Timers(nil)[0], w.now+minute, "refused")
+			return w.machine.PutOff(s, s.Timers(nil)[0], w.now+minute, "refused", false)
 		}},
 		{"erased", true, false, order(OpErase)},
 	} {

@@ -171,21 +171,3 @@ type Erasure struct {
 	Partition int32 // of its first append, or of a later cancel's
 	Offset    int64
 }
-
-// Timer is one entry of the due index. A State's timers are a function of the
-// State (Timers), so the store arms and disarms by comparing before and after.
-type Timer struct {
-	Due        Instant
-	Priority   Priority
-	Kind       TimerKind
-	Occurrence string
-}
-
-// TimerKind says what a timer is for.
-type TimerKind uint8
-
-// The kinds of timers.
-const (
-	TimerSeries TimerKind = iota + 1
-	TimerLive
-)

@@ -83,15 +83,15 @@ func (w *world) receive(k Key, r *Receipt) Outcome {
 }
 
 // fire lets one timer go, as a turn of the engine does: the decision, and
-// Postpone or Outlast instead of it where the due topic refuses or is silent.
+// PutOff instead of it where the due topic refuses or is silent.
 func (w *world) fire(k Key, t Timer) Outcome {
 	s := w.states[k]
 	decide := func(s *State) Outcome { return w.machine.Due(s, t, w.now) }
 	if w.refuse && len(decide(s).Fires) > 0 {
-		decide = func(s *State) Outcome { return w.machine.Postpone(s, t, w.now, "MESSAGE_TOO_LARGE") }
+		decide = func(s *State) Outcome { return w.machine.PutOff(s, t, w.now, "MESSAGE_TOO_LARGE", false) }
 	}
 	if w.silent && len(decide(s).Fires) > 0 {
-		decide = func(s *State) Outcome { return w.machine.Outlast(s, t, w.now) }
+		decide = func(s *State) Outcome { return w.machine.PutOff(s, t, w.now, "", true) }
 	}
 	return w.step(k, stepInput{timer: &t}, decide, s)
 }

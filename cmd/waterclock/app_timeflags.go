@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"net/url"
 	"regexp"
 	"strings"
@@ -150,6 +151,29 @@ func refuseEmpty(flags *pflag.FlagSet, name string) error {
 	return usagef("--%s is empty: omit it, or give it a value", name)
 }
 
+// checkRange refuses --from and --to that are no instants, or between which nothing lies: an empty
+// list would hide the mistake. A text of "" is no bound.
+func checkRange(from, to string) error {
+	begin, end := int64(math.MinInt64), int64(math.MaxInt64)
+	for _, bound := range []struct {
+		name, text string
+		at         *int64
+	}{{"from", from, &begin}, {"to", to, &end}} {
+		if bound.text == "" {
+			continue
+		}
+		var err error
+		if *bound.at, err = calendar.ParseInstant(bound.text); err != nil {
+			return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z or 2026-11-20T15:00:00+01:00",
+				bound.name, bound.text)
+		}
+	}
+	if begin > end {
+		return usagef("--from %s is after --to %s: nothing lies between them", from, to)
+	}
+	return nil
+}
+
 // queryOf puts the filters that flags set into a query of the API, which calls --key as key says.
 func queryOf(flags *pflag.FlagSet, filters map[string]*string, key string) (url.Values, error) {
 	q := url.Values{}
@@ -165,7 +189,7 @@ func queryOf(flags *pflag.FlagSet, filters map[string]*string, key string) (url.
 		}
 		q.Set(name, *value)
 	}
-	return q, nil
+	return q, checkRange(q.Get("from"), q.Get("to"))
 }
 
 // wallTime matches a time without a zone, also with a space between date and time.

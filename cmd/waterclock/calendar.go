@@ -14,8 +14,8 @@ import (
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
-	"github.com/waterclock/waterclock/trigger"
 )
 
 func newCalendar(a *app) *cobra.Command {
@@ -256,11 +256,7 @@ func (a *app) writeSetting(ctx context.Context, c *config.Config, r *kgo.Record)
 
 // settingOf decodes a record of topic control.
 func settingOf(r *kgo.Record) (*topics.Setting, error) {
-	rec := &topics.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: r.Key, Value: r.Value}
-	for _, h := range r.Headers {
-		rec.Headers = append(rec.Headers, trigger.Header{Key: h.Key, Value: h.Value})
-	}
-	s, err := topics.DecodeSetting(rec)
+	s, err := topics.DecodeSetting(kafkarec.Of(r))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("setting %s cannot be read", r.Key), worded(err))
 	}

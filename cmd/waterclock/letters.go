@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
 )
 
@@ -51,12 +50,9 @@ func (f *letterFlags) values(fs *pflag.FlagSet) (map[string]string, error) {
 		if text == "" {
 			continue
 		}
-		if _, err := calendar.ParseInstant(text); err != nil && (name == "from" || name == "to") {
-			return nil, usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z", name, text)
-		}
 		given[name] = text
 	}
-	return given, nil
+	return given, checkRange(f.from, f.to)
 }
 
 func newLettersList(a *app) *cobra.Command {

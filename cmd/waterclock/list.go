@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/waterclock/waterclock/calendar"
 )
 
 // pageSize is how many triggers one request asks for.
@@ -71,13 +69,7 @@ func (f *listFlags) check(flags *pflag.FlagSet) error {
 			return usagef("--tag %q: write name=value", tag)
 		}
 	}
-	for name, text := range map[string]string{"from": f.from, "to": f.to} {
-		if _, err := calendar.ParseInstant(text); text != "" && err != nil {
-			return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z or 2026-11-20T15:00:00+01:00", name,
-				text)
-		}
-	}
-	return nil
+	return checkRange(f.from, f.to)
 }
 
 func (a *app) list(ctx context.Context, from *api, f *listFlags) error {

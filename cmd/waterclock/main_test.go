@@ -224,6 +224,31 @@ func TestUsage(t *testing.T) {
 			[]string{"list", "--from", "yesterday"},
 			"write an instant such as 2026-11-20T14:00:00Z or 2026",
 		},
+		{
+			"from after to",
+			[]string{"list", "--from", "2061-01-01T00:00:00Z", "--to", "2060-01-01T00:00:00Z"},
+			"--from 2061-01-01T00:00:00Z is after --to 2060-01-01T00:00:00Z: nothing lies between them",
+		},
+		{
+			"from after to, in dead letters",
+			[]string{"dead-letters", "redrive", "--from", "2061-01-01T00:00:00Z", "--to", "2060-01-01T00:00:00Z"},
+			"is after --to",
+		},
+		{
+			"from after to, in notifications",
+			[]string{"notifications", "list", "--user=u", "--from=2061-01-01T00:00Z", "--to=2060-01-01T00:00Z"},
+			"is after --to",
+		},
+		{
+			"from after to, in refused commands",
+			[]string{"rejected", "list", "--from", "2061-01-01T00:00Z", "--to", "2060-01-01T00:00Z"},
+			"is after --to",
+		},
+		{
+			"not an instant, in the audit log",
+			[]string{"audit", "--from", "yesterday"},
+			"write an instant such as 2026-11-20T14:00:00Z or 2026",
+		},
 		{"an empty trigger", []string{"events", "tail", "--trigger="}, "--trigger is empty"},
 		{"events of a trigger", []string{"events", "tail", "c1"}, "write --trigger c1"},
 		{"due events of no channel", []string{"due", "tail"}, "needs the name of one CHANNEL"},

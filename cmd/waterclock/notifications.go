@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
 )
 
@@ -34,18 +33,9 @@ second.`,
 			if user == "" {
 				return usagef("name the user with --user")
 			}
-			q := url.Values{}
-			for name, text := range map[string]string{"from": from, "to": to} {
-				if err := refuseEmpty(cmd.Flags(), name); err != nil {
-					return err
-				}
-				if text == "" {
-					continue
-				}
-				if _, err := calendar.ParseInstant(text); err != nil {
-					return usagef("--%s %q: write an instant such as 2026-11-20T14:00:00Z", name, text)
-				}
-				q.Set(name, text)
+			q, err := queryOf(cmd.Flags(), map[string]*string{"from": &from, "to": &to}, "")
+			if err != nil {
+				return err
 			}
 			if content {
 				q.Set("content", "1")

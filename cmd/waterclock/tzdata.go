@@ -13,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -239,9 +240,5 @@ func (a *app) applyTZData(ctx context.Context, c *config.Config, f *tzApplyFlags
 
 func releaseRecord(t topics.TZData) (*kgo.Record, error) {
 	key, value, headers, err := topics.EncodeTZData(t)
-	rec := &kgo.Record{Key: key, Value: value}
-	for _, h := range headers {
-		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
-	return rec, err
+	return &kgo.Record{Key: key, Value: value, Headers: kafkarec.Headers(headers)}, err
 }

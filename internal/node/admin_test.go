@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/test/built"
 )
 
@@ -24,18 +22,10 @@ func TestReadyzOfAdminListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	c, err := config.Load(config.Options{Env: []string{
-		"WATERCLOCK_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_DATA_DIR=" + t.TempDir(),
-		"WATERCLOCK_LISTEN=" + built.FreeAddr(t), "WATERCLOCK_ADMIN_LISTEN=" + built.FreeAddr(t),
-		"WATERCLOCK_TOPICS_PARTITIONS=1", "WATERCLOCK_ROLES=engine,api", "WATERCLOCK_TOPICS_REPLICATION=1",
-		"WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler)}) }()
+	c, served := serve(ctx, t, "WATERCLOCK_BROKERS="+strings.Join(cluster.ListenAddrs(), ","),
+		"WATERCLOCK_ADMIN_LISTEN="+built.FreeAddr(t), "WATERCLOCK_TOPICS_PARTITIONS=1",
+		"WATERCLOCK_TOPICS_REPLICATION=1")
 	defer func() { cancel(); <-served }()
 	awaitStatus(t, served, "GET", "http://"+c.Admin.Listen+"/readyz", "")
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))

@@ -14,41 +14,28 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/broker"
-	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/test/built"
 )
 
 // cluster starts n nodes on an embedded broker and returns their URLs.
 func cluster(t *testing.T, n int) (urls []string) {
 	t.Helper()
-	quiet := slog.New(slog.DiscardHandler)
 	b, err := broker.Start(t.Context(), broker.Options{
-		Dir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", Logger: quiet,
+		Dir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	for i := range n {
-		listen := built.FreeAddr(t)
-		c, err := config.Load(config.Options{Env: []string{
-			"WATERCLOCK_BROKERS=" + b.Addr(), "WATERCLOCK_LISTEN=" + listen, "WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
-			"WATERCLOCK_DATA_DIR=" + filepath.Join(t.TempDir(), fmt.Sprint(i)), "WATERCLOCK_ROLES=engine,api",
-			"WATERCLOCK_TOPICS_PARTITIONS=4",
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for range n {
 		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- Serve(ctx, Options{Config: c, Logger: quiet}) }()
+		c, ended := serve(ctx, t, "WATERCLOCK_BROKERS="+b.Addr(), "WATERCLOCK_TOPICS_PARTITIONS=4")
 		t.Cleanup(func() {
 			stop()
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 		})
-		urls = append(urls, "http://"+listen)
+		urls = append(urls, "http://"+c.Listen)
 	}
 	for _, url := range urls {
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waterclock/waterclock/engine"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks"
@@ -361,7 +362,7 @@ func findDue(ctx context.Context, kafka []kgo.Opt, at sinks.DueAt, from, end int
 			if rec.Attrs.IsControl() {
 				continue
 			}
-			if one := sinks.ContentOf(sinks.RecordOf(rec)); one.ID == at.ID {
+			if one := sinks.ContentOf(kafkarec.Of(rec)); one.ID == at.ID {
 				return one, true, nil
 			}
 			if rec.Timestamp.After(last) {

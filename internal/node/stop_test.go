@@ -14,9 +14,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/waterclock/waterclock/internal/config"
-	"github.com/waterclock/waterclock/test/built"
 )
 
 // TestStopWithFrozenBrokers: SIGTERM arrives while the brokers accept connections but never
@@ -35,18 +32,10 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	c, err := config.Load(config.Options{Env: []string{
-		"WATERCLOCK_BROKERS=" + strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_DATA_DIR=" + t.TempDir(),
-		"WATERCLOCK_LISTEN=" + built.FreeAddr(t), "WATERCLOCK_TOPICS_PARTITIONS=4", "WATERCLOCK_ROLES=engine,api",
-		"WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s", "WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler)}) }()
+	c, served := serve(ctx, t, "WATERCLOCK_BROKERS="+strings.Join(cluster.ListenAddrs(), ","),
+		"WATERCLOCK_TOPICS_PARTITIONS=4", "WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s")
 	awaitStatus(t, served, "GET", "http://"+c.Listen+"/readyz", "")
 	for i := range 20 { // so that turns are under way
 		awaitStatus(t, served, "PUT", fmt.Sprintf("http://%s/v1/triggers/k%d", c.Listen, i), `{"recurrence":"every:1m"}`)

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -115,7 +116,7 @@ func (h *history) read() {
 	h.t.Helper()
 	var letters, events []sinks.EventRecord
 	for _, r := range h.w.Dump(h.w.Names.DeadLetter()) {
-		l, err := topics.LetterOf(sinks.RecordOf(r))
+		l, err := topics.LetterOf(kafkarec.Of(r))
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -157,7 +158,7 @@ func (h *history) redrive(letters []topics.Letter) {
 	h.t.Helper()
 	for _, l := range letters {
 		rec := h.at[positionOf(l.Partition, l.Offset)]
-		dead, err := topics.DecodeDeadLetter(sinks.RecordOf(rec))
+		dead, err := topics.DecodeDeadLetter(kafkarec.Of(rec))
 		if err != nil {
 			h.t.Fatal(err)
 		}

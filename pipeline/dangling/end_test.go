@@ -2,6 +2,7 @@ package dangling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -146,11 +147,35 @@ func TestFindEnding(t *testing.T) {
 	}
 }
 
+// TestFindEndingIsBounded: what a batch may take is bounded as the client bounds it.
+func TestFindEndingIsBounded(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	errBound := errors.New("too much")
+	cl := producerOf(t, c.ListenAddrs(), "g-0", kgo.WithDecompressor(refusing{errBound}),
+		kgo.ProducerBatchCompression(kgo.GzipCompression()))
+	writeOpen(t.Context(), t, cl, &kgo.Record{Topic: "state", Key: topics.KeyProgress, Value: make([]byte, 10_000)})
+	state := TopicPartition{Topic: "state"}
+	r := Resolver{Config{Client: cl, Reader: kafkapart.NewReader(cl), State: state}}
+	if how, err := r.findEnding(t.Context(), []TopicPartition{state}); !errors.Is(err, errBound) {
+		t.Errorf("%q, %v", how, err)
+	}
+	_ = cl.EndTransaction(t.Context(), kgo.TryAbort)
+}
+
+type refusing struct{ err error }
+
+func (r refusing) Decompress([]byte, kgo.CompressionCodecType) ([]byte, error) { return nil, r.err }
+
 // producerOf is a client with a transactional id.
-func producerOf(t *testing.T, brokers []string, id string) *kgo.Client {
+func producerOf(t *testing.T, brokers []string, id string, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID(id), kgo.TransactionTimeout(time.Minute),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RetryBackoffFn(kafkapart.RetryBackoff))
+	cl, err := kgo.NewClient(append(more, kgo.SeedBrokers(brokers...), kgo.TransactionalID(id),
+		kgo.TransactionTimeout(time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RetryBackoffFn(kafkapart.RetryBackoff))...)
 	if err != nil {
 		t.Fatal(err)
 	}

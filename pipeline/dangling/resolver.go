@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -120,7 +121,7 @@ func unknownAll(all []TopicPartition, err error) Leftover {
 // opening was interrupted. Progress is the last record of a turn: if it is there, the turn
 // was complete and may have been committed.
 func (r *Resolver) findEnding(ctx context.Context, open []TopicPartition) (Ending, error) {
-	if !contains(open, r.State) {
+	if !slices.Contains(open, r.State) {
 		return Aborted, nil
 	}
 	stable, missing := kafkapart.Ends(ctx, r.Client, []TopicPartition{r.State}, kafkapart.ReadCommitted)
@@ -134,7 +135,7 @@ func (r *Resolver) findEnding(ctx context.Context, open []TopicPartition) (Endin
 		}
 		read, after := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 			Offset: next, Topic: r.State.Topic, Partition: r.State.Partition,
-		}, answer, kgo.DefaultDecompressor(), nil)
+		}, answer, r.Reader.Decompressor(), nil)
 		if read.Err != nil {
 			return "", &kafkapart.FetchError{At: r.State, Err: read.Err}
 		}
@@ -148,13 +149,4 @@ func (r *Resolver) findEnding(ctx context.Context, open []TopicPartition) (Endin
 		}
 		next = after
 	}
-}
-
-func contains(all []TopicPartition, one TopicPartition) bool {
-	for _, at := range all {
-		if at == one {
-			return true
-		}
-	}
-	return false
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/internal/rawbatch"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -182,9 +183,5 @@ func (w *World) Release(label string, zip []byte) {
 	if err != nil {
 		w.T.Fatalf("tz release: %v", err)
 	}
-	r := &kgo.Record{Topic: w.Names.Control(), Key: key, Value: value}
-	for _, h := range headers {
-		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
-	w.Produce(r)
+	w.Produce(&kgo.Record{Topic: w.Names.Control(), Key: key, Value: value, Headers: kafkarec.Headers(headers)})
 }

@@ -8,44 +8,12 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Record is a Kafka record as the codecs see it. A nil Key or Value is null;
-// an empty one is not.
-type Record struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Timestamp trigger.Instant // the broker's append time
-	Key       []byte
-	Value     []byte
-	Headers   []trigger.Header
-}
-
-// Header prefixes with a meaning.
-const (
-	commandPrefix = "wc-"  // the header spelling of a command, and errors
-	enginePrefix  = "wcx-" // the engine's own
-	eventPrefix   = "ce_"  // CloudEvents attributes
-)
-
 // The headers of a forwarded record.
 const (
 	headerTopicID = enginePrefix + "topic-id" // of the topic it was first appended to, base64url as Kafka prints it
 	headerOrigin  = enginePrefix + "origin"   // <partition>/<offset> of the first append
 	headerAppend  = enginePrefix + "append"   // milliseconds of the first append
 )
-
-// HeaderAsk marks a command whose producer will ask the owner for its outcome. The owner
-// keeps only those outcomes.
-const HeaderAsk = enginePrefix + "ask"
-
-// HeaderPatch marks a register that a gateway made from the present trigger (HTTP's PATCH).
-// What it does not change goes on, a pause included.
-const HeaderPatch = enginePrefix + "patch"
-
-// HeaderPreferred names the channel of a register that names none: the first that its
-// user prefers, as the gateway read it. It is not compared as content, so a repeat is
-// one whatever the user prefers by then.
-const HeaderPreferred = enginePrefix + "preferred"
 
 // Forward is what a record says of where it first stood. It is a claim:
 // anyone who may write can make it, so the caller checks it against the topic
@@ -143,17 +111,4 @@ func ForwardHeaders(own []trigger.Header, f Forward) []trigger.Header {
 		trigger.Header{Key: headerTopicID, Value: base64.RawURLEncoding.AppendEncode(nil, f.TopicID[:])},
 		trigger.Header{Key: headerOrigin, Value: origin},
 		trigger.Header{Key: headerAppend, Value: strconv.AppendInt(nil, int64(f.Append), 10)})
-}
-
-// Source is the text topic/partition/offset.
-func Source(topic string, partition int32, offset int64) string {
-	var space [128]byte
-	b := append(append(space[:0], topic...), '/')
-	b = append(strconv.AppendInt(b, int64(partition), 10), '/')
-	return string(strconv.AppendInt(b, offset, 10))
-}
-
-// fail makes the error every decoder of this package returns.
-func fail(code trigger.Code, field, msg string) *trigger.Error {
-	return &trigger.Error{Code: code, Field: field, Msg: msg}
 }

@@ -1,0 +1,24 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/test/built"
+)
+
+// serve starts a node with engine and API until ctx ends. ended says then, or earlier, why.
+func serve(ctx context.Context, t *testing.T, env ...string) (c *config.Config, ended <-chan error) {
+	t.Helper()
+	c, err := config.Load(config.Options{Env: append(env,
+		"WATERCLOCK_ROLES=engine,api", "WATERCLOCK_DATA_DIR="+t.TempDir(), "WATERCLOCK_LISTEN="+built.FreeAddr(t),
+		"WATERCLOCK_INTERNAL_LISTEN=127.0.0.1:0")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, Options{Config: c, Logger: slog.New(slog.DiscardHandler)}) }()
+	return c, served
+}

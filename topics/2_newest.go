@@ -1,0 +1,9 @@
+//go:build !nextformat
+
+package topics
+
+// Newest is the newest format that this version reads.
+const (
+	Newest       = Watermarks
+	alwaysNewest = false
+)
