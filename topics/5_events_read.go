@@ -29,18 +29,18 @@ func DecodeEvent(b []byte) (Event, error) {
 // a newer engine may write more. It accepts a name twice, because a payload is the user's JSON. It
 // checks nothing else: see Event.Check and DecodeEvent.
 func UnmarshalEvent(value []byte, e *Event) error {
-	if readEvent(value, e) {
+	if ReadEvent(value, e) {
 		return nil
 	}
 	*e = Event{}
 	return json.Unmarshal(value, e, jsontext.AllowDuplicateNames(true))
 }
 
-// readEvent reads an event of the form that AppendEvent writes: no white space between
+// ReadEvent reads an event of the form that AppendEvent writes: no white space between
 // tokens, no escapes in its own strings. It reports false for everything else, valid or not, and
 // leaves e undefined: a JSON library reads that, with the same result but at several times
 // the CPU. The strings of e share one copy of value.
-func readEvent(value []byte, e *Event) bool {
+func ReadEvent(value []byte, e *Event) bool {
 	r := eventReader{text: string(value)}
 	if !r.take('{') {
 		return false

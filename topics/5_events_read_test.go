@@ -12,7 +12,7 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// readEvent reads what AppendEvent writes, unless a string needs an escape, and agrees with a JSON library.
+// ReadEvent reads what AppendEvent writes, unless a string needs an escape, and agrees with a JSON library.
 func TestReadEvent(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -28,7 +28,7 @@ func TestReadEvent(t *testing.T) {
 		f.Spec = &trigger.Spec{Payload: []byte(payloads[r.IntN(len(payloads))])}
 		value := AppendEvent(nil, "acme/k", f, env)
 		var got, want Event
-		if !readEvent(value, &got) {
+		if !ReadEvent(value, &got) {
 			t.Fatalf("not read: %s", value)
 		}
 		if err := json.Unmarshal(value, &want, jsontext.AllowDuplicateNames(true)); err != nil {
@@ -40,7 +40,7 @@ func TestReadEvent(t *testing.T) {
 	}
 }
 
-// What readEvent reads, the library reads as the same, whatever the bytes.
+// What ReadEvent reads, the library reads as the same, whatever the bytes.
 func FuzzReadEvent(f *testing.F) {
 	for _, value := range []string{
 		`{"event_id":"3-17","type":"t","version":1,"event_us":-17,"tags":{"a":"1","a":""},"payload":{"a":["\\\"]"]}}`,
@@ -55,7 +55,7 @@ func FuzzReadEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		var got, want Event
-		if !readEvent(value, &got) {
+		if !ReadEvent(value, &got) {
 			return
 		}
 		if err := json.Unmarshal(value, &want, jsontext.AllowDuplicateNames(true)); err != nil {
@@ -78,7 +78,7 @@ func BenchmarkReadEvent(b *testing.B) {
 	b.Run("own", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			if e := (Event{}); !readEvent(value, &e) {
+			if e := (Event{}); !ReadEvent(value, &e) {
 				b.Fatal("not read")
 			}
 		}

@@ -50,11 +50,16 @@ func newClient(trust *Credentials, partitions int32) *client {
 	}}
 }
 
-func (c *client) get(ctx context.Context, addr string, key trigger.Key, stale bool) (s *trigger.State, err error) {
-	v := url.Values{"key": {string(key)}}
-	if stale {
-		v.Set("stale", "1") // an instance of before takes its read barrier
-	}
+func (c *client) get(ctx context.Context, addr string, key trigger.Key) (*trigger.State, error) {
+	return c.trigger(ctx, addr, url.Values{"key": {string(key)}})
+}
+
+// peek is get without the read barrier, which an instance of before takes all the same.
+func (c *client) peek(ctx context.Context, addr string, key trigger.Key) (*trigger.State, error) {
+	return c.trigger(ctx, addr, url.Values{"key": {string(key)}, "stale": {"1"}})
+}
+
+func (c *client) trigger(ctx context.Context, addr string, v url.Values) (s *trigger.State, err error) {
 	err = c.ask(ctx, addr, "trigger", v, func(body io.Reader) error {
 		page, err := readPage(body, nil)
 		if err == nil && len(page.Items) == 1 {

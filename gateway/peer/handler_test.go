@@ -374,3 +374,44 @@ func TestCredentialsRefuse(t *testing.T) {
 		t.Error("a short secret was accepted")
 	}
 }
+
+// counter counts the reads with the read barrier, and those without.
+type counter struct {
+	keeper
+	fresh, stale int
+}
+
+func (c *counter) Get(ctx context.Context, key trigger.Key) (*trigger.State, error) {
+	c.fresh++
+	return c.keeper.Get(ctx, key)
+}
+
+func (c *counter) Stale() Owner { c.stale++; return &c.keeper }
+
+// Peek takes no read barrier, here and at another instance. Get does.
+func TestPeek(t *testing.T) {
+	own := &counter{keeper: keeper{state: &trigger.State{Key: "a", Status: trigger.Pending}}}
+	s := httptest.NewUnstartedServer(nil)
+	addr := s.Listener.Addr().String()
+	s.Config.Handler = internalAt(t, own, addr)
+	s.Start()
+	defer s.Close()
+	trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
+	for name, r := range map[string]*Router{
+		"here": NewRouter(Config{Partitions: 1, Owner: own}),
+		"there": NewRouter(Config{
+			Partitions: 1, Trust: trust,
+			LastOwner: func(context.Context, int32) (OwnerRecord, error) { return OwnerRecord{Address: addr}, nil },
+		}),
+	} {
+		own.fresh, own.stale = 0, 0
+		for range 2 {
+			if st, err := r.Peek(t.Context(), "a"); err != nil || st == nil || st.Key != "a" {
+				t.Errorf("%s: %v, %v", name, st, err)
+			}
+		}
+		if st, err := r.Get(t.Context(), "a"); err != nil || st == nil || own.fresh != 1 || own.stale != 2 {
+			t.Errorf("%s: %v, %v; %d reads with the barrier, %d without", name, st, err, own.fresh, own.stale)
+		}
+	}
+}

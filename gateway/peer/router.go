@@ -91,7 +91,7 @@ func NewRouter(c Config) *Router {
 func (r *Router) Get(ctx context.Context, key trigger.Key) (s *trigger.State, err error) {
 	err = r.ask(ctx, r.PartitionOf(key), SearchTimeout,
 		func() error { s, err = r.own.Get(ctx, key); return err },
-		func(addr string) error { s, err = r.peer.get(ctx, addr, key, false); return err })
+		func(addr string) error { s, err = r.peer.get(ctx, addr, key); return err })
 	return s, err
 }
 
@@ -101,7 +101,7 @@ func (r *Router) Peek(ctx context.Context, key trigger.Key) (s *trigger.State, e
 	defer cancel()
 	err = r.ask(ctx, r.PartitionOf(key), SearchTimeout,
 		func() error { s, err = r.own.Stale().Get(ctx, key); return err },
-		func(addr string) error { s, err = r.peer.get(ctx, addr, key, true); return err })
+		func(addr string) error { s, err = r.peer.peek(ctx, addr, key); return err })
 	return s, err
 }
 

@@ -81,7 +81,8 @@ func MeasureConsole(ctx context.Context, s Setup, o ConsoleOptions) (*ConsoleRes
 			result: &HTTPResult{},
 		},
 		result: &ConsoleResult{
-			Broker: "embedded", Pending: o.Pending, Fires: o.Fires, Rate: o.Rate, Consoles: o.Consoles, Machine: s.machine(),
+			Broker: "embedded", Pending: o.Pending, Fires: o.Fires, Rate: o.Rate, Consoles: o.Consoles,
+			Machine: s.machine(),
 		},
 	}
 	return c.measure(ctx)
@@ -128,7 +129,9 @@ func (c *consoleRun) steps(ctx context.Context) error {
 		path func() string
 	}{
 		{"list", &r.List, func() string { return "/v1/triggers?sort=next_fire&fresh=false&limit=50" }},
-		{"a user's list", &r.UserList, func() string { return "/v1/triggers?fresh=false&limit=50&user_id=" + c.user() }},
+		{"a user's list", &r.UserList, func() string {
+			return "/v1/triggers?fresh=false&limit=50&user_id=" + c.user()
+		}},
 		{"search of a key", &r.Search, func() string { return "/v1/search?fresh=false&q=" + c.key() }},
 		{"search of a user", &r.SearchUser, func() string { return "/v1/search?fresh=false&q=" + c.user() }},
 		{"explain", &r.Explain, func() string { return "/v1/triggers/" + c.key() + "/explain?fresh=false" }},

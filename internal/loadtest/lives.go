@@ -59,7 +59,7 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100 * time.Millisecond),
-		kgo.MetadataMinAge(askAgain), kgo.WithHooks(b.stall),
+		kgo.MetadataMinAge(leaderRetry), kgo.WithHooks(b.stall),
 	}, b.engine.Kafka()...)...)
 	if err != nil {
 		return nil, err

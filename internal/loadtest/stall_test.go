@@ -69,7 +69,9 @@ func TestStall(t *testing.T) {
 		f    func(context.Context, *stall) error
 		want string
 	}{
-		{"stands still", func(ctx context.Context, _ *stall) error { return until(ctx) }, "produce: no progress for 1m0s"},
+		{"stands still", func(ctx context.Context, _ *stall) error {
+			return until(ctx)
+		}, "produce: no progress for 1m0s"},
 		{"another stage stands still", func(ctx context.Context, s *stall) error {
 			time.Sleep(50 * time.Second)
 			s.begin("read", time.Hour)

@@ -59,7 +59,7 @@ func newRawProducer(e *node.Engine, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.MetadataMinAge(askAgain), kgo.UnknownTopicRetries(int(patience / askAgain)),
+		kgo.MetadataMinAge(leaderRetry), kgo.UnknownTopicRetries(int(patience / leaderRetry)),
 	}, e.Kafka()...), opts...)...)
 }
 
@@ -84,13 +84,13 @@ func newConsumer(e *node.Engine, c *config.Config, channel string, opts ...kgo.O
 	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond),
-		kgo.MetadataMinAge(askAgain),
+		kgo.MetadataMinAge(leaderRetry),
 	}, e.Kafka()...), opts...)...)
 }
 
-// askAgain is how soon a client asks again for the leaders of a topic that brokers have just
+// leaderRetry is how soon a client repeats its question for the leaders of a topic that brokers have just
 // created. kgo's default is 5 s, which would count as time that the brokers need.
-const askAgain = 50 * time.Millisecond
+const leaderRetry = 50 * time.Millisecond
 
 // awaitDecided waits until the engine has decided this number of commands.
 func awaitDecided(ctx context.Context, e *node.Engine, commands int64) error {

@@ -143,8 +143,8 @@ function Happened({id, zone, revision, shows, occurrence}) {
     <${Loaded} of=${data}>${() => html`
       ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
-        !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'} rows=${items}
-        none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
+        !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'}
+        rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
           ['What', what],
