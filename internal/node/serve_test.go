@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/test/built"
 )
 
-// serve starts a node with engine and API until ctx ends. ended says then, or earlier, why.
-func serve(ctx context.Context, t *testing.T, env ...string) (c *config.Config, ended <-chan error) {
+// serve starts a node with engine and API until ctx ends. The channel says then, or earlier, why.
+func serve(ctx context.Context, t *testing.T, env ...string) (*config.Config, <-chan error) {
 	t.Helper()
 	c, err := config.Load(config.Options{Env: append(env,
 		"WATERCLOCK_ROLES=engine,api", "WATERCLOCK_DATA_DIR="+t.TempDir(), "WATERCLOCK_LISTEN="+built.FreeAddr(t),
