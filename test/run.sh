@@ -8,8 +8,14 @@ cd "$HERE/../.."
 SVC_HOME=$(mktemp -d "${TMPDIR:-/tmp}/waterclock-run-XXXXXX") # ours alone: another run may go on beside us
 chmod 755 "$SVC_HOME"                                          # PostgreSQL reads it as another user
 export SVC_HOME SVC_CACHE PATH="$SVC_CACHE/bin:$PATH"
-background= # the process that runs beside the others
-trap '[ -z "$background" ] || kill "$background" 2>/dev/null; "$HERE/services.sh" down >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
+background= # the process group that runs beside the others
+cleanup() {
+  set +e # a step that fails stops neither the next one nor changes the exit code
+  [ -z "$background" ] || kill -- "-$background" 2>/dev/null
+  "$HERE/services.sh" down >/dev/null 2>&1
+  rm -rf "$SVC_HOME"
+}
+trap cleanup EXIT
 
 env=$("$HERE/services.sh" up)
 eval "$env"
@@ -32,8 +38,10 @@ run_behind() { # all of it, also if some fails: one run names all that fails
   (cd clients/go && nice -n 10 go test -p 1 -count 1 ./...) || failed=1
   return $failed
 }
+set -m # a process group of its own
 run_behind > "$SVC_HOME/behind.log" 2>&1 &
 background=$!
+set +m
 comm -23 <(go list ./... | sort) <(go list "${behind[@]}" | sort) |
   xargs go test -p 1 -timeout 40m 2>&1 | tee "$SVC_HOME/front.log" || failed=1
 wait "$background" || failed=1
