@@ -54,7 +54,8 @@ func TestMeasureUsable(t *testing.T) {
 			}
 		}
 		slices.Sort(took)
-		t.Logf("%s: %.0f ms in the middle, %.0f at most, of %d", row.name, took[len(took)/2], took[len(took)-1], len(took))
+		n := len(took)
+		t.Logf("%s: %.0f ms in the middle, %.0f at most, of %d", row.name, took[n/2], took[n-1], n)
 		b.close()
 	}
 }
