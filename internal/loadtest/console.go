@@ -141,6 +141,10 @@ func (c *consoleRun) steps(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
+	// What fired during the reads is still to be consumed.
+	if _, err = c.watch(ctx, 5*time.Second); err != nil {
+		return err
+	}
 	if r.Alone, err = c.watch(ctx, c.o.For); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -50,6 +51,18 @@ func pollFor(ctx context.Context, cl *kgo.Client, most time.Duration) kgo.Fetche
 	return cl.PollFetches(ctx)
 }
 
+// detached copies a record out of its batch. A record that is kept keeps its whole batch in memory, and the clients of
+// a process may hold only so much (decompress.Shared): with many partitions they would read no further.
+func detached(r *kgo.Record) *kgo.Record {
+	kept := *r
+	kept.Key, kept.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	kept.Headers = make([]kgo.RecordHeader, len(r.Headers))
+	for i, h := range r.Headers {
+		kept.Headers[i] = kgo.RecordHeader{Key: strings.Clone(h.Key), Value: bytes.Clone(h.Value)}
+	}
+	return &kept
+}
+
 // sample reads back the records of the first lives, by partition.
 func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	var names []string
@@ -95,9 +108,9 @@ func (b *engineRun) readLives(ctx context.Context, poll func() kgo.Fetches) (map
 				lives[i] = &sampled{}
 			}
 			if seen++; r.Topic == commands {
-				lives[i].command = r
+				lives[i].command = detached(r)
 			} else {
-				lives[i].rest = append(lives[i].rest, r)
+				lives[i].rest = append(lives[i].rest, detached(r))
 			}
 		})
 	}

@@ -61,6 +61,20 @@ func TestSampleOfASilentBroker(t *testing.T) {
 	})
 }
 
+// A record that is kept shares no memory with its batch.
+func TestDetached(t *testing.T) {
+	batch := []byte("keyvalueheader")
+	kept := detached(&kgo.Record{
+		Topic: "t", Partition: 3, Key: batch[:3], Value: batch[3:8],
+		Headers: []kgo.RecordHeader{{Key: "h", Value: batch[8:]}},
+	})
+	clear(batch)
+	if kept.Topic != "t" || kept.Partition != 3 || string(kept.Key) != "key" || string(kept.Value) != "value" ||
+		kept.Headers[0].Key != "h" || string(kept.Headers[0].Value) != "header" {
+		t.Errorf("kept %v", kept)
+	}
+}
+
 // A stage that stands still ends the measurement, and the error names the stage.
 func TestStall(t *testing.T) {
 	until := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
