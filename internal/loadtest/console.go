@@ -113,9 +113,7 @@ func (c *consoleRun) steps(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.due, err = kgo.NewClient(append(opts, kgo.ConsumeTopics(c.cfg.Channel("default").Topic),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
-		kgo.FetchMaxWait(100*time.Millisecond))...); err != nil {
+	if c.due, err = newConsumer(opts, c.cfg, "default"); err != nil {
 		return err
 	}
 	defer c.due.Close()
@@ -160,7 +158,7 @@ func (c *consoleRun) key() string  { return c.id + "-p-" + strconv.Itoa(rand.Int
 // fill registers what is pending. It falls due from tomorrow on, within 90 days; one in ten is a series.
 func (c *consoleRun) fill(ctx context.Context) error {
 	zones := []string{"Europe/Berlin", "America/New_York", "Asia/Tokyo", "UTC"}
-	payload := c.payload()
+	payload := c.text()
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range c.httpRun.o.Batches {
@@ -204,7 +202,7 @@ func (c *consoleRun) fire(ctx context.Context) error {
 		return err
 	}
 	defer l.conn.Close()
-	payload := c.payload()
+	payload := c.text()
 	const every = 100 * time.Millisecond
 	n := max(1, c.o.Fires/int(time.Second/every))
 	for at := time.Now(); ctx.Err() == nil; at = at.Add(every) {
@@ -220,11 +218,6 @@ func (c *consoleRun) fire(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-func (c *consoleRun) payload() string {
-	_, payload, _ := strings.Cut(string(c.register()), `"payload":"`)
-	return strings.TrimSuffix(payload, `"}`)
 }
 
 // watch reads due events for some time, and says how late they were and what the server used.

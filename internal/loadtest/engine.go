@@ -192,7 +192,7 @@ func (b *engineRun) connect() (err error) {
 	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.commandWire, b.stall)); err != nil {
 		return err
 	}
-	b.consume, err = newConsumer(b.engine, b.cfg, "default", kgo.WithHooks(b.stall))
+	b.consume, err = newConsumer(b.engine.Kafka(), b.cfg, "default", kgo.WithHooks(b.stall))
 	return err
 }
 

@@ -205,7 +205,7 @@ func (f *fairnessRun) send(ctx context.Context, key string, due time.Time, chann
 
 // follow reads the due events of a channel from now on.
 func (f *fairnessRun) follow(ctx context.Context, channel string) (*kgo.Client, error) {
-	cl, err := newConsumer(f.engine, f.cfg, channel)
+	cl, err := newConsumer(f.engine.Kafka(), f.cfg, channel)
 	if err != nil {
 		return nil, err
 	}

@@ -42,14 +42,19 @@ type httpRun struct {
 // compress.
 func (b *httpRun) register() []byte {
 	if b.body == nil {
-		const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-		text := make([]byte, b.o.Payload)
-		for i := range text {
-			text[i] = letters[rand.IntN(len(letters))]
-		}
-		b.body = []byte(`{"delay":"1000d","payload":"` + string(text[:max(0, len(text)-2)]) + `"}`)
+		b.body = []byte(`{"delay":"1000d","payload":"` + b.text() + `"}`)
 	}
 	return b.body
+}
+
+// text returns the inner part of a payload, which is a JSON string.
+func (b *httpRun) text() string {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	text := make([]byte, max(0, b.o.Payload-2))
+	for i := range text {
+		text[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(text)
 }
 
 func (b *httpRun) path() string {

@@ -79,13 +79,13 @@ func (f *firstError) get() error {
 	return nil
 }
 
-// newConsumer reads the due events of a channel from now on.
-func newConsumer(e *node.Engine, c *config.Config, channel string, opts ...kgo.Opt) (*kgo.Client, error) {
+// newConsumer reads the due events of a channel from now on. reach says how to reach the brokers.
+func newConsumer(reach []kgo.Opt, c *config.Config, channel string, opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(append([]kgo.Opt{
 		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond),
 		kgo.MetadataMinAge(leaderRetry),
-	}, e.Kafka()...), opts...)...)
+	}, reach...), opts...)...)
 }
 
 // leaderRetry is how soon a client repeats its question for the leaders of a topic that brokers have just
