@@ -444,6 +444,21 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		{
+			name: "a manifest of a later version", code: CodeDamaged, says: "use the one that wrote it",
+			damage: func(t *testing.T, _ *ledger, dir string) {
+				_, _, all := read(t, dir)
+				name := manifestName(dir, len(all)-1)
+				text, err := os.ReadFile(name)
+				if err == nil {
+					later := strings.Replace(string(text), `"version": 1,`, `"version": 2,`, 1)
+					err = os.WriteFile(name, []byte(later), 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{
 			name: "a manifest is gone", code: CodeDamaged, says: "is missing",
 			damage: func(t *testing.T, _ *ledger, dir string) {
 				if err := os.Remove(manifestName(dir, 0)); err != nil {

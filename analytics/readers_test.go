@@ -1,8 +1,10 @@
 package analytics
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +19,7 @@ import glob, json, os, sys
 import duckdb, polars, pyarrow.parquet, pyarrow.types
 d = sys.argv[1]
 con = duckdb.connect()
+con.execute("set enable_progress_bar = false") # it is printed after two seconds
 con.execute(open(os.path.join(d, "views.sql")).read())
 files = sorted(glob.glob(d + "/events/*/*/*.parquet"))
 tables = [pyarrow.parquet.read_table(f, partitioning=None) for f in files]
@@ -213,4 +216,75 @@ func (w *world) story() {
 	}
 	add(50*time.Second, "waits", "trigger.cancelled", "CANCELLED", 2, nil)
 	w.write(1, true, all...)
+}
+
+const followProgram = `
+import os, sys
+import duckdb
+con = duckdb.connect()
+con.execute("set enable_progress_bar = false") # it is printed after two seconds
+con.execute(open(os.path.join(sys.argv[1], "views.sql")).read())
+for _ in sys.stdin:
+  con.execute("select count(*) from event_files").fetchall() # what is kept of the files is kept by now
+  print(*con.execute("select count(*), max(log_offset) from events").fetchone(), flush=True)
+`
+
+// One session of DuckDB sees what is new, although it keeps the statistics of files: also in a tail that was replaced
+// by one with the same time.
+func TestViewsSeeANewTail(t *testing.T) {
+	python, dir := services.Python(t, "venv-data"), t.TempDir()
+	l := newLedger(300)
+	values := l.values
+	export := func(n int) string {
+		t.Helper()
+		l.values = values[:n]
+		e := l.exporter(dir, nil)
+		if _, err := e.Export(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-time.Hour).Truncate(time.Second)
+		for p := range int32(2) {
+			if err := os.Chtimes(filepath.Join(dir, tailDir, partitionName(p)+".parquet"), old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows, last := 0, 0
+		for o, v := range l.values {
+			if v != nil {
+				rows, last = rows+2, o
+			}
+		}
+		return fmt.Sprintf("%d %d", rows, last)
+	}
+	want := export(40)
+	if err := os.WriteFile(filepath.Join(dir, "views.sql"), []byte(Views(dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, "-c", followProgram, dir)
+	ask, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(answers)
+	for _, n := range []int{41, 45, 60, 100, 300} {
+		if _, err := fmt.Fprintln(ask); err != nil || !lines.Scan() {
+			t.Fatalf("no answer: %v", err)
+		}
+		if got := lines.Text(); got != want {
+			t.Errorf("the views say %s, want %s", got, want)
+		}
+		want = export(n)
+	}
+	_ = ask.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }

@@ -391,6 +391,7 @@ const asOfProgram = `
 import json, os, sys
 import duckdb
 con = duckdb.connect()
+con.execute("set enable_progress_bar = false") # it is printed after two seconds
 con.execute(open(os.path.join(sys.argv[1], "views.sql")).read())
 columns = "state, revision, seq, epoch_us(updated_at), epoch_ms(next_at), epoch_ms(scheduled_at), rule, channel, user_id, tags"
 out = {}
@@ -543,6 +544,7 @@ const scansProgram = `
 import json, os, sys
 import duckdb
 con = duckdb.connect()
+con.execute("set enable_progress_bar = false") # it is printed after two seconds
 con.execute(open(os.path.join(sys.argv[1], "views.sql")).read())
 profile = os.path.join(sys.argv[2], "profile.json")
 out = {"files": con.execute("select count(*) from files").fetchone()[0]}

@@ -1,20 +1,25 @@
 -- Views of an export of Waterclock, for DuckDB. `waterclock events views` wrote this file;
 -- docs/analytics/export.md explains it.
 
+-- Sealed files never change. DuckDB keeps the schemas and statistics that it has read once in a session, and reads
+-- those of a file that was replaced anew.
+SET parquet_metadata_cache = true;
+
 -- Every row of every file, with the file it is from.
 CREATE OR REPLACE VIEW event_files AS
 SELECT * FROM read_parquet('{dir}/[et]*/**/*.parquet', filename = 'file', hive_partitioning = false);
 
 -- Which file has what, by its name. Of a tail (date is null), rows count whose offset is above what is sealed.
 CREATE OR REPLACE VIEW files AS
-SELECT file, log_partition, date,
-  CASE WHEN date IS NULL THEN coalesce(max(last) OVER (PARTITION BY log_partition), -1) ELSE -1 END AS above
-FROM (
+WITH named AS MATERIALIZED ( -- else DuckDB lists the directory twice
   SELECT file, CAST(regexp_extract(file, '/p=([0-9]+)(/[0-9]+-[0-9]+)?\.parquet$', 1) AS INTEGER) AS log_partition,
     TRY_CAST(regexp_extract(file, '/date=([0-9-]+)/p=[0-9]+/[0-9]+-[0-9]+\.parquet$', 1) AS DATE) AS date,
     TRY_CAST(regexp_extract(file, '-([0-9]+)\.parquet$', 1) AS BIGINT) AS last
   FROM glob('{dir}/[et]*/**/*.parquet')
-);
+)
+SELECT file, log_partition, date,
+  CASE WHEN date IS NULL THEN coalesce(max(last) OVER (PARTITION BY log_partition), -1) ELSE -1 END AS above
+FROM named;
 
 -- Every event once. The tail counts only above what is sealed. With LIKE, DuckDB passes over the files of the other
 -- branch; with a regular expression it would read all files twice.

@@ -214,6 +214,7 @@ import json, math, os, sys
 import duckdb
 d, objective, frm, until = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 con = duckdb.connect()
+con.execute("set enable_progress_bar = false") # it is printed after two seconds
 con.execute(open(os.path.join(d, "views.sql")).read())
 rows = con.execute("""
   with e as (select *, last_value(case when rule is not null then coalesce(json, 'normal') end ignore nulls)
