@@ -17,7 +17,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 )
 
-// goodWrites are a call of each route that writes a command, to be obeyed at once.
+// goodWrites are a call of each route that writes a command, to be decided at once.
 var goodWrites = map[string]string{
 	"POST /v1/triggers": at(""), "PUT /v1/triggers/{id}": at(`,"payload":1`),
 	"PATCH /v1/triggers/{id}": `{"payload":2}`, "DELETE /v1/triggers/{id}": "",
@@ -70,7 +70,7 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); w.state(idKey("x")).
 		Seq < before.Seq+5; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("what was answered 202 was not obeyed")
+			t.Fatal("what was answered 202 was not decided")
 		}
 	}
 }
@@ -137,7 +137,7 @@ func listening(t *testing.T, h http.Handler, shorten func(*http.Server)) string 
 }
 
 // Who sends a body drop by drop is answered 400 or cut off, and nothing of
-// what came is obeyed; who never reads is cut off too.
+// what came is decided; who never reads is cut off too.
 func TestSlowCallers(t *testing.T) {
 	w := newWorld(t, nil)
 	closed := make(chan struct{}, 8)
@@ -168,7 +168,7 @@ func TestSlowCallers(t *testing.T) {
 		t.Errorf("the connection stays open: %v", err)
 	}
 	if w.state(idKey("drop")) != nil {
-		t.Error("half a body was obeyed")
+		t.Error("half a body was decided")
 	}
 	<-closed
 	deaf := dial()

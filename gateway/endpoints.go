@@ -31,7 +31,7 @@ type Endpoint struct {
 	InFlight int        `json:"in_flight" doc:"Calls under way"`
 	OK       int64      `json:"ok" doc:"Calls that the endpoint answered, since the workers know it"`
 	Failed   int64      `json:"failed" doc:"Calls that failed: time-outs, connection errors, 5xx, 408, 429"`
-	LastCode string     `json:"last_code,omitempty" doc:"Code of the last call; none if it was delivered"`
+	LastCode string     `json:"last_code,omitempty" doc:"Code of the last call, or paused; none if it was delivered"`
 	Until    *time.Time `json:"until,omitempty" doc:"When an open breaker lets calls out again"`
 	Workers  int        `json:"workers" doc:"Processes that know it"`
 }

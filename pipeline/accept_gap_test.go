@@ -88,7 +88,7 @@ func TestTwoGapsAtOnce(t *testing.T) {
 		n := w.Start("a")
 		time.Sleep(20 * time.Second)
 		if err := n.Engine.Unready(); err != nil {
-			t.Errorf("after two messages were obeyed: %v", err)
+			t.Errorf("after two messages were decided: %v", err)
 		}
 	})
 }

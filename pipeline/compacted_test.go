@@ -14,7 +14,7 @@ import (
 // TestCompactedTail ends commands in a hole: while nobody runs, what stands
 // there is superseded, cancelled or aborted, and compaction takes it all away
 // but the last marker (docs/testing.md F14). The partition must load, get past the
-// hole, fire on time what was registered before it, and obey what comes after.
+// hole, fire on time what was registered before it, and decide what comes after.
 func TestCompactedTail(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -88,7 +88,7 @@ func endsByDeposed(req *kmsg.ListOffsetsRequest, topic string, epoch int32, end 
 
 // TestClaimsBeforeADeposedLeader: how far a source partition reaches is asked of a
 // broker that was deposed. What was forwarded from there is no direct command
-// for that: a second copy of it would be obeyed, too.
+// for that: a second copy of it would be applied, too.
 func TestClaimsBeforeADeposedLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sim.New(t, sim.Options{Partitions: 2, Brokers: 2})

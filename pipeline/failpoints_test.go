@@ -153,7 +153,7 @@ func rest(w *sim.World) {
 }
 
 // TestLostAnswers lets requests of the turn be answered wrongly or not at all,
-// some of them after they have been obeyed: whether a transaction committed is
+// some of them after they have been carried out: whether a transaction committed is
 // then known to the log alone.
 func TestLostAnswers(t *testing.T) {
 	for _, c := range []struct {
@@ -210,7 +210,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// loseAnswer lets the broker obey the next request of a kind and cuts every
+// loseAnswer lets the broker carry out the next request of a kind and cuts every
 // node's connections before the answer is there.
 func loseAnswer(w *sim.World, key kmsg.Key) {
 	w.Cluster.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {

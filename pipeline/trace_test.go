@@ -29,7 +29,7 @@ func TestTraces(t *testing.T) { onEach(t, 4, traces) }
 
 // A command of a foreign client with a traceparent is followed to its due
 // event; one without, one not sampled and one garbled leave no span, and all
-// are obeyed.
+// are decided.
 func traces(t *testing.T, w *pipelinetest.World) {
 	tracer, spans := tracingtest.Memory(t, 1)
 	w.Start("a", func(o *pipeline.Options) { o.Tracing = tracer })

@@ -20,7 +20,7 @@ import (
 func soak() bool { return os.Getenv("WATERCLOCK_TEST_SOAK") != "" }
 
 // TestHerd: 50,000, or in a soak 200,000, are due at one instant. They go out in bounded turns;
-// commands sent meanwhile are obeyed before the herd is through, and cancels
+// commands sent meanwhile are decided before the herd is through, and cancels
 // of what has not gone out yet are honoured.
 func TestHerd(t *testing.T) {
 	herd, most := 50_000, 1250
@@ -104,7 +104,7 @@ func judgeHerd(t *testing.T, w *sim.World, herd, most int) {
 		}
 	}
 	if after < herd/2 {
-		t.Errorf("a register sent in the middle of a herd was obeyed when only %d of it were left", after)
+		t.Errorf("a register sent in the middle of a herd was decided when only %d of it were left", after)
 	}
 	if cancels != 20 || fired != herd-20 {
 		t.Errorf("%d fired and %d cancelled of %d, want 20 cancelled", fired, cancels, herd)

@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -234,152 +233,6 @@ func TestDefaultsOfChannelsAreParsedOnce(t *testing.T) {
 	}
 }
 
-func TestProblems(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	for _, row := range []struct {
-		name, yaml string
-		want       []string
-	}{
-		{"unknown key", "topics: {partitons: 4}", []string{"topics.partitons", "did you mean topics.partitions?"}},
-		{"dash for underscore", "data-dir: /x", []string{"did you mean data_dir?"}},
-		{"right word, wrong place", "kafka: {brokers: a:1}", []string{"did you mean brokers?"}},
-		{"unknown key of a channel", "channels: {x: {reciepts: true}}", []string{"did you mean channels.x.receipts?"}},
-		{"nothing near", "zzzzzzzz: 1", []string{"is not a setting", "config show"}},
-		{
-			"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
-			[]string{"listen (file", "loud", "1y", "not a duration"},
-		},
-		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
-		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
-		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
-		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is not a cap", "5/h"}},
-		{"a cap of a strange unit", "channels: {sms: {max_per_user: 5/y}}", []string{"\"5/y\" is not a cap"}},
-		{"a cap without a unit", "channels: {sms: {max_per_user: 5/30}}", []string{"5/30s"}},
-		{"a cap of nothing", "channels: {sms: {max_per_user: 0/h}}", []string{"at least 1"}},
-		{"a large cap", "channels: {sms: {max_per_user: 1001/h}}", []string{"most allowed, 1000"}},
-		{"a long cap", "channels: {sms: {max_per_user: [5/h, 9/31d]}}", []string{"9/31d", "1s to 30d"}},
-		{"many caps", "channels: {sms: {max_per_user: '1/s,2/m,3/h,4/d,5/w,6/2w'}}", []string{"6 caps"}},
-		{"a long window", "channels: {sms: {dedup_window: 31d}}", []string{"above the most allowed, 30d"}},
-		{
-			"limits of a team's channel", "channels: {orders: {dedup_window: 1h, max_per_user: 5/h}}",
-			[]string{"channels.orders.dedup_window", "channels.orders.max_per_user", "Waterclock has no worker"},
-		},
-		{"no boolean", "topics: {manage: perhaps}", []string{"neither true nor false"}},
-		{"unknown role", "roles: [engine, histroy]", []string{"did you mean history?"}},
-		{"open to all", "listen: 0.0.0.0:8080", []string{"auth.keys_file"}},
-		{"any host", "listen: :8080", []string{"auth.keys_file"}},
-		{"internal without secret", "internal: {listen: 10.0.0.1:7000}", []string{"internal.secret"}},
-		{"short secret", "internal: {secret: abc}", []string{"shorter than 16"}},
-		{
-			"one short secret of two", "internal: {secret: \"abcdefghijklmnopqrstuvwxyz,abc\"}",
-			[]string{"shorter than 16"},
-		},
-		{
-			"three secrets", "internal: {secret: \"0123456789abcdef,0123456789abcdef,0123456789abcdef\"}",
-			[]string{"at most two"},
-		},
-		{
-			"unencrypted", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
-			[]string{"listen", "http.tls.cert", "http.tls_elsewhere"},
-		},
-		{
-			"Kafka without a log-in", "kafka: {listen: 0.0.0.0:9092}",
-			[]string{"kafka.listen", "no log-in", "SSH tunnel", "HTTP API"},
-		},
-		{"Kafka without a log-in, any host", "kafka: {listen: \":9092\"}", []string{"no log-in"}},
-		{"Kafka without a log-in, by name", "kafka: {listen: host.example:9092}", []string{"no log-in"}},
-		{"Kafka without a log-in, v6", "kafka: {listen: \"[::]:9092\"}", []string{"no log-in"}},
-		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"set both or neither"}},
-		{"an authority alone", "internal: {tls: {ca: " + missing + "}}", []string{"internal.tls.ca", "without"}},
-		{
-			"half a certificate of listen", "http: {tls: {cert: " + missing + "}}",
-			[]string{"needs http.tls.key"},
-		},
-		{
-			"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}",
-			[]string{"plain http", "https"},
-		},
-		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is not a URL"}},
-		{
-			"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}",
-			[]string{"has user info"},
-		},
-		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
-		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
-		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
-		{
-			"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
-			[]string{"set both or neither", "cannot be read"},
-		},
-		{
-			"a lane for a channel", "channels: {sms.high: {receipts: true}}",
-			[]string{"channels.sms.high: \"sms.high\" is not a channel: it ends in .high"},
-		},
-		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is not a channel`}},
-		{
-			"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
-			[]string{"t is also the topic of channel a"},
-		},
-		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
-		{"not an origin", "webhook: {allow: https://a.example/path}", []string{"is not an origin"}},
-		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is not an origin"}},
-		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is not an origin"}},
-		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is not an origin"}},
-		{"bad signing key", "webhook: {secret: whsec_***}", []string{"is not a key", "base64"}},
-		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
-		{
-			"secret file missing", "webhook: {secret_file: " + missing + "}",
-			[]string{"webhook.secret_file (file", "cannot be read"},
-		},
-		{"map for a text", "group: {a: {b: 1}}", []string{"group.a.b"}},
-		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
-		{"replication", "cassandra: {replication: many}", []string{"is not a replication"}},
-		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
-		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
-		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
-		{
-			"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}",
-			[]string{"auth.oidc.algorithms", "HS256"},
-		},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			_, err := Load(Options{File: write(t, "w.yaml", row.yaml)})
-			if err == nil {
-				t.Fatal("no problem found")
-			}
-			for _, want := range row.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\nlacks %q", err, want)
-				}
-			}
-		})
-	}
-}
-
-func TestNoFile(t *testing.T) {
-	_, err := Load(Options{File: filepath.Join(t.TempDir(), "none.yaml")})
-	if err == nil || !strings.Contains(err.Error(), "none.yaml") {
-		t.Errorf("got %v, want the missing file's name", err)
-	}
-}
-
-// What Kubernetes adds for a service named waterclock is silent; a slip in a
-// name of ours is a warning, never an error.
-func TestForeignEnvironment(t *testing.T) {
-	c, err := Load(Options{Env: []string{
-		"WATERCLOCK_SERVICE_HOST=10.0.0.1", "WATERCLOCK_PORT=tcp://10.0.0.1:80",
-		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x",
-		"WATERCLOCK_BROKER=a:1",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"environment variable WATERCLOCK_BROKER is not a setting; did you mean WATERCLOCK_BROKERS?"}
-	if !reflect.DeepEqual(c.Warnings, want) {
-		t.Errorf("warnings %q, want %q", c.Warnings, want)
-	}
-}
-
 func TestSecretsAreMasked(t *testing.T) {
 	passwords := write(t, "p", "hunter2\n")
 	c, err := Load(Options{Env: []string{
@@ -422,29 +275,6 @@ func TestAddressesAreMasked(t *testing.T) {
 	const plain = "http://127.0.0.1:4318/v1"
 	if got := Masked(plain); got != plain {
 		t.Errorf("%s for an address without a secret", got)
-	}
-}
-
-// Credentials that anybody on the machine can replace are refused, wherever they
-// are named.
-func TestFilesOthersMayWrite(t *testing.T) {
-	open := write(t, "open", "acme 0123456789012345678901234567890123456789\n")
-	for _, mode := range []os.FileMode{0o602, 0o646, 0o666, 0o600, 0o640, 0o664} {
-		if err := os.Chmod(open, mode); err != nil {
-			t.Fatal(err)
-		}
-		for _, yaml := range []string{"auth: {keys_file: " + open + "}", "internal: {secret_file: " + open + "}"} {
-			_, err := Load(Options{File: write(t, "w.yaml", yaml)})
-			if refused := err != nil && strings.Contains(err.Error(), "chmod o-w "+open); refused != (mode&2 != 0) {
-				t.Errorf("mode %o, %s: %v", mode, yaml, err)
-			}
-		}
-	}
-	c, err := Load(Options{Env: []string{
-		"WATERCLOCK_AUTH_KEYS_FILE=" + open, "WATERCLOCK_INTERNAL_SECRET_FILE=" + open,
-	}})
-	if got := c.CredentialFiles(); err != nil || len(got) != 2 {
-		t.Errorf("files %v, error %v", got, err)
 	}
 }
 
@@ -516,31 +346,6 @@ func TestSettingsPage(t *testing.T) {
 	}
 }
 
-func TestCheckServe(t *testing.T) {
-	c, err := Load(Options{Flags: map[string]string{"roles": "history,push"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.CheckServe()
-	var ps Problems
-	if !errors.As(err, &ps) || len(ps) != 2 {
-		t.Errorf("got %v, want cassandra.hosts and postgres.url", err)
-	}
-	for url, want := range map[string]int{"": 2, "postgres://h/x": 0} {
-		c, err := Load(Options{Flags: map[string]string{
-			"roles": "webhook", "postgres.url": url, "channels.webhook.dedup_window": "1h",
-			"channels.webhook.max_per_user": "5/h", "channels.sms.max_per_user": "5/h",
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ps = nil
-		if err := c.CheckServe(); errors.As(err, &ps) != (want > 0) || len(ps) != want {
-			t.Errorf("postgres.url %q: got %v, want %d problems", url, err, want)
-		}
-	}
-}
-
 func TestCaps(t *testing.T) {
 	for text, want := range map[string]string{
 		"5/h": "5/h", "5/h, 20/d": "5/h,20/d", "5/1h": "5/h", "100/2d": "100/2d", "3/90m": "3/1h30m", "7/1w": "7/w",
@@ -565,88 +370,5 @@ func TestTopicNames(t *testing.T) {
 	}
 	if got := c.Topic("commands"); got != "waterclock.commands" {
 		t.Errorf("got %s", got)
-	}
-}
-
-// Signing keys and headers are references; what is wrong with one is said by
-// name, and never shows the value.
-func TestWebhookSettings(t *testing.T) {
-	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	t.Setenv("HOOK_KEY", key)
-	t.Setenv("HOOK_TOKEN", "Bearer x")
-	token := write(t, "token", "Bearer y\n")
-	file := write(t, "w.yaml", `
-webhook: {secret: "env:HOOK_KEY,file:`+write(t, "key", key+"\n")+`"}
-tenants: {acme: {webhook_secret: `+key+`}}
-endpoints:
-  https://hooks.example.com:
-    rate: 2.5
-    headers: {Authorization: "env:HOOK_TOKEN", X-Key: "file:`+token+`"}
-  http://10.0.0.5:8080: {paused: true}
-`)
-	c, err := Load(Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, secrets, err := c.WebhookSecrets("other"); err != nil || !reflect.DeepEqual(secrets, []string{key, key}) {
-		t.Errorf("%v, %v", secrets, err)
-	}
-	if setting, secrets, err := c.WebhookSecrets("acme"); err != nil || len(secrets) != 1 ||
-		setting != "tenants.acme.webhook_secret" {
-		t.Errorf("%s %v, %v", setting, secrets, err)
-	}
-	h, err := c.EndpointHeaders("https://hooks.example.com")
-	if err != nil || h.Get("Authorization") != "Bearer x" || h.Get("X-Key") != "Bearer y" {
-		t.Errorf("%v, %v", h, err)
-	}
-	if e := c.Endpoints["https://hooks.example.com"]; e.Rate != 2.5 || !c.Endpoints["http://10.0.0.5:8080"].Paused {
-		t.Errorf("%+v", e)
-	}
-	rotated := write(t, "rotated", key+" , "+key+"\n")
-	c.Webhook.Secret = "file:" + rotated
-	if _, secrets, err := c.WebhookSecrets("other"); err != nil || !reflect.DeepEqual(secrets, []string{key, key}) {
-		t.Errorf("a file with two keys: %v, %v", secrets, err)
-	}
-	c.Webhook.Secret = "env:HOOK_KEY,file:" + rotated
-	if _, secrets, err := c.WebhookSecrets("other"); err == nil {
-		t.Errorf("three keys in two places: %v", secrets)
-	}
-	c.Webhook.Secret = "file:" + write(t, "commas", " ,\n")
-	if _, secrets, err := c.WebhookSecrets("other"); err == nil {
-		t.Errorf("a file without a key signs nothing: %v", secrets)
-	}
-	c.Webhook.Secret = "file:" + rotated
-	if files := c.WebhookFiles(); len(files) != 2 {
-		t.Errorf("files to watch: %v", files)
-	}
-	for _, v := range c.Values() {
-		if strings.Contains(v.Value, "MfKQ9r8") {
-			t.Errorf("%s shows %s", v.Key, v.Value)
-		}
-	}
-
-	t.Setenv("HOOK_EVIL", "a\r\nX-Trigger-Id: 1")
-	for yaml, want := range map[string]string{
-		"webhook: {secret: 'env:NOBODY_SET_THIS'}":                               "NOBODY_SET_THIS is unset",
-		"webhook: {secret: 'file:/nowhere/at/all'}":                              "/nowhere/at/all",
-		"webhook: {secret: marked-secret}":                                       "is not a key",
-		"webhook: {secret: '" + key + "," + key + "," + key + "'}":               "at most two",
-		"webhook: {secret: ','}":                                                 "is not a key",
-		"tenants: {a: {webhook_secret: whsec_YQ==}}":                             "tenants.a.webhook_secret",
-		"endpoints: {'https://a.example/path': {paused: true}}":                  "is not an origin",
-		"endpoints: {'https://A.example': {paused: true}}":                       "is not an origin",
-		"endpoints: {'ftp://a.example': {paused: true}}":                         "is not an origin",
-		"endpoints: {'https://a.example': {headers: {Authorization: marked}}}":   "env:NAME or file:PATH",
-		"endpoints: {'https://a.example': {headers: {Host: 'env:HOOK_TOKEN'}}}":  "set by the worker",
-		"endpoints: {'https://a.example': {headers: {ce-id: 'env:HOOK_TOKEN'}}}": "set by the worker",
-		"endpoints: {'https://a.example': {headers: {'X Y': 'env:HOOK_TOKEN'}}}": "is not a header name",
-		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_EVIL'}}}":    "line end",
-		"endpoints: {'https://a.example': {headers: {X-A: 'env:HOOK_NONE'}}}":    "HOOK_NONE is unset",
-		"endpoints: {'https://a.example': {rate: -1}}":                           "rate",
-	} {
-		_, err := Load(Options{File: write(t, "bad.yaml", yaml)})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "marked") {
-			t.Errorf("%s: %v, want %q", yaml, err, want)
-		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Throttle counts for how long brokers have told clients to pause, since a quota
-// is used up: kgo obeys, and nobody would know why everything is slow. It is a
+// is used up: kgo pauses, and nobody would know why everything is slow. It is a
 // kgo.HookBrokerThrottle, for any number of clients.
 type Throttle struct {
 	now func() time.Time

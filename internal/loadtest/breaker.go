@@ -355,9 +355,7 @@ func (b *breakerRun) judgeUsage(engine, worker usageSamples) {
 
 // countEmissions reads the due topic from its beginning to its end.
 func (b *breakerRun) countEmissions(ctx context.Context) error {
-	cl, err := kgo.NewClient(append(b.kafka, kgo.ConsumeTopics(b.Config.Channel("webhook").Topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxWait(100*time.Millisecond))...)
+	cl, err := newConsumer(b.kafka, b.Config, "webhook", kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return err
 	}

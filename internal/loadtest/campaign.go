@@ -42,7 +42,7 @@ type CampaignResult struct {
 // process.
 func MeasureCampaign(ctx context.Context, s Setup, o CampaignOptions) (r *CampaignResult, err error) {
 	b := &pushRun{Setup: s}
-	err = b.besidePush(ctx, o.Payload, func(kind string) error {
+	err = b.besidePush(ctx, o.Payload, func(ctx context.Context, kind string) error {
 		r = &CampaignResult{
 			Machine: s.machine(), Broker: kind, Low: o.Low, Rate: o.Rate, ForS: o.For.Seconds(), Payload: o.Payload,
 		}

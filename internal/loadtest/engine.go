@@ -92,7 +92,7 @@ func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResu
 	wire, watcher := &produced{}, &stall{}
 	watcher.begin(fmt.Sprintf("open %d partitions", s.Config.Topics.Partitions), openWithin)
 	err = watcher.watch(ctx, func(ctx context.Context) error {
-		return s.besideEngine(ctx, o.Sync, func(e *node.Engine, broker string) error {
+		return s.besideEngine(ctx, o.Sync, func(ctx context.Context, e *node.Engine, broker string) error {
 			b := &engineRun{
 				engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, stall: watcher, result: &EngineResult{
 					Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,

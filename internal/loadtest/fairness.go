@@ -72,7 +72,7 @@ type fairnessRun struct {
 // alone.
 func MeasureFairness(ctx context.Context, s Setup, o FairnessOptions) (r *FairnessResult, err error) {
 	allowPayload(s.Config, o.Payload)
-	err = s.besideEngine(ctx, true, func(e *node.Engine, broker string) error {
+	err = s.besideEngine(ctx, true, func(ctx context.Context, e *node.Engine, broker string) error {
 		f := &fairnessRun{engine: e, cfg: s.Config, o: o, run: node.NewID(), result: &FairnessResult{
 			Herd: o.Herd, Probes: o.Probes, Payload: o.Payload, Broker: broker,
 			Partitions: s.Config.Topics.Partitions, Machine: s.machine(),

@@ -69,11 +69,8 @@ func (b *engineRun) sample(ctx context.Context) (map[int32][]*sampled, error) {
 	for _, t := range lifeTopics {
 		names = append(names, b.cfg.Topic(t))
 	}
-	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.ConsumeTopics(names...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(100 * time.Millisecond),
-		kgo.MetadataMinAge(leaderRetry), kgo.WithHooks(b.stall),
-	}, b.engine.Kafka()...)...)
+	read := append(reading(kgo.NewOffset().AtStart(), names...), kgo.WithHooks(b.stall))
+	cl, err := kgo.NewClient(append(read, b.engine.Kafka()...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -85,9 +85,10 @@ type Lateness struct {
 	Max float64 `json:"max"`
 }
 
-// besideEngine starts an engine and calls f. broker is the kind of broker that the engine uses.
+// besideEngine starts an engine and calls f, whose context ends if the engine fails. broker is the
+// kind of broker that the engine uses.
 func (s Setup) besideEngine(
-	ctx context.Context, sync bool, f func(e *node.Engine, broker string) error, opts ...kgo.Opt,
+	ctx context.Context, sync bool, f func(ctx context.Context, e *node.Engine, broker string) error, opts ...kgo.Opt,
 ) error {
 	c := s.Config
 	dir, err := os.MkdirTemp("", "waterclock-bench-")
@@ -101,9 +102,9 @@ func (s Setup) besideEngine(
 		c.Topics.Prefix = "waterclock-bench-" + node.NewID() + "."
 		c.Group = c.Topics.Prefix + "engine"
 		var reach []kgo.Opt
-		err := node.RunEngine(ctx, o, func(e *node.Engine) error {
+		err := node.RunEngine(ctx, o, func(ctx context.Context, e *node.Engine) error {
 			reach = e.Kafka()
-			return f(e, "kafka")
+			return f(ctx, e, "kafka")
 		}, opts...)
 		return errors.Join(err, removeTopics(reach, c.Topics.Prefix))
 	}
@@ -116,7 +117,9 @@ func (s Setup) besideEngine(
 	defer b.Close()
 	c.Brokers = []string{b.Addr()}
 	opts = append(opts, kgo.Dialer(b.Dial))
-	return node.RunEngine(ctx, o, func(e *node.Engine) error { return f(e, "embedded") }, opts...)
+	return node.RunEngine(ctx, o, func(ctx context.Context, e *node.Engine) error {
+		return f(ctx, e, "embedded")
+	}, opts...)
 }
 
 // removeTopics deletes our topics, even if the measurement was interrupted.

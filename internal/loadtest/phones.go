@@ -136,7 +136,9 @@ type pushRun struct {
 
 // besidePush starts an engine and a worker, waits until the worker has its partitions, and calls
 // f.
-func (b *pushRun) besidePush(ctx context.Context, payload int, f func(kind string) error) error {
+func (b *pushRun) besidePush(
+	ctx context.Context, payload int, f func(ctx context.Context, kind string) error,
+) error {
 	allowPayload(b.Config, payload+256)
 	text := bytes.Repeat([]byte("take two pills "), payload/15+1)[:payload]
 	b.payload = fmt.Appendf(nil, `{"title":"Pills","body":%q,"to":%q}`, text, "apns:"+phoneToken)
@@ -150,7 +152,7 @@ func (b *pushRun) besidePush(ctx context.Context, payload int, f func(kind strin
 		return err
 	}
 	defer apns.Close()
-	return b.besideEngine(ctx, true, func(e *node.Engine, kind string) (err error) {
+	return b.besideEngine(ctx, true, func(ctx context.Context, e *node.Engine, kind string) (err error) {
 		b.engine = e
 		if b.produce, err = newProducer(e, b.Config); err != nil {
 			return err
@@ -161,7 +163,7 @@ func (b *pushRun) besidePush(ctx context.Context, payload int, f func(kind strin
 			return err
 		}
 		if err = b.warm(ctx); err == nil {
-			err = f(kind)
+			err = f(ctx, kind)
 		}
 		return errors.Join(err, stop())
 	})

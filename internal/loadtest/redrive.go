@@ -127,12 +127,11 @@ func (b *redriveRun) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	opts = append(opts, reading(kgo.NewOffset().AtStart(), b.due())...)
 	b.kafka, err = kgo.NewClient(append(opts,
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(200_000),
 		kgo.ProducerLinger(5*time.Millisecond), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.ConsumeTopics(b.due()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond),
-		kgo.MetadataMinAge(100*time.Millisecond), kgo.MetadataMaxAge(time.Second), kgo.UnknownTopicRetries(-1),
+		kgo.MetadataMaxAge(time.Second), kgo.UnknownTopicRetries(-1),
 	)...)
 	return err
 }

@@ -34,7 +34,7 @@ type RemindersResult struct {
 // process.
 func MeasureReminders(ctx context.Context, s Setup, o RemindersOptions) (r *RemindersResult, err error) {
 	b := &pushRun{Setup: s}
-	err = b.besidePush(ctx, o.Payload, func(kind string) error {
+	err = b.besidePush(ctx, o.Payload, func(ctx context.Context, kind string) error {
 		n := int(o.For.Seconds() * float64(o.Rate))
 		cpu := CPUTime()
 		b.begin("reminders", n, 0, time.Now().Add(2*time.Second), time.Second/time.Duration(o.Rate))

@@ -81,11 +81,16 @@ func (f *firstError) get() error {
 
 // newConsumer reads the due events of a channel from now on. reach says how to reach the brokers.
 func newConsumer(reach []kgo.Opt, c *config.Config, channel string, opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(append([]kgo.Opt{
-		kgo.ConsumeTopics(c.Channel(channel).Topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchMaxWait(100 * time.Millisecond),
-		kgo.MetadataMinAge(leaderRetry),
-	}, reach...), opts...)...)
+	read := reading(kgo.NewOffset().AtEnd(), c.Channel(channel).Topic)
+	return kgo.NewClient(slices.Concat(read, reach, opts)...)
+}
+
+// reading are the options of a client that reads committed records of topics, without a group.
+func reading(from kgo.Offset, topics ...string) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(leaderRetry),
+	}
 }
 
 // leaderRetry is how soon a client repeats its question for the leaders of a topic that brokers have just

@@ -328,7 +328,7 @@ func (b *webhookRun) atRate(ctx context.Context) (r *WebhookResult, err error) {
 	}
 	c.Webhook.Allow = append(c.Webhook.Allow, b.urls...)
 	allowPayload(c, b.o.Payload)
-	err = b.besideEngine(ctx, true, func(e *node.Engine, kind string) error {
+	err = b.besideEngine(ctx, true, func(ctx context.Context, e *node.Engine, kind string) error {
 		b.kind, b.dir = kind, c.DataDir
 		if err := b.launch(); err != nil {
 			return err

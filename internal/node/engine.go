@@ -14,9 +14,12 @@ import (
 // directory.
 type Engine struct{ n *node }
 
-// RunEngine calls f while an engine runs whose partitions all fire. It stops the engine
-// when f returns. inner connects the engine to a broker in this process.
-func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...kgo.Opt) (err error) {
+// RunEngine calls f while an engine runs whose partitions all fire. It stops the engine when
+// f returns. If the engine fails meanwhile, the context of f ends, and RunEngine returns why
+// the engine failed. inner connects the engine to a broker in this process.
+func RunEngine(
+	ctx context.Context, o Options, f func(context.Context, *Engine) error, inner ...kgo.Opt,
+) (err error) {
 	n, err := newNode(o, inner...)
 	if err != nil {
 		return err
@@ -34,7 +37,7 @@ func RunEngine(ctx context.Context, o Options, f func(*Engine) error, inner ...k
 	if err := n.awaitReady(ctx, life, nil); err != nil {
 		return err
 	}
-	return f(&Engine{n})
+	return life.during(ctx, func(ctx context.Context) error { return f(ctx, &Engine{n}) })
 }
 
 // Partitions lists what the engine owns.

@@ -51,10 +51,30 @@ func (l *roles) wait(ctx context.Context) error {
 		l.log.Info("stopping", "reason", l.why)
 		return nil
 	case err := <-l.errs:
-		l.why = err.Error()
-		l.log.Error("stopping", "reason", l.why)
-		return err
+		return l.failed(err)
 	}
+}
+
+// during calls f. If a role fails, it ends the context of f, waits for f and returns the role's error.
+func (l *roles) during(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case err := <-l.errs:
+		cancel()
+		_ = <-done // it follows from the failure
+		return l.failed(err)
+	}
+}
+
+func (l *roles) failed(err error) error {
+	l.why = err.Error()
+	l.log.Error("stopping", "reason", l.why)
+	return err
 }
 
 // share is the fraction of the time limit after which the next role is stopped as well. A request

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Text shows control, bidirectional and zero-width characters as escapes instead of obeying
-// them: what a producer wrote must not move the cursor of whoever looks at it, nor turn a line
+// Text shows control, bidirectional and zero-width characters as escapes, so they have no
+// effect: what a producer wrote must not move the cursor of whoever looks at it, nor turn a line
 // around.
 func Text(s string) string {
 	if strings.IndexFunc(s, hidden) < 0 {

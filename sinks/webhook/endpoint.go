@@ -81,6 +81,13 @@ func (e *endpoint) enter() (p permit, wait time.Duration, ok bool) {
 	return permit{e, e.changes}, 0, true
 }
 
+// pause notes that the settings forbid a request.
+func (e *endpoint) pause() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lastCode = CodePaused
+}
+
 // outcome is what the result of a request means for its endpoint.
 type outcome int
 

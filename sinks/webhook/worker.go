@@ -202,6 +202,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	origin := originOf(c.url)
 	about := w.opts.Origin(origin)
 	if about.Paused {
+		w.endpoints.get(e.Tenant, origin).pause()
 		return worker.Postpone(pausedBy, CodePaused).
 			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
 	}

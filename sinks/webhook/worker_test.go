@@ -65,6 +65,25 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
+// An origin that was never called, because the settings pause it, is listed nevertheless.
+func TestPausedIsListed(t *testing.T) {
+	paused := true
+	w := newTestWorker(t, with(status(200)), func(o *Options) {
+		o.Origin = func(string) Origin { return Origin{Paused: paused} }
+	})
+	e := due("k", to("https://a.example/"))
+	w.one(t, e)
+	want := Status{Tenant: "default", Origin: "https://a.example", State: Closed, LastCode: CodePaused}
+	if s := w.Status(); len(s) != 1 || s[0] != want {
+		t.Errorf("paused: %+v", s)
+	}
+	paused = false
+	w.one(t, e)
+	if s := w.Status(); len(s) != 1 || s[0].LastCode != "" || s[0].OK != 1 {
+		t.Errorf("not paused any more: %+v", s)
+	}
+}
+
 // An open breaker postpones events for as long as it is open, and sends nothing.
 func TestOpenPostpones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

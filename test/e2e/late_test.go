@@ -97,6 +97,6 @@ func TestStalledProducer(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	if pending := node.sum("waterclock_pending_triggers"); pending != float64(sent) {
-		t.Errorf("%.0f of %d commands were obeyed in the end", pending, sent)
+		t.Errorf("%.0f of %d commands were decided in the end", pending, sent)
 	}
 }

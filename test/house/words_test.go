@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +19,37 @@ var banned = strings.Fields(`
 	settle settles settled settling unsettled look looks looked looking tell tells told telling
 	obey obeys obeyed perform performs performed bury buries buried remember remembers remembered
 	place places placed pardon pardons pardoned lookout ailing distrust again`)
+
+// retired has the banned words that no comment and no document needs either.
+var retired = regexp.MustCompile(`(?i)\b(settl|unsettl|obey|pardon|lookout|ailing|distrust|bury|buri)[a-z]*\b`)
+
+// TestRetiredWords: comments and documents do not have them. Records of measurements stay as they are.
+func TestRetiredWords(t *testing.T) {
+	read := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || path == "../../bench"):
+			return filepath.SkipDir
+		case d.IsDir() || filepath.Dir(path) == "../../test/house":
+			return nil
+		case filepath.Ext(path) != ".go" && filepath.Ext(path) != ".md":
+			return nil
+		}
+		read++
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if word := retired.FindString(line); word != "" {
+				t.Errorf("%s:%d has %q", path, i+1, word)
+			}
+		}
+		return err
+	})
+	if err != nil || read < 500 {
+		t.Errorf("read %d files, %v", read, err)
+	}
+}
 
 // notOurs are names that others gave, or that are on the wire: a field of a
 // message keeps its name.

@@ -44,7 +44,7 @@ class Unfinished(WaterclockError):
 
 
 class ApiError(WaterclockError):
-    """The answer to a request that was not obeyed (RFC 9457), or that there was none."""
+    """The answer to a request that was refused (RFC 9457), or that there was none."""
 
     def __init__(self, status: int, code: str = "", detail: str = "", field: str = "",
                  problem: Mapping[str, Any] | None = None, retry_after: float = 0.0, request_id: str = "") -> None:

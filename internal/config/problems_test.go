@@ -1,0 +1,204 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestProblems(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, row := range []struct {
+		name, yaml string
+		want       []string
+	}{
+		{"unknown key", "topics: {partitons: 4}", []string{"topics.partitons", "did you mean topics.partitions?"}},
+		{"dash for underscore", "data-dir: /x", []string{"did you mean data_dir?"}},
+		{"right word, wrong place", "kafka: {brokers: a:1}", []string{"did you mean brokers?"}},
+		{"unknown key of a channel", "channels: {x: {reciepts: true}}", []string{"did you mean channels.x.receipts?"}},
+		{"nothing near", "zzzzzzzz: 1", []string{"is not a setting", "config show"}},
+		{
+			"several at once", "listen: x\nlog: {level: loud}\nmisfire_after: 1y",
+			[]string{"listen (file", "loud", "1y", "not a duration"},
+		},
+		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
+		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
+		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
+		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is not a cap", "5/h"}},
+		{"a cap of a strange unit", "channels: {sms: {max_per_user: 5/y}}", []string{"\"5/y\" is not a cap"}},
+		{"a cap without a unit", "channels: {sms: {max_per_user: 5/30}}", []string{"5/30s"}},
+		{"a cap of nothing", "channels: {sms: {max_per_user: 0/h}}", []string{"at least 1"}},
+		{"a large cap", "channels: {sms: {max_per_user: 1001/h}}", []string{"most allowed, 1000"}},
+		{"a long cap", "channels: {sms: {max_per_user: [5/h, 9/31d]}}", []string{"9/31d", "1s to 30d"}},
+		{"many caps", "channels: {sms: {max_per_user: '1/s,2/m,3/h,4/d,5/w,6/2w'}}", []string{"6 caps"}},
+		{"a long window", "channels: {sms: {dedup_window: 31d}}", []string{"above the most allowed, 30d"}},
+		{
+			"limits of a team's channel", "channels: {orders: {dedup_window: 1h, max_per_user: 5/h}}",
+			[]string{"channels.orders.dedup_window", "channels.orders.max_per_user", "Waterclock has no worker"},
+		},
+		{"no boolean", "topics: {manage: perhaps}", []string{"neither true nor false"}},
+		{"unknown role", "roles: [engine, histroy]", []string{"did you mean history?"}},
+		{"open to all", "listen: 0.0.0.0:8080", []string{"auth.keys_file"}},
+		{"any host", "listen: :8080", []string{"auth.keys_file"}},
+		{"internal without secret", "internal: {listen: 10.0.0.1:7000}", []string{"internal.secret"}},
+		{"short secret", "internal: {secret: abc}", []string{"shorter than 16"}},
+		{
+			"one short secret of two", "internal: {secret: \"abcdefghijklmnopqrstuvwxyz,abc\"}",
+			[]string{"shorter than 16"},
+		},
+		{
+			"three secrets", "internal: {secret: \"0123456789abcdef,0123456789abcdef,0123456789abcdef\"}",
+			[]string{"at most two"},
+		},
+		{
+			"unencrypted", "listen: 0.0.0.0:8080\nauth: {keys_file: " + write(t, "k", "") + "}",
+			[]string{"listen", "http.tls.cert", "http.tls_elsewhere"},
+		},
+		{
+			"Kafka without a log-in", "kafka: {listen: 0.0.0.0:9092}",
+			[]string{"kafka.listen", "no log-in", "SSH tunnel", "HTTP API"},
+		},
+		{"Kafka without a log-in, any host", "kafka: {listen: \":9092\"}", []string{"no log-in"}},
+		{"Kafka without a log-in, by name", "kafka: {listen: host.example:9092}", []string{"no log-in"}},
+		{"Kafka without a log-in, v6", "kafka: {listen: \"[::]:9092\"}", []string{"no log-in"}},
+		{"half a certificate", "internal: {tls: {cert: " + missing + "}}", []string{"set both or neither"}},
+		{"an authority alone", "internal: {tls: {ca: " + missing + "}}", []string{"internal.tls.ca", "without"}},
+		{
+			"half a certificate of listen", "http: {tls: {cert: " + missing + "}}",
+			[]string{"needs http.tls.key"},
+		},
+		{
+			"issuer in the clear", "auth: {oidc: {issuer: \"http://id.example\", audience: a}}",
+			[]string{"plain http", "https"},
+		},
+		{"no issuer", "auth: {oidc: {issuer: id.example, audience: a}}", []string{"is not a URL"}},
+		{
+			"issuer with a user", "auth: {oidc: {issuer: \"https://u:p@id.example\", audience: a}}",
+			[]string{"has user info"},
+		},
+		{"mechanism without user", "kafka: {sasl: {mechanism: PLAIN}}", []string{"kafka.sasl.user"}},
+		{"user without mechanism", "kafka: {sasl: {user: a, password: b}}", []string{"kafka.sasl.mechanism: is unset"}},
+		{"TLS settings without TLS", "kafka: {tls: {server_name: a}}", []string{"kafka.tls.enabled"}},
+		{
+			"certificate without key", "kafka: {tls: {enabled: true, cert: " + missing + "}}",
+			[]string{"set both or neither", "cannot be read"},
+		},
+		{
+			"a lane for a channel", "channels: {sms.high: {receipts: true}}",
+			[]string{"channels.sms.high: \"sms.high\" is not a channel: it ends in .high"},
+		},
+		{"bad channel", "channels: {Orders: {receipts: true}}", []string{`"Orders" is not a channel`}},
+		{
+			"two channels, one topic", "channels: {a: {topic: t}, b: {topic: t}}",
+			[]string{"t is also the topic of channel a"},
+		},
+		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
+		{"not an origin", "webhook: {allow: https://a.example/path}", []string{"is not an origin"}},
+		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is not an origin"}},
+		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is not an origin"}},
+		{"origin with user", "tenants: {a: {callback_allow: https://u:p@a.example}}", []string{"is not an origin"}},
+		{"bad signing key", "webhook: {secret: whsec_***}", []string{"is not a key", "base64"}},
+		{"secret twice", "webhook: {secret: a, secret_file: " + write(t, "s", "b") + "}", []string{"given twice"}},
+		{
+			"secret file missing", "webhook: {secret_file: " + missing + "}",
+			[]string{"webhook.secret_file (file", "cannot be read"},
+		},
+		{"map for a text", "group: {a: {b: 1}}", []string{"group.a.b"}},
+		{"no YAML", "a: [", []string{"config (file", "cannot be read"}},
+		{"replication", "cassandra: {replication: many}", []string{"is not a replication"}},
+		{"audience", "auth: {oidc: {issuer: https://i}}", []string{"auth.oidc.audience"}},
+		{"collector", "tracing: {endpoint: collector:4318}", []string{"tracing.endpoint"}},
+		{"ratio", "tracing: {ratio: 2}", []string{"tracing.ratio"}},
+		{
+			"algorithm", "auth: {oidc: {issuer: https://i, audience: a, algorithms: [RS256, HS256]}}",
+			[]string{"auth.oidc.algorithms", "HS256"},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := Load(Options{File: write(t, "w.yaml", row.yaml)})
+			if err == nil {
+				t.Fatal("no problem found")
+			}
+			for _, want := range row.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nlacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestNoFile(t *testing.T) {
+	_, err := Load(Options{File: filepath.Join(t.TempDir(), "none.yaml")})
+	if err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("got %v, want the missing file's name", err)
+	}
+}
+
+// What Kubernetes adds for a service named waterclock is silent; a slip in a
+// name of ours is a warning, never an error.
+func TestForeignEnvironment(t *testing.T) {
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_SERVICE_HOST=10.0.0.1", "WATERCLOCK_PORT=tcp://10.0.0.1:80",
+		"WATERCLOCK_PORT_8080_TCP_ADDR=10.0.0.1", "WATERCLOCK_SERVICE_PORT_HTTP=80", "WATERCLOCK_CONFIG=x",
+		"WATERCLOCK_BROKER=a:1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"environment variable WATERCLOCK_BROKER is not a setting; did you mean WATERCLOCK_BROKERS?"}
+	if !reflect.DeepEqual(c.Warnings, want) {
+		t.Errorf("warnings %q, want %q", c.Warnings, want)
+	}
+}
+
+// Credentials that anybody on the machine can replace are refused, wherever they
+// are named.
+func TestFilesOthersMayWrite(t *testing.T) {
+	open := write(t, "open", "acme 0123456789012345678901234567890123456789\n")
+	for _, mode := range []os.FileMode{0o602, 0o646, 0o666, 0o600, 0o640, 0o664} {
+		if err := os.Chmod(open, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, yaml := range []string{"auth: {keys_file: " + open + "}", "internal: {secret_file: " + open + "}"} {
+			_, err := Load(Options{File: write(t, "w.yaml", yaml)})
+			if refused := err != nil && strings.Contains(err.Error(), "chmod o-w "+open); refused != (mode&2 != 0) {
+				t.Errorf("mode %o, %s: %v", mode, yaml, err)
+			}
+		}
+	}
+	c, err := Load(Options{Env: []string{
+		"WATERCLOCK_AUTH_KEYS_FILE=" + open, "WATERCLOCK_INTERNAL_SECRET_FILE=" + open,
+	}})
+	if got := c.CredentialFiles(); err != nil || len(got) != 2 {
+		t.Errorf("files %v, error %v", got, err)
+	}
+}
+
+func TestCheckServe(t *testing.T) {
+	c, err := Load(Options{Flags: map[string]string{"roles": "history,push"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.CheckServe()
+	var ps Problems
+	if !errors.As(err, &ps) || len(ps) != 2 {
+		t.Errorf("got %v, want cassandra.hosts and postgres.url", err)
+	}
+	for url, want := range map[string]int{"": 2, "postgres://h/x": 0} {
+		c, err := Load(Options{Flags: map[string]string{
+			"roles": "webhook", "postgres.url": url, "channels.webhook.dedup_window": "1h",
+			"channels.webhook.max_per_user": "5/h", "channels.sms.max_per_user": "5/h",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ps = nil
+		if err := c.CheckServe(); errors.As(err, &ps) != (want > 0) || len(ps) != want {
+			t.Errorf("postgres.url %q: got %v, want %d problems", url, err, want)
+		}
+	}
+}
