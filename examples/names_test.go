@@ -150,6 +150,9 @@ func TestAlertsAndDashboard(t *testing.T) {
 			if !slices.Contains(runbook, strings.ToLower(r.Alert)) {
 				t.Errorf("the runbook has no heading for alert %s", r.Alert)
 			}
+			if want := "docs/operations/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
+				t.Errorf("alert %s leads to %q, want %q", r.Alert, r.Annotations["runbook"], want)
+			}
 		}
 	}
 	if n == 0 {

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -107,5 +110,37 @@ func TestForecastOfTenants(t *testing.T) {
 				t.Errorf("%s sees %v", key, by)
 			}
 		}
+	}
+}
+
+// Ninety days by the hour are small on their way to whoever takes gzip, and the same for everybody.
+func TestForecastIsCompressed(t *testing.T) {
+	w := newWorld(t, nil)
+	w.expect(0, time.Now(), forecast.Key{Tenant: "a", Channel: "push"}, 0, time.Minute)
+	ask := func(query, encoding string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/forecast"+query, nil)
+		r.Host = "localhost"
+		r.Header.Set("Accept-Encoding", encoding)
+		out := httptest.NewRecorder()
+		w.server.Handler().ServeHTTP(out, r)
+		if out.Code != http.StatusOK || out.Header().Get("Vary") != "Accept-Encoding" {
+			t.Fatalf("%s: %d %v", query, out.Code, out.Header())
+		}
+		return out
+	}
+	const all = "?bucket=1h&n=2160&by=channel"
+	plain, small := ask(all, "identity"), ask(all, "gzip, br")
+	if small.Header().Get("Content-Encoding") != "gzip" || small.Body.Len() > 20<<10 {
+		t.Fatalf("%d bytes, %v", small.Body.Len(), small.Header())
+	}
+	z, err := gzip.NewReader(small.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(z); err != nil || string(b) != plain.Body.String() {
+		t.Errorf("it differs when it is compressed: %v", err)
+	}
+	if short := ask("?bucket=1h&n=1", "gzip"); short.Header().Get("Content-Encoding") != "" {
+		t.Error("a short answer is compressed")
 	}
 }

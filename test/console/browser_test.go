@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/waterclock/waterclock/test/built"
 	"github.com/waterclock/waterclock/test/foreign"
@@ -111,6 +113,7 @@ type tab struct {
 	t      *testing.T
 	server *server
 	clicks int
+	keys   bool // nothing is done with a pointer
 
 	mu      sync.Mutex
 	faults  []string
@@ -251,6 +254,12 @@ func (b *tab) await(selector, text string) {
 // click clicks the link or button whose text is so.
 func (b *tab) click(text string) {
 	b.t.Helper()
+	if b.keys {
+		b.tabUntil(fmt.Sprintf(`e.closest('main, header, dialog') && ['A', 'BUTTON'].includes(e.tagName) && `+
+			`e.textContent.trim() === %q`, text))
+		b.enter()
+		return
+	}
 	b.clicks++
 	path := fmt.Sprintf(`//main//*[self::a or self::button][normalize-space()=%[1]q] | //header//*[self::a or `+
 		`self::button][normalize-space()=%[1]q]`, text)
@@ -267,8 +276,51 @@ func (b *tab) logout() {
 // fill writes a text over what an input has.
 func (b *tab) fill(selector, text string) {
 	b.t.Helper()
+	if b.keys {
+		b.tabUntil(fmt.Sprintf(`e.matches(%q)`, selector))
+		b.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.KeyEvent(text))
+		return
+	}
 	b.do(chromedp.WaitVisible(selector, chromedp.ByQuery),
 		chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q).select()`, selector), nil), chromedp.KeyEvent(text))
+}
+
+// press clicks what a selector finds.
+func (b *tab) press(selector string) {
+	b.t.Helper()
+	if b.keys {
+		b.tabUntil(fmt.Sprintf(`e.matches(%q)`, selector))
+		b.enter()
+		return
+	}
+	b.clicks++
+	b.do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
+}
+
+// enter presses Enter: where something has the focus, that is a click.
+func (b *tab) enter() {
+	b.t.Helper()
+	b.clicks++
+	b.do(chromedp.KeyEvent(kb.Enter))
+}
+
+// tabUntil presses Tab until a condition holds for e, the element that has the focus.
+func (b *tab) tabUntil(condition string) {
+	b.t.Helper()
+	var seen []string
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		var at struct {
+			There bool
+			Text  string
+		}
+		b.do(chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(`(() => { const e = document.activeElement;
+			return {there: !!(`+condition+`), text: e.tagName + ' ' + e.textContent.trim().slice(0, 20)}; })()`, &at))
+		if at.There {
+			return
+		}
+		seen = append(seen, at.Text)
+	}
+	b.t.Fatalf("no Tab leads to where %s: %q", condition, seen)
 }
 
 // axe is axe-core, for tests alone.

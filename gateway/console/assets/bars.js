@@ -5,6 +5,7 @@ import {inZone} from './time.js';
 // Bars shows values(item) for each item, and says(item) of the one that the keys are at.
 export function Bars({items, value, says, label}) {
   const [on, set] = useState(-1);
+  const wide = items.length > 500 ? 4 : 3; // no space between very many
   const most = Math.max(1, ...items.map(value));
   const high = (b) => (96 * value(b)) / most;
   const highest = items.find((b) => value(b) > 0 && value(b) === most);
@@ -19,7 +20,7 @@ export function Bars({items, value, says, label}) {
   return html`<div><div role="slider" tabindex="0" onKeyDown=${move} aria-label=${label} aria-valuemin="0"
       aria-valuemax=${items.length - 1} aria-valuenow=${Math.max(0, on)} aria-valuetext=${said}>
     <svg class="bars" viewBox="0 0 ${items.length * 4} 100" preserveAspectRatio="none" aria-hidden="true">
-      ${items.map((b, i) => html`<rect x=${i * 4} width="3" y=${100 - high(b)} height=${high(b)}
+      ${items.map((b, i) => html`<rect x=${i * 4} width=${wide} y=${100 - high(b)} height=${high(b)}
         class=${i === on ? 'on' : ''} />`)}</svg></div>
     <p>${said} ${highest ? html`<span class="far">The highest bar is ${says(highest)}.</span>` : ''}</p></div>`;
 }

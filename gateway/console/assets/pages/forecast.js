@@ -4,30 +4,42 @@ import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
 
-const views = [['1m', 120, 'Two hours, by minute'], ['1h', 168, 'A week, by hour']];
+const views = [
+  ['1m', 120, 'Two hours, by minute'], ['1h', 168, 'A week, by hour'], ['1h', 2160, 'Ninety days, by hour'],
+];
+const groups = ['channel', 'priority', 'tenant'];
 
-// by is a bucket's channels with their numbers, the largest first.
+// by is a bucket's channels, priorities or tenants with their numbers, the largest first.
 const by = (b) => Object.entries(b.by || {}).sort(([, m], [, n]) => n - m)
   .map(([name, n]) => `${name} ${n}`).join(', ');
 
-export function Forecast({query}) {
-  const [bucket, n, label] = views.find(([b]) => b === query.bucket) || views[0];
-  const path = `v1/forecast?bucket=${bucket}&n=${n}&by=channel`;
+// Choice is a row of links, one of which is chosen: [text, address, chosen].
+const Choice = ({of}) => html`<p>${of.map(([text, to, chosen], i) => html`${i ? ' · ' : ''}<${A} to=${to}
+  aria-current=${chosen ? 'true' : undefined}>${text}<//>`)}</p>`;
+
+export function Forecast({query, who}) {
+  const offered = groups.filter((g) => g !== 'tenant' || who.rights.includes('operate'));
+  const group = offered.includes(query.by) ? query.by : 'channel';
+  const view = views.find(([b, n]) => b === query.bucket && String(n) === query.n) ||
+    views.find(([b]) => b === query.bucket) || views[0];
+  const [bucket, n, label] = view;
+  const to = ([b, count], g) => `forecast?bucket=${b}&n=${count}&by=${g}`;
+  const path = `v1/${to(view, group)}`;
   const data = useData(path, 30000);
   return html`<article><h1>Forecast</h1>
-    <p>${views.map(([b, , text], i) => html`${i ? ' · ' : ''}<${A} to=${'forecast?bucket=' + b}
-      aria-current=${b === bucket ? 'true' : undefined}>${text}<//>`)}</p>
+    <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
+    <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />
     <${Loaded} of=${data}>${({items, as_of: asOf, silent_partitions: silent}) => html`
       ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silent.length} partitions have not
         answered (${silent.join(', ')}).</p>` : ''}
       <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`}
-        label=${label} key=${bucket} />
+        label=${label} key=${label} />
       <p>Counted as of <${At} at=${asOf} />, jitter included.</p>
       <details open=${items.length < 130}><summary>As a table</summary>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
           none="Nothing is due." rowKey=${(b) => b.at} columns=${[
             ['From', (b) => inZone(b.at)], ['Due', (b) => b.due, 'num'],
-            ['Without jitter', (b) => b.nominal, 'num'], ['By channel', by],
+            ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>
-    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by channel`, curl(path)]} /></article>`;
+    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(path)]} /></article>`;
 }

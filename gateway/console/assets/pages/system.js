@@ -1,13 +1,15 @@
-// System: who owns what, and by which rules?
+// System: who owns what, by which rules, and who did what?
 import {html} from '../vendor/htm-preact.js';
+import {idOf} from '../facts.js';
 import {inZone} from '../time.js';
-import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {A, Loaded, Table, ToTrigger, Twins, curl, useData} from '../parts.js';
 
 export function System({who}) {
   const operates = who.rights.includes('operate');
   const partitions = useData(operates ? 'v1/partitions' : '', 3000);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
+  const acts = useData(operates ? 'v1/audit?limit=20' : '', 10000);
   return html`<article><h1>System</h1><h2>Partitions</h2>
     ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
@@ -32,7 +34,17 @@ export function System({who}) {
       rowKey=${(c) => c.name} columns=${[
         ['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first], ['Last', (c) => c.last],
       ]} />`}<//>
+    ${operates ? html`<h2>Who did what</h2>
+      <${Loaded} of=${acts}>${({items}) => html`<${Table} caption="The newest acts over HTTP" rows=${items}
+        none="Nobody has done anything yet." columns=${[
+          ['At', (a) => inZone(a.at)], ['Who', (a) => [a.actor || 'no log-in', a.role, a.address].join(', ')],
+          ['Act', (a) => a.verb],
+          ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} id=${idOf(a)} />` : a.target || '')],
+          ['Note', (a) => a.note || ''],
+          ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
+        ]} />`}<//>` : ''}
     <${Twins} lines=${[
-      ...(operates ? [curl('v1/partitions')] : []), 'waterclock tzdata status', 'waterclock calendar list',
+      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20'] : []),
+      'waterclock tzdata status', 'waterclock calendar list',
     ]} /></article>`;
 }

@@ -1,0 +1,160 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// eachHand tells a story twice: with a pointer, and by the keyboard alone.
+func (s *server) eachHand(t *testing.T, story func(b *tab, id string)) {
+	t.Helper()
+	for _, hand := range []string{"pointer", "keyboard"} {
+		b := s.open(t, 1200, 900)
+		b.keys = hand == "keyboard"
+		story(b, "by-"+hand)
+		t.Logf("%s: %d clicks", hand, b.clicks)
+	}
+}
+
+// Support: from a user id somebody finds why a reminder did not come, and repairs it. It takes a search, a click to the
+// cause, and two for the act.
+func TestWhyItDidNotComeAndRepair(t *testing.T) {
+	s := dev(t)
+	s.eachHand(t, func(b *tab, id string) {
+		user := "u_" + id
+		s.put(id, strings.Replace(daily, "u_81", user, 1))
+		s.call("POST", "/v1/triggers/"+id+":pause", `{"note":"on holiday"}`)
+		b.visit("")
+		b.await("#health", "Healthy")
+		b.fill("header input", user)
+		b.enter()
+		b.await("h1", "Found for "+user)
+		b.click(id)
+		b.await("#sentence", "on holiday")
+		b.await("main", "America/New_York")
+		b.click("Resume")
+		b.await("dialog h2", "Resume: "+id)
+		if b.keys {
+			b.do(chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog", chromedp.ByQuery)) // nothing happens
+			b.click("Resume")
+			b.await("dialog h2", "Resume: "+id)
+		}
+		b.fill("dialog input[name=note]", "back early")
+		b.press("dialog button.act")
+		b.await("#sentence", "Scheduled: it fires")
+		if state := s.call("GET", "/v1/triggers/"+id, "")["state"]; state != "PENDING" {
+			t.Errorf("it is %v", state)
+		}
+		if got := fmt.Sprint(s.call("GET", "/v1/triggers/"+id+"/events", "")); !strings.Contains(got, "back early") {
+			t.Errorf("the note is in no event: %s", got)
+		}
+		if b.clicks > 4 && !b.keys {
+			t.Errorf("%d clicks", b.clicks)
+		}
+	})
+}
+
+// Developer: somebody writes commands to Kafka, and sees them appear: one is accepted and fires, one is refused with
+// code and hint. Then a form registers a rule whose preview names a gap.
+func TestCommandsAppearAndFire(t *testing.T) {
+	s := dev(t)
+	cl := s.client()
+	defer cl.Close()
+	write := func(key, command string) {
+		t.Helper()
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{
+			Topic: "waterclock.commands", Key: []byte(key), Value: []byte(command),
+		}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.eachHand(t, func(b *tab, id string) {
+		b.allowed = []string{"status of 404"} // of what was refused there is no trigger
+		b.visit("")
+		b.await("#facts .newest", "Nothing yet")
+		write(id, `{"op":"register","delay":"3s","channel":"`+id+`"}`)
+		b.await("#facts .newest", "trigger.registered · "+id)
+		b.await("#facts .newest", "occurrence.fired · "+id)
+		if got := s.due(id); got != id {
+			t.Errorf("topic due.%s has %q", id, got)
+		}
+		write("bad-"+id, `{"op":"register","recurrence":"every:1s","channel":"orders"}`)
+		b.await("#facts .newest", "command.rejected · bad-"+id)
+		b.press("#facts button")
+		b.await("#facts tbody", "period_too_short")
+		b.click("bad-" + id)
+		b.await("#sentence", "Never registered: its command was refused ")
+		b.click("New")
+		b.fill("input[name=id]", "rule-"+id)
+		if b.keys {
+			b.tabUntil(`e.matches('select[name=kind]')`)
+			b.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.ArrowDown))
+		} else {
+			b.do(chromedp.SetValue("select[name=kind]", "recurrence", chromedp.ByQuery), chromedp.Evaluate(
+				`document.querySelector('select[name=kind]').dispatchEvent(new Event('change'))`, nil))
+		}
+		b.await("main form", "Rule: RRULE, cron: or every:")
+		b.fill("input[name=start]", "2027-03-13T02:30")
+		b.fill("input[name=timezone]", "America/New_York")
+		b.await("#preview", "gap")
+		b.click("Register")
+		b.await("h1", "rule-"+id)
+		b.await("#sentence", "Scheduled")
+		if got := s.call("GET", "/v1/triggers/rule-"+id, "")["timezone"]; got != "America/New_York" {
+			t.Errorf("its zone is %v", got)
+		}
+	})
+}
+
+// Operator: whether it is healthy, what falls due in 90 days and with which priority, and who did what.
+func TestHerdAndWhoDidWhat(t *testing.T) {
+	s := dev(t)
+	s.put("pills", strings.Replace(daily, `"channel"`, `"priority":"high","channel"`, 1))
+	s.call("POST", "/v1/triggers/pills:pause", `{"note":"on holiday"}`)
+	s.call("POST", "/v1/triggers/pills:resume", "")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) { // until it is counted
+		got := s.call("GET", "/v1/forecast?bucket=1h&n=2160&by=priority", "")
+		if n := strings.Count(fmt.Sprint(got["items"]), "high:1"); n >= 89 { // one a day
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not counted: %v", got)
+		}
+	}
+	s.eachHand(t, func(b *tab, _ string) {
+		b.visit("")
+		b.await("#health", "Healthy")
+		b.click("Forecast")
+		b.click("Ninety days, by hour")
+		b.click("By priority")
+		b.await("main", "1 due, high 1")
+		if b.keys {
+			b.tabUntil(`e.matches('[role=slider]')`)
+			b.do(chromedp.KeyEvent(kb.ArrowRight))
+			b.await("main", "0 due")
+		}
+		b.press("main details summary")
+		var rows, wide int
+		b.do(chromedp.Evaluate(`document.querySelectorAll('main tbody tr').length`, &rows),
+			chromedp.Evaluate(`document.querySelectorAll('main svg rect').length`, &wide))
+		if rows < 89 || wide != 2160 {
+			t.Errorf("%d rows, and a picture of %d hours", rows, wide)
+		}
+		b.click("System")
+		b.await("main", "Who did what")
+		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
+		var acts string
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main section, main table')].at(-1).textContent`, &acts))
+		if !strings.Contains(acts, "pause") || !strings.Contains(acts, "on holiday") {
+			t.Errorf("acts: %s", acts)
+		}
+		b.click("pills")
+		b.await("h1", "pills")
+	})
+}
