@@ -69,18 +69,18 @@ const (
 
 // redrive is one request to try dead letters again.
 type redrive struct {
-	s       *redrives
-	r       *request
-	q       topics.LetterQuery
-	sealed  letterQuestion  // to which its cursors belong: with the bounds as they were asked for
-	list    []topics.Letter // of a trigger; nil: as the query finds them
-	expired bool            // send those too
-	dry     bool
-	note    string // of the events
-	pace    *rate.Limiter
-	chunk   int
-	content letterContents
-	flying  *flight // nil: all that was sent is counted
+	s        *redrives
+	r        *request
+	q        topics.LetterQuery
+	sealed   letterQuestion  // to which its cursors belong: with the bounds as they were asked for
+	list     []topics.Letter // of a trigger; nil: as the query finds them
+	expired  bool            // send those too
+	dry      bool
+	note     string // of the events
+	pace     *rate.Limiter
+	chunk    int
+	content  letterContents
+	inFlight *flight // nil: all that was sent is counted
 
 	w      http.ResponseWriter
 	out    *http.ResponseController
@@ -360,10 +360,10 @@ func (j *redrive) run(ctx context.Context) error {
 		if page.Next.IsZero() {
 			return j.land()
 		}
-		if j.flying == nil {
+		if j.inFlight == nil {
 			j.totals.Cursor = j.cursor(page.Next)
 		} else {
-			j.flying.cursor = j.cursor(page.Next)
+			j.inFlight.cursor = j.cursor(page.Next)
 		}
 		j.report()
 	}
@@ -431,7 +431,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 		f := j.write(ctx, letters[:len(records)], records)
 		letters = letters[len(records):]
 		err = j.land()
-		if j.flying = f; err != nil {
+		if j.inFlight = f; err != nil {
 			return errors.Join(err, j.land())
 		}
 		if err := ctx.Err(); err != nil || j.chunk < maxRedriveChunk { // slow: progress is more than speed
@@ -463,7 +463,7 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 	}
 	c.acknowledged()
 	f := &flight{chunk: c, letters: letters, decided: make(chan struct{})}
-	go f.ask(context.WithoutCancel(ctx), j.s, j.flying)
+	go f.ask(context.WithoutCancel(ctx), j.s, j.inFlight)
 	return f
 }
 
@@ -538,8 +538,8 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 
 // land waits for the decisions about the flight, if there is one, and counts them.
 func (j *redrive) land() error {
-	f := j.flying
-	if j.flying = nil; f == nil {
+	f := j.inFlight
+	if j.inFlight = nil; f == nil {
 		return nil
 	}
 	<-f.decided

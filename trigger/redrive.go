@@ -35,7 +35,9 @@ func (d *decision) redrive(c *Command) *Error {
 		d.beginRedriven(c)
 	}
 	l := Live{
-		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local, Due: d.now,
+		// It is due since its command was appended, so the turn that decides it can also fire it.
+		Kind: LiveRetry, Occurrence: dead.Occurrence, Nominal: dead.Nominal, Local: dead.Local,
+		Due:  min(c.From.Append, d.now),
 		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBeforeRedrive: dead.Attempt, Revision: dead.Revision,
 	}
 	l.Was = d.s.sharedContent(dead.Spec)
