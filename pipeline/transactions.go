@@ -22,10 +22,10 @@ type transactions struct {
 
 const (
 	mostTransactions  = 300 // per second and broker
-	leastTransactions = 100 // the same, of brokers that answer slowly
+	leastTransactions = 150 // the same, of brokers that answer slowly
 	sparedSlots       = 8   // that a process with little to do may use at once
 
-	slowCommit = 50 * time.Millisecond  // the brokers have too many
+	slowCommit = 100 * time.Millisecond // the brokers have too many
 	slowFor    = 100 * time.Millisecond // how long the rate stays before it falls once more
 )
 
