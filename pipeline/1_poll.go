@@ -28,9 +28,6 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 		now := p.now()
 		wait.For(ctx, pressedPause(now, p.timers.attention(now)))
 	}
-	if err := p.pace.wait(ctx); err != nil {
-		return input{}, err
-	}
 	if err := p.hydrate(); err != nil {
 		return input{}, err
 	}
@@ -40,6 +37,9 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	var in input
 	waits := p.wait(p.now())
 	if err := p.consumer.read(ctx, &in, waits.most(), p.opts.mostRecords()); err != nil {
+		return input{}, err
+	}
+	if err := p.awaitSlot(ctx, &in); err != nil {
 		return input{}, err
 	}
 	now = p.now()
@@ -63,6 +63,29 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 		p.view.showPosition(p.consumer.barrier.Commands.At(), p.timers.next())
 	}
 	return in, nil
+}
+
+// awaitSlot waits until the turn may begin, if there is a reason for one, and reads what has
+// arrived meanwhile. It does not wait while timers of priority high are due, or before them.
+func (p *Partition) awaitSlot(ctx context.Context, in *input) error {
+	now := p.now()
+	if len(in.records) == 0 && !p.timers.due(now) && p.watermarks.due(now) > now {
+		if beats := p.beat(now); !beats.must() {
+			return nil
+		}
+	}
+	high := p.timers.highDue()
+	rest := min(p.pace.wait(time.Now(), p.batch.isUrgent() || high <= now), high.Sub(now))
+	if rest <= 0 {
+		return nil
+	}
+	if wait.For(ctx, rest); ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if len(in.records) >= p.opts.mostRecords() {
+		return nil
+	}
+	return p.consumer.read(ctx, in, 0, p.opts.mostRecords())
 }
 
 // readOnFor bounds how long commands that were read wait for the rest that the barrier

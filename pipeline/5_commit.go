@@ -68,7 +68,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 			return err
 		}
 	}
-	p.pace.committed(time.Since(start))
+	p.pace.budget.committed(p.committed, p.committed.Sub(start))
 	p.batch.turned(t.firing)
 	if p.replan != nil {
 		p.replan.batch.turned(t.moved, time.Since(p.pace.start))

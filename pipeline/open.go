@@ -41,7 +41,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
-		pace:  pace{fixed: o.MinInterval, floor: o.turnFloor}, watermarks: newWatermarks(o, id, kept),
+		pace:  pace{fixed: o.MinInterval, budget: o.budget}, watermarks: newWatermarks(o, id, kept),
 		tracer: tracer{o.Tracing, id},
 	}
 	p.destinations = destinations{channels: o.Channels, topics: o.due, partition: id, kept: kept}
@@ -55,7 +55,6 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 	}
 	p.view.start(p)
 	p.isOpen = true
-	o.open.Add(1)
 	return p, nil
 }
 
@@ -142,10 +141,6 @@ func (p *Partition) Close() {
 	p.view.shut()
 	p.watermarks.close()
 	p.quota.Leave()
-	if p.isOpen {
-		p.isOpen = false
-		p.opts.open.Add(-1)
-	}
 	if p.forward != nil {
 		p.forward.close()
 	}

@@ -1,55 +1,39 @@
 package pipeline
 
-import (
-	"context"
-	"time"
+import "time"
 
-	"github.com/waterclock/waterclock/internal/wait"
-)
-
-// pace spaces the turns of one partition. A broker runs out of transactions per second
-// before anything else. If many partitions of one broker turn without a pause, they
-// saturate it, and the latency of all rises. So the interval grows when EndTransaction
-// slows down, and shrinks when it is quick.
+// pace spaces the turns of one partition.
 type pace struct {
-	fixed    time.Duration        // > 0: set by the operator; < 0: no pacing
-	floor    func() time.Duration // grows with the number of open partitions of this process
-	interval time.Duration
-	start    time.Time
+	fixed  time.Duration // > 0: the least interval between turns, set by the operator; < 0: no pacing
+	budget *transactions // of the process
+	slot   time.Time     // reserved for the next turn; zero: none is
+	start  time.Time     // of the last turn
 }
 
-// maxInterval bounds how much adaptive pacing may delay a due event.
-const maxInterval = 100 * time.Millisecond
-
-// wait sleeps until the next turn may begin.
-func (p *pace) wait(ctx context.Context) error {
-	if d := p.next() - time.Since(p.start); d > 0 {
-		wait.For(ctx, d)
-	}
-	return ctx.Err()
-}
-
-func (p *pace) next() time.Duration {
+// wait is how long the next turn must still wait. Records are read in the meantime, so the
+// turn is fuller. A turn that must not wait begins without a slot of its own; the budget
+// counts it.
+func (p *pace) wait(now time.Time, atOnce bool) time.Duration {
 	switch {
-	case p.fixed > 0:
-		return p.fixed
 	case p.fixed < 0:
 		return 0
+	case p.fixed > 0:
+		return p.fixed - now.Sub(p.start)
+	case atOnce:
+		return 0
+	case p.slot.IsZero():
+		p.slot = p.budget.reserve(now)
 	}
-	return max(p.floor(), p.interval)
+	return p.slot.Sub(now)
 }
 
-func (p *pace) begun() { p.start = time.Now() }
-
-// committed adapts the interval to how long the broker took. The interval falls by a
-// quarter at a time; in smaller steps, one slow answer had an effect for seconds.
-func (p *pace) committed(took time.Duration) {
-	switch {
-	case took > 50*time.Millisecond:
-		p.interval = min(max(2*p.interval, 2*time.Millisecond), maxInterval)
-	case p.interval > 0:
-		p.interval -= max(p.interval/4, min(p.interval, 100*time.Microsecond))
+// begun notes that a turn begins.
+func (p *pace) begun() {
+	p.start = time.Now()
+	if p.fixed == 0 && p.slot.IsZero() {
+		p.budget.reserve(p.start)
 	}
+	p.slot = time.Time{}
 }
 
 // fireBatch is how many timers a turn may fire. Other commands and timers wait until the turn
@@ -78,7 +62,7 @@ const (
 // size is how many timers the next turn may fire.
 func (b *fireBatch) size(most int) int {
 	budget, n := turnBudget, leastBatch
-	if time.Since(b.urgent) < urgentFor {
+	if b.isUrgent() {
 		budget, n = urgentBudget, leastUrgent
 	}
 	if cost := b.cost(); cost > 0 {
@@ -86,6 +70,9 @@ func (b *fireBatch) size(most int) int {
 	}
 	return min(n, most)
 }
+
+// isUrgent reports whether timers of priority high have fallen due within the last second.
+func (b *fireBatch) isUrgent() bool { return time.Since(b.urgent) < urgentFor }
 
 // cost is the least of the last turns; 0: it is not known. A turn that had to wait for a core
 // says nothing about the work.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -44,7 +43,7 @@ type Process struct {
 
 	settings atomic.Pointer[settings] // read from topic control
 	reading  chan struct{}            // holds one while a partition that opens reads them
-	open     atomic.Int32             // number of open partitions
+	budget   *transactions
 
 	noWatermarks sync.Once // warns that topic watermarks is missing
 
@@ -70,6 +69,7 @@ func NewProcess(o Options) (*Process, error) {
 		Options: o, batches: batches, compressor: zip, quotas: quota.New(o.Quota, o.Partitions),
 		reading: make(chan struct{}, 1),
 	}
+	p.budget = newTransactions(p.brokers)
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))
 	if err := kgo.ValidateOpts(p.forwardOptions()...); err != nil { // its client is made when it is needed
 		return nil, fmt.Errorf("options of the forwarder: %w", err)
@@ -96,10 +96,13 @@ func (o *Process) Close() {
 	}
 }
 
-// turnFloor is the least interval between turns under adaptive pacing. The turns of one
-// partition follow each other at once. More partitions of this process share its cores and
-// the brokers, so each leaves more time between its turns.
-func (o *Process) turnFloor() time.Duration { return time.Duration(o.open.Load()/8) * time.Millisecond }
+// brokers is how many brokers of the cluster are known.
+func (o *Process) brokers() int {
+	if o.asker == nil {
+		return 1
+	}
+	return len(o.asker.DiscoveredBrokers())
+}
 
 // Timetable returns a copy of the tz database and calendars in force.
 func (o *Process) Timetable() *trigger.Timetable { return o.timetable.Load().Fork() }

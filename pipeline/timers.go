@@ -18,6 +18,7 @@ type timers struct {
 	pacedEntries int // the most that may wait for the pacer
 
 	wheel    *wheel.Wheel
+	high     dueTimes           // when timers of priority high in the wheel fall due
 	hydrated statestore.DueKey  // every timer up to here was put into the wheel
 	ready    fair.Queue         // due, and waiting to fire
 	mark     trigger.Instant    // a watermark is due since then; 0: none is
@@ -65,7 +66,7 @@ func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
 			stopped = n == ts.chunk()
 			return false
 		}
-		ts.wheel.Add(int64(due), ref)
+		ts.add(due, ref)
 		ts.hydrated = statestore.DueKey{Due: due, Ref: ref}
 		n++
 		return true
@@ -127,10 +128,29 @@ func (ts *timers) handBefore() int64 {
 
 // advance moves the hand to a time, and makes the timers that it passes ready.
 func (ts *timers) advance(to, now trigger.Instant) {
+	ts.high.passed(to)
 	ts.wheel.Advance(int64(to), func(at int64, ref string) bool {
 		ts.ready.Push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, now)
 		return ts.ready.Unpaced() < ts.wheelEntries
 	})
+}
+
+// add puts a timer into the wheel. It returns false if it lies beyond the wheel's range.
+func (ts *timers) add(due trigger.Instant, ref string) bool {
+	ok := ts.wheel.Add(int64(due), ref)
+	if ok && statestore.IsHigh(ref) {
+		ts.high.add(due)
+	}
+	return ok
+}
+
+// highDue is when the next timer of priority high falls due, or fell due if it waits. It may
+// be one that was cancelled since.
+func (ts *timers) highDue() trigger.Instant {
+	if ts.ready.High() > 0 {
+		return 0
+	}
+	return ts.high.first()
 }
 
 // due reports whether a timer is due, even if it must wait for receipts.
@@ -168,7 +188,7 @@ func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
 	case tm.Due > ts.hydrated.Due || (tm.Due == ts.hydrated.Due && ref > ts.hydrated.Ref):
 	case paced:
 		ts.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
-	case !ts.wheel.Add(int64(tm.Due), ref):
+	case !ts.add(tm.Due, ref):
 		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, tm.Due-1)} // beyond the wheel's range: read it later
 	}
 }

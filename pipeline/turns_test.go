@@ -402,3 +402,65 @@ func TestBasis(t *testing.T) {
 		}
 	})
 }
+
+// TestManyPartitionsShareTransactions: 64 partitions that always have work begin no more
+// transactions than the budget allows, though each could turn at once. A timer of priority
+// high does not wait for a slot.
+func TestManyPartitionsShareTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 64})
+		w.Start("a")
+		w.AwaitOwners()
+		begin := time.Now()
+		for i := range 5 { // far apart, so that each comes after a while without another
+			key, at := fmt.Sprintf("otp%d", i), begin.Add(time.Duration(2*i+1)*time.Second+time.Millisecond)
+			w.SendFree(w.Home(key), key, fmt.Sprintf(`{"op":"register","fire_at":%q,"priority":"high"}`,
+				at.UTC().Format(time.RFC3339Nano)))
+		}
+		turns := turnsOf(w)
+		for i := 0; time.Since(begin) < 12*time.Second; i++ {
+			w.Register(fmt.Sprintf("k%d", i), time.Now().Add(time.Second))
+			time.Sleep(time.Millisecond)
+		}
+		perSecond := float64(turnsOf(w)-turns) / time.Since(begin).Seconds()
+		if perSecond > 305 || perSecond < 200 {
+			t.Errorf("%.0f turns a second, want at most 300, and most of them", perSecond)
+		}
+		time.Sleep(10 * time.Second)
+		w.CheckInvariants()
+		late := map[string]int64{}
+		for _, r := range w.Dump(w.Names.Events()) {
+			e, err := topics.DecodeEvent(r.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == string(trigger.OccurrenceFired) && strings.HasPrefix(e.Trigger, "otp") {
+				late[e.Trigger] = *e.LatenessMS
+			}
+		}
+		if len(late) != 5 {
+			t.Errorf("%d of 5 timers of priority high have fired", len(late))
+		}
+		for key, ms := range late {
+			if ms > 10 {
+				t.Errorf("%s, of priority high, was %d ms late", key, ms)
+			}
+		}
+	})
+}
+
+// turnsOf counts the turns of all partitions.
+func turnsOf(w *sim.World) (turns uint64) {
+	last := map[int32]uint64{}
+	for _, r := range w.Dump(w.Names.State()) {
+		if string(r.Key) == string(topics.KeyProgress) {
+			if p, err := topics.DecodeProgress(r.Value); err == nil {
+				last[r.Partition] = max(last[r.Partition], uint64(p.Seq))
+			}
+		}
+	}
+	for _, n := range last {
+		turns += n
+	}
+	return turns
+}

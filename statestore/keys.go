@@ -104,6 +104,9 @@ func Ref(t trigger.Timer, key trigger.Key) string {
 	return string(appendRef(space[:0], t, key))
 }
 
+// IsHigh reports whether a ref is of a timer of priority high.
+func IsHigh(ref string) bool { return ref != "" && ref[0] == byte(trigger.High) }
+
 // ParseRef splits a ref without allocating. ok is false for bytes that Ref does not write.
 func ParseRef(ref string) (prio trigger.Priority, key trigger.Key, kind trigger.TimerKind, occurrence string, ok bool) {
 	if len(ref) < 4 || ref[0] > byte(trigger.Low) {

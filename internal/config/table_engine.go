@@ -5,8 +5,9 @@ var engineSection = section{"Engine", "", []Setting{
 	{
 		Key: "turn.min_interval", Default: "adaptive", Word: "adaptive", Min: "1ms", Max: "10s",
 		into: func(c *Config, _ string) any { return &c.Turn.MinInterval },
-		Doc: "Least time between two transactions of a partition. `adaptive` computes it from the number of " +
-			"owned partitions and the commit latency.",
+		Doc: "Least time between two transactions of a partition. `adaptive` lets the partitions of a " +
+			"process share 300 transactions a second for each broker, or down to 150 while brokers commit slowly. " +
+			"In `dev` it means no pause.",
 	},
 	{
 		Key: "barrier.max_hold", Default: "10s", Min: "100ms", Max: "10m",

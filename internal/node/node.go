@@ -85,15 +85,16 @@ var ErrTopics = errors.New("the topics do not have the required settings")
 
 // node holds the roles of one process.
 type node struct {
-	opts    Options
-	cfg     *config.Config
-	log     *slog.Logger
-	kafka   []kgo.Opt // options for clients outside this process
-	clients []kgo.Opt // options for our own clients: kafka, plus the connection to an embedded broker
-	names   topics.Names
-	metrics *metrics.Metrics
-	engine  *engine.Engine
-	history sinks.History // nil without the role, unless an API reads it
+	opts     Options
+	cfg      *config.Config
+	embedded bool // the broker is in this process
+	log      *slog.Logger
+	kafka    []kgo.Opt // options for clients outside this process
+	clients  []kgo.Opt // options for our own clients: kafka, plus the connection to an embedded broker
+	names    topics.Names
+	metrics  *metrics.Metrics
+	engine   *engine.Engine
+	history  sinks.History // nil without the role, unless an API reads it
 
 	preferences preferences.Store // nil: preferences are not stored
 
@@ -126,7 +127,10 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	c := o.Config
 	o.Logger.Info("starting", "version", o.Version, "go", runtime.Version(), "settings", c.Digest(), "roles", c.Roles,
 		"data_dir", c.DataDir)
-	n := &node{opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New()}
+	n := &node{
+		opts: o, cfg: c, log: o.Logger, names: topics.Names{Prefix: c.Topics.Prefix}, metrics: metrics.New(),
+		embedded: len(inner) > 0,
+	}
 	n.metrics.Build(o.Version)
 	n.shareMemory()
 	heap.Manage()

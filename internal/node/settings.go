@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/pipeline"
@@ -39,13 +40,22 @@ func (n *node) engineOptions() pipeline.Options {
 		},
 		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload,
 		PlainEvents: c.Events.Compression == "none", CatchUpRate: catchUpRate(c),
-		MinInterval: c.Turn.MinInterval, BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
+		MinInterval: n.minInterval(), BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
 		WatermarkInterval: c.Watermarks.Interval, WatermarkIdle: c.Watermarks.IdleInterval,
 
 		Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o
+}
+
+// minInterval converts the setting. A transaction costs an embedded broker little, so there
+// adaptive means none.
+func (n *node) minInterval() time.Duration {
+	if n.embedded && n.cfg.Turn.MinInterval == 0 {
+		return -1
+	}
+	return n.cfg.Turn.MinInterval
 }
 
 // catchUpRate converts the setting. In the settings 0 means no limit; in package pipeline it

@@ -33,6 +33,9 @@ func New(rate float64) Queue { return Queue{pacer: pacer{rate: rate}} }
 // Paced is how many timers wait for the pacer.
 func (r *Queue) Paced() int { return r.paced.n }
 
+// High is how many timers of priority high wait that are on time.
+func (r *Queue) High() int { return r.onTime.sets[trigger.High].n }
+
 // Newest is the latest due time of a timer that skipped the wheel.
 func (r *Queue) Newest() trigger.Instant { return r.newest }
 
