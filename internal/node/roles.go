@@ -59,15 +59,19 @@ func (l *roles) wait(ctx context.Context) error {
 func (l *roles) during(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- f(ctx) }()
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = f(ctx)
+	}()
 	select {
-	case err := <-done:
+	case <-done:
 		return err
-	case err := <-l.errs:
+	case why := <-l.errs:
 		cancel()
-		_ = <-done // it follows from the failure
-		return l.failed(err)
+		<-done // what f returns now follows from the failure
+		return l.failed(why)
 	}
 }
 
