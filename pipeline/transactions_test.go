@@ -101,7 +101,7 @@ func TestTurnKeepsItsSlot(t *testing.T) {
 		t.Errorf("a millisecond later it must wait %v, want %v", d, first-time.Millisecond)
 	}
 	free := b.free
-	if p.begun(); b.free != free {
+	if p.begun(); !b.free.Equal(free) {
 		t.Error("a turn that has a slot is counted twice")
 	}
 	if d := p.wait(now, true); d != 0 {
