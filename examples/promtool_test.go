@@ -106,7 +106,9 @@ func TestAlertsOfUserWork(t *testing.T) {
 			if c.topic != "" {
 				labels["topic"] = c.topic
 			}
-			want = append(want, firing{labels, map[string]string{"summary": c.summary}})
+			want = append(want, firing{labels, map[string]string{
+				"summary": c.summary, "runbook": "docs/operations/runbook.md#" + strings.ToLower(c.alert),
+			}})
 		}
 		tests = append(tests, map[string]any{
 			"interval": "1m", "input_series": []values{{c.series, c.values}},
