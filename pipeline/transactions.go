@@ -25,6 +25,10 @@ const (
 	leastTransactions = 150 // the same, of brokers that answer slowly
 	sparedSlots       = 8   // that a process with little to do may use at once
 
+	// longestPause bounds what the budget may add to the lateness of a due event. Beyond it a
+	// process begins more transactions than the budget has.
+	longestPause = 500 * time.Millisecond
+
 	slowCommit = 100 * time.Millisecond // the brokers have too many
 	slowFor    = 100 * time.Millisecond // how long the rate stays before it falls once more
 )
@@ -41,6 +45,9 @@ func (b *transactions) reserve(now time.Time) time.Time {
 	slot := b.free
 	if spared := now.Add(-sparedSlots * each); slot.Before(spared) {
 		slot = spared
+	}
+	if last := now.Add(longestPause); slot.After(last) {
+		slot = last
 	}
 	b.free = slot.Add(each)
 	return slot

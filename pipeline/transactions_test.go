@@ -59,6 +59,21 @@ func TestBudgetIsNotSpent(t *testing.T) {
 	}
 }
 
+// TestPauseIsBounded: a thousand busy partitions exceed the budget rather than wait for seconds.
+func TestPauseIsBounded(t *testing.T) {
+	b := newTransactions(one)
+	now := time.Unix(1e9, 0)
+	for range 1000 {
+		if d := b.reserve(now).Sub(now); d > longestPause {
+			t.Fatalf("a turn would wait %v", d)
+		}
+	}
+	now = now.Add(2 * longestPause)
+	if d := b.reserve(now).Sub(now); d > 0 {
+		t.Errorf("a second later, a turn would wait %v", d)
+	}
+}
+
 // TestBudgetOfSlowBrokers: brokers that answer slowly get fewer transactions, within bounds.
 func TestBudgetOfSlowBrokers(t *testing.T) {
 	b := newTransactions(one)
