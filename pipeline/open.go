@@ -54,7 +54,6 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		return nil, err
 	}
 	p.view.start(p)
-	p.isOpen = true
 	return p, nil
 }
 

@@ -58,7 +58,6 @@ type Partition struct {
 	tracer     tracer
 
 	takenOver bool // another member ran it before
-	isOpen    bool
 
 	kept *Kept // kept from one opening to the next
 	view View  // what readers may see
