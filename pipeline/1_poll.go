@@ -74,8 +74,11 @@ func (p *Partition) awaitSlot(ctx context.Context, in *input) error {
 			return nil
 		}
 	}
-	high := p.timers.highDue()
-	rest := min(p.pace.wait(time.Now(), p.batch.isUrgent() || high <= now), high.Sub(now))
+	high := p.timers.highDue().Sub(now)
+	if p.batch.isUrgent() {
+		high = 0
+	}
+	rest := p.pace.wait(time.Now(), high)
 	if rest <= 0 {
 		return nil
 	}

@@ -11,20 +11,21 @@ type pace struct {
 }
 
 // wait is how long the next turn must still wait. Records are read in the meantime, so the
-// turn is fuller. A turn that must not wait begins without a slot of its own; the budget
-// counts it.
-func (p *pace) wait(now time.Time, atOnce bool) time.Duration {
+// turn is fuller. high is how long it is until a timer of priority high falls due: for a slot
+// no turn waits longer. One that does not wait begins without a slot, and the budget counts
+// it. An interval that the operator has set holds for all.
+func (p *pace) wait(now time.Time, high time.Duration) time.Duration {
 	switch {
 	case p.fixed < 0:
 		return 0
 	case p.fixed > 0:
 		return p.fixed - now.Sub(p.start)
-	case atOnce:
+	case high <= 0:
 		return 0
 	case p.slot.IsZero():
 		p.slot = p.budget.reserve(now)
 	}
-	return p.slot.Sub(now)
+	return min(p.slot.Sub(now), high)
 }
 
 // begun notes that a turn begins.

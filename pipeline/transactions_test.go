@@ -108,22 +108,40 @@ func TestTurnKeepsItsSlot(t *testing.T) {
 		b.reserve(now)
 	}
 	p := pace{budget: b}
-	first := p.wait(now, false)
+	first := p.wait(now, time.Hour)
 	if first <= 0 {
 		t.Fatal("the budget is spent, and the turn need not wait")
 	}
-	if d := p.wait(now.Add(time.Millisecond), false); d != first-time.Millisecond {
+	if d := p.wait(now.Add(time.Millisecond), time.Hour); d != first-time.Millisecond {
 		t.Errorf("a millisecond later it must wait %v, want %v", d, first-time.Millisecond)
 	}
 	free := b.free
 	if p.begun(); !b.free.Equal(free) {
 		t.Error("a turn that has a slot is counted twice")
 	}
-	if d := p.wait(now, true); d != 0 {
+	if d := p.wait(now, 0); d != 0 {
 		t.Errorf("a turn that is to begin at once must wait %v", d)
 	}
 	if p.begun(); !b.free.After(free) {
 		t.Error("a turn that did not wait is not counted")
+	}
+}
+
+// TestIntervalOfTheOperatorHolds: nothing shortens an interval that is set, not even priority high. Only a wait for a
+// slot ends when such a timer falls due.
+func TestIntervalOfTheOperatorHolds(t *testing.T) {
+	now := time.Now()
+	fixed := pace{fixed: time.Second, start: now, budget: newTransactions(one)}
+	if d := fixed.wait(now, 0); d != time.Second {
+		t.Errorf("beside priority high it waits %v, want a second", d)
+	}
+	b := newTransactions(one)
+	for range 100 {
+		b.reserve(now)
+	}
+	slot := pace{budget: b}
+	if d := slot.wait(now, time.Millisecond); d != time.Millisecond {
+		t.Errorf("for a slot it waits %v, want until priority high is due", d)
 	}
 }
 
