@@ -51,7 +51,7 @@ func TestLatestOfARun(t *testing.T) {
 		{"one more", "every:1h", nil, "13:30", []string{"11:00", "12:00", "13:00"}},
 		{"many more", "every:1h", nil, "20:30", []string{"18:00", "19:00", "20:00"}},
 		{"skipped in between", "every:1h", []string{"13:00"}, "15:30", []string{"12:00", "14:00", "15:00"}},
-		{"the latest two skipped", "every:1h", []string{"14:00", "15:00"}, "15:30", []string{"11:00", "12:00", "13:00"}},
+		{"latest two skipped", "every:1h", []string{"14:00", "15:00"}, "15:30", []string{"11:00", "12:00", "13:00"}},
 		{"skipped to as many", "every:1h", []string{"11:00"}, "13:30", []string{"10:00", "12:00", "13:00"}},
 		{
 			"dense, and then sparse", "FREQ=MINUTELY;INTERVAL=20;BYHOUR=10,22", nil, "22:30",
