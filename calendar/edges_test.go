@@ -428,6 +428,13 @@ func TestEdges(t *testing.T) {
 			"2026-11-01T06:00:00Z 2026-11-01T06:30:00Z 2026-11-01T06:45:00Z end",
 		},
 		{
+			"until in UTC includes its instant", "FREQ=DAILY;UNTIL=20261102T140000Z", "2026-11-01T09:00",
+			"America/New_York",
+			DST{},
+			"",
+			"2026-11-01T14:00:00Z 2026-11-02T14:00:00Z end",
+		},
+		{
 			"last years of the calendar", "FREQ=YEARLY", "9998-12-31T23:00", "UTC",
 			DST{},
 			"",

@@ -298,6 +298,12 @@ func TestPeriod(t *testing.T) {
 		if got := r.Period(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.want)
 		}
+		if err := r.CheckPeriod(c.want); err != nil {
+			t.Errorf("%s: its own period: %v", c.rule, err)
+		}
+		if err := r.CheckPeriod(c.want + 1); (err != nil) != (c.want > 0) {
+			t.Errorf("%s: a period longer than its own: %v", c.rule, err)
+		}
 	}
 }
 
