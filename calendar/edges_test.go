@@ -414,6 +414,27 @@ func TestEdges(t *testing.T) {
 			"2026-11-01T05:00:00Z 2026-11-01T06:00:00Z=2026-11-01T01:00:00+f1 2026-11-01T07:00:00Z",
 		},
 		{
+			"a start in a gap does not take the rest of its hour", "cron:*/15 * * * *", "2026-03-08T02:30",
+			"America/New_York",
+			DST{},
+			"",
+			"2026-03-08T07:00:00Z=2026-03-08T03:00:00 2026-03-08T07:15:00Z",
+		},
+		{
+			"until a time of the overlap includes its second pass",
+			"FREQ=HOURLY;BYMINUTE=0,30,45;UNTIL=20261101T014500", "2026-11-01T00:30", "America/New_York",
+			DST{},
+			"2026-11-01T05:45:00Z",
+			"2026-11-01T06:00:00Z 2026-11-01T06:30:00Z 2026-11-01T06:45:00Z end",
+		},
+		{
+			"until in UTC includes its instant", "FREQ=DAILY;UNTIL=20261102T140000Z", "2026-11-01T09:00",
+			"America/New_York",
+			DST{},
+			"",
+			"2026-11-01T14:00:00Z 2026-11-02T14:00:00Z end",
+		},
+		{
 			"last years of the calendar", "FREQ=YEARLY", "9998-12-31T23:00", "UTC",
 			DST{},
 			"",

@@ -126,6 +126,24 @@ func TestIncludeExclude(t *testing.T) {
 			"2026-12-21T14:00:00Z 2026-12-24T14:00:00Z",
 		},
 		{
+			"... even where the rule has another time", "FREQ=WEEKLY;BYHOUR=18", "2026-12-21T14:00:00Z",
+			[]string{"2026-12-24"},
+			nil,
+			"2026-12-21T23:00:00Z 2026-12-24T14:00:00Z 2026-12-28T23:00:00Z",
+		},
+		{
+			"without start, the time of the rule's first", "FREQ=WEEKLY;BYDAY=MO;BYHOUR=18", "",
+			[]string{"2026-11-24"},
+			nil,
+			"2026-11-23T23:00:03Z 2026-11-24T23:00:03Z 2026-11-30T23:00:03Z",
+		},
+		{
+			"without start, of a rule of instants", "cron:*/30 * * * *", "",
+			[]string{"2026-11-19", "2026-11-20"},
+			[]string{"2026-11-20T10:00"},
+			"2026-11-20T14:30:00Z 2026-11-20T15:30:00Z",
+		},
+		{
 			"include of what fires anyway", "FREQ=DAILY", "2026-12-24T09:00",
 			[]string{"2026-12-25T14:00:00Z", "2026-12-25T09:00"},
 			nil,
@@ -149,11 +167,17 @@ func TestIncludeExclude(t *testing.T) {
 			nil,
 			"2026-12-23T05:00:00Z 2026-12-24T17:00:00Z end",
 		},
+		{
+			"dates alone, with a start", "", "2026-12-21T09:00",
+			[]string{"2026-12-23"},
+			nil,
+			"2026-12-23T14:00:00Z end",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustCompile(t, Spec{
 				Recurrence: c.rule, Start: c.start, Zone: "America/New_York", Include: c.include,
-				Exclude: c.exclude, Limits: Limits{}.Preview(),
+				Exclude: c.exclude, Append: now, Limits: Limits{}.Preview(),
 			})
 			checkOccurrences(t, r, minInstant, c.want)
 		})
@@ -223,9 +247,20 @@ func TestMissedAndPrev(t *testing.T) {
 			"sparse", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29", "2026-12-01T14:00:00Z", "2060-12-01T14:00:30Z", 3, 3,
 			"2028-02-29T14:00:00Z", "2060-02-29T14:00:00Z",
 		},
+		{
+			"dense", "cron:* * * * *", "2026-12-01T14:00:00Z", "2026-12-01T14:30:00Z", 3, 3,
+			"2026-12-01T14:01:00Z", "2026-12-01T14:30:00Z",
+		},
+		{
+			"the last is 35 seconds ahead", "FREQ=MINUTELY;BYSECOND=0,35", "2026-12-01T14:00:00Z",
+			"2026-12-01T14:30:35Z", 3, 3,
+			"2026-12-01T14:00:35Z", "2026-12-01T14:30:35Z",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-01-01T09:00", Zone: "America/New_York"})
+			r := mustCompile(t, Spec{
+				Recurrence: c.rule, Start: "2026-01-01T09:00", Zone: "America/New_York", Limits: Limits{}.Preview(),
+			})
 			after, _ := ParseInstant(c.after)
 			until, _ := ParseInstant(c.until)
 			n, first, last, err := r.Missed(after, until, c.max)
@@ -262,6 +297,12 @@ func TestPeriod(t *testing.T) {
 		r := mustCompile(t, Spec{Recurrence: c.rule, Start: "2026-01-05T00:00", Limits: Limits{}.Preview()})
 		if got := r.Period(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.want)
+		}
+		if err := r.CheckPeriod(c.want); err != nil {
+			t.Errorf("%s: its own period: %v", c.rule, err)
+		}
+		if err := r.CheckPeriod(c.want + 1); (err != nil) != (c.want > 0) {
+			t.Errorf("%s: a period longer than its own: %v", c.rule, err)
 		}
 	}
 }

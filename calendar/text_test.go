@@ -377,6 +377,7 @@ func TestAccepted(t *testing.T) {
 		"FREQ=DAILY;UNTIL=2056-12-31T00:00:00Z", "RRULE:FREQ=DAILY\r\n",
 		"cron:@DAILY", "CRON:0 9 * * *", "cron: 0 9 ? * MON", "every:PT15M", "EVERY:15m", "every:900",
 		"cron:*/5,7 * * * *", "cron:0 0 1,L * *",
+		"FREQ=DAILY;INTERVAL=10000", "FREQ=DAILY;COUNT=100000", "every:1m", "cron:* * * * *", // as far as limits go
 	} {
 		if _, err := Compile(Embedded(), Spec{Recurrence: rule, Start: "2026-11-20T09:00"}); err != nil {
 			t.Errorf("%s: %v", rule, err)

@@ -166,7 +166,7 @@ func (s *story) deadLetter(a args) *Fire {
 	}
 	return &Fire{
 		Key: a.key(), Spec: spec, Channel: spec.Channel, Occurrence: a.text("occ"), Attempt: int(a.number("attempt")),
-		Revision: revision, Nominal: a.instant("nominal", s.w.now),
+		Step: int(a.number("step")), Revision: revision, Nominal: a.instant("nominal", s.w.now),
 	}
 }
 
