@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,53 @@ func TestReconcileDamaged(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := len(w.Dump(w.Names.Due("default"))); n != 5 {
 			t.Fatalf("%d fired", n)
+		}
+	})
+}
+
+// TestReconcileLostReceipt: a receipt is deleted before the engine has read it. The partition names
+// the gap. Once that is accepted, the occurrence waits for its time-out, and goes out once more with
+// the same ce_id: nobody takes it for delivered, and no audit finds a leak.
+func TestReconcileLostReceipt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var accept []pipeline.Gap
+		w := sim.New(t, sim.Options{Seed: 7, Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+			o.AcceptGaps = accept
+		}})
+		w.Start("a")
+		w.AwaitOwners()
+		w.Send("k", `{"op":"register","delay":0,"channel":"r-push"}`)
+		time.Sleep(time.Minute)
+		due := w.Dump(w.Names.Due("r-push"))
+		if len(due) != 1 {
+			t.Fatalf("%d due events", len(due))
+		}
+		id := pipelinetest.Header(due[0], "ce_id")
+		if err := w.Stop("a"); err != nil {
+			t.Fatal(err)
+		}
+		w.Receipt("k", fmt.Sprintf(`{"due_id":%q,"outcome":"delivered","attempt":1}`, id))
+		if err := w.Cluster.DeleteRecords(w.Names.Receipts(), 0, -1); err != nil {
+			t.Fatal(err)
+		}
+		a := w.Start("a")
+		time.Sleep(20 * time.Second)
+		if why := fmt.Sprint(a.Engine.Unready()); !strings.Contains(why, w.Names.Receipts()+"/0 begins at 1") {
+			t.Fatalf("not ready: %s", why)
+		}
+		accept = gapsOf(t, a)
+		w.Kill("a")
+		a = w.Start("a")
+		w.AwaitOwners()
+		time.Sleep(59 * time.Minute) // the time-out is an hour after the emission
+		r, err := a.Engine.Reconcile(t.Context(), 0, true)
+		if err != nil || len(r.Leaks) != 0 || r.Triggers != 1 || r.Timers != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		due = w.Dump(w.Names.Due("r-push"))
+		if len(due) != 2 || pipelinetest.Header(due[1], "ce_id") != id ||
+			pipelinetest.Header(due[1], "ce_wcattempt") != "2" {
+			t.Fatalf("%d due events, the last %v", len(due), due[len(due)-1].Headers)
 		}
 	})
 }

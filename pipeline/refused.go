@@ -37,9 +37,9 @@ func ParseGaps(text string) ([]Gap, error) {
 	return out, nil
 }
 
-// ErrGap says that retention or compaction removed commands while no engine ran the
+// ErrGap says that retention or compaction removed commands or receipts while no engine ran the
 // partition. Only an operator can decide to continue (--accept-gap).
-var ErrGap = errors.New("commands are missing")
+var ErrGap = errors.New("commands or receipts are missing")
 
 // gap refuses to open a partition, unless the operator has accepted to continue from this
 // very offset. An acceptance is good for one gap. The message names the offsets accepted so

@@ -3,7 +3,6 @@ package preferences
 import (
 	"errors"
 	"fmt"
-	"net/mail"
 	"regexp"
 	"slices"
 	"strconv"
@@ -343,13 +342,4 @@ func isToken(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= MaxToken
-}
-
-// isEmail accepts one bare address: no name, no comment, nothing that could inject a header.
-func isEmail(s string) bool {
-	if len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return printable(r) != r || r == ' ' }) {
-		return false
-	}
-	a, err := mail.ParseAddress(s)
-	return err == nil && a.Address == s
 }

@@ -86,6 +86,10 @@ func TestRefused(t *testing.T) {
 		{"mail with a name", `{"addresses":{"email":"Ada <a@b.de>"}}`, "invalid", "addresses.email"},
 		{"mail with a line", `{"addresses":{"email":"a@b.de\r\nBcc: c@d.de"}}`, "invalid", "addresses.email"},
 		{"no mail", `{"addresses":{"email":"ada"}}`, "invalid", "addresses.email"},
+		{"mail without ASCII", `{"addresses":{"email":"jürgen@b.de"}}`, "invalid", "addresses.email"},
+		{"mail, a line of Unicode", `{"addresses":{"email":"a@b\u2028.de"}}`, "invalid", "addresses.email"},
+		{"mail, a control of Unicode", `{"addresses":{"email":"a@b\u0085.de"}}`, "invalid", "addresses.email"},
+		{"mail, reversed", `{"addresses":{"email":"a@b\u202ec.de"}}`, "invalid", "addresses.email"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Decode([]byte(c.body), calendar.Embedded())
@@ -103,6 +107,25 @@ func TestHintForATime(t *testing.T) {
 	const hint = `"7:00" is not a local time; write hours and minutes with two digits`
 	if err == nil || !strings.Contains(err.Error(), hint) {
 		t.Error(err)
+	}
+}
+
+// An address is kept as the user writes it, and sent to the name that DNS knows.
+func TestASCIIMail(t *testing.T) {
+	for address, want := range map[string]string{
+		"ada@example.com": "ada@example.com", "ada@under_score.example": "ada@under_score.example",
+		"ada@[192.0.2.1]": "ada@[192.0.2.1]", "ada@exämple.com": "ada@xn--exmple-cua.com",
+		"ada@EXÄMPLE.com": "ada@xn--exmple-cua.com", "a@例え.テスト": "a@xn--r8jz45g.xn--zckzah",
+		"jürgen@example.com": "", "ada@": "", "@example.com": "", "": "", "ada": "", "ada@b\u202ec.de": "",
+		"a@" + strings.Repeat("ä.", 200) + "de": "",
+	} {
+		if got, ok := ASCIIMail(address); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %q, %v, want %q", address, got, ok, want)
+		}
+	}
+	p := decoded(t, `{"addresses":{"email":"ada@exämple.com"}}`)
+	if p.Addresses.Email != "ada@exämple.com" {
+		t.Errorf("kept as %q", p.Addresses.Email)
 	}
 }
 

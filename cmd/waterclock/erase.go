@@ -77,8 +77,8 @@ func (a *app) eraseUser(ctx context.Context, user string, untilDone bool) error 
 			return failf("the answer is not from a Waterclock API: %.100q", answer)
 		}
 		if untilDone && e.State == "done" && e.Triggers == 0 {
-			a.note("No trigger of user %s was found. Is that the id? Preferences and addresses, if there were any, "+
-				"are gone.", user)
+			a.note("No trigger of user %s was found. Is that the id? If the user was erased before, only what came "+
+				"later counts. Preferences and addresses, if there were any, are gone.", user)
 		}
 		if !untilDone || e.State == "done" {
 			return a.out.record(e, [][2]string{

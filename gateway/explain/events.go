@@ -232,7 +232,7 @@ var reasonWords = map[string]string{
 	"opted_out":            "the user has opted out of this channel",
 	"notification_type":    "the user does not want notifications of this type",
 	"quiet_hours":          "these are the user's quiet hours",
-	"capped":               "the user has had as many of this type as max_per_user allows",
+	"capped":               "the user has had as many on this channel as max_per_user allows",
 	"duplicate":            "one of this type was sent within dedup_window",
 	"preferences_away":     "the store of preferences does not answer",
 	"no_address":           "neither the payload nor the preferences have an address",

@@ -105,7 +105,8 @@ func TestExplain(t *testing.T) {
 				registered, sent,
 				`{"type":"delivery.suppressed","occurrence":"o","channel":"push","reason":"capped"}`,
 				`{"type":"trigger.rescheduled","previous_tzdata":"2025b","tzdata":"2025c"}`,
-			}, Suppressed, "0-3", "max_per_user allows (capped), Fri 2026-11-20 06:00 America/New_York. Next: Fri ",
+			}, Suppressed, "0-3", "as many on this channel as max_per_user allows (capped), Fri 2026-11-20 06:00 " +
+				"America/New_York. Next: Fri ",
 		},
 		{
 			"paused by the engine", state(trigger.Paused, nil),

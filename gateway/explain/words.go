@@ -20,7 +20,7 @@ func Words(e *topics.Event) string {
 	switch trigger.FactType(e.Type) {
 	case trigger.OccurrenceFired:
 		return strings.TrimRight(
-			fmt.Sprintf("fired %s, %s late %s", e.Occurrence, time.Duration(late)*time.Millisecond,
+			fmt.Sprintf("fired %s%s, %s late %s", e.Occurrence, onChannel(e), time.Duration(late)*time.Millisecond,
 				Bracket(e.Reason)),
 			" ",
 		)
@@ -70,35 +70,49 @@ func Delivery(e *topics.Event) string {
 		if !strings.HasPrefix(e.Reason, "http_") { // nothing answered
 			verb = "failed,"
 		}
-		return fmt.Sprintf("%s: attempt %d %s %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1, verb,
-			answer, e.Attempt, e.ScheduledAt)
+		return fmt.Sprintf("%s: attempt %d%s %s %s; attempt %d goes out at %s", e.Occurrence, e.Attempt-1,
+			onChannel(e), verb, answer, e.Attempt, e.ScheduledAt)
 	case trigger.DeliveryPostponed:
 		return fmt.Sprintf(
-			"%s: attempt %d was postponed, %s; it goes out again at %s",
+			"%s: attempt %d%s was postponed, %s; it goes out again at %s",
 			e.Occurrence,
 			e.Attempt,
+			onChannel(e),
 			answer,
 			e.ScheduledAt,
 		)
 	case trigger.DeliveryFailed:
-		return fmt.Sprintf("%s: attempt %d failed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+		return fmt.Sprintf("%s: attempt %d%s failed, %s%s", e.Occurrence, e.Attempt, onChannel(e), answer,
+			lateWords(e))
 	case trigger.DeliverySuppressed:
-		return fmt.Sprintf("%s: attempt %d was suppressed, %s%s", e.Occurrence, e.Attempt, answer, lateWords(e))
+		return fmt.Sprintf("%s: attempt %d%s was suppressed, %s%s", e.Occurrence, e.Attempt, onChannel(e), answer,
+			lateWords(e))
 	case trigger.DeadLettered:
 		return fmt.Sprintf(
-			"%s: given up after attempt %d, %s; it is a dead letter, and `waterclock redrive` tries it "+
+			"%s: given up after attempt %d%s, %s; it is a dead letter, and `waterclock redrive` tries it "+
 				"again",
 			e.Occurrence,
 			e.Attempt,
+			onChannel(e),
 			answer,
 		)
 	case trigger.Redriven:
-		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d", e.Occurrence, e.Attempt)
+		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d%s", e.Occurrence, e.Attempt,
+			onChannel(e))
 	case trigger.DeliveryAccepted, trigger.DeliveryDelivered:
-		return strings.TrimSpace(fmt.Sprintf("%s: attempt %d was %s %s", e.Occurrence, max(e.Attempt, 1),
-			strings.TrimPrefix(e.Type, "delivery."), Bracket(e.Detail))) + lateWords(e)
+		return strings.TrimSpace(fmt.Sprintf("%s: attempt %d%s was %s %s", e.Occurrence, max(e.Attempt, 1),
+			onChannel(e), strings.TrimPrefix(e.Type, "delivery."), Bracket(e.Detail))) + lateWords(e)
 	}
 	return ""
+}
+
+// onChannel names the channel of a further step of an escalation, because each step counts its
+// attempts from 1.
+func onChannel(e *topics.Event) string {
+	if e.Step == nil || *e.Step == 0 || e.Channel == "" {
+		return ""
+	}
+	return " on " + e.Channel
 }
 
 func lateWords(e *topics.Event) string {
@@ -116,8 +130,8 @@ func LastDelivery(events []topics.Event) string {
 			return words
 		}
 		if trigger.FactType(events[i].Type) == trigger.OccurrenceFired {
-			return fmt.Sprintf("%s: attempt %d went out at %s; there is no answer yet", events[i].Occurrence,
-				max(events[i].Attempt, 1), events[i].OccurredAt)
+			return fmt.Sprintf("%s: attempt %d%s went out at %s; there is no answer yet", events[i].Occurrence,
+				max(events[i].Attempt, 1), onChannel(&events[i]), events[i].OccurredAt)
 		}
 	}
 	return ""

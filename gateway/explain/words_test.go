@@ -37,6 +37,28 @@ func TestEventsInWords(t *testing.T) {
 		{`{"type":"occurrence.expired","occurrence":"o","reason":"moon"}`, "did not fire o: moon"},
 		{`{"type":"trigger.registered","scheduled_at":"a","source":"c/0/1"}`, "registered for a by c/0/1"},
 		{`{"type":"trigger.paused","detail":"x"}`, "trigger.paused x"},
+		{
+			`{"type":"delivery.accepted","occurrence":"o","attempt":1,"step":0,"channel":"push","detail":"d"}`,
+			"o: attempt 1 was accepted (d)",
+		},
+		{
+			`{"type":"occurrence.fired","occurrence":"o","attempt":1,"step":1,"channel":"sms","lateness_ms":0}`,
+			"fired o on sms, 0s late",
+		},
+		{
+			`{"type":"delivery.accepted","occurrence":"o","attempt":1,"step":1,"channel":"sms","detail":"d"}`,
+			"o: attempt 1 on sms was accepted (d)",
+		},
+		{
+			`{"type":"delivery.postponed","occurrence":"o","attempt":1,"step":2,"channel":"email","reason":"quiet_hours",` +
+				`"scheduled_at":"t"}`,
+			"o: attempt 1 on email was postponed, quiet_hours; it goes out again at t",
+		},
+		{
+			`{"type":"delivery.retried","occurrence":"o","attempt":2,"step":1,"channel":"sms","reason":"http_503",` +
+				`"scheduled_at":"t"}`,
+			"o: attempt 1 on sms was answered http_503; attempt 2 goes out at t",
+		},
 		{`{"type":"trigger.failed"}`, "failed: its only occurrence could not be delivered"},
 	} {
 		var e topics.Event

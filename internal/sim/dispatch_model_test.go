@@ -26,6 +26,9 @@ type story struct {
 	answers         [][2]worker.Outcome // per step: the provider's answers to its attempts
 	reports         []time.Duration     // per step: time from acceptance to the delivery report
 	ack, cancel     time.Time
+	change          string    // replace, snooze or erase, at changed; "" means none
+	changed         time.Time // cancel is not before it
+	newDue          time.Time // due time of what a replace or a snooze adds or moves
 }
 
 // wish is a user's preferences from a moment on.
@@ -46,8 +49,31 @@ type quietHours struct {
 	channels []string       // none means all
 }
 
-// play is the whole model: it returns the messages of a story.
-func play(s story, wishes []wish) (sent []message) {
+// model returns the messages of a story. Before anything has gone out, a replacement or a snooze
+// moves it. Afterwards, a replacement leaves alone what is on its way, and a snooze counts as an ack
+// of it; both add an occurrence. What has failed cannot be snoozed.
+func model(s story, wishes []wish) (sent []message) {
+	second, failed := s, time.Time{}
+	second.due = s.newDue
+	switch {
+	case s.change == "erase":
+		s.cancel = s.changed
+	case s.change == "snooze" && (s.ack.Before(s.due) || s.ack.After(s.changed)):
+		s.ack = s.changed
+	}
+	if s.change == "" || s.change == "erase" || !s.changed.Before(s.due) {
+		sent, failed = play(s, wishes)
+	}
+	gone := s.change == "snooze" && !failed.IsZero() && failed.Before(s.changed)
+	if s.change == "replace" || s.change == "snooze" && !gone {
+		more, _ := play(second, wishes)
+		sent = append(sent, more...)
+	}
+	return sent
+}
+
+// play returns the messages of one occurrence of a story, and when it failed; zero if it did not.
+func play(s story, wishes []wish) (sent []message, failed time.Time) {
 	stop := s.ack // the first proof that the user reacted, or the end
 	if !s.ack.After(s.due) {
 		stop = time.Time{} // nobody can react to a message that was not sent
@@ -60,7 +86,7 @@ func play(s story, wishes []wish) (sent []message) {
 	if !s.cancel.IsZero() {
 		stopAt(s.cancel)
 	}
-	at := s.due
+	at, accepted := s.due, false
 	for i, step := range s.steps {
 		next := func(emitted time.Time) time.Time { // time of the next step
 			if i+1 < len(s.steps) {
@@ -71,7 +97,7 @@ func play(s story, wishes []wish) (sent []message) {
 		planned := next(at)
 		for attempt := 0; ; {
 			if !stop.IsZero() && !at.Before(stop) {
-				return sent
+				return sent, time.Time{}
 			}
 			w := wishAt(wishes, at)
 			if end := w.quietUntil(step.channel, at); !w.refuses(step.channel, s.kind) && !s.high && end.After(at) {
@@ -88,8 +114,11 @@ func play(s story, wishes []wish) (sent []message) {
 				sent = append(sent, message{s.key, i, step.channel, at})
 				outcome = s.answers[i][attempt]
 			}
-			if outcome == worker.OutcomeAccepted && s.reports[i] > 0 {
-				stopAt(at.Add(s.reports[i]))
+			if outcome == worker.OutcomeAccepted {
+				accepted = true
+				if s.reports[i] > 0 {
+					stopAt(at.Add(s.reports[i]))
+				}
 			}
 			second := at.Add(attemptAfter)
 			if outcome == worker.OutcomeRetry && attempt == 0 && (planned.IsZero() || second.Before(planned)) {
@@ -98,12 +127,15 @@ func play(s story, wishes []wish) (sent []message) {
 			}
 			if outcome == worker.OutcomeFailed || outcome == worker.OutcomeRetry && attempt == 1 {
 				planned = at // the next step goes out at once
+				if i+1 == len(s.steps) && !accepted {
+					failed = at
+				}
 			}
 			break
 		}
 		at = planned
 	}
-	return sent
+	return sent, failed
 }
 
 func wishAt(all []wish, at time.Time) (w wish) {

@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -100,7 +101,7 @@ func clockOf(minutes int) string { return fmt.Sprintf("%02d:%02d", minutes/60, m
 
 // dice makes random stories. Different actions happen at different seconds of a minute. So no two
 // are so close that either order would be right: emissions at 0, 20 and 40 (after retries),
-// reports 10 after those, acks at 5, cancels at 15, and new wishes at 25.
+// reports 10 after those, acks at 5, cancels at 15, new wishes at 25, and changes at 35.
 type dice struct {
 	*rand.Rand
 	t     *testing.T
@@ -182,6 +183,16 @@ func (r dice) story(n int, users int) story {
 	if r.one(8) {
 		s.cancel = s.due.Add(r.minutes(300) - r.minutes(60) + 15*time.Second)
 	}
+	if r.one(3) {
+		s.change = []string{"replace", "snooze", "erase"}[r.IntN(3)]
+		s.changed = s.due.Add(r.minutes(120) - r.minutes(60) + 35*time.Second)
+		s.newDue = s.changed.Add(r.minutes(90) + 25*time.Second)
+		if s.changed.Before(r.start.Add(time.Minute)) {
+			s.change = ""
+		} else if s.cancel.Before(s.changed) {
+			s.cancel = time.Time{}
+		}
+	}
 	// An ack before the register concerns no trigger.
 	if s.ack.Before(r.start.Add(time.Minute)) {
 		s.ack = time.Time{}
@@ -197,9 +208,9 @@ func (r dice) story(n int, users int) story {
 const near = 3 * time.Second
 
 // TestDispatchModel uses random preferences, escalations, opt-outs, quiet hours, retries, acks,
-// cancels and reports. The engine with its workers and the model must agree on which user gets
-// which message, when, and by which channel. WATERCLOCK_TEST_SEED is the first seed,
-// WATERCLOCK_TEST_SEEDS the number of seeds.
+// cancels, replacements, snoozes, erasures and reports. The engine with its workers and the model
+// must agree on which user gets which message, when, and by which channel. WATERCLOCK_TEST_SEED is
+// the first seed, WATERCLOCK_TEST_SEEDS the number of seeds.
 func TestDispatchModel(t *testing.T) {
 	first, n := seeds(2)
 	for i := range uint64(n) {
@@ -233,7 +244,7 @@ func randomDispatch(t *testing.T, seed uint64) {
 	for n := range triggers {
 		s := r.story(n, users)
 		stories[s.key] = s
-		acts = append(append(acts, act{d.start, func() { d.register(s) }}), d.reacts(s)...)
+		acts = append(append(acts, act{d.start, func() { d.register(s, s.due, "x") }}), d.reacts(s)...)
 	}
 	d.answer = func(key string, step, attempt int) (worker.Outcome, time.Duration) {
 		s := stories[key]
@@ -257,7 +268,7 @@ func randomDispatch(t *testing.T, seed uint64) {
 }
 
 // register sends the register of a story.
-func (d *dispatch) register(s story) {
+func (d *dispatch) register(s story, due time.Time, body string) {
 	d.t.Helper()
 	priority := "normal"
 	if s.high {
@@ -268,8 +279,8 @@ func (d *dispatch) register(s story) {
 		tags = fmt.Sprintf(`{"type":%q}`, s.kind)
 	}
 	d.SendFree(d.Home(s.key), s.key, fmt.Sprintf(`{"op":"register","delay":"%dms","user_id":%q,"priority":%q,`+
-		`"tags":%s,"payload":{"body":"x"},"escalation":%s}`,
-		time.Until(s.due).Milliseconds(), s.user, priority, tags, escalationOf(s.steps)))
+		`"tags":%s,"payload":{"body":%q},"escalation":%s}`,
+		time.Until(due).Milliseconds(), s.user, priority, tags, body, escalationOf(s.steps)))
 }
 
 // agrees compares a story with its model, up to an end. It returns the number of messages.
@@ -277,8 +288,8 @@ func (d *dispatch) agrees(s story, wishes []wish, end time.Time) int {
 	d.t.Helper()
 	end = end.Add(-50 * time.Second) // nothing is planned for that time
 	beyond := func(m message) bool { return m.at.After(end) }
-	want := slices.DeleteFunc(play(s, wishes), beyond)
-	got := slices.DeleteFunc(d.messages(s.key), beyond)
+	want := inOrder(slices.DeleteFunc(model(s, wishes), beyond))
+	got := inOrder(slices.DeleteFunc(d.messages(s.key), beyond))
 	same := len(got) == len(want)
 	for i := 0; same && i < len(got); i++ {
 		off := got[i].at.Sub(want[i].at)
@@ -288,6 +299,14 @@ func (d *dispatch) agrees(s story, wishes []wish, end time.Time) int {
 		d.t.Errorf("%+v\nwishes %+v\ngot  %s\nwant %s", s, wishes, shown(got), shown(want))
 	}
 	return len(got)
+}
+
+// inOrder sorts messages by time. Two occurrences may have some at the same time, in any order.
+func inOrder(all []message) []message {
+	slices.SortStableFunc(all, func(a, b message) int {
+		return cmp.Or(a.at.Truncate(10*time.Second).Compare(b.at.Truncate(10*time.Second)), a.step-b.step)
+	})
+	return all
 }
 
 func shown(all []message) string {

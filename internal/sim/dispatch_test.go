@@ -234,12 +234,23 @@ func (d *dispatch) run(acts []act) {
 	}
 }
 
-// reacts returns the ack and the cancel of a story.
+// reacts returns the ack, the cancel and the change of a story.
 func (d *dispatch) reacts(s story) (acts []act) {
 	for op, at := range map[string]time.Time{"ack": s.ack, "cancel": s.cancel} {
 		if !at.IsZero() {
 			acts = append(acts, act{at, func() { d.SendFree(d.Home(s.key), s.key, `{"op":"`+op+`"}`) }})
 		}
+	}
+	send := func(format string, args ...any) func() {
+		return func() { d.SendFree(d.Home(s.key), s.key, fmt.Sprintf(format, args...)) }
+	}
+	switch s.change {
+	case "replace":
+		acts = append(acts, act{s.changed, func() { d.register(s, s.newDue, "y") }})
+	case "snooze":
+		acts = append(acts, act{s.changed, send(`{"op":"snooze","for":"%dms"}`, s.newDue.Sub(s.changed).Milliseconds())})
+	case "erase":
+		acts = append(acts, act{s.changed, send(`{"op":"erase"}`)})
 	}
 	return acts
 }
@@ -367,7 +378,7 @@ func TestQuietNightsEscalate(t *testing.T) {
 					w := wish{from: d.start, addresses: notify.Channels, quiet: q, ahead: d.ahead[s.user]}
 					wishes[s.key] = w
 					d.put(s.user, w.document())
-					acts = append(append(acts, act{d.start, func() { d.register(s) }}), d.reacts(s)...)
+					acts = append(append(acts, act{d.start, func() { d.register(s, s.due, "x") }}), d.reacts(s)...)
 				}
 			}
 		}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/slots"
+	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
@@ -114,9 +115,14 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	to, err := mail.ParseAddress(m.Address)
-	if err != nil || to.Name != "" || !plain(to.Address) {
+	if err != nil || to.Name != "" {
 		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is not a mail address"))
 	}
+	ascii, ok := preferences.ASCIIMail(to.Address)
+	if !ok || !plain(ascii) {
+		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is not a mail address"))
+	}
+	to.Address = ascii
 	msg, id, err := s.compose(m, to)
 	if err != nil {
 		return smtpSaid(worker.Fail(CodeInvalid, err.Error()))

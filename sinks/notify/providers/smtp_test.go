@@ -160,6 +160,32 @@ func TestSMTPMail(t *testing.T) {
 	}
 }
 
+// An international domain is sent as A-labels: a server without SMTPUTF8 refuses anything else
+// (RFC 6531). Nothing is asked of a server for an address that has no such form.
+func TestSMTPInternationalDomain(t *testing.T) {
+	s := newSMTPServer(t, TLSStart, "")
+	p := newSMTP(t, s.options())
+	a := p.Send(t.Context(), mailTo("ada@exämple.org"))
+	if a.Result.Outcome != worker.OutcomeAccepted {
+		t.Fatalf("%+v", a)
+	}
+	m := s.received()[0]
+	if got := m.Header.Get("To"); got != "<ada@xn--exmple-cua.org>" || m.to != "ada@xn--exmple-cua.org" {
+		t.Errorf("to %q, %q", got, m.to)
+	}
+	for _, bad := range []string{
+		"jürgen@example.org", "ada@b\u2028c.org", "ada@b\u202ec.org", "ada@example.org\r\nRCPT TO:<b@c.org>",
+	} {
+		a := p.Send(t.Context(), mailTo(bad))
+		if a.Result.Outcome != worker.OutcomeFailed || a.Result.Code != smtpInvalidAddress {
+			t.Errorf("%q: %+v", bad, a)
+		}
+	}
+	if n := len(s.received()); n != 1 {
+		t.Errorf("%d mails", n)
+	}
+}
+
 // Connections are used for more than one mail, but not for ever.
 func TestSMTPConnections(t *testing.T) {
 	s := newSMTPServer(t, TLSStart, "")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/twilio"
@@ -124,7 +125,7 @@ func (t *Twilio) form(m *notify.Message, token string) (url.Values, *notify.Answ
 		return nil, new(dead(twilioInvalidTo, "not sent: the address is not an E.164 number"))
 	case text == "":
 		return nil, new(failed(CodeInvalid, "the message has no text"))
-	case len([]rune(text)) > twilioMaxBody:
+	case utf8.RuneCountInString(text) > twilioMaxBody:
 		return nil, new(failed(twilioTooLong, "not sent: the text is longer than 1,600 characters"))
 	}
 	form := url.Values{"To": {m.Address}, "Body": {text}}
@@ -145,7 +146,8 @@ func (t *Twilio) form(m *notify.Message, token string) (url.Values, *notify.Answ
 	return form, nil
 }
 
-// smsText returns title and body, and the acknowledgement link if they do not contain it.
+// smsText returns title and body, and the acknowledgement link if they do not contain it. A text
+// that is only too long with the link goes without it: that is better than no SMS.
 func smsText(m *notify.Message) string {
 	var lines []string
 	for _, line := range []string{m.Title, m.Body} {
@@ -153,10 +155,14 @@ func smsText(m *notify.Message) string {
 			lines = append(lines, line)
 		}
 	}
+	text := strings.Join(lines, "\n")
 	if m.AckURL != "" && !strings.Contains(m.Body, m.AckURL) {
-		lines = append(lines, m.AckURL)
+		with := strings.Join(append(lines, m.AckURL), "\n")
+		if utf8.RuneCountInString(with) <= twilioMaxBody {
+			return with
+		}
 	}
-	return strings.Join(lines, "\n")
+	return text
 }
 
 // isE164 reports whether a text is an ITU-T E.164 number: +, and up to 15 digits.

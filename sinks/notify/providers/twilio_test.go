@@ -77,6 +77,34 @@ func TestTwilioSends(t *testing.T) {
 	}
 }
 
+// The link to acknowledge is left out of a text that would be too long with it.
+func TestTwilioLeavesTheLinkOut(t *testing.T) {
+	const link = "https://wc.example.com/a/x"
+	s := startServer(t, created)
+	tw := newTwilio(t, s.http(nil), nil)
+	for i, c := range []struct {
+		characters int
+		linked     bool
+	}{{1600 - 1 - len(link), true}, {1600 - len(link), false}, {1600, false}} {
+		m := message(phone)
+		m.Title, m.Body, m.AckURL = "", strings.Repeat("é", c.characters), link
+		if got := said(tw.Send(t.Context(), m)); got != "accepted ref SM123" {
+			t.Fatalf("%d characters: %s", c.characters, got)
+		}
+		form, err := url.ParseQuery(string(s.requests("")[i].body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := m.Body
+		if c.linked {
+			want += "\n" + link
+		}
+		if got := form.Get("Body"); got != want {
+			t.Errorf("%d characters: %d bytes went out, want %d", c.characters, len(got), len(want))
+		}
+	}
+}
+
 func TestTwilioMessagingService(t *testing.T) {
 	s := startServer(t, created)
 	tw := newTwilio(t, s.http(nil), func(o *providers.TwilioOptions) { o.From, o.MessagingService = "", "MG1" })
