@@ -33,14 +33,51 @@ func (s *commandWriter) do(r *request, c *command) (verdict, error) {
 	if err := s.rate.withinRate(r, c); err != nil {
 		return verdict{}, err
 	}
-	at := s.commands.produce(r.Context(), c)
-	if at.err != nil {
+	if err := s.room(r); err != nil {
+		return verdict{}, err.About(c.id)
+	}
+	var at location
+	known := true
+	defer func() { s.decided(r.who.Tenant, c, at, known) }()
+	if at = s.commands.produce(r.Context(), c); at.err != nil {
 		return verdict{}, notWritten(at.err).About(c.id)
 	}
 	if wantsAsync(r.Request) {
+		known = false
 		return verdict{async: true}, nil
 	}
-	return s.decider.decision(r.Context(), c, at)
+	v, err := s.decider.decision(r.Context(), c, at)
+	known = r.Context().Err() == nil
+	return v, err
+}
+
+// room waits until one more command of the caller's tenant may be undecided.
+func (s *commandWriter) room(r *request) *problem.Problem {
+	if s.rate.undecided.try(r.who.Tenant) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.commands.within)
+	defer cancel()
+	if s.rate.undecided.wait(ctx, r.who.Tenant) != nil {
+		return problem.Unavailable(nil, "the engine has not decided many commands of this tenant yet, and other "+
+			"tenants write: try again with fewer at once")
+	}
+	return nil
+}
+
+// decided gives the room of a command back. Where nobody waited for the decision, or who
+// did has hung up, it may be undecided still, and in the way of others.
+func (s *commandWriter) decided(tenant string, c *command, at location, known bool) {
+	if known || !s.rate.undecided.crowds(tenant) {
+		s.rate.undecided.done(tenant, 1)
+		return
+	}
+	go func() {
+		defer s.rate.undecided.done(tenant, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), s.answerWithin)
+		defer cancel()
+		s.decider.decisions(ctx, at.partition, []peer.Question{{Key: c.key, Offset: at.offset}})
+	}()
 }
 
 // writeRate bounds how many commands a second a tenant writes.

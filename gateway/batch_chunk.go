@@ -88,7 +88,7 @@ func (b *batchOf) room(l *batchLine) *batchLine {
 	c.lines, c.locations = c.lines[:len(c.lines)-1], c.locations[:len(c.locations)-1]
 	c.mu.Unlock()
 	b.seal()
-	b.s.undecided.wait(tenant)
+	_ = b.s.undecided.wait(context.WithoutCancel(b.r.Context()), tenant) // this ctx does not end
 	l = b.line(moved.n)
 	*l = moved
 	return l
@@ -137,10 +137,11 @@ func (b *batchOf) seal() {
 }
 
 // decided gives the room of a chunk's lines back. Where nobody waited for their
-// decisions, they may all be undecided still, and in the way of others.
+// decisions, or who did has hung up, they may all be undecided still, and in the way of others.
 func (b *batchOf) decided(c *chunk) {
 	tenant := b.r.who.Tenant
-	if !b.async || !b.s.undecided.crowds(tenant) {
+	awaited := !b.async && b.r.Context().Err() == nil
+	if awaited || !b.s.undecided.crowds(tenant) {
 		b.s.undecided.done(tenant, c.lacking)
 		return
 	}

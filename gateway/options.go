@@ -164,9 +164,8 @@ type Options struct {
 	// BatchAtOnce bounds the lines of one batch that wait for their decision. With a turn
 	// every 20 ms, one turn decides that many. 0 means 4,096.
 	BatchAtOnce int
-	// BatchBeside bounds the lines of all batches of one tenant that wait so while
-	// other tenants write: they are decided before what others write next. 0 means
-	// 512.
+	// BatchBeside bounds the commands of one tenant, lines of batches too, that wait so while
+	// other tenants write: they are decided before what others write next. 0 means 512.
 	BatchBeside int
 	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
 	// as many as it leaves for others: half.

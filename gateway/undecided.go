@@ -1,22 +1,24 @@
 package gateway
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
-// undecided counts the lines of batches that are written and not decided. A
+// undecided counts the commands that are written and not decided, lines of batches too. A
 // partition decides commands in the order of its log, so what one tenant has there
 // delays every other. While other tenants write, a tenant has at most `most` such
-// lines. Alone it has as many as its batches may (BatchAtOnce).
+// commands. Alone it has as many as its batches (BatchAtOnce) and connections may.
 type undecided struct {
 	most int
 	now  func() time.Time
 
 	mu      sync.Mutex
-	fewer   *sync.Cond
 	by      map[string]int
-	writers [2]writer // the last two tenants that wrote, the last one first
+	waiting map[string][]chan struct{} // in order; each closed when it has room
+	writers [2]writer                  // the last two tenants that wrote, the last one first
 }
 
 type writer struct {
@@ -30,9 +32,7 @@ const besides = 2 * time.Second
 // newUndecided makes the count. A nil one counts nothing: without log-in all are one
 // tenant.
 func newUndecided(most int, now func() time.Time) *undecided {
-	u := &undecided{most: most, now: now, by: map[string]int{}}
-	u.fewer = sync.NewCond(&u.mu)
-	return u
+	return &undecided{most: most, now: now, by: map[string]int{}, waiting: map[string][]chan struct{}{}}
 }
 
 // writes notes that a tenant writes a command.
@@ -58,7 +58,7 @@ func (u *undecided) shared(tenant string) bool {
 	return false
 }
 
-// try takes room for a line.
+// try takes room for a command.
 func (u *undecided) try(tenant string) bool {
 	if u == nil {
 		return true
@@ -69,37 +69,76 @@ func (u *undecided) try(tenant string) bool {
 }
 
 func (u *undecided) take(tenant string) bool {
-	if u.by[tenant] >= u.most && u.shared(tenant) {
+	if len(u.waiting[tenant]) > 0 || !u.has(tenant) {
 		return false
 	}
 	u.by[tenant]++
 	return true
 }
 
-// wait takes room for a line as soon as there is some. All lines that have room end
-// within ProduceWithin and AnswerWithin, if their chunks are sealed.
-func (u *undecided) wait(tenant string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for !u.take(tenant) {
-		u.fewer.Wait()
+// has says whether there is room for one more.
+func (u *undecided) has(tenant string) bool { return u.by[tenant] < u.most || !u.shared(tenant) }
+
+// wait takes room for a command as soon as there is some, or returns why ctx ended. All
+// commands that have room end within ProduceWithin and AnswerWithin, if their chunks are
+// sealed. Who waits has its turn in order.
+func (u *undecided) wait(ctx context.Context, tenant string) error {
+	if u == nil {
+		return nil
 	}
+	u.mu.Lock()
+	if u.take(tenant) {
+		u.mu.Unlock()
+		return nil
+	}
+	turn := make(chan struct{})
+	u.waiting[tenant] = append(u.waiting[tenant], turn)
+	u.mu.Unlock()
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	if !u.leave(tenant, turn) { // it had its turn meanwhile
+		u.done(tenant, 1)
+	}
+	return ctx.Err()
 }
 
-// done gives the room of lines back.
-func (u *undecided) done(tenant string, lines int) {
-	if u == nil || lines == 0 {
+// leave takes one out of those who wait; false if it waits no more.
+func (u *undecided) leave(tenant string, turn chan struct{}) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	i := slices.Index(u.waiting[tenant], turn)
+	if i < 0 {
+		return false
+	}
+	u.waiting[tenant] = slices.Delete(u.waiting[tenant], i, i+1)
+	return true
+}
+
+// done gives the room of commands back, to who waits for it.
+func (u *undecided) done(tenant string, commands int) {
+	if u == nil || commands == 0 {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.by[tenant] -= lines; u.by[tenant] == 0 {
+	u.by[tenant] -= commands
+	for len(u.waiting[tenant]) > 0 && u.has(tenant) {
+		u.by[tenant]++
+		close(u.waiting[tenant][0])
+		u.waiting[tenant] = u.waiting[tenant][1:]
+	}
+	if u.by[tenant] == 0 {
 		delete(u.by, tenant)
 	}
-	u.fewer.Broadcast()
+	if len(u.waiting[tenant]) == 0 {
+		delete(u.waiting, tenant)
+	}
 }
 
-// crowds says whether a tenant's lines delay somebody else's.
+// crowds says whether a tenant's commands delay somebody else's.
 func (u *undecided) crowds(tenant string) bool {
 	if u == nil {
 		return false

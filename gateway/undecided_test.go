@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +70,86 @@ func TestBatchBesideOthers(t *testing.T) {
 						t.Fatalf("answer %d is %s", i, line)
 					}
 				}
+			}
+		})
+	}
+}
+
+// So are the single commands of one tenant, and what somebody wrote who has hung up: it is in
+// the others' way all the same.
+func TestCommandsBesideOthers(t *testing.T) {
+	const room, commands = 20, 60
+	single := func(i int) (method, path, body string) {
+		return "PUT", fmt.Sprintf("/v1/triggers/s%d", i), `{"delay":"1d"}`
+	}
+	batch := func(i int) (method, path, body string) {
+		var text strings.Builder
+		for j := range room {
+			fmt.Fprintf(&text, `{"id":"b%d-%d","delay":"1d"}`+"\n", i, j)
+		}
+		return "POST", "/v1/triggers:batch", text.String()
+	}
+	for _, c := range []struct {
+		name    string
+		atOnce  int
+		request func(i int) (method, path, body string)
+		header  []string
+		hangUp  bool
+	}{
+		{"single", commands, single, nil, false},
+		{"single, and it waits for nothing", commands, single, []string{"Prefer", "respond-async"}, false},
+		{"single, and it hangs up", commands, single, nil, true},
+		{"a batch, and it hangs up", 1, batch, nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Now()
+			w := newWorld(t, func(o *Options) {
+				o.Auth, o.BatchBeside = testKeys(t), room
+				o.Now = func() time.Time { return now }
+				o.AnswerWithin, o.ProduceWithin = time.Minute, time.Minute
+			})
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+			w.engine.freeze()
+			var all sync.WaitGroup
+			var answered atomic.Int64
+			send := func(ctx context.Context, from int) {
+				for i := range c.atOnce {
+					method, path, body := c.request(from + i)
+					req, _ := http.NewRequestWithContext(ctx, method, w.url+path, strings.NewReader(body))
+					req.Header.Set("Authorization", "Bearer "+keyA)
+					if c.header != nil {
+						req.Header.Set(c.header[0], c.header[1])
+					}
+					all.Go(func() {
+						resp, err := http.DefaultClient.Do(req)
+						if err != nil {
+							return
+						}
+						defer resp.Body.Close()
+						if _, err := io.Copy(io.Discard, resp.Body); err == nil && resp.StatusCode < 300 {
+							answered.Add(1)
+						}
+					})
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			send(ctx, 0)
+			if got := w.written(t, "acme/"); got != room {
+				t.Errorf("%d commands are written and not decided; room is for %d", got, room)
+			}
+			if c.hangUp {
+				cancel()
+				all.Wait()
+				send(t.Context(), c.atOnce)
+				if got := w.written(t, "acme/"); got != room {
+					t.Errorf("after a hang-up %d commands are written and not decided; room is for %d", got, room)
+				}
+			}
+			w.engine.thaw()
+			all.Wait()
+			if got := int(answered.Load()); got != c.atOnce {
+				t.Errorf("%d of %d requests are answered in the end", got, c.atOnce)
 			}
 		})
 	}

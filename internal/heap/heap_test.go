@@ -10,21 +10,22 @@ import (
 func TestPercent(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		live, scanned uint64
-		want          int
+		live, scanned, least uint64
+		want                 int
 	}{
-		{0, 0, mostPercent},
-		{20 * mib, 10 * mib, mostPercent},
-		{100 * mib, 100 * mib, mostPercent},
-		{256 * mib, 10 * mib, 25},   // little but caches: the least growth
-		{600 * mib, 75 * mib, 25},   // caches
-		{4000 * mib, 300 * mib, 15}, // large caches
-		{40_000 * mib, 10 * mib, leastPercent},
-		{1000 * mib, 900 * mib, 180}, // a large index
-		{64, 1 << 40, mostPercent},   // nonsense
+		{0, 0, Growth, mostPercent},
+		{20 * mib, 10 * mib, Growth, mostPercent},
+		{100 * mib, 100 * mib, Growth, mostPercent},
+		{256 * mib, 10 * mib, Growth, 25}, // little but caches: the least growth
+		{256 * mib, 10 * mib, SmallGrowth, 18},
+		{600 * mib, 75 * mib, Growth, 25},   // caches
+		{4000 * mib, 300 * mib, Growth, 15}, // large caches
+		{40_000 * mib, 10 * mib, Growth, leastPercent},
+		{1000 * mib, 900 * mib, Growth, 180}, // a large index
+		{64, 1 << 40, Growth, mostPercent},   // nonsense
 	} {
-		if got := percent(c.live, c.scanned); got != c.want {
-			t.Errorf("percent(%d, %d) is %d, want %d", c.live, c.scanned, got, c.want)
+		if got := percent(c.live, c.scanned, c.least); got != c.want {
+			t.Errorf("percent(%d, %d, %d) is %d, want %d", c.live, c.scanned, c.least, got, c.want)
 		}
 	}
 }
@@ -39,11 +40,13 @@ func TestCachesDoNotGrowTheHeap(t *testing.T) {
 		blocks[i] = make([]byte, 32<<10)
 	}
 	runtime.GC()
-	newManager().set()
-	s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
-	metrics.Read(s)
-	if grows := int64(s[0].Value.Uint64()) - cache; grows < leastGrowth*9/10 || grows > leastGrowth*5/4 {
-		t.Errorf("beside %d MiB of blocks the heap may have %d MiB", cache>>20, grows>>20)
+	for _, least := range []int64{Growth, SmallGrowth} {
+		newManager(uint64(least)).set()
+		s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
+		metrics.Read(s)
+		if grows := int64(s[0].Value.Uint64()) - cache; grows < least*9/10 || grows > least*5/4 {
+			t.Errorf("beside %d MiB of blocks the heap may have %d MiB", cache>>20, grows>>20)
+		}
 	}
 	runtime.KeepAlive(blocks)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/broker"
+	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/embedded"
 )
@@ -69,6 +70,8 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
+	n.shareMemoryOfDev()
+	heap.Manage(heap.SmallGrowth)
 	n.fullBroker = b.NoRoom
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/engine"
+	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/pipeline"
 )
 
@@ -24,6 +25,7 @@ func RunEngine(
 	if err != nil {
 		return err
 	}
+	heap.Manage(heap.Growth)
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

@@ -45,3 +45,26 @@ func TestMemoryIsShared(t *testing.T) {
 		t.Errorf("notes: %q", notes)
 	}
 }
+
+// TestMemtablesOfDev: they are small, unless the operator chose the size of the cache.
+func TestMemtablesOfDev(t *testing.T) {
+	for _, c := range []struct {
+		cache string
+		want  int
+	}{{"auto", 4 << 20}, {"256MiB", 16 << 20}, {"32MiB", 2 << 20}} {
+		cfg, err := config.Load(config.Options{Dev: true, Env: []string{
+			"WATERCLOCK_STORE_CACHE=" + c.cache, "WATERCLOCK_DATA_DIR=" + t.TempDir(),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := newNode(Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.shareMemoryOfDev()
+		if got := n.engineOptions().MemTableBytes; got != c.want {
+			t.Errorf("store.cache %s: one memtable has %d bytes, want %d", c.cache, got, c.want)
+		}
+	}
+}

@@ -53,7 +53,6 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/egress"
-	"github.com/waterclock/waterclock/internal/heap"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/memory"
 	"github.com/waterclock/waterclock/internal/metrics"
@@ -133,7 +132,6 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	}
 	n.metrics.Build(o.Version)
 	n.shareMemory()
-	heap.Manage()
 	n.timetable = &trigger.Timetable{
 		Zones:     calendar.Embedded(),
 		MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod },

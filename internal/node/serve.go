@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"net"
+
+	"github.com/waterclock/waterclock/internal/heap"
 )
 
 // Serve runs the roles of the settings against their brokers until ctx ends or
@@ -17,6 +19,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	heap.Manage(heap.Growth)
 	defer n.closing(n.closeTracing)()
 	ln, err := listen(o.Config, "listen", o.Config.Listen)
 	if err != nil {

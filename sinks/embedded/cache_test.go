@@ -14,7 +14,7 @@ import (
 func TestCacheBesideFullMemtable(t *testing.T) {
 	s, g := openTest(t, Options{Dir: "h", FS: vfs.NewMem(), SweepEvery: -1}), sinktest.NewStream(3)
 	apply(t, s, g.Batch()...)
-	// Each memtable has twice the size of the one before, up to 32 MiB: 160 MiB fill them and some more.
+	// Each memtable has twice the size of the one before, up to 16 MiB: 160 MiB fill them and some more.
 	for i := range byte(160) {
 		if err := s.db.Set([]byte{0xff, i}, make([]byte, 1<<20), pebble.NoSync); err != nil {
 			t.Fatal(err)
@@ -38,5 +38,25 @@ func TestCacheBesideFullMemtable(t *testing.T) {
 	first := read()
 	if next := read(); first == 0 || next > 0 {
 		t.Errorf("%d blocks were read at first, and %d the next time", first, next)
+	}
+}
+
+// While a flush is slow, a memtable waits, one is full and one fills. A flood makes the process grow by
+// no more than that.
+func TestMemtablesAreBounded(t *testing.T) {
+	s := openTest(t, Options{Dir: "h", FS: vfs.NewMem(), SweepEvery: -1})
+	const most = 48 << 20
+	for i := range byte(250) {
+		out := s.db.NewBatch()
+		if err := out.Set([]byte{0xff, i}, make([]byte, 1<<20), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.commit(out); err != nil {
+			t.Fatal(err)
+		}
+		out.Close()
+		if size := s.db.Metrics().MemTable.Size; size > most {
+			t.Fatalf("after %d MiB the memtables have %d MiB, may have %d", i, size>>20, most>>20)
+		}
 	}
 }

@@ -29,7 +29,7 @@ type Options struct {
 	// 10 minutes; -1 means never.
 	SweepEvery time.Duration
 
-	// CacheBytes is the size of Pebble's block cache beside two memtables of 32 MiB. While these are
+	// CacheBytes is the size of Pebble's block cache beside two memtables of 16 MiB. While these are
 	// small, the cache may have their room, too. Default 16 MiB.
 	CacheBytes int64
 

@@ -195,57 +195,77 @@ func flood(ctx context.Context, t *testing.T, a *tenant) {
 	}
 }
 
-// TestFloodInMemory: 20,000 triggers that fire at once, from eight callers, into a dev that has
-// had nothing to do yet, whose heap has all its growth before it.
+// TestFloodInMemory: triggers that fire at once, from eight callers, into a dev that has had nothing
+// to do yet, whose heap has all its growth before it. Beside another tenant, a flood of three times
+// as many lines fills all memtables, too.
 func TestFloodInMemory(t *testing.T) {
-	n := newDev(t)
-	a := n.as("attacker", attackerKey)
-	a.must(t, http.StatusCreated, "PUT", "/v1/triggers/first", `{"delay":"0s"}`)
-	calm := n.rss(t)
-	peak := calm
-	var left atomic.Int64
-	left.Store(20)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for k := left.Add(-1); k >= 0; k = left.Add(-1) {
-					var lines []string
-					for i := range 1000 {
-						lines = append(lines, fmt.Sprintf(`{"id":"f%d","delay":"0s","idempotency_key":"%d"}`, i, k))
-					}
-					text := strings.Join(lines, "\n")
-					for t.Context().Err() == nil {
-						got := a.try(t.Context(), "POST", "/v1/triggers:batch", text)
-						if got.status == http.StatusOK {
-							break
-						}
-						if got.status != http.StatusServiceUnavailable {
-							t.Errorf("a batch: %s", got)
-							return
-						}
-						pause(t.Context(), refusedFor)
-					}
+	for _, c := range []struct {
+		name    string
+		batches int64
+		others  bool
+	}{
+		{"alone", 20, false},
+		{"beside another tenant", 60, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newDev(t)
+			a := n.as("attacker", attackerKey)
+			a.must(t, http.StatusCreated, "PUT", "/v1/triggers/first", `{"delay":"0s"}`)
+			if c.others {
+				watch(t, n).phase(t.Context(), time.Second) // the first turns, topics and connections
+			}
+			calm := n.rss(t)
+			peak := calm
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				floodOnce(t, a, c.batches)
+				pause(t.Context(), time.Second) // they fire
+			}()
+			for running := true; running; {
+				select {
+				case <-done:
+					running = false
+				case <-time.After(20 * time.Millisecond):
 				}
-			})
-		}
-		all.Wait()
-		pause(t.Context(), time.Second) // they fire
-	}()
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		case <-time.After(20 * time.Millisecond):
-		}
-		peak = max(peak, n.rss(t))
+				peak = max(peak, n.rss(t))
+			}
+			t.Logf("%d MB before, at most %d MB", calm>>20, peak>>20)
+			if grown := peak - calm; grown > mayGrow {
+				t.Errorf("memory grew by %d MB, may be %d MB", grown>>20, mayGrow>>20)
+			}
+		})
 	}
-	t.Logf("%d MB before, at most %d MB", calm>>20, peak>>20)
-	if grown := peak - calm; grown > mayGrow {
-		t.Errorf("memory grew by %d MB, may be %d MB", grown>>20, mayGrow>>20)
+}
+
+// floodOnce sends batches of 1,000 triggers that fire at once, each until it is taken.
+func floodOnce(t *testing.T, a *tenant, batches int64) {
+	var left atomic.Int64
+	left.Store(batches)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for k := left.Add(-1); k >= 0; k = left.Add(-1) {
+				var lines []string
+				for i := range 1000 {
+					lines = append(lines, fmt.Sprintf(`{"id":"f%d","delay":"0s","idempotency_key":"%d"}`, i, k))
+				}
+				text := strings.Join(lines, "\n")
+				for t.Context().Err() == nil {
+					got := a.try(t.Context(), "POST", "/v1/triggers:batch", text)
+					if got.status == http.StatusOK {
+						break
+					}
+					if got.status != http.StatusServiceUnavailable {
+						t.Errorf("a batch: %s", got)
+						return
+					}
+					pause(t.Context(), refusedFor)
+				}
+			}
+		})
 	}
+	all.Wait()
 }
 
 // channels names a new one in each of 300 lines (security 2). What a tenant creates
