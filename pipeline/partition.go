@@ -82,6 +82,7 @@ type turn struct {
 	moved     int    // number of triggers that a replan moved
 	source    string // where the command or receipt under way comes from
 	decisions []decision
+	packer    packer // of decisions
 	manifest  manifest
 	encoded   []byte // progress, encoded
 
