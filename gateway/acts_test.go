@@ -485,7 +485,7 @@ func TestAuditIsFairToTenants(t *testing.T) {
 	calls.Wait()
 	all := w.audited(t, "limit=100&verb=pause", "Authorization", "Bearer "+keyO)
 	at := slices.IndexFunc(all, func(r AuditRecord) bool { return r.Tenant == "blue" })
-	// Its turn comes behind auditFlying records. A goroutine hands it to the client, and on a busy
+	// Its turn comes behind auditInFlight records. A goroutine hands it to the client, and on a busy
 	// machine some of the flood's may overtake that one. Without turns it would be the last.
 	if len(all) != many+1 || at < 0 || at > 9*many/10 {
 		t.Errorf("of %d records, the other tenant's is number %d", len(all), at)

@@ -87,7 +87,7 @@ type auditEntry struct {
 	// The rest is the queue's.
 
 	tenant        *auditTenant // nil: it is not in the queue
-	flying        bool         // Kafka has it
+	inFlight      bool         // Kafka has it
 	late          auditLateness
 	writtenBefore int64 // how many were written when it came
 }

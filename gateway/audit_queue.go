@@ -4,13 +4,13 @@ import "slices"
 
 // auditQueue decides which record of topic audit is written next. Tenants take turns, and few
 // records are under way at once: so whoever does much waits for its own records, and a record of
-// another tenant has at most auditFlying records and one of each other tenant before it.
+// another tenant has at most auditInFlight records and one of each other tenant before it.
 type auditQueue struct {
-	tenants map[string]*auditTenant // those with records that are not done with
-	turns   []*auditTenant          // those with records that wait, whose turn it is first
-	flying  int                     // records that Kafka has, and has not answered
-	written int64
-	late    int // records that should be written by now, and the topic takes none
+	tenants  map[string]*auditTenant // those with records that are not done with
+	turns    []*auditTenant          // those with records that wait, whose turn it is first
+	inFlight int                     // records that Kafka has, and has not answered
+	written  int64
+	late     int // records that should be written by now, and the topic takes none
 }
 
 // auditTenant is what a tenant has in the queue.
@@ -21,7 +21,7 @@ type auditTenant struct {
 }
 
 const (
-	auditFlying = 128
+	auditInFlight = 128
 	// maxPendingAudit of a tenant: then its acts are refused, and what need not be on record is
 	// dropped. A batch has a quarter of it undecided at once.
 	maxPendingAudit = 16_384
@@ -73,7 +73,7 @@ func (q *auditQueue) wait(t *auditTenant) {
 // next is the record to send now; nil if there is none, or enough are under way. One call for
 // each take, retry and landed leaves no record waiting that could go.
 func (q *auditQueue) next() *auditEntry {
-	if len(q.turns) == 0 || q.flying >= auditFlying {
+	if len(q.turns) == 0 || q.inFlight >= auditInFlight {
 		return nil
 	}
 	t := q.turns[0]
@@ -82,15 +82,15 @@ func (q *auditQueue) next() *auditEntry {
 	if t.waiting[0], t.waiting = nil, t.waiting[1:]; len(t.waiting) > 0 {
 		q.turns = append(q.turns, t)
 	}
-	e.flying = true
-	q.flying++
+	e.inFlight = true
+	q.inFlight++
 	return e
 }
 
 // landed notes that Kafka has answered.
 func (q *auditQueue) landed(e *auditEntry, written bool) {
-	e.flying = false
-	q.flying--
+	e.inFlight = false
+	q.inFlight--
 	if written {
 		q.written++
 	}
@@ -117,7 +117,7 @@ func (q *auditQueue) end(e *auditEntry) {
 
 // lateness says why a record is late that should be written by now.
 func (q *auditQueue) lateness(e *auditEntry) auditLateness {
-	if !e.flying && q.written > e.writtenBefore {
+	if !e.inFlight && q.written > e.writtenBefore {
 		return auditLateOwn
 	}
 	return auditLateAll

@@ -15,11 +15,11 @@ func auditOf(tenant string, weight auditWeight) *auditEntry {
 // each other tenant. A tenant's own keep their order.
 func TestAuditQueueTakesTurns(t *testing.T) {
 	q := &auditQueue{}
-	flood := make([]*auditEntry, 10*auditFlying)
-	var flying []*auditEntry
+	flood := make([]*auditEntry, 10*auditInFlight)
+	var inFlight []*auditEntry
 	next := func() {
 		if e := q.next(); e != nil {
-			flying = append(flying, e)
+			inFlight = append(inFlight, e)
 		}
 	}
 	for i := range flood {
@@ -27,29 +27,29 @@ func TestAuditQueueTakesTurns(t *testing.T) {
 		q.take(flood[i])
 		next()
 	}
-	if len(flying) != auditFlying {
-		t.Fatalf("%d are under way, want %d", len(flying), auditFlying)
+	if len(inFlight) != auditInFlight {
+		t.Fatalf("%d are under way, want %d", len(inFlight), auditInFlight)
 	}
 	others := []*auditEntry{auditOf("a", auditMust), auditOf("b", auditOnce)}
 	for _, e := range others {
 		q.take(e)
 		next()
 	}
-	for answered := 0; answered < len(flying); { // Kafka answers one by one, and more is sent
-		e := flying[answered]
+	for answered := 0; answered < len(inFlight); { // Kafka answers one by one, and more is sent
+		e := inFlight[answered]
 		answered++
 		q.landed(e, true)
 		next()
 		q.end(e)
 	}
-	if len(flying) != len(flood)+len(others) || len(q.tenants) != 0 || len(q.turns) != 0 || q.flying != 0 {
-		t.Fatalf("%d were sent; left is %+v", len(flying), q)
+	if len(inFlight) != len(flood)+len(others) || len(q.tenants) != 0 || len(q.turns) != 0 || q.inFlight != 0 {
+		t.Fatalf("%d were sent; left is %+v", len(inFlight), q)
 	}
 	own := 0
-	for i, e := range flying {
+	for i, e := range inFlight {
 		switch e {
 		case others[0], others[1]:
-			if i > auditFlying+len(others) {
+			if i > auditInFlight+len(others) {
 				t.Errorf("another tenant's record was number %d", i)
 			}
 		case flood[own]:
@@ -65,7 +65,7 @@ func TestAuditQueueTakesTurns(t *testing.T) {
 func TestAuditQueueKnowsWhoIsLate(t *testing.T) {
 	q := &auditQueue{}
 	var sent []*auditEntry
-	for range auditFlying + 2 {
+	for range auditInFlight + 2 {
 		q.take(auditOf("flood", auditMust))
 		if e := q.next(); e != nil {
 			sent = append(sent, e)

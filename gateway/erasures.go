@@ -226,11 +226,11 @@ type erasing struct {
 	*eraser
 	preferences.Erasure
 
-	count  atomic.Int64 // of triggers; those of earlier claims are in it
-	sent   recentKeys   // with which revision a trigger was erased last
-	flying int
-	done   chan location
-	left   bool // the pass has found something that is not erased yet
+	count    atomic.Int64 // of triggers; those of earlier claims are in it
+	sent     recentKeys   // with which revision a trigger was erased last
+	inFlight int
+	done     chan location
+	left     bool // the pass has found something that is not erased yet
 }
 
 // errLost says that somebody else works on the erasure, or that there is a newer one.
@@ -335,7 +335,7 @@ func (w *erasing) renew(ctx context.Context, lease time.Duration) error {
 // pass walks what the engine knows of the user, and then what the history knows. What it has
 // erased it finds no more in the next pass, when the history has read that far.
 func (w *erasing) pass(ctx context.Context) error {
-	w.left, w.flying, w.done = false, 0, make(chan location, erasurePage)
+	w.left, w.inFlight, w.done = false, 0, make(chan location, erasurePage)
 	if err := w.known(ctx); err != nil {
 		return fmt.Errorf("list triggers: %w", err)
 	}
@@ -420,7 +420,7 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 	}
 	done := w.done
 	w.commands.send(ctx, c, func(at location) { done <- at })
-	if w.flying++; w.flying < erasurePage {
+	if w.inFlight++; w.inFlight < erasurePage {
 		return nil
 	}
 	return w.durable()
@@ -428,8 +428,8 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 
 // durable waits for the commands that are on their way.
 func (w *erasing) durable() error {
-	n := w.flying
-	w.flying = 0
+	n := w.inFlight
+	w.inFlight = 0
 	return w.commands.allDurable(w.done, n)
 }
 

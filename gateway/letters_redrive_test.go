@@ -418,6 +418,18 @@ func TestRedriveInFlights(t *testing.T) {
 	}
 }
 
+// TestRedriveRateByDefault: without a rate, no more than 100 letters a second go out, and none at once.
+func TestRedriveRateByDefault(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	const n = 150
+	w.deadOf(n, []byte(`{}`))
+	begun := time.Now()
+	got, _ := w.redrive(`{"all":true}`)
+	if took := time.Since(begun); got.Redriven != n || took < (n-1)*time.Second/100 {
+		t.Errorf("%d of %d were redriven within %v", got.Redriven, n, took)
+	}
+}
+
 // TestRedriveSlowlyOfLargeLetters: a slow redrive has one flight at a time. A page whose contents do
 // not fit into one is written in parts, and none of it is passed over. Each is refused here: the limit
 // of a payload is 4 KiB in this world.

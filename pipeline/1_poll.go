@@ -48,7 +48,8 @@ func (p *Partition) poll(ctx context.Context) (input, error) {
 	if at := p.watermarks.due(now); at <= now {
 		p.timers.mark = at
 	}
-	if (p.timers.due(now) || p.timers.mark != 0) && !p.clock.held {
+	p.timers.expectDue(now, len(in.records))
+	if (p.timers.due(now) || p.timers.mark != 0 || p.timers.expect != 0) && !p.clock.held {
 		if err := p.readOn(ctx, &in); err != nil {
 			return input{}, err
 		}

@@ -36,6 +36,9 @@ func (p *Partition) apply(ctx context.Context, t *turn, in input) error {
 		}
 	}
 	t.source = ""
+	if len(in.records) > 0 {
+		p.timers.atOnce = t.atOnce
+	}
 	t.guardInputs(in, commands, receipts)
 	return nil
 }

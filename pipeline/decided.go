@@ -100,21 +100,29 @@ func (d *decided) get(at origin) (Decided, bool) {
 	return out, err == nil
 }
 
+// packer packs outcomes in memory that it uses again.
+type packer struct {
+	summary trigger.State
+	buf     []byte
+}
+
 // pack packs the outcome of a command. s is the trigger as the command left it; nil for an
 // unknown key.
-func pack(s *trigger.State, out *trigger.Outcome) (o outcome, err error) {
+func (p *packer) pack(s *trigger.State, out *trigger.Outcome) (o outcome, err error) {
 	o.rejected = out.Rejected
-	for _, f := range out.Facts {
-		o.facts = append(o.facts, f.Type)
+	o.facts = make([]trigger.FactType, len(out.Facts))
+	for i := range out.Facts {
+		o.facts[i] = out.Facts[i].Type
 	}
 	if s == nil {
 		return o, nil
 	}
-	b := append(make([]byte, 0, 256), s.Key...)
-	if b, err = topics.AppendState(b, s.Summary()); err != nil {
+	s.Summarize(&p.summary)
+	b, err := topics.AppendState(append(p.buf[:0], s.Key...), &p.summary)
+	if err != nil {
 		return outcome{}, err
 	}
-	o.packed, o.key, o.known = string(b), len(s.Key), true
+	p.buf, o.packed, o.key, o.known = b, string(b), len(s.Key), true
 	return o, nil
 }
 
@@ -135,7 +143,7 @@ func (t *turn) answer(rec *topics.Record, e *entry, out *trigger.Outcome) {
 	if !asked {
 		return
 	}
-	if o, err := pack(e.state, out); err == nil { // else the caller reads the trigger
+	if o, err := t.packer.pack(e.state, out); err == nil { // else the caller reads the trigger
 		t.decisions = append(t.decisions, decision{origin{rec.Partition, rec.Offset}, o})
 	}
 }

@@ -80,8 +80,10 @@ type turn struct {
 	fires     int
 	firing    firing
 	moved     int    // number of triggers that a replan moved
+	atOnce    bool   // a timer was armed that is due already
 	source    string // where the command or receipt under way comes from
 	decisions []decision
+	packer    packer // of decisions
 	manifest  manifest
 	encoded   []byte // progress, encoded
 
@@ -219,6 +221,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 	for _, tm := range timers {
 		if !contains(e.timers, tm) {
 			p.timers.arm(e.key, tm, p.paces(out.State, tm, t.now))
+			t.atOnce = t.atOnce || tm.Due <= t.now
 		}
 	}
 	e.timers = timers

@@ -27,7 +27,8 @@ func (c *consumer) passed(ctx context.Context, timers *timers) (trigger.Instant,
 		}
 	}
 	timers.ready.Release(b.Receipts.Through(), c.now())
-	if !b.Commands.Reached() || !timers.anyReady(c.now()) && !timers.marks(b.Commands.Through()) {
+	if !b.Commands.Reached() ||
+		!timers.anyReady(c.now()) && !timers.marks(b.Commands.Through()) && timers.expect == 0 {
 		return 0, nil
 	}
 	return b.Commands.Through(), nil
@@ -41,7 +42,7 @@ func (ts *timers) demand() barrier.Demand {
 	due, ok := ts.wheel.Next()
 	return barrier.Demand{
 		InWheel: ok, Wheel: trigger.Instant(due), Ready: ts.ready.Newest(), Held: ts.ready.HeldNewest(),
-		Mark: ts.mark,
+		Mark: ts.mark, Expected: ts.expect,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,17 @@ func TestTooLarge(t *testing.T) {
 		}
 		if err := takes.tooLarge(&trigger.Outcome{State: s}); (err != nil) != refused {
 			t.Errorf("a payload of %d bytes: %v", payload, err)
+		}
+	}
+	long := strings.Repeat("o", 15<<10)
+	for name, s := range map[string]*trigger.State{
+		"a live occurrence": {Live: []trigger.Live{{Occurrence: long}}},
+		"its local time":    {Live: []trigger.Live{{Local: long}}},
+		"its own content":   {Live: []trigger.Live{{Was: &trigger.Spec{Payload: []byte(long)}}}},
+		"a redriven one":    {Redriven: []trigger.Redrive{{Occurrence: long}}},
+	} {
+		if s.Key = "k"; takes.tooLarge(&trigger.Outcome{State: s}) == nil {
+			t.Errorf("%s of %d bytes is accepted", name, len(long))
 		}
 	}
 }

@@ -132,9 +132,13 @@ func (s *sizes) mostState() int {
 // tooLarge refuses a change whose record would not fit into topic state. The causes are 128
 // occurrences in flight with different contents, or a topic with a low limit.
 func (s *sizes) tooLarge(out *trigger.Outcome) *trigger.Error {
-	if st := out.State; st == nil || len(st.Live) == 0 &&
-		contentBytes(&st.Spec)+skipBytes*len(st.Series.Skip) < s.mostState()/4 {
+	st := out.State
+	if st == nil {
 		return nil
+	}
+	listed, contents := listedBytes(st)
+	if !contents && listed+contentBytes(&st.Spec) < s.mostState()/4 {
+		return nil // so it need not be encoded twice
 	}
 	b, err := topics.AppendStateAs(nil, out.State, topics.Newest)
 	if err != nil || topics.RecordBytes([]byte(out.State.Key), b, nil) > s.mostState() {
@@ -146,8 +150,27 @@ func (s *sizes) tooLarge(out *trigger.Outcome) *trigger.Error {
 	return nil
 }
 
-// skipBytes is about the size of a skipped occurrence in a state.
-const skipBytes = 32
+// skipBytes is about the size of a skipped or redriven occurrence in a state, and liveBytes that of
+// a live one, both without its name.
+const (
+	skipBytes = 32
+	liveBytes = 256
+)
+
+// listedBytes is about the size of the occurrences that a state lists. contents says that one of
+// them has a content of its own.
+func listedBytes(s *trigger.State) (n int, contents bool) {
+	n = skipBytes * len(s.Series.Skip)
+	for i := range s.Redriven {
+		n += skipBytes + len(s.Redriven[i].Occurrence)
+	}
+	for i := range s.Live {
+		l := &s.Live[i]
+		n += liveBytes + len(l.Occurrence) + len(l.Local)
+		contents = contents || l.Was != nil
+	}
+	return n, contents
+}
 
 // addsNothing lists the ops that do not enlarge a record, but for the note of a pause,
 // which has room. The owner of a full trigger must still be able to stop it.

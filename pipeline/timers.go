@@ -22,6 +22,8 @@ type timers struct {
 	hydrated statestore.DueKey  // every timer up to here was put into the wheel
 	ready    fair.Queue         // due, and waiting to fire
 	mark     trigger.Instant    // a watermark is due since then; 0: none is
+	atOnce   bool               // the inputs of the last turn made a timer due at once
+	expect   trigger.Instant    // since then those that were read may do so, too; 0: they are not expected to
 	left     *statestore.DueKey // timers after it found no room with the pacer and lie in the store; nil: none
 	leftTo   trigger.Instant    // the latest due time of those
 }
@@ -162,6 +164,15 @@ func (ts *timers) due(now trigger.Instant) bool {
 func (ts *timers) anyReady(now trigger.Instant) bool {
 	at, ok := ts.wake(now)
 	return ok && at <= now
+}
+
+// expectDue says whether the records that were read may make timers due at once: they may if
+// those of the last turn did. Then the barrier is asked before they are decided. So they fire in
+// the turn that decides them, and their state is written once.
+func (ts *timers) expectDue(now trigger.Instant, records int) {
+	if ts.expect = 0; ts.atOnce && records > 0 {
+		ts.expect = now
+	}
 }
 
 // attention is when the timers next need a turn: one is due, the due index must be scanned,

@@ -1,32 +1,27 @@
 package trigger
 
-import (
-	"strings"
-	"unsafe"
-)
+import "unsafe"
 
-// Summary has what the answer to a command shows: status and revision, the next planned
-// occurrence, and the last one that fired. It has no content and shares no memory with s, so
-// keeping it keeps no large record.
-func (s *State) Summary() *State {
-	out := &State{
-		Key: Key(strings.Clone(string(s.Key))), Status: s.Status, Revision: s.Revision, Seq: s.Seq, Hash: s.Hash,
+// Summarize sets out to what the answer to a command shows: status and revision, the next planned
+// occurrence, and the last one that fired. It has no content. It shares texts with s, so it is
+// encoded before it is kept. out may be used again.
+func (s *State) Summarize(out *State) {
+	*out = State{
+		Key: s.Key, Status: s.Status, Revision: s.Revision, Seq: s.Seq, Hash: s.Hash,
 		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, ForgetAt: s.ForgetAt,
 		Series: Series{
 			At: s.Series.At, Jitter: s.Series.Jitter, RetryAt: s.Series.RetryAt,
-			Occurrence: strings.Clone(s.Series.Occurrence), Local: strings.Clone(s.Series.Local),
+			Occurrence: s.Series.Occurrence, Local: s.Series.Local,
 		},
+		Live: out.Live[:0], Done: out.Done[:0],
 	}
 	out.Spec.When.Kind = s.Spec.When.Kind
 	if next := s.Next(); next != 0 && (s.Series.At == 0 || next < s.Series.Due()) {
-		out.Live = []Live{{Kind: LiveSnoozed, Due: next}} // Next is the earliest of all
+		out.Live = append(out.Live, Live{Kind: LiveSnoozed, Due: next}) // Next is the earliest of all
 	}
 	if n := len(s.Done); n > 0 {
-		last := s.Done[n-1]
-		last.Occurrence, last.Topic = strings.Clone(last.Occurrence), strings.Clone(last.Topic)
-		out.Done = []Firing{last}
+		out.Done = append(out.Done, s.Done[n-1])
 	}
-	return out
 }
 
 // SummarySize is about what a summary takes in memory, in bytes.

@@ -10,13 +10,14 @@ import (
 func TestSummary(t *testing.T) {
 	for n := range 200 {
 		seed := baseSeed() + uint64(n)
+		var got State // one for all
 		p := &script{b: randomBytes(seed, 160), w: newWorld(t, scriptStart), zones: true}
 		p.w.observe = func(_ Instant, _ *State, out Outcome) {
 			s := out.State
 			if s == nil {
 				return
 			}
-			got := s.Summary()
+			s.Summarize(&got)
 			if got.Status != s.Status || got.Revision != s.Revision || got.Nominal() != s.Nominal() ||
 				got.NextFire() != s.NextFire() ||
 				got.Series.Local != s.Series.Local || got.Key != s.Key || got.Hash != s.Hash || len(got.Done) > 1 ||
@@ -42,7 +43,8 @@ func TestSummaryIsSmall(t *testing.T) {
 			Was: &Spec{Payload: make([]byte, 512<<10)},
 		})
 	}
-	if got := s.Summary(); got.SummarySize() > 4<<10 || got.Spec.Payload != nil || len(got.Live) > 0 {
+	var got State
+	if s.Summarize(&got); got.SummarySize() > 4<<10 || got.Spec.Payload != nil || len(got.Live) > 0 {
 		t.Errorf("the summary takes %d bytes: %+v", got.SummarySize(), got)
 	}
 }

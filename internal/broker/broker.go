@@ -48,6 +48,7 @@ type node struct {
 	floors   *floors
 	cleaned  map[floorKey]int64
 	conns    conns
+	early    buffers
 	members  members
 	doors    *doors
 	freezing atomic.Pointer[freezing] // a copy that is asked for

@@ -116,6 +116,7 @@ const (
 // readBody reads a request whole, within frameWithin of its length.
 func (c *conn) readBody(body []byte) (int, error) {
 	n := copy(body, c.early)
+	c.b.early.put(c.early)
 	c.early = nil
 	if n < len(body) {
 		m, err := io.ReadFull(c.Conn, body[n:])
@@ -128,6 +129,7 @@ func (c *conn) readBody(body []byte) (int, error) {
 
 // readEarly reads a long request before there is room for all of it.
 func (c *conn) readEarly(size int) error {
+	c.early = c.b.early.get()
 	for len(c.early) < size {
 		have := len(c.early)
 		more := min(size-have, max(have, eagerBytes))
@@ -137,6 +139,25 @@ func (c *conn) readEarly(size int) error {
 		}
 	}
 	return nil
+}
+
+// buffers keeps the memory of long requests for the next ones: a producer that is busy sends nothing else.
+type buffers struct{ pool sync.Pool }
+
+// maxKeptBuffer is the largest buffer that is kept.
+const maxKeptBuffer = 1 << 20
+
+func (s *buffers) get() []byte {
+	if b, ok := s.pool.Get().(*[]byte); ok {
+		return (*b)[:0]
+	}
+	return nil
+}
+
+func (s *buffers) put(b []byte) {
+	if n := cap(b); n > 0 && n <= maxKeptBuffer {
+		s.pool.Put(&b)
+	}
 }
 
 func (c *conn) readSize(p []byte) (int, error) {

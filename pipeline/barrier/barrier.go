@@ -47,6 +47,9 @@
 //     of its log, so below the highest origin offset that was applied there is nothing new
 //     (pipeline/forwarded.go, outbox.go).
 //   - Its timer is not in the wheel. Such timers ask, too (Demand.Ready).
+//   - Its timer is armed by a command that was read with it, and the question came before that
+//     command was decided (Demand.Expected). What was read is decided in its order, before
+//     anything fires.
 //
 // A copy of a forwarded cancel counts from its append on the right partition, not from the
 // moment at which the forwarder took it. A test's broker must stamp appends for that
@@ -121,6 +124,8 @@ type Demand struct {
 	Ready   trigger.Instant // latest due time of a ready timer that skipped the wheel
 	Held    trigger.Instant // latest due time that waits for receipts
 	Mark    trigger.Instant // when a watermark became due
+
+	Expected trigger.Instant // since then commands are read that may be due at once; 0: they are not expected to
 }
 
 // mustAsk reports whether a due timer is not covered by the last answer. Timers that the
@@ -128,7 +133,7 @@ type Demand struct {
 // timers are that catch up. Neither may ready timers that skipped the wheel.
 func (b *Barrier) mustAsk(now trigger.Instant, d Demand) bool {
 	return b.Commands.asked == 0 || d.InWheel && b.Commands.asked < d.Wheel && d.Wheel <= now ||
-		b.Commands.asked < d.Ready || b.Commands.asked < d.Mark ||
+		b.Commands.asked < d.Ready || b.Commands.asked < d.Mark || b.Commands.asked < d.Expected ||
 		b.Receipts.Reached() && b.Receipts.asked < d.Held
 }
 

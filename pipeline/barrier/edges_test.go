@@ -49,6 +49,8 @@ func TestAsksForWhatIsLater(t *testing.T) {
 		{"in the wheel, not due", 1000, Demand{InWheel: true, Wheel: 1001}, Nothing},
 		{"ready", 1000, Demand{Ready: 1000}, Nothing},
 		{"ready, later", 1001, Demand{Ready: 1001}, Ends},
+		{"expected", 1000, Demand{Expected: 1000}, Nothing},
+		{"expected, later", 1001, Demand{Expected: 1001}, Ends},
 		{"held", 1000, Demand{Held: 1000}, Nothing},
 		{"held, later", 1001, Demand{Held: 1001}, Ends},
 	} {

@@ -18,11 +18,22 @@ import (
 type change struct {
 	s        *Store
 	out      *pebble.Batch
-	states   gathered[sinks.StateRow, *sinks.StateRow]
-	minutes  gathered[sinks.MinuteRow, *sinks.MinuteRow]
+	rows     *rows
 	erased   map[[2]string]int64 // triggers that this batch erases
 	progress map[int32]sinks.Progress
 	value    []byte // buffer of the last encoded value; out has a copy
+	key      []byte // the same of the last merged key
+}
+
+// rows are the updates that a batch gathers. Only the writer of the store uses them.
+type rows struct {
+	states  gathered[sinks.StateRow, *sinks.StateRow]
+	minutes gathered[sinks.MinuteRow, *sinks.MinuteRow]
+}
+
+func (r *rows) reset() {
+	r.states.reset()
+	r.minutes.reset()
 }
 
 // Apply writes the events' rows and the offsets as one Pebble batch.
@@ -32,8 +43,11 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 		return err
 	}
 	defer leave()
-	c := &change{s: s, out: s.db.NewBatch(), erased: map[[2]string]int64{}, progress: map[int32]sinks.Progress{}}
+	c := &change{
+		s: s, out: s.db.NewBatch(), rows: &s.rows, erased: map[[2]string]int64{}, progress: map[int32]sinks.Progress{},
+	}
 	defer c.out.Close()
+	defer c.rows.reset()
 	if err := c.fill(batch); err != nil {
 		return fmt.Errorf("apply: %w", err)
 	}
@@ -59,7 +73,7 @@ func (c *change) fill(batch []sinks.EventRecord) error {
 			}
 		}
 	}
-	if err := errors.Join(c.states.writeTo(c), c.minutes.writeTo(c)); err != nil {
+	if err := errors.Join(c.rows.states.writeTo(c), c.rows.minutes.writeTo(c)); err != nil {
 		return err
 	}
 	for k, us := range c.erased {
@@ -125,7 +139,8 @@ func (c *change) erasedSince(r *sinks.EventRecord) (us int64, err error) {
 // put writes an event's row and its updates of state and minutes, without content if the trigger
 // was erased since.
 func (c *change) put(r *sinks.EventRecord) error {
-	c.states.add(triggerPrefix(tableState, r.Tenant, r.Trigger), sinks.StateOf(&r.Event, c.s.retention()))
+	state := sinks.StateOf(&r.Event, c.s.retention())
+	c.rows.states.add(triggerPrefix(tableState, r.Tenant, r.Trigger), &state)
 	erased, err := c.erasedSince(r)
 	if err != nil {
 		return err
@@ -137,7 +152,7 @@ func (c *change) put(r *sinks.EventRecord) error {
 		r = blanked(r)
 	}
 	sinks.MinutesOf(&r.Event, c.s.retention(), func(k sinks.MinuteKey, said sinks.MinuteRow) {
-		c.minutes.add(minuteKey(k), said)
+		c.rows.minutes.add(minuteKey(k), &said)
 	})
 	if !sinks.EventUntil(r.EventUS, c.s.retention()).After(c.s.opts.Now()) {
 		return nil

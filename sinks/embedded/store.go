@@ -22,9 +22,10 @@ type Store struct {
 	opts Options
 	db   *pebble.DB
 
-	write   sync.Mutex               // one batch at a time
+	write   sync.Mutex               // one batch at a time; also over the next three
 	applied map[int32]sinks.Progress // positions in the directory
 	letters map[int32]sinks.Progress // positions of topic dead-letter
+	rows    rows                     // of the batch that is applied
 
 	pace   *pace.Pace  // of flushes, compactions and sweeps
 	waited atomic.Bool // Open or Close waits for them

@@ -359,3 +359,43 @@ func testManyLetters(t *testing.T, w *world) {
 		t.Errorf("%d letters are redriven, want %d", len(got), n-n/100)
 	}
 }
+
+// testLettersOfOnePage lists many letters of few triggers as one page. Each has its own end, whatever
+// became of its neighbours, and however many letters share an occurrence.
+func testLettersOfOnePage(t *testing.T, w *world) {
+	step := 0
+	var letters, events []sinks.EventRecord
+	want := map[int64]topics.LetterStatus{}
+	for i := range 48 {
+		key := fmt.Sprintf("%s/k%d", w.tenant, i%6) // k5 is erased, k4 has no ends
+		attempt := 1 + i/6%4
+		occurrence := fmt.Sprintf("2026-11-2%dT14:00:00.000Z", i/24)
+		l := w.letter(key, w.start.Add(time.Duration(i)*time.Millisecond), func(l *topics.Letter) {
+			l.DueID, l.Attempt = key+"@"+occurrence+"#0", attempt
+		})
+		letters = append(letters, l)
+		if want[l.Offset] = topics.LetterOpen; i%6 < 4 && (i/6)%(2+i%6) == 0 {
+			want[l.Offset] = topics.LetterRedriven
+			events = append(events, w.event(key, trigger.Redriven, trigger.InFlight, func(r *sinks.EventRecord) {
+				r.Occurrence, r.Step, r.Attempt = occurrence, &step, attempt+1
+			}))
+		}
+		if i%6 == 5 {
+			want[l.Offset] = topics.LetterErased
+		}
+	}
+	events = append(events, w.event(w.tenant+"/k5", trigger.ErasedFact, trigger.Erased))
+	w.applyLetters(letters...)
+	w.apply(events...)
+	listed := 0
+	for _, newest := range []bool{false, true} {
+		for _, l := range w.letters(topics.LetterQuery{Limit: 1000, Status: topics.LetterAny, Newest: newest}) {
+			if listed++; l.Status != want[l.Offset] {
+				t.Errorf("attempt %d of %s is %s, want %s", l.Attempt, l.DueID, l.Status, want[l.Offset])
+			}
+		}
+	}
+	if listed != 2*40 {
+		t.Errorf("%d letters are listed in two lists, want 80", listed)
+	}
+}

@@ -58,6 +58,7 @@ func Run(t *testing.T, open Open) {
 		{"LettersEnd", testLettersEnd},
 		{"LetterProgress", testLetterProgress},
 		{"ManyLetters", testManyLetters},
+		{"LettersOfOnePage", testLettersOfOnePage},
 		{"Notification", testNotification},
 		{"NotificationsOfNobody", testNotificationsOfNobody},
 		{"NotificationOfLateUser", testLateUser},
