@@ -1,16 +1,19 @@
 package examples
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/waterclock/waterclock/test/services"
 )
 
-// TestExportGuide runs "Your first hour with the data": its commands, and then its program.
+// TestExportGuide runs "Your first hour with the data" beside a demo: its commands, and then its program.
 func TestExportGuide(t *testing.T) {
 	python := services.Python(t, "venv-data")
 	page := read(t, "../docs/analytics/export.md")
-	d, dir := startDev(t), t.TempDir()
+	d, dir := startDev(t, "--demo"), t.TempDir()
+	d.awaitDemo(t)
 	commands := oneBlock(t, page, "sh export")
 	cmd := shell(t, d, commands)
 	cmd.Dir = dir
@@ -29,4 +32,17 @@ func TestExportGuide(t *testing.T) {
 		t.Fatal("the page promises little")
 	}
 	requirePromised(t, program, string(out))
+}
+
+// awaitDemo waits until dev --demo has done its last step: it cancels the meeting.
+func (d *dev) awaitDemo(t *testing.T) {
+	t.Helper()
+	var out []byte
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		out, _ = d.command(t, d.bin, "get", "demo-meeting").CombinedOutput() // fails until it is registered
+		if strings.Contains(string(out), "CANCELLED") {
+			return
+		}
+	}
+	t.Fatalf("the demo did not end: %s", out)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,9 +23,9 @@ type demoStep struct {
 	says  string // an explanation for the person who watches
 }
 
-// demoSteps returns the commands of the demo. Each run has its own idempotency key, so that a
-// second demo in the same data directory does not count as a duplicate.
-func demoSteps(run string) []demoStep {
+// demoSteps returns the commands of a demo that begins now. Each run has its own idempotency key,
+// so that a second demo in the same data directory does not count as a duplicate.
+func demoSteps(run string, now time.Time) []demoStep {
 	register := func(key, says string, when map[string]any) demoStep {
 		when["payload"], when["idempotency_key"] = map[string]any{"say": says}, run
 		return demoStep{wish: wish{Key: key, Op: trigger.OpRegister, Fields: when}, says: says}
@@ -34,6 +35,9 @@ func demoSteps(run string) []demoStep {
 		register("demo-pizza", "take the pizza out", map[string]any{"delay": "4s"}),
 		register("demo-alarm", "wake up", map[string]any{"delay": "3s"}),
 		register("demo-meeting", "you will never hear this", map[string]any{"delay": "6s"}),
+		// So that somebody who asks the data what was late gets an answer.
+		register("demo-bus", "the bus left 5 minutes ago",
+			map[string]any{"fire_at": now.Add(-5 * time.Minute).UTC().Format(time.RFC3339)}),
 		register(demoSeries, "drink some water", map[string]any{"recurrence": "cron:* * * * *"}),
 		{1 * time.Second, wish{"demo-alarm", trigger.OpSnooze, map[string]any{"for": "5s"}}, "five more seconds"},
 		{1500 * time.Millisecond, wish{"demo-meeting", trigger.OpCancel, map[string]any{}}, "it was cancelled"},
@@ -56,7 +60,7 @@ func (a *app) runDemo(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer reader.Close()
-	steps := demoSteps(node.NewID())
+	steps := demoSteps(node.NewID(), time.Now())
 	a.demoTitle(steps)
 	written := make(chan error, 1)
 	go func() { written <- writeDemo(ctx, to, steps) }()
@@ -87,15 +91,12 @@ func (a *app) demoReader(ctx context.Context, c *config.Config) (*kgo.Client, er
 func (a *app) demoTitle(steps []demoStep) {
 	fmt.Fprintln(a.io.out, "\nDemo, through Kafka:")
 	for _, s := range steps {
-		when := fmt.Sprint(s.wish.Fields["delay"])
 		switch s.wish.Op {
 		case trigger.OpRegister:
-			if rule, ok := s.wish.Fields["recurrence"]; ok {
-				when = fmt.Sprint(rule)
-			}
-			fmt.Fprintf(a.io.out, "  schedule %-13s %-17s %s\n", s.wish.Key, when, s.says)
+			when := cmp.Or(s.wish.Fields["delay"], s.wish.Fields["fire_at"], s.wish.Fields["recurrence"])
+			fmt.Fprintf(a.io.out, "  schedule %-13s %-20s %s\n", s.wish.Key, when, s.says)
 		default:
-			fmt.Fprintf(a.io.out, "  %-8s %-13s after %-11s %s\n", s.wish.Op, s.wish.Key, s.after, s.says)
+			fmt.Fprintf(a.io.out, "  %-8s %-13s after %-14s %s\n", s.wish.Op, s.wish.Key, s.after, s.says)
 		}
 	}
 	fmt.Fprintln(a.io.out)

@@ -68,7 +68,7 @@ func TestDemo(t *testing.T) {
 
 // A second demo in the same data directory must not count as a repeat.
 func TestDemoRunsTwice(t *testing.T) {
-	x, y := demoSteps("one"), demoSteps("two")
+	x, y := demoSteps("one", time.Now()), demoSteps("two", time.Now())
 	for i := range x {
 		if x[i].wish.Op.String() == "register" &&
 			x[i].wish.Fields["idempotency_key"] == y[i].wish.Fields["idempotency_key"] {
