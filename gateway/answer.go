@@ -37,17 +37,21 @@ func (s *commandWriter) do(r *request, c *command) (verdict, error) {
 		return verdict{}, err.About(c.id)
 	}
 	var at location
-	known := true
-	defer func() { s.decided(r.who.Tenant, c, at, known) }()
+	awaited := true
+	defer func() {
+		s.rate.undecided.release(r.who.Tenant, 1, awaited, s.answerWithin, func(ctx context.Context) {
+			s.decider.decisions(ctx, at.partition, []peer.Question{{Key: c.key, Offset: at.offset}})
+		})
+	}()
 	if at = s.commands.produce(r.Context(), c); at.err != nil {
 		return verdict{}, notWritten(at.err).About(c.id)
 	}
 	if wantsAsync(r.Request) {
-		known = false
+		awaited = false
 		return verdict{async: true}, nil
 	}
 	v, err := s.decider.decision(r.Context(), c, at)
-	known = r.Context().Err() == nil
+	awaited = r.Context().Err() == nil
 	return v, err
 }
 
@@ -63,21 +67,6 @@ func (s *commandWriter) room(r *request) *problem.Problem {
 			"tenants write: try again with fewer at once")
 	}
 	return nil
-}
-
-// decided gives the room of a command back. Where nobody waited for the decision, or who
-// did has hung up, it may be undecided still, and in the way of others.
-func (s *commandWriter) decided(tenant string, c *command, at location, known bool) {
-	if known || !s.rate.undecided.crowds(tenant) {
-		s.rate.undecided.done(tenant, 1)
-		return
-	}
-	go func() {
-		defer s.rate.undecided.done(tenant, 1)
-		ctx, cancel := context.WithTimeout(context.Background(), s.answerWithin)
-		defer cancel()
-		s.decider.decisions(ctx, at.partition, []peer.Question{{Key: c.key, Offset: at.offset}})
-	}()
 }
 
 // writeRate bounds how many commands a second a tenant writes.

@@ -136,21 +136,12 @@ func (b *batchOf) seal() {
 	}()
 }
 
-// decided gives the room of a chunk's lines back. Where nobody waited for their
-// decisions, or who did has hung up, they may all be undecided still, and in the way of others.
+// decided gives the room of a chunk's lines back.
 func (b *batchOf) decided(c *chunk) {
-	tenant := b.r.who.Tenant
 	awaited := !b.async && b.r.Context().Err() == nil
-	if awaited || !b.s.undecided.crowds(tenant) {
-		b.s.undecided.done(tenant, c.lacking)
-		return
-	}
-	go func() {
-		defer b.s.undecided.done(tenant, c.lacking)
-		ctx, cancel := context.WithTimeout(context.Background(), b.s.answerWithin)
-		defer cancel()
+	b.s.undecided.release(b.r.who.Tenant, c.lacking, awaited, b.s.answerWithin, func(ctx context.Context) {
 		c.decide(ctx, b.s.decider, c.known(), make([]*peer.Question, len(c.lines)))
-	}()
+	})
 }
 
 // known are the locations of its lines by now.

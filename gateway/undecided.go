@@ -138,6 +138,24 @@ func (u *undecided) done(tenant string, commands int) {
 	}
 }
 
+// release gives the room of commands back. Where nobody waited for the decisions, or who did has
+// hung up, the commands may be undecided still, and in the way of others. Then decide waits for the
+// decisions first, for at most so long, and nobody waits for it.
+func (u *undecided) release(
+	tenant string, commands int, awaited bool, within time.Duration, decide func(context.Context),
+) {
+	if awaited || !u.crowds(tenant) {
+		u.done(tenant, commands)
+		return
+	}
+	go func() {
+		defer u.done(tenant, commands)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		decide(ctx)
+	}()
+}
+
 // crowds says whether a tenant's commands delay somebody else's.
 func (u *undecided) crowds(tenant string) bool {
 	if u == nil {
