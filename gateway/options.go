@@ -164,9 +164,9 @@ type Options struct {
 	// BatchAtOnce bounds the lines of one batch that wait for their decision. With a turn
 	// every 20 ms, one turn decides that many. 0 means 4,096.
 	BatchAtOnce int
-	// BatchBeside bounds the commands of one tenant, lines of batches too, that wait so while
+	// CommandsBeside bounds the commands of one tenant, lines of batches too, that wait so while
 	// other tenants write: they are decided before what others write next. 0 means 512.
-	BatchBeside int
+	CommandsBeside int
 	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
 	// as many as it leaves for others: half.
 	Batches int
@@ -222,7 +222,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ReadWithin, 5*time.Second)
 	def(&o.ListBudget, 20_000)
 	def(&o.BatchAtOnce, 4096)
-	def(&o.BatchBeside, 512)
+	def(&o.CommandsBeside, 512)
 	def(&o.Batches, 8)
 	def(&o.Followers, 256)
 	def(&o.Reads, 64)
@@ -310,8 +310,8 @@ func (o Options) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{
-		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "BatchBeside": o.BatchBeside, "Batches": o.Batches,
-		"Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
+		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "CommandsBeside": o.CommandsBeside,
+		"Batches": o.Batches, "Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
 		"PageBytes": int(o.PageBytes), "PagesInFlight": int(o.PagesInFlight), "BodyRate": int(o.BodyRate),
 		"OwnCalendars": o.OwnCalendars,
 	} {

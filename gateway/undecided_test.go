@@ -31,7 +31,7 @@ func TestBatchBesideOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
 			w := newWorld(t, func(o *Options) {
-				o.Auth, o.BatchBeside = testKeys(t), room
+				o.Auth, o.CommandsBeside = testKeys(t), room
 				o.Now = func() time.Time { return now }
 				o.AnswerWithin = 10 * time.Second
 			})
@@ -104,7 +104,7 @@ func TestCommandsBesideOthers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
 			w := newWorld(t, func(o *Options) {
-				o.Auth, o.BatchBeside = testKeys(t), room
+				o.Auth, o.CommandsBeside = testKeys(t), room
 				o.Now = func() time.Time { return now }
 				o.AnswerWithin, o.ProduceWithin = time.Minute, time.Minute
 			})

@@ -83,7 +83,7 @@ func (s *Server) wire() {
 		onStop: func(f func()) func() bool { return context.AfterFunc(stopping, f) },
 	}
 	if o.Auth != nil {
-		c.waiting = newUndecided(o.BatchBeside, o.Now)
+		c.waiting = newUndecided(o.CommandsBeside, o.Now)
 	}
 	c.batches = slots.New(o.Batches, o.Auth != nil)
 	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
