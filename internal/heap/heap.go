@@ -20,10 +20,10 @@ const (
 	// garbage is made around little that stays. Four times cost 5 % less CPU at 10,000
 	// registers/s, and took 70 MB more.
 	growth = 2
-	// Growth keeps a heap of caches from being collected all the time: the heap grows by at least that.
-	Growth = 64 << 20
-	// SmallGrowth is for a process that shares a small machine with others. It costs about 2 % more CPU.
-	SmallGrowth = 48 << 20
+	// LeastGrowth keeps a heap of caches from being collected all the time.
+	LeastGrowth = 64 << 20
+	// LeastGrowthOfDev is for a small machine that dev shares with others. It costs about 2 % more CPU.
+	LeastGrowthOfDev = 48 << 20
 	// mostPercent bounds both by what lives, and leastPercent too.
 	mostPercent, leastPercent = 200, 5
 )

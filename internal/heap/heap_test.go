@@ -13,16 +13,16 @@ func TestPercent(t *testing.T) {
 		live, scanned, least uint64
 		want                 int
 	}{
-		{0, 0, Growth, mostPercent},
-		{20 * mib, 10 * mib, Growth, mostPercent},
-		{100 * mib, 100 * mib, Growth, mostPercent},
-		{256 * mib, 10 * mib, Growth, 25}, // little but caches: the least growth
-		{256 * mib, 10 * mib, SmallGrowth, 18},
-		{600 * mib, 75 * mib, Growth, 25},   // caches
-		{4000 * mib, 300 * mib, Growth, 15}, // large caches
-		{40_000 * mib, 10 * mib, Growth, leastPercent},
-		{1000 * mib, 900 * mib, Growth, 180}, // a large index
-		{64, 1 << 40, Growth, mostPercent},   // nonsense
+		{0, 0, LeastGrowth, mostPercent},
+		{20 * mib, 10 * mib, LeastGrowth, mostPercent},
+		{100 * mib, 100 * mib, LeastGrowth, mostPercent},
+		{256 * mib, 10 * mib, LeastGrowth, 25}, // little but caches: the least growth
+		{256 * mib, 10 * mib, LeastGrowthOfDev, 18},
+		{600 * mib, 75 * mib, LeastGrowth, 25},   // caches
+		{4000 * mib, 300 * mib, LeastGrowth, 15}, // large caches
+		{40_000 * mib, 10 * mib, LeastGrowth, leastPercent},
+		{1000 * mib, 900 * mib, LeastGrowth, 180}, // a large index
+		{64, 1 << 40, LeastGrowth, mostPercent},   // nonsense
 	} {
 		if got := percent(c.live, c.scanned, c.least); got != c.want {
 			t.Errorf("percent(%d, %d, %d) is %d, want %d", c.live, c.scanned, c.least, got, c.want)
@@ -40,7 +40,7 @@ func TestCachesDoNotGrowTheHeap(t *testing.T) {
 		blocks[i] = make([]byte, 32<<10)
 	}
 	runtime.GC()
-	for _, least := range []int64{Growth, SmallGrowth} {
+	for _, least := range []int64{LeastGrowth, LeastGrowthOfDev} {
 		newManager(uint64(least)).set()
 		s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}}
 		metrics.Read(s)

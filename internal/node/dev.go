@@ -71,7 +71,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	n.shareMemoryOfDev()
-	heap.Manage(heap.SmallGrowth)
+	heap.Manage(heap.LeastGrowthOfDev)
 	n.fullBroker = b.NoRoom
 	defer n.closing(n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {

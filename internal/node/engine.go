@@ -25,7 +25,7 @@ func RunEngine(
 	if err != nil {
 		return err
 	}
-	heap.Manage(heap.Growth)
+	heap.Manage(heap.LeastGrowth)
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	heap.Manage(heap.Growth)
+	heap.Manage(heap.LeastGrowth)
 	defer n.closing(n.closeTracing)()
 	ln, err := listen(o.Config, "listen", o.Config.Listen)
 	if err != nil {
