@@ -114,15 +114,10 @@ func (s *SMTP) Name() string { return "smtp" }
 func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	to, err := mail.ParseAddress(m.Address)
-	if err != nil || to.Name != "" {
+	to, ok := recipient(m.Address)
+	if !ok {
 		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is not a mail address"))
 	}
-	ascii, ok := preferences.ASCIIMail(to.Address)
-	if !ok || !plain(ascii) {
-		return smtpSaid(worker.Fail(smtpInvalidAddress, "the address is not a mail address"))
-	}
-	to.Address = ascii
 	msg, id, err := s.compose(m, to)
 	if err != nil {
 		return smtpSaid(worker.Fail(CodeInvalid, err.Error()))
@@ -278,6 +273,17 @@ func mailText(m *notify.Message) string {
 func messageID(m *notify.Message, domain string) string {
 	sum := sha256.Sum256([]byte(m.ID + "\x00" + m.Address))
 	return hex.EncodeToString(sum[:16]) + "@" + domain
+}
+
+// recipient is an address as any mail server takes it. ok is false for one that has a name, or no
+// such form.
+func recipient(address string) (to *mail.Address, ok bool) {
+	to, err := mail.ParseAddress(address)
+	if err != nil || to.Name != "" {
+		return nil, false
+	}
+	to.Address, ok = preferences.ASCIIMail(to.Address)
+	return to, ok && plain(to.Address)
 }
 
 // plain reports whether a text is ASCII without blanks, angle brackets and control characters.
