@@ -36,6 +36,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/docs"
 )
 
 //go:embed assets
@@ -92,7 +94,7 @@ func New(o Options) (http.Handler, error) {
 	return c, err
 }
 
-// load reads the files, and returns the hash of them all.
+// load reads the files and the runbook, and returns the hash of them all.
 func load() (files map[string]file, hash string, err error) {
 	files = map[string]file{}
 	sum := sha256.New()
@@ -109,6 +111,8 @@ func load() (files map[string]file, hash string, err error) {
 		files[strings.TrimPrefix(name, "assets/")] = file{b, zipped(b), kindOf(name)}
 		return nil
 	})
+	sum.Write(docs.Runbook)
+	files["runbook.md"] = file{docs.Runbook, zipped(docs.Runbook), kindOf("runbook.md")}
 	return files, hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 

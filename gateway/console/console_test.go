@@ -384,6 +384,32 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// Each entry of the runbook that a page leads to is one.
+func TestEntriesOfTheRunbook(t *testing.T) {
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, slug := map[string]bool{}, strings.NewReplacer(" ", "-", "'", "")
+	for line := range strings.Lines(string(files["runbook.md"].plain)) {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			known[slug.Replace(strings.ToLower(strings.TrimSpace(heading)))] = true
+		}
+	}
+	named := regexp.MustCompile(`entry="([a-z-]+)"|'(waterclock[a-z]+)'`)
+	n := 0
+	for name, f := range files {
+		for _, m := range named.FindAllStringSubmatch(string(f.plain), -1) {
+			if n++; !known[m[1]+m[2]] {
+				t.Errorf("%s leads to %q, which the runbook has not", name, m[1]+m[2])
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("only %d links to the runbook", n)
+	}
+}
+
 // The vendored files are those that were published.
 func TestVendored(t *testing.T) {
 	// htm 3.1.1, preact/standalone.module.js

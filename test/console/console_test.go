@@ -147,6 +147,7 @@ var pages = []struct{ name, path, selector, text string }{
 	{"deliveries", "deliveries", "main", "Refused commands"},
 	{"system", "system", "main", "In force"},
 	{"new", "new", "#preview", "UTC"},
+	{"runbook", "runbook?entry=waterclocklate", "main", "WaterclockLate"},
 	{"search", "search?q=u_81", "main table", "pills"},
 	{"user", "user?id=u_82", "main table", "orders: PENDING"},
 	{"nothing", "nothing", "h1", "No such page"},

@@ -8,6 +8,7 @@ import {
   A, Fault, Loaded, More, State, Table, Twins, curl, pointed, quoted, useData, useList, userPage,
 } from '../parts.js';
 import {Acts} from './acts.js';
+import {ToRunbook} from './runbook.js';
 
 const every = 2000;
 
@@ -42,7 +43,8 @@ export function Trigger({query, who, say}) {
       ${x.evidence.length ? html`<details open><summary>Evidence</summary>
         <ul id="evidence">${x.evidence.map((e) => html`<li>${e.text} <span class="far">${e.source}${
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
-      </details>` : ''}`}<//>
+      </details>` : ''}
+      <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
       <${About} t=${t} who=${who} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
