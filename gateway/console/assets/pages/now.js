@@ -114,7 +114,7 @@ export function Now({who}) {
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${l.p50_ms} ms late, 99 of 100 at most ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
-      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
+      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions${' '}
         ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"

@@ -38,8 +38,8 @@ export function System({who}) {
     <h2>Time zones</h2><p><${ToRunbook} entry="clocks-change">What to do when clocks change<//></p>
     <${Loaded} of=${tz}>${(d) => html`<dl class="facts">
       <dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
-      <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
-        <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
+      <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer:
+        put it in force with <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
       ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`
         <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
     <h2>Calendars</h2>

@@ -91,8 +91,8 @@ function About({t, who}) {
           shown.revision === t.revision ? '' :
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
-    ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
-      <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
+    ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>
+      ${l.kind.replaceAll('_', ' ')}: <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 

@@ -31,7 +31,7 @@ export function Triggers({query}) {
       ${fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${query[name] || ''} /></label>`)}
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
-      ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:
+      ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${page.silent_partitions.length} partitions do not answer (${page.silent_partitions.join(', ')}).</p>` : ''}
       <${Table} caption=${`As of ${page.as_of}`} none=${!list.cursor ? 'No trigger matches.' :
         list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
