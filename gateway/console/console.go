@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/docs"
+	"github.com/waterclock/waterclock/internal/gzipped"
 )
 
 //go:embed assets
@@ -127,13 +128,7 @@ func kindOf(name string) string {
 	return cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8")
 }
 
-func zipped(b []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one
-	_, _ = w.Write(b)                                       // a buffer takes all
-	_ = w.Close()
-	return out.Bytes()
-}
+func zipped(b []byte) []byte { return gzipped.Bytes(b, gzip.BestCompression) }
 
 var shellPage = template.Must(template.New("shell").Parse(`<!doctype html>
 <html lang="en">
@@ -230,7 +225,7 @@ func (c *console) page(w http.ResponseWriter, r *http.Request) {
 	body := f.plain
 	if f.zipped != nil {
 		h.Set("Vary", "Accept-Encoding")
-		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if gzipped.Taken(r.Header) {
 			h.Set("Content-Encoding", "gzip")
 			body = f.zipped
 		}
