@@ -5,7 +5,7 @@ import {At} from '../time.js';
 import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, useList} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
-const full = 50; // rows of a page
+const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
 const fields = [
   ['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channel', 'Channel'], ['tag', 'Tag (name=value)'],
 ];
