@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/gzipped"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -240,15 +240,11 @@ const leastCompressed = 4 << 10
 // with what users wrote are not compressed, because their size would then say something of them.
 func compressed(out, asked http.Header, body []byte) []byte {
 	out.Set("Vary", "Accept-Encoding")
-	if len(body) < leastCompressed || !strings.Contains(asked.Get("Accept-Encoding"), "gzip") {
+	if len(body) < leastCompressed || !gzipped.Taken(asked) {
 		return body
 	}
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is a valid one
-	_, _ = z.Write(body)                            // a buffer takes all
-	_ = z.Close()
 	out.Set("Content-Encoding", "gzip")
-	return b.Bytes()
+	return gzipped.Bytes(body, gzip.BestSpeed)
 }
 
 // encodeBody encodes an answer of about size bytes.

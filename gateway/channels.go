@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/producer"
@@ -31,21 +32,28 @@ type Channel struct {
 	Topic      string `json:"topic" doc:"Of its due events"`
 	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
 	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
+	Waiting    *int64 `json:"waiting,omitempty" doc:"Due events that the group of its worker has not read, at most: markers of transactions count. For operators; absent if the group has read nothing"`
 }
 
 // channelAdmin lists channels, and removes those that nobody needs.
 type channelAdmin struct {
-	configured map[string]string
-	kafka      *producer.Producer
-	names      topics.Names
-	readWithin time.Duration
-	router     *peer.Router
+	configured  map[string]string
+	workerGroup func(channel string) string
+	kafka       *producer.Producer
+	names       topics.Names
+	readWithin  time.Duration
+	router      *peer.Router
 }
 
 // listChannels lists the channels that settings name, those that always exist, and
 // every one that has a due topic.
 func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
 	all, err := s.allChannels(r.Context())
+	if err == nil && s.workerGroup != nil && r.who.May(auth.Operate) {
+		ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
+		defer cancel()
+		err = s.waits(ctx, all)
+	}
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}

@@ -140,6 +140,9 @@ func TestForecastIsCompressed(t *testing.T) {
 	if b, err := io.ReadAll(z); err != nil || string(b) != plain.Body.String() {
 		t.Errorf("it differs when it is compressed: %v", err)
 	}
+	if refused := ask(all, "gzip;q=0"); refused.Body.String() != plain.Body.String() {
+		t.Errorf("who refuses gzip gets %v", refused.Header())
+	}
 	if short := ask("?bucket=1h&n=1", "gzip"); short.Header().Get("Content-Encoding") != "" {
 		t.Error("a short answer is compressed")
 	}

@@ -94,6 +94,11 @@ type Options struct {
 	// Channels are the channels that settings name and that always exist, with their
 	// topics.
 	Channels map[string]string
+	// WorkerGroup names the consumer group of a channel's worker, of which lists of channels
+	// say how much it has not read. nil means that they do not.
+	WorkerGroup func(channel string) string
+	// Settings are those of this process, with secrets masked, for operators; nil shows none.
+	Settings func() []Setting
 	// FixedChannels means that commands create no channels.
 	FixedChannels bool
 	// Rate is the number of commands per second of a tenant; 0 or nil means no limit.

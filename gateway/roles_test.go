@@ -66,6 +66,7 @@ var leastRoles = map[string]string{
 	"GET /v1/watermark":                    "viewer",
 	"POST /v1/reconcile":                   "operator",
 	"DELETE /v1/channels/{name}":           "operator",
+	"GET /v1/settings":                     "operator",
 	"GET /v1/endpoints":                    "operator",
 	"POST /v1/endpoints:test":              "operator",
 	"GET /a/{token}":                       "",

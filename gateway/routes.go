@@ -22,6 +22,7 @@ func allRoutes(p *parts) []route {
 	all = append(all, auditRoutes(p)...)
 	all = append(all, watermarkRoutes(p)...)
 	all = append(all, latenessRoutes(p)...)
+	all = append(all, settingRoutes(p)...)
 	all = append(all, forecastRoutes(p)...)
 	all = append(all, liveRoutes(p)...)
 	all = append(all, notificationRoutes(p)...)

@@ -89,7 +89,7 @@ var reaches = map[string]reach{
 	"GET /v1/watermark": {},
 	"GET /v1/tzdata":    {},
 	"GET /v1/endpoints": {},
-	"GET /v1/channels":  {}, "DELETE /v1/channels/{name}": {},
+	"GET /v1/settings":  {}, "GET /v1/channels": {}, "DELETE /v1/channels/{name}": {},
 	"POST /v1/endpoints:test": {}, "POST /v1/reconcile": {},
 }
 

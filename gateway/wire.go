@@ -32,6 +32,7 @@ type parts struct {
 	calendars     *calendars
 	tzdata        *tzReleases
 	channels      *channelAdmin
+	settings      *settings
 	endpoints     *endpoints
 	cluster       *cluster
 	watermarks    *watermarks
@@ -225,8 +226,10 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
 	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
-		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
+		kafka: c.kafka, router: c.router, configured: o.Channels, workerGroup: o.WorkerGroup, names: o.Names,
+		readWithin: o.ReadWithin,
 	}
+	p.settings = &settings{o.Settings}
 	p.endpoints = &endpoints{
 		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: c.kafka, topic: o.Names.Endpoints()}},
 		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,

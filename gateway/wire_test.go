@@ -22,7 +22,8 @@ var optional = map[string]bool{
 	"twilioStatus.callbacks": true, "ackLinks.secrets": true, "optOutLinks.secrets": true, "optOutLinks.store": true,
 	"preferenceCalls.store": true,
 	"preferenceCalls.slots": true, "probes.metrics": true, "documents.schemas": true, "documents.asyncAPI": true,
-	"channelAdmin.configured": true, "mover.store": true, "eraser.store": true, "eraser.userTriggers": true,
+	"channelAdmin.configured": true, "channelAdmin.workerGroup": true, "settings.all": true,
+	"mover.store": true, "eraser.store": true, "eraser.userTriggers": true,
 }
 
 // nobody knows no caller.

@@ -20,7 +20,8 @@ func newChannelsList(a *app) *cobra.Command {
 		Use:   "list",
 		Short: "Print the channels with their topics",
 		Long: `Print the channels that settings name, those that always exist, and every one that
-has a due topic. It asks the API at --url.`,
+has a due topic. waiting is how many due events the group of the channel's worker has
+not read, for operators. It asks the API at --url.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			from, err := a.httpAPI()
@@ -32,9 +33,14 @@ has a due topic. It asks the API at --url.`,
 				return err
 			}
 			items := anyOf(all.Items)
-			return a.out.list(items, []string{"channel", "topic", "partitions", "removable"}, func(i int) []string {
+			columns := []string{"channel", "topic", "partitions", "removable", "waiting"}
+			return a.out.list(items, columns, func(i int) []string {
 				c := &all.Items[i]
-				return []string{c.Name, c.Topic, strconv.Itoa(c.Partitions), strconv.FormatBool(c.Removable)}
+				waiting := ""
+				if c.Waiting != nil {
+					waiting = strconv.FormatInt(*c.Waiting, 10)
+				}
+				return []string{c.Name, c.Topic, strconv.Itoa(c.Partitions), strconv.FormatBool(c.Removable), waiting}
 			})
 		},
 	}

@@ -36,6 +36,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/docs"
+	"github.com/waterclock/waterclock/internal/gzipped"
 )
 
 //go:embed assets
@@ -92,7 +95,7 @@ func New(o Options) (http.Handler, error) {
 	return c, err
 }
 
-// load reads the files, and returns the hash of them all.
+// load reads the files and the runbook, and returns the hash of them all.
 func load() (files map[string]file, hash string, err error) {
 	files = map[string]file{}
 	sum := sha256.New()
@@ -109,6 +112,8 @@ func load() (files map[string]file, hash string, err error) {
 		files[strings.TrimPrefix(name, "assets/")] = file{b, zipped(b), kindOf(name)}
 		return nil
 	})
+	sum.Write(docs.Runbook)
+	files["runbook.md"] = file{docs.Runbook, zipped(docs.Runbook), kindOf("runbook.md")}
 	return files, hex.EncodeToString(sum.Sum(nil)[:8]), err
 }
 
@@ -123,13 +128,7 @@ func kindOf(name string) string {
 	return cmp.Or(kinds[path.Ext(name)], "text/plain; charset=utf-8")
 }
 
-func zipped(b []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a valid one
-	_, _ = w.Write(b)                                       // a buffer takes all
-	_ = w.Close()
-	return out.Bytes()
-}
+func zipped(b []byte) []byte { return gzipped.Bytes(b, gzip.BestCompression) }
 
 var shellPage = template.Must(template.New("shell").Parse(`<!doctype html>
 <html lang="en">
@@ -226,7 +225,7 @@ func (c *console) page(w http.ResponseWriter, r *http.Request) {
 	body := f.plain
 	if f.zipped != nil {
 		h.Set("Vary", "Accept-Encoding")
-		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		if gzipped.Taken(r.Header) {
 			h.Set("Content-Encoding", "gzip")
 			body = f.zipped
 		}

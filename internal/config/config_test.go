@@ -256,6 +256,30 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 }
 
+// Whatever secrets settings have, Values shows none of them.
+func TestEverySecretIsMasked(t *testing.T) {
+	n := 0
+	for _, s := range rows {
+		if !s.Secret {
+			continue
+		}
+		n++
+		for _, secret := range []string{"hunter2", "postgres://ada:hunter2@db.example/w?password=hunter2"} {
+			c, err := Load(Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			*s.into(c, "acme").(*string) = secret
+			if got := fmt.Sprint(c.Values()); strings.Contains(got, "hunter2") || !strings.Contains(got, masked) {
+				t.Errorf("%s is shown: %s", s.Key, got)
+			}
+		}
+	}
+	if n < 12 {
+		t.Errorf("only %d settings are secrets", n)
+	}
+}
+
 // An address that is no secret as such may have one in it.
 func TestAddressesAreMasked(t *testing.T) {
 	for _, env := range [][]string{

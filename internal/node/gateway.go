@@ -36,6 +36,7 @@ func (n *node) openGateway() (err error) {
 			ch := c.Channel(name)
 			return ch.Topic, ch.Receipts
 		},
+		WorkerGroup: func(channel string) string { return c.Group + "." + channel }, Settings: n.settings,
 		Tenants: slices.Sorted(maps.Keys(c.Tenants)), Rate: func(tenant string) float64 {
 			return c.Tenant(tenant).
 				Rate
@@ -77,6 +78,14 @@ func (n *node) openGateway() (err error) {
 	o.Console, o.ConsolePrefix = c.Console.Enabled, c.Console.Prefix
 	n.gateway, err = gateway.New(o)
 	return err
+}
+
+// settings are those in use, with secrets masked.
+func (n *node) settings() (list []gateway.Setting) {
+	for _, v := range n.cfg.Values() {
+		list = append(list, gateway.Setting{Key: v.Key, Value: v.Value, Source: v.Source})
+	}
+	return list
 }
 
 // noRoom says why the embedded broker accepts nothing from callers, or returns "". If callers

@@ -16,6 +16,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/test/built"
+	"github.com/waterclock/waterclock/test/issuer"
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +39,7 @@ type node struct {
 	url     string // of the API
 	kafka   string
 	history bool
-	issuer  *issuer
+	issuer  *issuer.Issuer
 
 	processes []*process
 }
@@ -68,10 +69,10 @@ func settings(t *testing.T) []string {
 // newDev is dev with auth: everything in one process.
 func newDev(t *testing.T, more ...string) *node {
 	t.Helper()
-	n := &node{kind: "dev", kafka: built.FreeAddr(t), history: true, issuer: newIssuer(t)}
+	n := &node{kind: "dev", kafka: built.FreeAddr(t), history: true, issuer: issuer.New(t)}
 	args := append([]string{
 		"dev", "--kafka-listen", n.kafka, "--data-dir", filepath.Join(t.TempDir(), "data"),
-	}, n.issuer.settings()...)
+	}, issuerSettings(n.issuer)...)
 	n.start(t, append(append(args, settings(t)...), more...)...)
 	n.url = "http://" + n.processes[0].http
 	return n
@@ -81,10 +82,10 @@ func newDev(t *testing.T, more ...string) *node {
 // internal interface. Their broker is in the test's process.
 func newServe(t *testing.T, more ...string) *node {
 	t.Helper()
-	n := &node{kind: "serve", kafka: startBroker(t), issuer: newIssuer(t)}
+	n := &node{kind: "serve", kafka: startBroker(t), issuer: issuer.New(t)}
 	t.Setenv("WATERCLOCK_INTERNAL_SECRET", strings.Repeat("s", 32))
 	args := append(append([]string{"serve", "--brokers", n.kafka}, settings(t)...), more...)
-	args = append(args, n.issuer.settings()...)
+	args = append(args, issuerSettings(n.issuer)...)
 	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "engine")...)
 	n.start(t, append(args, "--data-dir", t.TempDir(), "--roles", "api")...)
 	n.url = "http://" + n.processes[1].http

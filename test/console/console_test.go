@@ -147,6 +147,7 @@ var pages = []struct{ name, path, selector, text string }{
 	{"deliveries", "deliveries", "main", "Refused commands"},
 	{"system", "system", "main", "In force"},
 	{"new", "new", "#preview", "UTC"},
+	{"runbook", "runbook?entry=waterclocklate", "main", "WaterclockLate"},
 	{"search", "search?q=u_81", "main table", "pills"},
 	{"user", "user?id=u_82", "main table", "orders: PENDING"},
 	{"nothing", "nothing", "h1", "No such page"},
@@ -346,7 +347,8 @@ func (s *server) refused(id, body string) {
 // What users write is text on every page: no markup, no link, no script.
 func TestHostileTexts(t *testing.T) {
 	s := dev(t)
-	id := `<img src=x onerror=alert(1)>%25'"&` + "\u202e"
+	const unseen = "\u202e\u200b\u200d\u2060\ufeff" // turns what follows; has no width
+	id := `<img src=x onerror=alert(1)>%25'"&` + unseen
 	path := "/v1/triggers/" + url.PathEscape(id)
 	s.call("PUT", path, `{"delay":"1h","channel":"orders","user_id":"<script>alert(1)</script>","tags":{"a":"<b>x"},`+
 		`"payload":"</script><script>alert(2)</script>"}`)
@@ -368,6 +370,8 @@ func TestHostileTexts(t *testing.T) {
 	b.visit("trigger?id=" + url.QueryEscape(id))
 	b.await("#sentence", "Scheduled")
 	b.await("main", "<svg onload=alert(3)>")
+	const seen = `"&\u202e\u200b\u200d\u2060\ufeff`
+	b.await("h1", seen)
 	b.click("Show the payload")
 	b.await("main", "</script><script>alert(2)")
 	if acts := fmt.Sprint(s.call("GET", "/v1/audit?verb=reveal", "")["items"]); !strings.Contains(acts, "reveal") {
@@ -384,6 +388,7 @@ func TestHostileTexts(t *testing.T) {
 	b.await("main", "The history has no notification of this user.")
 	b.visit("triggers")
 	b.await("main table", "<img src=x")
+	b.await("main table", seen)
 	var markup int
 	b.do(chromedp.Evaluate(`document.querySelectorAll('main img, main script, main svg[onload]').length`, &markup))
 	if markup != 0 {

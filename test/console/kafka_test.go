@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +178,21 @@ func TestOnKafka(t *testing.T) {
 	b.await("#sentence", "is unknown at the moment")
 	b.click("Now")
 	b.await("#health", "not well")
+
+	// Another engine takes the partitions. The open page says so, and what it says of a trigger goes on.
+	second := serve(t, brokers, prefix, "engine", settings...)
+	b.await("#health", "Healthy")
+	find("tea")
+	b.await("#sentence", "Sent ")
+	// It does not answer: the partitions are named, and what cannot be read says so.
+	if err := second.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.cmd.Process.Signal(syscall.SIGCONT) }()
+	b.click("Now")
+	b.await("main", "Partition 0 does not fire")
+	b.await("main", "Partition 1 does not fire")
+	b.await("main .fault", "Try again")
 	t.Logf("it took %v", time.Since(began).Round(time.Second))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // keepMoments makes a page keep each text that it had, however short.
@@ -47,6 +48,38 @@ func TestNothingWrongForAMoment(t *testing.T) {
 			}
 		}
 	}
+}
+
+// One partition does not answer: every page that counts or lists over all of them names it.
+func TestOneSilentPartition(t *testing.T) {
+	s := dev(t)
+	s.call(http.MethodPut, "/v1/triggers/pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("system")
+	b.await("main table", "fires")
+	b.do(chromedp.Evaluate(`(() => {
+		const real = window.fetch;
+		window.fetch = async (url, ...more) => {
+			const answer = await real(url, ...more);
+			const [, of] = /\/v1\/(triggers|forecast|lateness|search|partitions)$/.exec(new URL(url).pathname) || [];
+			if (!of) return answer;
+			const body = await answer.json();
+			if (of === 'partitions') Object.assign(body.items[1], {ready: false, doing: ''});
+			else body.silent_partitions = [1];
+			return new Response(JSON.stringify(body));
+		};
+	})()`, nil))
+	b.click("Now")
+	b.await("main", "Partition 1 does not fire: no owner answers.")
+	b.await("main .fault", "Without partitions 1, which do not answer.")
+	b.click("Triggers")
+	b.await("main .fault", "Not all are here: 1 partitions do not answer (1).")
+	b.await("main table", "pills")
+	b.click("Forecast")
+	b.await("main .fault", "answered (1).")
+	b.fill("header input", "pills"+kb.Enter)
+	b.await("main .fault", "(1).")
+	b.await("main table", "pills")
 }
 
 // A page of one trigger has nothing of the one before, no payload, no dialog, no words; and nothing of an erased one.

@@ -158,3 +158,34 @@ func TestHerdAndWhoDidWhat(t *testing.T) {
 		b.await("h1", "pills")
 	})
 }
+
+// Operator: what failed and what was refused, by cause, and what waits. A dead letter is redriven from there.
+func TestFailuresByCause(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
+	s.eachHand(t, func(b *tab, id string) {
+		answered("failed", "no_address")(s, id)
+		s.refused("bad-"+id, `{"recurrence":"every:1s","channel":"orders"}`)
+		b.visit("")
+		b.await("main", "due events not read yet")
+		b.await("main", "no_address")
+		b.click("no_address")
+		b.await("h2", "Dead letters with code no_address")
+		b.await("main table", id)
+		b.press(`button[aria-label="Redrive ` + id + `"]`)
+		b.await("dialog h2", "Redrive: "+id)
+		b.fill("dialog input[name=note]", "has moved")
+		b.press("dialog button.act")
+		b.await(".said", "Redrive: done, "+id)
+		got := fmt.Sprint(s.call("GET", "/v1/triggers/"+id+"/events", ""))
+		if !strings.Contains(got, "has moved") || !strings.Contains(got, "delivery.redriven") {
+			t.Errorf("its events are %s", got)
+		}
+		b.click("All codes")
+		b.await("main", "By cause, of the newest")
+		b.click("period_too_short")
+		b.await("main", "Refused commands with code period_too_short")
+		b.await("main", "bad-"+id)
+		b.click("System")
+		b.await("main", "channels.sends.receipts")
+	})
+}

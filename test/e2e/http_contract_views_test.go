@@ -317,6 +317,10 @@ func contractViews(w *world) []contractRow {
 				headers: as("blue"), status: 403,
 			},
 		}},
+		{"GET /v1/settings", []contractCall{
+			{name: "list", path: "/v1/settings", status: 200},
+			{name: "a writer's key", path: "/v1/settings", headers: as("blue"), status: 403},
+		}},
 		{"DELETE /v1/channels/{name}", []contractCall{
 			{name: "none", path: "/v1/channels/none", status: 404, wants: []string{"code=not_found"}},
 			{name: "built in", path: "/v1/channels/sms", status: 409, wants: []string{"code=conflict"}},

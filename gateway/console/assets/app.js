@@ -12,10 +12,12 @@ import {System} from './pages/system.js';
 import {Search} from './pages/search.js';
 import {User} from './pages/user.js';
 import {New} from './pages/new.js';
+import {Runbook} from './pages/runbook.js';
 
 const pages = [
   ['', 'Now', Now], ['triggers', 'Triggers', Triggers], ['forecast', 'Forecast', Forecast],
   ['deliveries', 'Deliveries', Deliveries], ['system', 'System', System], ['new', 'New', New],
+  ['runbook', 'Runbook', Runbook],
   ['trigger', '', Trigger], ['search', '', Search], ['user', '', User],
 ];
 

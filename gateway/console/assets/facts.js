@@ -1,7 +1,7 @@
 // What has just happened. Rows never move under the pointer: new ones wait until somebody takes them.
 import {html, useEffect, useRef, useState} from './vendor/htm-preact.js';
 import {inZone} from './time.js';
-import {Table, ToTrigger} from './parts.js';
+import {Table, ToTrigger, visible} from './parts.js';
 import {useLive} from './live.js';
 
 const most = 100;
@@ -41,7 +41,7 @@ export function Facts() {
   };
   const newest = fresh[0] || shown[0];
   return html`<section id="facts"><h2>What happens now</h2>
-    <p class="newest">${newest ? `${inZone(newest.occurred_at)} · ${newest.type} · ${idOf(newest)}` :
+    <p class="newest">${newest ? `${inZone(newest.occurred_at)} · ${newest.type} · ${visible(idOf(newest))}` :
       {
         connected: 'Nothing yet. What happens from now on appears here.', opening: 'Connecting…',
         none: 'There is no stream: figures are read every few seconds.',

@@ -23,7 +23,11 @@ export function A({to, children, ...more}) {
 export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
-export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${id}<//>`;
+export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${visible(id)}<//>`;
+
+// visible shows characters that nobody sees, or that turn a line around, as escapes. The command line does so, too.
+export const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu,
+  (c) => (c === '\n' || c === '\t' ? c : `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`));
 
 // pointed reports whether somebody is about to click on something that a new row would move.
 export const pointed = () =>
@@ -130,6 +134,8 @@ export function Loaded({of, children}) {
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
 
+const shown = (cell) => (typeof cell === 'string' ? visible(cell) : cell);
+
 // Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
 export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = () => undefined}) {
   if (rows.length === 0) return html`<p class="none">${none}</p>`;
@@ -137,7 +143,7 @@ export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = (
     <caption>${caption}</caption>
     <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
-      ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${cell(row)}</td>`)}</tr>`)}</tbody>
+      ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 

@@ -67,6 +67,15 @@ export function Acts({of: t, who, done}) {
     ${act ? html`<${Ask} act=${act} t=${t} close=${() => set(undefined)} done=${done} key=${act.name} />` : ''}</div>`;
 }
 
+// Redrive is the button of that act beside a dead letter.
+export function Redrive({id, who, done}) {
+  const [asked, ask] = useState(false);
+  if (!who.rights.includes('act')) return null;
+  return html`<button type="button" aria-label=${`Redrive ${id}`} onClick=${() => ask(true)}>Redrive</button>
+    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${{trigger_id: id}}
+      close=${() => ask(false)} done=${done} />` : ''}`;
+}
+
 function Ask({act, t, close, done}) {
   const box = useRef();
   const [values, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));

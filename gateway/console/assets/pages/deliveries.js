@@ -2,25 +2,48 @@
 import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {At} from '../time.js';
+import {Redrive} from './acts.js';
+import {ToRunbook} from './runbook.js';
 import {A, Loaded, Table, ToTrigger, Twins, quoted, useData} from '../parts.js';
 
-export function Deliveries({query, who}) {
+const mostRefused = 50;
+const sampled = 20; // of those that are shown one by one
+
+// causes counts refused commands by their code, the most frequent first.
+function causes(commands) {
+  const by = new Map();
+  for (const c of commands) by.set(c.code, [...(by.get(c.code) || []), c]);
+  return [...by].sort(([, a], [, b]) => b.length - a.length);
+}
+
+export function Deliveries({query, who, say}) {
   const letters = useData('v1/dead-letters' + queryOf({code: query.code, channel: query.channel, limit: 50}), 15000);
-  const refused = useData('v1/rejected?limit=20', 15000);
-  const channels = useData('v1/channels');
+  const refused = useData('v1/rejected' + queryOf({code: query.refused, limit: mostRefused}), 15000);
   const operates = who.rights.includes('operate');
+  const channels = useData('v1/channels', operates ? 10000 : 0);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   return html`<article><h1>Deliveries</h1>
     <h2>Dead letters${query.code ? ` with code ${query.code}` : ''}</h2>
     ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+    <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     <${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first" rows=${items} none="None."
       rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`], ['Code', (l) => l.code],
         ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Attempts', (l) => l.attempts, 'num'],
-        ['Failed', (l) => html`<${At} at=${l.failed_at} />`], ['Status', (l) => l.status],
+        ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
+        ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
+          done=${(text) => { say(text); letters.reload(); }} />` : ''}`],
       ]} />`}<//>
-    <h2>Refused commands</h2>
-    <${Loaded} of=${refused}>${({items}) => html`<${Table} caption="The newest first" rows=${items} none="None."
+    <h2>Refused commands${query.refused ? ` with code ${query.refused}` : ''}</h2>
+    ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+    <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
+    <${Loaded} of=${refused}>${({items}) => html`${query.refused || items.length === 0 ? '' : html`
+      <${Table} caption=${`By cause, of the newest ${items.length}`} rows=${causes(items)} rowKey=${([code]) => code}
+        columns=${[
+          ['Code', ([code]) => html`<${A} to=${'deliveries?refused=' + encodeURIComponent(code)}>${code}<//>`],
+          ['Commands', ([, all]) => all.length, 'num'], ['For example', ([, [c]]) => c.detail || c.field || ''],
+        ]} />`}
+      <${Table} caption="The newest first" rows=${items.slice(0, sampled)} none="None."
       rowKey=${(c) => c.source} columns=${[
         ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} />` : 'no key')],
         ['Code', (c) => c.code], ['Field', (c) => c.field || ''], ['What to write instead', (c) => c.detail || ''],
@@ -39,6 +62,7 @@ export function Deliveries({query, who}) {
       rowKey=${(c) => c.name} columns=${[
         ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
         ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions, 'num'],
+        ...(operates ? [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>
     <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + quoted(query.code) : ''),
       'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list']} /></article>`;

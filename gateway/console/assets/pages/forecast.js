@@ -3,6 +3,7 @@ import {html} from '../vendor/htm-preact.js';
 import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {ToRunbook} from './runbook.js';
 
 const views = [
   ['1m', 120, 'Two hours, by minute'], ['1h', 168, 'A week, by hour'], ['1h', 2160, 'Ninety days, by hour'],
@@ -34,7 +35,8 @@ export function Forecast({query, who}) {
         answered (${silent.join(', ')}).</p>` : ''}
       <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`}
         label=${label} key=${label} />
-      <p>Counted as of <${At} at=${asOf} />, jitter included.</p>
+      <p>Counted as of <${At} at=${asOf} />, jitter included. <${ToRunbook} entry="the-nine-oclock-herd">What to do
+        about a herd<//></p>
       <details open=${items.length < 130}><summary>As a table</summary>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
           none="Nothing is due." rowKey=${(b) => b.at} columns=${[

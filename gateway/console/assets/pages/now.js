@@ -5,30 +5,42 @@ import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone} from '../time.js';
 import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {ToRunbook} from './runbook.js';
 
 const every = 2000;
 
-// unwell is what somebody should see to, the worst first.
+// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do.
 function unwell(partitions, endpoints) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
     if (!p.ready) {
-      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system']);
+      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system',
+        p.refused ? 'waterclockpartitionrefused' : 'waterclockpartitionsmissing']);
     } else if (p.oldest_overdue_seconds > 5) {
-      all.push(['bad', `${name} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system']);
+      all.push(['bad', `${name} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system',
+        'waterclockoverdue']);
     }
-    if (p.commands_lag > 10000) all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system']);
+    if (p.commands_lag > 10000) {
+      all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system', 'waterclocklag']);
+    }
   }
   for (const e of endpoints) {
     if (e.state !== 'closed') {
-      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries']);
+      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries',
+        'waterclockbreakeropen']);
     }
   }
   return all;
 }
 
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
+
+// waiting is how many due events wait on all channels. No worker that commits what it has read: nobody knows.
+function waiting(channels) {
+  const known = channels.filter((c) => c.waiting !== undefined);
+  return known.length ? sum(known, 'waiting').toLocaleString('en') : 'not known';
+}
 
 // health is what somebody learns who does not see the partitions.
 function health(live, late, cut) {
@@ -59,6 +71,7 @@ export function Now({who}) {
   });
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
+  const channels = useData(operates ? 'v1/channels' : '', 10000);
   const letters = useData('v1/dead-letters?group_by=code', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
@@ -79,11 +92,14 @@ export function Now({who}) {
         <p class="sentence ${!known || bad.length ? 'bad' : endpoints.data ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
             bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : well}</p>
-        <ul>${bad.map(([kind, text, to]) => html`<li class=${kind}><${A} to=${to}>${text}<//></li>`)}</ul>
+        <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${text}<//>
+          ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">
           <li><b>${pending.toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
-          <li><b>${overdue.toFixed(1)} s</b>oldest overdue</li>
-          <li><b>${lag.toLocaleString('en')}</b>commands not read yet</li>
+          <li><b>${overdue.toFixed(1)} s</b><${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
+          <li><b>${lag.toLocaleString('en')}</b><${A} to="system">commands not read yet<//></li>
+          ${channels.data ? html`<li><b>${waiting(channels.data.items)}</b>
+            <${A} to="deliveries">due events not read yet<//></li>` : ''}
           <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>
           ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
@@ -98,7 +114,7 @@ export function Now({who}) {
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${l.p50_ms} ms late, 99 of 100 at most ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
-      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions
+      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions${' '}
         ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"

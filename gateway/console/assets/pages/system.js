@@ -3,12 +3,25 @@ import {html} from '../vendor/htm-preact.js';
 import {idOf} from '../facts.js';
 import {inZone} from '../time.js';
 import {A, Loaded, Table, ToTrigger, Twins, curl, useData} from '../parts.js';
+import {ToRunbook} from './runbook.js';
+
+// Settings shows first what differs from the defaults.
+function Settings({items}) {
+  const table = (caption, rows, none) => html`<${Table} caption=${caption} rows=${rows} none=${none}
+    rowKey=${(s) => s.key} columns=${[['Setting', (s) => html`<code>${s.key}</code>`], ['Value', (s) => s.value],
+      ['Set by', (s) => s.source]]} />`;
+  return html`${table('Of the instance that answers, where they differ from the defaults',
+    items.filter((s) => s.source !== 'default'), 'All are the defaults.')}
+    <details><summary>The defaults</summary>
+      ${table('Settings that nobody has changed', items.filter((s) => s.source === 'default'))}</details>`;
+}
 
 export function System({who}) {
   const operates = who.rights.includes('operate');
   const partitions = useData(operates ? 'v1/partitions' : '', 3000);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
+  const settings = useData(operates ? 'v1/settings' : '');
   const acts = useData(operates ? 'v1/audit?limit=20' : '', 10000);
   return html`<article><h1>System</h1><h2>Partitions</h2>
     ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
@@ -22,11 +35,11 @@ export function System({who}) {
         ['Overdue, s', (p) => p.oldest_overdue_seconds, 'num'],
         ['Restored', (p) => (p.restore_total ? `${p.restored} of ${p.restore_total}` : ''), 'num'],
       ]} />`}<//>` : ''}
-    <h2>Time zones</h2>
+    <h2>Time zones</h2><p><${ToRunbook} entry="clocks-change">What to do when clocks change<//></p>
     <${Loaded} of=${tz}>${(d) => html`<dl class="facts">
       <dt>In force</dt><dd>${d.active.label}, ${d.active.zones} zones</dd>
-      <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer: put it in force with
-        <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
+      <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer:
+        put it in force with <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
       ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`
         <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
     <h2>Calendars</h2>
@@ -34,6 +47,8 @@ export function System({who}) {
       rowKey=${(c) => c.name} columns=${[
         ['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first], ['Last', (c) => c.last],
       ]} />`}<//>
+    ${operates ? html`<h2>Settings</h2>
+      <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
     ${operates ? html`<h2>Who did what</h2>
       <${Loaded} of=${acts}>${({items}) => html`<${Table} caption="The newest acts over HTTP" rows=${items}
         none="Nobody has done anything yet." columns=${[
@@ -44,7 +59,7 @@ export function System({who}) {
           ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
         ]} />`}<//>` : ''}
     <${Twins} lines=${[
-      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20'] : []),
+      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20', curl('v1/settings')] : []),
       'waterclock tzdata status', 'waterclock calendar list',
     ]} /></article>`;
 }

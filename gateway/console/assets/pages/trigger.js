@@ -5,9 +5,10 @@ import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
 import {
-  A, Fault, Loaded, More, State, Table, Twins, curl, pointed, quoted, useData, useList, userPage,
+  A, Fault, Loaded, More, State, Table, Twins, curl, pointed, quoted, useData, useList, userPage, visible,
 } from '../parts.js';
 import {Acts} from './acts.js';
+import {ToRunbook} from './runbook.js';
 
 const every = 2000;
 
@@ -34,7 +35,7 @@ export function Trigger({query, who, say}) {
   }, [connected, id]);
   const gone = state.error && state.error.status === 404; // erased, or never registered
   const t = gone ? undefined : state.data;
-  return html`<article><h1>${id}</h1>
+  return html`<article><h1>${visible(id)}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
       <button type="button" onClick=${reload}>Show it</button></p>` : ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
@@ -42,7 +43,8 @@ export function Trigger({query, who, say}) {
       ${x.evidence.length ? html`<details open><summary>Evidence</summary>
         <ul id="evidence">${x.evidence.map((e) => html`<li>${e.text} <span class="far">${e.source}${
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
-      </details>` : ''}`}<//>
+      </details>` : ''}
+      <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
       <${About} t=${t} who=${who} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
@@ -63,13 +65,14 @@ function About({t, who}) {
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${t.start}`],
     ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
-    ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${t.user_id}<//>`],
-    ['Tags', t.tags && Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${k}=${v}</code> `)],
+    ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${visible(t.user_id)}<//>`],
+    ['Tags', t.tags &&
+      Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && t.callback.url],
     ['Escalation', t.escalation &&
       t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
-    ['Note', t.note], ['Revision', t.revision],
+    ['Note', t.note && visible(t.note)], ['Revision', t.revision],
     ['Registered', html`<${At} at=${t.created_at} />`], ['Changed', html`<${At} at=${t.updated_at} />`],
   ];
   const none = t.payload === undefined && t.payload_base64 === undefined;
@@ -85,12 +88,12 @@ function About({t, who}) {
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
         'hidden: your roles may not read payloads' : none ? 'none' :
-        shown ? html`<pre>${shown.text.slice(0, 20000)}</pre>${
+        shown ? html`<pre>${visible(shown.text.slice(0, 20000))}</pre>${
           shown.revision === t.revision ? '' :
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
-    ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>${l.kind.replaceAll('_', ' ')}:
-      <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
+    ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>
+      ${l.kind.replaceAll('_', ' ')}: <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 

@@ -5,7 +5,7 @@ import {At} from '../time.js';
 import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, useList} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
-const full = 50; // rows of a page
+const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
 const fields = [
   ['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channel', 'Channel'], ['tag', 'Tag (name=value)'],
 ];
@@ -31,7 +31,7 @@ export function Triggers({query}) {
       ${fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${query[name] || ''} /></label>`)}
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
-      ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:
+      ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${page.silent_partitions.length} partitions do not answer (${page.silent_partitions.join(', ')}).</p>` : ''}
       <${Table} caption=${`As of ${page.as_of}`} none=${!list.cursor ? 'No trigger matches.' :
         list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}

@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone} from '../time.js';
 import {
-  A, Loaded, More, State, Table, ToTrigger, Twins, curl, quoted, triggerPage, triggersOfUser, useList,
+  A, Loaded, More, State, Table, ToTrigger, Twins, curl, quoted, triggerPage, triggersOfUser, useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -23,7 +23,7 @@ export function User({query}) {
   const list = useList(path, full, 10000); // the history may be behind its owner
   if (!id) return html`<article><h1>User</h1><p>No user is named. Write a user id into the box above.</p></article>`;
   const [newest] = list.items;
-  return html`<article><h1>User ${id}</h1>
+  return html`<article><h1>User ${visible(id)}</h1>
     <p><${A} to=${triggersOfUser(id)}>All triggers of user ${id}<//></p>
     <h2>Notifications</h2>
     <${Loaded} of=${list.first}>${() => html`
