@@ -254,6 +254,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 				if err == nil {
 					t.Fatalf("step %d failed, and nobody says so", after)
 				}
+				if n := strings.Count(err.Error(), fs.ErrInvalid.Error()); full && n != 1 {
+					t.Fatalf("step %d: the cause is told %d times: %v", after, n, err)
+				}
 				once(t, dir)
 				l.checkWatermarks(t, dir)
 				if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {

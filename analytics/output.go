@@ -76,7 +76,10 @@ func (w summed[T]) Write(b []byte) (int, error) {
 
 // finish makes the file durable under its own name, and returns its SHA-256.
 func (o *output[T]) finish(name string) (digest string, err error) {
-	if err := errors.Join(o.writer.Close(), o.buf.Flush()); err != nil {
+	if err = o.writer.Close(); err == nil { // else the buffer has the same error
+		err = o.buf.Flush()
+	}
+	if err != nil {
 		return "", err
 	}
 	err = o.file.Sync()

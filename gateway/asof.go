@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/asof"
 	"github.com/waterclock/waterclock/internal/kafkapart"
@@ -42,11 +43,17 @@ func (s *triggerViews) getAsOf(w http.ResponseWriter, r *request) error {
 
 // instantAsked is the instant of the parameter, which must be over.
 func (s *triggerViews) instantAsked(r *request) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, r.query.Get(asOfParameter))
+	text := r.query.Get(asOfParameter)
+	at, err := time.Parse(time.RFC3339, text) // with the microseconds of an event
+	if err != nil {
+		var ms int64
+		ms, err = calendar.ParseInstant(text)
+		at = trigger.Instant(ms).Time()
+	}
 	switch {
 	case err != nil || at.Year() < 2000 || at.Year() > 2200:
 		return at, problem.BadParameter(asOfParameter,
-			"as_of is an instant such as 2026-03-03T14:00:00Z: RFC 3339, with Z or an offset (+ is %2B in a URL)")
+			"as_of is an instant such as 2026-03-03T14:00:00Z, with Z or an offset (+ is %2B in a URL)")
 	case at.After(s.now()):
 		return at, problem.BadParameter(asOfParameter, "as_of is in the future")
 	}

@@ -55,6 +55,12 @@ func TestAsOf(t *testing.T) {
 		a.get(t, "misfire") != "skip" || a.get(t, "priority") != "normal" {
 		t.Errorf("when it was rescheduled: %s", a.body)
 	}
+	// An instant may have the forms that it has elsewhere: without seconds, or as a number since 1970.
+	for _, same := range []string{"2026-01-01T12:00Z", "1767268800", "1767268800000", "2026-01-01t13:00%2b01:00"} {
+		if b := w.must(http.StatusOK, "GET", asOf("e", same), ""); b.body != a.body {
+			t.Errorf("as of %s: %s", same, b.body)
+		}
+	}
 	a = w.must(http.StatusOK, "GET", asOf("e", "2026-02-01T00:00:00Z"), "")
 	if a.get(t, "state") != "FIRED" || a.get(t, "last_fired_at") != "2026-01-03T09:00:00.004Z" ||
 		strings.Contains(a.body, "next_fire_at") {
@@ -66,10 +72,10 @@ func TestAsOf(t *testing.T) {
 	}{
 		"before it was there": {asOf("e", "2026-01-01T09:59:59Z"), "not_found", "at that instant", 404},
 		"nobody":              {asOf("nobody", "2026-01-01T09:59:59Z"), "not_found", "at that instant", 404},
-		"garbage":             {asOf("e", "yesterday"), "invalid", "RFC 3339", 400},
-		"empty":               {asOf("e", ""), "invalid", "RFC 3339", 400},
-		"no zone":             {asOf("e", "2026-01-01T09:59:59"), "invalid", "RFC 3339", 400},
-		"the year 0":          {asOf("e", "0000-01-01T00:00:00Z"), "invalid", "RFC 3339", 400},
+		"garbage":             {asOf("e", "yesterday"), "invalid", "an instant such as", 400},
+		"empty":               {asOf("e", ""), "invalid", "an instant such as", 400},
+		"no zone":             {asOf("e", "2026-01-01T09:59:59"), "invalid", "an instant such as", 400},
+		"the year 0":          {asOf("e", "0000-01-01T00:00:00Z"), "invalid", "an instant such as", 400},
 		"the future":          {asOf("e", "2199-01-01T00:00:00Z"), "invalid", "in the future", 400},
 		"twice":               {asOf("e", "2026-01-01T12:00:00Z&as_of=x"), "invalid", "twice", 400},
 	} {
