@@ -63,8 +63,8 @@ func (s *commandWriter) room(r *request) *problem.Problem {
 	ctx, cancel := context.WithTimeout(r.Context(), s.commands.within)
 	defer cancel()
 	if s.rate.undecided.wait(ctx, r.who.Tenant) != nil {
-		return problem.Unavailable(nil, "the engine has not decided many commands of this tenant yet, and other "+
-			"tenants write: try again with fewer at once")
+		return problem.Unavailable(nil, "the engine has not decided many commands of this tenant yet: try again "+
+			"with fewer at once")
 	}
 	return nil
 }

@@ -92,23 +92,6 @@ func (l *commandLog) durable(done <-chan location) location {
 	}
 }
 
-// allDurable waits for so many commands, within the bound of one.
-func (l *commandLog) allDurable(done <-chan location, n int) error {
-	late := time.NewTimer(l.within)
-	defer late.Stop()
-	for range n {
-		select {
-		case at := <-done:
-			if at.err != nil {
-				return fmt.Errorf("produce: %w", at.err)
-			}
-		case <-late.C:
-			return errKafkaSilent
-		}
-	}
-	return nil
-}
-
 // begin starts the span of a command's record, and the record names that span as its
 // parent. If the request is not recorded, the headers stay as they came.
 func (l *commandLog) begin(c *command, r *kgo.Record) tracing.Span {

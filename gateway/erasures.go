@@ -184,7 +184,7 @@ type eraser struct {
 	userTriggers UserTriggers // of the history; nil: there is none
 	encoder      *encoder
 	router       *peer.Router // lists and reads triggers
-	commands     *commandLog
+	sender       *sender
 
 	listBudget int
 	lease      time.Duration
@@ -192,9 +192,9 @@ type eraser struct {
 	last       string // the tenant that had the last turn; claimErasure's
 }
 
-func newEraser(o *Options, e *encoder, router *peer.Router, commands *commandLog) *eraser {
+func newEraser(o *Options, e *encoder, router *peer.Router, s *sender) *eraser {
 	r := &eraser{
-		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, commands: commands,
+		store: o.Preferences, userTriggers: o.UserTriggers, encoder: e, router: router, sender: s,
 		listBudget: o.ListBudget, lease: erasureLease, log: o.Logger,
 	}
 	r.outbox = newOutbox(o.Auth != nil)
@@ -228,9 +228,8 @@ type erasing struct {
 
 	count    atomic.Int64 // of triggers; those of earlier claims are in it
 	sent     recentKeys   // with which revision a trigger was erased last
-	inFlight int
-	done     chan location
-	left     bool // the pass has found something that is not erased yet
+	commands *sending     // of this pass
+	left     bool         // the pass has found something that is not erased yet
 }
 
 // errLost says that somebody else works on the erasure, or that there is a newer one.
@@ -335,11 +334,11 @@ func (w *erasing) renew(ctx context.Context, lease time.Duration) error {
 // pass walks what the engine knows of the user, and then what the history knows. What it has
 // erased it finds no more in the next pass, when the history has read that far.
 func (w *erasing) pass(ctx context.Context) error {
-	w.left, w.inFlight, w.done = false, 0, make(chan location, erasurePage)
+	w.left, w.commands = false, w.sender.begin(w.User.Tenant, erasurePage)
 	if err := w.known(ctx); err != nil {
-		return fmt.Errorf("list triggers: %w", err)
+		return errors.Join(fmt.Errorf("list triggers: %w", err), w.commands.land(ctx))
 	}
-	if err := w.durable(); err != nil {
+	if err := w.commands.land(ctx); err != nil {
 		return err
 	}
 	if history := w.userTriggers; history != nil {
@@ -352,10 +351,10 @@ func (w *erasing) pass(ctx context.Context) error {
 			return w.ofHistory(ctx, key)
 		})
 		if err != nil {
-			return fmt.Errorf("list triggers of the history: %w", err)
+			return errors.Join(fmt.Errorf("list triggers of the history: %w", err), w.commands.land(ctx))
 		}
 	}
-	return w.durable()
+	return w.commands.land(ctx)
 }
 
 // known erases what the engine lists of the user, finished triggers too.
@@ -418,19 +417,7 @@ func (w *erasing) sendErase(ctx context.Context, key trigger.Key, revision int64
 	if !known {
 		w.count.Add(1)
 	}
-	done := w.done
-	w.commands.send(ctx, c, func(at location) { done <- at })
-	if w.inFlight++; w.inFlight < erasurePage {
-		return nil
-	}
-	return w.durable()
-}
-
-// durable waits for the commands that are on their way.
-func (w *erasing) durable() error {
-	n := w.inFlight
-	w.inFlight = 0
-	return w.commands.allDurable(w.done, n)
+	return w.commands.send(ctx, c)
 }
 
 func (w *erasing) command(ctx context.Context, key trigger.Key, revision int64) (*command, error) {

@@ -48,11 +48,11 @@ func (m *mortal) alive() error {
 	return nil
 }
 
-func (m *mortal) Claim(ctx context.Context, _ time.Duration) (preferences.Move, bool, error) {
+func (m *mortal) Claim(ctx context.Context, except []string, _ time.Duration) (preferences.Move, bool, error) {
 	if err := m.alive(); err != nil {
 		return preferences.Move{}, false, err
 	}
-	return m.Store.Claim(ctx, shortLease)
+	return m.Store.Claim(ctx, except, shortLease)
 }
 
 func (m *mortal) Renew(ctx context.Context, move preferences.Move, _ time.Duration) (bool, error) {

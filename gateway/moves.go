@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -39,20 +40,20 @@ const (
 type mover struct {
 	outbox
 
-	store    preferences.Store
-	encoder  *encoder
-	router   *peer.Router // lists triggers
-	commands *commandLog
+	store   preferences.Store
+	encoder *encoder
+	router  *peer.Router // lists triggers
+	sender  *sender
 
 	listBudget int
 	log        *slog.Logger
 }
 
-func newMover(o *Options, e *encoder, router *peer.Router, commands *commandLog) *mover {
+func newMover(o *Options, e *encoder, router *peer.Router, s *sender) *mover {
 	m := &mover{
-		store: o.Preferences, encoder: e, router: router, commands: commands, listBudget: o.ListBudget, log: o.Logger,
+		store: o.Preferences, encoder: e, router: router, sender: s, listBudget: o.ListBudget, log: o.Logger,
 	}
-	m.outbox = newOutbox(false)
+	m.outbox = newOutbox(o.Auth != nil)
 	m.claim, m.failed = m.claimMove, o.Listener.MoveFailed
 	m.measure = func(ctx context.Context) error {
 		n, err := m.store.Moves(ctx)
@@ -72,10 +73,10 @@ func (s *Server) RunMoves(ctx context.Context) error {
 }
 
 // claimMove takes a move, if there is one.
-func (m *mover) claimMove(ctx context.Context, _ []string) (tenant string, work func(context.Context) error,
+func (m *mover) claimMove(ctx context.Context, full []string) (tenant string, work func(context.Context) error,
 	err error,
 ) {
-	move, ok, err := m.store.Claim(ctx, moveLease)
+	move, ok, err := m.store.Claim(ctx, full, moveLease)
 	if err != nil || !ok {
 		return "", nil, err
 	}
@@ -139,7 +140,7 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 	if page, err = m.router.Find(ctx, q); err != nil {
 		return page, 0, fmt.Errorf("list triggers: %w", err)
 	}
-	done := make(chan location, len(page.Items))
+	commands := m.sender.begin(move.User.Tenant, len(page.Items))
 	for _, f := range page.Items {
 		if !follows(f.State, move) {
 			continue
@@ -155,10 +156,12 @@ func (m *mover) page(ctx context.Context, move preferences.Move, q peer.Query, t
 			continue
 		}
 		tried.put(f.State.Key, f.State.Revision)
-		m.commands.send(ctx, c, func(at location) { done <- at })
+		if err := commands.send(ctx, c); err != nil {
+			return page, sent, errors.Join(err, commands.land(ctx))
+		}
 		sent++
 	}
-	return page, sent, m.commands.allDurable(done, sent)
+	return page, sent, commands.land(ctx)
 }
 
 // follows says whether a trigger is to move.

@@ -170,8 +170,9 @@ type Options struct {
 	// every 20 ms, one turn decides that many. 0 means 4,096.
 	BatchAtOnce int
 	// CommandsBeside bounds the commands of one tenant, lines of batches too, that wait so while
-	// other tenants write: they are decided before what others write next. 0 means 512.
-	CommandsBeside int
+	// other tenants write: they are decided before what others write next. CommandsAlone bounds
+	// them while none does, with Auth. 0 means 512, and 4,096.
+	CommandsBeside, CommandsAlone int
 	// Batches bounds the batches under way. 0 means 8. With Auth a tenant may have
 	// as many as it leaves for others: half.
 	Batches int
@@ -228,6 +229,7 @@ func (o Options) withDefaults() Options {
 	def(&o.ListBudget, 20_000)
 	def(&o.BatchAtOnce, 4096)
 	def(&o.CommandsBeside, 512)
+	def(&o.CommandsAlone, 4096)
 	def(&o.Batches, 8)
 	def(&o.Followers, 256)
 	def(&o.Reads, 64)
@@ -316,7 +318,8 @@ func (o Options) Validate() error {
 	}
 	for name, n := range map[string]int{
 		"ListBudget": o.ListBudget, "BatchAtOnce": o.BatchAtOnce, "CommandsBeside": o.CommandsBeside,
-		"Batches": o.Batches, "Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
+		"CommandsAlone": o.CommandsAlone,
+		"Batches":       o.Batches, "Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
 		"PageBytes": int(o.PageBytes), "PagesInFlight": int(o.PagesInFlight), "BodyRate": int(o.BodyRate),
 		"OwnCalendars": o.OwnCalendars,
 	} {

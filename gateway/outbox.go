@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,10 @@ type outbox struct {
 	claim  func(ctx context.Context, full []string) (tenant string, work func(context.Context) error, err error)
 	shared bool         // among tenants
 	share  *slots.Slots // of the rows that are worked on
+
+	without []string  // the tenants without which there was no row to claim, when a store was last asked
+	asked   time.Time // when that was
+
 	// measure reports how much is waiting, every measureEvery, and failed that a row could not be
 	// worked on.
 	measure      func(ctx context.Context) error
@@ -84,7 +89,7 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 			return nil
 		case busy <- struct{}{}:
 		}
-		tenant, work, err := o.claim(ctx, o.share.Full())
+		tenant, work, err := o.next(ctx)
 		fail(err)
 		if work != nil {
 			o.share.Take(tenant) // there is one: busy has as many, and tenants that are full were left out
@@ -107,6 +112,19 @@ func (o *outbox) run(ctx context.Context, store preferences.Store, log *slog.Log
 		case <-time.After(outboxPoll):
 		}
 	}
+}
+
+// next claims a row. A store looks at each row of the tenants that have their share to find none of
+// others. So it is asked that once in outboxPoll.
+func (o *outbox) next(ctx context.Context) (tenant string, work func(context.Context) error, err error) {
+	full := o.share.Full()
+	if len(full) > 0 && slices.Equal(full, o.without) && time.Since(o.asked) < outboxPoll {
+		return "", nil, nil
+	}
+	if tenant, work, err = o.claim(ctx, full); work == nil {
+		o.without, o.asked = full, time.Now()
+	}
+	return tenant, work, err
 }
 
 // recentKeys keeps a revision for each of the keys that were put last: for at least recentMost

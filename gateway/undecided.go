@@ -9,11 +9,11 @@ import (
 
 // undecided counts the commands that are written and not decided, lines of batches too. A
 // partition decides commands in the order of its log, so what one tenant has there
-// delays every other. While other tenants write, a tenant has at most `most` such
-// commands. Alone it has as many as its batches (BatchAtOnce) and connections may.
+// delays every other. While other tenants write, a tenant has at most `beside` such
+// commands, and else at most `alone`: another one may begin to write behind them.
 type undecided struct {
-	most int
-	now  func() time.Time
+	beside, alone int
+	now           func() time.Time
 
 	mu      sync.Mutex
 	by      map[string]int
@@ -31,8 +31,10 @@ const besides = 2 * time.Second
 
 // newUndecided makes the count. A nil one counts nothing: without log-in all are one
 // tenant.
-func newUndecided(most int, now func() time.Time) *undecided {
-	return &undecided{most: most, now: now, by: map[string]int{}, waiting: map[string][]chan struct{}{}}
+func newUndecided(beside, alone int, now func() time.Time) *undecided {
+	return &undecided{
+		beside: beside, alone: alone, now: now, by: map[string]int{}, waiting: map[string][]chan struct{}{},
+	}
 }
 
 // writes notes that a tenant writes a command.
@@ -77,7 +79,10 @@ func (u *undecided) take(tenant string) bool {
 }
 
 // has says whether there is room for one more.
-func (u *undecided) has(tenant string) bool { return u.by[tenant] < u.most || !u.shared(tenant) }
+func (u *undecided) has(tenant string) bool {
+	n := u.by[tenant]
+	return n < u.beside || n < u.alone && !u.shared(tenant)
+}
 
 // wait takes room for a command as soon as there is some, or returns why ctx ended. All
 // commands that have room end within ProduceWithin and AnswerWithin, if their chunks are
@@ -144,7 +149,7 @@ func (u *undecided) done(tenant string, commands int) {
 func (u *undecided) release(
 	tenant string, commands int, awaited bool, within time.Duration, decide func(context.Context),
 ) {
-	if awaited || !u.crowds(tenant) {
+	if u == nil || awaited || commands == 0 {
 		u.done(tenant, commands)
 		return
 	}
@@ -154,14 +159,4 @@ func (u *undecided) release(
 		defer cancel()
 		decide(ctx)
 	}()
-}
-
-// crowds says whether a tenant's commands delay somebody else's.
-func (u *undecided) crowds(tenant string) bool {
-	if u == nil {
-		return false
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.shared(tenant)
 }

@@ -16,22 +16,24 @@ import (
 
 // While another tenant writes, the lines of one tenant's batches that nobody has
 // decided yet are few: the others' commands stand behind them in the same log. Alone
-// it has as many as before. In the end every line has its answer, in order.
+// it has more. In the end every line has its answer, in order.
 func TestBatchBesideOthers(t *testing.T) {
-	const lines, room = 300, 20
+	const lines, room, alone = 300, 20, 110
+	async := []string{"Prefer", "respond-async"}
 	for _, c := range []struct {
 		name   string
 		others bool
 		header []string
 	}{
 		{"alone", false, nil},
+		{"alone, and it waits for nothing", false, async},
 		{"beside others", true, nil},
-		{"beside others, and it waits for nothing", true, []string{"Prefer", "respond-async"}},
+		{"beside others, and it waits for nothing", true, async},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
 			w := newWorld(t, func(o *Options) {
-				o.Auth, o.CommandsBeside = testKeys(t), room
+				o.Auth, o.CommandsBeside, o.CommandsAlone = testKeys(t), room, alone
 				o.Now = func() time.Time { return now }
 				o.AnswerWithin = 10 * time.Second
 			})
@@ -52,12 +54,9 @@ func TestBatchBesideOthers(t *testing.T) {
 				}
 				done <- all
 			}()
-			written := w.written(t, "acme/")
-			switch {
-			case c.others && written > room:
-				t.Errorf("%d lines are written and not decided; room is for %d", written, room)
-			case !c.others && written < lines:
-				t.Errorf("alone only %d of %d lines are written", written, lines)
+			most := map[bool]int{false: alone, true: room}[c.others]
+			if written := w.written(t, "acme/"); written != most {
+				t.Errorf("%d lines are written and not decided; room is for %d", written, most)
 			}
 			w.engine.thaw()
 			for _, a := range <-done {
@@ -78,37 +77,46 @@ func TestBatchBesideOthers(t *testing.T) {
 // So are the single commands of one tenant, and what somebody wrote who has hung up: it is in
 // the others' way all the same.
 func TestCommandsBesideOthers(t *testing.T) {
-	const room, commands = 20, 60
+	const beside, alone, commands = 20, 30, 60
+	async := []string{"Prefer", "respond-async"}
 	single := func(i int) (method, path, body string) {
 		return "PUT", fmt.Sprintf("/v1/triggers/s%d", i), `{"delay":"1d"}`
 	}
 	batch := func(i int) (method, path, body string) {
 		var text strings.Builder
-		for j := range room {
+		for j := range beside {
 			fmt.Fprintf(&text, `{"id":"b%d-%d","delay":"1d"}`+"\n", i, j)
 		}
 		return "POST", "/v1/triggers:batch", text.String()
 	}
 	for _, c := range []struct {
 		name    string
+		others  bool
 		atOnce  int
 		request func(i int) (method, path, body string)
 		header  []string
 		hangUp  bool
 	}{
-		{"single", commands, single, nil, false},
-		{"single, and it waits for nothing", commands, single, []string{"Prefer", "respond-async"}, false},
-		{"single, and it hangs up", commands, single, nil, true},
-		{"a batch, and it hangs up", 1, batch, nil, true},
+		{"single", true, commands, single, nil, false},
+		{"single, and it waits for nothing", true, commands, single, async, false},
+		{"single, and it hangs up", true, commands, single, nil, true},
+		{"a batch, and it hangs up", true, 1, batch, nil, true},
+		{"alone", false, commands, single, nil, false},
+		{"alone, and it waits for nothing", false, commands, single, async, false},
+		{"alone, and it hangs up", false, commands, single, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Now()
 			w := newWorld(t, func(o *Options) {
-				o.Auth, o.CommandsBeside = testKeys(t), room
+				o.Auth, o.CommandsBeside, o.CommandsAlone = testKeys(t), beside, alone
 				o.Now = func() time.Time { return now }
 				o.AnswerWithin, o.ProduceWithin = time.Minute, time.Minute
 			})
-			w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+			room := alone
+			if c.others {
+				room = beside
+				w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+			}
 			w.engine.freeze()
 			var all sync.WaitGroup
 			var answered atomic.Int64
@@ -150,6 +158,64 @@ func TestCommandsBesideOthers(t *testing.T) {
 			all.Wait()
 			if got := int(answered.Load()); got != c.atOnce {
 				t.Errorf("%d of %d requests are answered in the end", got, c.atOnce)
+			}
+		})
+	}
+}
+
+// So are what a user's new zone and the erasure of users write. In the end all of it is done.
+func TestMovesAndErasuresBesideOthers(t *testing.T) {
+	const beside, triggers = 20, 60
+	const body = `{"fire_at":"2060-07-01T09:00","follow_user":true,` + berlin + "}"
+	bearer := []string{"Authorization", "Bearer " + keyA}
+	for _, c := range []struct {
+		name  string
+		begin func(w *world)
+		done  func(w *world) bool
+	}{
+		{
+			"moves", func(w *world) {
+				w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"Asia/Tokyo"}`, bearer...)
+				runMoves(t, w.server)
+			}, func(w *world) bool {
+				n, err := w.server.opts.Preferences.Moves(t.Context())
+				return n == 0 && err == nil
+			},
+		},
+		{
+			"erasures", func(w *world) {
+				w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "", bearer...)
+				runErasures(t, w.server)
+			}, func(w *world) bool {
+				n, _, err := w.server.opts.Preferences.PendingErasures(t.Context())
+				return n == 0 && err == nil
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Now()
+			w := newWorld(t, func(o *Options) {
+				o.Auth, o.CommandsBeside, o.Preferences = testKeys(t), beside, testStore(t)
+				o.Now = func() time.Time { return now }
+				o.AnswerWithin = time.Minute
+			})
+			for i := range triggers {
+				w.must(http.StatusCreated, "PUT", fmt.Sprintf("/v1/triggers/m%d", i), body, bearer...)
+			}
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+			w.engine.freeze()
+			c.begin(w)
+			if got := w.written(t, "acme/") - triggers; got != beside {
+				t.Errorf("%d commands are written and not decided; room is for %d", got, beside)
+			}
+			w.engine.thaw()
+			for deadline := time.Now().Add(time.Minute); !c.done(w); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("it is not done")
+				}
+			}
+			if got := w.written(t, "acme/") - triggers; got != triggers {
+				t.Errorf("%d commands were written about %d triggers", got, triggers)
 			}
 		})
 	}

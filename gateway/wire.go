@@ -69,7 +69,7 @@ type common struct {
 	ackRates *rateLimits // of links to acknowledge, by occurrence
 	streams  *openStreams
 	batches  *slots.Slots                    // one for each batch or redrive under way
-	waiting  *undecided                      // lines of batches; nil without log-in
+	waiting  *undecided                      // commands; nil without log-in
 	onStop   func(func()) (undo func() bool) // calls a function when the server stops
 }
 
@@ -84,7 +84,7 @@ func (s *Server) wire() {
 		onStop: func(f func()) func() bool { return context.AfterFunc(stopping, f) },
 	}
 	if o.Auth != nil {
-		c.waiting = newUndecided(o.CommandsBeside, o.Now)
+		c.waiting = newUndecided(o.CommandsBeside, o.CommandsAlone, o.Now)
 	}
 	c.batches = slots.New(o.Batches, o.Auth != nil)
 	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
@@ -123,8 +123,9 @@ func (s *Server) wire() {
 		slots: slots.New(o.Followers, o.Auth != nil), listener: o.Listener, onStop: c.onStop, admits: s.authenticate,
 	}
 	c.ackRates = newAckRates(o)
-	c.moves = newMover(o, c.encoder, s.router, c.commands)
-	c.erasures = newEraser(o, c.encoder, s.router, c.commands)
+	send := &sender{commands: c.commands, decider: c.decider, undecided: c.waiting}
+	c.moves = newMover(o, c.encoder, s.router, send)
+	c.erasures = newEraser(o, c.encoder, s.router, send)
 	s.auditor, s.acts, s.moves, s.erasures = c.auditor, c.acts, c.moves, c.erasures
 	s.wireWrites(o, c)
 	s.wireViews(o, c)

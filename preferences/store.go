@@ -50,10 +50,10 @@ type Store interface {
 	// the tenant has the maximum of users, it returns ErrTooManyUsers and writes nothing.
 	Put(ctx context.Context, user User, p *Preferences) error
 
-	// Claim claims a move that has no valid claim, for the lease. It takes the oldest that was
-	// never claimed, or else the one whose claim ended first. So a failing move does not delay
-	// others. ok is false if there is none.
-	Claim(ctx context.Context, lease time.Duration) (m Move, ok bool, err error)
+	// Claim claims a move that has no valid claim, for the lease, of a tenant that is not among
+	// the exceptions. It takes the oldest that was never claimed, or else the one whose claim
+	// ended first. So a failing move does not delay others. ok is false if there is none.
+	Claim(ctx context.Context, except []string, lease time.Duration) (m Move, ok bool, err error)
 	// Renew extends a claim. It returns false if the claim is lost, or the user has a newer zone.
 	// Then the caller must write nothing more for m.
 	Renew(ctx context.Context, m Move, lease time.Duration) (bool, error)

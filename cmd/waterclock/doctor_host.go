@@ -19,6 +19,7 @@ import (
 // examineAPI checks whether the HTTP API answers and is ready.
 func (d *doctor) examineAPI(ctx context.Context) {
 	from := newAPI(d.c)
+	from.within = checkWithin
 	status, body, date, err := probe(ctx, from, "/readyz")
 	if err == nil && status == http.StatusNotFound { // with auth enabled, /readyz is on admin.listen
 		status, _, date, err = probe(ctx, from, aliveAt)

@@ -402,7 +402,8 @@ func TestDoctorOnAFrozenBroker(t *testing.T) {
 	begun := time.Now()
 	r := cli(t, nil, "", "doctor", "--brokers", brokers, "--url", "http://"+silent.Addr().String(), "--data-dir",
 		filepath.Join(t.TempDir(), "data"))
-	r.want(t, exitFailed, "fail  topics", "did not answer within 5s", "Check whether a broker hangs", "data dir")
+	r.want(t, exitFailed, "fail  topics", "did not answer within 5s", "Check whether a broker hangs", "data dir",
+		silent.Addr().String()+" has not answered within 5s")
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -28,7 +28,7 @@ func Connect(ctx context.Context, c *config.Config, within time.Duration, opts .
 	}
 	pingCtx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if err := cl.Ping(pingCtx); err != nil {
+	if err := ping(pingCtx, cl); err != nil {
 		cl.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -36,6 +36,19 @@ func Connect(ctx context.Context, c *config.Config, within time.Duration, opts .
 		return nil, Explain(c, err)
 	}
 	return cl, nil
+}
+
+// ping waits until a broker has answered, or ctx ends. The first request of a connection does not
+// end with its context, but with the client.
+func ping(ctx context.Context, cl *kgo.Client) error {
+	answered := make(chan error, 1)
+	go func() { answered <- cl.Ping(ctx) }()
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Unreachable says that no broker could be used. Advice says what to change;

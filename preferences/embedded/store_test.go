@@ -42,7 +42,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 	c := open(t, filepath.Join(dir, "b"))
 	defer c.Close()
-	if m, ok, err := c.Claim(t.Context(), 1); !ok || err != nil || m.Zone != "Asia/Tokyo" {
+	if m, ok, err := c.Claim(t.Context(), nil, 1); !ok || err != nil || m.Zone != "Asia/Tokyo" {
 		t.Fatalf("the copy has %+v %v %v", m, ok, err)
 	}
 }

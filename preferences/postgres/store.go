@@ -245,7 +245,7 @@ const (
 UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 FROM (
     SELECT tenant, user_id FROM waterclock_zone_moves
-    WHERE claimed_until = '-infinity' ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE claimed_until = '-infinity' AND NOT tenant = ANY($3) ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS oldest
 WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
@@ -253,18 +253,23 @@ RETURNING m.tenant, m.user_id, m.timezone, m.seq`
 UPDATE waterclock_zone_moves m SET claim = $1, claimed_until = clock_timestamp() + $2::interval
 FROM (
     SELECT tenant, user_id FROM waterclock_zone_moves
-    WHERE claimed_until < clock_timestamp() ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
+    WHERE claimed_until < clock_timestamp() AND NOT tenant = ANY($3)
+    ORDER BY claimed_until, seq LIMIT 1 FOR UPDATE SKIP LOCKED
 ) AS oldest
 WHERE m.tenant = oldest.tenant AND m.user_id = oldest.user_id
 RETURNING m.tenant, m.user_id, m.timezone, m.seq`
 )
 
-// Claim claims a move that has no valid claim.
-func (s *Store) Claim(ctx context.Context, lease time.Duration) (m preferences.Move, ok bool, err error) {
+// Claim claims a move that has no valid claim, past those of some tenants.
+func (s *Store) Claim(ctx context.Context, except []string, lease time.Duration) (
+	m preferences.Move, ok bool, err error,
+) {
 	m.Claim = rand.Text()
+	except = append([]string{}, except...) // not NULL, which no tenant differs from
 	err = s.do(ctx, func(ctx context.Context) error {
 		for _, query := range []string{claimMove, reclaimMove} {
-			err := s.pool.QueryRow(ctx, query, m.Claim, lease).Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
+			err := s.pool.QueryRow(ctx, query, m.Claim, lease, except).
+				Scan(&m.User.Tenant, &m.User.ID, &m.Zone, &m.Seq)
 			if !errors.Is(err, pgx.ErrNoRows) {
 				ok = err == nil
 				return err

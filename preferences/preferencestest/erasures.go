@@ -97,7 +97,7 @@ func testErase(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	for _, u := range []preferences.User{bob, others} {
 		wantThat(t, s, u, in("Asia/Tokyo"))
 		erasedAt(t, s, u, time.Time{})
-		m, ok, err := s.Claim(t.Context(), lease)
+		m, ok, err := s.Claim(t.Context(), nil, lease)
 		if err != nil || !ok || m.User == ada {
 			t.Fatalf("the move of %v: %+v %v", u, m, err)
 		}

@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"a new zone is a move, once", testMoves},
 		{"the oldest move comes first", testOldest},
 		{"a move that fails goes behind the others", testMoveBehind},
+		{"a move of another tenant is claimed past those of one", testMovesOfOthers},
 		{"a newer zone takes the move's place", testNewer},
 		{"a lease that is over is anybody's", testLease},
 		{"what was put is there after a restart", testRestart},
@@ -121,7 +122,7 @@ func wantThat(t testing.TB, s preferences.Store, u preferences.User, want *prefe
 // none.
 func claimed(t testing.TB, s preferences.Store, u preferences.User, zone string) preferences.Move {
 	t.Helper()
-	m, ok, err := s.Claim(t.Context(), lease)
+	m, ok, err := s.Claim(t.Context(), nil, lease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func testMoveBehind(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	}
 	claim := func(lease time.Duration) (m preferences.Move) {
 		t.Helper()
-		m, ok, err := s.Claim(t.Context(), lease)
+		m, ok, err := s.Claim(t.Context(), nil, lease)
 		if err != nil || !ok {
 			t.Fatalf("no move can be claimed: %v", err)
 		}
@@ -338,6 +339,31 @@ func testMoveBehind(t *testing.T, s preferences.Store, _ func() preferences.Stor
 	none(t, s)
 }
 
+func testMovesOfOthers(t *testing.T, s preferences.Store, _ func() preferences.Store) {
+	user := func(tenant string, i int) preferences.User {
+		return preferences.User{Tenant: tenant, ID: fmt.Sprint(i)}
+	}
+	for i := range 3 {
+		put(t, s, user("big", i), in("Asia/Tokyo"))
+	}
+	put(t, s, user("small", 0), in("Asia/Tokyo"))
+	claim := func(lease time.Duration, want preferences.User, except ...string) {
+		t.Helper()
+		m, ok, err := s.Claim(t.Context(), except, lease)
+		if err != nil || m.User != want || ok != (want != preferences.User{}) {
+			t.Fatalf("except %q: claimed %+v, %v, %v; want one of %v", except, m, ok, err, want)
+		}
+	}
+	claim(lease, user("big", 0))
+	claim(time.Millisecond, user("small", 0), "big", "none")
+	claim(lease, preferences.User{}, "big", "small")
+	time.Sleep(20 * time.Millisecond)
+	claim(lease, user("small", 0), "big") // its claim has ended
+	claim(lease, preferences.User{}, "big")
+	claim(lease, user("big", 1), "small")
+	claim(lease, user("big", 2))
+}
+
 func testNewer(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, in("Asia/Tokyo"))
 	old := claimed(t, s, ada, "Asia/Tokyo")
@@ -357,7 +383,7 @@ func testNewer(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 
 func testLease(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	put(t, s, ada, in("Asia/Tokyo"))
-	first, ok, err := s.Claim(t.Context(), time.Millisecond)
+	first, ok, err := s.Claim(t.Context(), nil, time.Millisecond)
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -420,7 +446,7 @@ func testClaims(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	for range workers {
 		wg.Go(func() {
 			for {
-				m, ok, err := s.Claim(t.Context(), lease)
+				m, ok, err := s.Claim(t.Context(), nil, lease)
 				if err != nil || !ok {
 					if err != nil {
 						t.Error(err)
@@ -441,7 +467,7 @@ func testClaims(t *testing.T, s preferences.Store, _ func() preferences.Store) {
 	}
 	if len(count) < users { // with SKIP LOCKED, a worker may find all remaining moves locked
 		for range users - len(count) {
-			if _, ok, err := s.Claim(t.Context(), lease); !ok || err != nil {
+			if _, ok, err := s.Claim(t.Context(), nil, lease); !ok || err != nil {
 				t.Fatalf("%d of %d moves were claimed: %v", len(count), users, err)
 			}
 		}
