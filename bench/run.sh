@@ -40,6 +40,7 @@ scenario() { # broker name arguments...
 }
 http() { # broker arguments... : the HTTP API of a server in another process; STEADY=10m looks at its memory too
   local broker=$1 out; shift
+  quiet
   out=bench/results/$day-$broker-http.json
   echo "$broker http: waterclock bench http $*" >&2
   "$bin" bench http --json --pending 1000000 --steady "${STEADY:-0s}" "$@" | tee "$out" >&2

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"maps"
+
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -16,9 +18,27 @@ func (c *claims) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, co
 	if f.Offset <= applied(t.progress.Applied, source) && !c.writtenAnew(t, source, f) {
 		return nil, true
 	}
-	t.progress.Applied = with(t.progress.Applied, source, f.Offset)
-	t.guard.Applied = with(t.guard.Applied, source, topics.AppliedOrigin{Offset: f.Offset, Append: f.Append})
+	t.copyApplied()
+	t.progress.Applied[source] = f.Offset
+	t.guard.Applied[source] = topics.AppliedOrigin{Offset: f.Offset, Append: f.Append}
 	return f.Origin(), false
+}
+
+// copyApplied makes the turn's maps of what was applied its own: a turn that may still fail must
+// not change the committed ones.
+func (t *turn) copyApplied() {
+	if t.ownsApplied {
+		return
+	}
+	t.progress.Applied, t.guard.Applied = copyOf(t.progress.Applied), copyOf(t.guard.Applied)
+	t.ownsApplied = true
+}
+
+// copyOf returns a map that can be written to, also of nil.
+func copyOf[V any](m map[int32]V) map[int32]V {
+	next := make(map[int32]V, len(m)+1)
+	maps.Copy(next, m)
+	return next
 }
 
 // writtenAnew reports whether the source's log lost its end, and f is a new record at an
@@ -39,15 +59,4 @@ func applied(m map[int32]int64, partition int32) int64 {
 		return o
 	}
 	return -1
-}
-
-// with returns a copy of a small map with one element set. A turn that may still fail must
-// not change the committed progress.
-func with[V any](m map[int32]V, k int32, v V) map[int32]V {
-	next := make(map[int32]V, len(m)+1)
-	for a, b := range m {
-		next[a] = b
-	}
-	next[k] = v
-	return next
 }

@@ -89,6 +89,7 @@ type turn struct {
 
 	guard        topics.Guard
 	encodedGuard []byte      // nil: unchanged
+	ownsApplied  bool        // guard.Applied and progress.Applied are the turn's own, not the committed maps
 	firstState   *kgo.Record // first record of topic state
 
 	watermark trigger.Instant // fired_through of the watermark that it writes; 0: none

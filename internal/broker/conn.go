@@ -37,7 +37,7 @@ func (l listener) Accept() (net.Conn, error) {
 
 // conn sees each request whole before kfake does, and each answer whole
 // before the client does. kfake reads a frame by two reads, its length and
-// its body, and writes an answer by one write; TestFraming holds it to that.
+// its body, and writes an answer by one write. Anything else is an error.
 //
 // kfake reads one request ahead, but handles a connection's requests one at a
 // time and answers in order.
