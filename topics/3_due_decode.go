@@ -12,6 +12,9 @@ import (
 // ParseDueID splits a ce_id. It reads from the end, because the key may have '@' and '#', and
 // the occurrence has neither.
 func ParseDueID(id string) (key trigger.Key, occurrence string, step int, err error) {
+	if id == "" {
+		return "", "", 0, fail(trigger.CodeInvalid, "due_id", "due_id is missing: write the ce_id of the due event")
+	}
 	hash := strings.LastIndexByte(id, '#')
 	if hash < 0 {
 		return "", "", 0, dueIDError("has no #step")

@@ -99,6 +99,10 @@ func TestGarbledReceipts(t *testing.T) {
 	if _, err := DecodeReceipt(&Record{Value: []byte(`{}`)}); err == nil {
 		t.Error("a receipt without a key passed")
 	}
+	if _, err := DecodeReceipt(receipt(`{"ce_id":"k@x#0","outcome":"failed"}`)); err == nil ||
+		!strings.Contains(err.Error(), "due_id is missing") {
+		t.Errorf("of a receipt without due_id it says %v", err)
+	}
 }
 
 func TestReceiptTextIsCutNotRefused(t *testing.T) {

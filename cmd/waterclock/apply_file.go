@@ -27,6 +27,7 @@ type declared struct {
 	Position string // file:line, for messages
 	Fields   map[string]any
 	Spec     *trigger.Spec
+	Finished bool // printed by get or list after its end: nothing is declared
 }
 
 // readDeclared reads files, directories (their *.yaml, *.yml and *.json) and "-" for standard
@@ -85,10 +86,15 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 	}
 	var all []declared
 	var wrong []error
+	var finished int64
 	for dec := yaml.NewDecoder(bytes.NewReader(content)); ; {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
+			if finished > 0 {
+				a.note("%s: passed over %s that ended: cancelled, failed, fired or expired", file,
+					count(finished, "trigger"))
+			}
 			return all, errors.Join(wrong...)
 		}
 		if err != nil {
@@ -98,6 +104,10 @@ func (a *app) readDeclaredFile(c *config.Config, file string) ([]declared, error
 			d, err := declare(c, fmt.Sprintf("%s:%d", file, node.Line), node)
 			if err != nil {
 				wrong = append(wrong, withPosition(file, lineOf(node, err), err))
+				continue
+			}
+			if d.Finished {
+				finished++
 				continue
 			}
 			all = append(all, d)
@@ -155,6 +165,10 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 		return d, errors.New("a trigger is a mapping with an id and the fields of a register")
 	}
 	if id, printed := fields["trigger_id"].(string); printed && fields["id"] == nil { // the output of get and list
+		state, _ := fields["state"].(string)
+		if status, known := trigger.ParseStatus(state); known && status.Finished() {
+			return declared{Finished: true}, nil
+		}
 		if fields, err = declaredAsPrinted(fields); err != nil {
 			return d, err
 		}

@@ -177,7 +177,15 @@ func standingOf(c *config.Config, t map[string]json.RawMessage) (*standing, erro
 	}
 	s.Status = status
 	var err error
-	s.Spec, err = specOf(c, textOf(t["trigger_id"]), registerOf(t))
+	fields := registerOf(t)
+	if s.Spec, err = specOf(c, textOf(t["trigger_id"]), fields); err != nil && status.Finished() {
+		// The content of a finished trigger is no longer stored, so channel webhook has no callback.
+		delete(fields, "channel")
+		delete(fields, "escalation")
+		if s.Spec, err = specOf(c, textOf(t["trigger_id"]), fields); err == nil {
+			s.Spec.Channel = textOf(t["channel"])
+		}
+	}
 	return s, err
 }
 

@@ -315,6 +315,44 @@ func TestApplyOverHTTP(t *testing.T) {
 	cli(t, nil, "", "diff", "-f", file, "--url", "http://"+nobody(t)).want(t, exitUsage, "no API answers")
 }
 
+// TestApplyWhatIsPrinted: list -o json can be applied, and what has ended does not come back to life
+// without its content. A file may declare such a trigger anew, or leave it as it is.
+func TestApplyWhatIsPrinted(t *testing.T) {
+	ended := func(state string) map[string]any {
+		return map[string]any{
+			"trigger_id": state, "state": state, "revision": 2.0, "channel": "webhook", "delay": "7m",
+			"created_at": "2026-11-27T10:00:00.000Z",
+		}
+	}
+	api := &triggersAPI{have: map[string]map[string]any{
+		"CANCELLED": ended("CANCELLED"), "FIRED": ended("FIRED"),
+		"tea": {"trigger_id": "tea", "state": "PENDING", "revision": 1.0, "channel": "default", "delay": "7m"},
+	}}
+	s := httptest.NewServer(api)
+	defer s.Close()
+	run := func(text string, args ...string) result {
+		return cli(t, nil, text, append(args, "-f", "-", "--url", s.URL)...)
+	}
+	printed, err := json.Marshal([]any{api.have["CANCELLED"], api.have["tea"], api.have["FIRED"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(string(printed), "diff")
+	r.want(t, exitOK, "nothing differs")
+	if !strings.Contains(r.err, "passed over 2 triggers") {
+		t.Errorf("it says %q", r.err)
+	}
+	run(string(printed), "apply", "-o", "json", "--jq", `.[]|.trigger_id+" "+.result`).want(t, exitOK, "tea unchanged\n")
+	if api.have["CANCELLED"]["state"] != "CANCELLED" || api.have["FIRED"]["state"] != "FIRED" {
+		t.Errorf("it came back to life: %v", api.have)
+	}
+
+	const hook = "- id: %s\n  delay: %s\n  channel: webhook\n  callback: {url: 'https://a.example/x'}\n"
+	run(fmt.Sprintf(hook, "CANCELLED", "7m"), "diff").want(t, exitFailed, "create")
+	run(fmt.Sprintf(hook, "FIRED", "7m"), "diff").want(t, exitOK, "nothing differs")
+	run(fmt.Sprintf(hook, "FIRED", "8m"), "diff").want(t, exitFailed, "change", "callback")
+}
+
 func TestApplyOverKafka(t *testing.T) {
 	brokers := cluster(t)
 	e := startEngine(t, brokers, func(string, map[string]any) []topics.Event {

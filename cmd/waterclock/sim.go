@@ -25,6 +25,7 @@ type simFlags struct {
 	seeds  uint64
 	jobs   int
 	repeat int
+	stall  time.Duration
 	shrink bool
 	story  bool
 	serve  bool // --serve: this process runs plans for a parent process
@@ -73,6 +74,8 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "repeat a failing seed this many times, and print how often it fails")
+	fs.DurationVar(&f.stall, "stall-timeout", 10*time.Minute,
+		"end a life that works this long while its simulated time stands still; it counts as failed")
 	fs.BoolVar(&f.shrink, "shrink", false,
 		"search for a smaller life that also fails: fewer faults, triggers, days, partitions")
 	fs.BoolVar(&f.story, "story", false, "also print the faults of lives that passed")
@@ -84,12 +87,12 @@ It needs no broker, reads no settings and writes no files.`,
 // lives returns a function that runs each plan in its own process. So a run that stands still
 // (internal/sim.ErrStoodStill) does not block the others. Such a run is repeated and counted in
 // stood.
-func lives(ctx context.Context, stood *atomic.Int64) (sim.Run, error) {
+func lives(ctx context.Context, stall time.Duration, stood *atomic.Int64) (sim.Run, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	process := sim.Process{Command: func(ctx context.Context, p sim.Plan) *exec.Cmd {
+	process := sim.Process{Stall: stall, Command: func(ctx context.Context, p sim.Plan) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, self, append([]string{"sim", "--serve"}, strings.Fields(p.String())...)...)
 		cmd.Env = append(os.Environ(), "GOGC=400") // the simulated worlds are small and live shortly
 		return cmd
@@ -140,6 +143,9 @@ func (f *simFlags) check() error {
 	}
 	if f.seeds < 1 || f.jobs < 0 || f.repeat < 0 {
 		return usagef("--seeds must be at least 1, --jobs and --repeat not negative")
+	}
+	if f.stall <= 0 {
+		return usagef("--stall-timeout must be above 0")
 	}
 	if f.jobs == 0 {
 		f.jobs = runtime.GOMAXPROCS(0)
@@ -193,7 +199,7 @@ func (a *app) simulate(ctx context.Context, f *simFlags) error {
 	shown := a.progress("simulating", int64(f.seeds))
 	began, cpu := time.Now(), livesTime()
 	var stood atomic.Int64
-	live, err := lives(ctx, &stood)
+	live, err := lives(ctx, f.stall, &stood)
 	if err == nil {
 		err = a.liveAll(ctx, f, s, live, shown)
 	}

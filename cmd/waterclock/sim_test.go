@@ -39,6 +39,7 @@ func TestSimFlags(t *testing.T) {
 		{"--partitions 1000", "partitions"},
 		{"--seeds 0", "--seeds"},
 		{"--triggers 0", "--triggers"},
+		{"--stall-timeout 0", "--stall-timeout"},
 	} {
 		cli(t, nil, "", append([]string{"sim"}, strings.Fields(c.args)...)...).want(t, exitUsage, c.want)
 	}

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/waterclock/waterclock/pipeline"
 )
 
 // synctest needs a *testing.T, which only package testing makes. Outside of `go test`,
@@ -25,10 +27,12 @@ var host = sync.OnceValue(func() *testing.T {
 var bubbles atomic.Int64
 
 // Bubble runs a plan in a bubble of its own, outside of `go test`. Several bubbles may run at
-// once.
-func Bubble(p Plan) (o *Outcome) {
+// once. It calls moved for each simulated minute.
+func Bubble(p Plan, moved func()) (o *Outcome) {
 	host().Run(strconv.FormatInt(bubbles.Add(1), 10), func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { o = Live(t, p) })
+		synctest.Test(t, func(t *testing.T) {
+			o = run(t, p, func(string, *pipeline.Options) {}, moved)
+		})
 	})
 	return o
 }

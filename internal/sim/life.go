@@ -42,6 +42,11 @@ func Live(t testing.TB, p Plan) *Outcome {
 
 // LiveWith is Live with a last change to the engines' options.
 func LiveWith(t testing.TB, p Plan, more func(node string, o *pipeline.Options)) *Outcome {
+	return run(t, p, more, func() {})
+}
+
+// run is LiveWith. It calls moved for each simulated minute.
+func run(t testing.TB, p Plan, more func(node string, o *pipeline.Options), moved func()) *Outcome {
 	p = p.withDefaults()
 	r := &recorder{TB: t}
 	o := &Outcome{Plan: p, Struck: map[string]int{}}
@@ -50,11 +55,27 @@ func LiveWith(t testing.TB, p Plan, more func(node string, o *pipeline.Options))
 		defer close(done)
 		l := newLife(r, p, o, more)
 		defer func() { o.Story = l.Story() }()
+		go minutes(l.end.Add(24*time.Hour), done, moved)
 		l.run()
 	}()
 	<-done
 	o.Violations = append([]string{}, r.said()...)
 	return o
+}
+
+// minutes calls moved for each simulated minute, until a life is done. After the time until it does
+// not: who lives so much longer than planned makes no progress.
+func minutes(until time.Time, done <-chan struct{}, moved func()) {
+	minute := time.NewTicker(time.Minute)
+	defer minute.Stop()
+	for time.Now().Before(until) {
+		select {
+		case <-done:
+			return
+		case <-minute.C:
+			moved()
+		}
+	}
 }
 
 // recorder collects the failures that would fail a test.

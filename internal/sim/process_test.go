@@ -1,12 +1,15 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -63,6 +66,81 @@ func TestProcessThatStandsStill(t *testing.T) {
 		begun != 1 {
 		t.Errorf("%v, stood still %d times, begun %d times", err, stood, begun)
 	}
+}
+
+// TestProcessThatStalls checks that a process that works without an end is ended, with its plan in
+// the error, and that the plan does not run once more.
+func TestProcessThatStalls(t *testing.T) {
+	for _, c := range []struct{ name, script string }{
+		{"no progress", "while :; do :; done"},
+		{"progress, and then none", "echo >&3; echo >&3; while :; do :; done"},
+		{"it hears of no signal", "trap '' QUIT; while :; do :; done"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			begun := 0
+			p := Process{Stall: time.Second, Dump: time.Second, Command: func(ctx context.Context, _ Plan) *exec.Cmd {
+				begun++
+				return exec.CommandContext(ctx, "sh", "-c", "echo dump; "+c.script)
+			}}
+			_, stood, err := p.Run(t.Context(), Plan{Seed: 7})
+			if err == nil || errors.Is(err, ErrStoodStill) || stood != 0 || begun != 1 {
+				t.Fatalf("%v, stood still %d times, begun %d times", err, stood, begun)
+			}
+			for _, want := range []string{"--seed 7", "simulated time stands still", "dump"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestProcessThatMoves checks that a process lives longer than the limit if it reports progress,
+// and that the reports are no part of the outcome.
+func TestProcessThatMoves(t *testing.T) {
+	const script = `i=0; while [ $i -lt 40 ]; do echo >&3; sleep 0.1; i=$((i+1)); done; echo '{"Fired":3}' >&3`
+	p := Process{Stuck: time.Hour, Stall: 3 * time.Second, Command: func(ctx context.Context, _ Plan) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", script)
+	}}
+	if o, _, err := p.Run(t.Context(), Plan{}); err != nil || o.Fired != 3 {
+		t.Errorf("%+v %v", o, err)
+	}
+}
+
+// TestReportProgress checks that a process reports only while simulated time moves.
+func TestReportProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var to bytes.Buffer
+		var minutes atomic.Int64
+		stop := make(chan struct{})
+		go reportProgress(&to, &minutes, stop)
+		for range 3 {
+			minutes.Add(2)
+			time.Sleep(time.Second + time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		close(stop)
+		synctest.Wait()
+		if to.String() != "\n\n\n" {
+			t.Errorf("%q", to.String())
+		}
+	})
+}
+
+// TestMinutes checks that a life that goes on for ever makes progress only up to its limit, and
+// none once it is done.
+func TestMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var moved atomic.Int64
+		go minutes(time.Now().Add(time.Hour), nil, func() { moved.Add(1) })
+		time.Sleep(3 * time.Hour)
+		if moved.Load() != 60 {
+			t.Errorf("%d minutes of an hour", moved.Load())
+		}
+		done := make(chan struct{})
+		close(done)
+		minutes(time.Now().Add(time.Hour), done, func() { t.Error("a life that is done makes progress") })
+	})
 }
 
 // TestProcessThatFails checks that the error has the process's output.

@@ -1,6 +1,7 @@
 package house
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,6 +51,28 @@ func TestFileMap(t *testing.T) {
 	for _, dir := range public(t) {
 		if !slices.Contains(mapped, dir) {
 			t.Errorf("package %s is not in the file map", dir)
+		}
+	}
+}
+
+// TestExamples: every package that other modules may import has a runnable example.
+func TestExamples(t *testing.T) {
+	for _, dir := range public(t) {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatal(dir, err)
+		}
+		program, example := false, false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program = program || bytes.Contains(text, []byte("\npackage main\n"))
+			example = example || strings.HasSuffix(file, "_test.go") && bytes.Contains(text, []byte("\nfunc Example"))
+		}
+		if !program && !example {
+			t.Errorf("package %s has no func Example", dir)
 		}
 	}
 }
