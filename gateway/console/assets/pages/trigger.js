@@ -69,7 +69,7 @@ function About({t, who}) {
     ['Tags', t.tags &&
       Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
-    ['Callback', t.callback && t.callback.url],
+    ['Callback', t.callback && visible(t.callback.url)],
     ['Escalation', t.escalation &&
       t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
     ['Note', t.note && visible(t.note)], ['Revision', t.revision],
@@ -144,7 +144,7 @@ function Happened({id, zone, revision, shows, occurrence}) {
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
-      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
+      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${visible(occurrence)}.</p>` : ''}
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
         !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'}
         rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[

@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {At} from '../time.js';
-import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, useList} from '../parts.js';
+import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, silence, useList} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
 const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
@@ -32,7 +32,7 @@ export function Triggers({query}) {
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
       ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
-        ${page.silent_partitions.length} partitions do not answer (${page.silent_partitions.join(', ')}).</p>` : ''}
+        ${silence(page.silent_partitions)}.</p>` : ''}
       <${Table} caption=${`As of ${page.as_of}`} none=${!list.cursor ? 'No trigger matches.' :
         list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
         rows=${list.items} rowKey=${(t) => t.trigger_id} columns=${[
