@@ -210,7 +210,7 @@ func TestCauses(t *testing.T) {
 }
 
 // causes seeds these causes and walks to each.
-func (s *server) causes(t *testing.T, seeds []cause) {
+func (s *server) causes(t *testing.T, seeds []cause) *tab {
 	t.Helper()
 	for _, c := range seeds {
 		c.seed(s, c.id())
@@ -236,6 +236,7 @@ func (s *server) causes(t *testing.T, seeds []cause) {
 		b.await("#sentence", c.says)
 		b.cites(c.name, c.cites)
 	}
+	return b
 }
 
 // explains waits until the API explains a trigger by a code.
