@@ -89,6 +89,7 @@ func TestActs(t *testing.T) {
 			t.Errorf("%s: %v", c.button, got)
 		}
 	}
+	b.await("main", "none is kept, because it has ended") // of a payload
 }
 
 // What cannot be done says why, and leaves the dialog open.
@@ -285,6 +286,14 @@ func TestShortPages(t *testing.T) {
 	b.fill("main input[name=tag]", "type=pills"+kb.Enter)
 	b.await("main table", "tagged")
 	b.fill("main input[name=tag]", kb.Backspace)
+	inTwoHours := time.Now().Add(2 * time.Hour).UTC().Format(time.RFC3339)
+	b.fill("main input[name=from]", inTwoHours+kb.Enter)
+	b.await("main", "No trigger matches.")
+	b.await("main .twins", "--from "+inTwoHours)
+	b.fill("main input[name=from]", kb.Backspace)
+	b.fill("main input[name=to]", inTwoHours+kb.Enter)
+	b.await("main table", "tagged")
+	b.fill("main input[name=to]", kb.Backspace)
 	b.do(chromedp.Evaluate(`(() => {
 		const real = window.fetch;
 		window.asked = 0;

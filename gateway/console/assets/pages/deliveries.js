@@ -29,7 +29,8 @@ export function Deliveries({query, who, say}) {
     <${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first" rows=${items} none="None."
       rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`], ['Code', (l) => l.code],
-        ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Attempts', (l) => l.attempts, 'num'],
+        ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Endpoint', (l) => l.endpoint || ''],
+        ['Attempts', (l) => l.attempts, 'num'],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
         ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
           done=${(text) => { say(text); letters.reload(); }} />` : ''}`],

@@ -11,6 +11,7 @@ import {Acts} from './acts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
+const ended = ['FIRED', 'FAILED', 'EXPIRED', 'CANCELLED']; // of these only what became of them is kept
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
@@ -87,7 +88,8 @@ function About({t, who}) {
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
-        'hidden: your roles may not read payloads' : none ? 'none' :
+        'hidden: your roles may not read payloads' : none && ended.includes(t.state) ?
+          'none is kept, because it has ended' : none ? 'none' :
         shown ? html`<pre>${visible(shown.text.slice(0, 20000))}</pre>${
           shown.revision === t.revision ? '' :
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :

@@ -8,6 +8,7 @@ const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRE
 const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
 const fields = [
   ['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channel', 'Channel'], ['tag', 'Tag (name=value)'],
+  ['from', 'Fires from, as 2027-01-31T09:00:00Z'], ['to', 'Fires before'],
 ];
 
 // tagOf spells a tag as the API does, name:value.
@@ -46,7 +47,7 @@ export function Triggers({query}) {
 }
 
 // flags are the filters on the command line.
-const flags = (query) => ['state', 'user_id', 'channel', 'tag', 'key_prefix'].filter((f) => query[f]).map((f) => {
+const flags = (query) => ['state', ...fields.map(([f]) => f)].filter((f) => query[f]).map((f) => {
   const name = {user_id: 'user', key_prefix: 'key-prefix'}[f] || f;
   return ` --${name} ${quoted(f === 'state' ? query[f].toLowerCase() : query[f])}`;
 }).join('');
