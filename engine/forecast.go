@@ -18,18 +18,44 @@ import (
 
 // Pictures of what owned partitions expect. One goroutine for each frame walks the states of one
 // partition after another and rests in between, so that both together take at most 5 % of a core.
-// A picture is made anew when it is `renew` old, or when it cost so little that the effort is
-// below a half percent.
+// A picture is made anew so early that it is done before the old one is `oldest` old, or as soon as
+// it cost so little that the effort is below a half percent. Where a round over all partitions
+// takes longer than half of `oldest`, pictures get older: the share of a core does not grow.
 
 // painter makes the pictures of one frame.
 type painter struct {
 	e     *Engine
 	frame int
 
-	rest  int                      // for each unit of work, this many units of rest
-	least time.Duration            // a picture is kept at least so long …
-	renew time.Duration            // … and made anew at the latest after that
-	next  map[*ownership]time.Time // when a picture is to be made
+	rest   int           // for each unit of work, this many units of rest
+	least  time.Duration // a picture is kept at least so long …
+	oldest time.Duration // … and replaced before it is so old
+	kept   map[*ownership]paintedAt
+	draw   func(context.Context, *ownership) (_ *forecast.Picture, work time.Duration, err error)
+}
+
+// paintedAt is when the picture of a partition was begun, and what it cost.
+type paintedAt struct {
+	begun      time.Time
+	work, took time.Duration // took has the rests in it
+}
+
+// next is when a picture is to be begun anew. Before its turn come all others, so what all of them took goes off its
+// age.
+func (p *painter) next(own *ownership, all time.Duration) time.Time {
+	at, ok := p.kept[own]
+	if !ok {
+		return time.Time{}
+	}
+	return at.begun.Add(min(max(paintWorth*at.work, p.least), p.oldest-all))
+}
+
+// allTook is how long it took to make the pictures that are kept.
+func (p *painter) allTook() (all time.Duration) {
+	for _, at := range p.kept {
+		all += at.took
+	}
+	return all
 }
 
 // How many triggers are visited, and for how long, before others go first.
@@ -44,10 +70,10 @@ const (
 func (e *Engine) KeepForecasts(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i, p := range []*painter{
-		{rest: 49, least: time.Second, renew: 30 * time.Second},
-		{rest: 32, least: 5 * time.Second, renew: 10 * time.Minute},
+		{rest: 49, least: time.Second, oldest: 45 * time.Second},
+		{rest: 32, least: 5 * time.Second, oldest: 12 * time.Minute},
 	} {
-		p.e, p.frame, p.next = e, i, map[*ownership]time.Time{}
+		p.e, p.frame, p.kept, p.draw = e, i, map[*ownership]paintedAt{}, p.paint
 		all.Go(func() { wait.Every(ctx, paintEvery, func() { p.round(ctx) }) })
 	}
 	all.Wait()
@@ -59,29 +85,29 @@ func (p *painter) round(ctx context.Context) {
 	p.e.mu.Lock()
 	owned := maps.Clone(p.e.owned)
 	p.e.mu.Unlock()
-	held := map[*ownership]time.Time{}
+	of := slices.Collect(maps.Values(owned))
+	maps.DeleteFunc(p.kept, func(own *ownership, _ paintedAt) bool { return !slices.Contains(of, own) })
 	for _, id := range slices.Sorted(maps.Keys(owned)) {
-		own := owned[id]
-		if held[own] = p.next[own]; ctx.Err() != nil || time.Now().Before(p.next[own]) {
+		own, begun := owned[id], time.Now()
+		if ctx.Err() != nil || begun.Before(p.next(own, p.allTook())) {
 			continue
 		}
-		v, _ := own.get()
-		if v == nil {
-			continue
-		}
-		picture, work, err := p.paint(ctx, v)
+		picture, work, err := p.draw(ctx, own)
 		if err != nil { // the partition moves, or its store is damaged and opens anew
 			continue
 		}
 		own.expects[p.frame].Store(picture)
-		held[own] = time.Now().Add(min(max(paintWorth*work, p.least), p.renew))
+		p.kept[own] = paintedAt{begun: begun, work: work, took: time.Since(begun)}
 	}
-	p.next = held
 }
 
 // paint walks the states of a partition, of the minutes only those that have a timer within
 // them: a trigger's home is its earliest timer.
-func (p *painter) paint(ctx context.Context, v *pipeline.View) (_ *forecast.Picture, work time.Duration, err error) {
+func (p *painter) paint(ctx context.Context, own *ownership) (_ *forecast.Picture, work time.Duration, err error) {
+	v, _ := own.get()
+	if v == nil {
+		return nil, 0, pipeline.ErrNotOwner // it opens
+	}
 	sn, err := v.Snapshot()
 	if err != nil {
 		return nil, 0, err

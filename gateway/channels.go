@@ -32,27 +32,27 @@ type Channel struct {
 	Topic      string `json:"topic" doc:"Of its due events"`
 	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
 	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
-	Waiting    *int64 `json:"waiting,omitempty" doc:"Due events that the group of its worker has not read, at most: markers of transactions count. For operators; absent if the group has read nothing"`
+	Waiting    *int64 `json:"waiting,omitempty" doc:"Due events that the group of its worker has not read, at most: markers of transactions count. For operators, up to 5 s old; absent if the group has read nothing"`
 }
 
 // channelAdmin lists channels, and removes those that nobody needs.
 type channelAdmin struct {
-	configured  map[string]string
-	workerGroup func(channel string) string
-	kafka       *producer.Producer
-	names       topics.Names
-	readWithin  time.Duration
-	router      *peer.Router
+	configured map[string]string
+	waiting    *waitingCounts
+	kafka      *producer.Producer
+	names      topics.Names
+	readWithin time.Duration
+	router     *peer.Router
 }
 
 // listChannels lists the channels that settings name, those that always exist, and
 // every one that has a due topic.
 func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
 	all, err := s.allChannels(r.Context())
-	if err == nil && s.workerGroup != nil && r.who.May(auth.Operate) {
+	if err == nil && s.waiting.group != nil && r.who.May(auth.Operate) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 		defer cancel()
-		err = s.waits(ctx, all)
+		err = s.waiting.add(ctx, all)
 	}
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")

@@ -3,10 +3,14 @@ package gateway
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
 )
@@ -14,7 +18,10 @@ import (
 // TestChannelsSayWhatWaits: of a channel whose worker's group has committed offsets, a list says how many due events
 // it has not read. The markers of transactions do not make a group look behind that has read all.
 func TestChannelsSayWhatWaits(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.WorkerGroup = func(channel string) string { return "g." + channel } })
+	now := &clock{at: time.Now()}
+	w := newWorld(t, func(o *Options) {
+		o.Now, o.WorkerGroup = now.read, func(channel string) string { return "g." + channel }
+	})
 	topic := topics.Names{}.Due("made")
 	w.createTopic(topic)
 	w.createTopic(topics.HighLane(topic))
@@ -49,6 +56,7 @@ func TestChannelsSayWhatWaits(t *testing.T) {
 	}
 	requires := func(want string) {
 		t.Helper()
+		now.add(waitingAge)
 		list := w.must(http.StatusOK, "GET", "/v1/channels", "").body
 		_, of, _ := strings.Cut(list, `"name":"made"`)
 		of, _, _ = strings.Cut(of, "}")
@@ -65,6 +73,37 @@ func TestChannelsSayWhatWaits(t *testing.T) {
 	write(topics.HighLane(topic), 5)
 	commit(topics.HighLane(topic), 0)
 	requires("5")
+}
+
+// TestChannelsAskKafkaOnce: of twenty consoles that ask at one time, and of each that asks within five seconds, one
+// puts the question to Kafka.
+func TestChannelsAskKafkaOnce(t *testing.T) {
+	now := &clock{at: time.Now()}
+	w := newWorld(t, func(o *Options) {
+		o.Now, o.WorkerGroup = now.read, func(channel string) string { return "g." + channel }
+	})
+	w.createTopic(topics.Names{}.Due("made"))
+	var asked atomic.Int64
+	w.cluster.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		asked.Add(1)
+		return nil, nil, false
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { w.call("GET", "/v1/channels", "") })
+	}
+	all.Wait()
+	now.add(waitingAge - time.Millisecond)
+	w.must(http.StatusOK, "GET", "/v1/channels", "")
+	if n := asked.Load(); n != 1 {
+		t.Errorf("Kafka was asked %d times", n)
+	}
+	now.add(time.Millisecond)
+	w.must(http.StatusOK, "GET", "/v1/channels", "")
+	if n := asked.Load(); n != 2 {
+		t.Errorf("after %v Kafka was asked %d times", waitingAge, n)
+	}
 }
 
 // TestSettingsAreShown: an operator sees the settings as the process shows them.

@@ -227,8 +227,8 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
 	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
-		kafka: c.kafka, router: c.router, configured: o.Channels, workerGroup: o.WorkerGroup, names: o.Names,
-		readWithin: o.ReadWithin,
+		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
+		waiting: &waitingCounts{group: o.WorkerGroup, kafka: c.kafka, readWithin: o.ReadWithin, now: o.Now},
 	}
 	p.settings = &settings{o.Settings}
 	p.endpoints = &endpoints{

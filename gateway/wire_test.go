@@ -22,7 +22,7 @@ var optional = map[string]bool{
 	"twilioStatus.callbacks": true, "ackLinks.secrets": true, "optOutLinks.secrets": true, "optOutLinks.store": true,
 	"preferenceCalls.store": true,
 	"preferenceCalls.slots": true, "probes.metrics": true, "documents.schemas": true, "documents.asyncAPI": true,
-	"channelAdmin.configured": true, "channelAdmin.workerGroup": true, "settings.all": true,
+	"channelAdmin.configured": true, "waitingCounts.group": true, "settings.all": true,
 	"mover.store": true, "eraser.store": true, "eraser.userTriggers": true,
 }
 
@@ -78,7 +78,7 @@ func TestWire(t *testing.T) {
 var isPart = map[string]bool{
 	"bodies": true, "lookup": true, "writeRate": true, "encoder": true, "commandWriter": true, "preferenceCalls": true,
 	"historyWait": true, "deadLetters": true, "triggerViews": true, "triggerWrites": true, "calendars": true,
-	"mover": true, "eraser": true, "batches": true, "acts": true,
+	"mover": true, "eraser": true, "batches": true, "acts": true, "channelAdmin": true,
 }
 
 // Server does what every request needs, and no part has it.

@@ -69,7 +69,7 @@ func (a *app) config(dev bool) (*config.Config, error) {
 		return nil, &failure{Exit: exitUsage, Msg: "settings are wrong", Err: indented{err}}
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintln(a.io.err, "waterclock: warning:", w)
+		a.note("waterclock: warning: %s", w)
 	}
 	return c, nil
 }
@@ -127,7 +127,7 @@ func (a *app) kafka(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*k
 // note prints a message to standard error, so that scripts that read standard output do not see
 // it.
 func (a *app) note(format string, args ...any) {
-	fmt.Fprintf(a.io.err, format+"\n", args...)
+	fmt.Fprintln(a.io.err, cleanLines(fmt.Sprintf(format, args...)))
 }
 
 // readArgument returns the value of a flag: the text itself, the content of @file, or standard

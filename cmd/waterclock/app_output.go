@@ -210,6 +210,15 @@ func cells(texts []string) table.Row {
 // a user must pass through it before it is printed.
 func clean(s string) string { return printable.Text(s) }
 
+// cleanLines does so with a text of our own that has several lines, and a user's text in it.
+func cleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = clean(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // anyOf converts a list for output.list.
 func anyOf[T any](list []T) []any {
 	all := make([]any, len(list))

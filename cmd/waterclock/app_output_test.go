@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"strings"
 	"testing"
 )
 
@@ -48,6 +50,18 @@ func TestEmptyList(t *testing.T) {
 		o := &output{w: &b, format: format}
 		if err := o.list(nil, []string{"a", "b"}, nil); err != nil || b.String() != want {
 			t.Errorf("%s: got %q, %v; want %q", format, b.String(), err, want)
+		}
+	}
+}
+
+// What nobody sees, or what turns a line around, is an escape in errors and notes, too.
+func TestHiddenCharactersInMessages(t *testing.T) {
+	var errs bytes.Buffer
+	run(t.Context(), []string{"list", "--a\u202eb\u200b"}, stdio{out: io.Discard, err: &errs})
+	newApp(stdio{err: &errs}).note("one %s\ntwo", "a\u2066b\x1b[2J")
+	for _, want := range []string{`--a\u202eb\u200b`, `one a\u2066b\x1b[2J` + "\ntwo\n"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("it says %q, want %q in it", errs.String(), want)
 		}
 	}
 }

@@ -19,9 +19,9 @@ func newBenchConsole(a *app) *cobra.Command {
 days, each at --rate with fresh=false, of a dev process of its own. Meanwhile
 --pending triggers wait, one in ten of them a series, and --fires a second fire.
 
-Then --consoles streams are open. Lateness of due events and the CPU of the
-server are measured before and beside them, and how old a fact is when a stream
-has it.`,
+Then --consoles are open: a stream for each, and what page Now reads every ten
+seconds. Lateness of due events and the CPU of the server are measured before
+and beside them, and how old a fact is when a stream has it.`,
 		Example: "  waterclock bench console --pending 100000\n  waterclock bench console --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,6 +28,7 @@ type demoStep struct {
 func demoSteps(run string, now time.Time) []demoStep {
 	register := func(key, says string, when map[string]any) demoStep {
 		when["payload"], when["idempotency_key"] = map[string]any{"say": says}, run
+		when["user_id"] = demoUser
 		return demoStep{wish: wish{Key: key, Op: trigger.OpRegister, Fields: when}, says: says}
 	}
 	return []demoStep{
@@ -43,6 +44,9 @@ func demoSteps(run string, now time.Time) []demoStep {
 		{1500 * time.Millisecond, wish{"demo-meeting", trigger.OpCancel, map[string]any{}}, "it was cancelled"},
 	}
 }
+
+// demoUser is who all of it is for: somebody to look for in the console.
+const demoUser = "demo-user"
 
 // demoSeries is a series without an end, so the demo cancels it at the end.
 const demoSeries = "demo-water"

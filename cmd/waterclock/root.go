@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, io stdio) int {
 		err = &failure{Exit: exitOf(err), Msg: "interrupted"}
 	}
 	if err != nil {
-		fmt.Fprintln(io.err, "waterclock:", err)
+		fmt.Fprintln(io.err, "waterclock:", cleanLines(err.Error()))
 	}
 	return exitOf(err)
 }

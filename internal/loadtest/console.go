@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -275,7 +276,7 @@ func (c *consoleRun) withConsoles(ctx context.Context, f func() error) error {
 		})
 	}
 	sleepUntil(ctx, time.Now().Add(2*time.Second))
-	err := f()
+	err := c.whilePolled(ctx, f)
 	for _, l := range all {
 		_ = l.conn.SetReadDeadline(time.Now())
 	}
@@ -288,6 +289,32 @@ func (c *consoleRun) withConsoles(ctx context.Context, f func() error) error {
 		err = errors.New("no fact came on any stream")
 	}
 	return errors.Join(err, broken.get())
+}
+
+// polls are what page Now reads beside its stream, of an operator, in 30 s.
+var polls = slices.Concat(slices.Repeat([]string{
+	"/v1/partitions", "/v1/endpoints", "/v1/channels", "/v1/dead-letters?group_by=code", "/v1/forecast?bucket=1m&n=10",
+}, 3), slices.Repeat([]string{"/v1/lateness?window=1h"}, 2))
+
+// whilePolled calls f while every console reads that.
+func (c *consoleRun) whilePolled(ctx context.Context, f func() error) error {
+	polling, stop := context.WithCancel(ctx)
+	defer stop()
+	polled := make(chan error, 1)
+	rate := max(1, c.o.Consoles*len(polls)/30)
+	var n atomic.Int64
+	go func() {
+		_, err := c.pace(polling, c.o.For+time.Minute, rate, c.read(func() string {
+			return polls[int(n.Add(1))%len(polls)]
+		}))
+		polled <- err
+	}()
+	err := f()
+	stop()
+	if failed := <-polled; !errors.Is(failed, context.Canceled) {
+		err = errors.Join(err, failed)
+	}
+	return err
 }
 
 // facts reads a stream until its deadline, and returns how old each fact was in microseconds.

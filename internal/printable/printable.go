@@ -26,4 +26,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+// These fill a place that looks empty, or have no width, though Unicode calls them letters or marks.
+const fillers = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+
+func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) || strings.ContainsRune(fillers, r) }

@@ -9,6 +9,8 @@ func TestText(t *testing.T) {
 		"a\x1b[2Jb\n":           `a\x1b[2Jb\n`,
 		"abc\u202etxt.exe":      `abc\u202etxt.exe`,
 		"zero\u200bwidth\u00a0": `zero\u200bwidth\u00a0`,
+		"admin\u3164\u034f":     `admin\u3164\u034f`,
+		"\U000e0041tag":         `\U000e0041tag`,
 	} {
 		if got := Text(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

@@ -36,6 +36,7 @@ type server struct {
 	prefix string // of its topics
 	ready  string // answers 200 when it is ready; "": url's own /readyz
 	args   []string
+	dir    string // where it runs; "": where the test does
 	cmd    *exec.Cmd
 	out    strings.Builder
 }
@@ -46,11 +47,10 @@ func dev(t *testing.T, settings ...string) *server {
 	if testing.Short() {
 		t.Skip("needs a browser")
 	}
-	s := &server{t: t, url: "http://" + built.FreeAddr(t), kafka: built.FreeAddr(t), prefix: "waterclock."}
-	s.args = []string{
-		"dev", "--data-dir", filepath.Join(t.TempDir(), "data"), "--listen", strings.TrimPrefix(s.url, "http://"),
-		"--kafka-listen", s.kafka,
+	s := &server{
+		t: t, url: "http://" + built.FreeAddr(t), kafka: built.FreeAddr(t), prefix: "waterclock.", dir: t.TempDir(),
 	}
+	s.args = []string{"dev", "--listen", strings.TrimPrefix(s.url, "http://"), "--kafka-listen", s.kafka}
 	for _, setting := range settings {
 		s.args = append(s.args, "--set", setting)
 	}
@@ -87,6 +87,7 @@ func (s *server) start() {
 		s.t.Fatal(err)
 	}
 	s.cmd = exec.Command(file, s.args...)
+	s.cmd.Dir = s.dir
 	s.cmd.Stdout, s.cmd.Stderr = &s.out, &s.out
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)

@@ -89,6 +89,7 @@ func TestActs(t *testing.T) {
 			t.Errorf("%s: %v", c.button, got)
 		}
 	}
+	b.await("main", "none is kept, because it has ended") // of a payload
 }
 
 // What cannot be done says why, and leaves the dialog open.
@@ -285,6 +286,14 @@ func TestShortPages(t *testing.T) {
 	b.fill("main input[name=tag]", "type=pills"+kb.Enter)
 	b.await("main table", "tagged")
 	b.fill("main input[name=tag]", kb.Backspace)
+	inTwoHours := time.Now().Add(2 * time.Hour).UTC().Format(time.RFC3339)
+	b.fill("main input[name=from]", inTwoHours+kb.Enter)
+	b.await("main", "No trigger matches.")
+	b.await("main .twins", "--from "+inTwoHours)
+	b.fill("main input[name=from]", kb.Backspace)
+	b.fill("main input[name=to]", inTwoHours+kb.Enter)
+	b.await("main table", "tagged")
+	b.fill("main input[name=to]", kb.Backspace)
 	b.do(chromedp.Evaluate(`(() => {
 		const real = window.fetch;
 		window.asked = 0;
@@ -336,11 +345,18 @@ func (b *tab) picture(name string) {
 // refused writes a command that the engine refuses.
 func (s *server) refused(id, body string) {
 	s.t.Helper()
+	s.batch(`{"op":"register","id":"` + id + `",` + body[1:])
+}
+
+// batch writes commands, and waits until the engine has decided them.
+func (s *server) batch(commands ...string) {
+	s.t.Helper()
 	r, err := http.Post(s.url+"/v1/triggers:batch", "application/x-ndjson",
-		strings.NewReader(`{"op":"register","id":"`+id+`",`+body[1:]+"\n"))
+		strings.NewReader(strings.Join(commands, "\n")+"\n"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	_, _ = io.Copy(io.Discard, r.Body)
 	_ = r.Body.Close()
 }
 
@@ -372,6 +388,14 @@ func TestHostileTexts(t *testing.T) {
 	b.await("main", "<svg onload=alert(3)>")
 	const seen = `"&\u202e\u200b\u200d\u2060\ufeff`
 	b.await("h1", seen)
+	b.hidesNothing()
+	b.click("Pause") // the dialog, its commands, and the message
+	b.await("dialog h2", seen)
+	b.await("dialog .twins", `$'`)
+	b.hidesNothing()
+	b.press("dialog button.act")
+	b.await(".said", seen)
+	b.hidesNothing()
 	b.click("Show the payload")
 	b.await("main", "</script><script>alert(2)")
 	if acts := fmt.Sprint(s.call("GET", "/v1/audit?verb=reveal", "")["items"]); !strings.Contains(acts, "reveal") {
@@ -381,6 +405,8 @@ func TestHostileTexts(t *testing.T) {
 	for _, p := range []string{"", "triggers", "search?q=" + url.QueryEscape(user), "deliveries"} {
 		b.visit(p)
 		b.await("main", "")
+		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
+		b.hidesNothing()
 	}
 	b.visit("search?q=" + url.QueryEscape(user))
 	b.click("Notifications of user " + user)
@@ -393,6 +419,20 @@ func TestHostileTexts(t *testing.T) {
 	b.do(chromedp.Evaluate(`document.querySelectorAll('main img, main script, main svg[onload]').length`, &markup))
 	if markup != 0 {
 		t.Errorf("%d elements were made of text", markup)
+	}
+}
+
+// hidesNothing fails the test if the page, or the title of its tab, has characters that nobody sees.
+func (b *tab) hidesNothing() {
+	b.t.Helper()
+	var found string
+	b.do(chromedp.Evaluate(`(() => {
+		const text = document.title + ' ' + document.body.innerText;
+		const at = text.search(/[\u202e\u200b\u200d\u2060\ufeff]/);
+		return at < 0 ? '' : text.slice(Math.max(0, at - 60), at + 60);
+	})()`, &found))
+	if found != "" {
+		b.t.Errorf("there are hidden characters in %q", found)
 	}
 }
 

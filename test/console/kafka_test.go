@@ -66,9 +66,11 @@ func kafka(t *testing.T, more map[string]string) (brokers, prefix string, settin
 func TestCausesOnKafka(t *testing.T) {
 	brokers, prefix, settings := kafka(t, map[string]string{
 		"channels.sends.receipts": "true", "cassandra.keyspace": fmt.Sprintf("console_%x", rand.Uint32()),
+		"tenants.default.max_pending": fmt.Sprint(mostPending),
 	})
 	settings = append(settings, "--cassandra-hosts", strings.Join(services.Cassandra(t).Hosts, ","))
-	s := serve(t, brokers, prefix, "engine,api,history", settings...)
+	engine := serve(t, brokers, prefix, "engine", settings...)
+	s := serve(t, brokers, prefix, "api,history", settings...)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) { // its tables are made
 		r, err := http.Get(s.url + "/v1/notifications/none@none")
 		if err == nil {
@@ -88,7 +90,16 @@ func TestCausesOnKafka(t *testing.T) {
 			here = append(here, c)
 		}
 	}
-	s.causes(t, here)
+	b := s.causes(t, here)
+	s.failuresByCause(t, prefix+"engine")
+	restoring := cause{"restoring", "restoring", " is unknown at the moment", "trigger.registered", pending}
+	restoring.seed(s, restoring.id())
+	engine.end(os.Kill)
+	s.explains(restoring.id(), restoring.code)
+	b.allowed = append(b.allowed, "status of 503") // nobody answers for its partition
+	b.visit("trigger?id=" + restoring.id())
+	b.await("#sentence", restoring.says)
+	b.cites(restoring.name, restoring.cites)
 }
 
 // The stories on a real Kafka: one instance answers the browser, another one fires, and each role does what it may.
@@ -192,6 +203,8 @@ func TestOnKafka(t *testing.T) {
 	b.click("Now")
 	b.await("main", "Partition 0 does not fire")
 	b.await("main", "Partition 1 does not fire")
+	b.await(".figures", "0 of 2")
+	b.await(".figures", "not knownpending")
 	b.await("main .fault", "Try again")
 	t.Logf("it took %v", time.Since(began).Round(time.Second))
 }

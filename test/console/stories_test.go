@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -161,16 +162,28 @@ func TestHerdAndWhoDidWhat(t *testing.T) {
 
 // Operator: what failed and what was refused, by cause, and what waits. A dead letter is redriven from there.
 func TestFailuresByCause(t *testing.T) {
-	s := dev(t, "channels.sends.receipts=true")
+	dev(t, "channels.sends.receipts=true").failuresByCause(t, "waterclock")
+}
+
+// failuresByCause tells that story of a server whose workers are in groups that begin so.
+func (s *server) failuresByCause(t *testing.T, group string) {
+	t.Helper()
+	b := s.open(t, 1200, 900)
+	b.visit("deliveries") // no worker has read anything: nothing is said of what waits
+	b.await("main", "Where due events go")
+	b.do(chromedp.WaitNotPresent(`//th[.="Not read yet"]`, chromedp.BySearch))
+	answered("failed", "no_address")(s, "first")
+	s.reads(group+".sends", s.prefix+"due.sends")
 	s.eachHand(t, func(b *tab, id string) {
 		answered("failed", "no_address")(s, id)
 		s.refused("bad-"+id, `{"recurrence":"every:1s","channel":"orders"}`)
 		b.visit("")
-		b.await("main", "due events not read yet")
+		b.await(".figures", "due events not read yet")
 		b.await("main", "no_address")
 		b.click("no_address")
 		b.await("h2", "Dead letters with code no_address")
 		b.await("main table", id)
+		b.await("main", "Not read yet")
 		b.press(`button[aria-label="Redrive ` + id + `"]`)
 		b.await("dialog h2", "Redrive: "+id)
 		b.fill("dialog input[name=note]", "has moved")
@@ -188,4 +201,19 @@ func TestFailuresByCause(t *testing.T) {
 		b.click("System")
 		b.await("main", "channels.sends.receipts")
 	})
+}
+
+// reads makes a group begin to read a topic, and read nothing of it.
+func (s *server) reads(group, topic string) {
+	s.t.Helper()
+	cl := s.client()
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	starts, err := admin.ListStartOffsets(s.t.Context(), topic)
+	if err == nil {
+		err = admin.CommitAllOffsets(s.t.Context(), group, starts.Offsets())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }

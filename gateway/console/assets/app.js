@@ -2,7 +2,7 @@
 import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
 import {home, login, logout} from './api.js';
 import {restart as restartStream} from './live.js';
-import {A, Fault, go, useData} from './parts.js';
+import {A, Fault, go, useData, visible} from './parts.js';
 import {Now} from './pages/now.js';
 import {Triggers} from './pages/triggers.js';
 import {Trigger} from './pages/trigger.js';
@@ -74,7 +74,7 @@ function Top({at, who, out}) {
         <input ref=${box} type="search" aria-label="Trigger, user, ce_id or topic/partition/offset"
           placeholder="Trigger, user, ce_id or topic/partition/offset" maxlength="1024" />
         <button>Find</button></form>
-      <span class="who">${who.actor || 'no log-in'}, ${who.tenant} (${who.roles.join(', ')})
+      <span class="who">${visible(who.actor || 'no log-in')}, ${visible(who.tenant)} (${who.roles.join(', ')})
         ${who.actor ? html` <button type="button" onClick=${out}>Log out</button>` : ''}</span></header>`;
 }
 
@@ -97,7 +97,8 @@ function App() {
     scrollTo(0, 0);
   }, [at.page, at.query.id, at.query.q]);
   const found = pages.find(([path]) => path === at.page);
-  document.title = [at.query.id || at.query.q || (found && found[1]), 'Waterclock'].filter(Boolean).join(' · ');
+  const name = visible(at.query.id || at.query.q || (found && found[1]) || '');
+  document.title = [name, 'Waterclock'].filter(Boolean).join(' · ');
   useEffect(() => {
     if (!said) return undefined;
     const timer = setTimeout(() => say(''), 8000);
@@ -116,7 +117,7 @@ function App() {
         say=${say} />` :
         html`<h1>No such page</h1><p>${'There is no page here. '}<${A} to="./">Begin with Now<//>.</p>`}
     </main>
-    <div class="said" role="status" aria-live="polite">${said}</div>`;
+    <div class="said" role="status" aria-live="polite">${visible(said)}</div>`;
 }
 
 render(html`<${App} />`, document.body);

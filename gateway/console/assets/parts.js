@@ -25,9 +25,16 @@ export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${visible(id)}<//>`;
 
-// visible shows characters that nobody sees, or that turn a line around, as escapes. The command line does so, too.
-export const visible = (text) => text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu,
-  (c) => (c === '\n' || c === '\t' ? c : `\\u${c.codePointAt(0).toString(16).padStart(4, '0')}`));
+// Characters that nobody sees, or that turn a line around.
+const hidden = /[\p{Cc}\p{Cf}\u2028\u2029\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+
+const escaped = (c) => {
+  const hex = c.codePointAt(0).toString(16);
+  return hex.length > 4 ? '\\U' + hex.padStart(8, '0') : '\\u' + hex.padStart(4, '0');
+};
+
+// visible shows hidden characters as escapes. The command line does so, too.
+export const visible = (text) => text.replace(hidden, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 
 // pointed reports whether somebody is about to click on something that a new row would move.
 export const pointed = () =>
@@ -124,7 +131,8 @@ export function Fault({error, reload}) {
     if (error && error.status === 401) dispatchEvent(new Event('unauthenticated'));
   }, [error]);
   if (!error) return null;
-  return html`<p class="fault" role="alert">${error.message}${error.code ? html` <code>${error.code}</code>` : ''}
+  return html`<p class="fault" role="alert">${visible(error.message)}
+    ${error.code ? html` <code>${error.code}</code>` : ''}
     ${reload ? html` <button type="button" onClick=${reload}>Try again</button>` : ''}</p>`;
 }
 
@@ -133,6 +141,10 @@ export function Loaded({of, children}) {
   return html`<div><${Fault} error=${of.error} reload=${of.reload} />
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
+
+// silence names partitions that do not answer.
+export const silence = (partitions) => (partitions.length === 1 ? `partition ${partitions[0]} does not answer` :
+  `partitions ${partitions.join(', ')} do not answer`);
 
 const shown = (cell) => (typeof cell === 'string' ? visible(cell) : cell);
 
@@ -152,7 +164,8 @@ export const State = ({state}) => html`<span class="state state-${state}">${stat
 // Twins are the same on the command line.
 export function Twins({lines}) {
   return html`<details class="twins"><summary>The same on the command line</summary>
-    ${lines.map((l) => html`<pre><code>${l.startsWith('waterclock ') ? l + server() : l}</code></pre>`)}</details>`;
+    ${lines.map((l) => html`<pre><code>${
+      visible(l.startsWith('waterclock ') ? l + server() : l)}</code></pre>`)}</details>`;
 }
 
 // server is the flag that names this instance, unless it is where the command line asks anyway.
@@ -164,5 +177,6 @@ function server() {
 // curl is a read of the API.
 export const curl = (path) => `curl ${quoted(new URL(path, root).href)}`;
 
-// quoted is a text as one word of a shell.
-export const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", `'\\''`)}'`);
+// quoted is a text as one word of a shell. One with hidden characters is in $'…', whose escapes bash and zsh know.
+export const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : s.search(hidden) < 0 ?
+  `'${s.replaceAll("'", `'\\''`)}'` : `$'${s.replace(/[\\']/g, '\\$&').replace(hidden, escaped)}'`);

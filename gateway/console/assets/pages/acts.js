@@ -1,7 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {call, root, trigger} from '../api.js';
-import {Fault, Twins, quoted} from '../parts.js';
+import {Fault, Twins, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
@@ -71,7 +71,7 @@ export function Acts({of: t, who, done}) {
 export function Redrive({id, who, done}) {
   const [asked, ask] = useState(false);
   if (!who.rights.includes('act')) return null;
-  return html`<button type="button" aria-label=${`Redrive ${id}`} onClick=${() => ask(true)}>Redrive</button>
+  return html`<button type="button" aria-label=${`Redrive ${visible(id)}`} onClick=${() => ask(true)}>Redrive</button>
     ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${{trigger_id: id}}
       close=${() => ask(false)} done=${done} />` : ''}`;
 }
@@ -101,7 +101,7 @@ function Ask({act, t, close, done}) {
   const data = r.body === undefined ? '' :
     ` -H 'content-type: ${r.type || 'application/json'}' -d ${quoted(JSON.stringify(r.body))}`;
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
-    <h2 id="asked">${act.name}: ${id}</h2><p>${act.does}</p>
+    <h2 id="asked">${act.name}: ${visible(id)}</h2><p>${act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     ${act.noNote ? '' : html`<label>Note, for whoever reads what happened<input name="note" maxlength="512"

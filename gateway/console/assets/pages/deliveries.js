@@ -4,7 +4,7 @@ import {query as queryOf} from '../api.js';
 import {At} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
-import {A, Loaded, Table, ToTrigger, Twins, quoted, useData} from '../parts.js';
+import {A, Loaded, Table, ToTrigger, Twins, quoted, useData, visible} from '../parts.js';
 
 const mostRefused = 50;
 const sampled = 20; // of those that are shown one by one
@@ -23,18 +23,19 @@ export function Deliveries({query, who, say}) {
   const channels = useData('v1/channels', operates ? 10000 : 0);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   return html`<article><h1>Deliveries</h1>
-    <h2>Dead letters${query.code ? ` with code ${query.code}` : ''}</h2>
+    <h2>Dead letters${query.code ? ` with code ${visible(query.code)}` : ''}</h2>
     ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     <${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first" rows=${items} none="None."
       rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`], ['Code', (l) => l.code],
-        ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Attempts', (l) => l.attempts, 'num'],
+        ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Endpoint', (l) => l.endpoint || ''],
+        ['Attempts', (l) => l.attempts, 'num'],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
         ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
           done=${(text) => { say(text); letters.reload(); }} />` : ''}`],
       ]} />`}<//>
-    <h2>Refused commands${query.refused ? ` with code ${query.refused}` : ''}</h2>
+    <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
     ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
     <${Loaded} of=${refused}>${({items}) => html`${query.refused || items.length === 0 ? '' : html`
@@ -62,7 +63,8 @@ export function Deliveries({query, who, say}) {
       rowKey=${(c) => c.name} columns=${[
         ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
         ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions, 'num'],
-        ...(operates ? [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
+        ...(items.some((c) => c.waiting !== undefined) ?
+          [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>
     <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + quoted(query.code) : ''),
       'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list']} /></article>`;

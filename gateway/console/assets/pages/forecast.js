@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
-import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const views = [
@@ -31,8 +31,7 @@ export function Forecast({query, who}) {
     <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
     <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />
     <${Loaded} of=${data}>${({items, as_of: asOf, silent_partitions: silent}) => html`
-      ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silent.length} partitions have not
-        answered (${silent.join(', ')}).</p>` : ''}
+      ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silence(silent)}.</p>` : ''}
       <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`}
         label=${label} key=${label} />
       <p>Counted as of <${At} at=${asOf} />, jitter included. <${ToRunbook} entry="the-nine-oclock-herd">What to do

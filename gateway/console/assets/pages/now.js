@@ -4,7 +4,7 @@ import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone} from '../time.js';
-import {A, Loaded, Table, Twins, curl, useData} from '../parts.js';
+import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -36,21 +36,19 @@ function unwell(partitions, endpoints) {
 
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 
-// waiting is how many due events wait on all channels. No worker that commits what it has read: nobody knows.
-function waiting(channels) {
-  const known = channels.filter((c) => c.waiting !== undefined);
-  return known.length ? sum(known, 'waiting').toLocaleString('en') : 'not known';
-}
+// partly is a figure over the partitions that answer: what it is without the silent ones.
+const partly = (text, silent, all) => (silent === 0 ? text : silent < all ? `at least ${text}` : 'not known');
 
 // health is what somebody learns who does not see the partitions.
 function health(live, late, cut) {
   if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
   if (live && live.ready < live.partitions) {
-    return `${live.partitions - live.ready} of ${live.partitions} partitions do not fire.`;
+    const n = live.partitions - live.ready;
+    return `${n} of ${live.partitions} partitions ${n === 1 ? 'does' : 'do'} not fire.`;
   }
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
-  if (silent.length) return `Partitions ${silent.join(', ')} do not answer.`;
+  if (silent.length) return `Not known: ${silence(silent)}.`;
   return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
 }
 
@@ -88,6 +86,10 @@ export function Now({who}) {
       const pending = live ? live.pending : sum(items, 'pending');
       const lag = live ? live.commands_lag : sum(items, 'commands_lag');
       const ready = live ? live.ready : items.filter((p) => p.ready).length;
+      const silent = live ? live.silent_partitions.length :
+        items.filter((p) => !p.ready && !p.doing && !p.refused).length;
+      const figure = (text, lost = silent) => html`<b>${partly(text, lost, items.length)}</b>`;
+      const waits = channels.data ? channels.data.items.filter((c) => c.waiting !== undefined) : [];
       return html`
         <p class="sentence ${!known || bad.length ? 'bad' : endpoints.data ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
@@ -95,13 +97,15 @@ export function Now({who}) {
         <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${text}<//>
           ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">
-          <li><b>${pending.toLocaleString('en')}</b><${A} to="triggers?state=PENDING">pending<//></li>
-          <li><b>${overdue.toFixed(1)} s</b><${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
-          <li><b>${lag.toLocaleString('en')}</b><${A} to="system">commands not read yet<//></li>
-          ${channels.data ? html`<li><b>${waiting(channels.data.items)}</b>
+          <li>${figure(pending.toLocaleString('en'))}<${A} to="triggers?state=PENDING">pending<//></li>
+          <li>${figure(overdue.toFixed(1) + ' s')}
+            <${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
+          <li>${figure(lag.toLocaleString('en'))}<${A} to="system">commands not read yet<//></li>
+          ${waits.length ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
             <${A} to="deliveries">due events not read yet<//></li>` : ''}
           <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>
-          ${next.data ? html`<li><b>${sum(next.data.items, 'due').toLocaleString('en')}</b>
+          ${next.data ? html`<li>${figure(sum(next.data.items, 'due').toLocaleString('en'),
+            next.data.silent_partitions.length)}
             <${A} to="forecast">due in ten minutes<//></li>` : ''}
         </ul>`;
     }}<//>` : ''}
@@ -114,8 +118,8 @@ export function Now({who}) {
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${l.p50_ms} ms late, 99 of 100 at most ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
-      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Without partitions${' '}
-        ${l.silent_partitions.join(', ')}, which do not answer.</p>` : ''}
+      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are counted:${' '}
+        ${silence(l.silent_partitions)}.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${i.p99_ms} ms` : 'nothing fired')} />

@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {At} from '../time.js';
 import {
-  A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, triggersOfUser, useData, userPage, visible,
+  A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, silence, triggersOfUser, useData, userPage, visible,
 } from '../parts.js';
 
 export function Search({query}) {
@@ -12,12 +12,11 @@ export function Search({query}) {
   if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${visible(q)}</h1>
     <${Loaded} of=${found}>${({items, silent_partitions: silent}) => html`${silent.length ? html`
-      <p class="fault" role="alert">Some may be missing: ${silent.length} partitions do not answer
-        (${silent.join(', ')}).</p>` : ''}${items.length === 0 ?
+      <p class="fault" role="alert">Some may be missing: ${silence(silent)}.</p>` : ''}${items.length === 0 ?
       html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` : html`
         ${items.filter((i) => i.kind === 'user').map(({user_id: user}) => html`<p>
           <${A} to=${userPage(user)}>Notifications of user ${visible(user)}<//>${' · '}
-          <${A} to=${triggersOfUser(user)}>All triggers of user ${user}<//></p>`)}
+          <${A} to=${triggersOfUser(user)}>All triggers of user ${visible(user)}<//></p>`)}
         <${Table} caption="The best match first" rows=${items.filter((i) => i.kind !== 'user')}
           none="This user has no trigger." columns=${[
             ['Found as', (i) => i.kind], ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],

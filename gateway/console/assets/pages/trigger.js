@@ -11,6 +11,7 @@ import {Acts} from './acts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
+const ended = ['FIRED', 'FAILED', 'EXPIRED', 'CANCELLED']; // of these only what became of them is kept
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
@@ -69,7 +70,7 @@ function About({t, who}) {
     ['Tags', t.tags &&
       Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
-    ['Callback', t.callback && t.callback.url],
+    ['Callback', t.callback && visible(t.callback.url)],
     ['Escalation', t.escalation &&
       t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
     ['Note', t.note && visible(t.note)], ['Revision', t.revision],
@@ -87,7 +88,8 @@ function About({t, who}) {
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
-        'hidden: your roles may not read payloads' : none ? 'none' :
+        'hidden: your roles may not read payloads' : none && ended.includes(t.state) ?
+          'none is kept, because it has ended' : none ? 'none' :
         shown ? html`<pre>${visible(shown.text.slice(0, 20000))}</pre>${
           shown.revision === t.revision ? '' :
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
@@ -144,7 +146,7 @@ function Happened({id, zone, revision, shows, occurrence}) {
   if (data.error && data.error.status === 404) return null;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
-      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${occurrence}.</p>` : ''}
+      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${visible(occurrence)}.</p>` : ''}
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
         !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'}
         rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[

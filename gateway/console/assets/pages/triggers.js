@@ -2,12 +2,13 @@
 import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {At} from '../time.js';
-import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, useList} from '../parts.js';
+import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, silence, useList} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
 const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
 const fields = [
   ['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channel', 'Channel'], ['tag', 'Tag (name=value)'],
+  ['from', 'Fires from, as 2027-01-31T09:00:00Z'], ['to', 'Fires before'],
 ];
 
 // tagOf spells a tag as the API does, name:value.
@@ -32,7 +33,7 @@ export function Triggers({query}) {
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
       ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
-        ${page.silent_partitions.length} partitions do not answer (${page.silent_partitions.join(', ')}).</p>` : ''}
+        ${silence(page.silent_partitions)}.</p>` : ''}
       <${Table} caption=${`As of ${page.as_of}`} none=${!list.cursor ? 'No trigger matches.' :
         list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
         rows=${list.items} rowKey=${(t) => t.trigger_id} columns=${[
@@ -46,7 +47,7 @@ export function Triggers({query}) {
 }
 
 // flags are the filters on the command line.
-const flags = (query) => ['state', 'user_id', 'channel', 'tag', 'key_prefix'].filter((f) => query[f]).map((f) => {
+const flags = (query) => ['state', ...fields.map(([f]) => f)].filter((f) => query[f]).map((f) => {
   const name = {user_id: 'user', key_prefix: 'key-prefix'}[f] || f;
   return ` --${name} ${quoted(f === 'state' ? query[f].toLowerCase() : query[f])}`;
 }).join('');

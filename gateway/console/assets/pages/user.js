@@ -11,11 +11,11 @@ const full = 50; // rows of a page
 const occurrenceOf = (n) => n.notification_id.slice(n.trigger_id.length + 1);
 
 // ToItsEvent leads to the event of a notification, among all that happened to its trigger.
-const ToItsEvent = ({of: n}) => html`<${A} class="key"
-  to=${triggerPage(n.trigger_id) + '&occurrence=' + encodeURIComponent(occurrenceOf(n))}>${occurrenceOf(n)}<//>`;
+const ToItsEvent = ({of: n}) => html`<${A} class="key" to=${triggerPage(n.trigger_id) + '&occurrence=' +
+  encodeURIComponent(occurrenceOf(n))}>${visible(occurrenceOf(n))}<//>`;
 
 const Channels = ({of: n}) => Object.entries(n.channel_status).sort().map(([channel, status]) => html`
-  <div>${channel}: <${State} state=${status} /></div>`);
+  <div>${visible(channel)}: <${State} state=${status} /></div>`);
 
 export function User({query}) {
   const id = query.id || '';
@@ -24,7 +24,7 @@ export function User({query}) {
   if (!id) return html`<article><h1>User</h1><p>No user is named. Write a user id into the box above.</p></article>`;
   const [newest] = list.items;
   return html`<article><h1>User ${visible(id)}</h1>
-    <p><${A} to=${triggersOfUser(id)}>All triggers of user ${id}<//></p>
+    <p><${A} to=${triggersOfUser(id)}>All triggers of user ${visible(id)}<//></p>
     <h2>Notifications</h2>
     <${Loaded} of=${list.first}>${() => html`
       <${Table} caption="The newest first" rows=${list.items} rowKey=${(n) => n.notification_id}

@@ -1,0 +1,78 @@
+package console_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// The table of the Forecast page has, hour by hour, what POST /v1/preview lists, also on days on which clocks change:
+// of zones of both halves of the earth, and of those that change for Ramadan, some have such a day within 90 days of
+// most dates. engine.TestForecastIsPreview has fixed dates, and compares with what fires, too.
+func TestForecastPageIsPreview(t *testing.T) {
+	s := dev(t)
+	want, changes := map[string]int{}, 0
+	from := time.Now().UTC().Truncate(time.Hour)
+	for _, zone := range []string{
+		"America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca",
+		"Africa/Cairo", "Asia/Gaza", "UTC",
+	} {
+		for _, at := range []string{"00:30", "02:30", "03:15"} {
+			rule := fmt.Sprintf(`"recurrence":"FREQ=DAILY","start":%q,"timezone":%q`,
+				from.AddDate(0, 0, 1).Format(time.DateOnly)+"T"+at, zone)
+			s.put(strings.ReplaceAll(zone+at, "/", "-"), `{`+rule+`,"channel":"orders"}`)
+			listed, _ := s.call("POST", "/v1/preview", `{`+rule+`,"n":95}`)["occurrences"].([]any)
+			for _, o := range listed {
+				o := o.(map[string]any)
+				when, err := time.Parse(time.RFC3339, o["at"].(string))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if o["note"] != nil {
+					changes++
+				}
+				want[when.UTC().Truncate(time.Hour).Format(time.DateTime)+" UTC"]++
+			}
+		}
+	}
+	b := s.open(t, 1200, 900)
+	got := map[string]int{}
+	for deadline := time.Now().Add(time.Minute); ; {
+		b.visit("forecast?bucket=1h&n=2160&by=channel")
+		b.await("main", "Counted as of")
+		var rows [][]string
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main tbody tr')].map((r) =>
+			[...r.children].map((c) => c.textContent))`, &rows))
+		clear(got)
+		for _, row := range rows {
+			_, hour, _ := strings.Cut(row[0], " ") // behind the weekday
+			if _, err := fmt.Sscan(row[1], new(int)); err != nil || row[1] != row[2] || row[3] != "orders "+row[1] {
+				t.Fatalf("row %q", row)
+			}
+			n := 0
+			_, _ = fmt.Sscan(row[1], &n)
+			got[hour] = n
+		}
+		// What lies behind the last hour of the page is no part of it.
+		last := from.Add(2160 * time.Hour).Format(time.DateTime)
+		maps.DeleteFunc(want, func(hour string, _ int) bool { return hour >= last })
+		maps.DeleteFunc(got, func(hour string, _ int) bool { return hour >= last })
+		if maps.Equal(got, want) {
+			break
+		}
+		if time.Now().After(deadline) {
+			for _, hour := range slices.Sorted(maps.Keys(want)) {
+				if got[hour] != want[hour] {
+					t.Errorf("%s: the page has %d, preview %d", hour, got[hour], want[hour])
+				}
+			}
+			t.Fatalf("the page has %d hours, preview %d", len(got), len(want))
+		}
+	}
+	t.Logf("%d hours are equal, with %d occurrences at which clocks change", len(got), changes)
+}
