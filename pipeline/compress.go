@@ -11,21 +11,21 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// compressor compresses batches of topic events, and no others. Events are half of what a
-// life takes on the wire, and shrink to a fifth; the topic is stored with zstd anyway, so a
-// broker would compress them. Due events must be readable for clients without zstd, and
-// states are small.
+// compressor compresses batches of the topics events and state with zstd, and no others.
+// Topic events is stored with zstd anyway, so a broker would compress them, and only members
+// of the group read states. Both repeat names and times, so they shrink to two fifths. Due
+// events and watermarks must be readable for clients without zstd.
 //
-// kgo does not say which topic a batch is for. A batch of events is told by its first
-// record: it has no headers, as a due event has, and begins as only an event does.
-type compressor struct{ events *zstd.Encoder } // nil: nothing is compressed
+// kgo does not say which topic a batch is for. Its first record tells it: due events, refused
+// commands and dead letters have headers, and nothing else begins as events and states do.
+type compressor struct{ zstd *zstd.Encoder } // nil: nothing is compressed
 
-// compressWindow is how far back an event may refer to. It bounds the memory of the encoder,
+// compressWindow is how far back a record may refer to. It bounds the memory of the encoder,
 // for each core about five times as much.
 const compressWindow = 256 << 10
 
 func newCompressor(o *Options) (compressor, error) {
-	if o.PlainEvents {
+	if o.Uncompressed {
 		return compressor{}, nil
 	}
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(compressWindow),
@@ -33,17 +33,19 @@ func newCompressor(o *Options) (compressor, error) {
 	return compressor{e}, err
 }
 
-// Compress returns nil for a batch that is not compressed.
+// Compress returns nil for a batch that is not compressed. kgo keeps a batch as it is if it
+// would not become smaller, as with the single record of an opening.
 func (c compressor) Compress(dst *bytes.Buffer, src []byte, flags ...kgo.CompressFlag) (
 	[]byte, kgo.CompressionCodecType,
 ) {
-	if c.events == nil {
+	if c.zstd == nil {
 		return nil, kgo.CodecNone
 	}
 	value, headers, ok := decompress.First(src)
-	if !ok || headers != 0 || !topics.IsEvent(value) || slices.Contains(flags, kgo.CompressDisableZstd) {
+	if !ok || headers != 0 || !topics.IsEvent(value) && !topics.IsState(value) ||
+		slices.Contains(flags, kgo.CompressDisableZstd) {
 		return nil, kgo.CodecNone
 	}
 	dst.Grow(len(src) / 2)
-	return c.events.EncodeAll(src, dst.AvailableBuffer()), kgo.CodecZstd
+	return c.zstd.EncodeAll(src, dst.AvailableBuffer()), kgo.CodecZstd
 }

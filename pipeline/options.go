@@ -46,7 +46,7 @@ type Options struct {
 	Quota func(tenant string) quota.Limit
 
 	EventsPayload bool // payload in registered and replaced events
-	PlainEvents   bool // events are not compressed
+	Uncompressed  bool // neither events nor states are compressed
 
 	// MaxTurnRecords bounds the commands that one turn reads, and the timers that it fires.
 	// 0 means 5,000.

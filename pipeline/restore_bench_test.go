@@ -1,7 +1,9 @@
 package pipeline_test
 
 import (
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -23,20 +25,18 @@ func (r *restoredIn) Restored(_ int32, n int64, took time.Duration) {
 }
 
 // BenchmarkRestore rebuilds a wiped store of one partition with 200,000
-// pending triggers of 200 B from topic state.
+// pending triggers of 200 B from topic state. Payloads are all different.
 func BenchmarkRestore(b *testing.B) {
 	dir := b.TempDir()
 	w := pipelinetest.New(b, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
 	w.AwaitOwners()
-	payload := make([]byte, 150)
-	for i := range payload {
-		payload[i] = byte('a' + (i*7919)%26)
-	}
+	random, payload := rand.NewChaCha8([32]byte{}), make([]byte, 112) // 150 B in base64
 	w.SendAll(200_000, func(i int) (string, string) {
+		_, _ = random.Read(payload)
 		return fmt.Sprintf("key-%d", i),
 			fmt.Sprintf(`{"op":"register","delay":"%dm","user_id":"u%d","payload":{"p":%q,"n":%d}}`, 60+i%10_000,
-				i%1000, payload, i)
+				i%1000, base64.StdEncoding.EncodeToString(payload), i)
 	})
 	w.Eventually("all decided", func() bool { return n.Partitions()[0].Pending == 200_000 })
 	_ = w.Stop("a")

@@ -31,6 +31,14 @@ func AppendStateAs(b []byte, s *trigger.State, f Format) ([]byte, error) {
 	return w.b, nil
 }
 
+// stateStart is how every State, Progress and Guard begins: field 1, a number that is never 0.
+// Nothing else that the engine writes without headers does.
+const stateStart = 1<<3 | byte(protowire.VarintType)
+
+// IsState reports whether a record's value is one that the engine writes to topic state, a
+// tombstone included. It does not know the nonce.
+func IsState(value []byte) bool { return value == nil || len(value) > 0 && value[0] == stateStart }
+
 func checkEnums(s *trigger.State) error {
 	if s.Status > trigger.Erased {
 		return fmt.Errorf("status %d does not exist", s.Status)

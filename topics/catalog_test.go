@@ -154,6 +154,8 @@ func TestPlan(t *testing.T) {
 			"a setting unknown", "events", func(e *Existing) { delete(e.Configs, "compression.type") },
 			`alter waterclock.events: compression.type is "", must be "zstd"`,
 		},
+		{"state in another codec", "state", func(e *Existing) { e.Configs["compression.type"] = "lz4" }, ""},
+		{"due compressed by brokers", "due.default", func(e *Existing) { e.Configs["compression.type"] = "gzip" }, ""},
 		{
 			"due deleted by size", "due.default", func(e *Existing) { e.Configs["retention.bytes"] = "1000000" },
 			`refuse waterclock.due.default: retention.bytes is "1000000", must be "-1": deletion by size would lose data: it drops due events whatever its age`,

@@ -33,8 +33,8 @@ var topicSection = section{"Topics", "", []Setting{
 	{
 		Key: "events.compression", Default: "zstd", OneOf: []string{"zstd", "none"},
 		into: func(c *Config, _ string) any { return &c.Events.Compression },
-		Doc: "How the engine compresses topic `events`. With `none`, brokers compress it by zstd themselves, and " +
-			"`dev` keeps it as it is.",
+		Doc: "How the engine compresses topics `events` and `state`. With `none`, brokers compress `events` by zstd " +
+			"themselves, and `state` and what `dev` keeps stay as they are.",
 	},
 	{
 		Key: "events.retention", Default: "30d", Word: "unlimited", Min: "1h",

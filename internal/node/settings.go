@@ -39,7 +39,7 @@ func (n *node) engineOptions() pipeline.Options {
 			CallbackURL: n.allowURL,
 		},
 		Channels: channelSettings{c, new(sync.Map)}, EventsPayload: c.Events.Payload,
-		PlainEvents: c.Events.Compression == "none", CatchUpRate: catchUpRate(c),
+		Uncompressed: c.Events.Compression == "none", CatchUpRate: catchUpRate(c),
 		MinInterval: n.minInterval(), BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
 		WatermarkInterval: c.Watermarks.Interval, WatermarkIdle: c.Watermarks.IdleInterval,
 

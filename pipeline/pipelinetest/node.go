@@ -82,7 +82,7 @@ func (w *World) engineOptions(n *Node) *pipeline.Options {
 		o.DisableWAL = w.starts.Add(1)%2 == 0 // a store opens after a process with the other setting too
 		// kgo's decoder of zstd makes a channel at its first use, in the bubble then, and a
 		// finalizer closes it from outside, which ends the process.
-		o.PlainEvents = true
+		o.Uncompressed = true
 		o.FetchMaxWait, o.GroupHeartbeat = time.Minute, time.Second // a day of idle waiting costs less
 		return o
 	}

@@ -62,6 +62,10 @@ const (
 	maxBytes     = 12 << 20
 )
 
+// fetchBytes bounds one fetch of topic state. Brokers count it compressed; what comes out takes
+// several times as much.
+const fetchBytes = 2 << 20
+
 // NewReplica makes a Replica for an open store.
 func (c *Config) NewReplica(id int32, st *statestore.Store) *Replica {
 	r := &Replica{config: c, id: id, store: st, batch: st.NewBatch()}
@@ -120,7 +124,7 @@ func (r *Replica) Client() (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
 		kgo.FetchIsolationLevel(r.config.Isolation.Kgo()),
 		kgo.KeepControlRecords(), // else a log that ends in markers never looks read
-		kgo.FetchMaxPartitionBytes(8 << 20),
+		kgo.FetchMaxPartitionBytes(fetchBytes),
 		kgo.FetchMaxWait(r.config.FetchMaxWait),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
