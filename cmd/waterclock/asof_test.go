@@ -37,7 +37,7 @@ func TestGetAsOf(t *testing.T) {
 	show(paused, all, `["PAUSED",2,false,"5h","orders","seats",0]`)
 	show(cancelled, all, `["CANCELLED",4,false,"5h","orders","seats",1]`)
 	run("get", "k", "--as-of", before).want(t, exitNotFound, "at that instant")
-	run("get", "k", "--as-of", "soon").want(t, exitUsage, "RFC 3339")
+	run("get", "k", "--as-of", "soon").want(t, exitUsage, "as_of is an instant such as")
 	run("get", "k", "--as-of", "").want(t, exitUsage, "--as-of is empty")
 	if now := run("get", "k", "--jq", ".state"); !strings.Contains(now.out, "CANCELLED") {
 		t.Errorf("now it is %s", now.out)
