@@ -41,6 +41,7 @@ func kafka(t *testing.T, more map[string]string) (brokers, prefix string, settin
 	if testing.Short() {
 		t.Skip("needs a browser and a JVM")
 	}
+	t.Parallel() // it waits, most of the time
 	brokers, prefix = services.Kafka(t).Bootstrap, fmt.Sprintf("c%x.", rand.Uint32())
 	settings = []string{"--brokers", brokers}
 	all := map[string]string{
