@@ -199,6 +199,7 @@ func (s *server) client(more ...kgo.Opt) *kgo.Client {
 // Each cause for which a customer gets nothing, or gets it: from the search box the page leads to a sentence
 // that names it, and from the sentence to the event that decided.
 func TestCauses(t *testing.T) {
+	t.Parallel() // it waits, most of the time
 	for _, code := range explain.Codes {
 		seeded := slices.ContainsFunc(seeds, func(c cause) bool { return c.code == string(code) })
 		if !seeded && code != explain.Restoring {

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -125,4 +126,22 @@ func TestEngineRestarts(t *testing.T) {
 	b.await("#facts .newest", "Nothing yet")
 	s.call("PUT", "/v1/triggers/one", inAnHour)
 	show(t, []*tab{b}, "a register after the restart", "#facts .newest", "one")
+}
+
+// Partitions are read one by one, so an older fact may come after a newer one. The newest is still shown first.
+func TestOlderFactComesLater(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#facts .newest", "Nothing yet")
+	s.put("tea", inAnHour)
+	b.await("#facts .newest", "tea")
+	b.do(chromedp.Evaluate(fmt.Sprintf(`new BroadcastChannel('waterclock live %s/').postMessage({kind: 'fact', data: {
+		event_id: 'before', occurred_at: '2026-01-01T00:00:00Z', type: 'trigger.registered', tenant: 'default',
+		trigger: 'default/older'}})`, s.url), nil))
+	b.await("#facts button", "Show 2 new facts")
+	b.await("#facts .newest", "tea")
+	b.click("Show 2 new facts")
+	b.await("#facts tbody tr:first-child", "tea")
+	b.await("#facts tbody tr:last-child", "older")
 }

@@ -15,6 +15,9 @@ export const what = (e) => [
   e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail,
 ].filter(Boolean).join(', ');
 
+// inOrder are the facts, the newest first. Partitions are read one by one, so an older one may come later.
+const inOrder = (facts) => facts.sort((a, b) => Date.parse(b.occurred_at) - Date.parse(a.occurred_at));
+
 const count = (n, text) => `${n.toLocaleString('en')} ${text}${n === 1 ? '' : 's'}`;
 
 export function Facts() {
@@ -24,7 +27,7 @@ export function Facts() {
   const [gap, miss] = useState(false);
   const [said, say] = useState('');
   const stream = useLive((m) => {
-    if (m.kind === 'fact') keep((all) => [m.data, ...all].slice(0, most));
+    if (m.kind === 'fact') keep((all) => inOrder([m.data, ...all]).slice(0, most));
     if (m.kind === 'state') omit(m.data.omitted);
     if (m.kind === 'state' && m.data.missed) miss(true);
   });
