@@ -4,14 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
 )
 
 // One of two engines on a real Kafka freezes: the page that is open names its partition, and says of its figures that
@@ -73,32 +75,9 @@ func TestFrozenOwner(t *testing.T) {
 func (s *server) dueKeys(channel string) (keys []string) {
 	s.t.Helper()
 	topic := s.prefix + "due." + channel
-	cl := s.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
-	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	left := map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			left[o.Partition] = o.Offset
-		}
-	})
-	for len(left) > 0 {
-		for _, r := range cl.PollFetches(ctx).Records() {
-			if !r.Attrs.IsControl() {
-				keys = append(keys, string(r.Key))
-			}
-			if r.Offset+1 >= left[r.Partition] {
-				delete(left, r.Partition)
-			}
-		}
-		if ctx.Err() != nil {
-			s.t.Fatalf("%s: read only %v; left to read: %v", topic, keys, left)
+	for _, r := range services.ReadTopic(s.t, strings.Split(s.kafka, ","), topic, kgo.ReadCommitted()) {
+		if !r.Attrs.IsControl() {
+			keys = append(keys, string(r.Key))
 		}
 	}
 	return keys

@@ -159,7 +159,7 @@ func TestEraseUserOfTheLogs(t *testing.T) {
 // has reports whether a record of a topic has the canary, in a transaction of whatever outcome.
 func has(t *testing.T, w *world, topic string) bool {
 	t.Helper()
-	for _, r := range dumpAt(t, w.brokers, w.topic(topic), kgo.ReadUncommitted()) {
+	for _, r := range services.ReadTopic(t, w.brokers, w.topic(topic), kgo.ReadUncommitted()) {
 		text := string(r.Key) + string(r.Value)
 		for _, h := range r.Headers {
 			text += string(h.Value)

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/test/services"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -30,7 +31,7 @@ func levels(t *testing.T, brokers []string, prefix string) (committed map[string
 	committed = map[string][]*kgo.Record{}
 	for _, topic := range written(names) {
 		found = append(found, hanging(t, brokers, topic)...)
-		all := dumpAt(t, brokers, topic, kgo.ReadUncommitted())
+		all := services.ReadTopic(t, brokers, topic, kgo.ReadUncommitted())
 		committed[topic] = dump(t, brokers, topic)
 		visible, dropped := resolve(all)
 		aborted += dropped
