@@ -85,11 +85,17 @@ func (p *painter) round(ctx context.Context) {
 	p.e.mu.Lock()
 	owned := maps.Clone(p.e.owned)
 	p.e.mu.Unlock()
-	of := slices.Collect(maps.Values(owned))
-	maps.DeleteFunc(p.kept, func(own *ownership, _ paintedAt) bool { return !slices.Contains(of, own) })
+	kept := make(map[*ownership]paintedAt, len(owned))
+	for _, own := range owned {
+		if at, ok := p.kept[own]; ok {
+			kept[own] = at
+		}
+	}
+	p.kept = kept
+	all := p.allTook()
 	for _, id := range slices.Sorted(maps.Keys(owned)) {
 		own, begun := owned[id], time.Now()
-		if ctx.Err() != nil || begun.Before(p.next(own, p.allTook())) {
+		if ctx.Err() != nil || begun.Before(p.next(own, all)) {
 			continue
 		}
 		picture, work, err := p.draw(ctx, own)
@@ -98,6 +104,7 @@ func (p *painter) round(ctx context.Context) {
 		}
 		own.expects[p.frame].Store(picture)
 		p.kept[own] = paintedAt{begun: begun, work: work, took: time.Since(begun)}
+		all = p.allTook()
 	}
 }
 
