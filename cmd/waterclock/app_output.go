@@ -210,7 +210,8 @@ func cells(texts []string) table.Row {
 // a user must pass through it before it is printed.
 func clean(s string) string { return printable.Text(s) }
 
-// cleanLines does so with a text of our own that has several lines, and a user's text in it.
+// cleanLines does so with a text of our own that has several lines, and a user's text in it. It keeps
+// line breaks, also those of the user's text: where that may have some, clean it first.
 func cleanLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {

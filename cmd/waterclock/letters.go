@@ -361,7 +361,8 @@ func (a *app) redriveOne(ctx context.Context, from *api, body map[string]any) (
 			return last, fmt.Errorf("the answer of %s is not from a Waterclock API: %w", from.base, err)
 		}
 		if line.Code != "" {
-			a.note("%s: %s: %s", or(line.ID, or(line.TriggerID, "the redrive stopped")), line.Code, line.Detail)
+			a.note("%s", clean(fmt.Sprintf("%s: %s: %s", or(line.ID, or(line.TriggerID, "the redrive stopped")),
+				line.Code, line.Detail)))
 			continue
 		}
 		if last = line.RedriveProgress; last.Done {
