@@ -20,10 +20,10 @@ type sender struct {
 type sending struct {
 	*sender
 
-	tenant string
-	most   int
-	flying int // have room among the undecided
-	sent   chan sentCommand
+	tenant   string
+	most     int
+	inFlight int // have room among the undecided
+	sent     chan sentCommand
 }
 
 type sentCommand struct {
@@ -38,7 +38,7 @@ func (s *sender) begin(tenant string, most int) *sending {
 // send writes a command as soon as its tenant has room.
 func (s *sending) send(ctx context.Context, c *command) error {
 	s.undecided.writes(s.tenant)
-	if s.flying == s.most || !s.undecided.try(s.tenant) {
+	if s.inFlight == s.most || !s.undecided.try(s.tenant) {
 		// Those on their way hold room, and must not wait for themselves.
 		if err := s.land(ctx); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (s *sending) send(ctx context.Context, c *command) error {
 			return fmt.Errorf("wait for earlier commands of the tenant: %w", err)
 		}
 	}
-	s.flying++
+	s.inFlight++
 	key, sent := c.key, s.sent
 	s.commands.send(ctx, c, func(at location) {
 		sent <- sentCommand{peer.Question{Key: key, Offset: at.offset}, at}
@@ -58,8 +58,8 @@ func (s *sending) send(ctx context.Context, c *command) error {
 // land waits until the commands on their way are durable and decided. It returns an error if some
 // are not durable. Then nothing more is sent.
 func (s *sending) land(ctx context.Context) error {
-	n := s.flying
-	s.flying = 0
+	n := s.inFlight
+	s.inFlight = 0
 	defer s.undecided.done(s.tenant, n)
 	late := time.NewTimer(s.commands.within)
 	defer late.Stop()
