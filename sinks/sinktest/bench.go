@@ -158,8 +158,8 @@ func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, a
 }
 
 func fillNotifications(b *testing.B, h sinks.History, of, all int) {
-	const days = 80
-	start := time.Now().Add(-days * 24 * time.Hour)
+	const span = 80 * 24 * time.Hour
+	start, step := time.Now().Add(-span), span/time.Duration(all)
 	ctx := context.Background()
 	var events []sinks.EventRecord
 	var contents []sinks.ContentRecord
@@ -169,7 +169,7 @@ func fillNotifications(b *testing.B, h sinks.History, of, all int) {
 			user = "busy"
 		}
 		key := fmt.Sprintf("bench/k%d", i)
-		fired := trigger.At(start.Add(time.Duration(i) * days * 24 * time.Hour / time.Duration(all)))
+		fired := trigger.At(start.Add(time.Duration(i) * step))
 		for k, t := range []trigger.FactType{trigger.OccurrenceFired, trigger.DeliveryAccepted} {
 			events = append(events, sinks.EventRecord{Offset: int64(2*i + k), Event: topics.Event{
 				Type: string(t), Trigger: key, Tenant: "bench", UserID: user, Occurrence: "o", State: "FIRED",
