@@ -1,6 +1,12 @@
 package analytics
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrPartition says that an accepted gap is of a partition that the topic does not have.
+var ErrPartition = errors.New("there is no such partition")
 
 // The codes of an Error.
 const (

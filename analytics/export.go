@@ -210,6 +210,12 @@ func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 // gaps. The first manifest fixes where each partition begins, before any file is made:
 // bounds follow from it.
 func (e *Exporter) enter(log *source, exported map[int32]int64) error {
+	for _, a := range e.opts.AcceptGaps {
+		if int(a.Partition) >= len(log.ends) {
+			return fmt.Errorf("--accept-gap %d:%d: %w in %s, which has %d", a.Partition, a.Offset, ErrPartition,
+				e.opts.Topic, len(log.ends))
+		}
+	}
 	e.base = Manifest{
 		Topic: e.opts.Topic, TopicID: log.id, Partitions: len(log.ends), Span: e.opts.Span,
 		Users: e.opts.Users.mode(),

@@ -110,6 +110,9 @@ func exportFailure(c *config.Config, err error) error {
 		}
 		return &failure{Exit: exit, Err: err}
 	}
+	if errors.Is(err, analytics.ErrPartition) {
+		return &failure{Exit: exitUsage, Err: err}
+	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no topic %s", c.Topic("events"))}
 	}

@@ -36,6 +36,7 @@ func TestEventsExport(t *testing.T) {
 	run("views", "--dir", dir).want(t, exitNotFound, "has no export yet")
 	run("views").want(t, exitUsage, "--dir")
 	export("--accept-gap", "x").want(t, exitUsage, "PARTITION:OFFSET")
+	export("--accept-gap", "99:1").want(t, exitUsage, "--accept-gap 99:1", "no such partition in waterclock.events")
 	export("--set", "export.user_hash_key=short").want(t, exitUsage, "shorter than 16 bytes")
 	export("--set", "topics.prefix=other.").want(t, exitNotFound, "there is no topic other.events")
 	export("--url", "http://127.0.0.1:1").want(t, exitOK) // the brokers are named as well

@@ -316,6 +316,10 @@ func TestConfigShow(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_OUTPUT=ndjson"}, "", "config", "show").want(t, exitOK, `{"key":"group"`)
 }
 
+func TestAcceptGapOfNoPartition(t *testing.T) {
+	cli(t, nil, "", "serve", "--accept-gap", "99:1").want(t, exitUsage, "--accept-gap 99:1", "topics.partitions is 16")
+}
+
 func TestConfigValidate(t *testing.T) {
 	cli(t, []string{"WATERCLOCK_LISTN=x"}, "", "config", "validate").want(t, exitOK, "did you mean WATERCLOCK_LISTEN?")
 	cli(t, nil, "", "config", "validate", "--set", "topics.manage=maybe", "--set", "log.level=loud").want(t, exitUsage,

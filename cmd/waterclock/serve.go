@@ -34,6 +34,12 @@ you like: partitions are shared among those with the engine role.`,
 			if err != nil {
 				return &failure{Exit: exitUsage, Msg: "--accept-gap", Err: err}
 			}
+			for _, g := range gaps {
+				if int(g.Partition) >= c.Topics.Partitions {
+					return usagef("--accept-gap %s: there is no such partition, topics.partitions is %d", g,
+						c.Topics.Partitions)
+				}
+			}
 			return node.Serve(ctx, node.Options{
 				Config: c, Logger: a.log(c), Version: buildVersion(), AcceptGaps: gaps,
 				TakeOver: takeOver,
