@@ -43,7 +43,7 @@ var columnMeans = map[string]string{
 	"attempt":               "Attempt of the delivery, from 1",
 	"state":                 "State of the trigger or occurrence after the event",
 	"previous_state":        "State before it",
-	"lateness_ms":           "How long after it was due it went out",
+	"lateness_ms":           "How long after it was due it went out; a retry is due at the end of its wait",
 	"reason":                "Why: a code of the engine or of the channel",
 	"detail":                "More of it, in words; a note of who did it",
 	"actor":                 "Who did it, where that is known",

@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/topics"
@@ -34,14 +35,50 @@ func plans(e *topics.Event) bool {
 	return false
 }
 
+// ofReceipt reports whether an event is of a receipt, under any prefix of the topics.
+func ofReceipt(e *topics.Event) bool {
+	topic, _, _ := strings.Cut(e.Source, "/")
+	return strings.HasSuffix(topic, "receipts")
+}
+
+// commandOrReceipt is what was refused. Both are told by the same type of event.
+func commandOrReceipt(e *topics.Event) string {
+	if ofReceipt(e) {
+		return "receipt"
+	}
+	return "command"
+}
+
+// ignored says why a receipt decided nothing; "" of any other event.
+func ignored(e *topics.Event) string {
+	switch trigger.FactType(e.Type) {
+	case trigger.DeliveryDelivered:
+		if e.Reason == "late" { // it counts all the same: the user has it
+			return ""
+		}
+	case trigger.DeliveryAccepted, trigger.DeliveryFailed, trigger.DeliverySuppressed, trigger.DeliveryRetried,
+		trigger.DeliveryPostponed:
+	default:
+		return ""
+	}
+	return ignoredWords[e.Reason]
+}
+
+// ignoredWords say why, by the reason of the event.
+var ignoredWords = map[string]string{
+	"late":                   "it came too late (late)",
+	"unknown":                "nothing was known of the trigger (unknown)",
+	trigger.ReasonNoReceipts: "its channel has no receipts (no_receipts)",
+}
+
 // decides reports whether an event says what became of the trigger. alone: nobody else knows,
-// because the owner has no state.
+// because the owner has no state. A refused command does not: what was before it still holds.
 func (x *explanation) decides(e *topics.Event, alone bool) bool {
 	if plans(e) {
 		return true
 	}
 	switch trigger.FactType(e.Type) {
-	case trigger.Rejected, trigger.ErasedFact, trigger.CancelledFact, trigger.PausedFact:
+	case trigger.ErasedFact, trigger.CancelledFact, trigger.PausedFact:
 		return alone
 	case trigger.CancelTooLate:
 		return alone && e.Reason == "in_flight"
@@ -49,10 +86,8 @@ func (x *explanation) decides(e *topics.Event, alone bool) bool {
 		at := instantOf(e.ScheduledAt)
 		return e.Reason == "" && (at <= x.in.Now || x.in.State != nil && at < x.in.State.Series.At)
 	case trigger.DeliveryAccepted, trigger.DeliveryFailed, trigger.DeliverySuppressed, trigger.DeliveryRetried,
-		trigger.DeliveryPostponed:
-		return e.Reason != "late" && e.Reason != trigger.ReasonNoReceipts
-	case trigger.DeliveryDelivered:
-		return e.Reason != trigger.ReasonNoReceipts // a late one counts: the user has it
+		trigger.DeliveryPostponed, trigger.DeliveryDelivered:
+		return ignored(e) == ""
 	case trigger.EscalationStopped:
 		return e.Reason == "ack"
 	case trigger.OccurrenceFired, trigger.OccurrenceExpired, trigger.Misfired, trigger.DeadLettered, trigger.Redriven:

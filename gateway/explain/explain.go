@@ -201,6 +201,9 @@ func (x *explanation) gone() {
 	}
 	e := x.newest(func(e *topics.Event) bool { return x.decides(e, true) })
 	if e == nil {
+		e = x.newest(func(e *topics.Event) bool { return is(trigger.Rejected)(e) && !ofReceipt(e) })
+	}
+	if e == nil {
 		x.unknown()
 		return
 	}
@@ -209,17 +212,22 @@ func (x *explanation) gone() {
 	case Rejected, Erased, Unknown:
 	default:
 		x.add("Its record is gone since: a finished trigger is kept for the horizon.")
+		x.mention()
 	}
 }
 
 func (x *explanation) unknown() {
 	e := x.newest(is(trigger.CancelTooLate))
+	receipt := x.newest(func(e *topics.Event) bool { return ofReceipt(e) || ignored(e) != "" })
 	switch kept := x.in.State != nil; {
 	case kept || e != nil:
 		x.say(Unknown, "There is no trigger %s. A cancel came for it, and found nothing to cancel.", x.name())
 		if x.cite(e); e == nil {
 			x.citeState("UNKNOWN since %s, kept until %s", x.in.State.UpdatedAt, x.in.State.ForgetAt)
 		}
+	case receipt != nil:
+		x.say(Unknown, "There is no trigger %s. A receipt came for it, and fits nothing.", x.name())
+		x.cite(receipt)
 	case x.in.History:
 		x.say(Unknown, "There is no trigger %s, and the history has no event of it.", x.name())
 	default:
@@ -431,23 +439,27 @@ func (x *explanation) byState() {
 	x.citeFiring()
 }
 
-// mention adds what happened since and changed nothing: a refused command, a cancel that came
-// too late.
+// mention adds what happened since and changed nothing: a refused command or receipt, a receipt
+// that was ignored, a cancel that came too late.
 func (x *explanation) mention() {
 	for i := len(x.in.Events) - 1; i >= 0; i-- {
-		switch e := &x.in.Events[i]; trigger.FactType(e.Type) {
-		case trigger.Rejected:
-			x.add("A later command was refused %s, %s: %s.", x.when(e.OccurredAt), plain(e.Reason, maxSnippet),
-				plain(e.Detail, maxSnippet))
+		switch e := &x.in.Events[i]; {
+		case is(trigger.Rejected)(e):
+			x.add("A later %s was refused %s, %s: %s.", commandOrReceipt(e), x.when(e.OccurredAt),
+				plain(e.Reason, maxSnippet), plain(e.Detail, maxSnippet))
 			x.cite(e)
 			return
-		case trigger.CancelTooLate:
+		case is(trigger.CancelTooLate)(e):
 			if x.code != Cancelled {
 				x.add("A cancel came too late, %s.", x.when(e.OccurredAt))
 				x.cite(e)
 			}
 			return
-		case trigger.Duplicate:
+		case ignored(e) != "":
+			x.add("A later receipt was ignored %s, since %s.", x.when(e.OccurredAt), ignored(e))
+			x.cite(e)
+			return
+		case is(trigger.Duplicate)(e):
 		default:
 			return
 		}

@@ -91,7 +91,39 @@ func TestExplain(t *testing.T) {
 			"Scheduled: it fires Fri 2026-11-20 08:00 America/New_York.",
 		},
 		{
+			"a refused receipt", state(trigger.Pending, due(time.Hour)), []string{
+				registered,
+				`{"type":"command.rejected","reason":"invalid","detail":"no attempt","source":"wc.receipts/0/4"}`,
+			}, Scheduled, "0-1", "A later receipt was refused Fri 2026-11-20 06:00 America/New_York, invalid: no att",
+		},
+		{
+			"a refused command", state(trigger.Pending, due(time.Hour)), []string{
+				registered, `{"type":"command.rejected","reason":"invalid","source":"wc.commands/0/4"}`,
+			}, Scheduled, "0-1", "A later command was refused Fri",
+		},
+		{
+			"a receipt on a channel without", state(trigger.Fired, fired), []string{
+				registered, sent,
+				`{"type":"delivery.retried","occurrence":"o","channel":"push","reason":"no_receipts"}`,
+			}, Fired, "0-2",
+			"A later receipt was ignored Fri 2026-11-20 06:00 America/New_York, since its channel has no receipts",
+		},
+		{
+			"a receipt of nothing", nil, []string{`{"type":"delivery.delivered","occurrence":"o","reason":"unknown"}`},
+			Unknown, "0-1", "There is no trigger k. A receipt came for it, and fits nothing.",
+		},
+		{
+			"a refused receipt of nothing", nil,
+			[]string{`{"type":"command.rejected","reason":"invalid","source":"waterclock.receipts/0/4"}`},
+			Unknown, "0-1", "There is no trigger k. A receipt came for it, and fits nothing.",
+		},
+		{
 			"forgotten", nil, []string{registered, sent}, Fired, "0-2", "Its record is gone since",
+		},
+		{
+			"a command after it was forgotten", nil,
+			[]string{registered, sent, `{"type":"command.rejected","reason":"not_found"}`},
+			Fired, "0-2", "for the horizon. A later command was refused Fri 2026-11-20 11:00 UTC, not_found",
 		},
 		{
 			"forgotten before it fired", nil, []string{registered}, Scheduled, "0-1", "It was scheduled for ",

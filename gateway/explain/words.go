@@ -13,17 +13,10 @@ import (
 
 // Words says what an event means for when the trigger fires.
 func Words(e *topics.Event) string {
-	late := int64(0)
-	if e.LatenessMS != nil {
-		late = *e.LatenessMS
-	}
 	switch trigger.FactType(e.Type) {
 	case trigger.OccurrenceFired:
 		return strings.TrimRight(
-			fmt.Sprintf("fired %s%s, %s late %s", e.Occurrence, onChannel(e), time.Duration(late)*time.Millisecond,
-				Bracket(e.Reason)),
-			" ",
-		)
+			fmt.Sprintf("fired %s%s, %s %s", e.Occurrence, onChannel(e), lateBy(e), Bracket(e.Reason)), " ")
 	case trigger.Misfired:
 		return fmt.Sprintf("missed %d, from %s to %s: the misfire policy decided %s", max(e.Count, 1),
 			cmp.Or(e.First, e.ScheduledAt), cmp.Or(e.Last, e.ScheduledAt), Bracket(e.Reason))
@@ -60,10 +53,26 @@ func Words(e *topics.Event) string {
 	return words
 }
 
+// lateBy says how late something went out. A later attempt was due at the end of its retry wait.
+func lateBy(e *topics.Event) string {
+	late := time.Duration(0)
+	if e.LatenessMS != nil {
+		late = time.Duration(*e.LatenessMS) * time.Millisecond
+	}
+	if e.Attempt > 1 {
+		return fmt.Sprintf("attempt %d, %s after its retry was due", e.Attempt, late)
+	}
+	return fmt.Sprintf("%s late", late)
+}
+
 // Delivery says what was answered to which attempt, and what comes next; "" of
 // what is no delivery.
 func Delivery(e *topics.Event) string {
 	answer := strings.TrimSpace(cmp.Or(e.Reason, "no reason given") + " " + Bracket(e.Detail))
+	if why := ignored(e); why != "" && !saysLate(e) {
+		return fmt.Sprintf("%s: a receipt (%s) of attempt %d%s was ignored, since %s", e.Occurrence,
+			strings.TrimPrefix(e.Type, "delivery."), max(e.Attempt, 1), onChannel(e), why)
+	}
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryRetried: // it has the attempt to come
 		verb := "was answered"
@@ -120,6 +129,12 @@ func lateWords(e *topics.Event) string {
 		return "; that was too late to count"
 	}
 	return ""
+}
+
+// saysLate reports whether the words of a receipt end with lateWords. Of a retry and of a
+// postponement they do not: those tell of an emission to come, and a late receipt leads to none.
+func saysLate(e *topics.Event) bool {
+	return e.Reason == "late" && !is(trigger.DeliveryRetried)(e) && !is(trigger.DeliveryPostponed)(e)
 }
 
 // LastDelivery is how the newest occurrence fares that went out: of the events the

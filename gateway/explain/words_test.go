@@ -59,6 +59,23 @@ func TestEventsInWords(t *testing.T) {
 				`"scheduled_at":"t"}`,
 			"o: attempt 1 on sms was answered http_503; attempt 2 goes out at t",
 		},
+		{
+			`{"type":"occurrence.fired","occurrence":"o","attempt":2,"step":0,"lateness_ms":1}`,
+			"fired o, attempt 2, 1ms after its retry was due",
+		},
+		// nothing goes out after a receipt that was ignored
+		{
+			`{"type":"delivery.retried","occurrence":"o","attempt":1,"step":0,"channel":"orders","reason":"no_receipts"}`,
+			"o: a receipt (retried) of attempt 1 was ignored, since its channel has no receipts (no_receipts)",
+		},
+		{
+			`{"type":"delivery.postponed","occurrence":"o","attempt":2,"step":1,"channel":"sms","reason":"late"}`,
+			"o: a receipt (postponed) of attempt 2 on sms was ignored, since it came too late (late)",
+		},
+		{
+			`{"type":"delivery.failed","occurrence":"o","attempt":1,"step":0,"channel":"push","reason":"late"}`,
+			"o: attempt 1 failed, late; that was too late to count",
+		},
 		{`{"type":"trigger.failed"}`, "failed: its only occurrence could not be delivered"},
 	} {
 		var e topics.Event
