@@ -228,6 +228,29 @@ func TestHolidays(t *testing.T) {
 	}
 }
 
+// An occurrence that a holiday moves stays in place of one that include names, on the day that was
+// asked for: it does not fire twice. Dates that include names beside it change nothing.
+func TestHolidayOfADateThatIsIncluded(t *testing.T) {
+	set, err := NewDateSet([]string{"2026-12-24"}) // a Thursday
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ include, want string }{
+		{"2026-12-24T09:00", "2026-12-17T14:00:00Z 2026-12-24T14:00:00Z 2026-12-31T14:00:00Z"},
+		{
+			"2026-12-22T09:00",
+			"2026-12-17T14:00:00Z 2026-12-22T14:00:00Z 2026-12-25T14:00:00Z=2026-12-24T09:00:00 2026-12-31T14:00:00Z",
+		},
+	} {
+		r := mustCompile(t, Spec{
+			Recurrence: "FREQ=WEEKLY;BYDAY=TH", Start: "2026-12-17T09:00", Zone: "America/New_York",
+			Include: []string{c.include}, Append: now,
+			Calendars: &CalendarRule{Names: []string{"x"}, On: OnNext, Sets: []DateSet{set}},
+		})
+		checkOccurrences(t, r, minInstant, c.want)
+	}
+}
+
 func TestMissedAndPrev(t *testing.T) {
 	for _, c := range []struct {
 		name, rule, after, until string

@@ -344,3 +344,27 @@ func TestFactOfWhatIsNeverEmitted(t *testing.T) {
 		t.Errorf("the event says %v, the trigger is %v", f.State, s.Status)
 	}
 }
+
+// An occurrence that waits for its receipt keeps the time at which it first went out, also when
+// more occurrences have gone out since than a state remembers.
+func TestFirstEmissionOutlivesTheFiringsThatAreKept(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+	facts := collectFacts(w)
+	register(w, "push", "ann", When{Kind: WhenRecurrence, Recurrence: "every:1m"})
+	w.advance(w.now.Add((keepFirings + 2) * time.Minute))
+	var fired []Fact
+	for _, f := range *facts {
+		if f.Type == OccurrenceFired {
+			fired = append(fired, f)
+		}
+	}
+	if len(fired) != keepFirings+2 {
+		t.Fatalf("%d fired, want %d", len(fired), keepFirings+2)
+	}
+	for _, f := range fired[:3] {
+		w.receive("k", &Receipt{Occurrence: f.Occurrence, Outcome: ReceiptDelivered, Attempt: 1, At: w.now})
+		if got := last(t, facts, DeliveryDelivered).FirstFired; got == 0 || got != f.FirstFired {
+			t.Errorf("%s first went out at %s, and its receipt says %s", f.Occurrence, f.FirstFired, got)
+		}
+	}
+}
