@@ -36,6 +36,7 @@ type command struct {
 	channels []string
 	opens    []string      // new ones among its channels
 	nobody   []func() bool // for each channel: whether nobody reads it; nil: no need to know
+	content  string        // note of a payload that our workers cannot send; "" of any other
 	trace    tracing.Parent
 
 	note string // why, for the audit
@@ -140,6 +141,9 @@ func (s *encoder) check(tenant string, c *command) error {
 	c.hash, c.once, c.patch = decoded.Hash, decoded.IdempotencyKey, decoded.Patch
 	if spec := decoded.Spec; spec != nil {
 		c.when, c.sent, c.channels = spec.When, decoded.From.Append, spec.Channels()
+		if decoded.Op == trigger.OpRegister && !c.patch {
+			c.content = topics.NoteContent(spec)
+		}
 	}
 	c.absent = c.conditional && decoded.IfAbsent && decoded.IdempotencyKey == ""
 	if e := s.admit(tenant, decoded); e != nil {

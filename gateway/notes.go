@@ -26,6 +26,9 @@ func (c *command) notes(v *verdict) (notes []string) {
 			notes = append(notes, topics.NoteNobody(c.channels[i]))
 		}
 	}
+	if c.content != "" && v.state != nil && !repeat {
+		notes = append(notes, c.content)
+	}
 	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
 		return notes
 	}

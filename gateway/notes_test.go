@@ -31,6 +31,12 @@ func TestNotesInAnswers(t *testing.T) {
 		{"PUT", "/v1/triggers/d", `{"recurrence":"cron:0 9 * * 1"}`, "no timezone was given"},
 		{"PUT", "/v1/triggers/e", `{"recurrence":"cron:0 9 * * 1","timezone":"Europe/Berlin"}`, ""},
 		{"PATCH", "/v1/triggers/e", `{"tags":{"a":"b"}}`, ""},
+		{
+			"PUT", "/v1/triggers/push", `{"delay":"1h","channel":"push","payload":{"titel":"x"}}`,
+			"the payload has none of title, body and template_id: a worker of channel push",
+		},
+		{"PUT", "/v1/triggers/push", `{"delay":"1h","channel":"push","payload":{"title":"x"}}`, ""},
+		{"PATCH", "/v1/triggers/push", `{"tags":{"a":"b"}}`, ""},
 		{"POST", "/v1/triggers:batch", `{"id":"f","delay":"1h","channel":"mials"}`, "channel mials is new"},
 		{"POST", "/api/reminders", `{"title":"x","recurrence":"FREQ=DAILY"}`, "no timezone was given"},
 	} {

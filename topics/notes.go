@@ -1,7 +1,9 @@
 package topics
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,29 @@ func NoteNewChannel(channel string) string { return "channel " + channel + " is 
 func NoteNobody(channel string) string {
 	return "nobody serves channel " + channel + " now: no consumer group reads its due topic; without a receipt its " +
 		"occurrences end as dead letters"
+}
+
+// NoteContent is the note of a register for push, sms or email whose payload our workers cannot
+// send: it fails only when it fires. "" if there is nothing to say.
+func NoteContent(s *trigger.Spec) string {
+	i := slices.IndexFunc(s.Channels(), isNotification)
+	if i < 0 {
+		return ""
+	}
+	var content map[string]json.RawMessage
+	if json.Unmarshal(s.Payload, &content) == nil {
+		for _, name := range []string{"title", "body", "template_id"} {
+			if text := string(content[name]); text != "" && text != `""` && text != "null" {
+				return ""
+			}
+		}
+	}
+	return "the payload has none of title, body and template_id: a worker of channel " + s.Channels()[i] +
+		" that comes with Waterclock cannot send it (invalid_payload)"
+}
+
+func isNotification(channel string) bool {
+	return channel == "push" || channel == "sms" || channel == "email"
 }
 
 // zoneMatters reports whether a recurrence depends on the zone, because it names days or

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +66,29 @@ func TestNotesOfARepeat(t *testing.T) {
 	}
 	if got := notesOf(c, c.Spec.When.FireAt, true); got != nil {
 		t.Errorf("%q", got)
+	}
+}
+
+// What our workers cannot send is said when it is registered, and not only when it fires.
+func TestNoteContent(t *testing.T) {
+	for _, c := range []struct{ channel, payload, names string }{
+		{"push", `{"title":"x"}`, ""},
+		{"sms", `{"body":"x","title":""}`, ""},
+		{"email", `{"template_id":"x"}`, ""},
+		{"orders", ``, ""},
+		{"webhook", `{"a":1}`, ""},
+		{"push", ``, "channel push"},
+		{"sms", `"x"`, "channel sms"},
+		{"email", `{"title":"","body":null}`, "channel email"},
+		{"push", `{"Title":"x"}`, "channel push"}, // the workers' names have one spelling
+	} {
+		got := NoteContent(&trigger.Spec{Channel: c.channel, Payload: []byte(c.payload)})
+		if (got == "") != (c.names == "") || !strings.Contains(got, c.names) {
+			t.Errorf("%s %s: %q", c.channel, c.payload, got)
+		}
+	}
+	steps := []trigger.Step{{Channel: "orders"}, {Channel: "sms"}}
+	if got := NoteContent(&trigger.Spec{Channel: "orders", Escalation: steps}); !strings.Contains(got, "channel sms") {
+		t.Errorf("a step: %q", got)
 	}
 }

@@ -122,6 +122,9 @@ func (k *kafkaCommander) addNotes(ctx context.Context, d *decision, rec *kgo.Rec
 		for _, name := range k.readers.unserved(ctx, c.Spec.Channels()) {
 			d.Notes = append(d.Notes, topics.NoteNobody(name))
 		}
+		if note := topics.NoteContent(c.Spec); note != "" {
+			d.Notes = append(d.Notes, note)
+		}
 	}
 	if next, err := time.Parse(time.RFC3339, d.FireAt); err == nil {
 		d.Notes = append(d.Notes, topics.Notes(&c.Spec.When, trigger.At(rec.Timestamp), trigger.At(next), repeat)...)
