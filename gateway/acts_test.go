@@ -333,15 +333,10 @@ func TestNoAuditTopic(t *testing.T) {
 	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topics.Names{}.Audit()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	eventually(t, "the use of the topic", func() bool {
 		now.add(auditRecheck)
-		if a := w.must(http.StatusOK, "POST", "/v1/triggers/t:pause", ""); a.header.Get(auditAnswer) == "" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the topic is not used")
-		}
-	}
+		return w.must(http.StatusOK, "POST", "/v1/triggers/t:pause", "").header.Get(auditAnswer) == ""
+	})
 	if a := w.must(http.StatusOK, "GET", "/readyz", ""); strings.Contains(a.body, "audit") {
 		t.Error(a.body)
 	}
@@ -377,7 +372,7 @@ func TestAuditTopicIsRecreated(t *testing.T) {
 			if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topics.Names{}.Audit()); err != nil {
 				t.Fatal(err)
 			}
-			w.until(t, "acts are done", func() bool {
+			eventually(t, "acts are done", func() bool {
 				a := w.call("POST", "/v1/triggers/t:pause", `{"note":"after"}`)
 				return a.status == http.StatusOK && a.header.Get(auditAnswer) == ""
 			})
@@ -392,16 +387,6 @@ func TestAuditTopicIsRecreated(t *testing.T) {
 				t.Error(a.body)
 			}
 		})
-	}
-}
-
-// until waits for what comes within seconds.
-func (w *world) until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
-		}
 	}
 }
 

@@ -67,12 +67,9 @@ func TestNoWriteIsDecidedByNobody(t *testing.T) {
 	})
 	before := *w.state(idKey("x"))
 	w.engine.thaw()
-	for deadline := time.Now().Add(10 * time.Second); w.state(idKey("x")).
-		Seq < before.Seq+5; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("what was answered 202 was not decided")
-		}
-	}
+	eventually(t, "the decision about what was answered 202", func() bool {
+		return w.state(idKey("x")).Seq >= before.Seq+5
+	})
 }
 
 // RFC 7240: a preference that was applied is named.

@@ -377,11 +377,7 @@ func TestLiveSlowReader(t *testing.T) {
 		defer w.server.live.feeds.mu.Unlock()
 		return len(w.server.live.feeds.feeds["default"].readers)
 	}
-	for deadline := time.Now().Add(10 * time.Second); feed() < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the other stream does not begin")
-		}
-	}
+	eventually(t, "the other stream", func() bool { return feed() >= 2 })
 	big := []byte(`"` + strings.Repeat("x", 4000) + `"`)
 	for deadline := time.Now().Add(20 * time.Second); heard.n.Load() == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -417,15 +413,13 @@ func TestLiveIsBounded(t *testing.T) {
 		t.Errorf("one more: %d", third.status)
 	}
 	a.leave()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if c := watch(t, w.url); c.status == http.StatusOK {
+	eventually(t, "the slot of a stream that has ended", func() bool {
+		c := watch(t, w.url)
+		if c.status == http.StatusOK {
 			c.leave()
-			break
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the slot of a stream that has ended is not free")
-		}
-	}
+		return c.status == http.StatusOK
+	})
 	b.leave()
 	feeds := w.server.live.feeds
 	idle := func() bool {
@@ -438,10 +432,6 @@ func TestLiveIsBounded(t *testing.T) {
 		}
 		return feeds.stop == nil && len(feeds.feeds) == 0
 	}
-	for deadline := time.Now().Add(10 * time.Second); !idle(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("owners are asked for nobody")
-		}
-	}
+	eventually(t, "the end of questions for nobody", idle)
 	watch(t, w.url).named("state")
 }

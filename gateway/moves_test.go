@@ -3,7 +3,6 @@ package gateway
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/waterclock/waterclock/preferences"
 )
@@ -28,17 +27,12 @@ func TestMovesOfTenants(t *testing.T) {
 	for i := range 3 {
 		put("blue", fmt.Sprint(i))
 		w.server.moves.wake()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		eventually(t, "the move of another tenant", func() bool {
 			n, err := store.Moves(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n == many {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the move of another tenant is not done")
-			}
-		}
+			return n == many
+		})
 	}
 }

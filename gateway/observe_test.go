@@ -129,15 +129,6 @@ func (h *heard) idle() (idle bool) {
 	return idle
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s", what)
-		}
-	}
-}
-
 // A panic is a 500 to all; what is broken off is no success.
 func TestBrokenRequestsAreReported(t *testing.T) {
 	h := &heard{}

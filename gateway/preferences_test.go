@@ -439,12 +439,7 @@ func TestFollowUsersSideBySide(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", `{"fire_at":"2060-07-01T09:00",`+berlin+`,"follow_user":true}`)
 	w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"Asia/Tokyo"}`)
 	runMoves(t, w.server)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if w.state(idKey("t")).Spec.When.Zone == "Asia/Tokyo" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("ada's trigger has not moved")
-		}
-	}
+	eventually(t, "the move of ada's trigger", func() bool {
+		return w.state(idKey("t")).Spec.When.Zone == "Asia/Tokyo"
+	})
 }

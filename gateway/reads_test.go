@@ -158,11 +158,7 @@ func TestTrickledBatch(t *testing.T) {
 	if b, _ := io.ReadAll(io.LimitReader(resp.Body, 1000)); resp.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("%s %s", resp.Status, b)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.server.batches.slots.Held(trigger.DefaultTenant) > 0; {
-		if time.Sleep(time.Millisecond); time.Now().After(deadline) {
-			t.Fatal("the slot is held still")
-		}
-	}
+	eventually(t, "the slot", func() bool { return w.server.batches.slots.Held(trigger.DefaultTenant) == 0 })
 }
 
 // A length that is announced is no reason to make room for it.

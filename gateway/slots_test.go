@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waterclock/waterclock/topics"
 )
@@ -37,11 +36,9 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		begin("POST", "/v1/triggers:batch", keyA, body)
 		begin("GET", "/v1/triggers/t/events?follow=1", keyA, nil)
 	}
-	deadline := time.Now().Add(5 * time.Second)
-	for (w.server.batches.slots.Held("acme") < 2 || w.server.streams.slots.Held("acme") < 2) &&
-		time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "two batches and two streams of acme", func() bool {
+		return w.server.batches.slots.Held("acme") >= 2 && w.server.streams.slots.Held("acme") >= 2
+	})
 	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", at(`,"id":"b"`), "Authorization",
 		"Bearer "+keyB); !strings.Contains(a.body, `"status":201`) {
 		t.Errorf("the batch says %s", a.body)

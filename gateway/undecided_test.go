@@ -209,11 +209,7 @@ func TestMovesAndErasuresBesideOthers(t *testing.T) {
 				t.Errorf("%d commands are written and not decided; room is for %d", got, beside)
 			}
 			w.engine.thaw()
-			for deadline := time.Now().Add(time.Minute); !c.done(w); time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatal("it is not done")
-				}
-			}
+			eventually(t, "its end", func() bool { return c.done(w) })
 			if got := w.written(t, "acme/") - triggers; got != triggers {
 				t.Errorf("%d commands were written about %d triggers", got, triggers)
 			}

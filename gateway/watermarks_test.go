@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -81,14 +80,9 @@ func (m *marks) get(key, query string) (all Watermarks) {
 // none.
 func (m *marks) seesTheTopic() {
 	m.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if m.call("GET", "/v1/watermark", "", "Authorization", "Bearer "+keyO).status == http.StatusOK {
-			return
-		}
-		if time.Now().After(deadline) {
-			m.t.Fatal("no watermark is seen")
-		}
-	}
+	eventually(m.t, "a watermark", func() bool {
+		return m.call("GET", "/v1/watermark", "", "Authorization", "Bearer "+keyO).status == http.StatusOK
+	})
 }
 
 // off checks that the answer names the setting.

@@ -476,3 +476,13 @@ func (w *world) state(key trigger.Key) *trigger.State {
 var calendarRelease = calendar.Embedded().Release()
 
 func idKey(id string) trigger.Key { return trigger.NewKey(trigger.DefaultTenant, id) }
+
+// eventually waits for what comes soon. After a minute the test hangs: how long it takes is not judged.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for %s", what)
+		}
+	}
+}
