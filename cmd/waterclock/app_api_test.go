@@ -82,7 +82,8 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 	case strings.HasSuffix(path, "/missing/events") && f.late.CompareAndSwap(false, true):
 		problemJSON(w, 404, "not_found", "no such trigger")
 	case strings.HasSuffix(path, "/over"):
-		fmt.Fprint(w, `{"trigger_id":"over","state":"FIRED","revision":3,"fire_at":"2020-11-20T14:00:00.000Z"}`)
+		fmt.Fprint(w, `{"trigger_id":"over","state":"FIRED","revision":3,"fire_at":"2020-11-20T14:00:00.000Z",`+
+			`"notes":["its time passed long ago"]}`)
 	case strings.HasSuffix(path, "/quiet/events"): // no history, and no future events
 		w.WriteHeader(200)
 		w.(http.Flusher).Flush()

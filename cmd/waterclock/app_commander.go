@@ -60,7 +60,11 @@ type commander interface {
 
 // commander returns a commander over Kafka, unless the user named the API with a stronger source
 // than the brokers: a flag beats the environment, which beats the file.
-func (a *app) commander(ctx context.Context, c *config.Config, wait time.Duration) (commander, error) {
+func (a *app) commander(ctx context.Context, wait time.Duration) (commander, error) {
+	c, err := a.config(false)
+	if err != nil {
+		return nil, err
+	}
 	if asksAPI(c) {
 		return &httpCommander{api: newAPI(c), goOn: wait <= 0}, nil
 	}
@@ -238,11 +242,7 @@ func oneKey(cmd *cobra.Command, args []string) error {
 // doAll sends the same command for each key. It continues after a refusal, and joins the refusals
 // into one error.
 func (a *app) doAll(ctx context.Context, f *commandFlags, op trigger.Op, keys []string, fields map[string]any) error {
-	c, err := a.config(false)
-	if err != nil {
-		return err
-	}
-	to, err := a.commander(ctx, c, f.wait)
+	to, err := a.commander(ctx, f.wait)
 	if err != nil {
 		return err
 	}
@@ -270,9 +270,7 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 	if d.Decided && d.Op == trigger.OpAck.String() && d.Source != "" && d.Result == "" {
 		a.note("%s: nothing was in flight, so there was nothing to stop", d.TriggerID)
 	}
-	for _, note := range d.Notes {
-		a.note("%s: %s", d.TriggerID, note)
-	}
+	a.printNotes(d)
 	revision := ""
 	if d.Revision > 0 {
 		revision = strconv.FormatInt(d.Revision, 10)
@@ -291,6 +289,13 @@ func (a *app) printDecision(d decision, f *commandFlags) error {
 		{"local time", d.LocalTime},
 		{"reason", d.Reason},
 	})
+}
+
+// printNotes prints what may surprise the user.
+func (a *app) printNotes(d decision) {
+	for _, note := range d.Notes {
+		a.note("%s: %s", d.TriggerID, note)
+	}
 }
 
 // over reports whether a trigger of this state fires no more.

@@ -209,7 +209,7 @@ func (s *saidThen) Write(b []byte) (int, error) {
 func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	f := newFakeAPI(t)
 	cli(t, nil, "", "--url", f.URL, "schedule", "over", "--in", "0", "--wait").want(t, exitOK, "occurrence.fired",
-		"the one")
+		"the one", "over: its time passed long ago")
 	// The result is not an earlier firing of the series.
 	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}

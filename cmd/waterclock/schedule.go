@@ -152,11 +152,7 @@ func (f *scheduleFlags) putData(a *app, fields map[string]any) error {
 }
 
 func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
-	c, err := a.config(false)
-	if err != nil {
-		return err
-	}
-	to, err := a.commander(ctx, c, f.wait)
+	to, err := a.commander(ctx, f.wait)
 	if err != nil {
 		return err
 	}
@@ -176,6 +172,7 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 	default:
 		a.note("%s: %s, fires at %s", d.TriggerID, or(d.Result, "decided"), d.FireAt)
 	}
+	a.printNotes(d)
 	e, err := to.AwaitFiring(ctx, d)
 	if interrupted(ctx) {
 		return failf("%s: stopped waiting; it stays scheduled, and `waterclock watch %[1]s` follows it",
