@@ -113,14 +113,9 @@ func (d *doctor) topics(ctx context.Context) {
 		return
 	}
 	want := kafkaconn.Wanted(&c, channels...)
-	existing, err := kafkaconn.Existing(ctx, d.cl, want)
+	plan, found, err := kafkaconn.Plan(ctx, d.cl, want)
 	if err != nil {
 		d.fail("topics", "check the ACLs of this user", "%v", err)
-		return
-	}
-	plan, err := kafkaconn.Plan(ctx, d.cl, want, existing)
-	if err != nil {
-		d.fail("topics", "see the brokers' logs", "%v", err)
 		return
 	}
 	for _, change := range plan {
@@ -130,7 +125,7 @@ func (d *doctor) topics(ctx context.Context) {
 		d.ok("topics", "%s with the required settings, %s each", plural(len(want), "topic"),
 			plural(int(d.parts), "partition"))
 	}
-	d.timestamps(existing)
+	d.timestamps(found)
 }
 
 // change reports one difference at the severity it deserves.

@@ -97,11 +97,7 @@ func (a *app) withPlan(ctx context.Context,
 		return err
 	}
 	want := kafkaconn.Wanted(c, channels...)
-	existing, err := kafkaconn.Existing(ctx, cl, want)
-	if err != nil {
-		return err
-	}
-	plan, err := kafkaconn.Plan(ctx, cl, want, existing)
+	plan, _, err := kafkaconn.Plan(ctx, cl, want)
 	if err != nil {
 		return err
 	}

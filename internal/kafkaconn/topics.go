@@ -68,11 +68,26 @@ func retention(c *config.Config) string {
 // shows already: one was just made, or the broker just started.
 const learnWithin = 10 * time.Second
 
-// Existing is what the cluster has of the wanted topics, with the settings in
+// Plan compares the catalogue with what there is, and with what the brokers can
+// hold. found is what there is of the wanted topics.
+func Plan(ctx context.Context, cl *kgo.Client, want []topics.Topic) (plan []topics.Change, found []topics.Existing,
+	err error,
+) {
+	if found, err = existing(ctx, cl, want); err != nil {
+		return nil, nil, err
+	}
+	m, err := kadm.NewClient(cl).BrokerMetadata(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list brokers: %w", err)
+	}
+	return topics.Replicable(topics.Plan(want, found), want, len(m.Brokers)), found, nil
+}
+
+// existing is what the cluster has of the wanted topics, with the settings in
 // effect. Topics that are not there are left out.
-func Existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
+func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
 	for begun := time.Now(); ; {
-		found, err := existing(ctx, cl, want)
+		found, err := existingNow(ctx, cl, want)
 		if !errors.Is(err, kerr.UnknownTopicOrPartition) || time.Since(begun) > learnWithin {
 			return found, err
 		}
@@ -84,9 +99,9 @@ func Existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topic
 	}
 }
 
-// existing asks afresh: kadm would answer from the client's cache, which is up to
+// existingNow asks afresh: kadm would answer from the client's cache, which is up to
 // 5 s behind an Apply.
-func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
+func existingNow(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topics.Existing, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.AllowAutoTopicCreation = false
 	for i := range want {
@@ -117,18 +132,6 @@ func existing(ctx context.Context, cl *kgo.Client, want []topics.Topic) ([]topic
 		return nil, nil
 	}
 	return out, readConfigs(ctx, kadm.NewClient(cl), there, out)
-}
-
-// Plan compares the catalogue with what there is, and with what the brokers can
-// hold.
-func Plan(ctx context.Context, cl *kgo.Client, want []topics.Topic, existing []topics.Existing) ([]topics.Change,
-	error,
-) {
-	m, err := kadm.NewClient(cl).BrokerMetadata(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("list brokers: %w", err)
-	}
-	return topics.Replicable(topics.Plan(want, existing), want, len(m.Brokers)), nil
 }
 
 func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into []topics.Existing) error {
@@ -189,7 +192,7 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, plan []topics.Change, byNa
 	ctx, cancel := context.WithTimeout(ctx, topicWithin)
 	defer cancel()
 	for len(made) > 0 {
-		have, err := Existing(ctx, cl, made)
+		have, err := existing(ctx, cl, made)
 		if err == nil && len(have) == len(made) {
 			return nil
 		}

@@ -39,11 +39,11 @@ func clientOf(t *testing.T, c *config.Config) *kgo.Client {
 
 func planOf(t *testing.T, cl *kgo.Client, want []topics.Topic) []topics.Change {
 	t.Helper()
-	existing, err := Existing(t.Context(), cl, want)
+	found, err := existing(t.Context(), cl, want)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return topics.Plan(want, existing)
+	return topics.Plan(want, found)
 }
 
 func TestApplyLeavesNothingToPlan(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTopicThatABrokerHasYetToLearnOf(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	found, err := Existing(t.Context(), cl, want)
+	found, err := existing(t.Context(), cl, want)
 	if err != nil || len(found) != len(want) || asked < 4 {
 		t.Errorf("%d of %d topics after asking %d times, %v", len(found), len(want), asked, err)
 	}

@@ -159,7 +159,7 @@ func (b *webhookRun) makeTopics(ctx context.Context) error {
 	}
 	defer cl.Close()
 	want := kafkaconn.Wanted(b.Config, "webhook")
-	plan, err := kafkaconn.Plan(ctx, cl, want, nil)
+	plan, _, err := kafkaconn.Plan(ctx, cl, want)
 	if err != nil {
 		return err
 	}

@@ -189,11 +189,7 @@ func (n *node) prepare(ctx context.Context) error {
 	}
 	defer cl.Close()
 	want := kafkaconn.Wanted(n.cfg, n.served()...)
-	existing, err := kafkaconn.Existing(ctx, cl, want)
-	if err != nil {
-		return err
-	}
-	plan, err := kafkaconn.Plan(ctx, cl, want, existing)
+	plan, _, err := kafkaconn.Plan(ctx, cl, want)
 	if err != nil {
 		return err
 	}
