@@ -102,10 +102,10 @@ func fieldOf(p jsontext.Pointer) string {
 	if len(field) > 100 {
 		field = strings.ToValidUTF8(field[:100], "")
 	}
-	return strings.Map(printable, field)
+	return strings.Map(visible, field)
 }
 
-func printable(r rune) rune {
+func visible(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return '?'
 	}
@@ -178,7 +178,7 @@ func (p *Preferences) readTypes(types map[string]TypeValue) error {
 		return invalid(field, "%s has over %d types", field, MaxTypes)
 	}
 	for name, v := range types {
-		if name == "" || len(name) > MaxTypeName || strings.Map(printable, name) != name {
+		if name == "" || len(name) > MaxTypeName || strings.Map(visible, name) != name {
 			return invalid(field, "a notification type is 1 to %d bytes without control characters", MaxTypeName)
 		}
 		t := Type{Wanted: v.Wanted}

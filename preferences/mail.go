@@ -5,12 +5,14 @@ import (
 	"strings"
 
 	"golang.org/x/net/idna"
+
+	"github.com/waterclock/waterclock/internal/printable"
 )
 
 // isEmail accepts one bare address that a mail server takes: no name, no comment, nothing that
 // could inject a header.
 func isEmail(s string) bool {
-	if len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return printable(r) != r || r == ' ' }) {
+	if len(s) > MaxEmail || strings.ContainsFunc(s, func(r rune) bool { return visible(r) != r || r == ' ' }) {
 		return false
 	}
 	a, err := mail.ParseAddress(s)
@@ -28,22 +30,13 @@ func isEmail(s string) bool {
 func ASCIIMail(address string) (ascii string, ok bool) {
 	at := strings.LastIndexByte(address, '@')
 	local, domain := address[:max(at, 0)], address[at+1:]
-	if local == "" || !isASCII(local) {
+	if local == "" || !printable.IsASCII(local) {
 		return "", false
 	}
-	if isASCII(domain) {
+	if printable.IsASCII(domain) {
 		return address, domain != ""
 	}
 	domain, err := idna.Lookup.ToASCII(domain)
 	ascii = local + "@" + domain
-	return ascii, err == nil && isASCII(domain) && len(ascii) <= MaxEmail
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return ascii, err == nil && printable.IsASCII(domain) && len(ascii) <= MaxEmail
 }

@@ -17,7 +17,7 @@ func (u User) Check() error {
 		return invalid("user_id", "a user is 1 to %d bytes", MaxUser)
 	}
 	for _, r := range u.ID {
-		if printable(r) != r || r == '\ufffd' {
+		if visible(r) != r || r == '\ufffd' {
 			return invalid("user_id", "a user is UTF-8 without control characters")
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +29,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -212,7 +212,7 @@ func (p *Problem) Send(w http.ResponseWriter) {
 // ShowHidden escapes in JSON what a reader does not see or what turns a line around, such as
 // U+202E, as \u202e: a problem may repeat an id of the caller's. What it decodes to stays the same.
 func ShowHidden(b []byte) []byte {
-	if isASCII(b) {
+	if printable.IsASCII(b) {
 		return b
 	}
 	out := make([]byte, 0, len(b)+16)
@@ -228,10 +228,6 @@ func ShowHidden(b []byte) []byte {
 		}
 	}
 	return out
-}
-
-func isASCII(b []byte) bool {
-	return !slices.ContainsFunc(b, func(c byte) bool { return c >= utf8.RuneSelf })
 }
 
 // Quoted clips and quotes what came from outside.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Text shows control, bidirectional and zero-width characters as escapes, so they have no
@@ -24,6 +25,16 @@ func Text(s string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// IsASCII reports whether a text has only ASCII, of which some may be hidden.
+func IsASCII[T ~string | ~[]byte](text T) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // These fill a place that looks empty, or have no width, though Unicode calls them letters or marks.

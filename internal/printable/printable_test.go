@@ -17,3 +17,11 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+func TestIsASCII(t *testing.T) {
+	for in, want := range map[string]bool{"": true, "a\x1b\x7f": true, "\u0080": false, "é": false, "aé": false} {
+		if IsASCII(in) != want || IsASCII([]byte(in)) != want {
+			t.Errorf("%q: %v", in, !want)
+		}
+	}
+}
