@@ -64,7 +64,12 @@ func replaceFile(path string, data []byte) error {
 
 // writeFile writes and syncs a file; what was there is gone.
 func writeFile(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	return writeDurably(path, os.O_CREATE|os.O_TRUNC, data)
+}
+
+// writeDurably opens a file with the flags, writes and syncs it.
+func writeDurably(path string, flags int, data []byte) error {
+	f, err := os.OpenFile(path, flags|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

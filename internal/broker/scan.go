@@ -248,7 +248,7 @@ func (s *partScan) marker(b batch, at position, watched bool) {
 func (s *partScan) close(pid int64, epoch int16, commit bool, now int64) error {
 	last := &s.segments[len(s.segments)-1]
 	m := marker(s.end, s.epoch, pid, epoch, commit, now)
-	if err := appendFile(filepath.Join(s.dir, segmentName(last.base)), m); err != nil {
+	if err := writeDurably(filepath.Join(s.dir, segmentName(last.base)), os.O_APPEND, m); err != nil {
 		return err
 	}
 	s.batch(m, position{last.base, last.size}, nil)
@@ -258,18 +258,6 @@ func (s *partScan) close(pid int64, epoch int16, commit bool, now int64) error {
 	last.newest = max(last.newest, now)
 	s.bytes += int64(len(m))
 	return nil
-}
-
-func appendFile(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 func removeIf(path string) error {
