@@ -176,15 +176,22 @@ func listFiles(staging string, frozen []broker.FrozenFile) ([]broker.FrozenFile,
 	for _, f := range frozen {
 		files = append(files, broker.FrozenFile{Path: filepath.Join(brokerDir, f.Path), Size: f.Size})
 	}
-	err := filepath.WalkDir(staging, func(path string, d fs.DirEntry, err error) error {
+	staged, err := filesUnder(staging, func(name string, d fs.DirEntry) bool { return d.IsDir() && name == brokerDir })
+	return append(files, staged...), err
+}
+
+// filesUnder lists the regular files under root, with their present size, but for what leaveOut names: a
+// file, or a directory with all in it.
+func filesUnder(root string, leaveOut func(name string, d fs.DirEntry) bool) (files []broker.FrozenFile, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(staging, path)
-		if d.IsDir() {
-			if name == brokerDir {
-				return fs.SkipDir
-			}
+		name, _ := filepath.Rel(root, path)
+		switch out := leaveOut(name, d); {
+		case out && d.IsDir():
+			return fs.SkipDir
+		case out || !d.Type().IsRegular():
 			return nil
 		}
 		info, err := d.Info()
@@ -384,25 +391,13 @@ func archiveOfStopped(ctx context.Context, dir string, lock *os.File) io.ReadClo
 	return r
 }
 
-func filesOfStopped(dir string) (files []broker.FrozenFile, err error) {
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+func filesOfStopped(dir string) ([]broker.FrozenFile, error) {
+	return filesUnder(dir, func(name string, d fs.DirEntry) bool {
+		if d.IsDir() {
+			return name == storeDir || name == stagingDir
 		}
-		name, _ := filepath.Rel(dir, path)
-		switch {
-		case d.IsDir() && (name == storeDir || name == stagingDir):
-			return fs.SkipDir
-		case !d.Type().IsRegular() || name == lockFile || name == versionFile:
-			return nil
-		}
-		info, err := d.Info()
-		if err == nil {
-			files = append(files, broker.FrozenFile{Path: name, Size: info.Size()})
-		}
-		return err
+		return name == lockFile || name == versionFile
 	})
-	return files, err
 }
 
 // receive unpacks an archive. The archive must end with VERSION, which receive does not
