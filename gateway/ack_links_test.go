@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/gateway/acklink"
 	"github.com/waterclock/waterclock/topics"
@@ -44,21 +41,10 @@ func (w *world) follow(method, url string) (int, string) {
 // acks are the ack commands that were written, once there are n commands.
 func (w *world) acks(n int) (list []string) {
 	w.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.ConsumeTopics(topics.Names{}.Commands()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	for n > 0 && ctx.Err() == nil {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			n--
-			if strings.Contains(string(r.Value), `"op":"ack"`) {
-				list = append(list, string(r.Key)+" "+string(r.Value))
-			}
-		})
+	for _, r := range w.records(topics.Names{}.Commands(), n) {
+		if strings.Contains(string(r.Value), `"op":"ack"`) {
+			list = append(list, string(r.Key)+" "+string(r.Value))
+		}
 	}
 	return list
 }

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -266,13 +264,7 @@ func TestCommandOnTheLog(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":{"a": 1}`), "Authorization", "Bearer "+keyB,
 		"Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	r := cl.PollFetches(t.Context()).Records()[0]
+	r := w.records(topics.Names{}.Commands(), 1)[0]
 	if string(r.Key) != "blue/t" || r.Partition != topics.Partition(r.Key, testPartitions) {
 		t.Errorf("key %s on partition %d", r.Key, r.Partition)
 	}

@@ -215,22 +215,13 @@ func (w *world) reach(t *testing.T, r *route, how reach, header []string) {
 }
 
 // commands are all records of topic commands.
-func (w *world) commands(t *testing.T) (all []*kgo.Record) {
+func (w *world) commands(t *testing.T) []*kgo.Record {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topics.Names{}.Commands()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
 	var want int64
 	w.engine.set(func() {
 		for _, n := range w.engine.read {
 			want += n
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); int64(len(all)) < want && time.Now().Before(deadline); {
-		all = append(all, cl.PollFetches(t.Context()).Records()...)
-	}
-	return all
+	return w.records(topics.Names{}.Commands(), int(want))
 }

@@ -1,15 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/twilio"
 	"github.com/waterclock/waterclock/topics"
@@ -81,25 +77,15 @@ func twilioWorld(t *testing.T) *world {
 // receipts reads the receipts that were written, n of them.
 func (w *world) receipts(n int) (list []*topics.Receipt) {
 	w.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
-		kgo.ConsumeTopics(topics.Names{}.Receipts()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
-	defer cancel()
-	for len(list) < n && ctx.Err() == nil {
-		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
-			if r.Partition != topics.Partition(r.Key, testPartitions) {
-				w.t.Errorf("%s is on partition %d", r.Key, r.Partition)
-			}
-			receipt, err := topics.DecodeReceipt(&topics.Record{Key: r.Key, Value: r.Value})
-			if err != nil {
-				w.t.Fatalf("%s: %v", r.Value, err)
-			}
-			list = append(list, receipt)
-		})
+	for _, r := range w.records(topics.Names{}.Receipts(), n) {
+		if r.Partition != topics.Partition(r.Key, testPartitions) {
+			w.t.Errorf("%s is on partition %d", r.Key, r.Partition)
+		}
+		receipt, err := topics.DecodeReceipt(&topics.Record{Key: r.Key, Value: r.Value})
+		if err != nil {
+			w.t.Fatalf("%s: %v", r.Value, err)
+		}
+		list = append(list, receipt)
 	}
 	return list
 }

@@ -486,3 +486,20 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// records reads a topic from its beginning: n records, or what a minute brings.
+func (w *world) records(topic string, n int) (all []*kgo.Record) {
+	w.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	for len(all) < n && ctx.Err() == nil {
+		all = append(all, cl.PollFetches(ctx).Records()...)
+	}
+	return all
+}

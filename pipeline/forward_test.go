@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -115,7 +115,7 @@ func TestForwardOpening(t *testing.T) {
 // nothing, commands that stand where they belong are decided.
 func TestForwardWithoutTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		said := &lockedBuffer{}
+		said := &logtest.Buffer{}
 		w := sim.New(t, sim.Options{Seed: 22, Change: func(_ string, o *pipeline.Options) {
 			o.Logger = slog.New(slog.NewTextHandler(said, nil))
 		}})
@@ -137,24 +137,6 @@ func TestForwardWithoutTarget(t *testing.T) {
 		time.Sleep(90 * time.Minute)
 		w.CheckInvariants()
 	})
-}
-
-// lockedBuffer holds what engines log.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // TestForwardResumes: an owner that is killed while it forwards is followed by

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 )
@@ -14,7 +15,7 @@ import (
 // The log says, without being asked for details, who takes a partition from whom.
 func TestTakeOverIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedBuffer
+		var log logtest.Buffer
 		w := sim.New(t, sim.Options{Partitions: 1, Change: func(name string, o *pipeline.Options) {
 			if name == "b" {
 				o.Logger = slog.New(slog.NewTextHandler(&log, nil))

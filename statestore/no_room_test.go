@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -15,26 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/trigger"
 )
-
-// lockedBuffer is a log to which background goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestNoRoom lets each kind of file run out of space. The store must report it at once and must
 // not end the process. It must have all data once there is space. No log line may have a stack
@@ -60,7 +42,7 @@ func TestNoRoom(t *testing.T) {
 				}
 				return nil
 			}))
-			log := &lockedBuffer{}
+			log := &logtest.Buffer{}
 			o := Options{
 				Dir: "/p0", FS: fs, MemTableBytes: minMemTableBytes, Logger: slog.New(slog.NewTextHandler(log, nil)),
 				NoRoom: func(err error) {
