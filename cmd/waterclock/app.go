@@ -124,6 +124,15 @@ func (a *app) kafka(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*k
 	return kafkaconn.Connect(ctx, c, connectWithin, append(opts, extra...)...)
 }
 
+// kafkaReader connects to read what is committed. Control records count, because they too show how
+// far a reader has come.
+func (a *app) kafkaReader(ctx context.Context, c *config.Config, extra ...kgo.Opt) (*kgo.Client, error) {
+	opts := []kgo.Opt{
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(time.Second),
+	}
+	return a.kafka(ctx, c, append(opts, extra...)...)
+}
+
 // note prints a message to standard error, so that scripts that read standard output do not see
 // it.
 func (a *app) note(format string, args ...any) {

@@ -226,8 +226,7 @@ func (k *kafkaCommander) loggedEvent(ctx context.Context, d decision, fits func(
 	if err := errors.Join(err1, err2, start.Err, end.Err); err != nil {
 		return nil, fmt.Errorf("find the offset in %s: %w", events, err)
 	}
-	reader, err := k.app.kafka(ctx, k.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second),
-		kgo.KeepControlRecords(),
+	reader, err := k.app.kafkaReader(ctx, k.c,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{events: {p: kgo.NewOffset().At(start.Offset)}}))
 	if err != nil {
 		return nil, err

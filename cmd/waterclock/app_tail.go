@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -43,8 +42,7 @@ func (f *tailFlags) since() string {
 func (a *app) tail(ctx context.Context, c *config.Config, topics []string, f *tailFlags,
 	show func(*kgo.Record) (bool, error),
 ) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(time.Second))
+	cl, err := a.kafkaReader(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -159,8 +157,7 @@ func (s *span) done() bool {
 // readWhole passes every committed record of a topic to visit, from the beginning to the current
 // end, in order within each partition. what is the label of the progress bar; "" shows none.
 func (a *app) readWhole(ctx context.Context, c *config.Config, topic, what string, visit func(*kgo.Record)) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(time.Second))
+	cl, err := a.kafkaReader(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -66,8 +65,7 @@ func newWatcher(ctx context.Context, a *app, c *config.Config, admin *kadm.Clien
 	} else {
 		w.blind = true
 	}
-	w.reader, err = a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(time.Second),
-		kgo.KeepControlRecords(), kgo.ConsumePartitions(from))
+	w.reader, err = a.kafkaReader(ctx, c, kgo.ConsumePartitions(from))
 	return w, err
 }
 

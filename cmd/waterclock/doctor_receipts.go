@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -43,8 +42,7 @@ func (d *doctor) receipts(ctx context.Context) {
 
 // receiptsInVain counts such receipts by channel.
 func (d *doctor) receiptsInVain(ctx context.Context) (map[string]int, error) {
-	cl, err := d.app.kafka(ctx, d.c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(time.Second))
+	cl, err := d.app.kafkaReader(ctx, d.c)
 	if err != nil {
 		return nil, err
 	}

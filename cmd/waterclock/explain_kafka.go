@@ -58,8 +58,7 @@ func sentenceOf(in *explain.Input, answer *explain.Answer) apiSentence {
 func (a *app) readTrigger(ctx context.Context, c *config.Config, key string, since time.Duration,
 	in *explain.Input,
 ) error {
-	cl, err := a.kafka(ctx, c, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.FetchMaxWait(time.Second))
+	cl, err := a.kafkaReader(ctx, c)
 	if err != nil {
 		return err
 	}
