@@ -103,6 +103,7 @@ func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
 		row("last out after last due", "%.2f s", r.LastOutS),
 		row("CPU", "%.1f s, %.1f µs a life; brokers %.1f µs", r.CPUSeconds, r.CPUPerLifeUS, r.BrokerCPUUS),
 		row("bytes a life", "%.0f produced by the engine; at rest %s", r.WireBytes, atRest(r.RestBytes)),
+		row("requests of 1,000 lives", "%s", requestsOf(r.Requests)),
 		row("peak RSS", "%d MB", r.RSSBytes>>20), row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
 		row("store bytes/trigger", "%.0f", r.BytesPerTrigger),
 		row("lost/doubled/early", "%d / %d / %d", r.Lost, r.Duplicates, r.Early),
@@ -114,6 +115,17 @@ func ofRaw(r *loadtest.EngineResult) string {
 		return "- (measure it with --window 0s)"
 	}
 	return fmt.Sprintf("%.0f (%.2f of raw)", r.LivesPerS, r.OfRaw)
+}
+
+// requestsOf lists what an engine sent to brokers for 1,000 lives, the most first.
+func requestsOf(perLife map[string]float64) string {
+	parts := []string{}
+	for _, kind := range slices.SortedFunc(maps.Keys(perLife), func(a, b string) int {
+		return cmp.Or(cmp.Compare(perLife[b], perLife[a]), cmp.Compare(a, b))
+	}) {
+		parts = append(parts, fmt.Sprintf("%s %.1f", kind, 1000*perLife[kind]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func atRest(byTopic map[string]float64) string {

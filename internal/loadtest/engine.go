@@ -57,6 +57,9 @@ type EngineResult struct {
 	Early           int      `json:"early"`
 	Machine         Machine  `json:"machine"`
 
+	// Requests counts what the engine's clients sent to brokers for a life, by Kafka's name of the request.
+	Requests map[string]float64 `json:"requests_per_life,omitempty"`
+
 	// RestBytes is the log size per life of each topic, in one replica.
 	RestBytes map[string]float64 `json:"rest_bytes_per_life,omitempty"`
 
@@ -79,8 +82,8 @@ type engineRun struct {
 
 	registering time.Duration // until the engine had decided everything
 	drained     time.Duration // time to drain a backlog that was due at one instant; else 0
-	wire        *produced     // bytes produced by every client with the engine's options, including produce
-	commandWire produced      // bytes produced by produce
+	wire        *requests     // of every client with the engine's options, including produce and consume
+	own         requests      // of produce and consume
 	stall       *stall        // ends the run when nothing moves
 }
 
@@ -89,7 +92,7 @@ type engineRun struct {
 // topics could not be removed.
 func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
 	allowPayload(s.Config, o.Payload)
-	wire, watcher := &produced{}, &stall{}
+	wire, watcher := &requests{}, &stall{}
 	watcher.begin(fmt.Sprintf("open %d partitions", s.Config.Topics.Partitions), openWithin)
 	err = watcher.watch(ctx, func(ctx context.Context) error {
 		return s.besideEngine(ctx, o.Sync, func(ctx context.Context, e *node.Engine, broker string) error {
@@ -154,15 +157,15 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	return b.result, nil
 }
 
-// usage is what has been used so far: CPU time of this process and of the brokers, and bytes of
-// produce requests.
+// usage is what has been used so far: CPU time of this process and of the brokers, and what the
+// engine's clients have sent.
 type usage struct {
 	own, brokers time.Duration
-	wire         int64
+	engine       sent
 }
 
 func (b *engineRun) usage() (u usage, err error) {
-	u.own, u.wire = CPUTime(), b.wire.bytes.Load()-b.commandWire.bytes.Load()
+	u.own, u.engine = CPUTime(), b.wire.sent().minus(b.own.sent())
 	for _, pid := range b.o.Brokers {
 		cpu, err := processCPU(pid)
 		if err != nil {
@@ -183,16 +186,18 @@ func (b *engineRun) since(then usage) error {
 	b.result.CPUSeconds = (now.own - then.own).Seconds()
 	b.result.CPUPerLifeUS = b.result.CPUSeconds * 1e6 / lives
 	b.result.BrokerCPUUS = float64((now.brokers - then.brokers).Microseconds()) / lives
-	b.result.WireBytes = float64(now.wire-then.wire) / lives
+	engine := now.engine.minus(then.engine)
+	b.result.WireBytes = float64(engine.produced) / lives
+	b.result.Requests = engine.perLife(lives)
 	return nil
 }
 
 func (b *engineRun) connect() (err error) {
 	b.payloads = payloadsOf(b.o.Payload)
-	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.commandWire, b.stall)); err != nil {
+	if b.produce, err = newProducer(b.engine, b.cfg, kgo.WithHooks(&b.own, b.stall)); err != nil {
 		return err
 	}
-	b.consume, err = newConsumer(b.engine.Kafka(), b.cfg, "default", kgo.WithHooks(b.stall))
+	b.consume, err = newConsumer(b.engine.Kafka(), b.cfg, "default", kgo.WithHooks(&b.own, b.stall))
 	return err
 }
 

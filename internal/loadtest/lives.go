@@ -10,12 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/internal/producer"
 )
@@ -244,15 +242,6 @@ func (b *engineRun) atRest(ctx context.Context) (map[string]float64, error) {
 		rest[at.topic] += float64(size) / float64(b.o.Triggers)
 	}
 	return rest, nil
-}
-
-// produced counts the bytes of produce requests.
-type produced struct{ bytes atomic.Int64 }
-
-func (p *produced) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, n int, _, _ time.Duration, _ error) {
-	if key == int16(kmsg.Produce) {
-		p.bytes.Add(int64(n))
-	}
 }
 
 // processCPU returns the CPU time of another process on this machine, from /proc.

@@ -6,6 +6,7 @@
 //
 //	engine.go     an engine in this process: registers/s, fires/s, lateness, lost, doubled and early records
 //	lives.go      what the life of a trigger costs, and Kafka's own speed with the same records
+//	requests.go   the requests that clients send to brokers
 //	fairness.go   how late other tenants are during one tenant's herd
 //	http.go       the HTTP API of a server in another process: what is measured, in which order
 //	http_load.go  the requests of each measurement
