@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/trigger"
@@ -24,7 +25,8 @@ type Engine struct {
 	process   *pipeline.Process
 	cl        *kgo.Client // group membership, and offsets for readers
 	adm       *kadm.Client
-	opener    chan struct{} // bounds how many partitions open at once
+	barriers  *kafkapart.EndReader // ends of topic commands, for reads
+	opener    chan struct{}        // bounds how many partitions open at once
 	fatal     chan error
 	committed map[int32]int64 // group offsets; only Run uses it
 
@@ -83,6 +85,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return fmt.Errorf("group client: %w", err)
 	}
 	e.cl, e.adm = cl, kadm.NewClient(cl)
+	e.barriers = kafkapart.NewEndReader(cl, e.process.Names.Commands(), kafkapart.ReadCommitted)
 	e.process.Connect(cl) // its own partitions are paused
 	e.mu.Unlock()
 	hangs := false

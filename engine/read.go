@@ -18,7 +18,7 @@ func (e *Engine) Get(ctx context.Context, key trigger.Key) (*trigger.State, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := p.Await(ctx, e.cl); err != nil {
+	if err := p.Await(ctx, e.barriers); err != nil {
 		return nil, err
 	}
 	return p.Get(key)
@@ -144,7 +144,7 @@ func (e *Engine) snapshot(ctx context.Context, partition int32, fresh bool, f fu
 		return err
 	}
 	if fresh {
-		if err := p.Await(ctx, e.cl); err != nil {
+		if err := p.Await(ctx, e.barriers); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 )
@@ -52,7 +53,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	if err := p.View().Await(ctx, client); err != nil {
+	commands := kafkapart.NewEndReader(client, "waterclock.commands", kafkapart.ReadCommitted)
+	if err := p.View().Await(ctx, commands); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/lateness"
 	"github.com/waterclock/waterclock/internal/live"
@@ -49,7 +47,6 @@ type Status struct {
 // View is what other goroutines may see of a partition. All reads are answered from it.
 type View struct {
 	partition int32
-	commands  string // name of the topic
 	now       func() time.Time
 
 	mu      sync.RWMutex
@@ -71,7 +68,7 @@ type View struct {
 func (v *View) start(p *Partition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.partition, v.commands, v.now = p.id, p.opts.Names.Commands(), p.opts.Now
+	v.partition, v.now = p.id, p.opts.Now
 	v.retries, v.rouse, v.late, v.live = p.retries, p.kafka.watcher.Rouse, p.kept.late, p.kept.live
 	v.late.Begin(int64(trigger.At(v.now())))
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
@@ -142,9 +139,9 @@ func (v *View) wake() {
 var ErrNotOwner = &trigger.Error{Code: trigger.CodeNotOwner, Msg: "the partition moved; try again"}
 
 // Await waits until every command acknowledged before the call is decided and in the store.
-// It is the read barrier of readers.
-func (v *View) Await(ctx context.Context, cl *kgo.Client) error {
-	end, err := kafkapart.ListOffset(ctx, cl, v.commands, v.partition, kafkapart.ReadCommitted, kafkapart.Latest)
+// It is the read barrier of readers. commands reads the ends of topic commands.
+func (v *View) Await(ctx context.Context, commands *kafkapart.EndReader) error {
+	end, err := commands.End(ctx, v.partition)
 	if err != nil {
 		return fmt.Errorf("read barrier: %w", err)
 	}

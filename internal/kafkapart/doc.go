@@ -5,6 +5,7 @@
 //	partition.go   TopicPartition
 //	metadata.go    topics as the brokers have them
 //	offsets.go     where partitions begin and end; no answer of a deposed leader
+//	end_reader.go  where partitions end, for many readers at once
 //	epochs.go      where the records of a leader epoch end
 //	reader.go      what lies at an offset, and what is committed from there on
 //	batches.go     the batches of an answer, and which of them no reader is given
