@@ -191,10 +191,11 @@ func (c *cleaner) clean(b batch) (batch, error) {
 	case count == b.count():
 		return plain(b), nil
 	}
+	left, codec, err := compressed(left, b.codec())
 	return seal(kmsg.RecordBatch{
 		FirstOffset:          b.base(),
 		PartitionLeaderEpoch: b.leaderEpoch(),
-		Attributes:           int16(b.attrs() &^ (attrCodec | attrTxn)),
+		Attributes:           int16(b.attrs()&^(attrCodec|attrTxn) | uint16(codec)),
 		LastOffsetDelta:      b.lastDelta(),
 		FirstTimestamp:       b.baseTime(),
 		MaxTimestamp:         b.maxTime(),
@@ -203,7 +204,7 @@ func (c *cleaner) clean(b batch) (batch, error) {
 		FirstSequence:        b.baseSeq(),
 		NumRecords:           count,
 		Records:              left,
-	}), nil
+	}), err
 }
 
 func (c *cleaner) survives(b batch, rec record) bool {

@@ -75,6 +75,46 @@ func compactRandom(t *testing.T, seed uint64, codec kgo.CompressionCodec) {
 	}
 }
 
+// TestCompactionKeepsTheCodec: what is left of a batch is compressed as the batch was.
+func TestCompactionKeepsTheCodec(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		codec kgo.CompressionCodec
+		most  int64 // bytes on disk
+	}{
+		{"none", kgo.NoCompression(), 12_000}, {"gzip", kgo.GzipCompression(), 1500},
+		{"snappy", kgo.SnappyCompression(), 1500}, {"lz4", kgo.Lz4Compression(), 1500},
+		{"zstd", kgo.ZstdCompression(), 1500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 1, "cleanup.policy", "compact")
+			cl := client(t, b, kgo.ProducerBatchCompression(c.codec), kgo.ProducerLinger(50*time.Millisecond))
+			var first, second []*kgo.Record
+			for n := range 100 {
+				r := rec("a", 0, fmt.Sprint(n), strings.Repeat("value ", 20))
+				if first = append(first, r); n%2 == 0 {
+					second = append(second, rec("a", 0, fmt.Sprint(n), "new"))
+				}
+			}
+			produce(t, cl, first...)
+			produce(t, cl, second...)
+			want := newest(read(t, b, "a", 0))
+			stop(t, b)
+			b = start(t, dir, eager)
+			if after := read(t, b, "a", 0); len(after) != 100 || fmt.Sprint(newest(after)) != fmt.Sprint(want) {
+				t.Errorf("%d records\n%v\nbefore\n%v", len(after), newest(after), want)
+			}
+			got := diskUse(t, partitionDir(b.data, "a", 0))
+			t.Logf("%d bytes", got)
+			if got > c.most {
+				t.Errorf("%d bytes, want at most %d", got, c.most)
+			}
+		})
+	}
+}
+
 func diskUse(t testing.TB, dir string) int64 {
 	t.Helper()
 	segments, err := listSegments(dir)

@@ -65,7 +65,8 @@
 //     in the same marker or record as before.
 //   - Compaction happens at start, or by a restart in place. It turns records
 //     of committed transactions into plain ones and drops aborted ones and
-//     markers. max.compaction.lag.ms is ignored.
+//     markers. A batch that loses records keeps its codec.
+//     max.compaction.lag.ms is ignored.
 //   - The one broker meets any min.insync.replicas and acks; acks=1 is acks=all. A request
 //     for an unknown topic does not create it.
 //   - Quotas, segment.ms, max.compaction.lag.ms, min.cleanable.dirty.ratio and

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ var (
 
 // records returns the batch's records, decompressed.
 func (b batch) records() ([]byte, error) {
-	codec := kgo.CompressionCodecType(b.attrs() & attrCodec)
-	if codec == 0 {
+	codec := b.codec()
+	if codec == kgo.CodecNone {
 		return b[batchHeader:], nil
 	}
 	bound, err := bound()
@@ -43,6 +44,37 @@ func (b batch) records() ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	return raw, nil
+}
+
+func (b batch) codec() kgo.CompressionCodecType {
+	return kgo.CompressionCodecType(b.attrs() & attrCodec)
+}
+
+// compressors has one for each codec, because a compressor of kgo chooses among those that it has.
+var compressors = sync.OnceValues(func() (by map[kgo.CompressionCodecType]kgo.Compressor, err error) {
+	by = map[kgo.CompressionCodecType]kgo.Compressor{}
+	for codec, c := range map[kgo.CompressionCodecType]kgo.CompressionCodec{
+		kgo.CodecGzip: kgo.GzipCompression(), kgo.CodecSnappy: kgo.SnappyCompression(),
+		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression(),
+	} {
+		var failed error
+		by[codec], failed = kgo.DefaultCompressor(c)
+		err = errors.Join(err, failed)
+	}
+	return by, err
+})
+
+// compressed returns records as a batch of a codec holds them. They stay plain if that is no larger.
+func compressed(records []byte, codec kgo.CompressionCodecType) ([]byte, kgo.CompressionCodecType, error) {
+	by, err := compressors()
+	if by[codec] == nil || err != nil {
+		return records, kgo.CodecNone, err
+	}
+	out, used := by[codec].Compress(new(bytes.Buffer), records)
+	if used != codec || len(out) >= len(records) {
+		return records, kgo.CodecNone, nil
+	}
+	return out, codec, nil
 }
 
 // check walks the records as Kafka's LogValidator does before it appends
