@@ -116,7 +116,7 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 	for ctx.Err() == nil {
 		foreign, err := e.askGroup(ctx, kadm.NewClient(cl))
 		switch {
-		case errors.Is(err, pipeline.ErrForeignGroup):
+		case errors.Is(err, pipeline.ErrForeignTopics):
 			return err
 		case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 			e.process.Logger.Warn("the members of the group cannot be listed; give this user DESCRIBE on it", "group",
@@ -126,14 +126,19 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 			e.process.Logger.Debug("the members of the group are not known yet", "error", err)
 			wait.For(ctx, time.Second)
 		case len(foreign) > 0:
-			return fmt.Errorf("%w: group %q has a member at %s; this node is set to %s. Two clusters must not share "+
-				"a group: fix topics.prefix, or set another group",
-				pipeline.ErrForeignGroup, e.process.Group, strings.Join(foreign, ", "), e.identity.Load())
+			return e.foreignTopics(strings.Join(foreign, ", "))
 		default:
 			return nil
 		}
 	}
 	return nil
+}
+
+// foreignTopics refuses to join a group whose members have other topics. who has their hosts and topics.
+func (e *Engine) foreignTopics(who string) error {
+	return fmt.Errorf("%w: group %q has a member at %s, and this node has %s. Two prefixes must not share a group. "+
+		"To join the nodes of this group, set their topics.prefix; for an installation of its own, set another group",
+		pipeline.ErrForeignTopics, e.process.Group, who, e.identity.Load())
 }
 
 // askGroup asks the brokers once.
@@ -171,9 +176,7 @@ func (e *Engine) groupMembers(ctx context.Context, adm *kadm.Client) (members []
 	}
 	for _, m := range all[e.process.Group].Members {
 		if i, ok := identityOfTopics(m.SubscribedTopics); ok && i.Prefix != e.process.Names.Prefix {
-			return nil, fmt.Errorf("%w: group %q has a member at %s with %s; this node is set to %s. Two clusters "+
-				"must not share a group: fix topics.prefix, or set another group", pipeline.ErrForeignGroup,
-				e.process.Group, strings.TrimPrefix(m.ClientHost, "/"), i, e.identity.Load())
+			return nil, e.foreignTopics(strings.TrimPrefix(m.ClientHost, "/") + " with " + i.String())
 		}
 	}
 	return nil, all[e.process.Group].Err

@@ -30,9 +30,10 @@ func TestForeignPrefix(t *testing.T) {
 		typo := w.Start("typo")
 		err := typo.Wait()
 		for _, want := range []string{
-			"topics waterclock.*", "topics waterclok.*", "waterclock.engine", "topics.prefix",
+			"this group belongs to other topics", `group "waterclock.engine" has a member at`, "with topics waterclock.*",
+			"this node has topics waterclok.*", "set their topics.prefix", "set another group",
 		} {
-			if !errors.Is(err, pipeline.ErrForeignGroup) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, pipeline.ErrForeignTopics) || !strings.Contains(err.Error(), want) {
 				t.Fatalf("the node said %v, want %q in it", err, want)
 			}
 		}

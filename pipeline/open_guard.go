@@ -16,6 +16,10 @@ import (
 // fire everything.
 var ErrForeignGroup = errors.New("these topics belong to another group")
 
+// ErrForeignTopics says that the group has members with other topics. One group serves the topics of
+// one prefix.
+var ErrForeignTopics = errors.New("this group belongs to other topics")
+
 // ErrForeignPrefix says that the data directory belongs to topics of another prefix, which are
 // still there. It would be emptied, and the other topics would miss nothing of it.
 var ErrForeignPrefix = errors.New("this data directory belongs to other topics")
@@ -114,11 +118,11 @@ func (o *Options) ownedBy(group string) error {
 	if group == "" || group == o.Group || group == o.TakeOverGroup {
 		return nil
 	}
-	return fmt.Errorf("%w: topics %s* are owned by group %q, this node is set to group %q, and two groups would "+
-		"fire every trigger twice. "+
-		"Set group: %s, or another topics.prefix; to move them to this group for good, stop the other's nodes and "+
-		"start once with --take-over %s",
-		ErrForeignGroup, o.Names.Prefix, group, o.Group, group, group)
+	return fmt.Errorf("%w: topics %s* belong to group %q, and this node has group %q. Two groups would fire every "+
+		"trigger twice. "+
+		"To join the nodes of these topics, set group: %s; for an installation of its own, set another topics.prefix. "+
+		"To rename the group for good, stop all nodes of group %[5]s and start once with --take-over %[5]s",
+		ErrForeignGroup, o.Names.Prefix, group, o.Group, group)
 }
 
 // askGroup finds which group owns the partition, before anything is written to it. Even a

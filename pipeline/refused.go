@@ -91,5 +91,5 @@ func Refusal(err error) string {
 // EndsProcess reports whether an error concerns every partition.
 func EndsProcess(err error) bool {
 	return errors.Is(err, recovery.ErrPartitions) || errors.Is(err, ErrForeignGroup) ||
-		errors.Is(err, ErrForeignPrefix)
+		errors.Is(err, ErrForeignTopics) || errors.Is(err, ErrForeignPrefix)
 }

@@ -60,9 +60,18 @@ func TestOwnedBy(t *testing.T) {
 		{"theirs", "theirs", false},
 		{"theirs", "another", true},
 	} {
-		o := &Options{Group: "ours", TakeOverGroup: c.takes}
-		if err := o.ownedBy(c.owner); errors.Is(err, ErrForeignGroup) != c.refused {
+		o := &Options{Group: "ours", TakeOverGroup: c.takes, Names: topics.Names{Prefix: "wc."}}
+		err := o.ownedBy(c.owner)
+		if errors.Is(err, ErrForeignGroup) != c.refused {
 			t.Errorf("%+v: %v", c, err)
+		}
+		for _, want := range []string{
+			`topics wc.* belong to group "theirs", and this node has group "ours"`, "set group: theirs;",
+			"another topics.prefix", "--take-over theirs",
+		} {
+			if c.refused && !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v, want %q in it", c, err, want)
+			}
 		}
 	}
 }
