@@ -98,6 +98,9 @@ func notWritten(err error) *problem.Problem {
 		return problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
 			"the command is larger than Kafka's limit for one record")
 	}
+	if full, ok := errors.AsType[*fullError](err); ok {
+		return problem.Unavailable(nil, full.why+". Repeating it under the same id is safe")
+	}
 	return problem.Unavailable(err,
 		"Kafka has not acknowledged the command; repeating it under the same id is safe")
 }

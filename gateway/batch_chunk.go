@@ -3,11 +3,11 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
@@ -151,6 +151,18 @@ func (c *chunk) known() []location {
 	return append([]location(nil), c.locations...)
 }
 
+// knownAfter are the locations of its lines by now. why says why those without an acknowledgement have
+// none; it may still come.
+func (c *chunk) knownAfter(why error) []location {
+	locations := c.known()
+	for i := range locations {
+		if why != nil && errors.Is(locations[i].err, errKafkaSilent) {
+			locations[i].err = why
+		}
+	}
+	return locations
+}
+
 // write begins to write the command of line i.
 func (c *chunk) write(ctx context.Context, commands *commandLog, i int) {
 	c.mu.Lock()
@@ -175,13 +187,8 @@ func (c *chunk) acknowledged() {
 
 // finish waits until the lines are durable and decided, and builds the answers.
 func (c *chunk) finish(r *request, s *batches, async bool) {
-	late := time.NewTimer(s.commands.within)
-	defer late.Stop()
-	select {
-	case <-c.durable:
-	case <-late.C:
-	}
-	locations := c.known() // an acknowledgement may still come
+	_, late := acknowledged(s.commands, c.durable)
+	locations := c.knownAfter(late)
 	ctx, cancel := context.WithTimeout(r.Context(), s.answerWithin)
 	defer cancel()
 	decided := make([]*peer.Question, len(c.lines))

@@ -40,6 +40,7 @@ type commandLog struct {
 	topic      string
 	partitions int32
 	within     time.Duration // how long to wait for an acknowledgement
+	noRoom     func() string // why nothing can be written; "" while there is room
 	tracing    *tracing.Tracer
 }
 
@@ -77,19 +78,45 @@ func (l *commandLog) sendRefusal(ctx context.Context, rec *topics.Record, done f
 
 var errKafkaSilent = errors.New("kafka has not acknowledged in time")
 
-// durable waits for a location, within the bound.
-func (l *commandLog) durable(done <-chan location) location {
+// fullError says that the disk filled up while a command was on its way.
+type fullError struct{ why string }
+
+func (e *fullError) Error() string { return e.why }
+
+// roomEvery is how often a command that waits for its acknowledgement checks whether the disk is full.
+const roomEvery = 250 * time.Millisecond
+
+// acknowledged waits until done has something or is closed, within the bound. If the disk is full, it
+// waits no longer: an acknowledgement would come when there is room.
+func acknowledged[T any](l *commandLog, done <-chan T) (v T, err error) {
 	late := time.NewTimer(l.within)
 	defer late.Stop()
-	select {
-	case at := <-done:
-		if at.err != nil {
-			at.err = fmt.Errorf("produce: %w", at.err)
+	check := time.NewTicker(roomEvery)
+	defer check.Stop()
+	for {
+		select {
+		case v = <-done:
+			return v, nil
+		case <-late.C:
+			return v, errKafkaSilent
+		case <-check.C:
+			if why := l.noRoom(); why != "" {
+				return v, &fullError{why}
+			}
 		}
-		return at
-	case <-late.C:
-		return location{err: errKafkaSilent}
 	}
+}
+
+// durable waits for a location, within the bound.
+func (l *commandLog) durable(done <-chan location) location {
+	at, err := acknowledged(l, done)
+	switch {
+	case err != nil:
+		return location{err: err}
+	case at.err != nil:
+		at.err = fmt.Errorf("produce: %w", at.err)
+	}
+	return at
 }
 
 // begin starts the span of a command's record, and the record names that span as its

@@ -321,16 +321,11 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 // about those of the flight before first, so the time for an answer begins when it has.
 func (f *flight) ask(ctx context.Context, s *redrives, before *flight) {
 	defer close(f.decided)
-	late := time.NewTimer(s.commands.within)
-	defer late.Stop()
-	select {
-	case <-f.chunk.durable:
-	case <-late.C:
-	}
+	_, late := acknowledged(s.commands, f.chunk.durable)
 	if before != nil {
 		<-before.decided
 	}
-	f.locations = f.chunk.known()
+	f.locations = f.chunk.knownAfter(late)
 	f.answers = make([]*peer.Question, len(f.chunk.lines))
 	ctx, cancel := context.WithTimeout(ctx, s.answerWithin)
 	defer cancel()

@@ -92,7 +92,7 @@ func (s *Server) wire() {
 	c.cursors = newCursorSeal(sealSecrets(o.Peers))
 	c.commands = &commandLog{
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
-		tracing: o.Tracing,
+		tracing: o.Tracing, noRoom: o.NoRoom,
 	}
 	c.auditor = newAuditor(o, c.commands)
 	c.acts = &acts{
