@@ -21,6 +21,9 @@ const liveWithin = 2 * time.Second
 // channels warns about channels that wait for receipts and that no consumer group reads, if
 // something was due there or a live trigger names them.
 func (d *doctor) channels(ctx context.Context) {
+	if d.lacks(ctx, "channels", d.c.Topic("commands")) {
+		return
+	}
 	waiting := d.channelTopics()
 	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
 	if err != nil {

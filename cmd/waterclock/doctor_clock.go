@@ -23,6 +23,9 @@ const (
 
 // clock compares our clock with the clock of a broker.
 func (d *doctor) clock(ctx context.Context) {
+	if d.lacks(ctx, "clock", d.c.Topic("rejected")) {
+		return
+	}
 	offset, within, err := d.readClock(ctx)
 	if err != nil {
 		d.warn("clock", "allow WRITE on the transactional id, or compare the clocks yourself (chronyc tracking)",

@@ -61,7 +61,7 @@ func (d *doctor) versions(ctx context.Context) {
 				v.NodeID, v.Err)
 			continue
 		}
-		d.lacks(&v)
+		d.unsupported(&v)
 		if guess := v.VersionGuess(); !guesses[guess] {
 			guesses[guess], names = true, append(names, guess)
 		}
@@ -84,7 +84,7 @@ func releaseGuess(guess string) string {
 	return ""
 }
 
-func (d *doctor) lacks(v *kadm.BrokerApiVersions) {
+func (d *doctor) unsupported(v *kadm.BrokerApiVersions) {
 	for _, n := range needs {
 		if have, ok := v.KeyMaxVersion(int16(n.key)); !ok || have < n.least {
 			d.fail("versions", "use Kafka 3.0 or newer; tested with 4.0 or newer",
@@ -100,6 +100,22 @@ func (d *doctor) countPartitions(ctx context.Context) {
 		d.c.Source("topics.partitions").Kind == "default" {
 		d.parts = p
 	}
+}
+
+// lacks reports the first topic that a check needs and that does not exist. The check is then skipped,
+// because its own finding would blame the user's rights.
+func (d *doctor) lacks(ctx context.Context, check string, names ...string) bool {
+	all, err := d.admin.ListTopics(ctx, names...)
+	if err != nil {
+		return false // the check itself reports it
+	}
+	for _, name := range names {
+		if errors.Is(all[name].Err, kerr.UnknownTopicOrPartition) {
+			d.skip(check, "not checked, because there is no topic %s: run `waterclock topics apply`", name)
+			return true
+		}
+	}
+	return false
 }
 
 // topics compares the expected topics with the existing ones.
@@ -118,14 +134,31 @@ func (d *doctor) topics(ctx context.Context) {
 		d.fail("topics", "check the ACLs of this user", "%v", err)
 		return
 	}
+	if len(found) == 0 {
+		d.noTopics()
+		plan = slices.DeleteFunc(plan, func(c topics.Change) bool { return c.Kind == topics.Create })
+	}
 	for _, change := range plan {
 		d.change(change)
 	}
-	if len(plan) == 0 {
+	if len(plan) == 0 && len(found) > 0 {
 		d.ok("topics", "%s with the required settings, %s each", plural(len(want), "topic"),
 			plural(int(d.parts), "partition"))
 	}
 	d.timestamps(found)
+}
+
+// noTopics reports a cluster on which nothing was set up, in one finding and not one per topic.
+func (d *doctor) noTopics() {
+	const apply = "run `waterclock topics apply`"
+	there := fmt.Sprintf("none of the topics %s* exists", d.c.Topics.Prefix)
+	if d.c.Topics.Manage {
+		d.warn("topics", apply+", or let the engine create them when it starts. If there are topics with another "+
+			"prefix, set topics.prefix", "%s", there)
+		return
+	}
+	d.fail("topics", apply+": topics.manage is false, so the engine will not create them. If there are topics with "+
+		"another prefix, set topics.prefix", "%s", there)
 }
 
 // change reports one difference at the severity it deserves.
@@ -298,6 +331,9 @@ func (d *doctor) retryPause(ctx context.Context) {
 // Commands behind it are acknowledged but not visible, and firing waits for up to
 // barrier.max_hold.
 func (d *doctor) foreignTransactions(ctx context.Context) {
+	if d.lacks(ctx, "transactions", d.c.Topic("commands"), d.c.Topic("receipts")) {
+		return
+	}
 	d.countPartitions(ctx)
 	set := kadm.TopicsSet{}
 	for _, topic := range []string{d.c.Topic("commands"), d.c.Topic("receipts")} {

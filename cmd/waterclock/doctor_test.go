@@ -96,7 +96,7 @@ func TestDoctorOnTopics(t *testing.T) {
 			"nothing there and none will be made", 0, nil,
 			[]string{"--set", "topics.manage=false"},
 			exitFailed,
-			"there is no topic waterclock.commands",
+			"none of the topics waterclock.* exists",
 		},
 		{
 			"state deletes by age", 2,
@@ -406,6 +406,19 @@ func TestDoctorOnAFrozenBroker(t *testing.T) {
 		silent.Addr().String()+" has not answered within 5s")
 	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// A cluster without topics lacks topics, and not rights.
+func TestDoctorWithoutTopics(t *testing.T) {
+	_, brokers := kafka(t)
+	r := doctorOf(t, brokers)
+	r.want(t, exitOK, "warn  topics", "none of the topics waterclock.* exists", "waterclock topics apply",
+		"skip  clock", "skip  transactions", "skip  receipts", "skip  channels")
+	for _, blamed := range []string{"allow ", "ACL", "rights", "Kafka 3.0"} {
+		if strings.Contains(r.out, blamed) {
+			t.Errorf("%q is said:\n%s", blamed, r.out)
+		}
 	}
 }
 
