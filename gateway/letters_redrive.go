@@ -278,43 +278,77 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 				"topic dead-letter cannot be read; send the request again, and it goes on")
 			return errors.Join(j.land(), err)
 		}
-		f := j.write(ctx, letters[:len(records)], records)
-		letters = letters[len(records):]
-		err = j.land()
-		if j.inFlight = f; err != nil {
-			return errors.Join(err, j.land())
-		}
-		if err := ctx.Err(); err != nil || j.chunk < maxRedriveChunk { // slow: progress is more than speed
-			if err := errors.Join(j.land(), err); err != nil {
-				return err
+		for len(records) > 0 {
+			f, n := j.write(ctx, letters, records)
+			letters, records = letters[n:], records[n:]
+			err = j.land()
+			if j.inFlight = f; err != nil {
+				return errors.Join(err, j.land())
+			}
+			if err := ctx.Err(); err != nil || j.chunk < maxRedriveChunk { // slow: progress is more than speed
+				if err := errors.Join(j.land(), err); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// write sends the commands of some letters.
-func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) *flight {
+// write sends the commands of the first letters, of as many as there are records and as have room among
+// the undecided of the caller's tenant. n is how many of the letters it is done with; all, if the
+// caller has hung up.
+func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) (f *flight, n int) {
 	c := &chunk{waiting: 1, durable: make(chan struct{})}
-	for i := range letters {
-		cmd, err := j.command(&letters[i], records[i])
+	letters = letters[:len(records)]
+	for ; n < len(letters); n++ {
+		cmd, err := j.command(&letters[n], records[n])
 		if err != nil {
-			j.refuse(&letters[i], err)
+			j.refuse(&letters[n], err)
 			continue
 		}
-		if err := j.wait(ctx, letters[i].Tenant); err != nil {
-			break // hung up: what was sent is decided all the same
+		room, err := j.room(ctx, c.lacking == 0)
+		if err == nil && !room {
+			break
 		}
-		c.lines = append(c.lines, batchLine{n: i, command: cmd})
+		if err == nil {
+			c.lacking++
+			err = j.wait(ctx, letters[n].Tenant)
+		}
+		if err != nil { // what was sent is decided all the same
+			n = len(letters)
+			break
+		}
+		c.lines = append(c.lines, batchLine{n: n, command: cmd})
 		c.locations = append(c.locations, location{err: errKafkaSilent})
 	}
 	for i := range c.lines {
 		c.write(ctx, j.s.commands, i)
 	}
 	c.acknowledged()
-	f := &flight{chunk: c, letters: letters, decided: make(chan struct{})}
-	go f.ask(context.WithoutCancel(ctx), j.s, j.inFlight)
-	return f
+	f = &flight{chunk: c, letters: letters, decided: make(chan struct{})}
+	before := j.inFlight
+	go func() {
+		defer j.s.rate.undecided.done(j.r.who.Tenant, c.lacking)
+		f.ask(context.WithoutCancel(ctx), j.s, before)
+	}()
+	return f, n
+}
+
+// room takes room for one more command. Only the first of a flight waits for it: the others of the
+// flight are not written yet, and hold room until they are decided. An operator's redrive takes the
+// room of the operator's tenant, as it takes from no other tenant's rate.
+func (j *redrive) room(ctx context.Context, first bool) (bool, error) {
+	u, tenant := j.s.rate.undecided, j.r.who.Tenant
+	u.writes(tenant)
+	if u.try(tenant) {
+		return true, nil
+	}
+	if !first {
+		return false, nil
+	}
+	err := u.wait(ctx, tenant)
+	return err == nil, err
 }
 
 // ask waits until the commands are durable, and asks what was decided about them. The engine decides

@@ -418,6 +418,38 @@ func TestRedriveInFlights(t *testing.T) {
 	}
 }
 
+// While another tenant writes, few commands of a redrive are undecided: the other's commands stand
+// behind them. In the end each letter went out once.
+func TestRedriveBesideOthers(t *testing.T) {
+	const beside, letters = 20, 90
+	now := time.Now().Add(time.Minute) // the letters are older
+	w := newLetterWorld(t, func(o *Options) {
+		o.Auth, o.CommandsBeside = testKeys(t), beside
+		o.Now = func() time.Time { return now }
+		o.AnswerWithin = time.Minute
+	})
+	for i := range letters {
+		w.dead(trigger.NewKey("acme", fmt.Sprintf("k%d", i)), "http_500")
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(""), "Authorization", "Bearer "+keyB)
+	w.engine.freeze()
+	done := make(chan RedriveProgress, 1)
+	go func() {
+		got, _ := w.redrive(`{"all":true,"rate":100000}`, "Authorization", "Bearer "+keyA)
+		done <- got
+	}()
+	if got := w.written(t, "acme/"); got != beside {
+		t.Errorf("%d commands are written and not decided; room is for %d", got, beside)
+	}
+	w.engine.thaw()
+	if got := <-done; got.Matched != letters || got.Redriven != letters {
+		t.Errorf("%+v", got)
+	}
+	if out := w.redrives(); out != letters {
+		t.Errorf("%d of %d went out again", out, letters)
+	}
+}
+
 // TestRedriveRateByDefault: without a rate, no more than 100 letters a second go out, and none at once.
 func TestRedriveRateByDefault(t *testing.T) {
 	w := newLetterWorld(t, nil)
