@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/cassandra"
 	"github.com/waterclock/waterclock/sinks/embedded"
@@ -35,6 +38,43 @@ func (n *node) closeHistory() {
 			n.log.Warn("closing the history failed", "error", err)
 		}
 	}
+}
+
+// While the history does not answer, it is asked again so often; one question takes at most so long.
+const (
+	historyEvery  = time.Second
+	historyWithin = 5 * time.Second
+)
+
+// awaitHistory asks the history until it answers. In the role history the first question makes the
+// tables. Without it they would be made for the first event, and an API would answer 503 until then.
+// An API without that role waits here for the tables.
+func (n *node) awaitHistory(ctx context.Context) error {
+	for ctx.Err() == nil {
+		ask, cancel := context.WithTimeout(ctx, historyWithin)
+		_, err := n.history.Progress(ask)
+		cancel()
+		if err == nil {
+			n.historyAway.Store(nil)
+			return nil
+		}
+		why := fmt.Sprintf("the history is not read or written: waiting for keyspace %s in Cassandra, whose tables a "+
+			"process with role history makes: %v", n.cfg.Cassandra.Keyspace, err)
+		if n.historyAway.Swap(&why) == nil && ctx.Err() == nil {
+			n.log.Warn("the history does not answer yet; it is asked again every second", "keyspace",
+				n.cfg.Cassandra.Keyspace, "error", err)
+		}
+		wait.For(ctx, historyEvery)
+	}
+	return nil
+}
+
+// historyNotes returns what /readyz says while the history has not answered since the start.
+func (n *node) historyNotes() []string {
+	if why := n.historyAway.Load(); why != nil {
+		return []string{*why}
+	}
+	return nil
 }
 
 // runHistory writes events to the history until ctx ends.

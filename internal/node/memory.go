@@ -68,7 +68,7 @@ func (n *node) overloaded() (time.Duration, string) {
 
 // notes returns what /readyz adds to a positive answer.
 func (n *node) notes() []string {
-	var all []string
+	all := n.historyNotes()
 	if pause := n.throttle.Recent(); pause >= time.Second {
 		all = append(all, fmt.Sprintf("Kafka throttles this process because of a quota: it paused clients for "+
 			"%v in the last minute", pause.Round(time.Second)))

@@ -95,6 +95,8 @@ type node struct {
 	engine   *engine.Engine
 	history  sinks.History // nil without the role, unless an API reads it
 
+	historyAway atomic.Pointer[string] // why the history has not answered yet
+
 	preferences preferences.Store // nil: preferences are not stored
 
 	internal        net.Listener

@@ -62,6 +62,9 @@ func (n *node) serveRoles(ctx context.Context, ln net.Listener) (err error) {
 	if err := n.startRoles(life, n.cfg.HasRole("history")); err != nil {
 		return err
 	}
+	if n.history != nil {
+		life.start("history tables", n.awaitHistory)
+	}
 	n.startReloads(life, true)
 	life.start("http", func(ctx context.Context) error { return n.serveDoor(ctx, ln) })
 	n.log.Info("serving", "roles", n.cfg.Roles, "listen", ln.Addr().String(), "internal", n.internalAddress)
