@@ -253,7 +253,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 			"expired", func(id string) {
 				c.put(id, `{`+soon+`,"expires_after":"10m"}`)
 				c.fires(id, 11*time.Minute)
-			}, 0, explain.Expired, "occurrence.expired", "too late by 11m0s, over its expires_after 10m0s", false, "",
+			}, 0, explain.Expired, "occurrence.expired", "too late by 11 min, over its expires_after 10m0s", false, "",
 		},
 		{
 			"skipped", func(id string) {
@@ -275,7 +275,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 			"misfired", func(id string) {
 				c.put(id, `{`+soon+`,"misfire":"skip"}`)
 				c.fires(id, 2*time.Hour)
-			}, 0, explain.Misfired, "occurrence.expired", "missed by 2h0m0s", false, explain.Expired,
+			}, 0, explain.Misfired, "occurrence.expired", "missed by 2 h", false, explain.Expired,
 		},
 		{
 			"misfired series", func(id string) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -145,7 +144,7 @@ func (x *explanation) sayPlan(e *topics.Event, at string) {
 		x.say(Cancelled, "Cancelled %s, before it went out: it does not fire.", at)
 	case trigger.CancelTooLate:
 		x.say(Cancelled, "Cancelled %s, too late: occurrence %s had gone out. It is not tried again.", at,
-			plain(e.Occurrence, maxSnippet))
+			x.occurrence(e.Occurrence))
 		x.cite(x.newest(is(trigger.OccurrenceFired)))
 	case trigger.PausedFact:
 		x.say(Paused, "Paused %s: it does not fire until it is resumed.", at)
@@ -188,7 +187,7 @@ func (x *explanation) sayScheduled(e *topics.Event) {
 func (x *explanation) sayFired(e *topics.Event) {
 	late := ""
 	if e.LatenessMS != nil && *e.LatenessMS >= slack.Milliseconds() {
-		late = fmt.Sprintf(", %s late", time.Duration(min(*e.LatenessMS, int64(1<<40)))*time.Millisecond)
+		late = fmt.Sprintf(", %s late", took(milliseconds(*e.LatenessMS)))
 	}
 	receipt := "No receipt has come for it."
 	if e.State == trigger.Fired.String() { // else the occurrence would be in flight
@@ -201,7 +200,7 @@ func (x *explanation) sayFired(e *topics.Event) {
 func (x *explanation) sayExpired(e *topics.Event, at string) {
 	by := ""
 	if due, then := instantOf(e.ScheduledAt), instantOf(e.OccurredAt); due != 0 && then > due {
-		by = fmt.Sprintf(" by %s", then.Sub(due))
+		by = fmt.Sprintf(" by %s", took(then.Sub(due)))
 	}
 	switch e.Reason {
 	case "misfire":

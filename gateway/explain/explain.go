@@ -151,13 +151,18 @@ func (x *explanation) cite(e *topics.Event) {
 	if one.Source == "" {
 		one.Source = sourceTimer
 	}
-	one.Text = plain(strings.TrimSpace(e.OccurredAt+" "+Words(e)), 3*maxSnippet)
+	one.Text = plain(strings.TrimPrefix(x.when(e.OccurredAt)+": "+Words(x.drawn(e)), ": "), 3*maxSnippet)
 	x.evidence = append(x.evidence, one)
 }
 
-// citeState adds what the owner's state says, where no event does.
+// citeState adds what the owner's state says, where no event does. Instants are drawn as in sentences.
 func (x *explanation) citeState(format string, args ...any) {
 	if len(x.evidence) < maxEvidence {
+		for i, arg := range args {
+			if instant, ok := arg.(trigger.Instant); ok {
+				args[i] = x.at(instant)
+			}
+		}
 		text := plain(fmt.Sprintf(format, args...), 3*maxSnippet)
 		x.evidence = append(x.evidence, Evidence{Source: sourceState, Text: text})
 	}
@@ -284,7 +289,8 @@ func (x *explanation) cancelled() {
 func (x *explanation) citeFiring() {
 	if n := len(x.in.State.Done); n > 0 {
 		f := x.in.State.Done[n-1]
-		x.citeState("occurrence %s went to %s, partition %d, at %s", f.Occurrence, f.Topic, f.Partition, f.At)
+		x.citeState("occurrence %s went to %s, partition %d, at %s", x.occurrence(f.Occurrence),
+			f.Topic, f.Partition, f.At)
 	}
 }
 
@@ -314,7 +320,8 @@ func (x *explanation) sayOverdue(due trigger.Instant, refused int, next trigger.
 	if refused > 0 {
 		why = fmt.Sprintf("its due topic did not take it, %d times so far; the next try is %s", refused, x.at(next))
 	}
-	x.say(Overdue, "Not sent yet: it was due %s, %s ago; %s.", x.at(due), x.in.Now.Sub(due).Round(time.Second), why)
+	ago := took(x.in.Now.Sub(due).Truncate(time.Second))
+	x.say(Overdue, "Not sent yet: it was due %s, %s ago; %s.", x.at(due), ago, why)
 	x.citeState("due %s, tries refused %d", due, refused)
 	x.cite(x.newest(plans))
 	x.next = 0 // it is behind us
@@ -339,7 +346,7 @@ func (x *explanation) open() bool {
 	e := x.newest(func(e *topics.Event) bool { return of(e) && x.decides(e, false) })
 	x.sayOpen(last, e)
 	if x.cite(e); e == nil {
-		x.citeState("%s, attempt %d, until %s", last.Occurrence, last.Attempt, last.Due)
+		x.citeState("%s, attempt %d, until %s", x.occurrence(last.Occurrence), last.Attempt, last.Due)
 	}
 	x.cite(x.newest(func(e *topics.Event) bool { return of(e) && is(trigger.OccurrenceFired)(e) }))
 	return true

@@ -149,7 +149,7 @@ func TestExplain(t *testing.T) {
 			"paused", state(trigger.Paused, func(s *trigger.State) { s.Note = "a\nb" }), nil, Paused, "state",
 			`Paused (a\nb): it`,
 		},
-		{"overdue", state(trigger.Pending, due(-time.Minute)), []string{registered}, Overdue, "state", "1m0s ago"},
+		{"overdue", state(trigger.Pending, due(-time.Minute)), []string{registered}, Overdue, "state", "1 min ago"},
 		{"just due", state(trigger.Pending, due(-time.Second)), []string{registered}, Scheduled, "0-1", "it fires"},
 		{
 			"jitter is not late", state(trigger.Pending, func(s *trigger.State) {
@@ -229,7 +229,7 @@ func TestExplain(t *testing.T) {
 			"fired late", state(trigger.Fired, fired),
 			[]string{`{"type":"occurrence.fired","occurrence":"o","lateness_ms":7200000,"channel":"push"}`},
 			Fired,
-			"0-1", ", 2h0m0s late to push",
+			"0-1", ", 2 h late to push",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -270,6 +270,63 @@ func TestYearsAtTheEnds(t *testing.T) {
 		x := &explanation{in: &Input{}}
 		if got := x.when(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Times of evidence have their zone, as those of sentences do, and a long lateness is no number of milliseconds.
+func TestEvidenceDrawsTimes(t *testing.T) {
+	for _, c := range []struct {
+		zone, event, want string
+	}{
+		{
+			"America/New_York", `{"type":"occurrence.fired","occurred_at":"2026-11-20T12:05:01.052Z","channel":"push",` +
+				`"occurrence":"2026-11-20T07:00:00","scheduled_at":"2026-11-20T12:00:00.000Z","lateness_ms":301052}`,
+			"Fri 2026-11-20 07:05:01 America/New_York: fired Fri 2026-11-20 07:00 America/New_York, 5 min 1 s late",
+		},
+		{
+			"", `{"type":"occurrence.fired","occurred_at":"2026-11-20T12:05:01.052Z","channel":"push",` +
+				`"occurrence":"2026-11-20T12:05:00.000Z","scheduled_at":"2026-11-20T12:05:00.000Z","lateness_ms":1052}`,
+			"Fri 2026-11-20 12:05:01 UTC: fired Fri 2026-11-20 12:05 UTC, 1 s late",
+		},
+		{
+			"", `{"type":"occurrence.fired","occurred_at":"2026-11-20T12:05:00Z","occurrence":"run-1-77",` +
+				`"lateness_ms":7}`,
+			"Fri 2026-11-20 12:05 UTC: fired run-1-77, 7 ms late",
+		},
+		{
+			"Asia/Tokyo", `{"type":"occurrence.expired","occurred_at":"2026-11-20T12:05:00Z","reason":"misfire",` +
+				`"occurrence":"2026-11-20T21:00:00","scheduled_at":"2026-11-20T12:00:00Z"}`,
+			"Fri 2026-11-20 21:05 Asia/Tokyo: did not fire Fri 2026-11-20 21:00 Asia/Tokyo: it was 5 min late, and " +
+				"the misfire policy skips what was missed (misfire)",
+		},
+		{
+			"Asia/Tokyo", `{"type":"trigger.registered","occurred_at":"2026-11-20T12:05:00Z","source":"c/0/1",` +
+				`"local_time":"2026-11-21T09:00:00[Asia/Tokyo]","scheduled_at":"2026-11-21T00:00:00Z"}`,
+			"Fri 2026-11-20 21:05 Asia/Tokyo: registered for Sat 2026-11-21 09:00 Asia/Tokyo by c/0/1",
+		},
+	} {
+		list := events(t, c.event)
+		list[0].Timezone = c.zone
+		a := Explain(&Input{ID: "k", Events: list, History: true, Now: noon, Zones: calendar.Embedded()})
+		if len(a.Evidence) != 1 || a.Evidence[0].Text != c.want {
+			t.Errorf("%s\n got %+v\nwant %q", c.event, a.Evidence, c.want)
+		}
+	}
+	a := Explain(&Input{State: &trigger.State{Status: trigger.Cancelled, UpdatedAt: noon}})
+	if a.Evidence[0].Text != "CANCELLED since Fri 2026-11-20 12:00 UTC" {
+		t.Errorf("of the state: %+v", a.Evidence)
+	}
+}
+
+func TestTook(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0 ms", 999 * time.Millisecond: "999 ms", time.Second: "1 s", 1990 * time.Millisecond: "1.9 s",
+		59999 * time.Millisecond: "59.9 s", 301052 * time.Millisecond: "5 min 1 s", time.Hour: "1 h",
+		24*time.Hour - time.Second: "23 h 59 min", 76*time.Hour + time.Minute: "3 d 4 h",
+	} {
+		if got := took(d); got != want {
+			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
 }

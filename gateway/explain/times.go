@@ -1,12 +1,14 @@
 package explain
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/printable"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -38,11 +40,44 @@ func (x *explanation) at(i trigger.Instant) string {
 	if x.zone != nil {
 		wall, name = time.UnixMilli(int64(x.zone.Wall(int64(i)))).UTC(), x.zone.Name()
 	}
+	return inWords(wall, name)
+}
+
+func inWords(wall time.Time, zone string) string {
 	layout := "Mon 2006-01-02 15:04"
 	if wall.Second() != 0 || wall.Nanosecond() != 0 {
 		layout += ":05"
 	}
-	return wall.Format(layout) + " " + name
+	return wall.Format(layout) + " " + zone
+}
+
+// took is a duration in words, with its two largest units: 12 ms, 1.5 s, 5 min 1 s, 2 h, 3 d 4 h. The console's took
+// (assets/time.js) draws it the same.
+func took(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Truncate(100*time.Millisecond).Seconds()), ".0") + " s"
+	case d < time.Hour:
+		return inTwo(d, time.Minute, "min", time.Second, "s")
+	case d < 24*time.Hour:
+		return inTwo(d, time.Hour, "h", time.Minute, "min")
+	}
+	return inTwo(d, 24*time.Hour, "d", time.Hour, "h")
+}
+
+// milliseconds is a lateness as events have it.
+func milliseconds(ms int64) time.Duration {
+	return time.Duration(min(max(0, ms), 1<<40)) * time.Millisecond
+}
+
+func inTwo(d, large time.Duration, largeName string, small time.Duration, smallName string) string {
+	text := fmt.Sprintf("%d %s", d/large, largeName)
+	if rest := d % large / small; rest > 0 {
+		text += fmt.Sprintf(" %d %s", rest, smallName)
+	}
+	return text
 }
 
 // when is at for the text of an instant, as events have it.
@@ -52,6 +87,29 @@ func (x *explanation) when(text string) string {
 		return plain(text, maxSnippet)
 	}
 	return x.at(trigger.Instant(ms))
+}
+
+// drawn is an event whose times are drawn as in sentences. How late an occurrence was when it expired is computed from
+// the times of its event, so these stay.
+func (x *explanation) drawn(e *topics.Event) *topics.Event {
+	d := *e
+	d.Occurrence = x.occurrence(e.Occurrence)
+	if e.Type == string(trigger.OccurrenceExpired) {
+		return &d
+	}
+	d.LocalTime = "" // it is the scheduled time, spelt as due events have it
+	for _, text := range []*string{&d.OccurredAt, &d.ScheduledAt, &d.PreviousScheduled, &d.First, &d.Last} {
+		*text = x.when(*text)
+	}
+	return &d
+}
+
+// occurrence is an occurrence as a time, if its id is one: an instant, or a wall time of the trigger's zone.
+func (x *explanation) occurrence(id string) string {
+	if wall, err := time.Parse("2006-01-02T15:04:05", id); err == nil && x.zone != nil {
+		return inWords(wall, x.zone.Name())
+	}
+	return x.when(id)
 }
 
 // instantOf reads the text of an instant; 0 for anything else.

@@ -55,14 +55,14 @@ func Words(e *topics.Event) string {
 
 // lateBy says how late something went out. A later attempt was due at the end of its retry wait.
 func lateBy(e *topics.Event) string {
-	late := time.Duration(0)
+	late := int64(0)
 	if e.LatenessMS != nil {
-		late = time.Duration(*e.LatenessMS) * time.Millisecond
+		late = *e.LatenessMS
 	}
 	if e.Attempt > 1 {
-		return fmt.Sprintf("attempt %d, %s after its retry was due", e.Attempt, late)
+		return fmt.Sprintf("attempt %d, %s after its retry was due", e.Attempt, took(milliseconds(late)))
 	}
-	return fmt.Sprintf("%s late", late)
+	return took(milliseconds(late)) + " late"
 }
 
 // Delivery says what was answered to which attempt, and what comes next; "" of
@@ -191,7 +191,7 @@ func whyExpired(e *topics.Event) string {
 	if errors.Join(err1, err2) != nil || at.Before(due) {
 		return why
 	}
-	return fmt.Sprintf("it was %s late, and %s", at.Sub(due), why)
+	return fmt.Sprintf("it was %s late, and %s", took(at.Sub(due)), why)
 }
 
 // Bracket returns a remark in brackets; "" if there is none.

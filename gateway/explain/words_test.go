@@ -11,11 +11,11 @@ func TestEventsInWords(t *testing.T) {
 	for _, row := range []struct{ event, want string }{
 		{
 			`{"type":"occurrence.fired","occurrence":"2026-11-20T09:00:00","lateness_ms":3}`,
-			"fired 2026-11-20T09:00:00, 3ms late",
+			"fired 2026-11-20T09:00:00, 3 ms late",
 		},
 		{
 			`{"type":"occurrence.fired","occurrence":"o","lateness_ms":90000,"reason":"misfire"}`,
-			"fired o, 1m30s late (misfire)",
+			"fired o, 1 min 30 s late (misfire)",
 		},
 		{`{"type":"trigger.rescheduled","previous_scheduled_at":"a","scheduled_at":"b","previous_tzdata":"2025b","tzdata":"2025c"}`, "moved from a to b: tz release 2025b became 2025c"},
 		{
@@ -24,11 +24,11 @@ func TestEventsInWords(t *testing.T) {
 		},
 		{
 			`{"type":"occurrence.expired","occurrence":"o","reason":"expires_after","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T09:00:01.500Z"}`,
-			"did not fire o: it was 1.5s late, and that is too late to be of use (expires_after)",
+			"did not fire o: it was 1.5 s late, and that is too late to be of use (expires_after)",
 		},
 		{
 			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire","scheduled_at":"2026-11-20T09:00:00.000Z","occurred_at":"2026-11-20T10:30:00.000Z"}`,
-			"did not fire o: it was 1h30m0s late, and the misfire policy skips what was missed (misfire)",
+			"did not fire o: it was 1 h 30 min late, and the misfire policy skips what was missed (misfire)",
 		},
 		{
 			`{"type":"occurrence.expired","occurrence":"o","reason":"misfire"}`,
@@ -43,7 +43,7 @@ func TestEventsInWords(t *testing.T) {
 		},
 		{
 			`{"type":"occurrence.fired","occurrence":"o","attempt":1,"step":1,"channel":"sms","lateness_ms":0}`,
-			"fired o on sms, 0s late",
+			"fired o on sms, 0 ms late",
 		},
 		{
 			`{"type":"delivery.accepted","occurrence":"o","attempt":1,"step":1,"channel":"sms","detail":"d"}`,
@@ -61,7 +61,7 @@ func TestEventsInWords(t *testing.T) {
 		},
 		{
 			`{"type":"occurrence.fired","occurrence":"o","attempt":2,"step":0,"lateness_ms":1}`,
-			"fired o, attempt 2, 1ms after its retry was due",
+			"fired o, attempt 2, 1 ms after its retry was due",
 		},
 		// nothing goes out after a receipt that was ignored
 		{

@@ -39,6 +39,21 @@ export function ago(instant) {
   return ms >= 0 ? `in ${text}` : `${text} ago`;
 }
 
+const inTwo = (s, large, largeName, small, smallName) => {
+  const rest = Math.floor((s % large) / small);
+  return `${Math.floor(s / large)} ${largeName}${rest ? ` ${rest} ${smallName}` : ''}`;
+};
+
+// took is a duration in words, with its two largest units: 12 ms, 1.5 s, 5 min 1 s, 2 h, 3 d 4 h. Sentences of the API
+// have the same words (gateway/explain/times.go).
+export function took(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 1) return `${Math.floor(Math.max(0, ms))} ms`;
+  if (s < 60) return `${Math.floor(s * 10) / 10} s`;
+  if (s < 3600) return inTwo(s, 60, 'min', 1, 's');
+  return s < 86400 ? inTwo(s, 3600, 'h', 60, 'min') : inTwo(s, 86400, 'd', 3600, 'h');
+}
+
 export const At = ({at, zone = 'UTC', far = true}) => (at ?
   html`<time datetime=${at}>${inZone(at, zone)}${far ? html` <span class="far">(${ago(at)})</span>` : ''}</time>` :
   html`<span class="none">none</span>`);

@@ -3,7 +3,7 @@ import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
-import {inZone} from '../time.js';
+import {inZone, took} from '../time.js';
 import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
@@ -18,7 +18,7 @@ function unwell(partitions, endpoints) {
       all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system',
         p.refused ? 'waterclockpartitionrefused' : 'waterclockpartitionsmissing']);
     } else if (p.oldest_overdue_seconds > 5) {
-      all.push(['bad', `${name} is late: the oldest has waited ${Math.round(p.oldest_overdue_seconds)} s.`, 'system',
+      all.push(['bad', `${name} is late: the oldest has waited ${took(p.oldest_overdue_seconds * 1000)}.`, 'system',
         'waterclockoverdue']);
     }
     if (p.commands_lag > 10000) {
@@ -98,7 +98,7 @@ export function Now({who}) {
           ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">
           <li>${figure(pending.toLocaleString('en'))}<${A} to="triggers?state=PENDING">pending<//></li>
-          <li>${figure(overdue.toFixed(1) + ' s')}
+          <li>${figure(took(overdue * 1000))}
             <${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
           <li>${figure(lag.toLocaleString('en'))}<${A} to="system">commands not read yet<//></li>
           ${waits.length ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
@@ -112,17 +112,17 @@ export function Now({who}) {
     <h2>Lateness</h2>
     <p id="minute">${live ? (live.fires ?
       `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
-      `99 of 100 at most ${live.p99_ms} ms late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
+      `99 of 100 at most ${took(live.p99_ms)} late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
-        `${l.p50_ms} ms late, 99 of 100 at most ${l.p99_ms} ms, the latest ${l.max_ms} ms.`}
+        `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are counted:${' '}
         ${silence(l.silent_partitions)}.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"
-        says=${(i) => (i.fires ? `${i.fires} fired, p99 ${i.p99_ms} ms` : 'nothing fired')} />
+        says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
         rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
