@@ -38,6 +38,7 @@ type Channel struct {
 // channelAdmin lists channels, and removes those that nobody needs.
 type channelAdmin struct {
 	configured map[string]string
+	known      *shared[map[string]Channel] // what lists show
 	waiting    *waitingCounts
 	kafka      *producer.Producer
 	names      topics.Names
@@ -48,7 +49,8 @@ type channelAdmin struct {
 // listChannels lists the channels that settings name, those that always exist, and
 // every one that has a due topic.
 func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
-	all, err := s.allChannels(r.Context())
+	known, err := s.known.get(r.Context(), s.allChannels)
+	all := maps.Clone(known)
 	if err == nil && s.waiting.group != nil && r.who.May(auth.Operate) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 		defer cancel()
@@ -122,6 +124,7 @@ func (s *channelAdmin) deleteChannel(w http.ResponseWriter, r *request) error {
 	if err := s.removeTopics(ctx, c.Topic, topics.HighLane(c.Topic)); err != nil {
 		return problem.Unavailable(err, "Kafka has not removed the channel's topic; repeat the request")
 	}
+	s.known.forget()
 	return sendJSON(w, http.StatusOK, c)
 }
 

@@ -56,7 +56,7 @@ func TestChannelsSayWhatWaits(t *testing.T) {
 	}
 	requires := func(want string) {
 		t.Helper()
-		now.add(waitingAge)
+		now.add(sharedAge)
 		list := w.must(http.StatusOK, "GET", "/v1/channels", "").body
 		_, of, _ := strings.Cut(list, `"name":"made"`)
 		of, _, _ = strings.Cut(of, "}")
@@ -83,10 +83,17 @@ func TestChannelsAskKafkaOnce(t *testing.T) {
 		o.Now, o.WorkerGroup = now.read, func(channel string) string { return "g." + channel }
 	})
 	w.createTopic(topics.Names{}.Due("made"))
-	var asked atomic.Int64
+	var asked, topicsAsked atomic.Int64
 	w.cluster.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
 		w.cluster.KeepControl()
 		asked.Add(1)
+		return nil, nil, false
+	})
+	w.cluster.ControlKey(int16(kmsg.Metadata), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		if q.(*kmsg.MetadataRequest).Topics == nil { // of all topics: a client of its own asks for those it knows
+			topicsAsked.Add(1)
+		}
 		return nil, nil, false
 	})
 	var all sync.WaitGroup
@@ -94,14 +101,17 @@ func TestChannelsAskKafkaOnce(t *testing.T) {
 		all.Go(func() { w.call("GET", "/v1/channels", "") })
 	}
 	all.Wait()
-	now.add(waitingAge - time.Millisecond)
+	now.add(sharedAge - time.Millisecond)
 	w.must(http.StatusOK, "GET", "/v1/channels", "")
 	if n := asked.Load(); n != 1 {
 		t.Errorf("Kafka was asked %d times", n)
 	}
+	if n := topicsAsked.Load(); n != 1 {
+		t.Errorf("Kafka was asked %d times for its topics", n)
+	}
 	now.add(time.Millisecond)
 	w.must(http.StatusOK, "GET", "/v1/channels", "")
 	if n := asked.Load(); n != 2 {
-		t.Errorf("after %v Kafka was asked %d times", waitingAge, n)
+		t.Errorf("after %v Kafka was asked %d times", sharedAge, n)
 	}
 }

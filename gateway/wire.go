@@ -228,7 +228,10 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
 	p.channels = &channelAdmin{
 		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
-		waiting: &waitingCounts{group: o.WorkerGroup, kafka: c.kafka, readWithin: o.ReadWithin, now: o.Now},
+		known: &shared[map[string]Channel]{within: o.ReadWithin, now: o.Now},
+		waiting: &waitingCounts{
+			group: o.WorkerGroup, kafka: c.kafka, known: &shared[map[string]int64]{within: o.ReadWithin, now: o.Now},
+		},
 	}
 	p.settings = &settings{o.Settings}
 	p.endpoints = &endpoints{
