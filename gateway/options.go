@@ -21,9 +21,16 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// Brokers are where a caller with a Kafka client finds Kafka.
+type Brokers struct {
+	Addresses []string // host:port
+	Auth      bool     // they need TLS or a log-in
+}
+
 // Options configure the gateway of one process.
 type Options struct {
 	Kafka      []kgo.Opt    // how to reach the brokers: seeds, TLS, SASL
+	Brokers    Brokers      // what operators are told of them
 	Names      topics.Names // topic names
 	Partitions int32        // P of every topic
 

@@ -251,14 +251,17 @@ func TestSupportActsOnOne(t *testing.T) {
 func TestWhoami(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth = roleKeys(t) })
 	a := w.must(http.StatusOK, "GET", "/v1/whoami", "", as("support")...)
-	want := `{"actor":"support-app","tenant":"acme","roles":["support"],"rights":["read","act"]}` + "\n"
+	want := `{"actor":"support-app","tenant":"acme","roles":["support"],"rights":["read","act"],` +
+		`"history":false,"topics_prefix":"waterclock."}` + "\n"
 	if a.body != want {
 		t.Errorf("%s, want %s", a.body, want)
 	}
-	open := newWorld(t, nil)
+	open := newWorld(t, func(o *Options) {
+		o.Names.Prefix, o.Brokers = "w.", Brokers{Addresses: []string{"kafka:9092"}, Auth: true}
+	})
 	a = open.must(http.StatusOK, "GET", "/v1/whoami", "")
-	want = `{"actor":"","tenant":"default","roles":["operator"],"rights":["read","payloads","act","write","operate"]}` +
-		"\n"
+	want = `{"actor":"","tenant":"default","roles":["operator"],"rights":["read","payloads","act","write","operate"],` +
+		`"history":false,"topics_prefix":"w.","brokers":["kafka:9092"],"brokers_auth":true}` + "\n"
 	if a.body != want {
 		t.Errorf("without log-in %s, want %s", a.body, want)
 	}

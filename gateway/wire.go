@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"strings"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
@@ -250,6 +251,8 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, ready: o.Ready, notes: func() []string {
 		return append(o.Notes(), c.acts.log.notes()...)
 	}}
-	p.identity = &identity{}
+	p.identity = &identity{
+		history: o.History != nil, prefix: strings.TrimSuffix(o.Names.Commands(), "commands"), brokers: o.Brokers,
+	}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }

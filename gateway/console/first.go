@@ -47,10 +47,11 @@ func (c *console) first(r *http.Request) []byte {
 		return emptyFirst // a page that may not know who asks has nothing else
 	}
 	var who struct {
-		Rights []string `json:"rights"`
+		Rights  []string `json:"rights"`
+		History bool     `json:"history"`
 	}
 	_ = json.Unmarshal(d.Answers["v1/whoami"], &who)
-	for _, path := range firstPaths(r.URL, slices.Contains(who.Rights, "operate")) {
+	for _, path := range firstPaths(r.URL, slices.Contains(who.Rights, "operate"), who.History) {
 		add(path)
 	}
 	b, err := json.Marshal(d)
@@ -63,10 +64,13 @@ func (c *console) first(r *http.Request) []byte {
 var emptyFirst = []byte("{}")
 
 // firstPaths are the paths that the page of an address asks for at once, as it spells them.
-func firstPaths(at *url.URL, operates bool) []string {
+func firstPaths(at *url.URL, operates, history bool) []string {
 	switch strings.Trim(strings.TrimPrefix(at.Path, Root), "/") {
 	case "":
-		paths := []string{"v1/lateness?window=1h", "v1/dead-letters?group_by=code", "v1/forecast?bucket=1m&n=10"}
+		paths := []string{"v1/lateness?window=1h", "v1/forecast?bucket=1m&n=10"}
+		if history {
+			paths = append(paths, "v1/dead-letters?group_by=code")
+		}
 		if operates {
 			paths = append(paths, "v1/partitions", "v1/endpoints")
 		}

@@ -28,6 +28,7 @@ func (n *node) openGateway() (err error) {
 	c := n.cfg
 	o := gateway.Options{
 		Kafka: n.clients, Names: n.names, Partitions: int32(c.Topics.Partitions),
+		Brokers: gateway.Brokers{Addresses: c.Brokers, Auth: c.Kafka.TLS.Enabled || c.Kafka.SASL.Mechanism != ""},
 		Address: n.internalAddress, Peers: n.peers,
 		Timetable: n.timetable.Fork, Limits: topics.Limits{Payload: int(c.Limits.Payload)},
 		Admit: n.admit, TestEndpoint: n.testEndpoint,

@@ -142,6 +142,9 @@ export function Loaded({of, children}) {
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
 
+// NoHistory stands where a list would be that only a history has.
+export const NoHistory = () => html`<p class="warn">There is no history here, so this is not known.</p>`;
+
 // silence names partitions that do not answer.
 export const silence = (partitions) => (partitions.length === 1 ? `partition ${partitions[0]} does not answer` :
   `partitions ${partitions.join(', ')} do not answer`);
@@ -176,6 +179,30 @@ function server() {
 
 // curl is a read of the API.
 export const curl = (path) => `curl ${quoted(new URL(path, root).href)}`;
+
+// keyOf is a trigger's key on the topics.
+export const keyOf = (who, id) => (who.tenant === 'default' ? id : `${who.tenant}/${id}`);
+
+// reached is how kcat finds a topic of this cluster. Only an operator is told the brokers. What they ask of a client
+// stands in a file of its own.
+const reached = (who, topic) => `-b ${who.brokers ? quoted(who.brokers.join(',')) : 'BROKERS'}` +
+  `${who.brokers && !who.brokers_auth ? '' : ' -F KCAT_CONFIG'} -t ${quoted(who.topics_prefix + topic)}`;
+
+// kcatWrites writes a command to Kafka. To echo of some shells a backslash means something else.
+export function kcatWrites(who, key, command) {
+  const text = quoted(JSON.stringify(command));
+  return `${text.includes('\\') ? "printf '%s\\n'" : 'echo'} ${text} | ` +
+    `kcat -P ${reached(who, 'commands')} -k ${quoted(key)} -X topic.partitioner=murmur2_random`;
+}
+
+// kcatReads reads the newest records of a topic.
+export const kcatReads = (who, topic) => `kcat -C -o -20 -e -q ${reached(who, topic)} -f '%k %s\\n'`;
+
+// kcatFinds reads the events that have these fields.
+export function kcatFinds(who, fields) {
+  const all = Object.entries(fields).map(([name, value]) => `.${name} == ${JSON.stringify(value)}`);
+  return `kcat -C -e -q ${reached(who, 'events')} | jq -c ${quoted(`select(${all.join(' and ')})`)}`;
+}
 
 // quoted is a text as one word of a shell. One with hidden characters is in $'…', whose escapes bash and zsh know.
 export const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : s.search(hidden) < 0 ?

@@ -1,13 +1,9 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {call, root, trigger} from '../api.js';
-import {Fault, Twins, quoted, visible} from '../parts.js';
+import {Fault, Twins, kcatWrites, keyOf, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
-
-// kcat is the command that does it over Kafka.
-const kcat = (id, command) => `echo ${quoted(JSON.stringify(command))} | ` +
-  `kcat -P -t waterclock.commands -k ${quoted(id)} -X topic.partitioner=murmur2_random`;
 
 // verb makes the request of an act that has a route of its own, and the command of the same op.
 const verb = (name, op = name) => (id, f) => ({
@@ -15,7 +11,7 @@ const verb = (name, op = name) => (id, f) => ({
 });
 
 // acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
-// over HTTP and on the command line.
+// over HTTP, on the command line and over Kafka. A redrive over Kafka carries the dead letter, so nobody types it.
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
@@ -47,8 +43,7 @@ const acts = [
   {
     name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
     when: (t) => t.state === 'FAILED' || t.recurrence, fields: [], unconditional: true, cli: 'redrive',
-    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f},
-      command: {op: 'redrive', ...f}}),
+    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
   {
     name: 'Cancel', does: 'It does not fire any more. What is sent already cannot be called back.',
@@ -64,7 +59,8 @@ export function Acts({of: t, who, done}) {
   return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${
     acts.filter((a) => a.when(t)).map((a) => html`
       <button type="button" onClick=${() => set(a)}>${a.name}</button>`)}</div>
-    ${act ? html`<${Ask} act=${act} t=${t} close=${() => set(undefined)} done=${done} key=${act.name} />` : ''}</div>`;
+    ${act ? html`<${Ask} act=${act} t=${t} who=${who} close=${() => set(undefined)} done=${done}
+      key=${act.name} />` : ''}</div>`;
 }
 
 // Redrive is the button of that act beside a dead letter.
@@ -72,11 +68,11 @@ export function Redrive({id, who, done}) {
   const [asked, ask] = useState(false);
   if (!who.rights.includes('act')) return null;
   return html`<button type="button" aria-label=${`Redrive ${visible(id)}`} onClick=${() => ask(true)}>Redrive</button>
-    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${{trigger_id: id}}
+    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${{trigger_id: id}} who=${who}
       close=${() => ask(false)} done=${done} />` : ''}`;
 }
 
-function Ask({act, t, close, done}) {
+function Ask({act, t, who, close, done}) {
   const box = useRef();
   const [values, set] = useState(Object.fromEntries(act.fields.map(([name, , value]) => [name, value])));
   const [busy, work] = useState(false);
@@ -109,7 +105,8 @@ function Ask({act, t, close, done}) {
     <${Fault} error=${error && error.status === 412 ?
       {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
     <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,
-      `curl -X ${r.method} ${quoted(new URL(r.path, root).href)}${data}`, kcat(id, r.command)]} />
+      `curl -X ${r.method} ${quoted(new URL(r.path, root).href)}${data}`,
+      ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />
     <div class="acts"><button type="button" onClick=${() => box.current.close()}>Close</button>
       <button class="act" disabled=${busy}>${act.name}</button></div></form></dialog>`;
 }

@@ -4,7 +4,9 @@ import {query as queryOf} from '../api.js';
 import {At} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
-import {A, Loaded, Table, ToTrigger, Twins, quoted, useData, visible} from '../parts.js';
+import {
+  A, Loaded, NoHistory, Table, ToTrigger, Twins, kcatReads, quoted, useData, visible,
+} from '../parts.js';
 
 const mostRefused = 50;
 const sampled = 20; // of those that are shown one by one
@@ -17,7 +19,8 @@ function causes(commands) {
 }
 
 export function Deliveries({query, who, say}) {
-  const letters = useData('v1/dead-letters' + queryOf({code: query.code, channel: query.channel, limit: 50}), 15000);
+  const letters = useData(who.history ? 'v1/dead-letters' +
+    queryOf({code: query.code, channel: query.channel, limit: 50}) : '', 15000);
   const refused = useData('v1/rejected' + queryOf({code: query.refused, limit: mostRefused}), 15000);
   const operates = who.rights.includes('operate');
   const channels = useData('v1/channels', operates ? 10000 : 0);
@@ -26,15 +29,15 @@ export function Deliveries({query, who, say}) {
     <h2>Dead letters${query.code ? ` with code ${visible(query.code)}` : ''}</h2>
     ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
-    <${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first" rows=${items} none="None."
-      rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
+    ${who.history ? html`<${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first"
+      rows=${items} none="None." rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`], ['Code', (l) => l.code],
         ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Endpoint', (l) => l.endpoint || ''],
         ['Attempts', (l) => l.attempts, 'num'],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
         ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
           done=${(text) => { say(text); letters.reload(); }} />` : ''}`],
-      ]} />`}<//>
+      ]} />`}<//>` : html`<${NoHistory} />`}
     <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
     ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
@@ -67,5 +70,6 @@ export function Deliveries({query, who, say}) {
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>
     <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + quoted(query.code) : ''),
-      'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list']} /></article>`;
+      'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list',
+      kcatReads(who, 'dead-letter'), kcatReads(who, 'rejected')]} /></article>`;
 }

@@ -2,7 +2,7 @@
 import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {call, root, trigger} from '../api.js';
 import {inZone, ownZone} from '../time.js';
-import {Fault, Table, Twins, go, quoted, triggerPage} from '../parts.js';
+import {Fault, Table, Twins, go, kcatWrites, keyOf, quoted, triggerPage} from '../parts.js';
 
 const kinds = [['delay', 'after a delay'], ['fire_at', 'at a time'], ['recurrence', 'again and again']];
 
@@ -89,7 +89,6 @@ export function New({who, say}) {
         (payload === undefined ? '' : ` --data ${quoted(JSON.stringify(payload))}`),
       `curl -X PUT ${quoted(new URL(trigger(f.id || 'KEY'), root).href)} -H 'content-type: application/json' ` +
         `-d ${quoted(JSON.stringify(body))}`,
-      `echo ${quoted(JSON.stringify({op: 'register', ...body}))} | ` +
-        `kcat -P -t waterclock.commands -k ${key} -X topic.partitioner=murmur2_random`,
+      kcatWrites(who, keyOf(who, f.id || 'KEY'), {op: 'register', ...body}),
     ]} /></article>`;
 }

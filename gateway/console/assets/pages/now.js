@@ -4,7 +4,7 @@ import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone, took} from '../time.js';
-import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
+import {A, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -70,7 +70,7 @@ export function Now({who}) {
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const channels = useData(operates ? 'v1/channels' : '', 10000);
-  const letters = useData('v1/dead-letters?group_by=code', 10000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
   useEffect(() => lose(false), [partitions.data, late.data]);
@@ -131,12 +131,13 @@ export function Now({who}) {
           ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
           ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
     <h2>Dead letters by cause</h2>
-    <${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code" rows=${groups}
-      none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
+    ${who.history ? html`<${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code"
+      rows=${groups} none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.value}<//>`],
         ['Letters', (g) => g.count, 'num'],
-      ]} />`}<//>
+      ]} />`}<//>` : html`<${NoHistory} />`}
     <${Facts} />
     <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live',
-      'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code']} /></article>`;
+      'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code',
+      kcatReads(who, 'events')]} /></article>`;
 }

@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {idOf} from '../facts.js';
 import {inZone} from '../time.js';
-import {A, Loaded, Table, ToTrigger, Twins, curl, useData} from '../parts.js';
+import {A, Loaded, Table, ToTrigger, Twins, curl, kcatReads, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 // Settings shows first what differs from the defaults.
@@ -59,7 +59,8 @@ export function System({who}) {
           ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
         ]} />`}<//>` : ''}
     <${Twins} lines=${[
-      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20', curl('v1/settings')] : []),
+      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20', curl('v1/settings'),
+        kcatReads(who, 'audit')] : []),
       'waterclock tzdata status', 'waterclock calendar list',
     ]} /></article>`;
 }

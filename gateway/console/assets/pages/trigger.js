@@ -5,7 +5,8 @@ import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, inZone, ownZone} from '../time.js';
 import {
-  A, Fault, Loaded, More, State, Table, Twins, curl, pointed, quoted, useData, useList, userPage, visible,
+  A, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, pointed, quoted, useData, useList,
+  userPage, visible,
 } from '../parts.js';
 import {Acts} from './acts.js';
 import {ToRunbook} from './runbook.js';
@@ -15,7 +16,7 @@ const ended = ['FIRED', 'FAILED', 'EXPIRED', 'CANCELLED']; // of these only what
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
-  const key = who.tenant === 'default' ? id : `${who.tenant}/${id}`;
+  const key = keyOf(who, id);
   const [waits, wait] = useState(false);
   const [rows, show] = useState([]); // the events that the page has rows of
   const connected = 'connected' === useLive((m) => {
@@ -50,10 +51,10 @@ export function Trigger({query, who, say}) {
       <${About} t=${t} who=${who} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
-    <${Happened} id=${id} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
+    <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
-      curl(trigger(id, '/explain'))]} /></article>`;
+      curl(trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
 function About({t, who}) {
@@ -122,12 +123,12 @@ const newest = 200; // events that are read first
 
 // Happened lists what happened: the newest events, and all from the first if asked. An address may name a row, or an
 // occurrence, whose row is marked when it is there.
-function Happened({id, zone, revision, shows, occurrence}) {
+function Happened({id, who, zone, revision, shows, occurrence}) {
   const [wanted, want] = useState(); // the trigger of which all are wanted
   const whole = wanted === id;
   // Not before it is known whether the trigger has a revision: else each page would read all of it twice. The history
   // may be behind the owner, so it is read again.
-  const known = revision !== undefined;
+  const known = who.history && revision !== undefined;
   const tail = useData(known && !whole ? trigger(id, `/events?tail=${newest}`) + '#' + revision : '', 10000);
   const list = useList(known && whole ? trigger(id, `/events?limit=${newest}`) : '', newest, 10000);
   const data = whole ? list.first : tail;
@@ -144,6 +145,7 @@ function Happened({id, zone, revision, shows, occurrence}) {
     if (marked && !location.hash) location.replace('#' + rowOf(marked.event_id));
   }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
+  if (!who.history) return html`<section><h2>What happened</h2><${NoHistory} /></section>`;
   return html`<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
       ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${visible(occurrence)}.</p>` : ''}

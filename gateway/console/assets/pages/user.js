@@ -2,7 +2,8 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone} from '../time.js';
 import {
-  A, Loaded, More, State, Table, ToTrigger, Twins, curl, quoted, triggerPage, triggersOfUser, useList, visible,
+  A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, curl, kcatFinds, quoted, triggerPage, triggersOfUser,
+  useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -17,16 +18,16 @@ const ToItsEvent = ({of: n}) => html`<${A} class="key" to=${triggerPage(n.trigge
 const Channels = ({of: n}) => Object.entries(n.channel_status).sort().map(([channel, status]) => html`
   <div>${visible(channel)}: <${State} state=${status} /></div>`);
 
-export function User({query}) {
+export function User({query, who}) {
   const id = query.id || '';
-  const path = id && `v1/users/${encodeURIComponent(id)}/notifications?limit=${full}`;
+  const path = id && who.history && `v1/users/${encodeURIComponent(id)}/notifications?limit=${full}`;
   const list = useList(path, full, 10000); // the history may be behind its owner
   if (!id) return html`<article><h1>User</h1><p>No user is named. Write a user id into the box above.</p></article>`;
   const [newest] = list.items;
   return html`<article><h1>User ${visible(id)}</h1>
     <p><${A} to=${triggersOfUser(id)}>All triggers of user ${visible(id)}<//></p>
     <h2>Notifications</h2>
-    <${Loaded} of=${list.first}>${() => html`
+    ${who.history ? html`<${Loaded} of=${list.first}>${() => html`
       <${Table} caption="The newest first" rows=${list.items} rowKey=${(n) => n.notification_id}
         none="The history has no notification of this user." columns=${[
           ['First went out', (n) => inZone(n.created_at)],
@@ -35,10 +36,12 @@ export function User({query}) {
           ['Channels', (n) => html`<${Channels} of=${n} />`],
           ['Type', (n) => n.type || ''], ['Acknowledged', (n) => (n.acked_at ? inZone(n.acked_at) : '')],
         ]} />
-      <${More} of=${list} />`}<//>
+      <${More} of=${list} />`}<//>` : html`<${NoHistory} />`}
     <${Twins} lines=${[
-      `waterclock notifications list --user ${quoted(id)}`, curl(path),
+      `waterclock notifications list --user ${quoted(id)}`,
+      ...(path ? [curl(path)] : []),
       ...(newest ? [`waterclock notifications get ${quoted(newest.notification_id)}`,
         curl('v1/notifications/' + encodeURIComponent(newest.notification_id))] : []),
+      kcatFinds(who, {tenant: who.tenant, user_id: id}),
     ]} /></article>`;
 }
