@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +16,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/waterclock/waterclock/test/built"
 )
 
 // call asks the API, which says whether an act of a page has happened.
@@ -50,47 +47,6 @@ func (s *server) call(method, path, body string, headers ...string) map[string]a
 
 const daily = `{"recurrence":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","start":"2026-11-01T09:00",` +
 	`"timezone":"America/New_York","channel":"orders","user_id":"u_81","payload":{"say":"take pills"}}`
-
-// Each act does what it says, once, and shows what it did.
-func TestActs(t *testing.T) {
-	s := dev(t)
-	b := s.open(t, 1200, 900)
-	var first any
-	for _, c := range []struct {
-		button, register, field, value string
-		want                           func(trigger map[string]any) bool
-	}{
-		{"Snooze", `{"delay":"1h","channel":"orders"}`, "for", "3h", func(s map[string]any) bool {
-			at, err := time.Parse(time.RFC3339, fmt.Sprint(s["next_fire_at"]))
-			return err == nil && time.Until(at) > 2*time.Hour
-		}},
-		{"Reschedule", `{"delay":"1h","channel":"orders"}`, "delay", "5h", func(s map[string]any) bool {
-			at, err := time.Parse(time.RFC3339, fmt.Sprint(s["next_fire_at"]))
-			return err == nil && time.Until(at) > 4*time.Hour
-		}},
-		{"Skip", daily, "", "", func(s map[string]any) bool { return s["next_fire_at"] != first }},
-		{"Pause", daily, "", "", func(s map[string]any) bool { return s["state"] == "PAUSED" }},
-		{"Run now", daily, "", "", func(s map[string]any) bool { return s["last_fired_at"] != nil }},
-		{"Cancel", `{"delay":"1h","channel":"orders"}`, "", "", func(s map[string]any) bool {
-			return s["state"] == "CANCELLED"
-		}},
-	} {
-		id := "act-" + strings.ReplaceAll(c.button, " ", "-")
-		s.call("PUT", "/v1/triggers/"+id, c.register)
-		first = s.call("GET", "/v1/triggers/"+id, "")["next_fire_at"]
-		b.visit("trigger?id=" + id)
-		b.click(c.button)
-		if c.field != "" {
-			b.fill(`dialog input[name=`+c.field+`]`, c.value)
-		}
-		b.do(chromedp.Click(`dialog button.act`, chromedp.ByQuery))
-		b.await(".said", c.button+": done")
-		if got := s.call("GET", "/v1/triggers/"+id, ""); !c.want(got) {
-			t.Errorf("%s: %v", c.button, got)
-		}
-	}
-	b.await("main", "none is kept, because it has ended") // of a payload
-}
 
 // What cannot be done says why, and leaves the dialog open.
 func TestActRefused(t *testing.T) {
@@ -224,6 +180,7 @@ func TestEmptyPages(t *testing.T) {
 		{"forecast", "forecast", "Nothing is due."},
 		{"deliveries", "deliveries", "None was called yet."},
 		{"system", "system", "Nobody has done anything yet."},
+		{"new", "new", "The next ten"},
 		{"search", "search?q=u_81", "Nothing is named so"},
 		{"user", "user?id=u_82", "The history has no notification of this user."},
 	} {
@@ -232,45 +189,6 @@ func TestEmptyPages(t *testing.T) {
 		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
 		b.fits(check, p.name+", empty")
 		b.picture(p.name + "-empty")
-	}
-}
-
-// Each command that a page names is one that the program has.
-func TestTwins(t *testing.T) {
-	s := dev(t)
-	s.call("PUT", "/v1/triggers/pills", daily)
-	file, err := built.Waterclock()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.call("POST", "/v1/triggers/pills:run", "")
-	s.put("soon", `{"delay":"0s","channel":"orders","user_id":"u_82"}`)
-	s.notified("u_82", 1)
-	b := s.open(t, 1200, 900)
-	seen := map[string]bool{}
-	for _, p := range pages[:len(pages)-1] {
-		b.visit(p.path)
-		b.await("main .twins", "The same")
-		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery)) // some name what was read
-		var lines []string
-		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)`, &lines))
-		if len(lines) == 0 {
-			t.Errorf("%s names no command", p.name)
-		}
-		for _, line := range lines {
-			seen[line] = true
-		}
-	}
-	for line := range seen {
-		if rest, isOurs := strings.CutPrefix(line, "waterclock "); isOurs {
-			if out, err := exec.Command(file, append(strings.Fields(rest), "--help")...).CombinedOutput(); err != nil {
-				t.Errorf("%s: %s", line, out)
-			}
-		} else if strings.HasPrefix(strings.ReplaceAll(line, "'", ""), "curl http") { // a read
-			if out, err := exec.Command("sh", "-c", line+" -sf").CombinedOutput(); err != nil {
-				t.Errorf("%s: %v %s", line, err, out)
-			}
-		}
 	}
 }
 

@@ -1,0 +1,143 @@
+package console_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/waterclock/waterclock/test/issuer"
+)
+
+// acts are the acts of support: of which trigger, what is filled in, and what has happened then.
+var acts = []struct {
+	button, field, value string
+	seed                 func(s *server, id string)
+	event                string
+	want                 func(before, after map[string]any) bool
+}{
+	{"Snooze", "for", "3h", pending, "occurrence.snoozed", func(_, after map[string]any) bool {
+		return firesAfter(after, 2*time.Hour)
+	}},
+	{"Reschedule", "delay", "5h", pending, "trigger.rescheduled", func(_, after map[string]any) bool {
+		return firesAfter(after, 4*time.Hour)
+	}},
+	{"Skip", "", "", everyDay, "occurrence.skipped", func(before, after map[string]any) bool {
+		return after["next_fire_at"] != before["next_fire_at"]
+	}},
+	{"Pause", "", "", everyDay, "trigger.paused", func(_, after map[string]any) bool {
+		return after["state"] == "PAUSED"
+	}},
+	{"Run now", "", "", everyDay, "occurrence.fired", func(before, after map[string]any) bool {
+		return after["last_fired_at"] != nil && after["next_fire_at"] == before["next_fire_at"]
+	}},
+	{"Redrive", "", "", answered("failed", "no_address"), "delivery.redriven", func(_, after map[string]any) bool {
+		return after["state"] == "IN_FLIGHT"
+	}},
+	{"Cancel", "", "", pending, "trigger.cancelled", func(_, after map[string]any) bool {
+		return after["state"] == "CANCELLED"
+	}},
+}
+
+func everyDay(s *server, id string) { s.put(id, daily) }
+
+func firesAfter(trigger map[string]any, d time.Duration) bool {
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(trigger["next_fire_at"]))
+	return err == nil && time.Until(at) > d
+}
+
+// Support: from the box to a trigger, and each act on it, takes four clicks. The act does what it says, once, with its
+// note, and the page shows what it did. A run has no event of its own, so it takes no note.
+func TestActs(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
+	s.eachHand(t, 4*len(acts), func(b *tab, hand string) {
+		b.visit("")
+		for _, c := range acts {
+			id := "act-" + strings.ReplaceAll(c.button, " ", "-") + "-" + hand
+			c.seed(s, id)
+			if c.button == "Redrive" {
+				s.explains(id, "failed")
+			}
+			before := s.call("GET", "/v1/triggers/"+id, "")
+			b.fill("header input", id)
+			b.enter()
+			b.await("h1", "Found for "+id)
+			b.click(id)
+			b.await("#sentence", ".")
+			b.click(c.button)
+			b.await("dialog h2", c.button+": "+id)
+			if c.field != "" {
+				b.fill(`dialog input[name=`+c.field+`]`, c.value)
+			}
+			note := ""
+			if c.button != "Run now" {
+				note = "asked by phone, " + hand
+				b.fill("dialog input[name=note]", note)
+			}
+			b.press("dialog button.act")
+			b.await(".said", c.button+": done, "+id)
+			if got := s.call("GET", "/v1/triggers/"+id, ""); !c.want(before, got) {
+				t.Errorf("%s: %v", c.button, got)
+			}
+			s.happened(id, c.event, note)
+		}
+		b.await("main", "none is kept, because it has ended") // of a payload
+	})
+}
+
+// Somebody logs in by an API key, or by a token, finds a trigger, acts, and logs out, by either hand: a click for each
+// but the act, which takes two. Whoever may not know the brokers gets a line for kcat that says where they go.
+func TestLoginByHand(t *testing.T) {
+	i := issuer.New(t)
+	file := filepath.Join(t.TempDir(), "keys")
+	key := strings.Repeat("s", 40)
+	if err := os.WriteFile(file, []byte("acme "+key+" support sam\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := dev(t, "auth.keys_file="+file, "auth.oidc.issuer="+i.URL, "auth.oidc.audience=waterclock",
+		"auth.oidc.algorithms=ES256")
+	token := func(role string) string {
+		return i.Token(t, map[string]any{
+			"iss": i.URL, "aud": "waterclock", "sub": "tom", "tenant": "acme", "roles": []string{role},
+			"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),
+		})
+	}
+	as := []string{"Authorization", "Bearer " + token("writer")}
+	s.call("PUT", "/v1/triggers/pills", daily, as...)
+	s.eachHand(t, 2*6, func(b *tab, hand string) {
+		b.allowed = []string{"status of 401"} // before log-in
+		for _, with := range []struct{ credential, who, act, state string }{
+			{key, "sam, acme (support)", "Pause", "PAUSED"},
+			{token("support"), "tom, acme (support)", "Resume", "PENDING"},
+		} {
+			b.visit("")
+			b.await("main", "API key or token")
+			b.fill("input[type=password]", with.credential)
+			b.enter()
+			b.await(".who", with.who)
+			b.fill("header input", "pills")
+			b.enter()
+			b.await("h1", "Found for pills")
+			b.click("pills")
+			b.click(with.act)
+			if line := b.kcat("dialog"); !strings.Contains(line, "-b BROKERS -F KCAT_CONFIG") ||
+				!strings.Contains(line, " -k acme/pills ") {
+				t.Errorf("the line for kcat is %s", line)
+			}
+			b.fill("dialog input[name=note]", hand)
+			b.press("dialog button.act")
+			b.await(".said", with.act+": done")
+			if got := s.call("GET", "/v1/triggers/pills", "", as...)["state"]; got != with.state {
+				t.Errorf("after %s it is %v", with.act, got)
+			}
+			b.logout()
+		}
+		b.do(chromedp.WaitNotPresent(".acts", chromedp.ByQuery))
+		s.happened("acme/pills", "trigger.paused", hand)
+		s.happened("acme/pills", "trigger.resumed", hand)
+	})
+}
