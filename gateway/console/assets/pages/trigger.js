@@ -119,6 +119,18 @@ const rowOf = (event) => 'event-' + event;
 const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
+// Letters lists the newest dead letters of a trigger: what could not be delivered, and where to. The trigger itself
+// keeps no callback once it has ended.
+function Letters({id, zone, round}) {
+  const letters = useData(`v1/dead-letters?trigger_id=${encodeURIComponent(id)}&limit=10#${round}`);
+  return html`<section><h2>Dead letters</h2><${Loaded} of=${letters}>${({items}) => html`<${Table}
+    caption="Dead letters, the newest first" rows=${items} rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
+      ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
+      ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
+      ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`], ['Status', (l) => l.status],
+    ]} />`}<//></section>`;
+}
+
 const newest = 200; // events that are read first
 
 // Happened lists what happened: the newest events, and all from the first if asked. An address may name a row, or an
@@ -146,7 +158,8 @@ function Happened({id, who, zone, revision, shows, occurrence}) {
   }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
   if (!who.history) return html`<section><h2>What happened</h2><${NoHistory} /></section>`;
-  return html`<section><h2>What happened</h2>
+  return html`${items.some((e) => e.type === 'delivery.dead_lettered') ? html`<${Letters} id=${id} zone=${zone}
+    round=${items.length} />` : ''}<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
       ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${visible(occurrence)}.</p>` : ''}
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
