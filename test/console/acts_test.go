@@ -89,6 +89,25 @@ func TestActs(t *testing.T) {
 	})
 }
 
+// Of a trigger that has ended no act is offered that the API would refuse: it fires again only if it has a user.
+func TestActsAfterTheEnd(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	for id, want := range map[string]string{"done": "[]", "told": "[Snooze]"} {
+		s.put(id, map[string]string{
+			"done": `{"delay":"0s","channel":"orders"}`, "told": `{"delay":"0s","channel":"orders","user_id":"u_7"}`,
+		}[id])
+		s.explains(id, "fired")
+		b.visit("trigger?id=" + id)
+		b.await("main", "FIRED")
+		var offered []string
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .acts button')].map((b) => b.textContent)`, &offered))
+		if fmt.Sprint(offered) != want {
+			t.Errorf("of %s it offers %q, want %s", id, offered, want)
+		}
+	}
+}
+
 // Somebody logs in by an API key, or by a token, finds a trigger, acts, and logs out, by either hand: a click for each
 // but the act, which takes two. Whoever may not know the brokers gets a line for kcat that says where they go.
 func TestLoginByHand(t *testing.T) {

@@ -15,7 +15,8 @@ const verb = (name, op = name) => (id, f) => ({
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
-    when: (t) => t.state !== 'CANCELLED' && t.state !== 'ERASED', fields: [['for', 'For how long', '10m']],
+    when: (t) => living.includes(t.state) || (t.user_id && t.state !== 'CANCELLED' && t.state !== 'ERASED'),
+    fields: [['for', 'For how long', '10m']],
     request: verb('snooze'), cli: 'snooze', flags: {for: '--for'},
   },
   {
@@ -38,7 +39,7 @@ const acts = [
   },
   {
     name: 'Run now', does: 'It fires once, at once. Its own plan stays as it is.',
-    when: (t) => t.state !== 'ERASED', fields: [], noNote: true, request: verb('run', 'run_now'), cli: 'run',
+    when: (t) => living.includes(t.state), fields: [], noNote: true, request: verb('run', 'run_now'), cli: 'run',
   },
   {
     name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
