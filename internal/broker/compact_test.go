@@ -82,8 +82,10 @@ func TestCompactionKeepsTheCodec(t *testing.T) {
 		codec kgo.CompressionCodec
 		most  int64 // bytes on disk
 	}{
-		{"none", kgo.NoCompression(), 12_000}, {"gzip", kgo.GzipCompression(), 1500},
-		{"snappy", kgo.SnappyCompression(), 1500}, {"lz4", kgo.Lz4Compression(), 1500},
+		{"none", kgo.NoCompression(), 12_000},
+		{"gzip", kgo.GzipCompression(), 1500},
+		{"snappy", kgo.SnappyCompression(), 1500},
+		{"lz4", kgo.Lz4Compression(), 1500},
 		{"zstd", kgo.ZstdCompression(), 1500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
