@@ -298,7 +298,7 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 // write sends the commands of the first letters, of as many as there are records and as have room among
 // the undecided of the caller's tenant. n is how many of the letters it is done with; all, if the
 // caller has hung up.
-func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) (f *flight, n int) {
+func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) (_ *flight, n int) {
 	c := &chunk{waiting: 1, durable: make(chan struct{})}
 	letters = letters[:len(records)]
 	for ; n < len(letters); n++ {
@@ -326,13 +326,13 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 		c.write(ctx, j.s.commands, i)
 	}
 	c.acknowledged()
-	f = &flight{chunk: c, letters: letters, decided: make(chan struct{})}
+	flown := &flight{chunk: c, letters: letters, decided: make(chan struct{})}
 	before := j.inFlight
 	go func() {
 		defer j.s.rate.undecided.done(j.r.who.Tenant, c.lacking)
-		f.ask(context.WithoutCancel(ctx), j.s, before)
+		flown.ask(context.WithoutCancel(ctx), j.s, before)
 	}()
-	return f, n
+	return flown, n
 }
 
 // room takes room for one more command. Only the first of a flight waits for it: the others of the

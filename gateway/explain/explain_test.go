@@ -102,14 +102,17 @@ func TestExplain(t *testing.T) {
 			}, Scheduled, "0-1", "A later command was refused Fri",
 		},
 		{
-			"a receipt on a channel without", state(trigger.Fired, fired), []string{
+			"a receipt on a channel without", state(trigger.Fired, fired),
+			[]string{
 				registered, sent,
 				`{"type":"delivery.retried","occurrence":"o","channel":"push","reason":"no_receipts"}`,
-			}, Fired, "0-2",
+			},
+			Fired, "0-2",
 			"A later receipt was ignored Fri 2026-11-20 06:00 America/New_York, since its channel has no receipts",
 		},
 		{
-			"a receipt of nothing", nil, []string{`{"type":"delivery.delivered","occurrence":"o","reason":"unknown"}`},
+			"a receipt of nothing", nil,
+			[]string{`{"type":"delivery.delivered","occurrence":"o","reason":"unknown"}`},
 			Unknown, "0-1", "There is no trigger k. A receipt came for it, and fits nothing.",
 		},
 		{
