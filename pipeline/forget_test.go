@@ -48,7 +48,8 @@ func TestForgetTheLeast(t *testing.T) {
 			p := &Partition{store: st}
 			o := &Process{Options: Options{MaxDone: int64(c.room), Listener: NoListener{}}}
 			d := doneRecords{opts: o, store: st, load: p.load}
-			turn := &turn{now: 100_000, overlay: map[trigger.Key]*entry{}}
+			turn := &turn{now: 100_000, overlay: map[trigger.Key]*entry{}, states: st.NewStateReader()}
+			defer turn.states.Close()
 			if err := d.forget(turn, 0); err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,7 @@ func (p *Partition) load(t *turn, key trigger.Key) (*entry, error) {
 	if e := t.overlay[key]; e != nil {
 		return e, nil
 	}
-	value, err := p.store.Get(key, nil)
+	value, err := t.states.Get(key, nil)
 	if err != nil {
 		return nil, fmt.Errorf("get %q: %w", key, err)
 	}

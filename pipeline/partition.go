@@ -75,6 +75,7 @@ type turn struct {
 	overlay   map[trigger.Key]*entry
 	order     []*entry // in order of first touch: state is written in this order
 	reader    *statestore.DueReader
+	states    *statestore.StateReader
 	records   int // number of records produced
 	commands  int
 	fires     int
@@ -178,6 +179,7 @@ func (p *Partition) begin(in *input) (*turn, error) {
 		guard:    p.stateLog.guard,
 		overlay:  map[trigger.Key]*entry{},
 		reader:   p.store.NewDueReader(),
+		states:   p.store.NewStateReader(),
 		live:     p.kept.live.Begin(int64(now)),
 	}
 	t.progress.Seq++
@@ -189,7 +191,10 @@ func (p *Partition) begin(in *input) (*turn, error) {
 	return t, nil
 }
 
-func (t *turn) close() { t.reader.Close() }
+func (t *turn) close() {
+	t.reader.Close()
+	t.states.Close()
+}
 
 // giveUp aborts the turn. The partition is opened anew afterwards.
 func (p *Partition) giveUp(ctx context.Context, t *turn, err error) {

@@ -232,3 +232,41 @@ func BenchmarkGetUnknown(b *testing.B) {
 		b.Errorf("%d unknown keys were found", found)
 	}
 }
+
+// BenchmarkGetKnown measures what the commands of a turn read whose triggers have fired: a herd of
+// receipts, or a redrive. Their keys come about in the order in which the states were written.
+func BenchmarkGetKnown(b *testing.B) {
+	s := mustOpenBench(b)
+	defer s.Close()
+	batch := s.NewBatch()
+	keys := make([]trigger.Key, *benchKeys)
+	for i := range keys {
+		row := benchRow(i)
+		row.Key = trigger.Key(fmt.Sprintf("bench-%d", i))
+		row.Timers, row.ForgetAt = nil, trigger.Instant(1_800_000_000_000+i)
+		batch.Put(nil, row)
+		if keys[i] = row.Key; i%benchTurn == benchTurn-1 || i == len(keys)-1 {
+			commitTurn(b, batch, i)
+		}
+	}
+	for _, turn := range []int{1, 300} {
+		b.Run(fmt.Sprintf("turn=%d", turn), func(b *testing.B) {
+			i, cpu := 0, cpuTime()
+			var buf []byte
+			for b.Loop() {
+				r := s.NewStateReader()
+				for range turn {
+					var err error
+					if buf, err = r.Get(keys[i%len(keys)], buf); len(buf) == 0 || err != nil {
+						b.Fatalf("%s is not known: %v", keys[i%len(keys)], err)
+					}
+					i++
+				}
+				if err := r.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(i), "cpu-ns/get")
+		})
+	}
+}

@@ -192,6 +192,7 @@ func (m *model) check(t *testing.T, s *Store, where string) {
 	}
 	m.checkDue(t, s, where)
 	m.checkForget(t, s, where)
+	m.checkStates(t, s, where)
 	m.checkSnapshot(t, s, where)
 	for i := range 60 {
 		key := trigger.Key(fmt.Sprintf("k%d", i))
@@ -259,6 +260,25 @@ func (m *model) checkDue(t *testing.T, s *Store, where string) {
 		}
 		if v, ok, err := r.Get(k.Due, k.Ref+"?"); ok || err != nil {
 			t.Fatalf("%s: DueReader found %q for an unknown ref, %v", where, v, err)
+		}
+	}
+}
+
+// checkStates reads all keys in random order, and some that are unknown, through one reader.
+func (m *model) checkStates(t *testing.T, s *Store, where string) {
+	t.Helper()
+	r := s.NewStateReader()
+	defer r.Close()
+	keys := slices.Sorted(maps.Keys(m.rows))
+	m.r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+	var buf []byte
+	for _, key := range keys {
+		var err error
+		if buf, err = r.Get(key, buf); err != nil || !bytes.Equal(buf, m.rows[key].Value) {
+			t.Fatalf("%s: StateReader.Get(%q) = %q %v, want %q", where, key, buf, err, m.rows[key].Value)
+		}
+		if v, err := r.Get(key+"?", nil); v != nil || err != nil {
+			t.Fatalf("%s: StateReader found %q for an unknown key, %v", where, v, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package statestore
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -21,9 +22,14 @@ func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
 	return get(s.db, key, buf)
 }
 
+// getter is a database, a snapshot or a homeReader.
+type getter interface {
+	Get(key []byte) (value []byte, closer io.Closer, err error)
+}
+
 // get follows a key's pointer. r must not change between the two reads: it is a snapshot, or the
 // caller is the owner's goroutine.
-func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
+func get(r getter, key trigger.Key, buf []byte) ([]byte, error) {
 	var space [keySpace]byte
 	v, c, err := r.Get(appendStateKey(space[:0], key))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -48,7 +54,7 @@ func get(r pebble.Reader, key trigger.Key, buf []byte) ([]byte, error) {
 }
 
 // getHome reads a state that is stored in d or y.
-func getHome(r pebble.Reader, p pointer, key trigger.Key, buf []byte) ([]byte, error) {
+func getHome(r getter, p pointer, key trigger.Key, buf []byte) ([]byte, error) {
 	var space [keySpace]byte
 	v, c, err := r.Get(p.appendKey(space[:0], key))
 	if errors.Is(err, pebble.ErrNotFound) {
