@@ -156,7 +156,7 @@ func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into [
 
 // Apply creates what a plan says is missing and alters what differs. It does
 // nothing at all where the plan refuses something, and returns when a broker
-// shows what it made. A topic that somebody else made meanwhile is no error:
+// shows what it made, for which it waits up to a minute. A topic that somebody else made meanwhile is no error:
 // Plan again to see how they made it.
 func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topics.Change) error {
 	admin := kadm.NewClient(cl)
@@ -176,9 +176,9 @@ func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topi
 }
 
 // How long a created topic is looked for, and how often: the controller has
-// made it before the brokers know.
+// made it before the brokers know, which took a loaded machine more than 10 s.
 const (
-	topicWithin = 10 * time.Second
+	topicWithin = time.Minute
 	topicEvery  = 20 * time.Millisecond
 )
 
@@ -199,8 +199,8 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, plan []topics.Change, byNa
 		select {
 		case <-time.After(topicEvery):
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d topics just created are not shown by the brokers (%w)",
-				len(made)-len(have), len(made), err)
+			return fmt.Errorf("%d of %d topics are created, but the brokers do not show them yet: run this again (%w)",
+				len(made)-len(have), len(made), errors.Join(ctx.Err(), err))
 		}
 	}
 	return nil
