@@ -513,6 +513,11 @@ func TestAcceptGap(t *testing.T) {
 			t.Errorf("accepting %v was enough", a)
 		}
 	}
+	e := more.exporter(dir, nil) // to follow is no way to wait for a partition
+	e.opts.AcceptGaps = []Acceptance{{2, 128}}
+	if refusal, ok := errors.AsType[*Error](e.Follow(t.Context())); !ok || refusal.Code != CodeNoGap {
+		t.Errorf("accepting a gap of no partition: %v", refusal)
+	}
 	if err := accept(0, 128); err != nil {
 		t.Fatal(err)
 	}

@@ -105,13 +105,10 @@ func (a *app) export(ctx context.Context, c *config.Config, f *exportFlags) erro
 func exportFailure(c *config.Config, err error) error {
 	if e, ok := errors.AsType[*analytics.Error](err); ok {
 		exit := exitUsage
-		if e.Code != analytics.CodeForeign {
+		if e.Code == analytics.CodeGap || e.Code == analytics.CodeDamaged {
 			exit = exitLoss
 		}
 		return &failure{Exit: exit, Err: err}
-	}
-	if errors.Is(err, analytics.ErrPartition) {
-		return &failure{Exit: exitUsage, Err: err}
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf("there is no topic %s", c.Topic("events"))}
