@@ -130,9 +130,10 @@ func askEnds(cl *kgo.Client, leader int32, topic string, epochs map[int32]int32,
 	}
 	ends := make(map[int32]int64, len(epochs))
 	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if t.Topic == topic && p.ErrorCode == 0 {
-				ends[p.Partition] = p.Offset
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if end, err := endOf(cl, topic, p); t.Topic == topic && err == nil {
+				ends[p.Partition] = end
 			}
 		}
 	}
