@@ -13,13 +13,18 @@ import (
 // Get returns the encoded state of a key, appended to buf[:0], or nil if the key is unknown.
 // The filter in memory answers nearly all unknown keys.
 func (s *Store) Get(key trigger.Key, buf []byte) ([]byte, error) {
-	if s.db == nil {
-		return nil, fmt.Errorf("get: %w", ErrClosed)
-	}
-	if !s.known.has(s.known.hash(key)) {
-		return nil, nil
+	if known, err := s.knows(key); !known {
+		return nil, err
 	}
 	return get(s.db, key, buf)
+}
+
+// knows asks the filter. Some keys that it knows are not there.
+func (s *Store) knows(key trigger.Key) (bool, error) {
+	if s.db == nil {
+		return false, fmt.Errorf("get: %w", ErrClosed)
+	}
+	return s.known.has(s.known.hash(key)), nil
 }
 
 // getter is a database, a snapshot or a homeReader.

@@ -2,7 +2,6 @@ package statestore
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,11 +27,8 @@ func (s *Store) NewStateReader() *StateReader { return &StateReader{store: s} }
 
 // Get is Store.Get.
 func (r *StateReader) Get(key trigger.Key, buf []byte) ([]byte, error) {
-	if r.store.db == nil {
-		return nil, fmt.Errorf("get: %w", ErrClosed)
-	}
-	if !r.store.known.has(r.store.known.hash(key)) {
-		return nil, nil
+	if known, err := r.store.knows(key); !known {
+		return nil, err
 	}
 	if r.gets++; r.gets <= fewGets {
 		return get(r.store.db, key, buf)
