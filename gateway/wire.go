@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"log/slog"
-	"strings"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/producer"
@@ -252,7 +251,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		return append(o.Notes(), c.acts.log.notes()...)
 	}}
 	p.identity = &identity{
-		history: o.History != nil, prefix: strings.TrimSuffix(o.Names.Commands(), "commands"), brokers: o.Brokers,
+		history: o.History != nil, prefix: o.Names.Begin(), brokers: o.Brokers,
 	}
 	p.documents = &documents{schemas: o.Schemas, asyncAPI: o.AsyncAPI}
 }

@@ -18,6 +18,9 @@ func (n Names) join(name string) string {
 	return n.Prefix + name
 }
 
+// Begin is what all names begin with.
+func (n Names) Begin() string { return n.join("") }
+
 // Commands is the topic of commands.
 func (n Names) Commands() string { return n.join("commands") }
 

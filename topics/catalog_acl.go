@@ -73,11 +73,8 @@ func ACLs(o ACLOptions) []ACL {
 	return e.all
 }
 
-// prefixOf is the prefix of all topics.
-func prefixOf(n Names) string { return strings.TrimSuffix(n.Commands(), "commands") }
-
 func (w *aclWriter) engine(o *ACLOptions) {
-	prefix := prefixOf(o.Names)
+	prefix := o.Names.Begin()
 	w.as(RoleEngine, principal(o.Who[RoleEngine], o.Group))
 	w.add("the engine", "topic", prefix, true, "Read", "Write", "Describe", "DescribeConfigs")
 	w.elsewhere(o, "Read", "Write", "Describe", "DescribeConfigs")
@@ -94,7 +91,7 @@ func (w *aclWriter) engine(o *ACLOptions) {
 func (w *aclWriter) api(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleAPI, principal(o.Who[RoleAPI], o.Group+"-api"))
-	w.add("the API compares the topics with its settings", "topic", prefixOf(n), true, "Describe", "DescribeConfigs")
+	w.add("the API compares the topics with its settings", "topic", n.Begin(), true, "Describe", "DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("writes commands", "topic", n.Commands(), false, "Write")
 	w.add("finds owners", "topic", n.State(), false, "Read")
@@ -112,7 +109,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 func (w *aclWriter) history(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleHistory, principal(o.Who[RoleHistory], o.Group+"-history"))
-	w.add("the history compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+	w.add("the history compares the topics with its settings", "topic", n.Begin(), true, "Describe",
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
@@ -128,7 +125,7 @@ func (w *aclWriter) history(o *ACLOptions) {
 func (w *aclWriter) export(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleExport, principal(o.Who[RoleExport], o.Group+"-export"))
-	w.add("the export compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+	w.add("the export compares the topics with its settings", "topic", n.Begin(), true, "Describe",
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	w.add("reads events", "topic", n.Events(), false, "Read")
@@ -145,7 +142,7 @@ func (w *aclWriter) webhook(o *ACLOptions) {
 func (w *aclWriter) worker(o *ACLOptions, channel string) {
 	n := o.Names
 	w.as(channel, principal(o.Who[channel], o.Group+"-"+channel))
-	w.add("the "+channel+" worker compares the topics with its settings", "topic", prefixOf(n), true, "Describe",
+	w.add("the "+channel+" worker compares the topics with its settings", "topic", n.Begin(), true, "Describe",
 		"DescribeConfigs")
 	w.elsewhere(o, "Describe", "DescribeConfigs")
 	due := []string{n.Due(channel), HighLane(n.Due(channel))}
@@ -198,7 +195,7 @@ func (w *aclWriter) team(o *ACLOptions, c *ChannelACL) {
 func (w *aclWriter) elsewhere(o *ACLOptions, operations ...string) {
 	for _, c := range o.Channels {
 		for _, topic := range c.Topics {
-			if !strings.HasPrefix(topic, prefixOf(o.Names)) {
+			if !strings.HasPrefix(topic, o.Names.Begin()) {
 				w.add("channel "+c.Name+" has a topic of its own", "topic", topic, false, operations...)
 			}
 		}
