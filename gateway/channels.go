@@ -50,18 +50,22 @@ type channelAdmin struct {
 // every one that has a due topic.
 func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
 	known, err := s.known.get(r.Context(), s.allChannels)
-	all := maps.Clone(known)
+	var waiting map[string]int64
 	if err == nil && s.waiting.group != nil && r.who.May(auth.Operate) {
 		ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 		defer cancel()
-		err = s.waiting.add(ctx, all)
+		waiting, err = s.waiting.counts(ctx, known)
 	}
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	list := Channels{Items: []Channel{}}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list.Items = append(list.Items, all[name])
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		c := known[name]
+		if n, counted := waiting[name]; counted && c.Partitions > 0 {
+			c.Waiting = &n
+		}
+		list.Items = append(list.Items, c)
 	}
 	return sendJSON(w, http.StatusOK, list)
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"maps"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -17,18 +16,10 @@ type waitingCounts struct {
 	known *shared[map[string]int64] // by channel
 }
 
-// add adds to each channel how many due events the group of its worker has not read. A channel whose group has read
-// nothing, or that we may not ask about, stays without.
-func (s *waitingCounts) add(ctx context.Context, all map[string]Channel) error {
-	of := maps.Clone(all) // the caller may leave before the answer comes, and others wait for it
-	counts, err := s.known.get(ctx, func(ctx context.Context) (map[string]int64, error) { return s.read(ctx, of) })
-	for name, n := range counts {
-		if c, ok := all[name]; ok && c.Partitions > 0 {
-			c.Waiting = &n
-			all[name] = c
-		}
-	}
-	return err
+// counts is how many due events of each channel the group of its worker has not read. A channel whose group has read
+// nothing, or that we may not ask about, is left out. Nobody may change all afterwards.
+func (s *waitingCounts) counts(ctx context.Context, all map[string]Channel) (map[string]int64, error) {
+	return s.known.get(ctx, func(ctx context.Context) (map[string]int64, error) { return s.read(ctx, all) })
 }
 
 // read asks Kafka.
