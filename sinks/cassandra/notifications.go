@@ -347,31 +347,47 @@ func notNil(m map[string]string) map[string]string {
 	return m
 }
 
+// contentsAtOnce is how many contents a query asks for. Each is a partition of its own: one query for all
+// of a page would leave the page to one coordinator.
+const contentsAtOnce = 10
+
+// addContents reads the contents of a page, which is of one tenant.
 func (s *Store) addContents(
 	ctx context.Context, session *gocql.Session, wanted bool, items []topics.Notification,
 ) error {
 	if !wanted {
 		return nil
 	}
-	return s.each(ctx, len(items), func(ctx context.Context, i int) (err error) {
-		items[i].Content, err = readContent(ctx, session, items[i].Tenant, items[i].ID)
-		return err
-	})
+	parts := slices.Collect(slices.Chunk(items, contentsAtOnce))
+	return s.each(ctx, len(parts), func(ctx context.Context, i int) error { return readContents(ctx, session, parts[i]) })
 }
 
-func readContent(ctx context.Context, session *gocql.Session, tenant, id string) (*topics.NotificationContent, error) {
-	var c topics.NotificationContent
-	var data string
-	err := session.Query(`SELECT title, body, deep_link, template_id, template_data, created_at
- FROM notification_content WHERE tenant = ? AND notification_id = ?`, tenant, id).WithContext(ctx).
-		Scan(&c.Title, &c.Body, &c.DeepLink, &c.TemplateID, &data, (*int64)(&c.CreatedAt))
-	if errors.Is(err, gocql.ErrNotFound) {
-		return nil, nil
+const selectContents = `SELECT notification_id, title, body, deep_link, template_id, template_data, created_at
+ FROM notification_content WHERE tenant = ? AND notification_id IN ?`
+
+// readContents sets the content of each notification that has one. They are of one tenant.
+func readContents(ctx context.Context, session *gocql.Session, items []topics.Notification) error {
+	ids := make([]string, len(items))
+	for i := range items {
+		ids[i] = items[i].ID
 	}
-	if data != "" {
-		c.TemplateData = jsontext.Value(data)
+	it := session.Query(selectContents, items[0].Tenant, ids).WithContext(ctx).Iter()
+	found := make(map[string]*topics.NotificationContent, len(items))
+	for {
+		var c topics.NotificationContent
+		var id, data string
+		if !it.Scan(&id, &c.Title, &c.Body, &c.DeepLink, &c.TemplateID, &data, (*int64)(&c.CreatedAt)) {
+			break
+		}
+		if data != "" {
+			c.TemplateData = jsontext.Value(data)
+		}
+		found[id] = &c
 	}
-	return &c, err
+	for i := range items {
+		items[i].Content = found[items[i].ID]
+	}
+	return it.Close()
 }
 
 // Notification reads a notification with its content.
@@ -393,7 +409,9 @@ func (s *Store) Notification(ctx context.Context, tenant, id string) (n topics.N
 			return err
 		}
 		ok, n.Channels = true, notNil(n.Channels)
-		n.Content, err = readContent(ctx, session, tenant, id)
+		one := []topics.Notification{n}
+		err = readContents(ctx, session, one)
+		n = one[0]
 		return err
 	})
 	if !ok {
