@@ -159,11 +159,19 @@ func demoLine(e *topics.Event, says string) string {
 		if e.LatenessMS != nil {
 			late = *e.LatenessMS
 		}
-		tail = fmt.Sprintf("%q, %d ms late", says, late)
+		tail = fmt.Sprintf("%q, %s late", says, lateWords(late))
 	case trigger.Registered, trigger.Replaced, trigger.Snoozed:
 		tail = "for " + e.ScheduledAt
 	}
 	return fmt.Sprintf("  %s  %-20s %-13s %s", at, e.Type, e.Trigger, tail)
+}
+
+// lateWords spells milliseconds, and from a second on a duration such as 5m0.3s.
+func lateWords(ms int64) string {
+	if ms < 1000 {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
 
 // endWithin bounds the time for the final cancel.
