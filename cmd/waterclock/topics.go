@@ -58,7 +58,11 @@ func newTopicsApply(a *app) *cobra.Command {
 					if err := refusal(plan); err != nil {
 						return err
 					}
-					if err := kafkaconn.Apply(cmd.Context(), cl, kafkaconn.Wanted(c, channels...), plan); err != nil {
+					bar := a.progress("topics", int64(kafkaconn.Steps(plan)))
+					err := kafkaconn.Apply(cmd.Context(), cl, kafkaconn.Wanted(c, channels...), plan,
+						func(done int) { bar.done(int64(done)) })
+					bar.end()
+					if err != nil {
 						return err
 					}
 					return a.printPlan(plan)

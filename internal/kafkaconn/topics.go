@@ -157,8 +157,13 @@ func readConfigs(ctx context.Context, admin *kadm.Client, names []string, into [
 // Apply creates what a plan says is missing and alters what differs. It does
 // nothing at all where the plan refuses something, and returns when a broker
 // shows what it made, for which it waits up to a minute. A topic that somebody else made meanwhile is no error:
-// Plan again to see how they made it.
-func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topics.Change) error {
+// Plan again to see how they made it. progress, which may be nil, is told how many of Steps are done.
+func Apply(
+	ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topics.Change, progress func(done int),
+) error {
+	if progress == nil {
+		progress = func(int) {}
+	}
 	admin := kadm.NewClient(cl)
 	if err := topics.Check(plan, true); err != nil {
 		return err
@@ -167,12 +172,30 @@ func Apply(ctx context.Context, cl *kgo.Client, want []topics.Topic, plan []topi
 	for i := range want {
 		byName[want[i].Name] = &want[i]
 	}
-	for _, change := range plan {
+	for i, change := range plan {
 		if err := applyOne(ctx, admin, byName[change.Topic], change); err != nil {
 			return fmt.Errorf("%s: %w", change, err)
 		}
+		progress(i + 1)
 	}
-	return awaitTopics(ctx, cl, plan, byName)
+	var made []topics.Topic
+	for _, change := range plan {
+		if change.Kind == topics.Create {
+			made = append(made, *byName[change.Topic])
+		}
+	}
+	return awaitTopics(ctx, cl, made, func(shown int) { progress(len(plan) + shown) })
+}
+
+// Steps is how many steps Apply takes: each change, and to see each topic that is created.
+func Steps(plan []topics.Change) int {
+	steps := len(plan)
+	for _, change := range plan {
+		if change.Kind == topics.Create {
+			steps++
+		}
+	}
+	return steps
 }
 
 // How long a created topic is looked for, and how often: the controller has
@@ -182,17 +205,12 @@ const (
 	topicEvery  = 20 * time.Millisecond
 )
 
-func awaitTopics(ctx context.Context, cl *kgo.Client, plan []topics.Change, byName map[string]*topics.Topic) error {
-	var made []topics.Topic
-	for _, change := range plan {
-		if change.Kind == topics.Create {
-			made = append(made, *byName[change.Topic])
-		}
-	}
+func awaitTopics(ctx context.Context, cl *kgo.Client, made []topics.Topic, progress func(shown int)) error {
 	ctx, cancel := context.WithTimeout(ctx, topicWithin)
 	defer cancel()
 	for len(made) > 0 {
 		have, err := existing(ctx, cl, made)
+		progress(len(have))
 		if err == nil && len(have) == len(made) {
 			return nil
 		}

@@ -59,7 +59,7 @@ func TestApplyLeavesNothingToPlan(t *testing.T) {
 	if len(plan) != len(want) || plan[0].Kind != topics.Create {
 		t.Fatalf("plan of an empty cluster is %v", plan)
 	}
-	if err := Apply(t.Context(), cl, want, plan); err != nil {
+	if err := Apply(t.Context(), cl, want, plan, nil); err != nil {
 		t.Fatal(err)
 	}
 	if plan := planOf(t, cl, want); len(plan) != 0 {
@@ -96,7 +96,7 @@ func TestApplyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Wanted(c)
-	err := Apply(t.Context(), cl, want, planOf(t, cl, want))
+	err := Apply(t.Context(), cl, want, planOf(t, cl, want), nil)
 	if err == nil || !strings.Contains(err.Error(), "topics.partitions") {
 		t.Errorf("got %v, want a refusal that names topics.partitions", err)
 	}
@@ -111,8 +111,18 @@ func TestApplyAlters(t *testing.T) {
 	cl := clientOf(t, c)
 	admin := kadm.NewClient(cl)
 	want := Wanted(c)
-	if err := Apply(t.Context(), cl, want, planOf(t, cl, want)); err != nil {
+	made, steps := planOf(t, cl, want), 0
+	progress := func(done int) {
+		if done < steps {
+			t.Errorf("progress went from %d back to %d", steps, done)
+		}
+		steps = done
+	}
+	if err := Apply(t.Context(), cl, want, made, progress); err != nil {
 		t.Fatal(err)
+	}
+	if steps != Steps(made) || steps != 2*len(made) {
+		t.Errorf("progress ended at %d of %d steps, for %d topics", steps, Steps(made), len(made))
 	}
 	short := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: kadm.StringPtr("1000")}}
 	if _, err := admin.AlterTopicConfigs(t.Context(), short, c.Topic("receipts")); err != nil {
@@ -122,7 +132,7 @@ func TestApplyAlters(t *testing.T) {
 	if len(plan) != 1 || plan[0].Kind != topics.Alter || plan[0].Setting != "retention.ms" {
 		t.Fatalf("plan is %v, want to alter retention.ms", plan)
 	}
-	if err := Apply(t.Context(), cl, want, plan); err != nil {
+	if err := Apply(t.Context(), cl, want, plan, nil); err != nil {
 		t.Fatal(err)
 	}
 	if plan := planOf(t, cl, want); len(plan) != 0 {
@@ -140,7 +150,7 @@ func TestTopicThatABrokerHasYetToLearnOf(t *testing.T) {
 	defer cluster.Close()
 	c := settings(t, map[string]string{"brokers": strings.Join(cluster.ListenAddrs(), ","), "topics.partitions": "1"})
 	cl, want := clientOf(t, c), Wanted(c)
-	if err := Apply(t.Context(), cl, want, planOf(t, cl, want)); err != nil {
+	if err := Apply(t.Context(), cl, want, planOf(t, cl, want), nil); err != nil {
 		t.Fatal(err)
 	}
 	asked := 0

@@ -163,7 +163,7 @@ func (b *webhookRun) makeTopics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return kafkaconn.Apply(ctx, cl, want, plan)
+	return kafkaconn.Apply(ctx, cl, want, plan, nil)
 }
 
 // receive starts one receiver.

@@ -199,7 +199,7 @@ func (n *node) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrTopics, err)
 	}
 	must, late := splitLate(plan)
-	if err := kafkaconn.Apply(ctx, cl, want, must); err != nil {
+	if err := kafkaconn.Apply(ctx, cl, want, must, nil); err != nil {
 		return err
 	}
 	n.createLate(ctx, cl, want, late)
@@ -228,7 +228,7 @@ func splitLate(plan []topics.Change) (must, late []topics.Change) {
 func (n *node) createLate(ctx context.Context, cl *kgo.Client, want []topics.Topic, late []topics.Change) {
 	for _, c := range late {
 		if n.cfg.Topics.Manage {
-			err := kafkaconn.Apply(ctx, cl, want, []topics.Change{c})
+			err := kafkaconn.Apply(ctx, cl, want, []topics.Change{c}, nil)
 			if err == nil {
 				continue
 			}
