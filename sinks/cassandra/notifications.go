@@ -359,7 +359,9 @@ func (s *Store) addContents(
 		return nil
 	}
 	parts := slices.Collect(slices.Chunk(items, contentsAtOnce))
-	return s.each(ctx, len(parts), func(ctx context.Context, i int) error { return readContents(ctx, session, parts[i]) })
+	return s.each(ctx, len(parts), func(ctx context.Context, i int) error {
+		return readContents(ctx, session, parts[i])
+	})
 }
 
 const selectContents = `SELECT notification_id, title, body, deep_link, template_id, template_data, created_at
