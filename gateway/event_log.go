@@ -48,7 +48,7 @@ func (h *eventLog) page(ctx context.Context, key trigger.Key, after EventCursor,
 // noHistory is the answer to a read that needs a history, where it gave err.
 func noHistory(err error) error {
 	if errors.Is(err, errNoHistory) {
-		return problem.Unavailable(err, "no history is kept here: run the role history, or set cassandra.hosts")
+		return problem.Unavailable(nil, "no history is kept here: run the role history, or set cassandra.hosts")
 	}
 	return problem.Unavailable(err, "the history does not answer")
 }

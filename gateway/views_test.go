@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/forecast"
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -345,12 +347,16 @@ func TestTailOfEvents(t *testing.T) {
 }
 
 func TestNoHistory(t *testing.T) {
-	w := newWorld(t, nil)
+	log := &logtest.Buffer{}
+	w := newWorld(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(log, nil)) })
 	for _, query := range []string{"", "?tail=1"} {
 		if a := w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events"+query, ""); a.get(t,
 			"code") != "unavailable" || !strings.Contains(a.body, "cassandra.hosts") {
 			t.Errorf("answer to %q: %s", query, a.body)
 		}
+	}
+	if log.String() != "" { // it is as it was set up
+		t.Errorf("the log has\n%s", log)
 	}
 }
 

@@ -44,12 +44,14 @@ func (n *node) closeHistory() {
 const (
 	historyEvery  = time.Second
 	historyWithin = 5 * time.Second
+	historyQuiet  = 15 * time.Second // the first tables take longer than a question: the log waits so long
 )
 
 // awaitHistory asks the history until it answers. In the role history the first question makes the
 // tables. Without it they would be made for the first event, and an API would answer 503 until then.
 // An API without that role waits here for the tables.
 func (n *node) awaitHistory(ctx context.Context) error {
+	said, began := false, time.Now()
 	for ctx.Err() == nil {
 		ask, cancel := context.WithTimeout(ctx, historyWithin)
 		_, err := n.history.Progress(ask)
@@ -60,7 +62,9 @@ func (n *node) awaitHistory(ctx context.Context) error {
 		}
 		why := fmt.Sprintf("the history is not read or written: waiting for keyspace %s in Cassandra, whose tables a "+
 			"process with role history makes: %v", n.cfg.Cassandra.Keyspace, err)
-		if n.historyAway.Swap(&why) == nil && ctx.Err() == nil {
+		n.historyAway.Store(&why)
+		if !said && time.Since(began) >= historyQuiet && ctx.Err() == nil {
+			said = true
 			n.log.Warn("the history does not answer yet; it is asked again every second", "keyspace",
 				n.cfg.Cassandra.Keyspace, "error", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/sinks"
 )
 
@@ -37,7 +38,8 @@ func TestHistoryIsAwaited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &node{history: h, cfg: c, log: slog.New(slog.DiscardHandler)}
+		log := &logtest.Buffer{}
+		n := &node{history: h, cfg: c, log: slog.New(slog.NewTextHandler(log, nil))}
 		life := newRoles(time.Minute, n.log)
 		life.start("history tables", n.awaitHistory)
 		time.Sleep(10 * time.Second)
@@ -51,6 +53,9 @@ func TestHistoryIsAwaited(t *testing.T) {
 		synctest.Wait()
 		if said := n.historyNotes(); said != nil || h.asked != 12 {
 			t.Errorf("/readyz says %q after %d questions", said, h.asked)
+		}
+		if log.String() != "" { // it made its tables
+			t.Errorf("the log has\n%s", log)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
