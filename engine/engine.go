@@ -95,13 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	go func() {
 		defer close(polled)
 		for pctx.Err() == nil { // keeps the membership alive; the partitions are paused
-			for _, fe := range cl.PollFetches(pctx).Errors() {
-				if pctx.Err() == nil {
-					e.process.Logger.Warn("the group client failed; retrying", "group", e.process.Group,
-						"error", fe.Err)
-					wait.For(pctx, time.Second)
-				}
-			}
+			e.groupFailed(pctx, cl.PollFetches(pctx).Errors())
 		}
 	}()
 	defer func() { cancel(); <-polled }()
@@ -229,6 +223,17 @@ func (e *Engine) Partitions() []pipeline.Status {
 // firing.
 func (e *Engine) Ready() bool { return e.Unready() == nil }
 
+// groupFailed logs the last failure of one poll, and waits. All of one poll are told together: a pause for each would
+// have the log speak of an outage long after its end.
+func (e *Engine) groupFailed(ctx context.Context, all []kgo.FetchError) {
+	if len(all) == 0 || ctx.Err() != nil {
+		return
+	}
+	e.process.Logger.Warn("the group client failed; retrying", "group", e.process.Group,
+		"error", all[len(all)-1].Err)
+	wait.For(ctx, time.Second)
+}
+
 // Unready says why this process is not ready; nil if it is.
 func (e *Engine) Unready() error {
 	var errs []error
@@ -238,6 +243,16 @@ func (e *Engine) Unready() error {
 		errs = append(errs, fmt.Errorf("the disk of %s is full (%s): this process owns no partitions until there is "+
 			"room: free some space", e.process.Dir, disk.Why))
 	}
+	errs = append(errs, unready(parts)...)
+	if len(parts) == 0 && !disk.Full {
+		errs = append(errs, errors.New("the group has given this process no partition yet"))
+	}
+	return errors.Join(errs...)
+}
+
+// unready says why partitions do not fire. Those that wait for the same, which often is all of them, share a line.
+func unready(parts []pipeline.Status) (errs []error) {
+	waits := map[string][]int32{}
 	for _, s := range parts {
 		switch {
 		case s.Ready:
@@ -246,17 +261,18 @@ func (e *Engine) Unready() error {
 				"and no second broker confirms either", s.Partition, s.ClockOffset.Round(time.Second)))
 		case s.Refused != "":
 			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
-		case s.RestoreTotal > 0:
+		case s.Restored < s.RestoreTotal && s.Doing == string(pipeline.StepRestore):
 			errs = append(errs, fmt.Errorf("partition %d: %s, %d of %d records",
 				s.Partition, s.Doing, s.Restored, s.RestoreTotal))
 		default:
-			errs = append(errs, fmt.Errorf("partition %d: %s", s.Partition, s.Doing))
+			waits[s.Doing] = append(waits[s.Doing], s.Partition)
 		}
 	}
-	if len(parts) == 0 && !disk.Full {
-		errs = append(errs, errors.New("the group has given this process no partition yet"))
+	for _, doing := range slices.Sorted(maps.Keys(waits)) {
+		slices.Sort(waits[doing])
+		errs = append(errs, fmt.Errorf("partitions %d: %s", waits[doing], doing))
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // Ending lists the partitions that are still closing, and their steps. It explains why Run

@@ -96,7 +96,7 @@ func restoring(p peer.PartitionStatus) string {
 	switch {
 	case p.Refused != "":
 		return "its partition is refused: " + p.Refused
-	case p.RestoreTotal > 0:
+	case p.Restored < p.RestoreTotal:
 		return fmt.Sprintf("its partition is being restored, %d of %d records are read", p.Restored, p.RestoreTotal)
 	case p.Doing != "":
 		return "its partition is being opened (" + p.Doing + ")"
