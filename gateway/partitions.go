@@ -23,6 +23,7 @@ type Partition struct {
 	CommandsOffset       int64   `json:"commands_offset" doc:"Next command to decide"`
 	CommandsLag          int64   `json:"commands_lag"`
 	Pending              int64   `json:"pending"`
+	PendingLimit         int64   `json:"pending_limit,omitempty" doc:"limits.max_pending of its owner: beyond it registers are refused"`
 	Done                 int64   `json:"done" doc:"Finished triggers still remembered"`
 	FiredThrough         string  `json:"fired_through,omitempty" format:"date-time" doc:"Everything due up to here has fired"`
 	OldestOverdueSeconds float64 `json:"oldest_overdue_seconds"`
@@ -86,7 +87,7 @@ func (s *cluster) partition(ctx context.Context, p peer.PartitionStatus) Partiti
 	return Partition{
 		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset,
 		CommandsLag: p.CommandsLag,
-		Pending:     p.Pending, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
+		Pending:     p.Pending, PendingLimit: p.PendingLimit, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
 		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
 		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Refused: p.Refused, Standbys: standbys,
 	}

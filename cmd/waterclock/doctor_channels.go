@@ -27,7 +27,7 @@ func (d *doctor) channels(ctx context.Context) {
 	waiting := d.channelTopics()
 	read, err := kafkapart.TopicsRead(ctx, d.cl, d.c.ContentGroup())
 	if err != nil {
-		d.warn("channels", "allow DESCRIBE on groups", "the readers of the due topics are unknown: %v", err)
+		d.warn("channels", "", "the readers of the due topics are unknown: %v", err)
 		return
 	}
 	maps.DeleteFunc(waiting, func(_, topic string) bool { return read[topic] || read[topics.HighLane(topic)] })

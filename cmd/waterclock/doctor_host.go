@@ -38,7 +38,7 @@ func (d *doctor) examineAPI(ctx context.Context) {
 		}
 		d.clockOf(from.base, date)
 	case status == http.StatusServiceUnavailable:
-		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is not ready: %s", from.base,
+		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is %s", from.base,
 			strings.ReplaceAll(body, "\n", "; "))
 	default:
 		d.fail("api", "check the url", "%s answers /readyz with status %d, so it is not Waterclock", from.base, status)

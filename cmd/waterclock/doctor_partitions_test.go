@@ -27,8 +27,24 @@ func TestDoctorOnPartitions(t *testing.T) {
 			"0 of 1 partition have a warm standby",
 		},
 		{`{"items":[{"partition":0,"owner":""}]}`, "0 (no owner)"},
+		{
+			`{"items":[{"partition":0,"owner":"a:1","doing":"lost","restored":9,"restore_total":9},{"partition":1,"owner":"a:1","doing":"lost","restored":8,"restore_total":9}]}`,
+			"2 partitions of 2 not firing: 0, 1 (a:1 lost)",
+		},
+		{
+			`{"items":[{"partition":0,"ready":true,"pending":1100,"pending_limit":1000},{"partition":1,"ready":true,"pending":801,"pending_limit":1000}]}`,
+			"1 partition of 2 at limits.max_pending, refusing registers: 0. See WaterclockPendingNearLimit",
+		},
+		{
+			`{"items":[{"partition":0,"ready":true,"pending":800,"pending_limit":1000},{"partition":1,"ready":true,"pending":801,"pending_limit":1000}]}`,
+			"1 partition of 2 above 80 % of limits.max_pending: 1.",
+		},
+		{"hangs up", "does not list its partitions"},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/v1/partitions" && c.answer == "hangs up" {
+				panic(http.ErrAbortHandler)
+			}
 			if r.URL.Path == "/v1/partitions" {
 				fmt.Fprint(w, c.answer)
 				return

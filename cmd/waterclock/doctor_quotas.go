@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -29,7 +30,7 @@ func (d *doctor) quotas(ctx context.Context) {
 	}
 	var ours []string
 	for _, q := range all {
-		if !ofUs(q.Entity, d.c.Kafka.SASL.User) {
+		if !ofUs(q.Entity, cmp.Or(d.c.Kafka.SASL.User, "ANONYMOUS")) {
 			continue
 		}
 		for _, v := range q.Values {

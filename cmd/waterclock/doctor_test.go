@@ -484,6 +484,15 @@ func TestDoctorOnQuotas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	anonymous := "ANONYMOUS" // who connects without a log-in
+	_, err = kadm.NewClient(cl).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{
+		Entity: kadm.ClientQuotaEntity{{Type: "user", Name: &anonymous}},
+		Ops:    []kadm.AlterClientQuotaOp{{Key: "consumer_byte_rate", Value: 2000}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doctorOf(t, brokers).want(t, exitOK, "consumer_byte_rate of user ANONYMOUS is 2000")
 	r := doctorOf(t, brokers, "--url", apiSaying(t, 200, "ready\nKafka throttles this process"))
 	r.want(t, exitOK, "warn  quotas", "producer_byte_rate of client-id waterclock is 1000",
 		"says: Kafka throttles this process")

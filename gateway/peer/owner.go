@@ -97,6 +97,7 @@ type PartitionStatus struct {
 	CommandsLag    int64
 	ControlOffset  int64 // settings below it are applied
 	Pending        int64
+	PendingLimit   int64           // registers beyond it are refused; 0: none, or not known
 	Done           int64           // finished triggers that are still kept
 	FiredThrough   trigger.Instant // everything due up to here has fired
 	OldestOverdue  time.Duration

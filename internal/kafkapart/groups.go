@@ -36,7 +36,7 @@ func TopicsRead(ctx context.Context, cl *kgo.Client, except ...string) (map[stri
 		return nil, fmt.Errorf("there are %d consumer groups, more than the checks read (%d)", len(names), maxGroups)
 	}
 	if !seen { // the engines are one, so it is rights that are missing
-		return nil, errors.New("no consumer group is visible: allow DESCRIBE on groups")
+		return nil, errors.New("no consumer group is visible: none runs, or DESCRIBE on groups is not allowed")
 	}
 	read := map[string]bool{}
 	if len(names) == 0 { // a request for no group is one for all

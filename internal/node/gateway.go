@@ -51,7 +51,9 @@ func (n *node) openGateway() (err error) {
 	}
 	n.boundReads(&o)
 	if n.engine != nil {
-		o.Owner = engineOwner{e: n.engine, address: n.internalAddress, reconcile: n.reconcile}
+		o.Owner = engineOwner{
+			e: n.engine, address: n.internalAddress, limit: int64(n.cfg.Limits.MaxPending), reconcile: n.reconcile,
+		}
 		o.Timetable = n.engine.Timetable
 	}
 	if n.fullBroker != nil {

@@ -70,8 +70,8 @@ func (n *node) overloaded() (time.Duration, string) {
 func (n *node) notes() []string {
 	all := n.historyNotes()
 	if pause := n.throttle.Recent(); pause >= time.Second {
-		all = append(all, fmt.Sprintf("Kafka throttles this process because of a quota: it paused clients for "+
-			"%v in the last minute", pause.Round(time.Second)))
+		all = append(all, fmt.Sprintf("Kafka throttles this process because of a quota: it paused its clients for "+
+			"%v in the last minute, added up", pause.Round(time.Second)))
 	}
 	u := n.memory.Usage()
 	if u.Pressure == memory.Calm {

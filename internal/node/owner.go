@@ -18,6 +18,7 @@ import (
 type engineOwner struct {
 	e       *engine.Engine
 	address string // address of the internal listener
+	limit   int64  // limits.max_pending; 0: none
 	stale   bool   // reads do not take the read barrier
 
 	reconcile func(ctx context.Context, partition int32, dry bool) (peer.Reconciled, error)
@@ -132,7 +133,8 @@ func (o engineOwner) Partitions() []peer.PartitionStatus {
 			Partition: s.Partition, Owner: s.Owner, Term: s.Term, CommandsOffset: s.CommandsOffset,
 			CommandsLag:   s.CommandsLag,
 			ControlOffset: s.ControlOffset,
-			Pending:       s.Pending, Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue,
+			Pending:       s.Pending, PendingLimit: o.limit,
+			Done: s.Done, FiredThrough: s.FiredThrough, OldestOverdue: s.OldestOverdue,
 			Ready:    s.Ready,
 			Restored: s.Restored, RestoreTotal: s.RestoreTotal, Doing: s.Doing, Refused: s.RefusedBecause,
 		})

@@ -295,6 +295,7 @@ type Partition struct {
 	CommandsOffset       int64     `json:"commands_offset"`
 	CommandsLag          int64     `json:"commands_lag"`
 	Pending              int64     `json:"pending"`
+	PendingLimit         int64     `json:"pending_limit,omitempty"`
 	Done                 int64     `json:"done"`
 	FiredThrough         time.Time `json:"fired_through,omitzero"`
 	OldestOverdueSeconds float64   `json:"oldest_overdue_seconds"`

@@ -21,6 +21,11 @@ function unwell(partitions, endpoints) {
       all.push(['bad', `${name} is late: the oldest has waited ${took(p.oldest_overdue_seconds * 1000)}.`, 'system',
         'waterclockoverdue']);
     }
+    if (p.pending_limit && p.pending > 0.8 * p.pending_limit) {
+      all.push(['warn', p.pending < p.pending_limit ?
+        `${name} is nearly full: it holds ${p.pending} of ${p.pending_limit} triggers.` :
+        `${name} is full: it holds ${p.pending} triggers and refuses more.`, 'system', 'waterclockpendingnearlimit']);
+    }
     if (p.commands_lag > 10000) {
       all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system', 'waterclocklag']);
     }
