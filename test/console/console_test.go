@@ -78,6 +78,7 @@ func TestRegister(t *testing.T) {
 	b.fill("input[name=start]", "2027-03-13T02:30")
 	b.fill("input[name=timezone]", "America/New_York")
 	b.await("#preview", "gap")
+	b.await("#preview tbody tr:nth-child(2) td", "Sun 2027-03-14 03:30:00 America/New_York")
 	b.fill("input[name=payload]", `{"say":"tea"}`)
 	b.fill("input[name=channel]", "orders")
 	b.await("main .twins", "--every FREQ=DAILY")

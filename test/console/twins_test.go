@@ -3,7 +3,9 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +42,9 @@ func TestTwins(t *testing.T) {
 		}
 	}
 	for line := range seen {
+		if strings.Contains(line, "authorization") {
+			t.Errorf("nobody needs a key here: %s", line)
+		}
 		if rest, isOurs := strings.CutPrefix(line, "waterclock "); isOurs {
 			if out, err := exec.Command(file, append(strings.Fields(rest), "--help")...).CombinedOutput(); err != nil {
 				t.Errorf("%s: %s", line, out)
@@ -78,12 +83,69 @@ func TestLinesOfKcat(t *testing.T) {
 	}
 }
 
+// Where there is log-in, the lines for curl take the key from the variable that the command line takes it from: they
+// read and act with it, and are refused without.
+func TestLinesOfCurl(t *testing.T) {
+	file, key := filepath.Join(t.TempDir(), "keys"), strings.Repeat("k", 40)
+	if err := os.WriteFile(file, []byte("acme "+key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := dev(t, "auth.keys_file="+file)
+	as := []string{"Authorization", "Bearer " + key}
+	s.call("PUT", "/v1/triggers/pills", daily, as...)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 401"} // before log-in
+	b.visit("trigger?id=pills")
+	b.await("main", "API key or token")
+	b.fill("input[type=password]", key)
+	b.enter()
+	b.await("#sentence", "Scheduled")
+	run := func(line, key string) (string, error) {
+		c := exec.Command("sh", "-c", line+" -sf")
+		c.Env = append(os.Environ(), "WATERCLOCK_API_KEY="+key)
+		out, err := c.Output()
+		return string(out), err
+	}
+	reads := b.line("main", "curl ")
+	if out, err := run(reads, key); err != nil || !strings.Contains(out, "Scheduled") {
+		t.Errorf("%s: %v %s", reads, err, out)
+	}
+	if out, err := run(reads, ""); err == nil {
+		t.Errorf("without a key, %s: %s", reads, out)
+	}
+	for _, c := range []struct{ act, state string }{{"Pause", "PAUSED"}, {"Cancel", "CANCELLED"}} {
+		b.click(c.act)
+		b.await("dialog h2", c.act)
+		acts := b.line("dialog", "curl ")
+		if out, err := run(acts, key); err != nil {
+			t.Errorf("%s: %v %s", acts, err, out)
+		}
+		if got := s.call("GET", "/v1/triggers/pills", "", as...)["state"]; got != c.state {
+			t.Errorf("after %s it is %v", acts, got)
+		}
+		b.visit("trigger?id=pills")
+	}
+	b.visit("new")
+	b.fill("input[name=id]", "tea")
+	b.await("main .twins", "triggers/tea")
+	if out, err := run(b.line("main", "curl "), key); err != nil {
+		t.Errorf("to register: %v %s", err, out)
+	}
+	s.call("GET", "/v1/triggers/tea", "", as...)
+}
+
 // kcat is the line that writes to Kafka within an element.
-func (b *tab) kcat(within string) (line string) {
+func (b *tab) kcat(within string) string {
 	b.t.Helper()
-	b.await(within+" .twins", "kcat -P")
+	return b.line(within, "kcat -P")
+}
+
+// line is the line within an element that has a text.
+func (b *tab) line(within, text string) (line string) {
+	b.t.Helper()
+	b.await(within+" .twins", text)
 	b.do(chromedp.Evaluate(fmt.Sprintf(`[...document.querySelectorAll(%q)].map((c) => c.textContent)
-		.find((l) => l.includes('kcat -P'))`, within+" .twins code"), &line))
+		.find((l) => l.includes(%q))`, within+" .twins code", text), &line))
 	return line
 }
 

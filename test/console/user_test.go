@@ -41,7 +41,7 @@ func TestNotificationsOfUser(t *testing.T) {
 	b.await("h1", "User u_7")
 
 	b.visit("trigger?id=told&occurrence=2020-01-01T00:00:00Z")
-	b.await("main", "None of these is of occurrence 2020-01-01T00:00:00Z.")
+	b.await("main", "None of these is of occurrence Wed 2020-01-01 00:00:00 UTC.")
 	b.visit("user?id=nobody")
 	b.await("main", "The history has no notification of this user.")
 }

@@ -1,6 +1,6 @@
 // What has just happened. Rows never move under the pointer: new ones wait until somebody takes them.
 import {html, useEffect, useRef, useState} from './vendor/htm-preact.js';
-import {inZone, took} from './time.js';
+import {inZone, took, when} from './time.js';
 import {Table, ToTrigger, visible} from './parts.js';
 import {useLive} from './live.js';
 
@@ -10,8 +10,9 @@ const most = 100;
 export const idOf = (e) => (e.trigger.startsWith(e.tenant + '/') ? e.trigger.slice(e.tenant.length + 1) : e.trigger);
 
 // what is what an event says beside its type.
-export const what = (e) => [
-  e.occurrence, e.attempt ? `attempt ${e.attempt}` : '', e.lateness_ms ? `${took(e.lateness_ms)} late` : '',
+export const what = (e, zone) => [
+  e.occurrence && when(e.occurrence, e.timezone || zone), e.attempt ? `attempt ${e.attempt}` : '',
+  e.lateness_ms ? `${took(e.lateness_ms)} late` : '',
   e.step ? `step ${e.step} by ${e.channel}` : '', e.reason, e.detail,
 ].filter(Boolean).join(', ');
 

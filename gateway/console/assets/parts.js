@@ -177,8 +177,12 @@ function server() {
   return url === 'http://127.0.0.1:8080' ? '' : ` --url ${quoted(url)}`;
 }
 
-// curl is a read of the API.
-export const curl = (path) => `curl ${quoted(new URL(path, root).href)}`;
+// curl is a request to the API, a read unless another method is named. Where there is log-in it needs a key, which the
+// command line takes from the same variable.
+export const curl = (who, path, {method, type = 'application/json', body} = {}) =>
+  `curl ${method ? `-X ${method} ` : ''}${quoted(new URL(path, root).href)}` +
+  (who.actor ? ' -H "authorization: Bearer $WATERCLOCK_API_KEY"' : '') +
+  (body === undefined ? '' : ` -H 'content-type: ${type}' -d ${quoted(JSON.stringify(body))}`);
 
 // keyOf is a trigger's key on the topics.
 export const keyOf = (who, id) => (who.tenant === 'default' ? id : `${who.tenant}/${id}`);

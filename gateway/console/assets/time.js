@@ -30,6 +30,23 @@ export function inZone(instant, zone = 'UTC') {
     `${parts.hour}:${parts.minute}:${parts.second} ${zone}`;
 }
 
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z?)$/;
+
+// when is a text drawn as other times are if it is an instant, or a wall time of a zone. Any other text stays as it is:
+// not every occurrence is named by a time. Where no zone is known, an instant is in UTC.
+export function when(text, zone) {
+  const time = isTime.exec(text);
+  if (!time) return text;
+  return time[3] ? inZone(text, zone) : inZone(text + 'Z').replace(/UTC$/, zone || 'in its zone');
+}
+
+// inZones are the columns of a table of instants: in their zone, in UTC and here, each once.
+export function inZones(zone) {
+  return [...new Set([zone, 'UTC', ownZone()])].map((z, i) => [
+    `${z !== 'UTC' && z !== zone ? 'Here,' : 'In'} ${z}`, (o) => inZone(o.at, z),
+  ]);
+}
+
 // ago is how far an instant is from now: "in 3 h", "20 s ago".
 export function ago(instant) {
   const ms = new Date(instant) - now();

@@ -1,7 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
-import {call, root, trigger} from '../api.js';
-import {Fault, Twins, kcatWrites, keyOf, quoted, visible} from '../parts.js';
+import {call, trigger} from '../api.js';
+import {Fault, Twins, curl, kcatWrites, keyOf, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
@@ -95,8 +95,6 @@ function Ask({act, t, who, close, done}) {
   };
   const flagOf = (field) => (act.flags && act.flags[field]) || '--' + field;
   const flags = Object.entries(filled).map(([field, v]) => ` ${flagOf(field)} ${quoted(v)}`).join('');
-  const data = r.body === undefined ? '' :
-    ` -H 'content-type: ${r.type || 'application/json'}' -d ${quoted(JSON.stringify(r.body))}`;
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
     <h2 id="asked">${act.name}: ${visible(id)}</h2><p>${act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
@@ -106,7 +104,7 @@ function Ask({act, t, who, close, done}) {
     <${Fault} error=${error && error.status === 412 ?
       {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
     <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,
-      `curl -X ${r.method} ${quoted(new URL(r.path, root).href)}${data}`,
+      curl(who, r.path, r),
       ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />
     <div class="acts"><button type="button" onClick=${() => box.current.close()}>Close</button>
       <button class="act" disabled=${busy}>${act.name}</button></div></form></dialog>`;

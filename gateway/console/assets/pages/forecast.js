@@ -42,5 +42,5 @@ export function Forecast({query, who}) {
             ['From', (b) => inZone(b.at)], ['Due', (b) => b.due, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>
-    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(path)]} /></article>`;
+    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path)]} /></article>`;
 }

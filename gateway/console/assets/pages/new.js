@@ -1,8 +1,8 @@
 // New: a form that says while one types when a trigger would fire, and registers it.
 import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {call, root, trigger} from '../api.js';
-import {inZone, ownZone} from '../time.js';
-import {Fault, Table, Twins, go, kcatWrites, keyOf, quoted, triggerPage} from '../parts.js';
+import {call, trigger} from '../api.js';
+import {inZones, ownZone} from '../time.js';
+import {Fault, Table, Twins, curl, go, kcatWrites, keyOf, quoted, triggerPage} from '../parts.js';
 
 const kinds = [['delay', 'after a delay'], ['fire_at', 'at a time'], ['recurrence', 'again and again']];
 
@@ -33,7 +33,7 @@ export function New({who, say}) {
     const timer = setTimeout(async () => {
       try {
         const {occurrences} = await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal});
-        show({of: asked, occurrences: occurrences || []});
+        show({of: asked, occurrences: occurrences || [], zone: when.timezone || 'UTC'});
       } catch (err) { if (err.name !== 'AbortError') show({of: asked, error: err}); }
     }, 300);
     return () => { clearTimeout(timer); ended.abort(); };
@@ -79,16 +79,12 @@ export function New({who, say}) {
     <div aria-live="polite" aria-busy=${seen.of !== asked} id="preview">${!seen.of ?
       html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error} />` :
       html`<${Table} caption="The next ten" rows=${seen.occurrences} none="Never." rowKey=${(o) => o.at}
-        columns=${[
-          ['There', (o) => o.local], ['In UTC', (o) => inZone(o.at)],
-          [`Here, ${ownZone()}`, (o) => inZone(o.at, ownZone())], ['Note', (o) => o.note || ''],
-        ]} />`}</div>
+        columns=${[...inZones(seen.zone), ['Note', (o) => o.note || '']]} />`}</div>
     <${Twins} lines=${[
       `waterclock schedule ${key}${Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('')}` +
         (f.channel ? ` --channel ${quoted(f.channel)}` : '') + (f.user_id ? ` --user ${quoted(f.user_id)}` : '') +
         (payload === undefined ? '' : ` --data ${quoted(JSON.stringify(payload))}`),
-      `curl -X PUT ${quoted(new URL(trigger(f.id || 'KEY'), root).href)} -H 'content-type: application/json' ` +
-        `-d ${quoted(JSON.stringify(body))}`,
+      curl(who, trigger(f.id || 'KEY'), {method: 'PUT', body}),
       kcatWrites(who, keyOf(who, f.id || 'KEY'), {op: 'register', ...body}),
     ]} /></article>`;
 }

@@ -142,7 +142,7 @@ export function Now({who}) {
         ['Letters', (g) => g.count, 'num'],
       ]} />`}<//>` : html`<${NoHistory} />`}
     <${Facts} />
-    <${Twins} lines=${[operates ? curl('v1/partitions') : curl('v1/lateness'), 'waterclock live',
+    <${Twins} lines=${[curl(who, operates ? 'v1/partitions' : 'v1/lateness'), 'waterclock live',
       'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code',
       kcatReads(who, 'events')]} /></article>`;
 }

@@ -5,7 +5,7 @@ import {
   A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, silence, triggersOfUser, useData, userPage, visible,
 } from '../parts.js';
 
-export function Search({query}) {
+export function Search({query, who}) {
   const q = query.q || '';
   const path = q && 'v1/search?fresh=false&q=' + encodeURIComponent(q);
   const found = useData(path);
@@ -23,5 +23,5 @@ export function Search({query}) {
             ['State', (i) => (i.state ? html`<${State} state=${i.state} />` : html`<span class="none">none</span>`)],
             ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`], ['User', (i) => i.user_id || ''],
           ]} />`}`}<//>
-    <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(path)]} /></article>`;
+    <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(who, path)]} /></article>`;
 }

@@ -59,7 +59,7 @@ export function System({who}) {
           ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
         ]} />`}<//>` : ''}
     <${Twins} lines=${[
-      ...(operates ? [curl('v1/partitions'), 'waterclock audit -n 20', curl('v1/settings'),
+      ...(operates ? [curl(who, 'v1/partitions'), 'waterclock audit -n 20', curl(who, 'v1/settings'),
         kcatReads(who, 'audit')] : []),
       'waterclock tzdata status', 'waterclock calendar list',
     ]} /></article>`;

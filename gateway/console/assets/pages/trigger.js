@@ -3,7 +3,7 @@ import {html, useEffect, useState} from '../vendor/htm-preact.js';
 import {call, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
-import {At, inZone, ownZone} from '../time.js';
+import {At, inZone, inZones, when} from '../time.js';
 import {
   A, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, pointed, quoted, useData, useList,
   userPage, visible,
@@ -54,7 +54,7 @@ export function Trigger({query, who, say}) {
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
-      curl(trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
+      curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
 function About({t, who}) {
@@ -64,7 +64,7 @@ function About({t, who}) {
   const rows = [
     ['State', html`<${State} state=${t.state} />`],
     ['Next', html`<${At} at=${t.next_fire_at} zone=${zone} />`],
-    ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${t.start}`],
+    ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${when(t.start, zone)}`],
     ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
     ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${visible(t.user_id)}<//>`],
@@ -96,18 +96,14 @@ function About({t, who}) {
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
     ${(t.live || []).length ? html`<h2>Under way</h2><ul>${t.live.map((l) => html`<li>
-      ${l.kind.replaceAll('_', ' ')}: <code>${l.occurrence}</code>${l.attempt ? `, attempt ${l.attempt}` : ''}${
+      ${l.kind.replaceAll('_', ' ')}: ${visible(when(l.occurrence, zone))}${
+        l.attempt ? `, attempt ${l.attempt}` : ''}${
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 
 function Next({t}) {
   const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
-  const own = ownZone();
-  const zone = t.timezone || 'UTC';
-  const columns = [[`In ${zone}`, (o) => inZone(o.at, zone)]];
-  if (zone !== 'UTC') columns.push(['In UTC', (o) => inZone(o.at)]);
-  if (own !== zone && own !== 'UTC') columns.push([`Here, ${own}`, (o) => inZone(o.at, own)]);
-  columns.push(['Note', (o) => o.note || o.notes || '']);
+  const columns = [...inZones(t.timezone || 'UTC'), ['Note', (o) => o.note || o.notes || '']];
   return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
     caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
     columns=${columns} />`}<//></section>`;
@@ -161,13 +157,14 @@ function Happened({id, who, zone, revision, shows, occurrence}) {
   return html`${items.some((e) => e.type === 'delivery.dead_lettered') ? html`<${Letters} id=${id} zone=${zone}
     round=${items.length} />` : ''}<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
-      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence ${visible(occurrence)}.</p>` : ''}
+      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence${' '}
+        ${visible(when(occurrence, zone))}.</p>` : ''}
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
         !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'}
         rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
-          ['What', what],
+          ['What', (e) => what(e, zone)],
           ['By', (e) => [e.actor, e.source].filter(Boolean).join(', ')],
           ['Due event', (e) => (e.due_topic ? `${e.due_topic}/${e.due_partition ?? ''}` : '')],
         ]} />

@@ -1,6 +1,6 @@
 // User: what went out to a user, and what became of it on each channel?
 import {html} from '../vendor/htm-preact.js';
-import {inZone} from '../time.js';
+import {inZone, when} from '../time.js';
 import {
   A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, curl, kcatFinds, quoted, triggerPage, triggersOfUser,
   useList, visible,
@@ -13,7 +13,7 @@ const occurrenceOf = (n) => n.notification_id.slice(n.trigger_id.length + 1);
 
 // ToItsEvent leads to the event of a notification, among all that happened to its trigger.
 const ToItsEvent = ({of: n}) => html`<${A} class="key" to=${triggerPage(n.trigger_id) + '&occurrence=' +
-  encodeURIComponent(occurrenceOf(n))}>${visible(occurrenceOf(n))}<//>`;
+  encodeURIComponent(occurrenceOf(n))}>${visible(when(occurrenceOf(n)))}<//>`;
 
 const Channels = ({of: n}) => Object.entries(n.channel_status).sort().map(([channel, status]) => html`
   <div>${visible(channel)}: <${State} state=${status} /></div>`);
@@ -39,9 +39,9 @@ export function User({query, who}) {
       <${More} of=${list} />`}<//>` : html`<${NoHistory} />`}
     <${Twins} lines=${[
       `waterclock notifications list --user ${quoted(id)}`,
-      ...(path ? [curl(path)] : []),
+      ...(path ? [curl(who, path)] : []),
       ...(newest ? [`waterclock notifications get ${quoted(newest.notification_id)}`,
-        curl('v1/notifications/' + encodeURIComponent(newest.notification_id))] : []),
+        curl(who, 'v1/notifications/' + encodeURIComponent(newest.notification_id))] : []),
       kcatFinds(who, {tenant: who.tenant, user_id: id}),
     ]} /></article>`;
 }
