@@ -151,7 +151,12 @@ func (x *explanation) cite(e *topics.Event) {
 	if one.Source == "" {
 		one.Source = sourceTimer
 	}
-	one.Text = plain(strings.TrimPrefix(x.when(e.OccurredAt)+": "+Words(x.drawn(e)), ": "), 3*maxSnippet)
+	drawn := x.drawn(e)
+	words := Words(drawn)
+	if drawn.Occurrence != "" && strings.HasPrefix(words, drawn.Occurrence+": ") {
+		words = "occurrence " + words // else two times stand in a row, and nobody knows which is which
+	}
+	one.Text = plain(strings.TrimPrefix(x.when(e.OccurredAt)+": "+words, ": "), 3*maxSnippet)
 	x.evidence = append(x.evidence, one)
 }
 

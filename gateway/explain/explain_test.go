@@ -298,6 +298,11 @@ func TestEvidenceDrawsTimes(t *testing.T) {
 			"Fri 2026-11-20 12:05 UTC: fired run-1-77, 7 ms late",
 		},
 		{
+			"", `{"type":"delivery.suppressed","occurred_at":"2026-11-20T12:05:01Z","reason":"opted_out","attempt":1,` +
+				`"occurrence":"2026-11-20T12:05:00.000Z"}`,
+			"Fri 2026-11-20 12:05:01 UTC: occurrence Fri 2026-11-20 12:05 UTC: attempt 1 was suppressed, opted_out",
+		},
+		{
 			"Asia/Tokyo", `{"type":"occurrence.expired","occurred_at":"2026-11-20T12:05:00Z","reason":"misfire",` +
 				`"occurrence":"2026-11-20T21:00:00","scheduled_at":"2026-11-20T12:00:00Z"}`,
 			"Fri 2026-11-20 21:05 Asia/Tokyo: did not fire Fri 2026-11-20 21:00 Asia/Tokyo: it was 5 min late, and " +
