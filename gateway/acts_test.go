@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -132,15 +133,13 @@ func TestActsAreOnRecord(t *testing.T) {
 // untilAudited waits for records that no answer waits for: of refused attempts.
 func (w *world) untilAudited(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	eventuallyNil(t, "acts on record", func() error {
 		end, err := stableEnd(t.Context(), w.server.audit.records.kafka.Client(), topics.Names{}.Audit(), 0)
-		if err == nil && end >= int64(n) {
-			return
+		if err == nil && end < int64(n) {
+			err = fmt.Errorf("%d of %d", end, n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d acts are on record, want %d: %v", end, n, err)
-		}
-	}
+		return err
+	})
 }
 
 // Each line of a batch is an act of its own.
@@ -249,13 +248,12 @@ func TestAuditTakesNothing(t *testing.T) {
 		t.Errorf("late records: %d; %s", heard.count("late"), log.String())
 	}
 	broken.Remove()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if a := w.call("POST", "/v1/triggers/t:resume", ""); a.status == http.StatusOK {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("acts are still refused: %s", a.body)
+	eventuallyNil(t, "acts to be accepted", func() error {
+		if a := w.call("POST", "/v1/triggers/t:resume", ""); a.status != http.StatusOK {
+			return errors.New(a.body)
 		}
-	}
+		return nil
+	})
 	var got []string
 	for _, r := range w.audited(t, "") {
 		// Nothing waits for the records of these registers. So they may be sent before or after the
@@ -481,18 +479,16 @@ func TestAuditIsFairToTenants(t *testing.T) {
 func (w *world) untilPending(t *testing.T, tenant string, n int) {
 	t.Helper()
 	l := w.server.acts.log
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+	eventuallyNil(t, "records of "+tenant+" that are not written", func() error {
 		got := 0
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		if q := l.queue.tenants[tenant]; q != nil {
 			got = q.pending
 		}
-		l.mu.Unlock()
-		switch {
-		case got == n:
-			return
-		case time.Now().After(deadline):
-			t.Fatalf("%d records of %s are not written, want %d", got, tenant, n)
+		if got != n {
+			return fmt.Errorf("%d, want %d", got, n)
 		}
-	}
+		return nil
+	})
 }

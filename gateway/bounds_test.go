@@ -110,13 +110,12 @@ func TestWritesGoOnAfterARefusedProducerID(t *testing.T) {
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true})
 	const register = `{"delay":"1h"}`
 	w.must(http.StatusServiceUnavailable, "PUT", "/v1/triggers/x", register)
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		if a := w.call("PUT", "/v1/triggers/x", register); a.status < 300 {
-			return
-		} else if time.Since(begun) > 10*time.Second {
-			t.Fatalf("still %d %s", a.status, a.body)
+	eventuallyNil(t, "a write", func() error {
+		if a := w.call("PUT", "/v1/triggers/x", register); a.status >= 300 {
+			return fmt.Errorf("%d %s", a.status, a.body)
 		}
-	}
+		return nil
+	})
 }
 
 // listening serves h with the bounds of every listener, shortened.

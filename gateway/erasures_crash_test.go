@@ -145,14 +145,13 @@ func TestEraseUserDiesAtEveryStep(t *testing.T) {
 			first, _ := w.gateway(w.engine, func(o *Options) { o.Preferences, o.UserTriggers = dying, history })
 			w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "")
 			stop := runErasures(t, first)
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			eventually(t, "the death of the process or the end of the erasure", func() bool {
 				dying.mu.Lock()
 				dead := dying.dead
 				dying.mu.Unlock()
-				if n, _, err := store.PendingErasures(t.Context()); dead || err != nil || n == 0 {
-					break
-				}
-			}
+				n, _, err := store.PendingErasures(t.Context())
+				return dead || err != nil || n == 0
+			})
 			stop()
 			second, _ := w.gateway(w.engine, func(o *Options) { o.Preferences, o.UserTriggers = store, history })
 			runErasures(t, second)

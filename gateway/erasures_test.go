@@ -36,17 +36,11 @@ func TestEraseUserSlowHistory(t *testing.T) {
 	w.server.erasures.lease = 30 * time.Millisecond
 	runErasures(t, w.server)
 	w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	eventually(t, "a claim that is prolonged three times", func() bool {
 		store.mu.Lock()
-		n := store.renewed
-		store.mu.Unlock()
-		if n >= 3 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the claim was prolonged %d times", n)
-		}
-	}
+		defer store.mu.Unlock()
+		return store.renewed >= 3
+	})
 	close(history.goOn)
 	w.untilErased("ada")
 }
@@ -122,15 +116,15 @@ func runErasures(t *testing.T, s *Server) (stop func()) {
 // untilErased waits until the erasure of a user is done.
 func (w *world) untilErased(user string, header ...string) (triggers string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	eventuallyNil(w.t, "the erasure", func() error {
 		a := w.must(http.StatusOK, "GET", "/v1/users/"+user+"/erasure", "", header...)
-		if a.get(w.t, "state") == "done" {
-			return a.get(w.t, "triggers")
+		if a.get(w.t, "state") != "done" {
+			return errors.New(a.body)
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("the erasure is %s", a.body)
-		}
-	}
+		triggers = a.get(w.t, "triggers")
+		return nil
+	})
+	return triggers
 }
 
 func (w *world) isErased(key trigger.Key) bool {
@@ -240,11 +234,7 @@ func TestEraseUserHistoryAway(t *testing.T) {
 	first, _ := w.gateway(w.engine, func(o *Options) { o.Preferences, o.UserTriggers = hurried, history })
 	runErasures(t, first)
 	w.must(http.StatusAccepted, "DELETE", "/v1/users/ada", "")
-	for deadline := time.Now().Add(time.Minute); !w.isErased("t"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("t is %+v", w.state("t"))
-		}
-	}
+	eventually(t, "the end of t", func() bool { return w.isErased("t") })
 	if a := w.must(http.StatusOK, "GET", "/v1/users/ada/erasure", ""); a.get(t, "state") != "pending" {
 		t.Errorf("the erasure is %s", a.body)
 	}

@@ -1,11 +1,11 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -64,13 +64,10 @@ func TestNoteOfAChannelThatNobodyServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engines.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := kafkapart.TopicsRead(t.Context(), w.server.kafka.Client()); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	eventuallyNil(t, "groups", func() error {
+		_, err := kafkapart.TopicsRead(t.Context(), w.server.kafka.Client())
+		return err
+	})
 	const note = "nobody serves channel sms now"
 	register := func(path, body string) string {
 		a := w.call("PUT", path, body)
@@ -103,14 +100,12 @@ func TestNoteOfAChannelThatNobodyServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer worker.Close()
-	for i := 0; ; i++ {
-		got := register(fmt.Sprintf("/v1/triggers/w%d", i), sms)
-		if !strings.Contains(got, "nobody") {
-			break
+	i := 0
+	eventuallyNil(t, "a register without a note, since a worker serves sms", func() error {
+		i++
+		if got := register(fmt.Sprintf("/v1/triggers/w%d", i), sms); strings.Contains(got, "nobody") {
+			return errors.New(got)
 		}
-		if i == 100 {
-			t.Fatalf("with a worker: %s", got)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return nil
+	})
 }

@@ -224,18 +224,16 @@ const berlin = `"timezone":"Europe/Berlin","user_id":"ada"`
 // untilNone waits until the outbox is empty.
 func untilNone(t *testing.T, store preferences.Store) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	eventuallyNil(t, "an empty outbox", func() error {
 		n, err := store.Moves(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 0 {
-			return
+		if n > 0 {
+			return fmt.Errorf("%d left", n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d left in the outbox", n)
-		}
-	}
+		return nil
+	})
 }
 
 // runMoves runs the driver of a server until stop is called, or the test ends.
@@ -329,7 +327,7 @@ func TestFollowUserAfterACrash(t *testing.T) {
 	stop()
 	second, _ := w.gateway(w.engine, func(o *Options) { o.Preferences = store })
 	runMoves(t, second)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	eventuallyNil(t, "the moves", func() error {
 		moved := 0
 		w.engine.set(func() {
 			for _, st := range w.engine.states {
@@ -338,13 +336,11 @@ func TestFollowUserAfterACrash(t *testing.T) {
 				}
 			}
 		})
-		if moved == n {
-			break
+		if moved != n {
+			return fmt.Errorf("%d of %d", moved, n)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d moved", moved, n)
-		}
-	}
+		return nil
+	})
 	untilNone(t, store)
 	for i := range n {
 		moved := 0
@@ -379,20 +375,18 @@ func TestFollowUserNewestZone(t *testing.T) {
 	for i := range 12 {
 		w.must(http.StatusOK, "PUT", "/v1/preferences/ada", `{"timezone":"`+zones[i%4]+`"}`)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	eventuallyNil(t, "all triggers in the newest zone", func() error {
 		there := 0
 		for i := range 20 {
 			if w.state(idKey(fmt.Sprint("t", i))).Spec.When.Zone == zones[3] {
 				there++
 			}
 		}
-		if there == 20 {
-			break
+		if there != 20 {
+			return fmt.Errorf("%d of 20", there)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of 20 are in the newest zone", there)
-		}
-	}
+		return nil
+	})
 	untilNone(t, store)
 }
 

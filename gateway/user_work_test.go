@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
@@ -35,17 +36,15 @@ func (u *userWork) MoveFailed()    { u.set(func() { u.failed[1]++ }) }
 // until waits until what was heard is as wanted.
 func (u *userWork) until(t *testing.T, what string, want func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		ok := false
-		u.set(func() { ok = want() })
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: heard %d erasures, the oldest of %v, %d moves, failures %v", what, u.erasures, u.oldest,
-				u.moves, u.failed)
-		}
-	}
+	eventuallyNil(t, what, func() (err error) {
+		u.set(func() {
+			if !want() {
+				err = fmt.Errorf("heard %d erasures, the oldest of %v, %d moves, failures %v", u.erasures, u.oldest,
+					u.moves, u.failed)
+			}
+		})
+		return err
+	})
 }
 
 // What waits is counted, with the age of the oldest, and so are tries that fail.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -477,12 +478,28 @@ var calendarRelease = calendar.Embedded().Release()
 
 func idKey(id string) trigger.Key { return trigger.NewKey(trigger.DefaultTenant, id) }
 
-// eventually waits for what comes soon. After a minute the test hangs: how long it takes is not judged.
+// eventually waits for what comes soon.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+	eventuallyNil(t, what, func() error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// eventuallyNil waits as eventually does, until check returns nil. A failure shows its last error. After two
+// minutes the test hangs: how long it takes is not judged.
+func eventuallyNil(t testing.TB, what string, check func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		err := check()
+		if err == nil {
+			return
+		}
 		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s", what)
+			t.Fatalf("waited for %s: %v", what, err)
 		}
 	}
 }
