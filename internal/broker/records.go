@@ -122,56 +122,33 @@ func nextRecord(raw []byte) (rec record, rest []byte, ok bool) {
 		return rec, nil, false
 	}
 	end := w + int(n)
-	v := varints{src: raw[w+1 : end]}
+	r := reader{src: raw[w+1 : end]}
 	rec.raw = raw[:end:end]
-	rec.timeDelta = v.next()
-	delta := v.next()
+	rec.timeDelta = r.varint()
+	delta := r.varint()
 	rec.delta = int32(delta)
-	rec.key = v.bytes(true)
-	rec.null = v.bytes(true) == nil
-	for headers := v.bounded(int64(len(v.src))); headers > 0 && !v.bad; headers-- {
-		v.bytes(false)
-		v.bytes(true)
+	rec.key = r.bytes(true)
+	rec.null = r.bytes(true) == nil
+	headers := r.varint()
+	r.bad = r.bad || headers < 0 || headers > int64(len(r.src))
+	for ; headers > 0 && !r.bad; headers-- {
+		r.bytes(false)
+		r.bytes(true)
 	}
-	return rec, raw[end:], !v.bad && len(v.src) == 0 && delta == int64(rec.delta) && delta >= 0
+	return rec, raw[end:], !r.bad && len(r.src) == 0 && delta == int64(rec.delta) && delta >= 0
 }
 
-// varints takes zigzag varints and what they measure off src.
-type varints struct {
-	src []byte
-	bad bool
-}
-
-func (v *varints) next() int64 {
-	n, w := binary.Varint(v.src)
-	if v.bad || w <= 0 {
-		v.bad = true
-		return 0
-	}
-	v.src = v.src[w:]
-	return n
-}
-
-func (v *varints) bounded(max int64) int64 {
-	n := v.next()
-	if n < 0 || n > max {
-		v.bad = true
-		return 0
-	}
-	return n
-}
-
-// bytes returns nil for null, where null is allowed.
-func (v *varints) bytes(nullable bool) []byte {
-	n := v.next()
+// bytes takes a varint length and that many bytes. It returns nil for null, where null is allowed.
+func (r *reader) bytes(nullable bool) []byte {
+	n := r.varint()
 	if n == -1 && nullable {
 		return nil
 	}
-	if v.bad || n < 0 || n > int64(len(v.src)) {
-		v.bad = true
+	if r.bad || n < 0 || n > int64(len(r.src)) {
+		r.bad = true
 		return nil
 	}
-	b := v.src[:n:n]
-	v.src = v.src[n:]
+	b := r.src[:n:n]
+	r.src = r.src[n:]
 	return b
 }
