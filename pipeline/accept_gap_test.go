@@ -12,6 +12,16 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
+// gapWorld has one partition, which node a owns. A node that starts from now on accepts the gaps that accept
+// holds then.
+func gapWorld(t *testing.T) (w *sim.World, accept *[]pipeline.Gap) {
+	accept = new([]pipeline.Gap)
+	w = sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) { o.AcceptGaps = *accept }})
+	w.Start("a")
+	w.AwaitOwners()
+	return w, accept
+}
+
 // TestAcceptedGapServesOnce: who has accepted that receipts were made again, and
 // left it in the node's command line, has not accepted that of any other topic,
 // nor of the same one the next time.
@@ -19,21 +29,14 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 	for _, next := range []string{"receipts", "commands", "state"} {
 		t.Run(next, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options,
-				) {
-					o.AcceptGaps = accept
-				}})
-				w.Start("a")
-				w.AwaitOwners()
+				w, accept := gapWorld(t)
 				w.Register("k", time.Now().Add(time.Hour))
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
 				remake(t, w, w.Names.Receipts())
 				n := w.Start("a")
 				time.Sleep(20 * time.Second)
-				accept = gapsOf(t, n)
+				*accept = gapsOf(t, n)
 				w.Kill("a")
 				w.Start("a")
 				w.AwaitOwners()
@@ -53,14 +56,7 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 // the second names the first, too, since both have to be accepted at once.
 func TestTwoGapsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var accept []pipeline.Gap
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-			o *pipeline.Options,
-		) {
-			o.AcceptGaps = accept
-		}})
-		w.Start("a")
-		w.AwaitOwners()
+		w, accept := gapWorld(t)
 		w.Register("k", time.Now().Add(time.Hour))
 		time.Sleep(5 * time.Second)
 		_ = w.Stop("a")
@@ -80,7 +76,7 @@ func TestTwoGapsAtOnce(t *testing.T) {
 				t.Fatalf("not ready: %s", why)
 			}
 			var err error
-			if accept, err = pipeline.ParseGaps(asks[1]); err != nil {
+			if *accept, err = pipeline.ParseGaps(asks[1]); err != nil {
 				t.Fatal(err)
 			}
 			w.Kill("a")

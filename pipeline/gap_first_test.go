@@ -6,9 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/waterclock/waterclock/internal/sim"
-	"github.com/waterclock/waterclock/pipeline"
 )
 
 // TestGapBeforeTheFirstCommand: an owner has run the partition, and nothing had
@@ -16,14 +13,7 @@ import (
 // missing like any others.
 func TestGapBeforeTheFirstCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var accept []pipeline.Gap
-		w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-			o *pipeline.Options,
-		) {
-			o.AcceptGaps = accept
-		}})
-		w.Start("a")
-		w.AwaitOwners()
+		w, accept := gapWorld(t)
 		time.Sleep(5 * time.Second)
 		_ = w.Stop("a")
 		for i := range 5 {
@@ -37,7 +27,7 @@ func TestGapBeforeTheFirstCommand(t *testing.T) {
 		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "begins at 5, but was read only up to 0") {
 			t.Fatalf("not ready: %s; five acknowledged commands are gone, and nobody is told", why)
 		}
-		accept = gapsOf(t, n)
+		*accept = gapsOf(t, n)
 		w.Kill("a")
 		w.Start("a")
 		w.AwaitOwners()

@@ -139,14 +139,7 @@ func TestTruncatedInputs(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options,
-				) {
-					o.AcceptGaps = accept
-				}})
-				w.Start("a")
-				w.AwaitOwners()
+				w, accept := gapWorld(t)
 				for i := range 5 {
 					w.Register(fmt.Sprint("k", i), time.Now().Add(time.Hour))
 					w.Produce(&kgo.Record{
@@ -182,7 +175,7 @@ func TestTruncatedInputs(t *testing.T) {
 				if !strings.Contains(why, c.want) {
 					t.Fatalf("not ready: %s, want %q in it", why, c.want)
 				}
-				accept = gapsOf(t, n)
+				*accept = gapsOf(t, n)
 				w.Kill("a")
 				w.Start("a")
 				w.AwaitOwners()
@@ -223,14 +216,7 @@ func TestTruncatedState(t *testing.T) {
 	for _, at := range []int64{0, 1 << 20} { // another record stands there; the topic ends before it
 		t.Run(fmt.Sprint("turn at ", at), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var accept []pipeline.Gap
-				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string,
-					o *pipeline.Options,
-				) {
-					o.AcceptGaps = accept
-				}})
-				w.Start("a")
-				w.AwaitOwners()
+				w, accept := gapWorld(t)
 				w.Register("x", time.Now().Add(time.Hour))
 				time.Sleep(5 * time.Second)
 				_ = w.Stop("a")
@@ -261,7 +247,7 @@ func TestTruncatedState(t *testing.T) {
 					!strings.Contains(why, "lost its end") {
 					t.Fatalf("not ready: %s", why)
 				}
-				accept = gapsOf(t, n)
+				*accept = gapsOf(t, n)
 				w.Kill("a")
 				w.Start("a")
 				w.AwaitOwners()
