@@ -102,6 +102,9 @@ func (d *doctor) countPartitions(ctx context.Context) {
 	}
 }
 
+// applyTopics is the remedy where topics are missing or differ.
+const applyTopics = "run `waterclock topics apply`"
+
 // lacks reports the first topic that a check needs and that does not exist. The check is then skipped,
 // because its own finding would blame the user's rights.
 func (d *doctor) lacks(ctx context.Context, check string, names ...string) bool {
@@ -111,7 +114,7 @@ func (d *doctor) lacks(ctx context.Context, check string, names ...string) bool 
 	}
 	for _, name := range names {
 		if errors.Is(all[name].Err, kerr.UnknownTopicOrPartition) {
-			d.skip(check, "not checked, because there is no topic %s: run `waterclock topics apply`", name)
+			d.skip(check, "not checked, because there is no topic %s: %s", name, applyTopics)
 			return true
 		}
 	}
@@ -150,20 +153,18 @@ func (d *doctor) topics(ctx context.Context) {
 
 // noTopics reports a cluster on which nothing was set up, in one finding and not one per topic.
 func (d *doctor) noTopics() {
-	const apply = "run `waterclock topics apply`"
 	there := fmt.Sprintf("none of the topics %s* exists", d.c.Topics.Prefix)
 	if d.c.Topics.Manage {
-		d.warn("topics", apply+", or let the engine create them when it starts. If there are topics with another "+
-			"prefix, set topics.prefix", "%s", there)
+		d.warn("topics", applyTopics+", or let the engine create them when it starts. If there are topics with "+
+			"another prefix, set topics.prefix", "%s", there)
 		return
 	}
-	d.fail("topics", apply+": topics.manage is false, so the engine will not create them. If there are topics with "+
-		"another prefix, set topics.prefix", "%s", there)
+	d.fail("topics", applyTopics+": topics.manage is false, so the engine will not create them. If there are topics "+
+		"with another prefix, set topics.prefix", "%s", there)
 }
 
 // change reports one difference at the severity it deserves.
 func (d *doctor) change(c topics.Change) {
-	const apply = "run `waterclock topics apply`"
 	switch {
 	case c.Kind == topics.Refuse && c.Setting == "partitions":
 		d.fail("topics", fmt.Sprintf("set topics.partitions to the number the topics were created with, or recreate "+
@@ -176,14 +177,14 @@ func (d *doctor) change(c topics.Change) {
 			c.Want),
 			"%s of %s is %s: %s", c.Setting, c.Topic, c.Have, c.Why)
 	case c.Kind == topics.Create && c.Late != "":
-		d.warn("topics", apply, "there is no topic %s: %s", c.Topic, c.Late)
+		d.warn("topics", applyTopics, "there is no topic %s: %s", c.Topic, c.Late)
 	case c.Kind == topics.Create && d.c.Topics.Manage:
-		d.warn("topics", apply+", or let the engine create it when it starts", "there is no topic %s", c.Topic)
+		d.warn("topics", applyTopics+", or let the engine create it when it starts", "there is no topic %s", c.Topic)
 	case c.Kind == topics.Create:
-		d.fail("topics", apply+": topics.manage is false, so the engine will not create it", "there is no topic %s",
-			c.Topic)
+		d.fail("topics", applyTopics+": topics.manage is false, so the engine will not create it",
+			"there is no topic %s", c.Topic)
 	default:
-		d.warn("topics", apply, "%s of %s is %s, and must be %s", c.Setting, c.Topic, c.Have, c.Want)
+		d.warn("topics", applyTopics, "%s of %s is %s, and must be %s", c.Setting, c.Topic, c.Have, c.Want)
 	}
 }
 
@@ -196,7 +197,7 @@ func (d *doctor) timestamps(existing []topics.Existing) {
 		if kind := e.Configs["message.timestamp.type"]; kind == "LogAppendTime" {
 			d.ok("timestamps", "a delay counts from when the broker appended the command (LogAppendTime)")
 		} else {
-			d.fail("timestamps", "run `waterclock topics apply`",
+			d.fail("timestamps", applyTopics,
 				"commands carry their producers' timestamps (%s): a delay would count from those", kind)
 		}
 	}
