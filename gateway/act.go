@@ -48,21 +48,21 @@ type acts struct {
 // begin is a request before it is known what becomes of it.
 func (s *acts) begin(r *request, to *route) *act {
 	a := &act{by: s, kind: kindOf(to), record: topics.Audit{
-		Address: r.RemoteAddr, Agent: printable(r.UserAgent()), Verb: verbOf(to),
+		Address: r.RemoteAddr, Agent: recordable(r.UserAgent()), Verb: verbOf(to),
 	}}
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		a.record.Address = host
 	}
 	for name, value := range r.names {
 		before, _, _ := strings.Cut(to.pattern, "/{"+name)
-		a.record.Target = printable(before[strings.LastIndexByte(before, '/')+1:] + "/" + value)
+		a.record.Target = recordable(before[strings.LastIndexByte(before, '/')+1:] + "/" + value)
 	}
 	return a
 }
 
 // caller says who acts, and to which trigger.
 func (a *act) caller(r *request) {
-	a.record.Actor, a.record.Role, a.record.Tenant = printable(r.who.Name), r.who.Role.String(), r.who.Tenant
+	a.record.Actor, a.record.Role, a.record.Tenant = recordable(r.who.Name), r.who.Role.String(), r.who.Tenant
 	id, named := r.names["id"]
 	if !named {
 		return
@@ -152,7 +152,7 @@ func (a *act) tried(id string) {
 	}
 	if a.kind == actBatch { // of a line
 		one := a.record
-		one.Target, one.Status = "triggers/"+printable(id), http.StatusNotFound
+		one.Target, one.Status = "triggers/"+recordable(id), http.StatusNotFound
 		a.by.recordWithin(boundOfRefusal(&one, true), one, false)
 		return
 	}

@@ -113,7 +113,7 @@ func (a *auditor) trespass(r *request, err error) {
 	}
 	r.act.tried(p.TriggerID)
 	refusal := topics.Refusal{
-		Code: trigger.CodeNotFound, Actor: printable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " +
+		Code: trigger.CodeNotFound, Actor: recordable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " +
 			r.route,
 	}
 	rec := refusal.Record(trespassKey(r.who.Tenant, p.TriggerID))
@@ -128,7 +128,7 @@ func (a *auditor) trespass(r *request, err error) {
 // no trigger's key, and no caller can ask for its events, which would show which names are
 // tenants.
 func trespassKey(tenant, id string) string {
-	key := strings.TrimRight(printable(tenant+"/"+id), "/")
+	key := strings.TrimRight(recordable(tenant+"/"+id), "/")
 	return strings.ToValidUTF8(key[:min(len(key), maxActor-1)], "") + "/"
 }
 

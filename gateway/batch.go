@@ -14,6 +14,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
@@ -175,7 +176,7 @@ func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error
 	op, ok := trigger.ParseOp(name)
 	if !ok || op == trigger.OpRedrive || op == trigger.OpErase {
 		return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownOp, "op",
-			problem.Quoted(name)+" is not an op of a batch: register, cancel, reschedule, snooze, skip, pause, "+
+			printable.Quoted(name)+" is not an op of a batch: register, cancel, reschedule, snooze, skip, pause, "+
 				"resume, "+
 				"run_now, rezone or ack")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -185,7 +186,7 @@ func parseFields(b []byte) (fields, error) {
 		if value, err = dec.ReadValue(); err == nil {
 			if fs.has(name) {
 				return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, name,
-					problem.Quoted(name)+" is given twice")
+					printable.Quoted(name)+" is given twice")
 			}
 			end := int(dec.InputOffset())
 			fs = append(fs, field{name, b[end-len(value) : end : end]})

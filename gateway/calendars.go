@@ -17,6 +17,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -244,7 +245,7 @@ func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
 	for _, f := range fs {
 		if f.name != "dates" && f.name != "name" {
 			return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
-				problem.Quoted(f.name)+" is not a field: a calendar has dates")
+				printable.Quoted(f.name)+" is not a field: a calendar has dates")
 		}
 	}
 	if json.Unmarshal(b, &c) != nil || !fs.given("dates") {

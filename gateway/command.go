@@ -16,6 +16,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/kafkarec"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -79,12 +80,12 @@ func (s *encoder) command(r *request, op trigger.Op, id string, fs fields, own .
 	for i := range fs {
 		if instead, ok := notHere[fs[i].name]; ok {
 			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[i].name,
-				problem.Quoted(fs[i].name)+" is not a field here: "+instead)
+				printable.Quoted(fs[i].name)+" is not a field here: "+instead)
 		}
 	}
 	all := append(make(fields, 0, len(fs)+2), field{"op", []byte(strconv.Quote(op.String()))})
 	all = append(all, fs...)
-	if actor := printable(r.who.Name); actor != "" {
+	if actor := recordable(r.who.Name); actor != "" {
 		all.set("actor", actor)
 	}
 	if op == trigger.OpRegister && len(own) == 0 { // with headers it is a patch, which keeps the channel
@@ -106,7 +107,7 @@ func (s *encoder) command(r *request, op trigger.Op, id string, fs fields, own .
 		}
 		if s.fixedChannels && op == trigger.OpRegister {
 			return c, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownChannel, "channel",
-				"channel "+problem.Quoted(name)+" does not exist, and channels.auto_create is off: ask an operator "+
+				"channel "+printable.Quoted(name)+" does not exist, and channels.auto_create is off: ask an operator "+
 					"to configure it")
 		}
 		if s.channels.first(name) {
@@ -331,9 +332,9 @@ func parseETag(s string) (int64, bool) {
 // maxActor is the longest actor that the decoder accepts.
 const maxActor = 255
 
-// printable makes a caller's name fit for a command, because an issuer's subject can be any
-// text.
-func printable(s string) string {
+// recordable makes a text of the caller's fit for a command and for the record of an act: an issuer's subject, for one,
+// can be any text.
+func recordable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return -1

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -68,7 +69,7 @@ func (s *endpoints) endpointTest(w http.ResponseWriter, r *request) (asked Endpo
 	}
 	if len(fs) > 0 {
 		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[0].name,
-			problem.Quoted(fs[0].name)+" is not a field here: url, send and tenant are")
+			printable.Quoted(fs[0].name)+" is not a field here: url, send and tenant are")
 	}
 	if asked.URL == "" {
 		return asked, problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalid, "url", "url is missing")

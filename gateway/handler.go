@@ -17,6 +17,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -160,7 +161,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	}
 	return problem.New(http.StatusForbidden, problem.CodeForbidden, "",
 		"this server accepts localhost, IP addresses and the names in http.hosts; this request was for "+
-			problem.Quoted(r.Host))
+			printable.Quoted(r.Host))
 }
 
 // OwnHost reports whether a host, with or without port, is ours: an address, localhost, or
@@ -257,10 +258,10 @@ func (r *route) query(req *http.Request) (url.Values, error) {
 		switch {
 		case i < 0 && len(r.doc.query) == 0:
 			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
-				problem.Quoted(name)+" is not a parameter here; there are none")
+				printable.Quoted(name)+" is not a parameter here; there are none")
 		case i < 0:
 			return nil, problem.New(http.StatusBadRequest, trigger.CodeUnknownField, name,
-				problem.Quoted(name)+" is not a parameter here; there are "+r.doc.parameterNames())
+				printable.Quoted(name)+" is not a parameter here; there are "+r.doc.parameterNames())
 		case len(values) > 1 && r.doc.query[i].kind.Kind() != reflect.Slice:
 			return nil, problem.BadParameter(name, name+" is given twice")
 		case !r.doc.query[i].allows(values):

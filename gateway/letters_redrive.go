@@ -406,7 +406,7 @@ func (j *redrive) command(l *topics.Letter, rec *kgo.Record) (*command, error) {
 	case j.expired:
 		dead.Fire.Expires = 0
 	}
-	value, err := topics.RedriveCommand(dead, j.note, printable(j.r.who.Name))
+	value, err := topics.RedriveCommand(dead, j.note, recordable(j.r.who.Name))
 	if err != nil {
 		return nil, err
 	}

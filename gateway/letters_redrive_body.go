@@ -14,6 +14,7 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -124,8 +125,8 @@ func (b *RedriveBody) set(name string, v jsontext.Value) error {
 	switch {
 	case text == nil && flag == nil && name != "rate":
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
-			problem.Quoted(name)+" is not a field here; there are trigger_id, ce_id, tenant, channel, code, endpoint, "+
-				"from, to, all, rate, dry_run, include_expired, note and cursor")
+			printable.Quoted(name)+" is not a field here; there are trigger_id, ce_id, tenant, channel, code, "+
+				"endpoint, from, to, all, rate, dry_run, include_expired, note and cursor")
 	case v.Kind() == 'n':
 		return nil
 	case text != nil:

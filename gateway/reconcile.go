@@ -9,6 +9,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -66,7 +67,7 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 func (b *ReconcileBody) set(name string, v jsontext.Value) error {
 	if name != "dry_run" {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, name,
-			problem.Quoted(name)+" is not a field here; there is dry_run")
+			printable.Quoted(name)+" is not a field here; there is dry_run")
 	}
 	switch v.Kind() {
 	case 'n':

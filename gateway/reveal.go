@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -39,7 +40,7 @@ func (s *reveals) postReveal(w http.ResponseWriter, r *request) error {
 	r.act.because(note)
 	if len(fs) > 0 {
 		return problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, fs[0].name,
-			problem.Quoted(fs[0].name)+" is not a field here; the only one is note")
+			printable.Quoted(fs[0].name)+" is not a field here; the only one is note")
 	}
 	st, err := s.lookup.read(r)
 	if err != nil {

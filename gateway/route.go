@@ -8,6 +8,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -137,7 +138,7 @@ func lastVerb(segments []string) string {
 	}
 	value, err := url.PathUnescape(segments[3])
 	if at := strings.LastIndexByte(value, ':'); err == nil && at >= 0 {
-		return problem.Quoted(value[at+1:])
+		return printable.Quoted(value[at+1:])
 	}
 	return ""
 }

@@ -237,7 +237,7 @@ func TestActorIsPrintable(t *testing.T) {
 		"svc": "svc", "a\x00b\nc\u0085": "abc", "\xff": "",
 		strings.Repeat("ä", 200): strings.Repeat("ä", 127),
 	} {
-		if got := printable(in); got != want {
+		if got := recordable(in); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
 	}

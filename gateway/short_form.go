@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -70,7 +71,7 @@ func longForm(short fields) (fields, error) {
 			fs = append(fs, f)
 		default:
 			return nil, problem.New(http.StatusUnprocessableEntity, trigger.CodeUnknownField, f.name,
-				problem.Quoted(f.name)+" is not a field of the short form: callbackUrl, payload and delaySeconds; "+
+				printable.Quoted(f.name)+" is not a field of the short form: callbackUrl, payload and delaySeconds; "+
 					"with other fields use snake_case, see /docs")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -89,7 +90,7 @@ func nameable(id string) error {
 		return nil
 	}
 	return problem.New(http.StatusUnprocessableEntity, trigger.CodeInvalidKey, "id",
-		problem.Quoted(id)+" is reserved as a part of a path: choose another id")
+		printable.Quoted(id)+" is reserved as a part of a path: choose another id")
 }
 
 // putTrigger creates or replaces the whole trigger.

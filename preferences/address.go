@@ -3,6 +3,8 @@ package preferences
 import (
 	"context"
 	"slices"
+
+	"github.com/waterclock/waterclock/internal/printable"
 )
 
 // Address is one way to reach a user.
@@ -21,14 +23,14 @@ func (a Address) Check() error {
 		}
 	case "sms":
 		if !e164.MatchString(a.Value) {
-			return invalid("to", "%s is not a telephone number; write +4915112345678", quoted(a.Value))
+			return invalid("to", "%s is not a telephone number; write +4915112345678", printable.Quoted(a.Value))
 		}
 	case "email":
 		if !isEmail(a.Value) {
-			return invalid("to", "%s is not a mail address; write ada@example.com", quoted(a.Value))
+			return invalid("to", "%s is not a mail address; write ada@example.com", printable.Quoted(a.Value))
 		}
 	default:
-		return invalid("to", "channel %s has no addresses", quoted(a.Channel))
+		return invalid("to", "channel %s has no addresses", printable.Quoted(a.Channel))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/near"
+	"github.com/waterclock/waterclock/internal/printable"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -81,7 +81,7 @@ func syntax(err error) *trigger.Error {
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
 		name := s.JSONPointer.LastToken()
-		return refuse(trigger.CodeUnknownField, field, "%s is not a field of preferences%s", quoted(field),
+		return refuse(trigger.CodeUnknownField, field, "%s is not a field of preferences%s", printable.Quoted(field),
 			near.Hint(name, fieldNames))
 	case errors.Is(err, errTypeValue):
 		return invalid(field, "%s: %v", field, errTypeValue)
@@ -110,13 +110,6 @@ func visible(r rune) rune {
 		return '?'
 	}
 	return r
-}
-
-func quoted(s string) string {
-	if len(s) > 48 {
-		s = s[:48] + "…"
-	}
-	return strconv.Quote(s)
 }
 
 // read checks a document field by field.
@@ -156,7 +149,7 @@ func channelList(field string, names []string) ([]string, error) {
 	for _, name := range names {
 		lower := channelName(name)
 		if !topics.ValidChannel(lower) {
-			return nil, invalid(field, "%s: %s is not a channel", field, quoted(name))
+			return nil, invalid(field, "%s: %s is not a channel", field, printable.Quoted(name))
 		}
 		if !slices.Contains(out, lower) {
 			out = append(out, lower)
@@ -203,7 +196,7 @@ func (t *Type) readChannels(field string, by map[string]bool) error {
 	for name, wanted := range by {
 		lower := channelName(name)
 		if !topics.ValidChannel(lower) {
-			return invalid(field, "%s: %s is not a channel", field, quoted(name))
+			return invalid(field, "%s: %s is not a channel", field, printable.Quoted(name))
 		}
 		if _, twice := t.Channels[lower]; twice {
 			return invalid(field, "%s: channel %s is given twice; case does not count", field, lower)
@@ -218,7 +211,7 @@ var languageTag = regexp.MustCompile(`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`)
 
 func checkLocale(locale string) error {
 	if locale != "" && (len(locale) > MaxLocale || !languageTag.MatchString(locale)) {
-		return invalid("locale", "%s is not a language tag; write de or pt-BR", quoted(locale))
+		return invalid("locale", "%s is not a language tag; write de or pt-BR", printable.Quoted(locale))
 	}
 	return nil
 }
@@ -228,7 +221,7 @@ func checkZone(name string, zones *calendar.Zones) error {
 		return nil
 	}
 	if len(name) > MaxZone {
-		return refuse(trigger.CodeUnknownZone, "timezone", "%s is not a time zone", quoted(name))
+		return refuse(trigger.CodeUnknownZone, "timezone", "%s is not a time zone", printable.Quoted(name))
 	}
 	_, err := zones.Lookup(name)
 	if e, ok := errors.AsType[*calendar.Error](err); ok {
@@ -253,7 +246,8 @@ func (d *QuietDocument) read() (*Quiet, error) {
 	for _, name := range d.Days {
 		i := slices.Index(dayNames[:], strings.ToUpper(name))
 		if i < 0 {
-			return nil, invalid("quiet_hours.days", "%s is not a day; write MO, TU, WE, TH, FR, SA or SU", quoted(name))
+			return nil, invalid("quiet_hours.days", "%s is not a day; write MO, TU, WE, TH, FR, SA or SU",
+				printable.Quoted(name))
 		}
 		q.Days |= 1 << i
 	}
@@ -298,7 +292,7 @@ func minutes(field, text string, most int) (int, error) {
 		}
 	}
 	return 0, invalid(field, "%s is not a local time; write hours and minutes with two digits each, such as 07:00",
-		quoted(text))
+		printable.Quoted(text))
 }
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
@@ -320,17 +314,18 @@ func (a *Addresses) check() error {
 	}
 	for _, one := range a.Push {
 		if one.Provider != "fcm" && one.Provider != "apns" {
-			return invalid("addresses.push.provider", "%s is not a provider; write fcm or apns", quoted(one.Provider))
+			return invalid("addresses.push.provider", "%s is not a provider; write fcm or apns",
+				printable.Quoted(one.Provider))
 		}
 		if !isToken(one.Token) {
 			return invalid("addresses.push.token", "a token is 1 to %d printable ASCII characters", MaxToken)
 		}
 	}
 	if a.SMS != "" && !e164.MatchString(a.SMS) {
-		return invalid("addresses.sms", "%s is not a telephone number; write +4915112345678", quoted(a.SMS))
+		return invalid("addresses.sms", "%s is not a telephone number; write +4915112345678", printable.Quoted(a.SMS))
 	}
 	if a.Email != "" && !isEmail(a.Email) {
-		return invalid("addresses.email", "%s is not a mail address; write ada@example.com", quoted(a.Email))
+		return invalid("addresses.email", "%s is not a mail address; write ada@example.com", printable.Quoted(a.Email))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 )
 
 // Keys are static API keys. Only their SHA-256 is kept: a key is random and
@@ -65,7 +65,7 @@ func (by keysByHash) add(words []string) error {
 		return errors.New("write: tenant key [role [name]]")
 	}
 	if !validTenant(words[0]) {
-		return fmt.Errorf("%s is not a tenant's name", problem.Quoted(words[0]))
+		return fmt.Errorf("%s is not a tenant's name", printable.Quoted(words[0]))
 	}
 	sum, err := keyHash(words[1])
 	if err != nil {
@@ -78,7 +78,7 @@ func (by keysByHash) add(words []string) error {
 	if len(words) > 2 {
 		role, ok := ParseRole(words[2])
 		if !ok {
-			return fmt.Errorf("%s is not a role; the roles are %s", problem.Quoted(words[2]),
+			return fmt.Errorf("%s is not a role; the roles are %s", printable.Quoted(words[2]),
 				strings.Join(roleNames[:], ", "))
 		}
 		who.Role = role

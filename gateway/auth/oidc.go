@@ -16,6 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/printable"
 )
 
 // OIDCOptions pin what a token must be.
@@ -80,7 +81,7 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	}
 	for _, alg := range o.Algorithms {
 		if !slices.Contains(asymmetric, alg) {
-			errs = append(errs, fmt.Errorf("auth.oidc.algorithms: %s is not accepted", problem.Quoted(alg)))
+			errs = append(errs, fmt.Errorf("auth.oidc.algorithms: %s is not accepted", printable.Quoted(alg)))
 		}
 	}
 	return &OIDC{opts: o}, errors.Join(errs...)

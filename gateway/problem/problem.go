@@ -229,11 +229,3 @@ func ShowHidden(b []byte) []byte {
 	}
 	return out
 }
-
-// Quoted clips and quotes what came from outside.
-func Quoted(s string) string {
-	if len(s) > 48 {
-		s = s[:48] + "…"
-	}
-	return strconv.Quote(s)
-}

@@ -27,6 +27,19 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Quoted clips and quotes what came from outside.
+func Quoted(s string) string {
+	const most = 48
+	if len(s) > most {
+		end := most
+		for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) { // not within a character
+			end--
+		}
+		s = s[:end] + "…"
+	}
+	return strconv.Quote(s)
+}
+
 // IsASCII reports whether a text has only ASCII, of which some may be hidden.
 func IsASCII[T ~string | ~[]byte](text T) bool {
 	for i := range len(text) {

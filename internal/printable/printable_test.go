@@ -1,6 +1,9 @@
 package printable
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
@@ -14,6 +17,22 @@ func TestText(t *testing.T) {
 	} {
 		if got := Text(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestQuoted(t *testing.T) {
+	x47, cont := strings.Repeat("x", 47), strings.Repeat("\x80", 60)
+	for in, want := range map[string]string{
+		"":         `""`,
+		"a\"\n":    `"a\"\n"`,
+		x47 + "y":  `"` + x47 + `y"`,
+		x47 + "yz": `"` + x47 + `y…"`,
+		x47 + "é":  `"` + x47 + `…"`, // it is cut before a character, not within
+		cont:       `"` + strings.Repeat(`\x80`, 44) + `…"`,
+	} {
+		if got := Quoted(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
 		}
 	}
 }
