@@ -239,7 +239,10 @@ func (l *loader) checkChannels() {
 }
 
 // workerChannels are those that workers of ours serve, each in the role of its name.
-var workerChannels = []string{"webhook", "push", "sms", "email"}
+var workerChannels = append([]string{"webhook"}, notifyChannels...)
+
+// WorkerChannels are the channels that workers of ours serve, each in the role of its name.
+func WorkerChannels() []string { return slices.Clone(workerChannels) }
 
 // limits are the settings of a channel that bound what one user gets, and are set.
 func (c *Config) limits(name string) (keys []string) {

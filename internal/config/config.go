@@ -374,7 +374,7 @@ func (c *Config) ReadSecret(key, was string) (string, error) {
 }
 
 // builtIn are the channels that always exist.
-var builtIn = []string{"default", "webhook", "push", "sms", "email"}
+var builtIn = append([]string{"default"}, workerChannels...)
 
 // BuiltInChannels are the channels that always exist.
 func BuiltInChannels() []string { return slices.Clone(builtIn) }

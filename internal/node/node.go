@@ -175,7 +175,7 @@ func (n *node) served() []string {
 		return nil
 	}
 	var channels []string
-	for _, role := range workerRoles {
+	for _, role := range config.WorkerChannels() {
 		if n.cfg.HasRole(role) {
 			channels = append(channels, role)
 		}

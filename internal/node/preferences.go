@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/preferences/embedded"
@@ -18,13 +19,11 @@ import (
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
-// workerRoles are the roles that check users' preferences before they send.
-var workerRoles = []string{"webhook", "push", "sms", "email"}
-
 // openPreferences opens the store of users' preferences, for the API and for workers. It is in
 // PostgreSQL if postgres.url is set. It does not connect yet.
 func (n *node) openPreferences() error {
-	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") && !slices.ContainsFunc(workerRoles, n.cfg.HasRole) {
+	sends := slices.ContainsFunc(config.WorkerChannels(), n.cfg.HasRole) // and checks preferences before
+	if n.cfg.Postgres.URL == "" || !n.cfg.HasRole("api") && !sends {
 		return nil
 	}
 	s, err := postgres.New(postgres.Options{URL: n.cfg.Postgres.URL, MaxUsers: n.maxUsers})

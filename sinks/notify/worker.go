@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -87,13 +89,9 @@ type Worker struct {
 
 // New makes a worker. Run runs it.
 func New(o Options) (*Worker, error) {
-	known := false
-	for _, c := range Channels {
-		known = known || c == o.Channel
-	}
 	switch {
-	case !known:
-		return nil, fmt.Errorf("notify: channel %q is not one of push, sms, email", o.Channel)
+	case !slices.Contains(Channels, o.Channel):
+		return nil, fmt.Errorf("notify: channel %q is not one of %s", o.Channel, strings.Join(Channels, ", "))
 	case len(o.Providers) == 0:
 		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
 	}

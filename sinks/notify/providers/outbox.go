@@ -136,7 +136,7 @@ func isOutboxFile(name string) bool {
 	channel, rest, ok := strings.Cut(name, "-")
 	sum, isJSON := strings.CutSuffix(rest, ".json")
 	_, err := hex.DecodeString(sum)
-	return ok && isJSON && err == nil && len(sum) == 32 && (channel == "push" || channel == "sms" || channel == "email")
+	return ok && isJSON && err == nil && len(sum) == 32 && slices.Contains(notify.Channels, channel)
 }
 
 // Name returns outbox.
