@@ -210,9 +210,11 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, made []topics.Topic, progr
 	defer cancel()
 	for len(made) > 0 {
 		have, err := existing(ctx, cl, made)
-		progress(len(have))
-		if err == nil && len(have) == len(made) {
-			return nil
+		if err == nil {
+			progress(len(have))
+			if len(have) == len(made) {
+				return nil
+			}
 		}
 		select {
 		case <-time.After(topicEvery):

@@ -1,6 +1,8 @@
 package kafkaconn
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -137,6 +139,17 @@ func TestApplyAlters(t *testing.T) {
 	}
 	if plan := planOf(t, cl, want); len(plan) != 0 {
 		t.Errorf("after Apply there is still to do: %v", plan)
+	}
+}
+
+// Brokers that do not answer take no progress back.
+func TestNoProgressWithoutAnAnswer(t *testing.T) {
+	c := settings(t, map[string]string{"brokers": "127.0.0.1:1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := awaitTopics(ctx, clientOf(t, c), Wanted(c), func(shown int) { t.Errorf("%d topics are shown", shown) })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cancelled", err)
 	}
 }
 
