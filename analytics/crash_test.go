@@ -515,7 +515,7 @@ func TestAcceptGap(t *testing.T) {
 	}
 	e := more.exporter(dir, nil) // to follow is no way to wait for a partition
 	e.opts.AcceptGaps = []Acceptance{{2, 128}}
-	if refusal, ok := errors.AsType[*Error](e.Follow(t.Context())); !ok || refusal.Code != CodeNoGap {
+	if refusal, ok := errors.AsType[*Error](e.Follow(t.Context())); !ok || refusal.Code != CodeNoPartition {
 		t.Errorf("accepting a gap of no partition: %v", refusal)
 	}
 	if err := accept(0, 128); err != nil {

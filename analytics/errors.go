@@ -4,10 +4,10 @@ import "fmt"
 
 // The codes of an Error.
 const (
-	CodeGap     = "export_gap"        // the log has dropped what is not exported yet
-	CodeForeign = "foreign_directory" // the directory is of another topic, or of other settings
-	CodeDamaged = "damaged_directory" // a file or a manifest is not what it was
-	CodeNoGap   = "no_partition"      // an accepted gap is of a partition that the topic does not have
+	CodeGap         = "export_gap"        // the log has dropped what is not exported yet
+	CodeForeign     = "foreign_directory" // the directory is of another topic, or of other settings
+	CodeDamaged     = "damaged_directory" // a file or a manifest is not what it was
+	CodeNoPartition = "no_partition"      // an accepted gap is of a partition that the topic does not have
 )
 
 // Error is what only a person can decide. Trying on does not help.

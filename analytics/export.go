@@ -212,8 +212,8 @@ func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 func (e *Exporter) enter(log *source, exported map[int32]int64) error {
 	for _, a := range e.opts.AcceptGaps {
 		if int(a.Partition) >= len(log.ends) {
-			return refused(CodeNoGap, "--accept-gap %d:%d: there is no such partition in %s, which has %d", a.Partition,
-				a.Offset, e.opts.Topic, len(log.ends))
+			return refused(CodeNoPartition, "--accept-gap %d:%d: there is no such partition in %s, which has %d",
+				a.Partition, a.Offset, e.opts.Topic, len(log.ends))
 		}
 	}
 	e.base = Manifest{
