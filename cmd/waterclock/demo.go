@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/explain"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/node"
 	"github.com/waterclock/waterclock/topics"
@@ -159,19 +160,11 @@ func demoLine(e *topics.Event, says string) string {
 		if e.LatenessMS != nil {
 			late = *e.LatenessMS
 		}
-		tail = fmt.Sprintf("%q, %s late", says, lateWords(late))
+		tail = fmt.Sprintf("%q, %s late", says, explain.Took(time.Duration(late)*time.Millisecond))
 	case trigger.Registered, trigger.Replaced, trigger.Snoozed:
 		tail = "for " + e.ScheduledAt
 	}
 	return fmt.Sprintf("  %s  %-20s %-13s %s", at, e.Type, e.Trigger, tail)
-}
-
-// lateWords spells milliseconds, and from a second on a duration such as 5m0.3s.
-func lateWords(ms int64) string {
-	if ms < 1000 {
-		return fmt.Sprintf("%d ms", ms)
-	}
-	return (time.Duration(ms) * time.Millisecond).Round(100 * time.Millisecond).String()
 }
 
 // endWithin bounds the time for the final cancel.

@@ -187,7 +187,7 @@ func (x *explanation) sayScheduled(e *topics.Event) {
 func (x *explanation) sayFired(e *topics.Event) {
 	late := ""
 	if e.LatenessMS != nil && *e.LatenessMS >= slack.Milliseconds() {
-		late = fmt.Sprintf(", %s late", took(milliseconds(*e.LatenessMS)))
+		late = fmt.Sprintf(", %s late", Took(milliseconds(*e.LatenessMS)))
 	}
 	receipt := "No receipt has come for it."
 	if e.State == trigger.Fired.String() { // else the occurrence would be in flight
@@ -200,7 +200,7 @@ func (x *explanation) sayFired(e *topics.Event) {
 func (x *explanation) sayExpired(e *topics.Event, at string) {
 	by := ""
 	if due, then := instantOf(e.ScheduledAt), instantOf(e.OccurredAt); due != 0 && then > due {
-		by = fmt.Sprintf(" by %s", took(then.Sub(due)))
+		by = fmt.Sprintf(" by %s", Took(then.Sub(due)))
 	}
 	switch e.Reason {
 	case "misfire":

@@ -325,7 +325,7 @@ func (x *explanation) sayOverdue(due trigger.Instant, refused int, next trigger.
 	if refused > 0 {
 		why = fmt.Sprintf("its due topic did not take it, %d times so far; the next try is %s", refused, x.at(next))
 	}
-	ago := took(x.in.Now.Sub(due).Truncate(time.Second))
+	ago := Took(x.in.Now.Sub(due).Truncate(time.Second))
 	x.say(Overdue, "Not sent yet: it was due %s, %s ago; %s.", x.at(due), ago, why)
 	x.citeState("due %s, tries refused %d", due, refused)
 	x.cite(x.newest(plans))

@@ -333,7 +333,7 @@ func TestTook(t *testing.T) {
 		59999 * time.Millisecond: "59.9 s", 301052 * time.Millisecond: "5 min 1 s", time.Hour: "1 h",
 		24*time.Hour - time.Second: "23 h 59 min", 76*time.Hour + time.Minute: "3 d 4 h",
 	} {
-		if got := took(d); got != want {
+		if got := Took(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}

@@ -51,9 +51,9 @@ func inWords(wall time.Time, zone string) string {
 	return wall.Format(layout) + " " + zone
 }
 
-// took is a duration in words, with its two largest units: 12 ms, 1.5 s, 5 min 1 s, 2 h, 3 d 4 h. The console's took
+// Took is a duration in words, with its two largest units: 12 ms, 1.5 s, 5 min 1 s, 2 h, 3 d 4 h. The console's took
 // (assets/time.js) draws it the same.
-func took(d time.Duration) string {
+func Took(d time.Duration) string {
 	switch d = max(0, d); {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())

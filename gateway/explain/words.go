@@ -60,9 +60,9 @@ func lateBy(e *topics.Event) string {
 		late = *e.LatenessMS
 	}
 	if e.Attempt > 1 {
-		return fmt.Sprintf("attempt %d, %s after its retry was due", e.Attempt, took(milliseconds(late)))
+		return fmt.Sprintf("attempt %d, %s after its retry was due", e.Attempt, Took(milliseconds(late)))
 	}
-	return took(milliseconds(late)) + " late"
+	return Took(milliseconds(late)) + " late"
 }
 
 // Delivery says what was answered to which attempt, and what comes next; "" of
@@ -191,7 +191,7 @@ func whyExpired(e *topics.Event) string {
 	if errors.Join(err1, err2) != nil || at.Before(due) {
 		return why
 	}
-	return fmt.Sprintf("it was %s late, and %s", took(at.Sub(due)), why)
+	return fmt.Sprintf("it was %s late, and %s", Took(at.Sub(due)), why)
 }
 
 // Bracket returns a remark in brackets; "" if there is none.
