@@ -140,12 +140,6 @@ type NoteBody struct {
 	Corr       string `json:"correlation_id,omitempty"`
 }
 
-// EmptyBody has no fields of its own.
-type EmptyBody struct {
-	IfRevision int64  `json:"if_revision,omitempty"`
-	Corr       string `json:"correlation_id,omitempty"`
-}
-
 // RezoneBody names the new zone.
 type RezoneBody struct {
 	Timezone   string `json:"timezone" doc:"An IANA name"`

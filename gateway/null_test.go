@@ -36,7 +36,7 @@ func TestNullIsAbsent(t *testing.T) {
 		{"SkipBody", "POST", "/v1/triggers/rule:skip", `{}`, 200},
 		{"NoteBody", "POST", "/v1/triggers/rule:pause", `{}`, 200},
 		{"NoteBody", "POST", "/v1/triggers/rule:resume", `{}`, 200},
-		{"EmptyBody", "POST", "/v1/triggers/rule:run", `{}`, 200},
+		{"NoteBody", "POST", "/v1/triggers/rule:run", `{}`, 200},
 		{"RezoneBody", "POST", "/v1/triggers/rule:rezone", `{"timezone":"UTC"}`, 200},
 		{"AckBody", "POST", "/v1/triggers/rule:ack", `{}`, 200},
 		{"ReminderSnooze", "POST", "/api/reminders/rule/snooze", `{"minutes":1}`, 200},

@@ -16,7 +16,7 @@ import (
 // commandBodies are the components with the fields of a command.
 var commandBodies = []string{
 	"Register", "Patch", "ReminderBody", "ReminderPatch", "SnoozeBody", "SkipBody", "NoteBody",
-	"EmptyBody", "RezoneBody", "AckBody", "ReminderSnooze",
+	"RezoneBody", "AckBody", "ReminderSnooze",
 }
 
 // oneNeeded lists fields of which a body needs at least one.

@@ -125,7 +125,7 @@ func verbRoutes(p *parts) []route {
 		{"skip", "Leave out one occurrence of a series", trigger.OpSkip, of[SkipBody]()},
 		{"pause", "Stop occurrences until :resume", trigger.OpPause, of[NoteBody]()},
 		{"resume", "Go on; the misfire policy decides on what was missed", trigger.OpResume, of[NoteBody]()},
-		{"run", "Fire once now, off schedule", trigger.OpRunNow, of[EmptyBody]()},
+		{"run", "Fire once now, off schedule", trigger.OpRunNow, of[NoteBody]()},
 		{"rezone", "Move a local-time trigger to another zone, wall times kept", trigger.OpRezone, of[RezoneBody]()},
 		{
 			"ack", "The user has reacted: what is in flight is neither retried nor escalated",

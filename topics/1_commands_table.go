@@ -60,7 +60,6 @@ var (
 	ofWhen     = beside(trigger.OpRegister, trigger.OpReschedule)
 	ofContent  = beside(trigger.OpRegister, trigger.OpRedrive)
 	ofRedrive  = beside(trigger.OpRedrive)
-	ofNote     = allOps &^ beside(trigger.OpRunNow) // a run has no event of its own, only its firing
 )
 
 // The table and what is derived from it. init fills them, because the table's functions use
@@ -311,7 +310,7 @@ func commandFields() []fieldDef {
 		},
 
 		{
-			f: fNote, name: "note", ops: ofNote,
+			f: fNote, name: "note", ops: allOps,
 			schema: textUpTo(maxNote),
 			doc:    "Why, in at most 512 bytes: the detail of the event about this command",
 			flag:   "note", help: "`reason`, which the event has as its detail",

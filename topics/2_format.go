@@ -30,12 +30,18 @@ const Erasures Format = 3
 // progress records of this format (Progress.FiredThrough).
 const Watermarks Format = 4
 
+// RunNotes is the first format that has the note of a run that has not gone out. In an older one a
+// restart forgets it, and the event has no detail.
+const RunNotes Format = 5
+
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
 // that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {
 	switch {
 	case alwaysNewest:
 		return Newest
+	case slices.ContainsFunc(s.Live, func(l trigger.Live) bool { return l.Note != "" }):
+		return RunNotes
 	case s.Erasure != trigger.Erasure{}:
 		return Erasures
 	case needsDeliveries(s):

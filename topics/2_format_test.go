@@ -25,6 +25,7 @@ func TestFormatOf(t *testing.T) {
 		"raw":               {trigger.State{Spec: *raw}, Deliveries},
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
 		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
+		"note of a run":     {trigger.State{Live: []trigger.Live{{Note: "n"}}}, RunNotes},
 		"erased before":     {trigger.State{Erasure: trigger.Erasure{Revision: 1}}, Erasures},
 		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {
@@ -37,6 +38,7 @@ func TestFormatOf(t *testing.T) {
 		}
 		back, err := DecodeState("k", b)
 		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) ||
+			len(back.Live) == 1 && back.Live[0].Note != c.state.Live[0].Note ||
 			back.Erasure != c.state.Erasure {
 			t.Errorf("%s: came back as %+v, %v", name, back, err)
 		}

@@ -160,6 +160,9 @@ func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {
 		w.int(16, int64(l.NextStep))
 		w.int(17, int64(l.FirstFired))
 	}
+	if w.format >= RunNotes {
+		w.str(18, l.Note)
+	}
 	w.close(mark)
 }
 

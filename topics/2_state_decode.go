@@ -214,6 +214,8 @@ func decodeLive(b []byte, all []trigger.Live) error {
 			l.NextStep = trigger.Instant(fv.v)
 		case number | 17:
 			l.FirstFired = trigger.Instant(fv.v)
+		case data | 18:
+			err = fv.text(&l.Note)
 		default:
 			err = fv.unknown("live")
 		}

@@ -319,7 +319,7 @@ func pbState(s *trigger.State) *statepb.State {
 			Step: int64(l.Step), Attempt: int64(l.Attempt), Revision: l.Revision, Accepted: l.Accepted,
 			EmitRetry: int64(l.EmitRetry), Postponed: int64(l.Postponed), FirstSent: int64(l.FirstSent),
 			AttemptsBefore: int64(l.AttemptsBeforeRedrive), NextStep: int64(l.NextStep),
-			FirstFired: int64(l.FirstFired),
+			FirstFired: int64(l.FirstFired), Note: l.Note,
 		}
 		if l.Was != nil {
 			p.Was = pbSpec(l.Was)

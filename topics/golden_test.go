@@ -99,6 +99,13 @@ func goldenStateV3() *trigger.State {
 	return s
 }
 
+// goldenStateV5 has what format 5 added.
+func goldenStateV5() *trigger.State {
+	s := goldenStateV3()
+	s.Live[1].Note = "asked by phone"
+	return s
+}
+
 func goldenProgress() *Progress {
 	return &Progress{
 		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
@@ -198,6 +205,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stateV5, err := AppendStateAs(nil, goldenStateV5(), RunNotes)
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := AppendProgress(nil, goldenProgress())
 	if err != nil {
 		t.Fatal(err)
@@ -232,6 +243,7 @@ func goldens(t *testing.T) []golden {
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
 		golden{"state-v3", []byte(hex.EncodeToString(stateV3))},
+		golden{"state-v5", []byte(hex.EncodeToString(stateV5))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"progress-v4", []byte(hex.EncodeToString(progressV4))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
@@ -313,6 +325,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v3")); err != nil ||
 		!reflect.DeepEqual(s, goldenStateV3()) {
 		t.Errorf("state of format 3: %+v, %v", s, err)
+	}
+	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v5")); err != nil ||
+		!reflect.DeepEqual(s, goldenStateV5()) {
+		t.Errorf("state of format 5: %+v, %v", s, err)
 	}
 	if p, err := DecodeProgress(readGoldenHex(t, "progress")); err != nil || !reflect.DeepEqual(p, goldenProgress()) {
 		t.Errorf("progress: %+v, %v", p, err)

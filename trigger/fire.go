@@ -151,7 +151,7 @@ func (d *decision) expire(l *Live, reason string) {
 func (d *decision) addExpiredFact(l *Live, reason string) {
 	f := Fact{
 		Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
-		Occurrence: l.Occurrence,
+		Occurrence: l.Occurrence, Detail: l.Note,
 	}
 	if l.Step > 0 {
 		f.Step, f.Attempt, f.HasStep = l.Step, l.Attempt, true
@@ -188,7 +188,9 @@ func (d *decision) liveDue(i int) {
 	if l.Revision == 0 {
 		l.Revision = s.Revision
 	}
-	d.emit(&l)
+	note := l.Note
+	l.Note = "" // a retry tells it no more
+	d.emit(&l).Detail = note
 	d.deriveStatus()
 }
 

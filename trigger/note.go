@@ -20,7 +20,7 @@ func (d *decision) addNote(c *Command) {
 }
 
 // factsAbout are the facts about a command itself, beside that it is a duplicate. A run_now has
-// none: only its firing is a fact.
+// none: only its firing is a fact, and its occurrence keeps the note until then (Live.Note).
 var factsAbout = [...][]FactType{
 	OpRegister:   {Registered, Replaced},
 	OpCancel:     {CancelledFact, CancelTooLate},

@@ -52,6 +52,42 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// A run has no fact of its own. Its note waits with the occurrence, and is the detail of its firing, or of its expiry.
+// A later attempt does not tell it again.
+func TestNoteOfRun(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		expires time.Duration
+		late    time.Duration
+		want    FactType
+	}{
+		{"in time", 0, 0, OccurrenceFired},
+		{"expired", time.Minute, time.Hour, OccurrenceExpired},
+	} {
+		spec := dailySpec()
+		spec.Expires = c.expires
+		s := noteApplied(nil, Command{Op: OpRegister, Spec: spec})
+		s = noteApplied(s, Command{Op: OpRunNow, Note: "asked by phone"})
+		if len(s.Live) != 1 || s.Live[0].Note != "asked by phone" {
+			t.Fatalf("%s: live %+v", c.name, s.Live)
+		}
+		for _, timer := range s.Timers(nil) {
+			if timer.Kind != TimerLive {
+				continue
+			}
+			out := noteMachine.Due(s, timer, timer.Due.Add(c.late))
+			if len(out.Facts) != 1 || out.Facts[0].Type != c.want || out.Facts[0].Detail != "asked by phone" {
+				t.Errorf("%s: facts %+v", c.name, out.Facts)
+			}
+			for _, l := range out.State.Live {
+				if l.Note != "" {
+					t.Errorf("%s: %+v still has the note", c.name, l)
+				}
+			}
+		}
+	}
+}
+
 const noteNow = Instant(1_795_000_000_000)
 
 var noteMachine = &Machine{

@@ -11,6 +11,7 @@ func (d *decision) runNow(c *Command) *Error {
 		Nominal:    c.From.Append,
 		Due:        c.From.Append,
 		Attempt:    1,
+		Note:       c.Note,
 	})
 	d.out.Changed = true
 	return nil

@@ -117,6 +117,7 @@ type Live struct {
 	FirstSent             Instant // if postponed: first emission of its step, counted anew after a redrive
 	AttemptsBeforeRedrive int     // the retry list begins anew after these
 	FirstFired            Instant // its first emission, if Done no longer has it
+	Note                  string  // of a run_now that has not gone out: the detail of the event when it does
 }
 
 // LiveKind says what a live occurrence waits for.

@@ -212,9 +212,7 @@ func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
 		},
 	}
 	f.bind(cmd)
-	if op != trigger.OpRunNow { // run_now has no event that could carry a note
-		cmd.Flags().StringVar(&f.note, "note", "", "`reason`, which the event has as its detail")
-	}
+	cmd.Flags().StringVar(&f.note, "note", "", "`reason`, which the event has as its detail")
 	return cmd
 }
 

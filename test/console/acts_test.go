@@ -51,7 +51,7 @@ func firesAfter(trigger map[string]any, d time.Duration) bool {
 }
 
 // Support: from the box to a trigger, and each act on it, takes four clicks. The act does what it says, once, with its
-// note, and the page shows what it did. A run has no event of its own, so it takes no note.
+// note, and the page shows what it did.
 func TestActs(t *testing.T) {
 	s := dev(t, "channels.sends.receipts=true")
 	s.eachHand(t, 4*len(acts), func(b *tab, hand string) {
@@ -73,11 +73,8 @@ func TestActs(t *testing.T) {
 			if c.field != "" {
 				b.fill(`dialog input[name=`+c.field+`]`, c.value)
 			}
-			note := ""
-			if c.button != "Run now" {
-				note = "asked by phone, " + hand
-				b.fill("dialog input[name=note]", note)
-			}
+			note := "asked by phone, " + hand
+			b.fill("dialog input[name=note]", note)
 			b.press("dialog button.act")
 			b.await(".said", c.button+": done, "+id)
 			if got := s.call("GET", "/v1/triggers/"+id, ""); !c.want(before, got) {

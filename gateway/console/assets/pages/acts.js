@@ -39,7 +39,7 @@ const acts = [
   },
   {
     name: 'Run now', does: 'It fires once, at once. Its own plan stays as it is.',
-    when: (t) => living.includes(t.state), fields: [], noNote: true, request: verb('run', 'run_now'), cli: 'run',
+    when: (t) => living.includes(t.state), fields: [], request: verb('run', 'run_now'), cli: 'run',
   },
   {
     name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
@@ -99,8 +99,8 @@ function Ask({act, t, who, close, done}) {
     <h2 id="asked">${act.name}: ${visible(id)}</h2><p>${act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
-    ${act.noNote ? '' : html`<label>Note, for whoever reads what happened<input name="note" maxlength="512"
-      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>`}
+    <label>Note, for whoever reads what happened<input name="note" maxlength="512"
+      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
     <${Fault} error=${error && error.status === 412 ?
       {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
     <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,
