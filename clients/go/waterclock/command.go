@@ -3,6 +3,7 @@ package waterclock
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -81,16 +82,20 @@ func AckCommand(id, occurrence string, opts ...Option) *Command {
 
 // PauseCommand stops occurrences until ResumeCommand. The note may be empty.
 func PauseCommand(id, note string, opts ...Option) *Command {
-	f := empty()
-	f.text("note", note)
-	return command(OpPause, id, f, opts)
+	return command(OpPause, id, empty(), withNote(opts, note))
 }
 
 // ResumeCommand ends a pause. The misfire policy decides about the missed occurrences.
 func ResumeCommand(id, note string, opts ...Option) *Command {
-	f := empty()
-	f.text("note", note)
-	return command(OpResume, id, f, opts)
+	return command(OpResume, id, empty(), withNote(opts, note))
+}
+
+// withNote adds a note that is not empty. It replaces that of an Option.
+func withNote(opts []Option, note string) []Option {
+	if note == "" {
+		return opts
+	}
+	return append(slices.Clip(opts), Note(note))
 }
 
 // RunCommand fires the trigger once now, in addition to its schedule.

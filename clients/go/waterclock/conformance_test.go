@@ -75,6 +75,9 @@ func (a *args) options() (opts []waterclock.Option) {
 	if a.IdempotencyKey != "" {
 		opts = append(opts, waterclock.IdempotencyKey(a.IdempotencyKey))
 	}
+	if a.Note != "" {
+		opts = append(opts, waterclock.Note(a.Note))
+	}
 	if a.Async {
 		opts = append(opts, waterclock.Async())
 	}

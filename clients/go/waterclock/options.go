@@ -13,6 +13,7 @@ type options struct {
 	ifAbsent       bool
 	idempotencyKey string
 	correlationID  string
+	note           string
 	async          bool
 	headers        []Header
 }
@@ -38,6 +39,10 @@ func IdempotencyKey(key string) Option { return func(o *options) { o.idempotency
 
 // CorrelationID is recorded in the trigger's events.
 func CorrelationID(id string) Option { return func(o *options) { o.correlationID = id } }
+
+// Note says why, in at most 512 bytes. It is the detail of the event about the write; that of a Run
+// is its firing.
+func Note(text string) Option { return func(o *options) { o.note = text } }
 
 // Async returns without waiting for the engine's decision: the result has Decided false. It is
 // for HTTP only; commands over Kafka never wait.
@@ -72,6 +77,7 @@ func (o *options) conditions(r *request) {
 func (o *options) into(f *fields) {
 	f.text("idempotency_key", o.idempotencyKey)
 	f.text("correlation_id", o.correlationID)
+	f.text("note", o.note)
 	if o.ifAbsent {
 		f.add("if_absent", true)
 	}

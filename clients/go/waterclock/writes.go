@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -47,6 +48,7 @@ func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Op
 	}
 	f := r.fields()
 	f.text("correlation_id", o.correlationID)
+	f.text("note", o.note)
 	body, err := f.bytes()
 	if err != nil {
 		return nil, err
@@ -109,18 +111,14 @@ func (c *Client) Skip(ctx context.Context, id, occurrence string, opts ...Option
 	return c.change(ctx, http.MethodPost, id, ":skip", f, never, opts)
 }
 
-// Pause stops occurrences until Resume. The note may be empty.
+// Pause stops occurrences until Resume. The note may be empty, as with Note.
 func (c *Client) Pause(ctx context.Context, id, note string, opts ...Option) (*Changed, error) {
-	f := empty()
-	f.text("note", note)
-	return c.change(ctx, http.MethodPost, id, ":pause", f, safely, opts)
+	return c.change(ctx, http.MethodPost, id, ":pause", empty(), safely, withNote(opts, note))
 }
 
 // Resume ends a pause. The misfire policy decides about the missed occurrences.
 func (c *Client) Resume(ctx context.Context, id, note string, opts ...Option) (*Changed, error) {
-	f := empty()
-	f.text("note", note)
-	return c.change(ctx, http.MethodPost, id, ":resume", f, safely, opts)
+	return c.change(ctx, http.MethodPost, id, ":resume", empty(), safely, withNote(opts, note))
 }
 
 // Run fires the trigger once now, in addition to its schedule. The client never repeats it,
@@ -165,6 +163,7 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 	}
 	if f != nil {
 		f.text("correlation_id", o.correlationID)
+		f.text("note", o.note)
 		body, err := f.bytes()
 		if err != nil {
 			return nil, err
@@ -175,6 +174,8 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 		}
 	} else if o.correlationID != "" {
 		return nil, refuse("invalid", "correlation_id", "a cancel over HTTP does not take it")
+	} else if o.note != "" {
+		req.query = url.Values{"note": {o.note}}
 	}
 	o.conditions(req)
 	answer := &Changed{}

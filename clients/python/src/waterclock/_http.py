@@ -209,8 +209,14 @@ def list_page(query: Mapping[str, Any]) -> Request[Page[Trigger]]:
     return Request("GET", "/v1/triggers" + ("?" + urlencode(given) if given else ""), parse, write=False)
 
 
-def cancel(id: str, if_revision: int | None, respond_async: bool) -> Request[Answer]:
-    return Request("DELETE", path(id), answer, headers=conditions(if_revision, respond_async))
+def cancel(id: str, note: str | None, if_revision: int | None, respond_async: bool) -> Request[Answer]:
+    target = path(id) + ("" if note is None else "?" + urlencode({"note": note}))
+    return Request("DELETE", target, answer, headers=conditions(if_revision, respond_async))
+
+
+def noted(fields: Mapping[str, Any], note: str | None) -> dict[str, Any]:
+    """The fields with a note. None is no field: in a patch it would be a null."""
+    return dict(fields) if note is None else {**fields, "note": note}
 
 
 def patch(id: str, fields: Mapping[str, Any], if_revision: int | None, respond_async: bool) -> Request[Answer]:

@@ -105,30 +105,32 @@ class Client:
             if cursor is None:
                 return
 
-    def cancel(self, id: str, *, if_revision: int | None = None, respond_async: bool = False) -> Answer:
+    def cancel(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+               respond_async: bool = False) -> Answer:
         """End a trigger. AlreadyFired if it was too late."""
-        return self._send(_http.cancel(id, if_revision, respond_async))
+        return self._send(_http.cancel(id, note, if_revision, respond_async))
 
-    def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None,
+    def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None, note: str | None = None,
                if_revision: int | None = None, respond_async: bool = False) -> Answer:
         """Fire later, or once more: for a duration or until an instant."""
-        return self._send(_http.verb(id, "snooze", {"for": for_, "until": until}, if_revision, respond_async))
+        return self._send(_http.verb(id, "snooze", {"for": for_, "until": until, "note": note}, if_revision,
+                                     respond_async))
 
-    def reschedule(self, id: str, *, if_revision: int | None = None, respond_async: bool = False,
-                   **time: Unpack[TimeFields]) -> Answer:
+    def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+                   respond_async: bool = False, **time: Unpack[TimeFields]) -> Answer:
         """Change when, and nothing else. A pause stays."""
-        return self._send(_http.patch(id, time, if_revision, respond_async))
+        return self._send(_http.patch(id, _http.noted(time, note), if_revision, respond_async))
 
     def update(self, id: str, patch: Mapping[str, Any], /, *, if_revision: int | None = None,
                respond_async: bool = False) -> Answer:
         """Change what the patch names (a merge patch): None removes a field."""
         return self._send(_http.patch(id, patch, if_revision, respond_async))
 
-    def skip(self, id: str, *, occurrence: Instant | None = None, if_revision: int | None = None,
-             respond_async: bool = False) -> Answer:
+    def skip(self, id: str, *, occurrence: Instant | None = None, note: str | None = None,
+             if_revision: int | None = None, respond_async: bool = False) -> Answer:
         """Leave out one occurrence; the next one if none is named."""
         at = None if occurrence is None else instant(occurrence)
-        return self._send(_http.verb(id, "skip", {"occurrence": at}, if_revision, respond_async))
+        return self._send(_http.verb(id, "skip", {"occurrence": at, "note": note}, if_revision, respond_async))
 
     def pause(self, id: str, *, note: str | None = None, if_revision: int | None = None,
               respond_async: bool = False) -> Answer:
@@ -138,22 +140,24 @@ class Client:
                respond_async: bool = False) -> Answer:
         return self._send(_http.verb(id, "resume", {"note": note}, if_revision, respond_async))
 
-    def run(self, id: str, *, if_revision: int | None = None, respond_async: bool = False) -> Answer:
+    def run(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+            respond_async: bool = False) -> Answer:
         """Fire once now, off schedule. It is never repeated: a second firing would not be noticed."""
-        return self._send(_http.verb(id, "run", {}, if_revision, respond_async))
+        return self._send(_http.verb(id, "run", {"note": note}, if_revision, respond_async))
 
-    def rezone(self, id: str, timezone: str, *, if_revision: int | None = None, respond_async: bool = False) -> Answer:
+    def rezone(self, id: str, timezone: str, *, note: str | None = None, if_revision: int | None = None,
+               respond_async: bool = False) -> Answer:
         """Move it to another zone; wall times stay."""
-        return self._send(_http.verb(id, "rezone", {"timezone": timezone}, if_revision, respond_async))
+        return self._send(_http.verb(id, "rezone", {"timezone": timezone, "note": note}, if_revision, respond_async))
 
-    def ack(self, id: str, *, occurrence: str | None = None, if_revision: int | None = None,
+    def ack(self, id: str, *, occurrence: str | None = None, note: str | None = None, if_revision: int | None = None,
             respond_async: bool = False) -> Answer:
         """The user has reacted: no further escalation."""
-        return self._send(_http.verb(id, "ack", {"occurrence": occurrence}, if_revision, respond_async))
+        return self._send(_http.verb(id, "ack", {"occurrence": occurrence, "note": note}, if_revision, respond_async))
 
-    def erase(self, id: str, *, respond_async: bool = False) -> Answer:
+    def erase(self, id: str, *, note: str | None = None, respond_async: bool = False) -> Answer:
         """Forget the content: it is cancelled, and its content removed from state and history."""
-        return self._send(_http.verb(id, "erase", {}, None, respond_async))
+        return self._send(_http.verb(id, "erase", {"note": note}, None, respond_async))
 
     def dead_letters_page(
             self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,
@@ -378,27 +382,29 @@ class AsyncClient:
             if cursor is None:
                 return
 
-    async def cancel(self, id: str, *, if_revision: int | None = None, respond_async: bool = False) -> Answer:
-        return await self._send(_http.cancel(id, if_revision, respond_async))
+    async def cancel(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+                     respond_async: bool = False) -> Answer:
+        return await self._send(_http.cancel(id, note, if_revision, respond_async))
 
     async def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None,
-                     if_revision: int | None = None, respond_async: bool = False) -> Answer:
-        return await self._send(_http.verb(id, "snooze", {"for": for_, "until": until}, if_revision, respond_async))
+                     note: str | None = None, if_revision: int | None = None, respond_async: bool = False) -> Answer:
+        return await self._send(_http.verb(id, "snooze", {"for": for_, "until": until, "note": note}, if_revision,
+                                           respond_async))
 
-    async def reschedule(self, id: str, *, if_revision: int | None = None, respond_async: bool = False,
-                         **time: Unpack[TimeFields]) -> Answer:
+    async def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+                         respond_async: bool = False, **time: Unpack[TimeFields]) -> Answer:
         """Change when, and nothing else. A pause stays."""
-        return await self._send(_http.patch(id, time, if_revision, respond_async))
+        return await self._send(_http.patch(id, _http.noted(time, note), if_revision, respond_async))
 
     async def update(self, id: str, patch: Mapping[str, Any], /, *, if_revision: int | None = None,
                      respond_async: bool = False) -> Answer:
         """Change what the patch names (a merge patch): None removes a field."""
         return await self._send(_http.patch(id, patch, if_revision, respond_async))
 
-    async def skip(self, id: str, *, occurrence: Instant | None = None, if_revision: int | None = None,
-                   respond_async: bool = False) -> Answer:
+    async def skip(self, id: str, *, occurrence: Instant | None = None, note: str | None = None,
+                   if_revision: int | None = None, respond_async: bool = False) -> Answer:
         at = None if occurrence is None else instant(occurrence)
-        return await self._send(_http.verb(id, "skip", {"occurrence": at}, if_revision, respond_async))
+        return await self._send(_http.verb(id, "skip", {"occurrence": at, "note": note}, if_revision, respond_async))
 
     async def pause(self, id: str, *, note: str | None = None, if_revision: int | None = None,
                     respond_async: bool = False) -> Answer:
@@ -408,19 +414,22 @@ class AsyncClient:
                      respond_async: bool = False) -> Answer:
         return await self._send(_http.verb(id, "resume", {"note": note}, if_revision, respond_async))
 
-    async def run(self, id: str, *, if_revision: int | None = None, respond_async: bool = False) -> Answer:
-        return await self._send(_http.verb(id, "run", {}, if_revision, respond_async))
-
-    async def rezone(self, id: str, timezone: str, *, if_revision: int | None = None,
-                     respond_async: bool = False) -> Answer:
-        return await self._send(_http.verb(id, "rezone", {"timezone": timezone}, if_revision, respond_async))
-
-    async def ack(self, id: str, *, occurrence: str | None = None, if_revision: int | None = None,
+    async def run(self, id: str, *, note: str | None = None, if_revision: int | None = None,
                   respond_async: bool = False) -> Answer:
-        return await self._send(_http.verb(id, "ack", {"occurrence": occurrence}, if_revision, respond_async))
+        return await self._send(_http.verb(id, "run", {"note": note}, if_revision, respond_async))
 
-    async def erase(self, id: str, *, respond_async: bool = False) -> Answer:
-        return await self._send(_http.verb(id, "erase", {}, None, respond_async))
+    async def rezone(self, id: str, timezone: str, *, note: str | None = None, if_revision: int | None = None,
+                     respond_async: bool = False) -> Answer:
+        return await self._send(_http.verb(id, "rezone", {"timezone": timezone, "note": note}, if_revision,
+                                           respond_async))
+
+    async def ack(self, id: str, *, occurrence: str | None = None, note: str | None = None,
+                  if_revision: int | None = None, respond_async: bool = False) -> Answer:
+        return await self._send(_http.verb(id, "ack", {"occurrence": occurrence, "note": note}, if_revision,
+                                           respond_async))
+
+    async def erase(self, id: str, *, note: str | None = None, respond_async: bool = False) -> Answer:
+        return await self._send(_http.verb(id, "erase", {"note": note}, None, respond_async))
 
     async def dead_letters_page(
             self, *, trigger_id: str | None = None, tenant: str | None = None, channel: str | None = None,

@@ -167,23 +167,24 @@ class KafkaClient:
             given["if_absent"] = True
         return self.write(self.command(id, "register", given, if_revision, None, actor, record_headers))
 
-    def cancel(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
-               actor: str | None = None) -> Written:
-        return self._write(id, "cancel", {}, correlation_id, actor, if_revision)
+    def cancel(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+               correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "cancel", {"note": note}, correlation_id, actor, if_revision)
 
-    def reschedule(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
-                   actor: str | None = None, **time: Unpack[TimeFields]) -> Written:
+    def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
+                   correlation_id: str | None = None, actor: str | None = None, **time: Unpack[TimeFields]) -> Written:
         """Change when, and nothing else. A pause stays."""
-        return self._write(id, "reschedule", time, correlation_id, actor, if_revision)
+        return self._write(id, "reschedule", {**time, "note": note}, correlation_id, actor, if_revision)
 
-    def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None,
+    def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None, note: str | None = None,
                if_revision: int | None = None, correlation_id: str | None = None, actor: str | None = None) -> Written:
-        return self._write(id, "snooze", {"for": for_, "until": until}, correlation_id, actor, if_revision)
+        return self._write(id, "snooze", {"for": for_, "until": until, "note": note}, correlation_id, actor,
+                           if_revision)
 
-    def skip(self, id: str, *, occurrence: Instant | None = None, if_revision: int | None = None,
-             correlation_id: str | None = None, actor: str | None = None) -> Written:
+    def skip(self, id: str, *, occurrence: Instant | None = None, note: str | None = None,
+             if_revision: int | None = None, correlation_id: str | None = None, actor: str | None = None) -> Written:
         at = None if occurrence is None else instant(occurrence)
-        return self._write(id, "skip", {"occurrence": at}, correlation_id, actor, if_revision)
+        return self._write(id, "skip", {"occurrence": at, "note": note}, correlation_id, actor, if_revision)
 
     def pause(self, id: str, *, note: str | None = None, if_revision: int | None = None,
               correlation_id: str | None = None, actor: str | None = None) -> Written:
@@ -193,18 +194,19 @@ class KafkaClient:
                correlation_id: str | None = None, actor: str | None = None) -> Written:
         return self._write(id, "resume", {"note": note}, correlation_id, actor, if_revision)
 
-    def run(self, id: str, *, if_revision: int | None = None, correlation_id: str | None = None,
-            actor: str | None = None) -> Written:
-        return self._write(id, "run_now", {}, correlation_id, actor, if_revision)
-
-    def rezone(self, id: str, timezone: str, *, if_revision: int | None = None, correlation_id: str | None = None,
-               actor: str | None = None) -> Written:
-        return self._write(id, "rezone", {"timezone": timezone}, correlation_id, actor, if_revision)
-
-    def ack(self, id: str, *, occurrence: str | None = None, if_revision: int | None = None,
+    def run(self, id: str, *, note: str | None = None, if_revision: int | None = None,
             correlation_id: str | None = None, actor: str | None = None) -> Written:
-        return self._write(id, "ack", {"occurrence": occurrence}, correlation_id, actor, if_revision)
+        return self._write(id, "run_now", {"note": note}, correlation_id, actor, if_revision)
 
-    def erase(self, id: str, *, correlation_id: str | None = None, actor: str | None = None) -> Written:
+    def rezone(self, id: str, timezone: str, *, note: str | None = None, if_revision: int | None = None,
+               correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "rezone", {"timezone": timezone, "note": note}, correlation_id, actor, if_revision)
+
+    def ack(self, id: str, *, occurrence: str | None = None, note: str | None = None, if_revision: int | None = None,
+            correlation_id: str | None = None, actor: str | None = None) -> Written:
+        return self._write(id, "ack", {"occurrence": occurrence, "note": note}, correlation_id, actor, if_revision)
+
+    def erase(self, id: str, *, note: str | None = None, correlation_id: str | None = None,
+              actor: str | None = None) -> Written:
         """Forget the content: cancelled, and state and history content removed."""
-        return self._write(id, "erase", {}, correlation_id, actor, None)
+        return self._write(id, "erase", {"note": note}, correlation_id, actor, None)

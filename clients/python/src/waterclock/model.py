@@ -69,6 +69,7 @@ class RegisterFields(TimeFields, total=False):
     callback: Callback
     escalation: Sequence[Mapping[str, Any]]
     correlation_id: str
+    note: str  # why; the detail of the event about the register
 
 
 def duration(v: Duration) -> str | int | float:

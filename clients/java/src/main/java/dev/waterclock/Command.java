@@ -25,6 +25,9 @@ public final class Command {
         if (options.correlationId != null) {
             this.fields.put("correlation_id", options.correlationId);
         }
+        if (options.note != null) {
+            this.fields.put("note", options.note);
+        }
         if (!op.equals("register")) {
             check(options.idempotencyKey == null, "idempotency_key", "it is for schedule; here ifRevision does it");
             check(!options.ifAbsent, "if_absent", "it is for schedule");
@@ -60,11 +63,11 @@ public final class Command {
     }
 
     public static Command pause(String id, String note, Options options) {
-        return new Command("pause", id, optional("note", note), options);
+        return new Command("pause", id, Map.of(), note == null || note.isEmpty() ? options : options.note(note));
     }
 
     public static Command resume(String id, String note, Options options) {
-        return new Command("resume", id, optional("note", note), options);
+        return new Command("resume", id, Map.of(), note == null || note.isEmpty() ? options : options.note(note));
     }
 
     public static Command run(String id, Options options) {

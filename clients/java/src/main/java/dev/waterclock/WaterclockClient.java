@@ -2,6 +2,7 @@ package dev.waterclock;
 
 import dev.waterclock.internal.Durations;
 import dev.waterclock.internal.Json;
+import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
@@ -70,18 +71,24 @@ public final class WaterclockClient implements Commands<Answer> {
     private Http.Request request(Command c) {
         Http.Request request = switch (c.op) {
             case "register" -> register(c);
-            case "cancel" -> new Http.Request("DELETE", path(c.id));
+            case "cancel" -> cancel(c);
             case "reschedule" -> new Http.Request("PATCH", path(c.id))
                     .body(Http.Request.spell(c.fields), "application/merge-patch+json");
             case "run_now" -> verb(c, "run");
             default -> verb(c, c.op);
         };
-        if (c.op.equals("cancel") && !c.fields.isEmpty()) {
-            throw ApiException.refuse("invalid", "correlation_id", "a cancel over HTTP does not take it");
-        }
         request.safe = c.repeatable();
         conditions(request, c.options);
         return request;
+    }
+
+    private static Http.Request cancel(Command c) {
+        if (c.options.correlationId != null) {
+            throw ApiException.refuse("invalid", "correlation_id", "a cancel over HTTP does not take it");
+        }
+        String note = c.options.note;
+        return new Http.Request("DELETE", path(c.id)
+                + (note == null ? "" : "?note=" + URLEncoder.encode(note, StandardCharsets.UTF_8)));
     }
 
     private static Http.Request verb(Command c, String name) {

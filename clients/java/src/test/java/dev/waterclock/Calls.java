@@ -78,6 +78,9 @@ final class Calls {
             if (Boolean.TRUE.equals(all.remove("if_absent"))) {
                 o = o.ifAbsent();
             }
+            if (all.remove("note") instanceof String s) {
+                o = o.note(s);
+            }
             if (all.remove("idempotency_key") instanceof String s) {
                 o = o.idempotencyKey(s);
             }
@@ -108,8 +111,8 @@ final class Calls {
             case "snooze" -> c.snooze(id, snooze(a), o);
             case "skip" -> c.skip(id, a.text("occurrence"), o);
             case "ack" -> c.ack(id, a.text("occurrence"), o);
-            case "pause" -> c.pause(id, a.text("note"), o);
-            case "resume" -> c.resume(id, a.text("note"), o);
+            case "pause" -> c.pause(id, o.note, o);
+            case "resume" -> c.resume(id, o.note, o);
             case "run" -> c.run(id, o);
             case "rezone" -> c.rezone(id, a.text("timezone"), o);
             default -> throw new AssertionError("no method " + name);
