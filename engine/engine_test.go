@@ -38,7 +38,8 @@ func TestGroupFailuresOfOnePoll(t *testing.T) {
 // Partitions that wait for the same share a line of /readyz, and only a restore has a count.
 func TestUnreadyPartitions(t *testing.T) {
 	said := errors.Join(unready([]pipeline.Status{
-		{Partition: 3, Doing: "lost", Restored: 9, RestoreTotal: 9}, {Partition: 1, Ready: true},
+		{Partition: 3, Doing: "lost", Restored: 9, RestoreTotal: 9},
+		{Partition: 1, Ready: true},
 		{Partition: 2, Doing: "lost", Restored: 8, RestoreTotal: 9},
 		{Partition: 4, Doing: string(pipeline.StepRestore), Restored: 8, RestoreTotal: 9},
 	})...).Error()
