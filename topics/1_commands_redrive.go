@@ -10,12 +10,18 @@ import (
 // maxAttempts bounds attempts, far above what any retry profile makes.
 const maxAttempts = 1 << 30
 
+// maxOccurrence bounds the name of an occurrence in a due_id, in bytes. Those that we make have at most 60.
+const maxOccurrence = 128
+
 // deadLetter is the due event to send again, as it was last sent.
 func (d *draft) deadLetter(spec *trigger.Spec) *trigger.Fire {
 	f := &trigger.Fire{Spec: spec, Channel: spec.Channel, Local: d.string(fLocalTime, maxText)}
 	var err error
 	if f.Key, f.Occurrence, f.Step, err = ParseDueID(d.text[fDueID]); err != nil {
 		d.refuseError("due_id", err)
+	}
+	if len(f.Occurrence) > maxOccurrence { // it would be in the state three times, beside the content
+		d.refuse(trigger.CodeInvalid, "due_id", "the occurrence in due_id is longer than 128 bytes")
 	}
 	f.Attempt = int(d.number(fAttempt, maxAttempts))
 	f.Revision = d.number(fRevision, 1<<53)

@@ -465,6 +465,11 @@ func TestCommandRefused(t *testing.T) {
 		},
 		{"redrive without due_id", command(`{"op":"redrive"}`), trigger.CodeInvalid, "due_id"},
 		{
+			"redrive of an endless name",
+			command(`{"op":"redrive","due_id":"k@` + strings.Repeat("x", 129) + `#0","attempt":2,"scheduled_at":1800000000}`),
+			trigger.CodeInvalid, "due_id",
+		},
+		{
 			"redrive of another trigger",
 			command(`{"op":"redrive","due_id":"other@2026-11-20T14:00:00.000Z#0","attempt":2,"scheduled_at":1800000000}`),
 			trigger.CodeInvalid, "due_id",

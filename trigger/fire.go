@@ -168,6 +168,13 @@ func expired(spec *Spec, due, now Instant) bool {
 	return spec.Expires > 0 && now.Sub(due) > spec.Expires
 }
 
+// emitNoted emits an occurrence. The note of a run is the detail of its first firing alone.
+func (d *decision) emitNoted(l *Live) {
+	note := l.Note
+	l.Note = ""
+	d.emit(l).Detail = note
+}
+
 // liveDue applies the timer of one live occurrence: a snooze or run_now fires, a retry is
 // emitted, an occurrence in flight has timed out.
 func (d *decision) liveDue(i int) {
@@ -176,7 +183,7 @@ func (d *decision) liveDue(i int) {
 	s.Live = slices.Delete(slices.Clone(s.Live), i, i+1)
 	d.showStatus()
 	if l.Kind == LiveInFlight {
-		d.out.TimedOut = d.content(&l).Channel
+		d.out.TimedOut = d.content(&l).ChannelOfStep(l.Step)
 		d.retry(&l, 0, d.now, "receipt_timeout", "")
 		d.deriveStatusUnlessEnded()
 		return
@@ -188,9 +195,7 @@ func (d *decision) liveDue(i int) {
 	if l.Revision == 0 {
 		l.Revision = s.Revision
 	}
-	note := l.Note
-	l.Note = "" // a retry tells it no more
-	d.emit(&l).Detail = note
+	d.emitNoted(&l)
 	d.deriveStatus()
 }
 

@@ -121,7 +121,7 @@ func (d *decision) apply(c *Command) *Error {
 	if d.superseded(c) {
 		return &Error{Code: CodeSuperseded, Msg: "a later command for this key was applied first"}
 	}
-	if c.IfRevision != 0 && c.Op != OpRegister && d.s != nil && !d.s.Status.Finished() && d.s.Revision != c.IfRevision {
+	if c.IfRevision != 0 && d.comparesRevision(c.Op) && d.s.Revision != c.IfRevision {
 		return revisionConflict(d.s.Revision)
 	}
 	var err *Error
@@ -145,6 +145,18 @@ func (d *decision) apply(c *Command) *Error {
 		d.s.LastAppend = max(d.s.LastAppend, c.From.Append)
 	}
 	return err
+}
+
+// comparesRevision reports whether a command may depend on the revision. A register has its own rules. A finished
+// trigger takes nothing but a snooze, and that twice if a repeat of it did not compare.
+func (d *decision) comparesRevision(op Op) bool {
+	switch {
+	case op == OpRegister, d.s == nil:
+		return false
+	case d.s.Status.Finished():
+		return op == OpSnooze && !d.s.reborn()
+	}
+	return true
 }
 
 // skew is how far two brokers' clocks may be apart.

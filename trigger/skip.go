@@ -76,11 +76,14 @@ func indexSkip(skip []string, occurrence string) int {
 
 // skipsFrom copies skip without the entries that are before the day of an instant in every
 // zone. A skip is kept until the series has passed it, because a new plan may begin before
-// it.
+// it. A name without a day is of no plan: anybody may have redriven it.
 func skipsFrom(skip []string, decided Instant) []string {
 	const day = len("2006-01-02")
 	first := decided.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
-	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool { return s[:day] < first })
+	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool {
+		_, err := time.Parse(time.DateOnly, s[:min(len(s), day)])
+		return err != nil || s[:day] < first
+	})
 }
 
 // matches reports whether a user's name for an occurrence means p's. A date matches the whole

@@ -1,0 +1,60 @@
+package trigger
+
+import (
+	"testing"
+	"time"
+)
+
+// Anybody may redrive an occurrence of any name. A rule that comes after it is planned, and leaves out nothing.
+func TestRuleAfterARedriveOfAnyName(t *testing.T) {
+	for _, name := range []string{"x", "2026", "2026-13-99", "no name that a plan makes", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
+		dead := &Fire{
+			Key: "k", Occurrence: name, Channel: "default", Attempt: 1, Nominal: noteNow.Add(-time.Hour),
+			Spec: &Spec{Channel: "default"},
+		}
+		s := noteApplied(nil, Command{Op: OpRedrive, Dead: dead})
+		for _, timer := range s.Timers(nil) {
+			s = noteMachine.Due(s, timer, noteNow).State
+		}
+		if s.Status != Fired || len(s.Done) != 1 || s.Done[0].Occurrence != name {
+			t.Fatalf("%q: it has not gone out: %+v", name, s)
+		}
+		spec := dailySpec()
+		register := Command{Key: "k", From: Origin{Append: noteNow}, Op: OpRegister, Spec: spec, Hash: contentOf(spec)}
+		out := noteMachine.Apply(s, &register, noteNow)
+		if out.Rejected != nil || out.State.Series.At == 0 || len(out.State.Series.Skip) != 0 {
+			t.Errorf("%q: %v, the plan is %+v, facts %+v", name, out.Rejected, out.State.Series, out.Facts)
+		}
+	}
+}
+
+// A run that no due topic took goes on with its next step. That is then its first firing, and has the note.
+func TestNoteOfARunWhoseFirstStepNeverWentOut(t *testing.T) {
+	spec := dailySpec()
+	spec.Escalation = []Step{{Channel: "push"}, {After: time.Minute, Channel: "sms"}}
+	s := noteApplied(nil, Command{Op: OpRegister, Spec: spec})
+	s = noteApplied(s, Command{Op: OpRunNow, Note: "asked by phone"})
+	l := &s.Live[0]
+	l.Kind, l.NextStep = LiveEscalating, noteNow.Add(time.Minute)
+	s.Status = InFlight
+	for _, timer := range s.Timers(nil) {
+		if timer.Kind != TimerLive {
+			continue
+		}
+		out := noteMachine.Due(s, timer, timer.Due)
+		told := ""
+		for _, f := range out.Facts {
+			if f.Type == OccurrenceFired {
+				told = f.Detail
+			}
+		}
+		if told != "asked by phone" {
+			t.Errorf("facts %+v", out.Facts)
+		}
+		for _, l := range out.State.Live {
+			if l.Note != "" {
+				t.Errorf("%+v still has the note", l)
+			}
+		}
+	}
+}
