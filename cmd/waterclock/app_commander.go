@@ -172,10 +172,26 @@ func firing(e *topics.Event) (done bool, err error) {
 	return false, nil
 }
 
+// revision is a flag with a trigger's revision. 0 is that of a write which is not decided: as a condition it would be none.
+type revision int64
+
+func (r *revision) String() string { return strconv.FormatInt(int64(*r), 10) }
+
+func (r *revision) Type() string { return "n" }
+
+func (r *revision) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 1 {
+		return errors.New("a revision is a number from 1 on")
+	}
+	*r = revision(n)
+	return nil
+}
+
 // commandFlags are the flags of every verb that writes a command.
 type commandFlags struct {
 	wait       time.Duration
-	ifRevision int64
+	ifRevision revision
 	revision   bool // the verb has --if-revision
 	note       string
 }
@@ -184,7 +200,7 @@ func (f *commandFlags) bind(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.wait, "decision-timeout", 5*time.Second,
 		"how long to wait for the engine's decision, over HTTP 2s at most; 0 does not wait")
 	if f.revision {
-		cmd.Flags().Int64Var(&f.ifRevision, "if-revision", 0, "only if the trigger's revision is still `n`")
+		cmd.Flags().Var(&f.ifRevision, "if-revision", "only if the trigger's revision is still `n`")
 	}
 }
 
@@ -205,7 +221,7 @@ func (a *app) verb(op trigger.Op, use, short string, f *commandFlags,
 				}
 			}
 			if f.ifRevision != 0 {
-				body["if_revision"] = f.ifRevision
+				body["if_revision"] = int64(f.ifRevision)
 			}
 			put(body, "note", f.note)
 			return a.doAll(cmd.Context(), f, op, keys, body)

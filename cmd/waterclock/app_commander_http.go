@@ -113,7 +113,7 @@ func route(w wish) (method, path string) {
 // timeFields are the fields that a merge patch must remove unless they are given.
 var timeFields = []string{
 	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude",
-	"calendars",
+	"calendars", "dst",
 }
 
 // fieldsOf returns the request body: the fields without those that travel as headers. A

@@ -104,7 +104,7 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 		out["escalation"] = steps
 	}
 	if f.ifRevision != 0 {
-		out["if_revision"] = f.ifRevision
+		out["if_revision"] = int64(f.ifRevision)
 	}
 	if err := putPairs(out, "tags", "--tag", f.tags); err != nil {
 		return nil, err

@@ -222,20 +222,34 @@ func (l *loader) checkChannels() {
 			l.at(key, "%q is not a channel: it ends in .high, which is reserved for the lanes of other channels", name)
 			continue
 		}
-		topic := l.c.Channel(name).Topic
-		if !topicName.MatchString(topic) {
-			l.at(key+".topic", "%q is not a topic: letters, digits, '.', '_' and '-', at most 249", topic)
-		}
-		if other, taken := owner[topic]; taken {
-			l.at(key+".topic", "%s is also the topic of channel %s: a topic carries one channel", topic, other)
-		}
-		owner[topic] = name
+		l.checkTopicOf(name, owner)
 		if len(l.c.Channels[name].Retry) > 100 {
 			l.at(key+".retry", "has over 100 entries")
 		}
 		l.checkLimited(name)
 	}
 	l.checkReserved(owner)
+}
+
+// checkTopicOf keeps a channel off the topics of others, and of the lanes of others.
+func (l *loader) checkTopicOf(name string, owner map[string]string) {
+	key, ch := "channels."+name+".topic", l.c.Channel(name)
+	if !topicName.MatchString(ch.Topic) {
+		l.at(key, "%q is not a topic: letters, digits, '.', '_' and '-', at most 249", ch.Topic)
+	}
+	if other, is := strings.CutPrefix(ch.Topic, l.c.Topic("due.")); is && other != name {
+		l.at(key, "%s is the topic of channel %s or of a lane of it: a topic carries one channel", ch.Topic, other)
+	}
+	carries := []string{ch.Topic}
+	if ch.HighLane {
+		carries = append(carries, ch.Topic+".high")
+	}
+	for _, topic := range carries {
+		if other, taken := owner[topic]; taken {
+			l.at(key, "%s is also the topic of channel %s: a topic carries one channel", topic, other)
+		}
+		owner[topic] = name
+	}
 }
 
 // workerChannels are those that workers of ours serve, each in the role of its name.
@@ -269,6 +283,7 @@ func (l *loader) checkLimited(name string) {
 func (l *loader) checkReserved(owner map[string]string) {
 	for _, own := range []string{
 		"commands", "receipts", "state", "events", "rejected", "dead-letter", "control", "endpoints",
+		"watermarks", "audit",
 	} {
 		if name, taken := owner[l.c.Topic(own)]; taken {
 			l.at("channels."+name+".topic", "%s is the engine's own topic", l.c.Topic(own))

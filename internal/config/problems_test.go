@@ -96,6 +96,16 @@ func TestProblems(t *testing.T) {
 			[]string{"t is also the topic of channel a"},
 		},
 		{"the engine's topic", "channels: {a: {topic: waterclock.state}}", []string{"the engine's own topic"}},
+		{"the watermarks", "channels: {a: {topic: waterclock.watermarks}}", []string{"the engine's own topic"}},
+		{"the audit", "channels: {a: {topic: waterclock.audit}}", []string{"the engine's own topic"}},
+		{
+			"a worker's topic", "channels: {orders: {topic: waterclock.due.webhook}}",
+			[]string{"channels.orders.topic", "is the topic of channel webhook"},
+		},
+		{
+			"another's lane", "channels: {a: {topic: t, high_lane: true}, b: {topic: t.high}}",
+			[]string{"t.high is also the topic of channel a"},
+		},
 		{"not an origin", "webhook: {allow: https://a.example/path}", []string{"is not an origin"}},
 		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is not an origin"}},
 		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is not an origin"}},
