@@ -87,8 +87,13 @@ func (c *Command) isRegister() bool { return c.Op == OpRegister || c.Op == "" }
 // repeatable returns whether the command may be repeated, by the same rules as a single call.
 func (c *Command) repeatable() repeatable {
 	switch c.Op {
-	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone, OpAck:
+	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone:
 		return safely
+	case OpAck:
+		if c.names {
+			return safely
+		}
+		return never
 	case OpRunNow:
 		return never
 	}

@@ -36,6 +36,7 @@ type Command struct {
 	fields     *fields
 	hasKey     bool // it has an idempotency key
 	ifRevision bool
+	names      bool // an ack that names its occurrence
 	httpOnly   bool // Async was requested
 }
 
@@ -44,7 +45,7 @@ func command(op Op, id string, f *fields, opts []Option) *Command {
 	o.into(f)
 	return &Command{
 		ID: id, Op: op, Headers: o.headers, fields: f,
-		hasKey: o.idempotencyKey != "", ifRevision: o.ifRevision != 0, httpOnly: o.async,
+		hasKey: o.idempotencyKey != "", ifRevision: o.ifRevision != nil, httpOnly: o.async,
 	}
 }
 
@@ -77,7 +78,9 @@ func SkipCommand(id, occurrence string, opts ...Option) *Command {
 func AckCommand(id, occurrence string, opts ...Option) *Command {
 	f := empty()
 	f.text("occurrence", occurrence)
-	return command(OpAck, id, f, opts)
+	c := command(OpAck, id, f, opts)
+	c.names = occurrence != ""
+	return c
 }
 
 // PauseCommand stops occurrences until ResumeCommand. The note may be empty.

@@ -9,7 +9,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	ifRevision     int64
+	ifRevision     *int64
 	ifAbsent       bool
 	idempotencyKey string
 	correlationID  string
@@ -27,8 +27,9 @@ func optionsOf(opts []Option) *options {
 }
 
 // IfRevision applies the change only if the trigger has this revision. Otherwise the error is
-// Conflict. It also makes most writes safe to repeat.
-func IfRevision(n int64) Option { return func(o *options) { o.ifRevision = n } }
+// Conflict. It also makes most writes safe to repeat. A revision below 1 is refused: that of a
+// write that was not decided is 0, and is no condition.
+func IfRevision(n int64) Option { return func(o *options) { o.ifRevision = &n } }
 
 // IfAbsent registers only if the trigger does not exist. Otherwise the error is Conflict.
 func IfAbsent() Option { return func(o *options) { o.ifAbsent = true } }
@@ -59,8 +60,8 @@ func RecordHeader(key, value string) Option {
 
 // conditions sets the options that travel as HTTP headers.
 func (o *options) conditions(r *request) {
-	if o.ifRevision != 0 {
-		r.set("If-Match", `"`+strconv.FormatInt(o.ifRevision, 10)+`"`)
+	if o.ifRevision != nil {
+		r.set("If-Match", `"`+strconv.FormatInt(*o.ifRevision, 10)+`"`)
 	}
 	if o.ifAbsent {
 		r.set("If-None-Match", "*")
@@ -81,9 +82,20 @@ func (o *options) into(f *fields) {
 	if o.ifAbsent {
 		f.add("if_absent", true)
 	}
-	if o.ifRevision != 0 {
-		f.add("if_revision", o.ifRevision)
+	if o.ifRevision != nil {
+		f.add("if_revision", *o.ifRevision)
 	}
+	if err := o.check(); err != nil && f.err == nil {
+		f.err = err
+	}
+}
+
+// check refuses a condition that would not be one.
+func (o *options) check() error {
+	if o.ifRevision != nil && *o.ifRevision < 1 {
+		return refuse("invalid", "if_revision", "it must be 1 or more: a write that was not decided has no revision yet")
+	}
+	return nil
 }
 
 // checkID refuses an id that a URL path cannot carry.

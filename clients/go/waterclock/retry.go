@@ -19,7 +19,7 @@ const (
 
 // ifConditional is the rule for writes that a condition makes safe.
 func ifConditional(o *options) repeatable {
-	if o.ifRevision > 0 {
+	if o.ifRevision != nil {
 		return safely
 	}
 	return never

@@ -210,3 +210,22 @@ func TestConformanceWire(t *testing.T) {
 		})
 	}
 }
+
+// The revision of a write that was not decided is 0. As a condition it would be none.
+func TestRevisionZero(t *testing.T) {
+	ctx := t.Context()
+	c, err := waterclock.New("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := waterclock.CancelCommand("a", waterclock.IfRevision(0))
+	_, _, byKafka := one.Record("")
+	_, byBatch := c.Batch(ctx, one)
+	_, byHTTP := c.Cancel(ctx, "a", waterclock.IfRevision(0))
+	_, register := c.Schedule(ctx, "a", waterclock.Register{}, waterclock.IfRevision(0))
+	for _, err := range []error{byKafka, byBatch, byHTTP, register} {
+		if e := waterclock.ErrorOf(err); e == nil || e.Field != "if_revision" || e.Attempts != 0 {
+			t.Errorf("got %v, want that if_revision is refused", err)
+		}
+	}
+}

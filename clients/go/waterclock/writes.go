@@ -43,6 +43,9 @@ type Snooze struct {
 // also gets an idempotency key, so that it is safe to repeat.
 func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Option) (*Registered, error) {
 	o := optionsOf(opts)
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	if err := headerText("idempotency_key", o.idempotencyKey); err != nil {
 		return nil, err
 	}
@@ -134,11 +137,15 @@ func (c *Client) Rezone(ctx context.Context, id, zone string, opts ...Option) (*
 	return c.change(ctx, http.MethodPost, id, ":rezone", f, safely, opts)
 }
 
-// Ack says that the user reacted to an occurrence. "" means whatever is in flight.
+// Ack says that the user reacted to an occurrence. "" means whatever is in flight. That one the
+// client never repeats, because the second request may be about the next occurrence.
 func (c *Client) Ack(ctx context.Context, id, occurrence string, opts ...Option) (*Changed, error) {
-	f := empty()
-	f.text("occurrence", occurrence)
-	return c.change(ctx, http.MethodPost, id, ":ack", f, safely, opts)
+	f, repeat := empty(), unconditionally
+	if occurrence != "" {
+		f.text("occurrence", occurrence)
+		repeat = safely
+	}
+	return c.change(ctx, http.MethodPost, id, ":ack", f, repeat, opts)
 }
 
 // change sends every write except Schedule. A write that is not safe to repeat by itself becomes
@@ -153,6 +160,9 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 			"repeat safe")
 	case o.ifAbsent:
 		return nil, refuse("invalid", "if_absent", "it is only for Schedule")
+	}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if err := checkID(id); err != nil {
 		return nil, err

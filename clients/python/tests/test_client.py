@@ -155,6 +155,13 @@ def test_values_of_python() -> None:
     }
 
 
+def test_batch_of_too_many() -> None:
+    """Several requests would have several outcomes, of which an exception could tell one."""
+    with Client("http://127.0.0.1:1") as client, pytest.raises(TooLarge) as raised:
+        client.batch({"delay": "1h"} for _ in range(10_001))
+    assert raised.value.attempts == 0 and client.batch([]) == []
+
+
 def test_receive() -> None:
     """An envelope and a raw body, verified and read."""
     import base64

@@ -57,6 +57,7 @@ class Request(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     safe: bool = True  # a repeat does no harm
     write: bool = True
+    refusals: Callable[[T], Iterable[errors.ApiError]] = lambda result: ()  # parts of the answer that are errors
 
 
 class Attempts:
@@ -73,8 +74,9 @@ class Attempts:
             return None
         error = error_of(response)
         status = response.status_code
-        self.maybe_applied = self.maybe_applied or (self.request.write and status >= 500)
-        if status == 429 or (self.request.safe and (status >= 500 or status == 408)):
+        unsure = status >= 500 or status == 408  # of a batch that came too slowly, what was read is applied
+        self.maybe_applied = self.maybe_applied or (self.request.write and unsure)
+        if status == 429 or (self.request.safe and unsure):
             after = None if "retry-after" not in response.headers else error.retry_after
             seconds = self.retry.wait(self.sent, after)
             if seconds is not None:
@@ -95,11 +97,14 @@ class Attempts:
 
     def parsed(self, request: Request[T], response: httpx.Response) -> T:
         try:
-            return request.parse(response)
+            result = request.parse(response)
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
             self.maybe_applied = self.maybe_applied or request.write
             what = f"{request.method} {request.path}: the answer is none of the API's: {cause}"
             raise self.note(errors.ServerError(response.status_code, "", what)) from cause
+        for error in request.refusals(result):
+            error.attempts, error.maybe_applied = self.sent, self.maybe_applied or error.status >= 500
+        return result
 
     def note(self, error: errors.ApiError) -> errors.ApiError:
         error.attempts, error.maybe_applied = self.sent, self.maybe_applied
@@ -227,12 +232,17 @@ def patch(id: str, fields: Mapping[str, Any], if_revision: int | None, respond_a
 
 
 # What is asked for a second time changes nothing.
-_SAFE_VERBS = frozenset(("pause", "resume", "rezone", "ack", "erase"))
+_SAFE_VERBS = frozenset(("pause", "resume", "rezone", "erase"))
 
 
-def is_safe(verb: str, if_revision: Any) -> bool:
-    """Whether a verb may be repeated. run changes no revision: a repeat fires twice, whatever If-Match says."""
-    return verb != "run" and (verb in _SAFE_VERBS or if_revision is not None)
+def is_safe(verb: str, fields: Mapping[str, Any], if_revision: Any) -> bool:
+    """Whether a verb may be repeated. run and ack change no revision, so If-Match does not help.
+
+    A second run fires twice, and a second ack that names no occurrence may be about the next one.
+    """
+    if verb in ("run", "ack"):
+        return verb == "ack" and fields.get("occurrence") is not None
+    return verb in _SAFE_VERBS or if_revision is not None
 
 
 def verb(id: str, name: str, fields: Mapping[str, Any], if_revision: int | None, respond_async: bool) -> Request[Answer]:
@@ -240,7 +250,7 @@ def verb(id: str, name: str, fields: Mapping[str, Any], if_revision: int | None,
     content = encode(given) if given else None
     headers = conditions(if_revision, respond_async)
     return Request("POST", path(id, ":" + name), answer, content, _json(headers) if content else headers,
-                   is_safe(name, if_revision))
+                   is_safe(name, given, if_revision))
 
 
 def events_page(id: str, cursor: str | None, limit: int | None) -> Request[Page[Event]]:
@@ -294,21 +304,10 @@ class BatchResult:
         return self.error is None
 
 
-def batch(lines: Iterable[Mapping[str, Any]], respond_async: bool) -> list[Request[list[BatchResult]]]:
-    """One request for each 10,000 lines."""
-    requests: list[Request[list[BatchResult]]] = []
-    chunk: list[Mapping[str, Any]] = []
-    for line in lines:
-        chunk.append(line)
-        if len(chunk) == BATCH:
-            requests.append(_batch(chunk, respond_async))
-            chunk = []
-    if chunk:
-        requests.append(_batch(chunk, respond_async))
-    return requests
-
-
-def _batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[list[BatchResult]]:
+def batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[list[BatchResult]]:
+    # Several requests would have one outcome for each, and an exception has room for one.
+    if len(lines) > BATCH:
+        raise errors.TooLarge(0, "too_large", f"a batch has at most {BATCH:,} lines; send several")
     spelled, safe = [], True
     for line in lines:
         one = body(line)
@@ -317,7 +316,7 @@ def _batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[l
                 one.setdefault("idempotency_key", str(uuid.uuid4()))
         elif one["op"] != "cancel":
             verb = "run" if one["op"] == "run_now" else str(one["op"])
-            safe = safe and is_safe(verb, one.get("if_revision"))
+            safe = safe and is_safe(verb, one, one.get("if_revision"))
         spelled.append(encode(one))
     headers = {"Content-Type": "application/x-ndjson", **conditions(None, respond_async)}
 
@@ -327,7 +326,8 @@ def _batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[l
             raise ValueError(f"{len(answers)} answers to {len(lines)} lines")
         return answers
 
-    return Request("POST", "/v1/triggers:batch", parse, b"\n".join(spelled) + b"\n", headers, safe)
+    return Request("POST", "/v1/triggers:batch", parse, b"\n".join(spelled) + b"\n", headers, safe,
+                   refusals=lambda results: [r.error for r in results if r.error is not None])
 
 
 def _line(raw: Mapping[str, Any]) -> BatchResult:

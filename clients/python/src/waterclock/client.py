@@ -193,24 +193,25 @@ class Client:
             "group_by": by, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_,
             "to": to, "status": status}))
 
-    def redrive(self, id: str, *, ce_id: str | None = None, include_expired: bool = False,
+    def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None, include_expired: bool = False,
                 dry_run: bool = False) -> RedriveProgress:
         """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate."""
-        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "include_expired": include_expired,
+        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
                                          "dry_run": dry_run}))
 
     def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
             endpoint: str | None = None, from_: Instant | None = None, to: Instant | None = None, all_: bool = False,
             rate: float | None = None, dry_run: bool = False, include_expired: bool = False,
-            cursor: str | None = None) -> Iterator[RedriveProgress]:
+            note: str | None = None, cursor: str | None = None) -> Iterator[RedriveProgress]:
         """Try again what a filter leaves, or all_ of it, and yield how far it is; the last one is done.
 
         To break off stops it. It is safe to repeat, and goes on with what is open. Unavailable: it was cut off.
         """
         request = _http.redrive({
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
-            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "cursor": cursor})
+            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
+            "cursor": cursor})
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
             begun, wait = False, 0.0
@@ -310,16 +311,13 @@ class Client:
         return self._send(_http.calendar("DELETE", name))
 
     def batch(self, lines: Iterable[Mapping[str, Any]], *, respond_async: bool = False) -> builtins.list[BatchResult]:
-        """Many commands, in their order. A line is a register, or has `op` and `id`.
+        """Many commands, at most 10,000, in their order. A line is a register, or has `op` and `id`.
 
         A refused line does not raise: its result has the error. Registers without id and idempotency_key get a key.
         The request is repeated only if every line is safe to repeat.
         """
-        results: builtins.list[BatchResult] = []
-        for request in _http.batch(lines, respond_async):
-            answers = self._send(request)
-            results += answers
-        return results
+        given = tuple(lines)
+        return self._send(_http.batch(given, respond_async)) if given else []
 
 
 class AsyncClient:
@@ -463,19 +461,20 @@ class AsyncClient:
             "group_by": by, "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_,
             "to": to, "status": status}))
 
-    async def redrive(self, id: str, *, ce_id: str | None = None, include_expired: bool = False,
-                      dry_run: bool = False) -> RedriveProgress:
-        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "include_expired": include_expired,
+    async def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None,
+                      include_expired: bool = False, dry_run: bool = False) -> RedriveProgress:
+        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
                                                "dry_run": dry_run}))
 
     async def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
             endpoint: str | None = None, from_: Instant | None = None, to: Instant | None = None, all_: bool = False,
             rate: float | None = None, dry_run: bool = False, include_expired: bool = False,
-            cursor: str | None = None) -> AsyncIterator[RedriveProgress]:
+            note: str | None = None, cursor: str | None = None) -> AsyncIterator[RedriveProgress]:
         request = _http.redrive({
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
-            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "cursor": cursor})
+            "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
+            "cursor": cursor})
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
             begun, wait = False, 0.0
@@ -574,11 +573,8 @@ class AsyncClient:
         return await self._send(_http.calendar("DELETE", name))
 
     async def batch(self, lines: Iterable[Mapping[str, Any]], *, respond_async: bool = False) -> builtins.list[BatchResult]:
-        results: builtins.list[BatchResult] = []
-        for request in _http.batch(lines, respond_async):
-            answers = await self._send(request)
-            results += answers
-        return results
+        given = tuple(lines)
+        return await self._send(_http.batch(given, respond_async)) if given else []
 
 
 __all__ = ["AsyncClient", "BatchResult", "Client", "Retry", "errors"]

@@ -56,7 +56,7 @@ class ApiError(WaterclockError):
         self.retry_after = retry_after  #: seconds
         self.request_id = request_id  #: header X-Request-Id
         self.attempts = 0  #: how many requests were sent
-        #: The write may have been applied: an answer was lost, or was 5xx, in any of the attempts.
+        #: The write may have been applied: an answer was lost, or was 5xx or 408, in any of the attempts.
         self.maybe_applied = False
         at = f" ({field})" if field else ""
         super().__init__(f"{code or status}{at}: {detail}" if detail else f"{code or status}{at}")

@@ -87,7 +87,7 @@ public class ApiException extends WaterclockException {
         return attempts;
     }
 
-    /** Whether the write may have been applied: an answer was lost, or was 5xx, in any of the attempts. */
+    /** Whether the write may have been applied: an answer was lost, or was 5xx or 408, in any of the attempts. */
     public boolean maybeApplied() {
         return maybeApplied;
     }

@@ -10,7 +10,7 @@ import java.util.Set;
 public final class Command {
     private static final int MAX_KEY = 255;
     // What is asked for a second time changes nothing.
-    private static final Set<String> SAFE = Set.of("register", "cancel", "pause", "resume", "rezone", "ack", "erase");
+    private static final Set<String> SAFE = Set.of("register", "cancel", "pause", "resume", "rezone", "erase");
 
     final String op;
     final String id;
@@ -32,6 +32,8 @@ public final class Command {
             check(options.idempotencyKey == null, "idempotency_key", "it is for schedule; here ifRevision does it");
             check(!options.ifAbsent, "if_absent", "it is for schedule");
         }
+        check(options.ifRevision == null || options.ifRevision >= 1, "if_revision",
+                "it must be 1 or more: a write that was not decided has no revision yet");
     }
 
     private static void check(boolean ok, String field, String detail) {
@@ -119,8 +121,14 @@ public final class Command {
         return o;
     }
 
-    /** Whether a second one does no harm. A run changes no revision, so it is never safe. */
+    /**
+     * Whether a second one does no harm. A run and an ack change no revision, so a condition does not help: a second
+     * run fires twice, and a second ack that names no occurrence may be about the next one.
+     */
     boolean repeatable() {
+        if (op.equals("ack")) {
+            return fields.containsKey("occurrence");
+        }
         boolean conditional = options.ifRevision != null || fields.containsKey("if_revision");
         return SAFE.contains(op) || conditional && !op.equals("run_now");
     }

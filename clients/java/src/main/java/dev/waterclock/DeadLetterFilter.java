@@ -2,12 +2,12 @@ package dev.waterclock;
 
 import java.time.Instant;
 
-/** Chooses dead letters. An empty one chooses all open ones. */
+/** Chooses dead letters. An empty one chooses all open ones. Null leaves a filter out; an empty text is refused. */
 public final class DeadLetterFilter {
     final Query query = new Query();
 
     private DeadLetterFilter set(String name, String value) {
-        query.set(name, value);
+        query.filter(name, value);
         return this;
     }
 

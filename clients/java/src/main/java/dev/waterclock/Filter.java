@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Chooses triggers. An empty one chooses all. */
+/** Chooses triggers. An empty one chooses all. Null leaves a filter out; an empty text is refused. */
 public final class Filter {
     final Query query = new Query();
 
@@ -18,12 +18,12 @@ public final class Filter {
 
     /** The list is then by next due time, else by id. */
     public Filter userId(String userId) {
-        query.set("user_id", userId);
+        query.filter("user_id", userId);
         return this;
     }
 
     public Filter channel(String channel) {
-        query.set("channel", channel);
+        query.filter("channel", channel);
         return this;
     }
 

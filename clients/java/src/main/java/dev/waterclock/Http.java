@@ -20,6 +20,7 @@ import java.time.ZonedDateTime;
 import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeParseException;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -28,6 +29,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Function;
 
 /** Sends requests, and sends them again where that is safe. */
 final class Http {
@@ -101,6 +103,11 @@ final class Http {
     }
 
     <T> T send(Request request, Reader<T> reader) {
+        return send(request, reader, result -> List.of());
+    }
+
+    /** As above; refusals are the parts of the result that are errors. */
+    <T> T send(Request request, Reader<T> reader, Function<T, List<ApiException>> refusals) {
         Attempts attempts = new Attempts(request);
         while (true) {
             Duration wait;
@@ -108,7 +115,9 @@ final class Http {
                 HttpResponse<byte[]> response = begin(request, BodyHandlers.ofByteArray());
                 wait = attempts.answered(response, response.body());
                 if (wait == null) {
-                    return attempts.read(response, reader);
+                    T result = attempts.read(response, reader);
+                    refusals.apply(result).forEach(attempts::note);
+                    return result;
                 }
             } catch (IOException e) {
                 wait = attempts.failed(e);
@@ -215,6 +224,11 @@ final class Http {
             }
             String detail = request.method + " " + request.path + ": no answer: " + e;
             throw ApiException.of(0, detail, e).noted(sent, maybeApplied);
+        }
+
+        /** Completes the error of a part of the answer. */
+        void note(ApiException error) {
+            error.noted(sent, maybeApplied || error.status() >= 500);
         }
 
         private Duration waitFor(Duration after) {

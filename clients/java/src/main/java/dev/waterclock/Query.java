@@ -19,6 +19,14 @@ final class Query {
         return this;
     }
 
+    /** As set, of what chooses: an empty text, as of a variable that is not set, must not choose all. */
+    Query filter(String name, String value) {
+        if (value != null && value.isEmpty()) {
+            throw ApiException.refuse("invalid", name, name + " is empty: leave it out");
+        }
+        return set(name, value);
+    }
+
     Query set(String name, List<String> all) {
         values.put(name, List.copyOf(all));
         return this;

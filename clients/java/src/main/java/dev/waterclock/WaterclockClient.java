@@ -13,6 +13,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.function.Function;
 
@@ -123,18 +124,16 @@ public final class WaterclockClient implements Commands<Answer> {
     }
 
     /**
-     * Sends many commands, 10,000 in a request, in their order. One that is refused has its error in its result and
-     * affects no other. The request is repeated only if that is safe for each command.
+     * Sends many commands, at most 10,000, in their order. One that is refused has its error in its result and affects
+     * no other. The request is repeated only if that is safe for each command.
      */
     public List<BatchResult> batch(List<Command> commands) {
-        List<BatchResult> results = new ArrayList<>(commands.size());
-        for (int from = 0; from < commands.size(); from += MAX_BATCH) {
-            results.addAll(part(commands.subList(from, Math.min(from + MAX_BATCH, commands.size()))));
+        if (commands.size() > MAX_BATCH) { // several requests would have several outcomes, and an exception has one
+            throw ApiException.refuse("too_large", "", "a batch has at most " + MAX_BATCH + " commands; send several");
         }
-        return results;
-    }
-
-    private List<BatchResult> part(List<Command> commands) {
+        if (commands.isEmpty()) {
+            return List.of();
+        }
         Http.Request request = new Http.Request("POST", TRIGGERS + ":batch");
         StringBuilder body = new StringBuilder();
         for (Command c : commands) {
@@ -143,7 +142,8 @@ public final class WaterclockClient implements Commands<Answer> {
             request.safe &= c.repeatable();
         }
         request.body(body.toString(), "application/x-ndjson");
-        return http.send(request, r -> results(r, commands.size()));
+        return http.send(request, r -> results(r, commands.size()),
+                all -> all.stream().map(BatchResult::error).filter(Objects::nonNull).toList());
     }
 
     private static String line(Command c) {
@@ -303,14 +303,26 @@ public final class WaterclockClient implements Commands<Answer> {
     /**
      * Tries again the dead letters that a filter leaves, so many a second, and returns how it ended. What was redriven
      * is not redriven a second time, so a call that failed may be repeated. Give the client a time-out that is long
-     * enough.
+     * enough. The note says why, and may be null. A filter that leaves all is refused: see {@link #redriveAll}.
      */
-    public Redrive redrive(DeadLetterFilter filter, double perSecond) {
+    public Redrive redrive(DeadLetterFilter filter, double perSecond, String note) {
         Map<String, Object> body = filter.query.fields();
         if (body.isEmpty()) {
-            body.put("all", true);
+            throw ApiException.refuse("invalid", "", "the filter is empty: redriveAll redrives all");
         }
+        return redrive(body, perSecond, note);
+    }
+
+    /** As {@link #redrive(DeadLetterFilter, double, String)}, of all open dead letters. */
+    public Redrive redriveAll(double perSecond, String note) {
+        return redrive(new LinkedHashMap<>(Map.of("all", true)), perSecond, note);
+    }
+
+    private Redrive redrive(Map<String, Object> body, double perSecond, String note) {
         body.put("rate", perSecond);
+        if (note != null) {
+            body.put("note", note);
+        }
         return redrive(body);
     }
 
@@ -321,7 +333,16 @@ public final class WaterclockClient implements Commands<Answer> {
             if (progress.isEmpty()) {
                 throw new IllegalArgumentException("it has no line");
             }
-            return new Redrive(progress.get(progress.size() - 1));
+            Map<String, Object> last = progress.get(progress.size() - 1);
+            if (last.containsKey("code")) { // of one letter, unless it is the last line: then of the redrive
+                throw ApiException.of(new ApiException.Info((int) Json.integer(last, "status"), last, Duration.ZERO, "",
+                        null));
+            }
+            Redrive ended = new Redrive(last);
+            if (!ended.done()) {
+                throw ApiException.of(0, "the answer ended before the redrive: repeat it, it goes on", null);
+            }
+            return ended;
         });
     }
 

@@ -14,6 +14,7 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -156,11 +157,17 @@ class ClientTest {
         calls.put("idempotency_key", () -> c.cancel("a", Options.NONE.idempotencyKey("k")));
         calls.put("if_absent", () -> c.run("a", Options.NONE.ifAbsent()));
         calls.put("correlation_id", () -> c.cancel("a", Options.NONE.correlationId("c")));
+        calls.put("channel", () -> c.redrive(new DeadLetterFilter().channel(""), 10, null)); // not of all channels
+        calls.put("user_id", () -> c.list(new Filter().userId("")));
+        calls.put("if_revision", () -> c.cancel("a", Options.NONE.ifRevision(0))); // that of a write not decided
+        calls.put("", () -> c.redrive(new DeadLetterFilter(), 10, null));
         calls.forEach((field, call) -> {
             ApiException e = assertThrows(ApiException.InvalidRequest.class, call::run);
             assertEquals(field, e.field());
             assertEquals(0, e.attempts());
         });
+        List<Command> many = Collections.nCopies(10_001, Command.cancel("a", Options.NONE));
+        assertEquals(0, assertThrows(ApiException.TooLarge.class, () -> c.batch(many)).attempts());
         assertThrows(IllegalArgumentException.class, () -> WaterclockClient.builder().retries(-1).build());
     }
 
