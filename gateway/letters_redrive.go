@@ -93,14 +93,14 @@ func (s *redrives) postRedrive(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if !s.slots.Take(r.who.Tenant) { // before it looks for the letters of a trigger, which may read a topic
+		return problem.Unavailable(nil, "too many batches and redrives are under way")
+	}
+	defer s.slots.Release(r.who.Tenant)
 	job, err := s.redrive(r, fs)
 	if err != nil {
 		return err
 	}
-	if !s.slots.Take(r.who.Tenant) {
-		return problem.Unavailable(nil, "too many batches and redrives are under way")
-	}
-	defer s.slots.Release(r.who.Tenant)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer s.onStop(cancel)()

@@ -3,9 +3,11 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 
+	"github.com/waterclock/waterclock/gateway/unsubscribe"
 	"github.com/waterclock/waterclock/preferences"
 )
 
@@ -27,16 +29,31 @@ func (p pooled) Put(_ context.Context, u preferences.User, _ *preferences.Prefer
 	return nil
 }
 
+// Edit hangs as Put does.
+func (p pooled) Edit(ctx context.Context, u preferences.User,
+	_ func(*preferences.Preferences) (*preferences.Preferences, bool),
+) (bool, error) {
+	return true, p.Put(ctx, u, nil)
+}
+
 // A tenant whose writes of preferences wait for each other leaves connections to the store for
 // other tenants, and one for the workers of this process, which send nothing unread.
 func TestPreferencesShared(t *testing.T) {
 	store := pooled{hang: make(chan struct{}), held: make(chan struct{}, 100)}
-	w := newWorld(t, func(o *Options) { o.Auth, o.Preferences = testKeys(t), store })
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Preferences, o.AckSecrets = testKeys(t), store, func() []string { return []string{ackSecret} }
+	})
 	var all sync.WaitGroup
 	const writes = 10
-	for range writes {
+	for i := range writes {
 		all.Go(func() {
-			w.call("PUT", "/v1/preferences/ada", `{}`, "Authorization", "Bearer "+keyA)
+			if i%2 == 0 {
+				w.call("PUT", "/v1/preferences/ada", `{}`, "Authorization", "Bearer "+keyA)
+				return
+			}
+			w.follow(http.MethodPost, unsubscribe.URL(w.url, []string{ackSecret}, unsubscribe.Link{
+				Tenant: "acme", User: "u" + strconv.Itoa(i), Channel: "email",
+			}))
 		})
 	}
 	<-store.held

@@ -49,6 +49,7 @@ type optOutLinks struct {
 	readWithin time.Duration
 	secrets    func() []string
 	store      preferences.Store
+	prefs      *preferenceCalls
 }
 
 func (s *optOutLinks) getUnsubscribe(w http.ResponseWriter, r *request) error {
@@ -76,7 +77,11 @@ func (s *optOutLinks) postUnsubscribe(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	user := preferences.User{Tenant: l.Tenant, ID: l.User}
-	_, mended, err := preferences.OptOut(ctx, s.store, user, l.Channel, l.Type)
+	mended := false
+	err = s.prefs.withPreferences(ctx, l.Tenant, func() (err error) {
+		_, mended, err = preferences.OptOut(ctx, s.store, user, l.Channel, l.Type)
+		return err
+	})
 	if err != nil {
 		s.log.Warn("an opt-out by a link was not written", "error", err)
 		return ackUndecided.send(w, r)

@@ -172,15 +172,17 @@ func (l *watermarkLog) read(ctx context.Context) ([]*topics.Watermark, error) {
 		all[p] = kafkapart.TopicPartition{Topic: l.topic.topic, Partition: p}
 	}
 	ends, missing := kafkapart.Ends(ctx, l.topic.kafka.Client(), all, kafkapart.ReadCommitted)
+	for p := range l.partitions { // before any is read: a reader that goes on after us would write behind the lock
+		if err := missing[all[p]]; err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return nil, fmt.Errorf("find the end of %s/%d: %w", l.topic.topic, p, err)
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(watermarksAtOnce)
 	for p := range l.partitions {
-		switch err := missing[all[p]]; {
-		case errors.Is(err, kerr.UnknownTopicOrPartition): // nobody has made it yet
+		if missing[all[p]] != nil { // nobody has made it yet
 			l.next[p], l.last[p] = 0, nil
 			continue
-		case err != nil:
-			return nil, fmt.Errorf("find the end of %s/%d: %w", l.topic.topic, p, err)
 		}
 		g.Go(func() error { return l.catchUp(ctx, p, ends[all[p]]) })
 	}

@@ -213,7 +213,8 @@ func (p *parts) wireUsers(o *Options, c *common) {
 		names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: c.log,
 	}
 	p.optOuts = &optOutLinks{
-		secrets: o.AckSecrets, store: o.Preferences, rates: c.ackRates, readWithin: o.ReadWithin, log: c.log,
+		secrets: o.AckSecrets, store: o.Preferences, prefs: c.prefs, rates: c.ackRates, readWithin: o.ReadWithin,
+		log: c.log,
 	}
 }
 

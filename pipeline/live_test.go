@@ -65,3 +65,30 @@ func TestOwnersShowWhatHappens(t *testing.T) {
 		}
 	}
 }
+
+// The record of a trespass is a fact of no trigger. Who watches would learn by it that the other tenant exists.
+func TestOwnersShowNoTrespass(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1})
+	w.Start("a")
+	w.AwaitOwners()
+	at := []live.Asked{{Tenant: "blue"}}
+	ask := func() (n int) {
+		news, err := w.Node("a").News(0, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[0].Life, at[0].Next = news[0].Life, news[0].Next
+		return len(news[0].Facts)
+	}
+	ask()
+	w.Send("blue/acme/t/", `{"op":"pause"}`)
+	w.Send("blue/t", `{"op":"register","delay":"1h","channel":"push"}`)
+	shown := 0
+	for deadline := time.Now().Add(20 * time.Second); shown == 0 && time.Now().Before(deadline); {
+		shown += ask()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if shown != 1 {
+		t.Errorf("%d facts are shown, want that of the register", shown)
+	}
+}

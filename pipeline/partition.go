@@ -268,6 +268,9 @@ func (p *Partition) watch(t *turn, key trigger.Key, f *trigger.Fact) {
 	if t.live == nil {
 		return
 	}
+	if _, err := trigger.ParseKey([]byte(key)); err != nil { // of no trigger, as the record of a trespass: the caller
+		return // would learn by it that there is such a tenant (decision 0012)
+	}
 	tenant := key.Tenant()
 	if !t.live.Wants(tenant) {
 		return

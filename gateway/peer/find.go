@@ -101,6 +101,7 @@ type finder struct {
 func (f *finder) byKey(after trigger.Key, cursor func(*trigger.State) UserCursor) error {
 	for after = f.q.firstKey(after); ; after = f.beyond {
 		f.beyond, f.row = "", 0
+		f.scan.end() // of the scan before: the next may wait for its read barrier, and others compute meanwhile
 		err := f.owner.Scan(f.scan.ctx, f.partition, after, func(s *trigger.State) bool {
 			return f.visit(cursor(s), s)
 		})

@@ -120,3 +120,34 @@ func TestFindAsksForShares(t *testing.T) {
 		t.Errorf("%d asks, %d triggers visited for a page of 100", asks, visited)
 	}
 }
+
+// waiting is an owner whose scans by key wait, as for a read barrier.
+type waiting struct {
+	Owner
+	held func() int
+}
+
+func (o waiting) ScanTimers(_ context.Context, _ int32, _ TimerCursor,
+	f func(TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	key := trigger.Key("acme/k")
+	f(TimerCursor{Due: 1, Key: key}, func() (*trigger.State, error) { return &trigger.State{Key: key}, nil })
+	return nil
+}
+
+func (o waiting) Scan(context.Context, int32, trigger.Key, func(*trigger.State) bool) error {
+	if n := o.held(); n != 0 {
+		return fmt.Errorf("%d slots are held", n)
+	}
+	return nil
+}
+
+// A list that waits for a read barrier holds no slot of those who compute.
+func TestFindWaitsWithoutASlot(t *testing.T) {
+	asked := false
+	o := waiting{held: func() int { asked = true; return computing.Held("acme") }}
+	q := &Query{Tenant: "acme", ByNextFire: true, Limit: 10, Budget: 100}
+	if _, err := find(t.Context(), o, 0, q); err != nil || !asked {
+		t.Errorf("%v; asked: %v", err, asked)
+	}
+}
