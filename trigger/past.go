@@ -113,6 +113,17 @@ func (p *past) leaveOut(zone string) []string {
 // wallOfID is the wall time in an occurrence's id.
 func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurrence), "+f1") }
 
+// wallOfPlan is the wall time for which the next occurrence is planned: that of its id, on the day to which a calendar
+// has moved it.
+func (s *State) wallOfPlan() string {
+	const day = len("2006-01-02")
+	id, c := wallOfID(s.Series.Occurrence), s.Spec.When.Calendars
+	if c == nil || c.On != calendar.OnNext && c.On != calendar.OnPrevious || min(len(id), len(s.Series.Local)) < day {
+		return id
+	}
+	return s.Series.Local[:day] + id[day:]
+}
+
 // forgotten reports whether an occurrence at an instant may have fired before the last 16
 // firings, which are all that the State keeps. Nothing fires before its instant, so an
 // instant after the oldest known firing is new.

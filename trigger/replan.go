@@ -78,7 +78,7 @@ func (d *decision) decidedUntil() Instant {
 		return minInstant
 	}
 	id := bare(p.Occurrence)
-	if at, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); ok && id == wallOfID(id) {
+	if at, ok := d.m.Timetable.instantOf(d.s.wallOfPlan(), d.s.Spec.When.Zone); ok && id == wallOfID(id) {
 		return p.After + at - p.At
 	}
 	return p.After // the planned one is named by its instant, or is the second pass of an overlap

@@ -53,7 +53,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	}
 	before := d.past(&spec.When)
 	before.goesOn, before.beyond = true, from-1 // the move makes nothing due that is already past in the new zone
-	if at, ok := d.m.Timetable.reach(s.Series.Occurrence, spec.When.Zone); ok {
+	if at, ok := d.m.Timetable.reach(s.wallOfPlan(), spec.When.Zone); ok {
 		before.beyond = max(before.beyond, at-1)
 	}
 	return d.m.planRule(spec, s.Life, s.Key, from, before)

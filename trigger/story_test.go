@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -346,7 +347,7 @@ func (a args) when() When {
 	}
 	w.FireAt, w.Local = a.moment("fire_at")
 	if a.has("calendar") {
-		w.Calendars = &Calendars{Names: a.list("calendar"), On: "skip"}
+		w.Calendars = &Calendars{Names: a.list("calendar"), On: cmp.Or(a.text("on"), "skip")}
 	}
 	switch {
 	case w.Recurrence != "" || len(w.Include) > 0:
