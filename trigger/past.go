@@ -33,7 +33,11 @@ func (d *decision) past(w *When) past {
 		return keep
 	}
 	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
-	if w.Zone != old.Zone && s.Series.Local != "" && d.decidedSome() {
+	local := s.Series.Local != ""
+	if s.Series.At == 0 { // it has ended, or cannot be planned: what has fired says of which kind it is
+		_, local = ahead(s.Done)
+	}
+	if w.Zone != old.Zone && local && d.decidedSome() {
 		keep.moved, keep.begun, keep.was = true, s.CreatedAt, keep.after
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
