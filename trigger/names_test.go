@@ -42,13 +42,13 @@ func TestNoteOfARunWhoseFirstStepNeverWentOut(t *testing.T) {
 			continue
 		}
 		out := noteMachine.Due(s, timer, timer.Due)
-		told := ""
+		got := ""
 		for _, f := range out.Facts {
 			if f.Type == OccurrenceFired {
-				told = f.Detail
+				got = f.Detail
 			}
 		}
-		if told != "asked by phone" {
+		if got != "asked by phone" {
 			t.Errorf("facts %+v", out.Facts)
 		}
 		for _, l := range out.State.Live {
