@@ -1,13 +1,16 @@
 package trigger
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
 
 // Anybody may redrive an occurrence of any name. A rule that comes after it is planned, and leaves out nothing.
 func TestRuleAfterARedriveOfAnyName(t *testing.T) {
-	for _, name := range []string{"x", "2026", "2026-13-99", "no name that a plan makes", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
+	for _, name := range []string{
+		"x", "2026", "2026-13-99", "no name that a plan makes", strings.Repeat("\xff", 10),
+	} {
 		dead := &Fire{
 			Key: "k", Occurrence: name, Channel: "default", Attempt: 1, Nominal: noteNow.Add(-time.Hour),
 			Spec: &Spec{Channel: "default"},

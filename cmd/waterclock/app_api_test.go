@@ -215,7 +215,7 @@ func TestCommandsOverHTTP(t *testing.T) {
 			"reschedule takes the other time fields away",
 			[]string{"reschedule", "k", "--at", "2026-11-20T09:00:00Z"},
 			exitOK,
-			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"calendars":null,"count":null,"delay":null,"exclude":null,` +
+			`PATCH /v1/triggers/k Content-Type=application/merge-patch+json {"calendars":null,"count":null,"delay":null,"dst":null,"exclude":null,` +
 				`"fire_at":"2026-11-20T09:00:00Z","include":null,"recurrence":null,"start":null,"timezone":null,"until":null}`, "",
 		},
 		{"run", []string{"run", "a:b"}, exitOK, `POST /v1/triggers/a%3Ab:run Content-Type=application/json {}`, ""},

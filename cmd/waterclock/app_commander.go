@@ -172,7 +172,8 @@ func firing(e *topics.Event) (done bool, err error) {
 	return false, nil
 }
 
-// revision is a flag with a trigger's revision. 0 is that of a write which is not decided: as a condition it would be none.
+// revision is a flag with a trigger's revision. 0 is that of a write which is not decided: as a condition it would
+// be none.
 type revision int64
 
 func (r *revision) String() string { return strconv.FormatInt(int64(*r), 10) }

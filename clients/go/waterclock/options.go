@@ -93,7 +93,8 @@ func (o *options) into(f *fields) {
 // check refuses a condition that would not be one.
 func (o *options) check() error {
 	if o.ifRevision != nil && *o.ifRevision < 1 {
-		return refuse("invalid", "if_revision", "it must be 1 or more: a write that was not decided has no revision yet")
+		return refuse("invalid", "if_revision",
+			"it must be 1 or more: a write that was not decided has no revision yet")
 	}
 	return nil
 }
