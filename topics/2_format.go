@@ -30,8 +30,8 @@ const Erasures Format = 3
 // progress records of this format (Progress.FiredThrough).
 const Watermarks Format = 4
 
-// RunNotes is the first format that has the note of a run that has not gone out. In an older one a
-// restart forgets it, and the event has no detail.
+// RunNotes is the first format that has the note of a run that has not gone out. In an older one it is
+// lost at the end of the turn that decided the run, and a later firing has no detail.
 const RunNotes Format = 5
 
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so

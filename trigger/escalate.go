@@ -88,7 +88,7 @@ func (d *decision) stepDue(i int) {
 	l.Due, l.Kind = l.NextStep, LiveRetry // so that lateness counts from the step's due time
 	l.nextStep()
 	d.addFactOf(&l, Fact{Type: EscalationAdvanced, Scheduled: l.Nominal, Local: l.Local})
-	d.emitNoted(&l)
+	d.emit(&l)
 	d.deriveStatus()
 }
 

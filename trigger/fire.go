@@ -168,13 +168,6 @@ func expired(spec *Spec, due, now Instant) bool {
 	return spec.Expires > 0 && now.Sub(due) > spec.Expires
 }
 
-// emitNoted emits an occurrence. The note of a run is the detail of its first firing alone.
-func (d *decision) emitNoted(l *Live) {
-	note := l.Note
-	l.Note = ""
-	d.emit(l).Detail = note
-}
-
 // liveDue applies the timer of one live occurrence: a snooze or run_now fires, a retry is
 // emitted, an occurrence in flight has timed out.
 func (d *decision) liveDue(i int) {
@@ -195,7 +188,7 @@ func (d *decision) liveDue(i int) {
 	if l.Revision == 0 {
 		l.Revision = s.Revision
 	}
-	d.emitNoted(&l)
+	d.emit(&l)
 	d.deriveStatus()
 }
 
@@ -234,7 +227,8 @@ func (d *decision) emit(l *Live) *Fact {
 	topic, partition := d.m.dueTopic(&f)
 	d.keepFiring(Firing{Occurrence: l.Occurrence, At: d.now, Nominal: l.Nominal, Topic: topic, Partition: partition})
 	d.planNextStep(l)
-	l.EmitRetry = 0
+	note := l.Note
+	l.Note, l.EmitRetry = "", 0 // the note of a run is the detail of its first firing alone
 	switch {
 	case ch.Receipts:
 		l.Kind, l.Due = LiveInFlight, d.now.Add(ch.ReceiptTimeout)
@@ -246,7 +240,7 @@ func (d *decision) emit(l *Live) *Fact {
 	d.statusOfFired(ch)
 	return d.addFactOf(l, Fact{
 		Type: OccurrenceFired, Scheduled: l.Nominal, Local: l.Local, Due: wanted, Lateness: late, HasLate: true,
-		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags,
+		DueTopic: topic, DuePart: partition, HasDue: true, Tags: spec.Tags, Detail: note,
 	})
 }
 

@@ -147,8 +147,8 @@ func (d *decision) apply(c *Command) *Error {
 	return err
 }
 
-// comparesRevision reports whether a command may depend on the revision. A register has its own rules. A finished
-// trigger takes nothing but a snooze, and that twice if a repeat of it did not compare.
+// comparesRevision reports whether if_revision counts for a command. A register has rules of its own. Of what a
+// finished trigger takes, only a snooze compares: its repeat would fire a second time.
 func (d *decision) comparesRevision(op Op) bool {
 	switch {
 	case op == OpRegister, d.s == nil:
