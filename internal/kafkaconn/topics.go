@@ -179,23 +179,23 @@ func Apply(
 		progress(i + 1)
 	}
 	var made []topics.Topic
-	for _, change := range plan {
-		if change.Kind == topics.Create {
-			made = append(made, *byName[change.Topic])
-		}
+	for _, name := range created(plan) {
+		made = append(made, *byName[name])
 	}
 	return awaitTopics(ctx, cl, made, func(shown int) { progress(len(plan) + shown) })
 }
 
 // Steps is how many steps Apply takes: each change, and to see each topic that is created.
-func Steps(plan []topics.Change) int {
-	steps := len(plan)
+func Steps(plan []topics.Change) int { return len(plan) + len(created(plan)) }
+
+// created names the topics that a plan creates.
+func created(plan []topics.Change) (names []string) {
 	for _, change := range plan {
 		if change.Kind == topics.Create {
-			steps++
+			names = append(names, change.Topic)
 		}
 	}
-	return steps
+	return names
 }
 
 // How long a created topic is looked for, and how often: the controller has
