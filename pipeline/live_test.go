@@ -12,6 +12,17 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
+// newsOf asks as a gateway does: from where the answer before has ended.
+func newsOf(t *testing.T, node *pipelinetest.Node, partition int32, at *live.Asked) []json.RawMessage {
+	t.Helper()
+	news, err := node.News(partition, []live.Asked{*at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.Life, at.Next = news[0].Life, news[0].Next
+	return news[0].Facts
+}
+
 // The owners show what happens to a tenant that is watched, each fact once, without payloads, and
 // nothing of other tenants.
 func TestOwnersShowWhatHappens(t *testing.T) {
@@ -22,12 +33,7 @@ func TestOwnersShowWhatHappens(t *testing.T) {
 	at := []live.Asked{{Tenant: "acme"}, {Tenant: "acme"}}
 	ask := func() (facts []topics.Event) {
 		for p := range int32(2) {
-			news, err := node.News(p, at[p:p+1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			at[p].Life, at[p].Next = news[0].Life, news[0].Next
-			for _, data := range news[0].Facts {
+			for _, data := range newsOf(t, node, p, &at[p]) {
 				var e topics.Event
 				if err := json.Unmarshal(data, &e); err != nil || len(data) > 4<<10 {
 					t.Fatalf("%s: %v", data, err)
@@ -71,21 +77,13 @@ func TestOwnersShowNoTrespass(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1})
 	w.Start("a")
 	w.AwaitOwners()
-	at := []live.Asked{{Tenant: "blue"}}
-	ask := func() (n int) {
-		news, err := w.Node("a").News(0, at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at[0].Life, at[0].Next = news[0].Life, news[0].Next
-		return len(news[0].Facts)
-	}
-	ask()
+	node, at := w.Node("a"), live.Asked{Tenant: "blue"}
+	newsOf(t, node, 0, &at)
 	w.Send("blue/acme/t/", `{"op":"pause"}`)
 	w.Send("blue/t", `{"op":"register","delay":"1h","channel":"push"}`)
 	shown := 0
 	for deadline := time.Now().Add(20 * time.Second); shown == 0 && time.Now().Before(deadline); {
-		shown += ask()
+		shown += len(newsOf(t, node, 0, &at))
 		time.Sleep(10 * time.Millisecond)
 	}
 	if shown != 1 {
