@@ -413,7 +413,7 @@ func (s *Store) Notification(ctx context.Context, tenant, id string) (n topics.N
 		ok, n.Channels = true, notNil(n.Channels)
 		one := []topics.Notification{n}
 		err = readContents(ctx, session, one)
-		n = one[0]
+		n.Content = one[0].Content
 		return err
 	})
 	if !ok {

@@ -121,13 +121,13 @@ func (s *Stream) payload() json.RawMessage {
 	return json.RawMessage(`{"holdId":"` + string(body) + `"}`)
 }
 
-// BenchNotifications measures a page of a hundred notifications, with content, of a user who has
-// of of all notifications. Each has two events and content. All pages are read ten times before, because
-// a server on a JVM that has read nothing yet compiles first.
-func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, all int) {
+// BenchNotifications measures a page of a hundred notifications, with content. The user has own
+// notifications, and there are all in all. Each has two events and content. The user's pages are read ten
+// times before, because a server on a JVM that has read nothing yet compiles first.
+func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, own, all int) {
 	h := open(b)
 	began := time.Now()
-	fillNotifications(b, h, of, all)
+	fillNotifications(b, h, own, all)
 	b.Logf("%d notifications were written in %s", all, time.Since(began).Round(time.Second))
 	q := topics.NotificationQuery{Tenant: "bench", User: "busy", Content: true}
 	took := make([]time.Duration, 0, 1000)
@@ -148,8 +148,8 @@ func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, a
 		if q.After = page.Next; !q.After.IsZero() {
 			return false
 		}
-		if read != of {
-			b.Fatalf("the user has %d, want %d", read, of)
+		if read != own {
+			b.Fatalf("the user has %d, want %d", read, own)
 		}
 		read = 0
 		return true
@@ -168,7 +168,7 @@ func BenchNotifications(b *testing.B, open func(testing.TB) sinks.History, of, a
 	}
 }
 
-func fillNotifications(b *testing.B, h sinks.History, of, all int) {
+func fillNotifications(b *testing.B, h sinks.History, own, all int) {
 	const span = 80 * 24 * time.Hour
 	start, step := time.Now().Add(-span), span/time.Duration(all)
 	ctx := context.Background()
@@ -176,7 +176,7 @@ func fillNotifications(b *testing.B, h sinks.History, of, all int) {
 	var contents []sinks.ContentRecord
 	for i := range all {
 		user := fmt.Sprintf("u%d", i%5000)
-		if i%(all/of) == 0 {
+		if i%(all/own) == 0 {
 			user = "busy"
 		}
 		key := fmt.Sprintf("bench/k%d", i)
