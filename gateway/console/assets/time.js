@@ -42,7 +42,7 @@ export function when(text, zone) {
 
 // inZones are the columns of a table of instants: in their zone, in UTC and here, each once.
 export function inZones(zone) {
-  return [...new Set([zone, 'UTC', ownZone()])].map((z, i) => [
+  return [...new Set([zone, 'UTC', ownZone()])].map((z) => [
     `${z !== 'UTC' && z !== zone ? 'Here,' : 'In'} ${z}`, (o) => inZone(o.at, z),
   ]);
 }

@@ -196,8 +196,8 @@ class Client:
     def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None, include_expired: bool = False,
                 dry_run: bool = False) -> RedriveProgress:
         """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate."""
-        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
-                                         "dry_run": dry_run}))
+        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note,
+                                         "include_expired": include_expired, "dry_run": dry_run}))
 
     def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
@@ -463,8 +463,8 @@ class AsyncClient:
 
     async def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None,
                       include_expired: bool = False, dry_run: bool = False) -> RedriveProgress:
-        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
-                                               "dry_run": dry_run}))
+        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note,
+                                               "include_expired": include_expired, "dry_run": dry_run}))
 
     async def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,

@@ -65,11 +65,15 @@ public final class Command {
     }
 
     public static Command pause(String id, String note, Options options) {
-        return new Command("pause", id, Map.of(), note == null || note.isEmpty() ? options : options.note(note));
+        return new Command("pause", id, Map.of(), noted(options, note));
     }
 
     public static Command resume(String id, String note, Options options) {
-        return new Command("resume", id, Map.of(), note == null || note.isEmpty() ? options : options.note(note));
+        return new Command("resume", id, Map.of(), noted(options, note));
+    }
+
+    private static Options noted(Options options, String note) {
+        return note == null || note.isEmpty() ? options : options.note(note);
     }
 
     public static Command run(String id, Options options) {

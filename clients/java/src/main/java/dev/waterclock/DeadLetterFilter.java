@@ -44,7 +44,8 @@ public final class DeadLetterFilter {
     }
 
     public DeadLetterFilter cursor(String cursor) {
-        return set("cursor", cursor);
+        query.set("cursor", cursor); // an empty one is the first page
+        return this;
     }
 
     public DeadLetterFilter limit(int limit) {

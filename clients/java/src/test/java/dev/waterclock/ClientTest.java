@@ -166,6 +166,7 @@ class ClientTest {
             assertEquals(field, e.field());
             assertEquals(0, e.attempts());
         });
+        assertEquals("", new DeadLetterFilter().cursor("").query.toString()); // the first page
         List<Command> many = Collections.nCopies(10_001, Command.cancel("a", Options.NONE));
         assertEquals(0, assertThrows(ApiException.TooLarge.class, () -> c.batch(many)).attempts());
         assertThrows(IllegalArgumentException.class, () -> WaterclockClient.builder().retries(-1).build());
