@@ -256,7 +256,11 @@ func (d *decision) duplicate(reason string) *Error {
 func (d *decision) end(status Status) {
 	s := d.s
 	s.Status, s.Note = status, ""
-	s.Series = Series{Start: s.Series.Start, TZData: s.Series.TZData, After: s.Series.After}
+	ended := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: s.Series.After}
+	if !s.reborn() { // a register goes on with this life
+		ended.Skip = s.Series.Skip
+	}
+	s.Series = ended
 	s.Live = nil
 	s.ForgetAt = d.now.Add(d.m.Horizon)
 	s.UpdatedAt = d.now

@@ -8,7 +8,7 @@ import (
 )
 
 // past is what a new plan keeps from the one it replaces. What was decided stays decided. The
-// same rule keeps its phase and its skips.
+// same rule keeps its phase and its skips, also with another start, other dates or calendars.
 type past struct {
 	start string   // start of the same rule; "": a new phase begins
 	after Instant  // everything at or before it is decided
@@ -19,20 +19,28 @@ type past struct {
 	moved      bool    // the same rule moves to another zone, after the wall times decided in the old one
 	begun, was Instant // moved: in the old zone, all from begun to was is decided
 
-	sameRule bool
-	goesOn   bool    // the same series: it goes on from after, not from the append
-	beyond   Instant // the next planned occurrence must be later, although not all before it was decided
+	sameTimes bool // all but the zone is the same, so the rule yields the same wall times
+	sameZone  bool
+	last      Instant // nothing planned for later has fired
+	goesOn    bool    // the same series: it goes on from after, not from the append
+	beyond    Instant // the next planned occurrence must be later, although not all before it was decided
 }
 
 func (d *decision) past(w *When) past {
 	s := d.s
 	old := &s.Spec.When
-	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone}
+	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone, sameZone: w.Zone == old.Zone, last: s.Series.After}
+	if n := len(s.Done); n > 0 {
+		keep.last = max(keep.last, s.Done[n-1].At)
+	}
+	if keep.sameTimes = w.sameButZone(old); !keep.sameTimes {
+		// What a skip or a rezone decided ahead of now says nothing of occurrences that only the new plan has.
+		keep.after = min(keep.after, d.now)
+	}
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
-		keep.after = min(keep.after, d.now) // what a skip or a rezone decided ahead of now was of the old rule
 		return keep
 	}
-	keep.start, keep.skip, keep.sameRule = s.Series.Start, s.Series.Skip, true
+	keep.start, keep.skip = s.Series.Start, s.Series.Skip
 	local := s.Series.Local != ""
 	if s.Series.At == 0 { // it has ended, or cannot be planned: what has fired says of which kind it is
 		_, local = ahead(s.Done)
@@ -59,12 +67,15 @@ func (d *decision) decidedSome() bool {
 	return err == nil && ok && o.At == s.Series.After
 }
 
-// decided reports whether an occurrence has fired in this life or was skipped. Under the same
-// rule, everything up to after is decided. Under another rule, an occurrence counts as
+// decided reports whether an occurrence has fired in this life or was skipped. If the rule
+// yields the same times, everything up to after is decided. Else an occurrence counts as
 // decided if it may have fired, at this instant or for this wall time.
 func (p *past) decided(o occurrence, life Life) bool {
 	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
 		return true
+	}
+	if p.sameTimes || p.sameZone && o.At > p.last {
+		return false
 	}
 	at := o.At
 	if wall, err := calendar.ParseWall(wallOfID(o.ID)); err == nil {
@@ -72,7 +83,7 @@ func (p *past) decided(o occurrence, life Life) bool {
 			at = min(at, Instant(wall)-by)
 		}
 	}
-	return !p.sameRule && forgotten(p.done, at)
+	return forgotten(p.done, at)
 }
 
 // decidedThere reports whether an occurrence's wall time was decided in the series' old zone.
@@ -98,11 +109,11 @@ func ahead(done []Firing) (most Instant, local bool) {
 	return most, local
 }
 
-// leaveOut lists what a new plan must not fire: what was skipped, and what fired under
-// another rule or in another zone and would come once more here. The ids are kept in the
+// leaveOut lists what a new plan must not fire: what was skipped, and what fired by other
+// times or in another zone and would come once more here. The ids are kept in the
 // plan, because the list of firings is short.
 func (p *past) leaveOut(zone string) []string {
-	if p.goesOn || (p.sameRule && p.zone == zone) {
+	if p.goesOn || (p.sameTimes && p.zone == zone) {
 		return p.skip
 	}
 	out := slices.Clone(p.skip)

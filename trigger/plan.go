@@ -130,7 +130,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,
-		skipsFrom(before.leaveOut(spec.When.Zone), before.after)
+		skipsFrom(before.leaveOut(spec.When.Zone), min(before.after, from))
 	if !before.goesOn {
 		p.After = max(p.After, after)
 	}
@@ -166,8 +166,11 @@ func (d *decision) advance() {
 // planAfter moves a rule's plan to the first occurrence after t that is not skipped.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
-	end := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil}
 	skip := s.Series.Skip
+	end := Series{
+		Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil,
+		Skip: skipsFrom(skip, min(t, d.now)),
+	}
 	r, err := d.rule()
 	for err == nil {
 		var o occurrence
@@ -181,15 +184,21 @@ func (d *decision) planAfter(t Instant) {
 			continue
 		}
 		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After,
-			end.MissedUntil, skipsFrom(skip, end.After)
+			end.MissedUntil, end.Skip
 		s.Series = p
 		return
 	}
 	if err != nil {
-		end.Retry, d.unplanned = 1, err
+		end.Retry, d.unplanned = strandedSeries, err
 	}
 	s.Series = end
 }
+
+// Retry of a series that cannot be planned.
+const (
+	strandedSeries = 1 // it goes on by itself when it can be planned
+	strandedPaused = 2 // a user has paused it: it waits for a resume, too
+)
 
 // stranded reports whether a series cannot be planned, although it has not ended: the tz
 // release in force lacks its zone.

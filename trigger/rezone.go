@@ -48,10 +48,10 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	case !s.Recurring():
 		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When))
 	}
+	before := d.past(&spec.When)
 	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
 		spec.When.Start = wall // an instant would be another wall time there
 	}
-	before := d.past(&spec.When)
 	before.goesOn, before.beyond = true, from-1 // the move makes nothing due that is already past in the new zone
 	if at, ok := d.m.Timetable.reach(s.wallOfPlan(), spec.When.Zone); ok {
 		before.beyond = max(before.beyond, at-1)

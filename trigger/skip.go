@@ -27,13 +27,20 @@ func (d *decision) skip(c *Command) *Error {
 		if o = found; indexSkip(s.Series.Skip, o.ID) >= 0 {
 			return d.duplicate("already skipped")
 		}
+		if len(s.Series.Skip) >= maxSkips {
+			return &Error{
+				Code: CodeTooLarge, Field: "occurrence",
+				Msg: "2000 occurrences are skipped already: exclude dates, or use a calendar",
+			}
+		}
 	}
 	s.Revision++
 	d.addFact(Fact{Type: Skipped, Scheduled: o.At, Local: o.Local, Occurrence: o.ID + s.Life.suffix()})
+	if !next || len(s.Series.Skip) < maxSkips { // the next one counts as decided by After, too
+		s.Series.Skip = append(slices.Clone(s.Series.Skip), o.ID)
+	}
 	if next {
 		d.planAfter(s.Series.At)
-	} else {
-		s.Series.Skip = append(slices.Clone(s.Series.Skip), o.ID)
 	}
 	d.deriveStatus()
 	return nil
@@ -65,6 +72,9 @@ func (d *decision) find(name string) (occurrence, *Error) {
 // maxFind bounds how far ahead an occurrence may be skipped.
 const maxFind = 1000
 
+// maxSkips bounds how many skipped occurrences a series keeps by name.
+const maxSkips = 2000
+
 func indexSkip(skip []string, occurrence string) int {
 	for i, s := range skip {
 		if s == bare(occurrence) {
@@ -75,11 +85,11 @@ func indexSkip(skip []string, occurrence string) int {
 }
 
 // skipsFrom copies skip without the entries that are before the day of an instant in every
-// zone. A skip is kept until the series has passed it, because a new plan may begin before
-// it. A name without a day is of no plan: anybody may have redriven it.
-func skipsFrom(skip []string, decided Instant) []string {
+// zone. A skip is kept until the series and the clock have passed it, because a new plan may
+// begin before it. A name without a day is of no plan: anybody may have redriven it.
+func skipsFrom(skip []string, passed Instant) []string {
 	const day = len("2006-01-02")
-	first := decided.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
+	first := passed.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
 	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool {
 		_, err := time.Parse(time.DateOnly, s[:min(len(s), day)])
 		return err != nil || s[:day] < first

@@ -53,8 +53,11 @@ type When struct {
 
 // same reports whether both have the same values, spelled the same.
 func (w *When) same(o *When) bool {
+	return w.Zone == o.Zone && w.sameButZone(o)
+}
+
+func (w *When) sameButZone(o *When) bool {
 	return w.Kind == o.Kind && w.DelayText == o.DelayText && w.FireAt == o.FireAt && w.Local == o.Local &&
-		w.Zone == o.Zone &&
 		w.Recurrence == o.Recurrence && w.Start == o.Start && w.Until == o.Until && w.Count == o.Count &&
 		w.DST == o.DST &&
 		slices.Equal(w.Include, o.Include) && slices.Equal(w.Exclude, o.Exclude) && w.Calendars.same(o.Calendars)
