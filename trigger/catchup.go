@@ -11,7 +11,7 @@ import (
 // rule. It returns the occurrence to fire now, or false.
 func (d *decision) catchUp() (Live, bool) {
 	s := d.s
-	if s.Series.At <= s.Series.MissedUntil { // a run whose fact was added before, under fire_all
+	if s.Spec.Misfire == FireAll && s.Series.At <= s.Series.MissedUntil { // the run's fact was added before
 		return d.seriesOccurrence(), true
 	}
 	first := d.seriesOccurrence()

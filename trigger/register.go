@@ -105,6 +105,9 @@ func (d *decision) beginLife(c *Command) *Error {
 // this life never fires again.
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
+	if c.Patch && (s.Status == InFlight || s.Status.Finished()) { // it fired after the patch had been made
+		return &Error{Code: CodeAlreadyFired, Msg: "it is too late to change: the trigger is " + s.Status.String()}
+	}
 	kept := d.past(&c.Spec.When)
 	if kept.goesOn = c.Patch && s.Recurring() && s.Spec.When.same(&c.Spec.When); kept.goesOn {
 		kept.beyond = s.Series.At - 1 // another rule may still plan before At
@@ -121,6 +124,11 @@ func (d *decision) replace(c *Command) *Error {
 		series.MissedUntil = before.MissedUntil
 	}
 	dropped := d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
+	for i := range dropped {
+		if c.Patch && dropped[i].Nominal == series.At {
+			series.MissedUntil = series.At // it stays what was snoozed, which never misfires
+		}
+	}
 	if !c.Patch || s.Status != Paused {
 		s.Status, s.Note = Pending, ""
 	}

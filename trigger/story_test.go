@@ -58,6 +58,11 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	case "outage":
 		s.stamped = true
 		s.w.outage(s.target(a))
+	case "fire": // only the first of what is due
+		s.stamped = true
+		if k, timer, ok := s.w.due(s.w.now); ok {
+			s.w.fire(k, timer)
+		}
 	case "topic":
 		s.w.refuse, s.w.silent = a.has("refuses"), a.has("silent")
 	case "tzdata":
