@@ -1,16 +1,21 @@
 package trigger
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 func (d *decision) pause(c *Command) *Error {
 	s := d.s
 	switch {
+	case s.Series.stranded() && s.Series.Retry != strandedPaused:
+		s.Series.Retry = strandedPaused
 	case s.Status == Paused:
 		return d.duplicate("already paused")
 	case !s.pausable():
 		return &Error{Code: CodeAlreadyFired, Msg: "the occurrence is in flight"}
 	}
-	s.Status, s.Note = Paused, c.Note
+	s.Status, s.Note = Paused, cmp.Or(c.Note, s.Note) // a stranded series has the reason as its note
 	s.Revision++
 	s.UpdatedAt = d.now
 	d.addPlanFact(PausedFact)

@@ -12,11 +12,7 @@ import (
 func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	d := m.begin(s, now)
 	if s.Series.stranded() && !s.Status.Finished() {
-		if d.unstrand() != nil {
-			return Outcome{State: s}
-		}
-		d.goOn(reason)
-		return d.finish()
+		return d.replanStranded(s, reason)
 	}
 	if s.Status.Finished() || s.Series.At == 0 || !s.movable() {
 		return Outcome{State: s}
@@ -30,6 +26,25 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	d.s.UpdatedAt = now
 	f := d.addPlanFact(Rescheduled)
 	f.Rule, f.PreviousScheduled, f.PreviousTZData, f.Reason = &d.s.Spec, before.At, before.TZData, reason
+	return d.finish()
+}
+
+// replanStranded plans a stranded series, if that can be done now, and ends its pause unless a
+// user has paused it.
+func (d *decision) replanStranded(old *State, reason string) Outcome {
+	paused := old.Series.Retry == strandedPaused
+	if d.unstrand() != nil {
+		return Outcome{State: old}
+	}
+	if !paused {
+		d.goOn(reason)
+		return d.finish()
+	}
+	if d.s.Series.At != 0 {
+		f := d.addPlanFact(Rescheduled)
+		f.Rule, f.PreviousTZData, f.Reason = &d.s.Spec, old.Series.TZData, reason
+	}
+	d.deriveStatus()
 	return d.finish()
 }
 

@@ -89,7 +89,7 @@ type Series struct {
 	Skip        []string
 	Jitter      int64   // ms added to At, by hash of key and occurrence
 	MissedUntil Instant // misfires up to here have their fact; a snoozed one-shot's own instant
-	Retry       int     // failed attempts to emit the due record; with At 0, to plan (stranded)
+	Retry       int     // failed attempts to emit the due record; with At 0: it is stranded
 	RetryAt     Instant // after a failed attempt: when to try again
 }
 
