@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Rule is a compiled Spec. It is immutable, apart from caches that any
@@ -95,6 +96,49 @@ func (r *Rule) Next(after int64) (Occurrence, bool, error) {
 
 // First is the first occurrence of all; for a Spec without start, after Append.
 func (r *Rule) First() (Occurrence, bool, error) { return r.Next(minInstant) }
+
+// Named returns the occurrence with an ID as zone and calendars have it now: at another instant
+// than before, if they moved it. Where several wall times fall on its instant, it is the one
+// that stands for all. ok is false if zone or calendars leave it out.
+func (r *Rule) Named(id string) (Occurrence, bool, error) {
+	for _, at := range r.instantsOf(id) {
+		if o, ok, err := r.Next(at - 1); err != nil || ok && o.At == at {
+			return o, ok, err
+		}
+	}
+	return Occurrence{}, false, nil
+}
+
+// instantsOf lists the instants that an occurrence's ID may mean.
+func (r *Rule) instantsOf(id string) (all []int64) {
+	text, fold := strings.CutSuffix(id, "+f1")
+	wall, err := ParseWall(text)
+	if err != nil {
+		if at, err := ParseInstant(id); err == nil {
+			all = append(all, at)
+		}
+		return all
+	}
+	for _, o := range r.include {
+		if !o.Elapsed && o.Local == wall && o.Fold == fold {
+			all = append(all, o.At)
+		}
+	}
+	moved := wall
+	if r.kind == onWalls {
+		to, fires := r.holidays.apply(wall.Date())
+		if !fires {
+			return all
+		}
+		moved += Wall(to-wall.Date()) * msPerDay
+	}
+	for _, res := range r.zone.Resolve(moved, DST{Gap: r.dst.Gap, Overlap: OverlapBoth}) {
+		if res.Fold == fold {
+			all = append(all, res.At)
+		}
+	}
+	return all
+}
 
 // LocalTime writes what clocks in the zone show when o fires:
 // 2026-11-20T09:00:00[America/New_York]. In a gap that is the shifted time.

@@ -3,6 +3,9 @@ package trigger
 import (
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // Replan resolves the planned occurrence once more, after an update of the tz database or of
@@ -19,11 +22,20 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	}
 	before := s.Series
 	series, ok := d.replannedSeries()
-	if !ok || (series.At == before.At && series.Occurrence == before.Occurrence) {
-		return Outcome{State: s} // also if nothing is left: the last timer ends the series
+	same := series.At == before.At && series.Occurrence == before.Occurrence
+	if !ok || same && len(series.Skip) == len(before.Skip) {
+		return Outcome{State: s}
 	}
 	d.s.Series = series
 	d.s.UpdatedAt = now
+	d.out.Changed = true
+	if same {
+		return d.finish()
+	}
+	if series.At == 0 { // a calendar leaves out all that was left
+		d.deriveStatus()
+		return d.finish()
+	}
 	f := d.addPlanFact(Rescheduled)
 	f.Rule, f.PreviousScheduled, f.PreviousTZData, f.Reason = &d.s.Spec, before.At, before.TZData, reason
 	return d.finish()
@@ -72,17 +84,99 @@ func (d *decision) replannedSeries() (Series, bool) {
 		p.After = s.Series.After
 		return p, true
 	}
+	r, err := d.rule()
+	if err != nil {
+		return s.Series, false
+	}
 	from := d.decidedUntil()
-	replanned := decision{m: d.m, now: d.now, s: &State{}}
-	*replanned.s = *s
-	replanned.planAfter(from)
-	for replanned.s.Series.At != 0 && fired(s.Done, replanned.s.Series.Occurrence) {
-		replanned.planAfter(replanned.s.Series.At)
+	o, ok := d.nextUndecided(r, from)
+	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) {
+		o, ok = planned, true // also if that is past: it has not fired, and does so late
 	}
-	if s.Series.After == 0 {
-		replanned.s.Series.After = 0
+	p := Series{TZData: d.m.Timetable.Zones.Release()}
+	if ok {
+		p = d.m.series(&s.Spec, s.Life, s.Key, o)
 	}
-	return replanned.s.Series, replanned.s.Series.At != 0
+	p.Start, p.After, p.MissedUntil = s.Series.Start, s.Series.After, s.Series.MissedUntil
+	p.Skip = d.withFiredEarly(r, from)
+	if p.After != 0 {
+		p.After = from
+	}
+	return p, true
+}
+
+// withFiredEarly is Skip, and the occurrences that a calendar had moved to a day before their
+// own, where they were decided, and that come once more by the calendar as it is now. The
+// last 16 firings would not tell all of them. It lists at most 2,000.
+func (d *decision) withFiredEarly(r rule, from Instant) []string {
+	s := d.s
+	planned, err := calendar.ParseWall(wallOfID(s.Series.Occurrence))
+	if c := s.Spec.When.Calendars; c == nil || c.On != calendar.OnPrevious || err != nil {
+		return s.Series.Skip
+	}
+	skip := slices.Clone(s.Series.Skip)
+	for len(skip) < maxSkips {
+		o, ok, err := r.next(from)
+		if err != nil || !ok || r.Zone().Wall(int64(o.At)).Date() > planned.Date() {
+			break
+		}
+		if d.decidedUnmoved(r, o) && indexSkip(skip, o.ID) < 0 {
+			skip = append(skip, o.ID)
+		}
+		from = o.At
+	}
+	return skip
+}
+
+// nextUndecided is the first occurrence after from that is not yet decided. It does not fire
+// late: before now it counts only if it is not before the planned one, which is undecided.
+func (d *decision) nextUndecided(r rule, from Instant) (occurrence, bool) {
+	s := d.s
+	passed := min(d.now, s.Series.At-1)
+	for {
+		o, ok, err := r.next(max(from, passed))
+		if err != nil || !ok {
+			return occurrence{}, false
+		}
+		id := o.ID + s.Life.suffix()
+		if indexSkip(s.Series.Skip, id) < 0 && !s.hasFired(id) && !d.decidedUnmoved(r, o) {
+			return o, true
+		}
+		from = o.At
+	}
+}
+
+// decidedUnmoved reports whether a calendar that moves occurrences moves one that was decided
+// elsewhere. Moves keep the order of days, and of several days that move to one, the last
+// stands for all. So what is named before the planned one was decided, unless it is a day
+// that the old calendar moved past what is decided.
+func (d *decision) decidedUnmoved(r rule, o occurrence) bool {
+	s := d.s
+	c := s.Spec.When.Calendars
+	if c == nil || c.On == calendar.OnSkip {
+		return false
+	}
+	wall, err1 := calendar.ParseWall(wallOfID(o.ID))
+	planned, err2 := calendar.ParseWall(wallOfID(s.Series.Occurrence))
+	if err1 != nil || err2 != nil || wall >= planned || len(s.Series.Local) < len(time.DateOnly) {
+		return false
+	}
+	decided := r.Zone().Wall(int64(s.Series.After))
+	if wall <= decided {
+		return true
+	}
+	if c.On == calendar.OnNext {
+		return false
+	}
+	const day = 24 * time.Hour / time.Millisecond
+	to, err := calendar.ParseWall(s.Series.Local[:len(time.DateOnly)] + "T00:00:00")
+	if err != nil {
+		return false
+	}
+	if to.Date() > decided.Date() {
+		return wall < to // all days up to the planned one's have moved to days that are decided
+	}
+	return wall%calendar.Wall(day) < planned%calendar.Wall(day)
 }
 
 // decidedUntil is After by the zone rules now in force. It moves as far as the planned

@@ -60,13 +60,28 @@ func (p *script) step() {
 	case 6:
 		p.receipt()
 	default:
-		if p.pick(4) == 1 && p.zones {
+		switch n := p.pick(4); {
+		case n == 1 && p.zones:
 			p.w.retime(of(p, zones2023c(p.w.t), calendar.Embedded()))
+			return
+		case n == 2 && p.zones:
+			p.closeDays()
 			return
 		}
 		took := p.pick(6)
 		p.w.refuse, p.w.silent = took == 1 || took == 2, took == 3
 	}
+}
+
+func (p *script) closeDays() {
+	days := []string{}
+	for chosen, day := p.pick(64), 7; day < 13; day++ {
+		if chosen&1 == 1 {
+			days = append(days, fmt.Sprintf("2026-03-%02d", day))
+		}
+		chosen >>= 1
+	}
+	p.w.close(days)
 }
 
 func (p *script) span() time.Duration {
@@ -167,6 +182,9 @@ func (p *script) when() When {
 	}
 	if p.pick(5) == 1 {
 		w.Exclude = []string{"2026-03-09"}
+	}
+	if on := of(p, "", "", "", calendar.OnSkip, calendar.OnNext, calendar.OnPrevious); on != "" {
+		w.Calendars = &Calendars{Names: []string{"closed"}, On: on}
 	}
 	return w
 }

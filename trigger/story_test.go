@@ -63,8 +63,12 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		if k, timer, ok := s.w.due(s.w.now); ok {
 			s.w.fire(k, timer)
 		}
+	case "stopped": // no engine runs, and what is overdue is still to fire
+		s.w.now = s.target(a)
 	case "topic":
 		s.w.refuse, s.w.silent = a.has("refuses"), a.has("silent")
+	case "closed":
+		s.w.close(append([]string{}, a.list("dates")...))
 	case "tzdata":
 		s.w.retime(a.zones())
 	case "forbid":

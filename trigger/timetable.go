@@ -119,9 +119,7 @@ type rule struct {
 // compile checks and compiles the recurrence of w for a tenant. start replaces the start in
 // w: it is the resolved start of a plan, so that the phase stays.
 func (t *Timetable) compile(w *When, tenant, start string, from Instant) (rule, *Error) {
-	if w.Start != "" {
-		start = w.Start
-	}
+	start = cmp.Or(start, w.Start)
 	key := ruleKey{w.Recurrence, start, w.Zone, w.Until, w.DST.Gap, w.DST.Overlap, w.Count}
 	plain := start != "" && len(w.Include) == 0 && len(w.Exclude) == 0 && w.Calendars == nil
 	if r := t.rules[key]; plain && r != nil {
@@ -213,6 +211,15 @@ func (r rule) next(t Instant) (occurrence, bool, *Error) {
 		return occurrence{}, false, fromCalendar(err)
 	}
 	return r.spell(o), ok, nil
+}
+
+// named is the occurrence with an id as zone and calendars have it now.
+func (r rule) named(id string) (occurrence, bool) {
+	o, ok, err := r.Named(id)
+	if err != nil || !ok {
+		return occurrence{}, false
+	}
+	return r.spell(o), true
 }
 
 func (r rule) spell(o calendar.Occurrence) occurrence {

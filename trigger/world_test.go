@@ -100,8 +100,21 @@ func (w *world) fire(k Key, t Timer) Outcome {
 // what depends on it.
 func (w *world) retime(zones *calendar.Zones) {
 	w.machine.Timetable = &Timetable{Zones: zones, Calendars: w.machine.Timetable.Calendars}
+	w.replan("tzdata")
+}
+
+// close makes dates the calendar "closed".
+func (w *world) close(dates []string) {
+	w.machine.Timetable = w.machine.Timetable.Fork()
+	if err := w.machine.Timetable.PutCalendar("closed", dates); err != nil {
+		w.t.Fatal(err)
+	}
+	w.replan("calendar")
+}
+
+func (w *world) replan(reason string) {
 	for _, k := range sortedKeys(w.states) {
-		w.step(k, stepInput{}, func(s *State) Outcome { return w.machine.Replan(s, w.now, "tzdata") }, w.states[k])
+		w.step(k, stepInput{}, func(s *State) Outcome { return w.machine.Replan(s, w.now, reason) }, w.states[k])
 	}
 }
 
