@@ -179,6 +179,9 @@ func (c *compiler) elapsed(stepMs int64) error {
 	c.r.kind, c.r.step = onInterval, stepMs
 	c.r.startWall = minInstant
 	c.r.startAt = c.at
+	if c.start.kind == isWall { // what it means in another zone, or by another release, would be another phase
+		c.r.start = utcString(c.at)
+	}
 	return nil
 }
 

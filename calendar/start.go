@@ -72,7 +72,7 @@ func (c *compiler) fixFirstInstant() error {
 		return c.never()
 	}
 	r.startAt = u*1000 + r.subMs
-	if c.start.kind == isNothing {
+	if c.start.kind == isNothing || c.start.kind == isWall && r.ElapsedTime() {
 		r.start = utcString(r.startAt)
 	}
 	return nil

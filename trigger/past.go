@@ -16,6 +16,7 @@ type past struct {
 	zone  string
 	skip  []string // skips of the same rule
 
+	local      bool    // the zone differs, and the rule yields wall times
 	moved      bool    // the same rule moves to another zone, after the wall times decided in the old one
 	begun, was Instant // moved: in the old zone, all from begun to was is decided
 
@@ -40,24 +41,50 @@ func (d *decision) past(w *When) past {
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
 		return keep
 	}
-	keep.start, keep.skip = s.Series.Start, s.Series.Skip
-	local := s.Series.Local != ""
-	if s.Series.At == 0 { // it has ended, or cannot be planned: what has fired says of which kind it is
-		_, local = ahead(s.Done)
+	keep.skip = s.Series.Skip
+	if w.Start == "" || w.Start == old.Start {
+		keep.start = s.Series.Start
 	}
-	if w.Zone != old.Zone && local && d.decidedSome() {
+	if keep.sameZone {
+		return keep
+	}
+	switch keep.local = d.local(); {
+	case keep.local:
+		keep.start = d.m.Timetable.wallOf(keep.start, old.Zone) // an instant would be another wall time there
+	case w.Start != "":
+		keep.start = "" // a wall time is another instant there
+	}
+	if keep.local && d.decidedSome() {
 		keep.moved, keep.begun, keep.was = true, s.CreatedAt, keep.after
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
 }
 
+// local reports whether the rule yields wall times. Its planned occurrence may be a date of
+// include that is an instant. For a rule that cannot be compiled, what was planned and what
+// has fired says it.
+func (d *decision) local() bool {
+	w := d.s.Spec.When
+	if w.Recurrence != "" {
+		w.Include = nil
+	}
+	r, err := d.m.Timetable.compile(&w, d.s.Key.Tenant(), d.s.Series.Start, d.s.CreatedAt)
+	if err == nil {
+		return !r.ElapsedTime()
+	}
+	_, local := ahead(d.s.Done)
+	return local || d.s.Series.Local != ""
+}
+
 // decidedSome reports whether after is the instant of an occurrence that fired or was
 // skipped. Else it is the append time of the command from which the series counts.
 func (d *decision) decidedSome() bool {
 	s := d.s
-	if len(s.Done) > 0 || len(s.Series.Skip) > 0 {
-		return true
+	for i := range s.Done {
+		if f := &s.Done[i]; f.Nominal == s.Series.After && !offThePlan(f.Occurrence) {
+			return true
+		}
 	}
 	r, err := d.rule()
 	if err != nil {

@@ -49,8 +49,11 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When))
 	}
 	before := d.past(&spec.When)
-	if wall := d.m.Timetable.wallOf(s.Series.Start, s.Spec.When.Zone); s.Series.Local != "" && spec.When.Start != "" {
-		spec.When.Start = wall // an instant would be another wall time there
+	switch {
+	case !before.local:
+		before.start = s.Series.Start
+	case spec.When.Start != "":
+		spec.When.Start = before.start
 	}
 	before.goesOn, before.beyond = true, from-1 // the move makes nothing due that is already past in the new zone
 	if at, ok := d.m.Timetable.reach(s.wallOfPlan(), spec.When.Zone); ok {
