@@ -61,20 +61,15 @@ func (d *decision) past(w *When) past {
 	return keep
 }
 
-// local reports whether the rule yields wall times. Its planned occurrence may be a date of
-// include that is an instant. For a rule that cannot be compiled, what was planned and what
-// has fired says it.
+// local reports whether the rule yields wall times. Its planned occurrence does not say so:
+// it may be a date of include. In a zone that the tz release lacks, no wall time has a meaning.
 func (d *decision) local() bool {
 	w := d.s.Spec.When
 	if w.Recurrence != "" {
 		w.Include = nil
 	}
 	r, err := d.m.Timetable.compile(&w, d.s.Key.Tenant(), d.s.Series.Start, d.s.CreatedAt)
-	if err == nil {
-		return !r.ElapsedTime()
-	}
-	_, local := ahead(d.s.Done)
-	return local || d.s.Series.Local != ""
+	return err == nil && !r.ElapsedTime()
 }
 
 // decidedSome reports whether after is the instant of an occurrence that fired or was
