@@ -96,7 +96,7 @@ type Delivery struct {
 	Raw       []byte          // the body; with callback.body raw, Payload and Bytes are empty
 
 	ID      string // webhook-id, the same for every attempt: use it to deduplicate
-	Attempt int    // from 1
+	Attempt int    // from 1; 1 if the request does not say
 }
 
 // Read reads and verifies a request. Answer 2xx once the work is durable, and 401 for a
@@ -112,8 +112,10 @@ func (v *Verifier) Read(r *http.Request) (*Delivery, error) {
 	if err := v.Verify(r.Header, body); err != nil {
 		return nil, err
 	}
-	d := &Delivery{Raw: body, ID: r.Header.Get("webhook-id")}
-	d.Attempt, _ = strconv.Atoi(r.Header.Get("X-Trigger-Attempt"))
+	d := &Delivery{Raw: body, ID: r.Header.Get("webhook-id"), Attempt: 1}
+	if n, err := strconv.ParseUint(r.Header.Get("X-Trigger-Attempt"), 10, 31); err == nil {
+		d.Attempt = int(n)
+	}
 	if d.TriggerID, err = url.PathUnescape(r.Header.Get("X-Trigger-Id")); err != nil {
 		d.TriggerID = r.Header.Get("X-Trigger-Id")
 	}
