@@ -233,6 +233,10 @@ public class ApiException extends WaterclockException {
 
     /** A problem of the client's own. */
     static ApiException of(int status, String detail, Throwable cause) {
-        return of(new Info(status, Map.of("detail", detail), Duration.ZERO, "", cause));
+        return of(status, "", detail, cause);
+    }
+
+    static ApiException of(int status, String code, String detail, Throwable cause) {
+        return of(new Info(status, Map.of("code", code, "detail", detail), Duration.ZERO, "", cause));
     }
 }

@@ -10,11 +10,16 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.AuthenticationException;
+import org.apache.kafka.common.errors.AuthorizationException;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RecordBatchTooLargeException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -29,12 +34,17 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
     private final String topic;
     private final String tenant;
     private final Duration timeout;
-    private final KafkaProducer<byte[], byte[]> producer;
+    private final Producer<byte[], byte[]> producer;
 
-    private KafkaClient(Builder b) {
+    /** Tests bring a producer of their own. */
+    KafkaClient(Builder b, Producer<byte[], byte[]> producer) {
         topic = b.prefix + "commands";
         tenant = b.tenant;
         timeout = b.timeout;
+        this.producer = producer;
+    }
+
+    private static Producer<byte[], byte[]> producer(Builder b) {
         Map<String, Object> config = new HashMap<>();
         config.put(ProducerConfig.CLIENT_ID_CONFIG, "waterclock-java");
         config.put(ProducerConfig.ENABLE_METRICS_PUSH_CONFIG, false);
@@ -42,12 +52,12 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
         config.put(ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, b.brokers);
         config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
         config.put(ProducerConfig.ACKS_CONFIG, "all");
-        int ms = (int) Math.min(Math.max(timeout.toMillis(), 1), Integer.MAX_VALUE);
+        int ms = (int) Math.min(Math.max(b.timeout.toMillis(), 1), Integer.MAX_VALUE);
         config.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, ms);
         config.put(ProducerConfig.LINGER_MS_CONFIG, 0);
         config.put(ProducerConfig.REQUEST_TIMEOUT_MS_CONFIG, ms);
         config.put(ProducerConfig.DELIVERY_TIMEOUT_MS_CONFIG, ms);
-        producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        return new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
     public static Builder builder() {
@@ -87,11 +97,34 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
     }
 
     private static ApiException failed(Throwable cause) {
-        if (cause instanceof RecordTooLargeException) {
-            return ApiException.refuse("too_large", "payload", cause.getMessage()).noted(1, false);
+        String code = refusal(cause);
+        if (code != null) {
+            return ApiException.of(0, code, "the brokers refused the command: " + cause, cause).noted(1, false);
         }
         boolean maybe = !(cause instanceof InterruptException);
         return ApiException.of(0, "the brokers did not acknowledge the command: " + cause, cause).noted(1, maybe);
+    }
+
+    /**
+     * The code of an error after which the record is known not to be in the log; null for any other. A producer that
+     * such an error has ended throws it as the cause of another one.
+     */
+    private static String refusal(Throwable error) {
+        for (Throwable e = error; e != null; e = e.getCause()) {
+            if (e instanceof RecordTooLargeException || e instanceof RecordBatchTooLargeException) {
+                return "too_large";
+            }
+            if (e instanceof AuthorizationException) {
+                return "forbidden";
+            }
+            if (e instanceof AuthenticationException) {
+                return "unauthenticated";
+            }
+            if (e instanceof InvalidRecordException) {
+                return "invalid";
+            }
+        }
+        return null;
     }
 
     /** Waits for what is under way. */
@@ -141,7 +174,7 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
         }
 
         public KafkaClient build() {
-            return new KafkaClient(this);
+            return new KafkaClient(this, producer(this));
         }
     }
 }
