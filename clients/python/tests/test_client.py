@@ -148,11 +148,15 @@ def test_values_of_python() -> None:
         "delay": timedelta(minutes=7), "fire_at": at, "start": datetime(2060, 1, 5, 9), "exclude": [at.date(), at],
         "payload": b"\x00\xff", "jitter": timedelta(milliseconds=1500), "user_id": None,
         "callback": {"url": "https://x", "timeout": timedelta(seconds=5), "retry": [timedelta(seconds=10), "30s"]},
+        "escalation": [{"channel": "push"}, {"after": timedelta(minutes=5), "channel": "sms"}],
     }) == {
         "delay": "420s", "fire_at": "2060-01-05T09:00:00Z", "start": "2060-01-05T09:00:00",
         "exclude": ["2060-01-05", "2060-01-05T09:00:00Z"], "payload_base64": "AP8=", "jitter": "1500ms",
         "callback": {"url": "https://x", "timeout": "5s", "retry": ["10s", "30s"]},
+        "escalation": [{"channel": "push"}, {"after": "300s", "channel": "sms"}],
     }
+    # Rounded up to whole milliseconds, as in the other clients: never early, and never 0 for a wait.
+    assert [model.duration(timedelta(microseconds=us)) for us in (1, 1_500, 1_999_001, 0)] == ["1ms", "2ms", "2s", "0s"]
 
 
 def test_batch_of_too_many() -> None:

@@ -36,6 +36,13 @@ class Callback(TypedDict, total=False):
     recheck: bool
 
 
+class Step(TypedDict, total=False):
+    """A step of an escalation."""
+
+    after: Duration  # since the step before; the first one has none
+    channel: str
+
+
 class TimeFields(TypedDict, total=False):
     """When: exactly one of delay, fire_at, recurrence (or include alone)."""
 
@@ -67,16 +74,16 @@ class RegisterFields(TimeFields, total=False):
     misfire: Literal["fire_all", "fire_once", "skip"]
     follow_user: bool
     callback: Callback
-    escalation: Sequence[Mapping[str, Any]]
+    escalation: Sequence[Step]
     correlation_id: str
     note: str  # why; the detail of the event about the register
 
 
 def duration(v: Duration) -> str | int | float:
-    """A duration as the server reads it."""
+    """A duration as the server reads it: a timedelta in whole milliseconds, rounded up."""
     if not isinstance(v, timedelta):
         return v
-    ms = v // timedelta(milliseconds=1)
+    ms = -(-v // timedelta(milliseconds=1))
     return f"{ms // 1000}s" if ms % 1000 == 0 else f"{ms}ms"
 
 
@@ -113,6 +120,8 @@ def body(fields: Mapping[str, Any]) -> dict[str, Any]:
             if "retry" in callback:
                 callback["retry"] = [duration(v) for v in callback["retry"]]
             out[name] = callback
+        elif name == "escalation":
+            out[name] = [{k: duration(v) if k == "after" else v for k, v in step.items()} for step in value]
         else:
             out[name] = value
     return out
