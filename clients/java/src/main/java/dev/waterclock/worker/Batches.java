@@ -81,10 +81,18 @@ final class Batches {
             Object value = o.onBatch.apply(batch.stream().map(item -> item.event).toList());
             batch.forEach(item -> item.event.batch = value);
         } catch (Throwable e) { // an Error must not end the thread
-            LOG.error("onBatch threw; the events of the batch are retried", e);
             Result retry = Result.retry().withCode(e instanceof Error ? "panic" : "error")
-                    .withDetail("onBatch threw: " + e);
+                    .withDetail("onBatch threw: " + Handlers.text(e));
             batch.forEach(item -> item.answer = retry);
+            log(e, retry);
+        }
+    }
+
+    private static void log(Throwable e, Result retry) {
+        try {
+            LOG.error("onBatch threw; the events of the batch are retried", e);
+        } catch (Throwable unreadable) { // the logger asks for the message too
+            LOG.error("the events of the batch are retried: {}", retry.detail());
         }
     }
 

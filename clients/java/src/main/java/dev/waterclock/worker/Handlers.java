@@ -181,9 +181,22 @@ final class Handlers {
     }
 
     private static Called threw(DueEvent event, String code, Throwable e) {
-        LOG.warn("the handler threw; {} is retried", event.id(), e);
-        String message = e.getMessage();
-        String text = message == null || message.isEmpty() ? e.getClass().getSimpleName() : message;
+        String text = text(e);
+        try {
+            LOG.warn("the handler threw; {} is retried", event.id(), e);
+        } catch (Throwable unreadable) { // the logger asks for the message too
+            LOG.warn("the handler threw; {} is retried: {}", event.id(), text);
+        }
         return new Called(Result.retry().withCode(code).withDetail(text), true);
+    }
+
+    /** The message of an exception, else its class: getMessage may be a caller's own, and throw too. */
+    static String text(Throwable e) {
+        String message = null;
+        try {
+            message = e.getMessage();
+        } catch (Throwable unreadable) { // as if it had none
+        }
+        return message == null || message.isEmpty() ? e.getClass().getSimpleName() : message;
     }
 }

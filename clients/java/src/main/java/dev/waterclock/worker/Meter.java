@@ -80,7 +80,7 @@ final class Meter {
         try {
             call.accept(metrics);
         } catch (RuntimeException e) {
-            throttle.warn("the metrics threw: " + e);
+            throttle.warn("the metrics threw: " + Handlers.text(e));
         }
     }
 }

@@ -13,13 +13,21 @@ import org.junit.jupiter.api.Test;
 
 /** What a worker knows, without I/O. */
 class PureTest {
-    private static DueEvent event(String id, int attempt) {
+    private static ConsumerRecord<byte[], byte[]> due(String id) {
+        return due(id, 1);
+    }
+
+    private static ConsumerRecord<byte[], byte[]> due(String id, int attempt) {
         ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("t", 0, 0, "k".getBytes(), new byte[0]);
         r.headers().add("ce_type", "waterclock.due.v1".getBytes()).add("ce_id", (id + "@1#0").getBytes())
                 .add("ce_subject", id.getBytes()).add("ce_time", "2026-11-30T14:00:00.000Z".getBytes())
                 .add("ce_wcattempt", Integer.toString(attempt).getBytes());
+        return r;
+    }
+
+    private static DueEvent event(String id, int attempt) {
         try {
-            return Decoder.decode(r, false);
+            return Decoder.decode(due(id, attempt), false);
         } catch (Decoder.Garbled e) {
             throw new AssertionError(e);
         }
@@ -96,6 +104,42 @@ class PureTest {
         DueEvent one = DueEvent.of("acme/pills@2026-11-20T09:00:00#0", "1");
         assertEquals("too_few", Worker.call(h, one).code());
         assertEquals("acme pills 2026-11-20T09:00:00", one.tenant() + " " + one.triggerId() + " " + one.occurrence());
+    }
+
+    /** An exception that cannot be read. */
+    private static final class Unreadable extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("it has no message");
+        }
+    }
+
+    /** What a handler throws is a retry, whatever it is: it ends no thread. */
+    @Test
+    void exceptionThatCannotBeRead() {
+        Result r = Worker.call(e -> {
+            throw new Unreadable();
+        }, DueEvent.of("acme/pills@2026-11-20T09:00:00#0", "2"));
+        assertEquals(Result.retry().withCode("error").withDetail("Unreadable"), r);
+    }
+
+    /** The same of the hook: its events have an answer, and no handler is called. */
+    @Test
+    void hookThatCannotBeRead() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered()).onBatch(events -> {
+            throw new Unreadable();
+        });
+        State state = new State(o, new Meter(null, null));
+        TopicPartition tp = new TopicPartition("t", 0);
+        state.release(state.assign(List.of(tp)));
+        state.take(tp, new Polled(List.of(due("k")), new Meter(null, null), null), 0);
+        Batches batches = new Batches(o, state);
+        assertTrue(batches.mayBegin());
+        batches.begin();
+        Result answer = batches.next().answer;
+        assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
     }
 
     /** One key after the other; the high lane first. */
