@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 import waterclock
 from waterclock import Client, InvalidRequest, NotFound, Unfinished, worker
+from waterclock.worker.queue import NORMAL
+from waterclock.worker.state import Item, Partition, order_key
 
 from calls import Synchronous
 from conftest import Dev, await_, python, receipts
@@ -337,6 +339,46 @@ def test_hook_of_a_batch(dev: Dev, client: Client) -> None:
     assert max(sizes) == 10 and len(sizes) < 120 and most <= 16, (sizes, most)
     await_("it has its events", lambda: outcomes(client, "hook-bad") == ["retried", "delivered"])
     assert hooked["hook-0@" + next(k for k in hooked if k.startswith("hook-0@")).split("@", 1)[1]] == 1
+
+
+class Acks:
+    """Brokers that have every receipt at once."""
+
+    failures = 0
+
+    def write(self, key: str, value: bytes, acked: Callable[[], None]) -> None:
+        acked()
+
+
+def test_one_batch_at_a_time() -> None:
+    """While on_batch runs, nobody is woken for another batch: what has come meanwhile is in the next one."""
+    batches: list[list[str]] = []
+    woken: list[tuple[int, bool]] = []
+    part = Partition("t", 0, NORMAL)
+
+    def hook(events: Sequence[worker.DueEvent]) -> None:
+        batches.append([e.key for e in events])
+        if len(batches) == 1:
+            with w._lock:
+                add("second")
+                woken.append((w._threads, w._waking))
+
+    def add(key: str) -> None:
+        event = worker.example(key)
+        item = Item(len(part.open), 1, part, event, order_key(event))
+        part.add(item)
+        w._queue.add(item)
+        w._wake()
+
+    w = worker.Worker("hook", lambda e: worker.Delivered(), concurrency=4, on_batch=hook)
+    w._writer = Acks()  # type: ignore[assignment]
+    with w._lock:
+        add("first")
+    await_("both are delivered", lambda: w.stats().get("delivered") == 2)
+    with w._lock:
+        w._ending = True
+        w._ready.notify_all()
+    assert woken == [(1, False)] and batches == [["first"], ["second"]]
 
 
 def test_bulkheads(dev: Dev, client: Client) -> None:

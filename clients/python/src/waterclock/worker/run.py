@@ -78,8 +78,8 @@ class Worker:
     memory            receipts known for each partition; -1 turns it off
     by_key            for partitioning: by_key: the memory of all partitions
     on_batch          called right before handlers start, with the events that start now (at most batch_max), such as to
-                      read what all of them need at once; event.batch is what it returned. If it raises, all of them are
-                      retried
+                      read what all of them need at once; event.batch is what it returned. One call at a time, on any of
+                      the handlers' threads. If it raises, all of them are retried
     per_group         a Bulkhead: how many events of one group are handled at a time
     metrics           where numbers go; waterclock.worker.prometheus has one
     consumer          options of librdkafka for the consumer of due events alone, such as session.timeout.ms
@@ -136,6 +136,7 @@ class Worker:
         self._loads = threading.Condition(self._lock)
         self._queue = Queue(per_group)
         self._begun: deque[tuple[Item, Result | None]] = deque()  # behind on_batch, and its answer if that raised
+        self._hooking = False  # a thread begins a batch: no other one does
         self._parts: dict[tuple[str, int], Partition] = {}
         self._memories: dict[int, Memory] = {}
         self._to_load: list[Partition] = []
@@ -295,7 +296,7 @@ class Worker:
         Threads are made as they are needed, and stay. They are woken one after another, each by the one before it: with a
         handler that is fast few are ever awake, and they do not fight for the interpreter.
         """
-        if self._waking or not (self._begun or self._queue.can_start() and self._running < self._concurrency):
+        if self._waking or not (self._begun or self._may_begin()):
             return
         if self._idle:
             self._waking = True
@@ -309,13 +310,16 @@ class Worker:
             self._waking = True
             self._threads += 1
 
+    def _may_begin(self) -> bool:
+        """Whether events may start that wait in the queue. The lock is held."""
+        return self._queue.can_start() and self._running < self._concurrency and not self._hooking
+
     def _serve(self) -> None:
         with self._lock:
             self._waking = False
         while True:
             with self._lock:
-                while not self._begun and (self._ending or not self._queue.can_start()
-                                           or self._running >= self._concurrency):
+                while not self._begun and (self._ending or not self._may_begin()):
                     if self._ending:
                         return
                     self._idle += 1
@@ -327,6 +331,8 @@ class Worker:
                 busy = self._concurrency - self._running < max(self._concurrency // 4, 1)
                 if begun is not None or picked is not None:
                     self._wake()
+                else:
+                    self._hooking = self._on_batch is not None
             if begun is not None:
                 self._execute(*begun)
             elif self._on_batch is not None:
@@ -337,9 +343,20 @@ class Worker:
                 self._execute(picked[0], None)
 
     def _begin(self, busy: bool) -> None:
-        """Start a batch: call on_batch, and let handlers have its events."""
-        if busy:
-            time.sleep(BATCH_LINGER)
+        """Start a batch: call on_batch, and let handlers have its events. Nobody else does meanwhile."""
+        begun: list[tuple[Item, Result | None]] = []
+        try:
+            if busy:
+                time.sleep(BATCH_LINGER)
+            begun = self._batch()
+        finally:
+            with self._lock:
+                self._hooking = False
+                self._begun.extend(begun)
+                self._wake()
+
+    def _batch(self) -> list[tuple[Item, Result | None]]:
+        """The events that start now, and their answer if on_batch raised."""
         batch: list[Item] = []
         expired: list[Item] = []
         with self._lock:
@@ -351,11 +368,9 @@ class Worker:
         for item in expired:
             self._answer(item, cast(DueEvent, item.event), Suppress("expired"))
         if not batch:
-            return
+            return []
         failed = self._call_hook([cast(DueEvent, item.event) for item in batch])
-        with self._lock:
-            self._begun.extend((item, failed) for item in batch)
-            self._wake()
+        return [(item, failed) for item in batch]
 
     def _call_hook(self, events: list[DueEvent]) -> Result | None:
         """The answer to all of them if on_batch raised."""
