@@ -33,6 +33,8 @@ type BatchResult struct {
 //
 // A register with neither an id nor an IdempotencyKey gets a generated key, so that it is safe to
 // repeat. The client repeats the batch only if that is safe for every command: see IfRevision.
+//
+// If all commands have Async, the batch does not wait for decisions: Status is then 202.
 func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult, error) {
 	if len(commands) > maxBatch {
 		return nil, refuse("too_large", "", fmt.Sprintf("a batch has at most %d commands; send several", maxBatch))
@@ -41,8 +43,11 @@ func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult
 		return nil, nil
 	}
 	var body bytes.Buffer
-	repeat := safely
+	repeat, async := safely, commands[0].async
 	for i, cmd := range commands {
+		if err := cmd.checkBatch(async); err != nil {
+			return nil, fmt.Errorf("command %d: %w", i+1, err)
+		}
 		line, err := cmd.line()
 		if err != nil {
 			return nil, fmt.Errorf("command %d: %w", i+1, err)
@@ -55,14 +60,27 @@ func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult
 	if one.timeout <= 0 {
 		one.timeout = time.Minute
 	}
-	a, err := one.do(ctx, &request{
+	req := &request{
 		method: http.MethodPost, path: []string{"v1"}, verb: "/triggers:batch", body: body.Bytes(),
 		kind: "application/x-ndjson", repeat: repeat, write: true,
-	})
+	}
+	(&options{async: async}).conditions(req)
+	a, err := one.do(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return batchResults(a, len(commands))
+}
+
+// checkBatch refuses what a command of a batch cannot have. All of the batch waits, or nothing does.
+func (c *Command) checkBatch(async bool) error {
+	switch {
+	case len(c.Headers) > 0:
+		return errRecordHeaders()
+	case c.async != async:
+		return refuse("invalid", "async", "give Async to all commands of a batch, or to none")
+	}
+	return nil
 }
 
 // line returns the command as a line of a batch.

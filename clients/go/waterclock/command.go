@@ -37,7 +37,7 @@ type Command struct {
 	hasKey     bool // it has an idempotency key
 	ifRevision bool
 	names      bool // an ack that names its occurrence
-	httpOnly   bool // Async was requested
+	async      bool // for HTTP only
 }
 
 func command(op Op, id string, f *fields, opts []Option) *Command {
@@ -45,7 +45,7 @@ func command(op Op, id string, f *fields, opts []Option) *Command {
 	o.into(f)
 	return &Command{
 		ID: id, Op: op, Headers: o.headers, fields: f,
-		hasKey: o.idempotencyKey != "", ifRevision: o.ifRevision != nil, httpOnly: o.async,
+		hasKey: o.idempotencyKey != "", ifRevision: o.ifRevision != nil, async: o.async,
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *Command) Record(tenant string) (key, value []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.httpOnly {
+	if c.async {
 		return nil, nil, refuse("invalid", "", "Async is for HTTP: a command over Kafka never waits")
 	}
 	for _, h := range c.Headers {

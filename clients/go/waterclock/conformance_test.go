@@ -201,7 +201,7 @@ func readCall(ctx context.Context, t *testing.T, c *waterclock.Client, name stri
 	case "delete_calendar":
 		return c.DeleteCalendar(ctx, a.Name)
 	case "batch":
-		return batch(ctx, t, c, a.Lines)
+		return batch(ctx, t, c, a)
 	}
 	t.Fatalf("no call %q", name)
 	return nil, nil
@@ -230,11 +230,11 @@ func collect[T any](seq func(func(T, error) bool), take int) (any, error) {
 	return result{"items": items}, nil
 }
 
-func batch(ctx context.Context, t *testing.T, c *waterclock.Client, lines []map[string]any) (any, error) {
+func batch(ctx context.Context, t *testing.T, c *waterclock.Client, a *args) (any, error) {
 	t.Helper()
 	var commands []*waterclock.Command
-	for _, line := range lines {
-		commands = append(commands, batchLine(t, line))
+	for _, line := range a.Lines {
+		commands = append(commands, batchLine(t, line, a.options()))
 	}
 	results, err := c.Batch(ctx, commands...)
 	items := []any{}
@@ -248,12 +248,11 @@ func batch(ctx context.Context, t *testing.T, c *waterclock.Client, lines []map[
 	return result{"items": items}, err
 }
 
-func batchLine(t *testing.T, line map[string]any) *waterclock.Command {
+func batchLine(t *testing.T, line map[string]any, opts []waterclock.Option) *waterclock.Command {
 	t.Helper()
 	line = maps.Clone(line)
 	id, _ := line["id"].(string)
 	op, _ := line["op"].(string)
-	var opts []waterclock.Option
 	if rev, ok := line["if_revision"].(float64); ok {
 		opts = append(opts, waterclock.IfRevision(int64(rev)))
 		delete(line, "if_revision")

@@ -46,14 +46,14 @@ func CorrelationID(id string) Option { return func(o *options) { o.correlationID
 func Note(text string) Option { return func(o *options) { o.note = text } }
 
 // Async returns without waiting for the engine's decision: the result has Decided false. It is
-// for HTTP only; commands over Kafka never wait.
+// for HTTP only; commands over Kafka never wait. A batch waits unless all of its commands have it.
 func Async() Option { return func(o *options) { o.async = true } }
 
 // Header is one header of a Kafka record.
 type Header struct{ Key, Value string }
 
 // RecordHeader adds a header to the command's Kafka record, such as traceparent. All headers
-// except those for tracing are copied to the due event.
+// except those for tracing are copied to the due event. It is for Kafka only: HTTP refuses it.
 func RecordHeader(key, value string) Option {
 	return func(o *options) { o.headers = append(o.headers, Header{key, value}) }
 }
@@ -97,6 +97,18 @@ func (o *options) check() error {
 			"it must be 1 or more: a write that was not decided has no revision yet")
 	}
 	return nil
+}
+
+// checkHTTP refuses also what only a Kafka record carries.
+func (o *options) checkHTTP() error {
+	if len(o.headers) > 0 {
+		return errRecordHeaders()
+	}
+	return o.check()
+}
+
+func errRecordHeaders() error {
+	return refuse("invalid", "record_headers", "HTTP has no record headers; set Headers of the Register")
 }
 
 // checkID refuses an id that a URL path cannot carry.

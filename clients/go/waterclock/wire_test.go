@@ -229,3 +229,26 @@ func TestRevisionZero(t *testing.T) {
 		}
 	}
 }
+
+// A batch has one answer, so it waits for all of its decisions or for none.
+func TestBatchOptions(t *testing.T) {
+	c, err := waterclock.New("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, commands := range map[string][]*waterclock.Command{
+		"async": {waterclock.CancelCommand("a", waterclock.Async()), waterclock.CancelCommand("b")},
+		"record_headers": {
+			waterclock.ScheduleCommand("a", waterclock.Register{}, waterclock.RecordHeader("traceparent", "00-1")),
+		},
+	} {
+		_, err := c.Batch(t.Context(), commands...)
+		if e := waterclock.ErrorOf(err); e == nil || e.Field != name || e.Attempts != 0 {
+			t.Errorf("got %v, want that %s is refused", err, name)
+		}
+	}
+	_, err = c.Cancel(t.Context(), "a", waterclock.RecordHeader("traceparent", "00-1"))
+	if e := waterclock.ErrorOf(err); e == nil || e.Field != "record_headers" || e.Attempts != 0 {
+		t.Errorf("got %v, want that record_headers is refused", err)
+	}
+}

@@ -43,7 +43,7 @@ type Snooze struct {
 // also gets an idempotency key, so that it is safe to repeat.
 func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Option) (*Registered, error) {
 	o := optionsOf(opts)
-	if err := o.check(); err != nil {
+	if err := o.checkHTTP(); err != nil {
 		return nil, err
 	}
 	if err := headerText("idempotency_key", o.idempotencyKey); err != nil {
@@ -161,7 +161,7 @@ func (c *Client) change(ctx context.Context, method, id, verb string, f *fields,
 	case o.ifAbsent:
 		return nil, refuse("invalid", "if_absent", "it is only for Schedule")
 	}
-	if err := o.check(); err != nil {
+	if err := o.checkHTTP(); err != nil {
 		return nil, err
 	}
 	if err := checkID(id); err != nil {

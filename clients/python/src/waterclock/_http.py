@@ -174,6 +174,9 @@ def _json(headers: dict[str, str]) -> dict[str, str]:
 
 def schedule(id: str | None, fields: Mapping[str, Any], idempotency_key: str | None, if_revision: int | None,
              if_absent: bool, respond_async: bool) -> Request[Answer]:
+    if "record_headers" in fields:
+        raise errors.InvalidRequest(0, "invalid", "HTTP has no record headers; set headers of the trigger",
+                                    "record_headers")
     headers = conditions(if_revision, respond_async)
     if if_absent:
         headers["If-None-Match"] = "*"

@@ -95,11 +95,15 @@ public final class Command {
 
     /** A line as the API reads it: its fields, with {@code op} (register is the default) and {@code id}. */
     public static Command of(Map<String, ?> line) {
+        return of(line, Options.NONE);
+    }
+
+    /** The same with conditions and the like. */
+    public static Command of(Map<String, ?> line, Options options) {
         Map<String, Object> fields = new LinkedHashMap<>(line);
         Object op = fields.remove("op");
         Object id = fields.remove("id");
-        return new Command(op == null ? "register" : op.toString(), id == null ? null : id.toString(), fields,
-                Options.NONE);
+        return new Command(op == null ? "register" : op.toString(), id == null ? null : id.toString(), fields, options);
     }
 
     private static Map<String, Object> optional(String name, String value) {
@@ -168,8 +172,14 @@ public final class Command {
         }
     }
 
+    /** Refuses what a command of a batch cannot have: all of the batch waits, or nothing does. */
+    void checkBatch(boolean async) {
+        checkHttp();
+        check(options.async == async, "async", "give async to all commands of a batch, or to none");
+    }
+
     /** Refuses what there is not by HTTP. */
     void checkHttp() {
-        check(options.headers.isEmpty(), "", "HTTP has no record headers; set headers of the trigger");
+        check(options.headers.isEmpty(), "record_headers", "HTTP has no record headers; set headers of the trigger");
     }
 }

@@ -46,7 +46,7 @@ public final class Options {
         return new Options(ifRevision, ifAbsent, key, async, correlationId, note, headers);
     }
 
-    /** Does not wait for the engine's decision; by HTTP. */
+    /** Does not wait for the engine's decision; by HTTP. Of a batch, all commands have it or none. */
     public Options async() {
         return new Options(ifRevision, ifAbsent, idempotencyKey, true, correlationId, note, headers);
     }

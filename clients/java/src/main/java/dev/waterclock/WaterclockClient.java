@@ -125,7 +125,8 @@ public final class WaterclockClient implements Commands<Answer> {
 
     /**
      * Sends many commands, at most 10,000, in their order. One that is refused has its error in its result and affects
-     * no other. The request is repeated only if that is safe for each command.
+     * no other. The request is repeated only if that is safe for each command. If all have {@link Options#async}, it
+     * does not wait for decisions: the status of an answer is then 202.
      */
     public List<BatchResult> batch(List<Command> commands) {
         if (commands.size() > MAX_BATCH) { // several requests would have several outcomes, and an exception has one
@@ -136,8 +137,10 @@ public final class WaterclockClient implements Commands<Answer> {
         }
         Http.Request request = new Http.Request("POST", TRIGGERS + ":batch");
         StringBuilder body = new StringBuilder();
+        Options waits = commands.get(0).options.async ? Options.NONE.async() : Options.NONE;
+        conditions(request, waits);
         for (Command c : commands) {
-            c.checkHttp();
+            c.checkBatch(waits.async);
             body.append(line(c)).append('\n');
             request.safe &= c.repeatable();
         }

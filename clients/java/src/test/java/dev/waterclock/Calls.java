@@ -141,7 +141,7 @@ final class Calls {
             case "events_all" -> items(c.events(a.text("id"), a.number("limit")), Event::raw);
             case "follow" -> follow(c, a.text("id"), a.number("take"));
             case "occurrences" -> items(c.occurrences(a.text("id"), a.number("n")), Occurrence::raw);
-            case "batch" -> batch(c, a.list("lines"));
+            case "batch" -> batch(c, a.list("lines"), a.options());
             case "preview" -> Map.of("occurrences",
                     c.preview(Preview.of(a.rest())).stream().map(Calls::previewed).toList());
             case "upcoming" -> Map.of("items", c.upcoming(duration(a.text("bucket")), a.number("n")));
@@ -198,8 +198,8 @@ final class Calls {
         return Map.of("items", found);
     }
 
-    private static Map<String, Object> batch(WaterclockClient c, List<Object> lines) {
-        List<Command> commands = lines.stream().map(l -> Command.of(Json.object(l))).toList();
+    private static Map<String, Object> batch(WaterclockClient c, List<Object> lines, Options o) {
+        List<Command> commands = lines.stream().map(l -> Command.of(Json.object(l), o)).toList();
         List<Object> results = new ArrayList<>();
         for (BatchResult r : c.batch(commands)) {
             Map<String, Object> m = r.ok() ? answer(r.answer()) : new LinkedHashMap<>();

@@ -160,6 +160,10 @@ class ClientTest {
         calls.put("channel", () -> c.redrive(new DeadLetterFilter().channel(""), 10, null)); // not of all channels
         calls.put("user_id", () -> c.list(new Filter().userId("")));
         calls.put("if_revision", () -> c.cancel("a", Options.NONE.ifRevision(0))); // that of a write not decided
+        Options traced = Options.NONE.recordHeader("traceparent", "00-1");
+        calls.put("record_headers", () -> c.batch(List.of(Command.cancel("a", traced))));
+        calls.put("async", () -> c.batch(List.of(Command.cancel("a", Options.NONE.async()),
+                Command.cancel("b", Options.NONE)))); // one answer waits for all, or for none
         calls.put("", () -> c.redrive(new DeadLetterFilter(), 10, null));
         calls.forEach((field, call) -> {
             ApiException e = assertThrows(ApiException.InvalidRequest.class, call::run);
