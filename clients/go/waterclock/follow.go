@@ -5,16 +5,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Follow streams the past events of a trigger, and then new ones, until the loop or the context
-// ends. After a failure it reconnects and continues after the last event it received. If more
-// consecutive attempts fail than Retries allows, it ends with an error.
+// ends. After a failure, and after a minute of silence, it reconnects and continues after the last
+// event it received. If more consecutive attempts fail than Retries allows, it ends with an error.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		if err := checkID(id); err != nil {
@@ -52,10 +54,38 @@ type follower struct {
 	yield   func(*Event, error) bool
 }
 
+// quiet is how long a connection may be silent. The server sends something every 15 s.
+const quiet = time.Minute
+
+var errSilent = fmt.Errorf("the stream was silent for %v", quiet)
+
 // stream reads one connection. It always returns an error, at least that the stream has ended.
 func (f *follower) stream(ctx context.Context) *Error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(quiet, func() { cancel(errSilent) })
+	defer silence.Stop()
+	err := f.connection(ctx, silence)
+	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
+		err = &Error{Type: Unavailable, Detail: errSilent.Error(), cause: errSilent}
+	}
+	return err
+}
+
+// heard restarts the time of silence with each read. While the caller handles an event it stands
+// still.
+type heard struct {
+	io.Reader
+	silence *time.Timer
+}
+
+func (h heard) Read(b []byte) (int, error) {
+	h.silence.Reset(quiet)
+	defer h.silence.Stop()
+	return h.Reader.Read(b)
+}
+
+func (f *follower) connection(ctx context.Context, silence *time.Timer) *Error {
 	r := &request{
 		method: http.MethodGet, path: []string{"v1", "triggers", f.id, "events"}, query: url.Values{"follow": {"1"}},
 	}
@@ -68,11 +98,12 @@ func (f *follower) stream(ctx context.Context) *Error {
 		return err
 	}
 	defer res.Body.Close()
+	from := heard{res.Body, silence}
 	if res.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+		body, _ := io.ReadAll(io.LimitReader(from, 1<<20))
 		return answered(res.StatusCode, res.Header, body)
 	}
-	return f.events(res.Body)
+	return f.events(from)
 }
 
 // events reads server-sent events. It ignores an event that is cut off.
