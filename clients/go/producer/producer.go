@@ -13,7 +13,7 @@
 //   - Commands for one trigger are decided in the order in which they were sent.
 //   - The producer is idempotent: a retry of the client library does not append twice. A call that
 //     failed may have been appended anyway, and its error says so (MaybeApplied). It is safe to repeat
-//     a register with an IdempotencyKey, and cancel, pause, resume, rezone and ack: the second one
+//     a register with an IdempotencyKey, and cancel, pause, resume, rezone, ack and erase: the second one
 //     changes nothing.
 //   - Keys are partitioned with murmur2, as Kafka's own clients do.
 package producer
@@ -204,6 +204,11 @@ func (p *Producer) Rezone(ctx context.Context, id, zone string, opts ...waterclo
 // Ack says that the user reacted to an occurrence. "" means whatever is in flight.
 func (p *Producer) Ack(ctx context.Context, id, occurrence string, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.AckCommand(id, occurrence, opts...))
+}
+
+// Erase ends a trigger and forgets its content.
+func (p *Producer) Erase(ctx context.Context, id string, opts ...waterclock.Option) error {
+	return p.Send(ctx, waterclock.EraseCommand(id, opts...))
 }
 
 // refusal maps an error code of Kafka to an error type.

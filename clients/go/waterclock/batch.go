@@ -105,7 +105,7 @@ func (c *Command) isRegister() bool { return c.Op == OpRegister || c.Op == "" }
 // repeatable returns whether the command may be repeated, by the same rules as a single call.
 func (c *Command) repeatable() repeatable {
 	switch c.Op {
-	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone:
+	case "", OpRegister, OpCancel, OpPause, OpResume, OpRezone, OpErase:
 		return safely
 	case OpAck:
 		if c.names {

@@ -150,14 +150,18 @@ func (c *Client) do(ctx context.Context, r *request) (*answer, error) {
 			return a, nil
 		}
 		err.Attempts = attempt
-		unsure = unsure || r.write && sent &&
-			(err.Status < 300 || err.Status >= 500 || err.Status == http.StatusRequestTimeout)
+		unsure = unsure || r.write && err.leavesOpen(sent)
 		err.MaybeApplied = unsure
 		wait, ok := c.retry(err, r.repeat, sent)
 		if !ok || !sleep(ctx, wait) {
 			return nil, err
 		}
 	}
+}
+
+// leavesOpen reports whether a write that ended so may have been applied.
+func (e *Error) leavesOpen(sent bool) bool {
+	return sent && (e.Status < 300 || e.Status >= 500 || e.Status == http.StatusRequestTimeout)
 }
 
 // send makes one attempt. sent reports whether the server may have received it.

@@ -24,6 +24,7 @@ const (
 	OpRunNow     Op = "run_now"
 	OpRezone     Op = "rezone"
 	OpAck        Op = "ack"
+	OpErase      Op = "erase"
 )
 
 // Command is a command as a value: one line of a batch, or one Kafka record. If its construction
@@ -110,6 +111,9 @@ func RezoneCommand(id, zone string, opts ...Option) *Command {
 	f.add("timezone", zone)
 	return command(OpRezone, id, f, opts)
 }
+
+// EraseCommand ends a trigger and forgets its content. It is for Kafka: a batch does not take it.
+func EraseCommand(id string, opts ...Option) *Command { return command(OpErase, id, empty(), opts) }
 
 // Record returns the Kafka record of the command, for any client library. The murmur2 hash of the
 // key chooses the partition, as with Kafka's own clients. Send Headers along with it. The tenant

@@ -54,6 +54,12 @@ type args struct {
 	Name           string            `json:"name"`
 	Dates          []string          `json:"dates"`
 	Lines          []map[string]any  `json:"lines"`
+	CeID           string            `json:"ce_id"`
+	Code           string            `json:"code"`
+	Endpoint       string            `json:"endpoint"`
+	Status         string            `json:"status"`
+	All            bool              `json:"all"`
+	Rate           float64           `json:"rate"`
 	raw            json.RawMessage
 }
 
@@ -162,6 +168,12 @@ func call(ctx context.Context, t *testing.T, c *waterclock.Client, name string, 
 		return c.Run(ctx, a.ID, a.options()...)
 	case "rezone":
 		return c.Rezone(ctx, a.ID, a.Timezone, a.options()...)
+	case "erase":
+		return c.Erase(ctx, a.ID, a.options()...)
+	case "redrive":
+		return c.Redrive(ctx, a.ID, waterclock.Redrive{CeID: a.CeID})
+	case "redrive_all":
+		return redriveAll(ctx, c, a)
 	}
 	return readCall(ctx, t, c, name, a)
 }
@@ -192,6 +204,12 @@ func readCall(ctx context.Context, t *testing.T, c *waterclock.Client, name stri
 		return listed(c.Partitions(ctx))
 	case "channels":
 		return listed(c.Channels(ctx))
+	case "endpoints":
+		return listed(c.Endpoints(ctx))
+	case "dead_letters":
+		return c.DeadLetters(ctx, a.deadLetters())
+	case "dead_letters_all":
+		return collect(c.AllDeadLetters(ctx, a.deadLetters()), 0)
 	case "calendars":
 		return listed(c.Calendars(ctx))
 	case "put_calendar":
@@ -212,6 +230,51 @@ func (a *args) filter() waterclock.Filter {
 		State: a.State, UserID: a.UserID, Channel: a.Channel, Tags: a.Tags, From: a.From, To: a.To,
 		Cursor: a.Cursor, Limit: a.Limit,
 	}
+}
+
+func (a *args) deadLetters() waterclock.DeadLetterFilter {
+	return waterclock.DeadLetterFilter{
+		TriggerID: a.ID, Channel: a.Channel, Code: a.Code, Endpoint: a.Endpoint, From: a.From, To: a.To,
+		Status: a.Status, Cursor: a.Cursor, Limit: a.Limit,
+	}
+}
+
+// redriveAll returns the last progress.
+func redriveAll(ctx context.Context, c *waterclock.Client, a *args) (last any, err error) {
+	r := waterclock.Redrive{
+		Channel: a.Channel, Code: a.Code, Endpoint: a.Endpoint, From: a.From, To: a.To, All: a.All, Rate: a.Rate,
+		Note: a.Note,
+	}
+	for p, err := range c.RedriveAll(ctx, r) {
+		if err != nil {
+			return nil, err
+		}
+		last = p
+	}
+	return last, nil
+}
+
+// plain converts a result, with the fields that only Raw has.
+func plain(t *testing.T, v any) any {
+	t.Helper()
+	switch v := v.(type) {
+	case *waterclock.Trigger:
+		return withRaw(t, v, v.Raw)
+	case *waterclock.Page[waterclock.Event]:
+		items := make([]any, 0, len(v.Items))
+		for _, e := range v.Items {
+			items = append(items, withRaw(t, e, e.Raw))
+		}
+		return conformance.Plain(t, result{"items": items, "next_cursor": v.NextCursor})
+	}
+	return conformance.Plain(t, v)
+}
+
+func withRaw(t *testing.T, v any, raw json.RawMessage) any {
+	t.Helper()
+	all := conformance.Plain(t, raw).(map[string]any)
+	maps.Copy(all, conformance.Plain(t, v).(map[string]any))
+	return all
 }
 
 func listed[T any](list []T, err error) (any, error) { return result{"items": list}, err }
@@ -300,6 +363,8 @@ func commandOf(t *testing.T, name string, a *args) *waterclock.Command {
 		return waterclock.RunCommand(a.ID, opts...)
 	case "rezone":
 		return waterclock.RezoneCommand(a.ID, a.Timezone, opts...)
+	case "erase":
+		return waterclock.EraseCommand(a.ID, opts...)
 	}
 	t.Fatalf("no command %q", name)
 	return nil
@@ -330,6 +395,8 @@ func send(ctx context.Context, t *testing.T, p *producer.Producer, name string, 
 		return p.Run(ctx, a.ID, opts...)
 	case "rezone":
 		return p.Rezone(ctx, a.ID, a.Timezone, opts...)
+	case "erase":
+		return p.Erase(ctx, a.ID, opts...)
 	}
 	t.Fatalf("no call %q by Kafka", name)
 	return nil
@@ -362,7 +429,7 @@ func outcome(t *testing.T, got any, err error, expect, wantErr json.RawMessage) 
 	case err != nil:
 		return err.Error()
 	case expect != nil:
-		return conformance.Match(conformance.Plain(t, expect), conformance.Plain(t, got))
+		return conformance.Match(conformance.Plain(t, expect), plain(t, got))
 	}
 	return ""
 }

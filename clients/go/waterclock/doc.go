@@ -25,7 +25,7 @@
 //	errors.go    Error and its types
 //	register.go  the fields of a register
 //	command.go   commands as values: for batches and for Kafka
-//	writes.go, reads.go, batch.go, follow.go  the calls
+//	writes.go, reads.go, batch.go, follow.go, deadletters.go  the calls
 //	webhook.go   Verifier
 //
 // The clients in other languages behave the same way: clients/conformance has the shared test

@@ -59,13 +59,16 @@ const quiet = time.Minute
 
 var errSilent = fmt.Errorf("the stream was silent for %v", quiet)
 
-// stream reads one connection. It always returns an error, at least that the stream has ended.
-func (f *follower) stream(ctx context.Context) *Error {
+// listen calls a function that reads a stream, and cancels its context once nothing has come for
+// so long.
+func (c *Client) listen(
+	ctx context.Context, stream func(ctx context.Context, listen func(io.Reader) io.Reader) *Error,
+) *Error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	silence := time.AfterFunc(quiet, func() { cancel(errSilent) })
 	defer silence.Stop()
-	err := f.connection(ctx, silence)
+	err := stream(ctx, func(from io.Reader) io.Reader { return heard{from, silence} })
 	if err != nil && errors.Is(context.Cause(ctx), errSilent) {
 		err = &Error{Type: Unavailable, Detail: errSilent.Error(), cause: errSilent}
 	}
@@ -85,7 +88,10 @@ func (h heard) Read(b []byte) (int, error) {
 	return h.Reader.Read(b)
 }
 
-func (f *follower) connection(ctx context.Context, silence *time.Timer) *Error {
+// stream reads one connection. It always returns an error, at least that the stream has ended.
+func (f *follower) stream(ctx context.Context) *Error { return f.c.listen(ctx, f.connection) }
+
+func (f *follower) connection(ctx context.Context, listen func(io.Reader) io.Reader) *Error {
 	r := &request{
 		method: http.MethodGet, path: []string{"v1", "triggers", f.id, "events"}, query: url.Values{"follow": {"1"}},
 	}
@@ -98,7 +104,7 @@ func (f *follower) connection(ctx context.Context, silence *time.Timer) *Error {
 		return err
 	}
 	defer res.Body.Close()
-	from := heard{res.Body, silence}
+	from := listen(res.Body)
 	if res.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(io.LimitReader(from, 1<<20))
 		return answered(res.StatusCode, res.Header, body)

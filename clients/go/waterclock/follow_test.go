@@ -88,7 +88,8 @@ func TestFollowSilentForEver(t *testing.T) {
 		}
 		for _, err := range c.Follow(t.Context(), "a") {
 			e := waterclock.ErrorOf(err)
-			if e == nil || e.Type != waterclock.Unavailable || e.Attempts != 2 || !strings.Contains(e.Detail, "silent") {
+			if e == nil || e.Type != waterclock.Unavailable || e.Attempts != 2 ||
+				!strings.Contains(e.Detail, "silent") {
 				t.Errorf("got %v after %+v", err, e)
 			}
 		}

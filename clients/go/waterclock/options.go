@@ -79,9 +79,7 @@ func (o *options) into(f *fields) {
 	f.text("idempotency_key", o.idempotencyKey)
 	f.text("correlation_id", o.correlationID)
 	f.text("note", o.note)
-	if o.ifAbsent {
-		f.add("if_absent", true)
-	}
+	f.flag("if_absent", o.ifAbsent)
 	if o.ifRevision != nil {
 		f.add("if_revision", *o.ifRevision)
 	}

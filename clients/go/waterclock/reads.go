@@ -1,6 +1,7 @@
 package waterclock
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"iter"
@@ -47,6 +48,7 @@ type Trigger struct {
 	Misfire       string            `json:"misfire,omitempty"`
 	FollowUser    bool              `json:"follow_user,omitempty"`
 	Callback      *Callback         `json:"callback,omitempty"`
+	Escalation    []Step            `json:"escalation,omitempty"`
 	CorrelationID string            `json:"correlation_id,omitempty"`
 	Note          string            `json:"note,omitempty"`
 	TZData        string            `json:"tzdata,omitempty"`
@@ -56,6 +58,16 @@ type Trigger struct {
 	CreatedAt   time.Time `json:"created_at,omitzero"`
 	UpdatedAt   time.Time `json:"updated_at,omitzero"`
 	ForgetAt    time.Time `json:"forget_at,omitzero"` // how long a finished trigger stays known
+
+	// Raw is the trigger as the server wrote it, with fields that this version does not know.
+	Raw json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON decodes a trigger and keeps its text.
+func (t *Trigger) UnmarshalJSON(b []byte) error {
+	type plain Trigger
+	t.Raw = bytes.Clone(b)
+	return json.Unmarshal(b, (*plain)(t))
 }
 
 // Live is an occurrence that is snoozed, in flight or waiting for a retry.
@@ -64,6 +76,8 @@ type Live struct {
 	Occurrence string    `json:"occurrence"`
 	At         time.Time `json:"at"`
 	Attempt    int       `json:"attempt"`
+	Step       int       `json:"step,omitempty"`        // of its escalation: the last one that went out
+	NextStepAt time.Time `json:"next_step_at,omitzero"` // when the next step goes out
 }
 
 // Page is one page of a list. A page may have few items, or none, and still have a NextCursor.
@@ -101,11 +115,8 @@ func (f *Filter) query() url.Values {
 	for _, name := range names {
 		q.Add("tag", name+":"+f.Tags[name])
 	}
-	for name, t := range map[string]time.Time{"from": f.From, "to": f.To} {
-		if !t.IsZero() {
-			q.Set(name, t.UTC().Format(time.RFC3339Nano))
-		}
-	}
+	set("from", instant(f.From))
+	set("to", instant(f.To))
 	page(q, f.Cursor, f.Limit)
 	return q
 }
@@ -210,6 +221,16 @@ type Event struct {
 	Tags          map[string]string `json:"tags,omitempty"`
 	Payload       json.RawMessage   `json:"payload,omitempty"`
 	PayloadBytes  []byte            `json:"payload_base64,omitempty"`
+
+	// Raw is the event as the server wrote it, with fields that this version does not know.
+	Raw json.RawMessage `json:"-"`
+}
+
+// UnmarshalJSON decodes an event and keeps its text.
+func (e *Event) UnmarshalJSON(b []byte) error {
+	type plain Event
+	e.Raw = bytes.Clone(b)
+	return json.Unmarshal(b, (*plain)(e))
 }
 
 // Events reads one page of a trigger's events. The cursor "" starts at the first event. The limit
@@ -318,6 +339,24 @@ type Channel struct {
 // Channels lists all channels.
 func (c *Client) Channels(ctx context.Context) ([]Channel, error) {
 	return items[Channel](ctx, c, nil, "v1", "channels")
+}
+
+// Endpoint is an origin that the callbacks of one tenant call, over all workers.
+type Endpoint struct {
+	Origin   string    `json:"origin"`
+	Tenant   string    `json:"tenant"`
+	State    string    `json:"state"` // of the breaker: closed, half_open, open
+	InFlight int       `json:"in_flight"`
+	OK       int64     `json:"ok"`                  // calls that it answered
+	Failed   int64     `json:"failed"`              // time-outs, connection errors, 5xx, 408, 429
+	LastCode string    `json:"last_code,omitempty"` // of the last call; "" if it was delivered
+	Until    time.Time `json:"until,omitzero"`      // when an open breaker lets calls out again
+	Workers  int       `json:"workers"`             // processes that know it
+}
+
+// Endpoints lists the origins of callbacks, the worst first. It is for operators.
+func (c *Client) Endpoints(ctx context.Context) ([]Endpoint, error) {
+	return items[Endpoint](ctx, c, nil, "v1", "endpoints")
 }
 
 // Calendar is a set of local dates that triggers skip or avoid.

@@ -89,6 +89,7 @@ type Register struct {
 	Misfire       string            `json:"misfire,omitempty"` // fire_once (the default), fire_all, skip
 	FollowUser    bool              `json:"follow_user,omitempty"`
 	Callback      *Callback         `json:"callback,omitempty"`
+	Escalation    []Step            `json:"escalation,omitempty"` // until somebody reacts
 	CorrelationID string            `json:"correlation_id,omitempty"`
 
 	// Extra holds fields that this version does not know, by name.
@@ -102,6 +103,12 @@ type Callback struct {
 	Retry   []string `json:"retry,omitempty"` // waits between attempts
 	Body    string   `json:"body,omitempty"`  // envelope (the default), raw
 	Recheck bool     `json:"recheck,omitempty"`
+}
+
+// Step is a step of an escalation.
+type Step struct {
+	After   string `json:"after,omitempty"` // since the step before; the first step has none
+	Channel string `json:"channel"`
 }
 
 // fields builds the JSON object. Its closing brace is missing, so that more fields can follow.
@@ -153,6 +160,13 @@ func (f *fields) fail(name string, err error) {
 // text adds a string, unless it is empty.
 func (f *fields) text(name, v string) {
 	if v != "" {
+		f.add(name, v)
+	}
+}
+
+// flag adds true.
+func (f *fields) flag(name string, v bool) {
+	if v {
 		f.add(name, v)
 	}
 }

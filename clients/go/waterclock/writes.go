@@ -148,6 +148,12 @@ func (c *Client) Ack(ctx context.Context, id, occurrence string, opts ...Option)
 	return c.change(ctx, http.MethodPost, id, ":ack", f, repeat, opts)
 }
 
+// Erase ends a trigger and forgets its content: state and history drop it at once, the copies in
+// topics when they are compacted or expire.
+func (c *Client) Erase(ctx context.Context, id string, opts ...Option) (*Changed, error) {
+	return c.change(ctx, http.MethodPost, id, ":erase", empty(), safely, opts)
+}
+
 // change sends every write except Schedule. A write that is not safe to repeat by itself becomes
 // safe with a revision.
 func (c *Client) change(ctx context.Context, method, id, verb string, f *fields, r repeatable, opts []Option) (*Changed,

@@ -64,7 +64,7 @@ def line(r: BatchResult) -> dict[str, Any]:
 
 
 def rename(args: Mapping[str, Any]) -> dict[str, Any]:
-    names = {"async": "respond_async", "for": "for_", "from": "from_"}
+    names = {"async": "respond_async", "for": "for_", "from": "from_", "all": "all_"}
     return {names.get(k, k): v for k, v in args.items()}
 
 
@@ -134,7 +134,15 @@ def call(c: Client | Any, name: str, given: Mapping[str, Any]) -> Any:
         return {"items": [line(r) for r in c.batch(args.pop("lines"), **args)]}
     if name == "preview":
         return {"occurrences": [occurrence(o) for o in c.preview(**args)]}
-    if name in ("upcoming", "partitions", "channels", "calendars"):
+    if name == "dead_letters":
+        return page(c.dead_letters_page(trigger_id=id, **args), raw)
+    if name == "dead_letters_all":
+        return {"items": [raw(d) for d in c.dead_letters(trigger_id=id, **args)]}
+    if name == "redrive":
+        return raw(c.redrive(id, **args))
+    if name == "redrive_all":
+        return raw(list(c.redrive_all(**args))[-1])
+    if name in ("upcoming", "partitions", "channels", "calendars", "endpoints"):
         return {"items": getattr(c, name)(**args)}
     if name == "put_calendar":
         return c.put_calendar(args.pop("name"), args.pop("dates"), **args)
@@ -153,7 +161,7 @@ def call_kafka(c: KafkaClient, name: str, given: Mapping[str, Any]) -> None:
         c.reschedule(id, **args.pop("time"), **args)
     elif name == "rezone":
         c.rezone(id, args.pop("timezone"), **args)
-    elif name in ("cancel", "snooze", "skip", "ack", "pause", "resume", "run"):
+    elif name in ("cancel", "snooze", "skip", "ack", "pause", "resume", "run", "erase"):
         getattr(c, name)(id, **args)
     else:
         raise AssertionError(f"no method {name}")

@@ -252,6 +252,11 @@ public final class WaterclockClient implements Commands<Answer> {
         return items("/v1/channels");
     }
 
+    /** The origins that callbacks call, the worst first. For operators. */
+    public List<Map<String, Object>> endpoints() {
+        return items("/v1/endpoints");
+    }
+
     private List<Map<String, Object>> items(String path) {
         return http.send(Http.Request.get(path), r -> items(r, "items", Function.identity()));
     }

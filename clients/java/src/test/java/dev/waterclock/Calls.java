@@ -115,6 +115,7 @@ final class Calls {
             case "resume" -> c.resume(id, o.note, o);
             case "run" -> c.run(id, o);
             case "rezone" -> c.rezone(id, a.text("timezone"), o);
+            case "erase" -> c.erase(id, o);
             default -> throw new AssertionError("no method " + name);
         };
         a.done();
@@ -147,6 +148,11 @@ final class Calls {
             case "upcoming" -> Map.of("items", c.upcoming(duration(a.text("bucket")), a.number("n")));
             case "partitions" -> Map.of("items", c.partitions());
             case "channels" -> Map.of("items", c.channels());
+            case "endpoints" -> Map.of("items", c.endpoints());
+            case "dead_letters" -> page(c.deadLetters(letters(a)), DeadLetter::raw);
+            case "dead_letters_all" -> items(c.allDeadLetters(letters(a)), DeadLetter::raw);
+            case "redrive" -> c.redrive(a.text("id"), a.text("ce_id")).raw();
+            case "redrive_all" -> redriveAll(c, a).raw();
             case "calendars" -> Map.of("items", c.calendars());
             case "put_calendar" -> c.putCalendar(a.text("name"),
                     a.list("dates").stream().map(Object::toString).toList());
@@ -186,6 +192,27 @@ final class Calls {
             f.to(Instant.parse(to));
         }
         return f;
+    }
+
+    private static DeadLetterFilter letters(Args a) {
+        DeadLetterFilter f = new DeadLetterFilter().triggerId(a.text("id")).channel(a.text("channel"))
+                .code(a.text("code")).endpoint(a.text("endpoint")).status(a.text("status")).cursor(a.text("cursor"));
+        int limit = a.number("limit");
+        if (limit != 0) {
+            f.limit(limit);
+        }
+        String from = a.text("from");
+        if (from != null) {
+            f.from(Instant.parse(from));
+        }
+        return f;
+    }
+
+    private static Redrive redriveAll(WaterclockClient c, Args a) {
+        boolean all = Boolean.TRUE.equals(a.all.remove("all"));
+        double rate = ((Number) a.all.remove("rate")).doubleValue();
+        String note = a.text("note");
+        return all ? c.redriveAll(rate, note) : c.redrive(letters(a), rate, note);
     }
 
     private static Map<String, Object> follow(WaterclockClient c, String id, int take) {
