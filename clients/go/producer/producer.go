@@ -166,7 +166,7 @@ func (p *Producer) Cancel(ctx context.Context, id string, opts ...waterclock.Opt
 	return p.Send(ctx, waterclock.CancelCommand(id, opts...))
 }
 
-// Reschedule changes only when the trigger fires.
+// Reschedule replaces all of when the trigger fires, and nothing else.
 func (p *Producer) Reschedule(ctx context.Context, id string, w waterclock.When, opts ...waterclock.Option) error {
 	return p.Send(ctx, waterclock.RescheduleCommand(id, w, opts...))
 }

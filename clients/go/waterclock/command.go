@@ -58,7 +58,7 @@ func ScheduleCommand(id string, r Register, opts ...Option) *Command {
 // CancelCommand ends a trigger.
 func CancelCommand(id string, opts ...Option) *Command { return command(OpCancel, id, empty(), opts) }
 
-// RescheduleCommand changes only when the trigger fires.
+// RescheduleCommand replaces all of when the trigger fires, and nothing else.
 func RescheduleCommand(id string, w When, opts ...Option) *Command {
 	return command(OpReschedule, id, object(w), opts)
 }

@@ -334,6 +334,13 @@ func batchLine(t *testing.T, line map[string]any, opts []waterclock.Option) *wat
 		return waterclock.SnoozeCommand(id, waterclock.Snooze{For: text("for"), Until: text("until")}, opts...)
 	case "run_now":
 		return waterclock.RunCommand(id, opts...)
+	case "reschedule":
+		var w waterclock.When
+		raw, _ := json.Marshal(line)
+		if err := json.Unmarshal(raw, &w); err != nil {
+			t.Fatal(err)
+		}
+		return waterclock.RescheduleCommand(id, w, opts...)
 	}
 	return &waterclock.Command{ID: id, Op: waterclock.Op(op)}
 }

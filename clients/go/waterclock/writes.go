@@ -1,8 +1,10 @@
 package waterclock
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -87,9 +89,28 @@ func (c *Client) Cancel(ctx context.Context, id string, opts ...Option) (*Change
 	return c.change(ctx, http.MethodDelete, id, "", nil, safely, opts)
 }
 
-// Reschedule changes only when the trigger fires. A pause stays in force.
+// Reschedule replaces all of when the trigger fires, and nothing else: what w does not name is not
+// kept. A pause stays in force. To change a part of it, use Update.
 func (c *Client) Reschedule(ctx context.Context, id string, w When, opts ...Option) (*Changed, error) {
-	return c.change(ctx, http.MethodPatch, id, "", object(w), never, opts)
+	return c.change(ctx, http.MethodPatch, id, "", replacement(w), never, opts)
+}
+
+// timeFields are the fields that a merge patch must remove unless they are given.
+var timeFields = []string{
+	"delay", "fire_at", "recurrence", "start", "timezone", "until", "count", "include", "exclude", "dst", "calendars",
+}
+
+// replacement returns a merge patch after which the time is w alone.
+func replacement(w When) *fields {
+	f := object(w)
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(append(bytes.Clone(f.b), '}'), &given) // it was encoded just now
+	for _, name := range timeFields {
+		if _, ok := given[name]; !ok {
+			f.add(name, nil)
+		}
+	}
+	return f
 }
 
 // Update applies a merge patch (RFC 7396). patch may be any value that encodes to a JSON object.

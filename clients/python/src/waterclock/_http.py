@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from . import errors
-from .model import Answer, DeadLetter, Event, Instant, Occurrence, Page, RedriveProgress, Trigger, body, instant
+from .model import Answer, DeadLetter, Event, Instant, Occurrence, Page, RedriveProgress, TimeFields, Trigger, body, instant
 
 T = TypeVar("T")
 
@@ -222,9 +222,11 @@ def cancel(id: str, note: str | None, if_revision: int | None, respond_async: bo
     return Request("DELETE", target, answer, headers=conditions(if_revision, respond_async))
 
 
-def noted(fields: Mapping[str, Any], note: str | None) -> dict[str, Any]:
-    """The fields with a note. None is no field: in a patch it would be a null."""
-    return dict(fields) if note is None else {**fields, "note": note}
+def reschedule(id: str, time: Mapping[str, Any], note: str | None, if_revision: int | None,
+               respond_async: bool) -> Request[Answer]:
+    """A merge patch after which the time is this alone, as after the op over Kafka: it removes the other fields."""
+    fields = {**dict.fromkeys(TimeFields.__annotations__), **time}
+    return patch(id, fields if note is None else {**fields, "note": note}, if_revision, respond_async)
 
 
 def patch(id: str, fields: Mapping[str, Any], if_revision: int | None, respond_async: bool) -> Request[Answer]:

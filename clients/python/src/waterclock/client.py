@@ -118,8 +118,8 @@ class Client:
 
     def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
                    respond_async: bool = False, **time: Unpack[TimeFields]) -> Answer:
-        """Change when, and nothing else. A pause stays."""
-        return self._send(_http.patch(id, _http.noted(time, note), if_revision, respond_async))
+        """Replace all of when, and nothing else: what is not given is not kept. A pause stays. See update."""
+        return self._send(_http.reschedule(id, time, note, if_revision, respond_async))
 
     def update(self, id: str, patch: Mapping[str, Any], /, *, if_revision: int | None = None,
                respond_async: bool = False) -> Answer:
@@ -391,8 +391,8 @@ class AsyncClient:
 
     async def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
                          respond_async: bool = False, **time: Unpack[TimeFields]) -> Answer:
-        """Change when, and nothing else. A pause stays."""
-        return await self._send(_http.patch(id, _http.noted(time, note), if_revision, respond_async))
+        """Replace all of when, and nothing else: what is not given is not kept. A pause stays. See update."""
+        return await self._send(_http.reschedule(id, time, note, if_revision, respond_async))
 
     async def update(self, id: str, patch: Mapping[str, Any], /, *, if_revision: int | None = None,
                      respond_async: bool = False) -> Answer:

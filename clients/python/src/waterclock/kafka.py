@@ -173,7 +173,7 @@ class KafkaClient:
 
     def reschedule(self, id: str, *, note: str | None = None, if_revision: int | None = None,
                    correlation_id: str | None = None, actor: str | None = None, **time: Unpack[TimeFields]) -> Written:
-        """Change when, and nothing else. A pause stays."""
+        """Replace all of when, and nothing else. A pause stays."""
         return self._write(id, "reschedule", {**time, "note": note}, correlation_id, actor, if_revision)
 
     def snooze(self, id: str, *, for_: Duration | None = None, until: Instant | None = None, note: str | None = None,

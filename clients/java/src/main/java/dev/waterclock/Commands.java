@@ -27,7 +27,7 @@ public interface Commands<R> {
         return send(Command.cancel(id, options));
     }
 
-    /** Changes only when. A pause stays. */
+    /** Replaces all of when, and nothing else: what is not set is not kept. A pause stays. */
     default R reschedule(String id, When when) {
         return reschedule(id, when, Options.NONE);
     }

@@ -16,7 +16,18 @@ import java.util.Map;
  * @param <T> the type itself
  */
 public abstract class TimeFields<T extends TimeFields<T>> {
+    private static final List<String> NAMES = List.of("delay", "fire_at", "recurrence", "start", "timezone", "until",
+            "count", "include", "exclude", "dst", "calendars");
+
     final Map<String, Object> fields = new LinkedHashMap<>();
+
+    /** A merge patch after which the time is this alone, as after the op by Kafka: it removes the other fields. */
+    static Map<String, Object> replacement(Map<String, Object> time) {
+        Map<String, Object> patch = new LinkedHashMap<>();
+        NAMES.forEach(name -> patch.put(name, null));
+        patch.putAll(time);
+        return patch;
+    }
 
     TimeFields() {}
 

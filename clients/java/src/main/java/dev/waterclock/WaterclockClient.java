@@ -54,33 +54,41 @@ public final class WaterclockClient implements Commands<Answer> {
         return schedule(null, trigger, options);
     }
 
-    /** Changes what the merge patch (RFC 7396) names; null removes a field. */
+    /** Changes what the merge patch (RFC 7396) names, also a part of when; null removes a field. */
     public Answer update(String id, Map<String, ?> patch) {
         return update(id, patch, Options.NONE);
     }
 
     public Answer update(String id, Map<String, ?> patch, Options options) {
-        return send(Command.reschedule(id, When.of(patch), options));
+        Command c = Command.reschedule(id, When.of(patch), options);
+        c.checkHttp();
+        return send(c, merge(id, c.fields));
     }
 
     @Override
     public Answer send(Command command) {
         command.checkHttp();
-        return http.send(request(command), r -> Answer.of(object(r), r.statusCode()));
+        return send(command, request(command));
     }
 
-    private Http.Request request(Command c) {
-        Http.Request request = switch (c.op) {
+    private Answer send(Command c, Http.Request request) {
+        request.safe = c.repeatable();
+        conditions(request, c.options);
+        return http.send(request, r -> Answer.of(object(r), r.statusCode()));
+    }
+
+    private static Http.Request request(Command c) {
+        return switch (c.op) {
             case "register" -> register(c);
             case "cancel" -> cancel(c);
-            case "reschedule" -> new Http.Request("PATCH", path(c.id))
-                    .body(Http.Request.spell(c.fields), "application/merge-patch+json");
+            case "reschedule" -> merge(c.id, TimeFields.replacement(c.fields));
             case "run_now" -> verb(c, "run");
             default -> verb(c, c.op);
         };
-        request.safe = c.repeatable();
-        conditions(request, c.options);
-        return request;
+    }
+
+    private static Http.Request merge(String id, Map<String, Object> patch) {
+        return new Http.Request("PATCH", path(id)).body(Http.Request.spell(patch), "application/merge-patch+json");
     }
 
     private static Http.Request cancel(Command c) {
