@@ -1,6 +1,9 @@
 package topics
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +42,46 @@ func TestContentHash(t *testing.T) {
 	} {
 		if got := hash(c.rec); (got == base) != c.same {
 			t.Errorf("%s: hash %x, base %x, want the same: %v", c.name, got, base, c.same)
+		}
+	}
+}
+
+// The page has every number under which something is hashed, and no other.
+func TestContentHashIsDocumented(t *testing.T) {
+	hashed := map[string]bool{}
+	calls := regexp.MustCompile(`\bh\.(?:text|data|number|flag|items?)\((\d+),`)
+	for _, file := range []string{"1_commands_hash.go", "1_commands_table.go"} {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range calls.FindAllStringSubmatch(string(source), -1) {
+			hashed[call[1]] = true
+		}
+	}
+	page, err := os.ReadFile("../docs/formats/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| no. | value |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	documented := map[string]bool{}
+	for _, cell := range regexp.MustCompile(`(?m)(?:^|[^|] )\| (\d+(?:, \d+)?) \|`).FindAllStringSubmatch(table, -1) {
+		for number := range strings.SplitSeq(cell[1], ", ") {
+			documented[number] = true
+		}
+	}
+	if len(hashed) < 30 {
+		t.Errorf("only %d numbers are in the source", len(hashed))
+	}
+	for number := range hashed {
+		if !documented[number] {
+			t.Errorf("%s is hashed, and not in docs/formats/commands.md", number)
+		}
+	}
+	for number := range documented {
+		if !hashed[number] {
+			t.Errorf("%s is in docs/formats/commands.md, and not hashed", number)
 		}
 	}
 }
