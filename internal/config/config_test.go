@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -348,6 +349,28 @@ func TestFlags(t *testing.T) {
 	}
 	if fs.Lookup("webhook-secret") != nil {
 		t.Error("a secret has a flag, which others could read in the process list")
+	}
+}
+
+// The page for operators has every role.
+func TestRolesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Roles\n\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := regexp.MustCompile("(?m)^\\| `[^|]*").FindAllString(table, -1)
+	documented := strings.Join(rows, " ")
+	for _, s := range Settings() {
+		for _, role := range s.OneOf {
+			if s.Key == "roles" && !strings.Contains(documented, "`"+role+"`") {
+				t.Errorf("role %s is not in docs/operations/running.md", role)
+			}
+		}
+	}
+	if len(rows) < 6 {
+		t.Errorf("the table has only these rows: %q", rows)
 	}
 }
 
