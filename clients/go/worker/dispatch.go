@@ -84,10 +84,7 @@ func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
 		if it == nil {
 			break
 		}
-		if reason := w.known(it, brokers); reason != SkipNot {
-			w.metrics.Skipped(reason)
-			w.queue.finish(it)
-			w.done(it)
+		if w.skip(it, brokers) {
 			continue
 		}
 		w.running++
@@ -103,9 +100,30 @@ func (w *worker) pick(base context.Context) (batch []started, expired []*item) {
 	return batch, expired
 }
 
+// skip finishes an event that needs no handling. If its answer is a receipt that the brokers do
+// not have yet, its offset waits for that receipt. mu is held.
+func (w *worker) skip(it *item, brokers time.Time) bool {
+	reason := w.known(it, brokers)
+	if reason == SkipNot {
+		return false
+	}
+	w.metrics.Skipped(reason)
+	w.queue.finish(it)
+	if u := w.unacked[it.event.ID]; u.check(it.event) != SkipNot {
+		u.copies = append(u.copies, it)
+		it.part.pending++
+		return true
+	}
+	w.done(it)
+	return true
+}
+
 // known returns why an event needs no handling. mu is held.
 func (w *worker) known(it *item, brokers time.Time) SkipReason {
 	if reason := w.memoryOf(it.event).check(it.event); reason != SkipNot {
+		return reason
+	}
+	if reason := w.unacked[it.event.ID].check(it.event); reason != SkipNot {
 		return reason
 	}
 	if by := it.event.ReceiptBy; !by.IsZero() && brokers.After(by) {
@@ -126,10 +144,7 @@ func (w *worker) answerOverflow() {
 				w.queue.finish(it)
 				continue
 			}
-			if reason := w.known(it, w.clock.now(w.now())); reason != SkipNot {
-				w.metrics.Skipped(reason)
-				w.queue.finish(it)
-				w.done(it)
+			if w.skip(it, w.clock.now(w.now())) {
 				continue
 			}
 			w.running++
@@ -218,24 +233,36 @@ func (w *worker) finish(it *item) {
 	signal(w.wake)
 }
 
-// answer writes the receipt. Before the next event of the same key starts, the memory has the
-// receipt and the producer has queued it.
+// answer writes the receipt. Before the next event of the same key starts, the receipt is known
+// and the producer has queued it.
 func (w *worker) answer(it *item, r Result) {
 	receipt := it.event.Receipt(w.channel, r, w.now())
+	u := &unacked{entry: entry{round: round(receipt.Attempt, receipt.Postponed), final: receipt.Outcome.final()}}
 	w.mu.Lock()
-	if m := w.memoryOf(it.event); m != nil {
-		m.add(receipt.DueID, receipt.Outcome, receipt.Attempt, receipt.Postponed)
+	if w.memoryOf(it.event) != nil {
+		w.unacked[receipt.DueID] = u
 	}
 	w.pending++
 	it.part.pending++
 	w.mu.Unlock()
-	w.receipts.write(it.event.Key, receipt.Append(nil), func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.pending--
+	w.receipts.write(it.event.Key, receipt.Append(nil), func() { w.acked(it, &receipt, u) })
+}
+
+// acked is called once the brokers have a receipt.
+func (w *worker) acked(it *item, receipt *Receipt, u *unacked) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.memoryOf(it.event); m != nil {
+		m.add(receipt.DueID, receipt.Outcome, receipt.Attempt, receipt.Postponed, w.clock.now(w.now()))
+	}
+	if w.unacked[receipt.DueID] == u {
+		delete(w.unacked, receipt.DueID)
+	}
+	w.pending--
+	for _, it := range append(u.copies, it) {
 		it.part.pending--
 		w.done(it)
-	})
+	}
 }
 
 // failure describes what went wrong in a handler.

@@ -214,6 +214,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 	seen := make([]seenReceipt, 0, len(records))
 	for _, r := range records {
 		if receipt, ok := w.reader.read(r.Key, r.Value); ok && !r.Attrs.IsControl() {
+			receipt.at = r.Timestamp
 			seen = append(seen, receipt)
 		}
 	}
@@ -224,7 +225,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 		return // its partition was revoked
 	}
 	for _, r := range seen {
-		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed)
+		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed, r.at)
 	}
 }
 

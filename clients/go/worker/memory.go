@@ -1,9 +1,19 @@
 package worker
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math"
+	"time"
+)
 
 // maxCount bounds attempts and postponements, which the memory stores in 24 bits each.
 const maxCount = 1<<24 - 1
+
+// answerMargin is how much later than a receipt an event has to be appended, so that the receipt
+// cannot be its answer. Brokers' clocks differ by less, and so does the time that the engine needs
+// to read a receipt. A ce_id gets new events after its receipt if its dead letter is redriven, or
+// if a forgotten trigger is registered again with the same time.
+const answerMargin = time.Minute
 
 // memory holds the last receipts of one partition. Events in it need not be handled a second
 // time. It stores no strings: an entry is the hash of a ce_id, 8 bytes in the ring and about 25
@@ -22,9 +32,18 @@ type memory struct {
 // entry holds what is known about one ce_id.
 type entry struct {
 	slot  uint32 // count of its newest receipt, so that an older slot of the ring does not drop it
+	at    uint32 // Unix seconds when its newest receipt was appended; 0 if unknown
 	round uint64 // attempt<<24 | postponed
 	final bool
 }
+
+// before reports whether at is so much later than e that it belongs to a later life or redrive.
+func (e entry) before(at uint32) bool {
+	return e.at > 0 && int64(at) > int64(e.at)+int64(answerMargin/time.Second)
+}
+
+// seconds returns t as an entry stores it.
+func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
 
 func newMemory(limit int) *memory {
 	return &memory{limit: limit, seed: maphash.MakeSeed(), known: map[uint64]entry{}}
@@ -34,17 +53,19 @@ func round(attempt, postponed int) uint64 {
 	return uint64(min(max(attempt, 0), maxCount))<<24 | uint64(min(max(postponed, 0), maxCount))
 }
 
-// add stores a receipt.
-func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int) {
+// add stores a receipt that was appended at this time of the brokers.
+func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int, at time.Time) {
 	if m.limit <= 0 {
 		return
 	}
 	hash := maphash.String(m.seed, dueID)
 	old, ok := m.known[hash]
-	now := entry{round: round(attempt, postponed), final: outcome.final()}
-	if ok {
-		now.round, now.final = max(now.round, old.round), now.final || old.final
+	now := entry{at: seconds(at), round: round(attempt, postponed), final: outcome.final()}
+	if ok && !old.before(now.at) {
+		now.at, now.round, now.final = max(now.at, old.at), max(now.round, old.round), now.final || old.final
 		if now.round == old.round && now.final == old.final {
+			old.at = now.at
+			m.known[hash] = old
 			return // a copy, such as our own receipt read from the topic
 		}
 	}
@@ -85,13 +106,33 @@ func (m *memory) check(e *DueEvent) SkipReason {
 		return SkipNot
 	}
 	old, ok := m.known[maphash.String(m.seed, e.ID)]
-	switch {
-	case !ok:
+	if !ok || old.before(seconds(e.Appended)) {
 		return SkipNot
-	case old.final:
+	}
+	return old.answers(e)
+}
+
+// answers reports whether e needs no handling after this receipt.
+func (e entry) answers(event *DueEvent) SkipReason {
+	switch {
+	case e.final:
 		return SkipFinal
-	case round(e.Attempt, e.Postponed) <= old.round:
+	case round(event.Attempt, event.Postponed) <= e.round:
 		return SkipAnswered
 	}
 	return SkipNot
+}
+
+// unacked is a receipt that the brokers do not have yet. It enters the memory once they have it.
+type unacked struct {
+	entry
+	copies []*item // events that it answers too; their offsets wait for it
+}
+
+// check reports whether e is answered by this receipt.
+func (u *unacked) check(e *DueEvent) SkipReason {
+	if u == nil {
+		return SkipNot
+	}
+	return u.answers(e)
 }

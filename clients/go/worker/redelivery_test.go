@@ -131,3 +131,42 @@ func TestKillAfterReceipt(t *testing.T) {
 		})
 	}
 }
+
+// TestSkippedCopyWaitsForTheReceipt: the brokers refuse receipts, and a partition moves away and
+// comes back. Its event is not handled again, and its offset is not committed before the receipt.
+func TestSkippedCopyWaitsForTheReceipt(t *testing.T) {
+	w := newWorld(t, 2)
+	handle := w.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: receiptTopic, Err: kerr.NotLeaderForPartition, Count: -1,
+	})
+	w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
+	var seen calls
+	m := newCounting()
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, ByKey(), WithMetrics(m), RevokeTimeout(100*time.Millisecond), DrainTimeout(time.Second))
+	w.eventually("both are handled", func() bool { return len(seen.all()) == 2 })
+	second := newCounting()
+	other := w.start(func(ctx context.Context, _ *DueEvent) (Result, error) {
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}, WithMetrics(second), DrainTimeout(time.Second))
+	w.eventually("one has moved", func() bool { return second.get(func(m *counting) int { return m.load.Assigned }) == 1 })
+	other.kill()
+	_ = other.wait()
+	w.eventually("it is back, and skipped", func() bool {
+		return m.get(func(m *counting) int { return m.skipped[SkipFinal] }) == 1
+	})
+	time.Sleep(200 * time.Millisecond) // time for some commits
+	if a, b := w.committedAt(dueTopic, 0), w.committedAt(dueTopic, 1); a != -1 || b != -1 {
+		t.Errorf("committed %d and %d without receipts", a, b)
+	}
+	handle.Remove()
+	w.eventually("both are committed", func() bool {
+		return w.committedAt(dueTopic, 0) == 1 && w.committedAt(dueTopic, 1) == 1
+	})
+	if len(seen.all()) != 2 || w.receiptCount() != 2 {
+		t.Errorf("handled %v, %d receipts", seen.all(), w.receiptCount())
+	}
+}

@@ -69,8 +69,9 @@ type worker struct {
 	mu       sync.Mutex
 	queue    *queue
 	parts    map[topicPartition]*partition
-	memories map[int32]*memory // by partition of the receipts topic
-	numbers  int32             // number of partitions of that topic, once known
+	memories map[int32]*memory   // by partition of the receipts topic
+	unacked  map[string]*unacked // by ce_id; the newest receipt of each
+	numbers  int32               // number of partitions of that topic, once known
 	murmur2  kgo.TopicPartitioner
 	clock    clock
 	running  int // running handlers
@@ -84,6 +85,7 @@ func newWorker(o *options, handle Handler) (*worker, error) {
 		loading: make(chan struct{}, 1), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		freed: make(chan struct{}, 1),
 		queue: newQueue(), parts: map[topicPartition]*partition{}, memories: map[int32]*memory{},
+		unacked: map[string]*unacked{},
 		murmur2: kgo.StickyKeyPartitioner(nil).ForTopic(""),
 	}
 	if b := o.bulkhead; b.Group != nil {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from waterclock import InvalidRequest, KafkaClient, TooLarge, worker
+from waterclock.worker.receipts import ReceiptWriter
 from waterclock.worker.result import Result, receipt
-from waterclock.worker.state import Memory, read_receipt
+from waterclock.worker.state import Item, Memory, Partition, read_receipt
 
 from conftest import Dev
 
@@ -36,7 +37,30 @@ def test_receipts_of_odd_keys() -> None:
     surrogate = b'{"due_id":"a@\\ud800","channel":"sms","outcome":"delivered","attempt":1}'
     seen = read_receipt("sms", b"a", surrogate)
     assert seen is not None
-    Memory(10).add(*seen)
+    Memory(10).add(*seen, 0)
+
+
+def test_a_skipped_copy_waits_for_the_receipt() -> None:
+    """A copy of an event, whose receipt the brokers do not have yet, is not handled, and not committed either."""
+    w = worker.Worker("print", lambda _: worker.Delivered())
+    w._memories[0] = Memory(10)
+    written: list[Any] = []
+
+    class Writer:
+        def write(self, key: str, value: bytes, acked: Any) -> None:
+            written.append(acked)
+
+    w._writer = cast(ReceiptWriter, Writer())
+    before, after = Partition("t", 0, 1, gone=True), Partition("t", 0, 1)  # it moved away and came back
+    first, copy = Item(7, 1, before, worker.example("a")), Item(7, 1, after, worker.example("a"))
+    for item in (first, copy):
+        item.part.add(item)
+        w._queue.add(item)
+    assert w._pick() == (first, False)
+    w._answer(first, worker.example("a"), worker.Delivered())
+    assert w._pick() is None and after.next == -1 and after.pending == 1
+    written[0]()
+    assert after.next == 8 and after.pending == 0
 
 
 @pytest.mark.parametrize("appended", [0, -1, 1 << 62, 253_402_300_800_000])

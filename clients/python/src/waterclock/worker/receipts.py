@@ -128,7 +128,7 @@ class ReceiptWriter:
 
 
 def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mapping[int, int], limit: int,
-              learn: Callable[[int, str, str, int, int], None], renew: Callable[[int], None],
+              learn: Callable[[int, str, str, int, int, float], None], renew: Callable[[int], None],
               stopped: Callable[[], bool]) -> dict[int, int]:
     """Read the last `limit` records of partitions, from the given offsets on; returns where each ended.
 
@@ -169,7 +169,8 @@ def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mappin
                 assert at is not None and offset is not None
                 seen = read_receipt(channel, _bytes(message.key()), _bytes(message.value()))
                 if seen is not None:
-                    learn(at, *seen)
+                    kind, ms = message.timestamp()
+                    learn(at, *seen, ms / 1000 if kind else 0.0)
                 if offset >= ends[at] - 1:
                     open_.discard(at)
             if time.monotonic() - last > STALL:

@@ -25,7 +25,7 @@ from .queue import HIGH as HIGH_LANE
 from .queue import NORMAL, Bulkhead, Queue
 from .receipts import ReceiptWriter, Throttle, _bytes, read_last
 from .result import Result, Retry, Suppress, no_result, receipt, text_of
-from .state import Clock, Item, Memory, Partition, judge, order_key
+from .state import Clock, Item, Memory, Partition, Unacked, answer_of, answers, judge, order_key
 
 Handler = Callable[[DueEvent], Result]
 Hook = Callable[[Sequence[DueEvent]], Any]
@@ -139,6 +139,7 @@ class Worker:
         self._hooking = False  # a thread begins a batch: no other one does
         self._parts: dict[tuple[str, int], Partition] = {}
         self._memories: dict[int, Memory] = {}
+        self._unacked: dict[str, Unacked] = {}  # by ce_id; the newest receipt of each
         self._to_load: list[Partition] = []
         self._numbers = 0  # partitions of the receipts topic, once known
         self._clock = Clock()
@@ -452,12 +453,17 @@ class Worker:
     def _judge(self, item: Item) -> str:
         """Whether an event is to be handled: "" if so. What needs neither handler nor receipt is skipped."""
         event = cast(DueEvent, item.event)
-        reason = judge(self._memory_of(event), event, self._clock.now(time.time()))
+        unacked = self._unacked.get(event.id)
+        reason = judge(self._memory_of(event), event, self._clock.now(time.time()), unacked)
         if reason and reason != "expired":
             self._counts["skipped_" + reason] += 1
             self._metrics.skipped(reason)
             self._queue.finish(item)
-            item.part.finish(item)
+            if unacked is not None and answers(unacked.answer, event):
+                unacked.copies.append(item)
+                item.part.pending += 1
+            else:
+                item.part.finish(item)
             return "skipped"
         return reason
 
@@ -469,19 +475,26 @@ class Worker:
         return self._memories.get(murmur2_partition(event.key.encode(), self._numbers))
 
     def _answer(self, item: Item, event: DueEvent, result: Result) -> None:
-        """Write the receipt. Before the next event of the same key starts, the memory has it."""
+        """Write the receipt. Before the next event of the same key starts, it is known."""
         value = receipt(event, self._channel, result)
+        unacked = Unacked(answer_of(result.outcome.value, event.attempt, event.postponed))
 
         def acked() -> None:
             with self._lock:
+                memory = self._memory_of(event)
+                if memory is not None:
+                    memory.add(event.id, result.outcome.value, event.attempt, event.postponed,
+                               self._clock.now(time.time()))
+                if self._unacked.get(event.id) is unacked:
+                    del self._unacked[event.id]
                 self._pending -= 1
-                item.part.pending -= 1
-                item.part.finish(item)
+                for each in (item, *unacked.copies):
+                    each.part.pending -= 1
+                    each.part.finish(each)
 
         with self._lock:
-            memory = self._memory_of(event)
-            if memory is not None:
-                memory.add(event.id, result.outcome.value, event.attempt, event.postponed)
+            if self._memory_of(event) is not None:
+                self._unacked[event.id] = unacked
             self._pending += 1
             item.part.pending += 1
         assert self._writer is not None
@@ -695,11 +708,11 @@ class Worker:
         with self._lock:
             self._memories[num] = Memory(self._limit)
 
-    def _learn(self, num: int, due_id: str, outcome: str, attempt: int, postponed: int) -> None:
+    def _learn(self, num: int, due_id: str, outcome: str, attempt: int, postponed: int, at: float) -> None:
         with self._lock:
             memory = self._memories.get(num)
             if memory is not None:
-                memory.add(due_id, outcome, attempt, postponed)
+                memory.add(due_id, outcome, attempt, postponed, at)
 
     def _ask_ends(self) -> None:
         """What comes behind the ends of the logs was appended after now: for the clock."""

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 # --- memory -----------------------------------------------------------------
 
 
+ANSWER_MARGIN = 60  # seconds, see Memory.check
+
+
 class Memory:
     """The last receipts of one partition: what is in it is not handled a second time.
 
     It holds hashes, in two generations of `limit` each: the last `limit` receipts are known for certain, and at most
-    twice as many are. One costs about 130 bytes.
+    twice as many are. One costs about 140 bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -30,34 +33,41 @@ class Memory:
         self.next = 0  # the offset to read on from
         self._now: dict[int, int] = {}
         self._before: dict[int, int] = {}
-        self._values: dict[int, int] = {}  # one object for each value: most receipts are of attempt 1
+        self._values: dict[int, int] = {}  # one object for each value: many receipts have the same attempt and second
 
-    def add(self, due_id: str, outcome: str, attempt: int, postponed: int) -> None:
+    def add(self, due_id: str, outcome: str, attempt: int, postponed: int, at: float) -> None:
+        """at is when the brokers appended it, in seconds; 0 if unknown."""
         if self.limit <= 0:
             return
         key = hash(due_id)
-        value = _round(attempt, postponed) << 1 | (outcome in FINAL)
-        old = self._now.get(key)
-        if old is None:
-            old = self._before.get(key, 0)
-        value = max(value >> 1, old >> 1) << 1 | (value | old) & 1
-        if len(self._values) < 1024:
-            value = self._values.setdefault(value, value)
+        answer, second = answer_of(outcome, attempt, postponed), int(at)
+        old = self._find(key)
+        if old is not None and not _before(old, second):
+            second = max(second, old >> _TIME)
+            answer = max(answer >> 1, (old & _ANSWER) >> 1) << 1 | (answer | old) & 1
+        value = second << _TIME | answer
+        if len(self._values) >= 1024:
+            self._values.clear()
+        value = self._values.setdefault(value, value)
         self._now[key] = value
         if len(self._now) >= self.limit:
             self._before, self._now = self._now, {}
 
     def check(self, event: DueEvent) -> str:
-        """Why an event is not handled; "" if it is."""
-        key = hash(event.id)
-        old = self._now.get(key)
-        if old is None:
-            old = self._before.get(key)
-        if old is None:
+        """Why an event is not handled; "" if it is.
+
+        An event appended more than a minute after a receipt is not answered by it. A ce_id gets such events if its dead
+        letter is redriven, or if a forgotten trigger is registered again with the same time. Brokers' clocks differ by
+        less, and so does the time that the engine needs to read a receipt.
+        """
+        old = self._find(hash(event.id))
+        if old is None or event.appended is not None and _before(old, int(event.appended.timestamp())):
             return ""
-        if old & 1:
-            return "final"
-        return "answered" if _round(event.attempt, event.postponed) <= old >> 1 else ""
+        return answers(old & _ANSWER, event)
+
+    def _find(self, key: int) -> int | None:
+        old = self._now.get(key)
+        return self._before.get(key) if old is None else old
 
     def __len__(self) -> int:
         return len(self._now) + len(self._before)
@@ -65,6 +75,36 @@ class Memory:
 
 def _round(attempt: int, postponed: int) -> int:
     return min(max(attempt, 0), MAX_COUNT) << 24 | min(max(postponed, 0), MAX_COUNT)
+
+
+# A value of the memory: the second of the newest receipt, its round, and whether it is final.
+_TIME = 49
+_ANSWER = (1 << _TIME) - 1
+
+
+def _before(value: int, second: int) -> bool:
+    """Whether second is so much later that it belongs to a later life or redrive."""
+    return 0 < value >> _TIME < second - ANSWER_MARGIN
+
+
+def answer_of(outcome: str, attempt: int, postponed: int) -> int:
+    """The round of a receipt, and whether it is final."""
+    return _round(attempt, postponed) << 1 | (outcome in FINAL)
+
+
+def answers(answer: int, event: DueEvent) -> str:
+    """Why an event needs no handling after this answer; "" if it does."""
+    if answer & 1:
+        return "final"
+    return "answered" if _round(event.attempt, event.postponed) <= answer >> 1 else ""
+
+
+@dataclass(slots=True, eq=False)
+class Unacked:
+    """A receipt that the brokers do not have yet. It enters the memory once they have it."""
+
+    answer: int
+    copies: list[Item] = field(default_factory=list)  # events that it answers too; their offsets wait for it
 
 
 _OUTCOMES = frozenset(o.value for o in Outcome)
@@ -90,9 +130,10 @@ def read_receipt(channel: str, key: bytes | None, value: bytes | None) -> tuple[
     return due_id, outcome, attempt, postponed
 
 
-def judge(memory: Memory | None, event: DueEvent, now: float) -> str:
+def judge(memory: Memory | None, event: DueEvent, now: float, unacked: Unacked | None = None) -> str:
     """Why an event is not handled at the brokers' time now; "" if it is. Only `expired` gets a receipt."""
     reason = memory.check(event) if memory is not None else ""
+    reason = reason or (answers(unacked.answer, event) if unacked is not None else "")
     if reason:
         return reason
     if event.receipt_by is not None and now > event.receipt_by.timestamp():

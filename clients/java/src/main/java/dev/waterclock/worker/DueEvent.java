@@ -28,6 +28,7 @@ public final class DueEvent {
     long revision;
     long expiresMs = NONE;
     long receiptByMs = NONE;
+    long appendedMs; // the record's timestamp; 0 or less if it has none
     Instant scheduled;
     Instant fired;
     Instant expires;

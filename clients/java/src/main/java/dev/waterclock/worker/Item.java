@@ -12,6 +12,7 @@ final class Item {
     Result answer; // without the handler: it has expired, or onBatch threw
     long started; // when its handler was called, System.nanoTime(); 0 if it was not
     boolean done;
+    Unacked unacked; // its receipt, which the brokers do not have yet
 
     // Guarded by this item: an interrupt meets the handler it is meant for, or nobody.
     private Thread thread;

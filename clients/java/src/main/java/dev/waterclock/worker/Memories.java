@@ -43,10 +43,10 @@ final class Memories {
         return from;
     }
 
-    void learn(int partition, Receipts.Seen seen) {
+    void learn(int partition, Receipts.Seen seen, long atMs) {
         Memory memory = all.get(partition);
         if (memory != null) {
-            memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed());
+            memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), atMs);
         }
     }
 

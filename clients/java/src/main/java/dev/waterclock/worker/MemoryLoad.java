@@ -146,10 +146,10 @@ final class MemoryLoad implements Runnable, Loader.Sink {
     }
 
     @Override
-    public void take(int partition, byte[] key, byte[] value) {
+    public void take(int partition, byte[] key, byte[] value, long appendedMs) {
         Receipts.Seen seen = Receipts.read(o.channel, key, value);
         if (seen != null) {
-            state.learn(partition, seen);
+            state.learn(partition, seen, appendedMs);
         }
     }
 

@@ -29,6 +29,7 @@ final class State {
     private final Meter meter;
     private final Queue queue;
     private final Memories memories;
+    private final Map<String, Unacked> unacked = new HashMap<>(); // by id; the newest receipt of each
     private final Map<TopicPartition, Part> parts = new HashMap<>();
     private final BrokerClock clock = new BrokerClock();
     private final ConcurrentLinkedQueue<Item> acked = new ConcurrentLinkedQueue<>(); // the producer needs no monitor
@@ -92,13 +93,21 @@ final class State {
     }
 
     private boolean skip(Item item, long now) {
-        String reason = skipReason(memories.of(item.event), item.event, now);
-        if (reason != null) {
-            meter.skipped(reason);
-            queue.finish(item);
+        Unacked receipt = unacked.get(item.event.id());
+        String waits = receipt == null ? null : Memory.check(receipt.answer, item.event);
+        String reason = waits != null ? waits : skipReason(memories.of(item.event), item.event, now);
+        if (reason == null) {
+            return false;
+        }
+        meter.skipped(reason);
+        queue.finish(item);
+        if (waits != null) { // otherwise its offset could be committed without a receipt
+            receipt.copies.add(item);
+            item.part.pending++;
+        } else {
             item.part.finish(item);
         }
-        return reason != null;
+        return true;
     }
 
     /** Why an event is neither handled nor answered at the brokers' time now; null if it is. */
@@ -135,9 +144,9 @@ final class State {
         running--;
         item.part.running.remove(item);
         if (answer != null) {
-            Memory memory = memories.of(item.event);
-            if (memory != null) {
-                memory.add(item.event.id(), answer.outcome(), item.event.attempt(), item.event.postponed());
+            item.unacked = new Unacked(item.event, answer.outcome());
+            if (memories.of(item.event) != null) {
+                unacked.put(item.event.id(), item.unacked);
             }
             pending++;
             item.part.pending++;
@@ -154,9 +163,20 @@ final class State {
     private void takeAcked() {
         for (Item item = acked.poll(); item != null; item = acked.poll()) {
             pending--;
-            item.part.pending--;
-            item.part.finish(item);
+            Memory memory = memories.of(item.event);
+            if (memory != null) {
+                memory.add(item.event.id(), item.unacked.outcome, item.event.attempt(), item.event.postponed(),
+                        clock.now(System.currentTimeMillis()));
+            }
+            unacked.remove(item.event.id(), item.unacked);
+            finishAnswered(item);
+            item.unacked.copies.forEach(State::finishAnswered);
         }
+    }
+
+    private static void finishAnswered(Item item) {
+        item.part.pending--;
+        item.part.finish(item);
     }
 
     /** Whether an event waits for a handler, and how many. */
@@ -270,8 +290,8 @@ final class State {
         return memories.begin(due, receiptPartitions);
     }
 
-    synchronized void learn(int partition, Receipts.Seen seen) {
-        memories.learn(partition, seen);
+    synchronized void learn(int partition, Receipts.Seen seen, long atMs) {
+        memories.learn(partition, seen, atMs);
     }
 
     synchronized void renew(int partition) {

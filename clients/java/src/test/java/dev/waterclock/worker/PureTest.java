@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -14,11 +15,11 @@ import org.junit.jupiter.api.Test;
 /** What a worker knows, without I/O. */
 class PureTest {
     private static ConsumerRecord<byte[], byte[]> due(String id) {
-        return due(id, 1);
+        return record(id, 1, 0);
     }
 
-    private static ConsumerRecord<byte[], byte[]> due(String id, int attempt) {
-        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("t", 0, 0, "k".getBytes(), new byte[0]);
+    private static ConsumerRecord<byte[], byte[]> record(String id, int attempt, long offset) {
+        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("t", 0, offset, "k".getBytes(), new byte[0]);
         r.headers().add("ce_type", "waterclock.due.v1".getBytes()).add("ce_id", (id + "@1#0").getBytes())
                 .add("ce_subject", id.getBytes()).add("ce_time", "2026-11-30T14:00:00.000Z".getBytes())
                 .add("ce_wcattempt", Integer.toString(attempt).getBytes());
@@ -27,7 +28,7 @@ class PureTest {
 
     private static DueEvent event(String id, int attempt) {
         try {
-            return Decoder.decode(due(id, attempt), false);
+            return Decoder.decode(record(id, attempt, 0), false);
         } catch (Decoder.Garbled e) {
             throw new AssertionError(e);
         }
@@ -38,7 +39,7 @@ class PureTest {
     void memoryIsBounded() {
         Memory m = new Memory(1000);
         for (int i = 0; i < 10_000; i++) {
-            m.add("k" + i + "@1#0", Result.Outcome.DELIVERED, 1, 0);
+            m.add("k" + i + "@1#0", Result.Outcome.DELIVERED, 1, 0, 0);
             assertTrue(m.size() <= 2000);
             if (i >= 999) {
                 assertEquals("final", m.check(event("k" + (i - 999), 1)));
@@ -51,9 +52,9 @@ class PureTest {
     @Test
     void memoryKeepsTheHighestRound() {
         Memory m = new Memory(2);
-        m.add("a@1#0", Result.Outcome.RETRY, 2, 1);
-        m.add("b@1#0", Result.Outcome.RETRY, 1, 0); // a new generation
-        m.add("a@1#0", Result.Outcome.RETRY, 1, 0);
+        m.add("a@1#0", Result.Outcome.RETRY, 2, 1, 0);
+        m.add("b@1#0", Result.Outcome.RETRY, 1, 0, 0); // a new generation
+        m.add("a@1#0", Result.Outcome.RETRY, 1, 0, 0);
         assertEquals("answered", m.check(event("a", 2)));
         assertNull(m.check(event("a", 3)));
     }
@@ -76,6 +77,34 @@ class PureTest {
         Item item = new Item(p, offset, 100, e);
         p.add(item);
         return item;
+    }
+
+    /** A copy of an event whose receipt the brokers do not have yet is not handled, and not committed either. */
+    @Test
+    void skippedCopyWaitsForTheReceipt() {
+        TopicPartition tp = new TopicPartition("t", 0);
+        State state = new State(Worker.builder("print", e -> Result.delivered()), new Meter(null, null));
+        List<Part> before = state.assign(List.of(tp));
+        state.beginMemories(Set.of(0), 1);
+        state.release(before);
+        take(state, tp);
+        Item first = state.pick();
+        state.finish(first, Result.delivered());
+        state.close(List.of(tp)); // it moves away, and the other one fails
+        state.forget(before);
+        List<Part> after = state.assign(List.of(tp));
+        state.beginMemories(Set.of(0), 1);
+        state.release(after);
+        take(state, tp);
+        assertNull(state.pick());
+        assertTrue(state.toCommit(after).isEmpty());
+        state.acked(first);
+        assertEquals(8, state.toCommit(after).get(tp).offset());
+    }
+
+    private static void take(State state, TopicPartition tp) {
+        ConsumerRecord<byte[], byte[]> r = record("a", 1, 7);
+        state.take(tp, new Polled(List.of(r), null, null), 0);
     }
 
     /** Offsets may be committed up to the first record that is not done. */

@@ -12,8 +12,11 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
@@ -21,12 +24,18 @@ import org.junit.jupiter.api.TestFactory;
 class WorkerConformanceTest {
     private static ConsumerRecord<byte[], byte[]> record(Map<String, Object> c) {
         Map<String, Object> due = Json.object(c.get("due"));
-        Cases.known(due, "key", "value", "headers");
-        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("waterclock.due.sms", 0, 0, bytes(due.get("key")),
-                bytes(due.get("value")));
+        Cases.known(due, "at", "key", "value", "headers");
+        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("waterclock.due.sms", 0, 0, atMs(due),
+                TimestampType.LOG_APPEND_TIME, 0, 0, bytes(due.get("key")), bytes(due.get("value")),
+                new RecordHeaders(), Optional.empty());
         Json.list(due.get("headers")).forEach(h -> r.headers().add((String) Json.list(h).get(0),
                 bytes(Json.list(h).get(1))));
         return r;
+    }
+
+    /** When a record was appended; 0 if the case does not say. */
+    private static long atMs(Map<String, Object> record) {
+        return record.get("at") instanceof String at ? Instant.parse(at).toEpochMilli() : 0;
     }
 
     private static byte[] bytes(Object text) {
@@ -138,7 +147,7 @@ class WorkerConformanceTest {
                 Receipts.Seen seen = Receipts.read((String) c.get("channel"), bytes(r.get("key")),
                         bytes(value instanceof String s ? s : Json.write(value)));
                 if (seen != null) {
-                    memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed());
+                    memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), atMs(r));
                 }
             }
             DueEvent e = due(c);

@@ -485,7 +485,7 @@ class WorkerTest {
         List<Integer> renewed = new ArrayList<>();
         Loader.Sink sink = new Loader.Sink() {
             @Override
-            public void take(int partition, byte[] key, byte[] value) {
+            public void take(int partition, byte[] key, byte[] value, long appendedMs) {
                 throw new AssertionError("the topic is empty");
             }
 
