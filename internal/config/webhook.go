@@ -69,7 +69,12 @@ func (c *Config) WebhookSecrets(tenant string) (key string, secrets []string, er
 	if own := c.Tenant(tenant).WebhookSecret; own != "" {
 		key, text = "tenants."+tenant+".webhook_secret", own
 	}
-	if text, err = c.ReadSecret(key, text); err == nil {
+	text, err = c.ReadSecret(key, text)
+	switch {
+	case err != nil:
+	case strings.TrimSpace(text) == "" && c.secretFiles[key] != "": // else signing would end without a word
+		err = errors.New("its file is empty")
+	default:
 		secrets, err = signingKeys(text)
 	}
 	if err != nil {

@@ -105,6 +105,42 @@ func TestWebhookKeysReload(t *testing.T) {
 	}
 }
 
+// TestEmptiedKeyFile: a key file that a full disk or an empty secret has emptied turns no signing
+// off. The old key stays, and the log says why.
+func TestEmptiedKeyFile(t *testing.T) {
+	dir := t.TempDir()
+	all, acme, yaml := filepath.Join(dir, "all"), filepath.Join(dir, "acme"), filepath.Join(dir, "w.yaml")
+	put(t, all, oneKey+"\n", 0o600)
+	put(t, acme, anotherKey+"\n", 0o600)
+	put(t, yaml, "webhook: {secret_file: "+all+"}\ntenants: {acme: {webhook_secret_file: "+acme+"}}\n", 0o600)
+	c, err := config.Load(config.Options{File: yaml})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cfg: c, webhooks: &webhooks{}}
+	if err := n.loadWebhook(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{all, acme} {
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log logtest.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		r := newReloads(logger, subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
+		put(t, file, "\n", 0o600)
+		r.check(false)
+		if len(n.webhooks.keys("anybody")) != 1 || len(n.webhooks.keys("acme")) != 1 {
+			t.Errorf("%s is empty, and requests are not signed", file)
+		}
+		if !strings.Contains(log.String(), "is empty") {
+			t.Errorf("the log does not say it: %s", log.String())
+		}
+		put(t, file, string(before), 0o600)
+	}
+}
+
 // Many tenants call one origin. The calls of some hang, more than any connection limit that all
 // tenants share. The calls of another tenant still go out at once.
 func TestSharedOriginThatHangs(t *testing.T) {
