@@ -112,11 +112,24 @@ func (d *Due) read(h *trigger.Header) {
 		f.Channel = v
 	case deadTargetKey:
 		f.Spec.TargetKey = v
+	case deadPriority:
+		f.Spec.Priority = priorityNamed(v)
+	case deadCorrelation:
+		f.Spec.CorrelationID = v
 	default:
 		if !reservedHeader(h.Key) {
 			f.Spec.Headers = append(f.Spec.Headers, *h)
 		}
 	}
+}
+
+func priorityNamed(name string) trigger.Priority {
+	for _, p := range []trigger.Priority{trigger.High, trigger.Low} {
+		if name == p.String() {
+			return p
+		}
+	}
+	return trigger.Normal
 }
 
 // reservedHeader reports whether a header of a due event or dead letter is the engine's, not

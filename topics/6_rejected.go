@@ -21,6 +21,8 @@ const (
 	headerErrorCut     = errorPrefix + "truncated" // size of the whole in bytes, if parts were cut
 	headerSource       = commandPrefix + "source"
 	deadTargetKey      = enginePrefix + "target-key" // dead letters: the due record's key, if not the trigger's
+	deadPriority       = enginePrefix + "priority"   // dead letters: high or low, if not normal
+	deadCorrelation    = enginePrefix + "correlation-id"
 
 	headerErrorKeyLength = errorPrefix + "key-length" // rejected: length of a key that is too long
 	headerErrorKeyHash   = errorPrefix + "key-hash"   // "sha256:" and hexadecimal digits
@@ -118,6 +120,12 @@ func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value [
 	}
 	if d.Fire.Spec.TargetKey != "" {
 		headers = append(headers, header(deadTargetKey, d.Fire.Spec.TargetKey))
+	}
+	if d.Fire.Spec.Priority != trigger.Normal {
+		headers = append(headers, header(deadPriority, d.Fire.Spec.Priority.String()))
+	}
+	if d.Fire.Spec.CorrelationID != "" {
+		headers = append(headers, header(deadCorrelation, d.Fire.Spec.CorrelationID))
 	}
 	key = []byte(d.Fire.Key)
 	whole := RecordBytes(key, value, headers)

@@ -69,8 +69,16 @@ func TestRejectedRecordFits(t *testing.T) {
 }
 
 func TestDeadLetterSurvivesTheWire(t *testing.T) {
+	for _, priority := range []trigger.Priority{trigger.High, trigger.Normal, trigger.Low} {
+		deadLetterSurvives(t, priority)
+	}
+}
+
+func deadLetterSurvives(t *testing.T, priority trigger.Priority) {
+	t.Helper()
 	want := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
 	want.Fire.Spec.Headers[1].Value = []byte{}
+	want.Fire.Spec.Priority, want.Fire.Spec.CorrelationID = priority, "order-7"
 	key, value, hs := DeadLetterRecord(want, dueEnv)
 	if string(key) != "acme/pills" {
 		t.Errorf("key %q", key)

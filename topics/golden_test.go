@@ -239,6 +239,8 @@ func goldens(t *testing.T) []golden {
 	postponed, retriedDead := *fullFire(), trigger.DeadLetter{Fire: *fullFire(), Code: "http_500", Detail: "oops"}
 	postponed.ReceiptBy, postponed.Postponed, postponed.Spec.Callback = 1_795_186_800_007, 2, retried()
 	retriedDead.Fire.Spec.Callback = retried()
+	urgentDead := trigger.DeadLetter{Fire: *fullFire(), Code: "http_500", Detail: "oops"}
+	urgentDead.Fire.Spec.Priority, urgentDead.Fire.Spec.CorrelationID = trigger.High, "order-7"
 	return append(goldenEvents(),
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
@@ -252,6 +254,7 @@ func goldens(t *testing.T) []golden {
 		golden{"due-v2", recordText(DueRecord(&postponed, dueEnv))},
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
 		golden{"dead-letter-v2", recordText(DeadLetterRecord(&retriedDead, dueEnv))},
+		golden{"dead-letter-v3", recordText(DeadLetterRecord(&urgentDead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
 		golden{"receipt", AppendReceipt(nil, &Receipt{
 			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Postponed: -1,
