@@ -240,11 +240,7 @@ func (l *loader) checkTopicOf(name string, owner map[string]string) {
 	if other, is := strings.CutPrefix(ch.Topic, l.c.Topic("due.")); is && other != name {
 		l.at(key, "%s is the topic of channel %s or of a lane of it: a topic carries one channel", ch.Topic, other)
 	}
-	carries := []string{ch.Topic}
-	if ch.HighLane {
-		carries = append(carries, ch.Topic+".high")
-	}
-	for _, topic := range carries {
+	for _, topic := range []string{ch.Topic, ch.Topic + ".high"} { // workers read the lane even if high_lane is off
 		if other, taken := owner[topic]; taken {
 			l.at(key, "%s is also the topic of channel %s: a topic carries one channel", topic, other)
 		}

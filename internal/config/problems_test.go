@@ -106,6 +106,10 @@ func TestProblems(t *testing.T) {
 			"another's lane", "channels: {a: {topic: t, high_lane: true}, b: {topic: t.high}}",
 			[]string{"t.high is also the topic of channel a"},
 		},
+		{
+			"another's lane, which its workers read", "channels: {a: {topic: t, high_lane: false}, b: {topic: t.high}}",
+			[]string{"t.high is also the topic of channel a"},
+		},
 		{"not an origin", "webhook: {allow: https://a.example/path}", []string{"is not an origin"}},
 		{"origin that is a number", "webhook: {allow: 'http://127.1'}", []string{"webhook.allow", "is not an origin"}},
 		{"origin with a wild card", "webhook: {allow: 'https://*.a.example'}", []string{"is not an origin"}},
