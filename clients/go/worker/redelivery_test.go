@@ -152,7 +152,9 @@ func TestSkippedCopyWaitsForTheReceipt(t *testing.T) {
 		<-ctx.Done()
 		return Result{}, ctx.Err()
 	}, WithMetrics(second), DrainTimeout(time.Second))
-	w.eventually("one has moved", func() bool { return second.get(func(m *counting) int { return m.load.Assigned }) == 1 })
+	w.eventually("one has moved", func() bool {
+		return second.get(func(m *counting) int { return m.load.Assigned }) == 1
+	})
 	other.kill()
 	_ = other.wait()
 	w.eventually("it is back, and skipped", func() bool {
