@@ -247,7 +247,7 @@ func letterEndpoint(text string) (string, error) {
 	if _, err := egress.ParseOrigin(text); err != nil {
 		return "", problem.BadParameter("endpoint", "endpoint "+err.Error())
 	}
-	return topics.OriginOf(text), nil
+	return egress.OriginOf(text), nil
 }
 
 // tenantOf is whose dead letters or refused commands a caller asks for: its own, or if it is an

@@ -5,11 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -182,26 +182,9 @@ func LetterOf(rec *Record) (Letter, error) {
 		Cut:       DeadLetterCut(rec),
 	}
 	if f.Spec.Callback != nil {
-		l.Endpoint = clip(OriginOf(f.Spec.Callback.URL), maxErrorDetail)
+		l.Endpoint = clip(egress.OriginOf(f.Spec.Callback.URL), maxErrorDetail)
 	}
 	return l, nil
-}
-
-// OriginOf is scheme, host and port of a URL, in lower case and without the scheme's default
-// port. It is "" if the text is no URL.
-func OriginOf(callback string) string {
-	u, err := url.Parse(callback)
-	if err != nil || u.Host == "" {
-		return ""
-	}
-	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname())
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if port := u.Port(); port != "" && (scheme != "https" || port != "443") && (scheme != "http" || port != "80") {
-		host += ":" + port
-	}
-	return scheme + "://" + host
 }
 
 // LetterEnd is what an event says about dead letters. They are those of one ce_id and

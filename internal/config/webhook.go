@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // Values that are not for a settings file stand elsewhere: env:NAME is a
@@ -179,35 +180,15 @@ func mayHeader(name, ref string) error {
 func (l *loader) checkEndpoints() {
 	for _, origin := range sortedKeys(l.c.Endpoints) {
 		key := "endpoints." + origin
-		if OriginOf(origin) != origin {
-			l.at(key, "%q is not an origin: write scheme, host and optionally a port, in lower case, such as "+
-				"https://hooks.example.com", origin)
+		if o, err := egress.ParseOrigin(origin); err != nil || o.String() != origin {
+			l.at(key, "%q is not an origin: write scheme, host and optionally a port, in lower case, an IPv6 "+
+				"address in its shortest form, such as https://hooks.example.com", origin)
 			continue
 		}
 		if _, err := l.c.EndpointHeaders(origin); err != nil {
 			l.at(key+".headers", "%v", err)
 		}
 	}
-}
-
-// OriginOf spells the origin of a URL as settings and endpoints do: lower case,
-// without the scheme's own port; "" of what has none.
-func OriginOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return ""
-	}
-	host, port := strings.ToLower(u.Hostname()), u.Port()
-	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		port = ""
-	}
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if port != "" {
-		host += ":" + port
-	}
-	return u.Scheme + "://" + host
 }
 
 // WebhookFiles are the files with signing keys and headers, which may change

@@ -74,6 +74,7 @@ endpoints:
 		"endpoints: {'https://a.example/path': {paused: true}}":                  "is not an origin",
 		"endpoints: {'https://A.example': {paused: true}}":                       "is not an origin",
 		"endpoints: {'ftp://a.example': {paused: true}}":                         "is not an origin",
+		"endpoints: {'http://[fd00:0::5]:8080': {paused: true}}":                 "is not an origin",
 		"endpoints: {'https://a.example': {headers: {Authorization: marked}}}":   "env:NAME or file:PATH",
 		"endpoints: {'https://a.example': {headers: {Host: 'env:HOOK_TOKEN'}}}":  "set by the worker",
 		"endpoints: {'https://a.example': {headers: {ce-id: 'env:HOOK_TOKEN'}}}": "set by the worker",

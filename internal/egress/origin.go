@@ -53,6 +53,27 @@ func ParseOrigin(text string) (Origin, error) {
 	return o, nil
 }
 
+// OriginOf spells the origin of any URL as Origin.String does, also of one that no policy allows.
+// It is "" if the text is no URL with a host. Settings, breakers and dead letters name an
+// endpoint by it.
+func OriginOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname())
+	if strings.Contains(host, ":") {
+		if ip, err := netip.ParseAddr(host); err == nil {
+			host = ip.String()
+		}
+		host = "[" + host + "]"
+	}
+	if port := u.Port(); port != "" && port != strconv.Itoa(int(defaultPorts[scheme])) {
+		host += ":" + port
+	}
+	return scheme + "://" + host
+}
+
 // originOf is the origin of a URL, or why no policy can allow the URL. Every
 // part is compared in one spelling, and what other parsers read otherwise is
 // refused: decimal and octal addresses, user info, Unicode, a dot at the end.

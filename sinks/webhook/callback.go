@@ -3,12 +3,11 @@ package webhook
 import (
 	"encoding/json"
 	"errors"
-	"net"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/internal/egress"
 )
 
 // callbackHeader is the header that the engine writes for this worker (docs/formats/due.md).
@@ -60,27 +59,11 @@ func callbackOf(e *worker.DueEvent) (callback, error) {
 	}, nil
 }
 
-// originOf returns scheme, host and port of a URL in one form: lower case, without the scheme's
-// default port.
-func originOf(u *url.URL) string {
-	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
-	if scheme == "https" && port == "443" || scheme == "http" && port == "80" {
-		port = ""
-	}
-	switch {
-	case port != "":
-		return scheme + "://" + net.JoinHostPort(host, port)
-	case strings.Contains(host, ":"):
-		return scheme + "://[" + host + "]"
-	}
-	return scheme + "://" + host
-}
-
 // groupOf names the bulkhead of an event: tenant and origin. Events without a URL share one.
 func groupOf(e *worker.DueEvent) string {
 	c, err := callbackOf(e)
 	if err != nil {
 		return e.Tenant
 	}
-	return e.Tenant + " " + originOf(c.url)
+	return e.Tenant + " " + egress.OriginOf(c.text)
 }

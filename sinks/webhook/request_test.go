@@ -187,21 +187,6 @@ func TestCallbackOf(t *testing.T) {
 	}
 }
 
-func TestOriginOf(t *testing.T) {
-	for text, want := range map[string]string{
-		"https://A.Example/x?y":      "https://a.example",
-		"HTTPS://a.example:443/":     "https://a.example",
-		"http://a.example:80":        "http://a.example",
-		"http://a.example:443":       "http://a.example:443",
-		"https://[2001:DB8::1]:8443": "https://[2001:db8::1]:8443",
-		"https://[2001:db8::1]/":     "https://[2001:db8::1]",
-	} {
-		if got := originOf(parsed(t, text)); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
-}
-
 // FuzzRequest checks that whatever a producer writes, the request has the required headers, each
 // once. The producer can choose none of them, and no line ends inside one.
 func FuzzRequest(f *testing.F) {

@@ -199,7 +199,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	if err := w.opts.Policy.Check(e.Tenant, c.text); err != nil {
 		return worker.Fail(CodeURL, reason(err)), nil
 	}
-	origin := originOf(c.url)
+	origin := egress.OriginOf(c.text)
 	about := w.opts.Origin(origin)
 	if about.Paused {
 		w.endpoints.get(e.Tenant, origin).pause()

@@ -84,6 +84,23 @@ func TestPausedIsListed(t *testing.T) {
 	}
 }
 
+// An origin is paused in whatever spelling a callback has its address.
+func TestPausedInAnySpelling(t *testing.T) {
+	policy := loopback(t, "http://[fd00::5]:8080")
+	w := newTestWorker(t, with(status(200)), func(o *Options) {
+		o.Policy = policy
+		o.Origin = func(origin string) Origin { return Origin{Paused: origin == "http://[fd00::5]:8080"} }
+	})
+	for _, text := range []string{"http://[fd00::5]:8080/", "http://[fd00:0::5]:8080/x", "http://[FD00:0:0::5]:8080"} {
+		if r := w.one(t, due("k", to(text))); r.Code != CodePaused {
+			t.Errorf("%s: %+v", text, r)
+		}
+	}
+	if n := len(w.Status()); n != 1 {
+		t.Errorf("%d endpoints for one origin", n)
+	}
+}
+
 // An open breaker postpones events for as long as it is open, and sends nothing.
 func TestOpenPostpones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
