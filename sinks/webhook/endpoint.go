@@ -42,6 +42,7 @@ type endpoint struct {
 	mu       sync.Mutex
 	breaker  circuitbreaker.CircuitBreaker[any]
 	changes  int // number of state changes: a result counts only in the state in which its request began
+	permits  int // requests that began in this state and have not ended
 	inFlight int
 	ok       int64
 	failed   int64
@@ -59,7 +60,10 @@ func newEndpoint(tenant, origin string, b Breaker) *endpoint {
 		WithFailureRateThreshold(math.Nextafter(b.Failures, 2), b.Requests, b.Window).
 		WithDelay(b.Open).
 		WithSuccessThresholdRatio(probes/2+1, probes).
-		OnStateChanged(func(circuitbreaker.StateChangedEvent) { e.changes++ }). // mu is held
+		OnStateChanged(func(circuitbreaker.StateChangedEvent) { // mu is held
+			e.changes++
+			e.permits = 0
+		}).
 		Build()
 	return e
 }
@@ -78,7 +82,22 @@ func (e *endpoint) enter() (p permit, wait time.Duration, ok bool) {
 		return permit{}, e.breaker.RemainingDelay(), false
 	}
 	e.inFlight++
+	e.permits++
 	return permit{e, e.changes}, 0, true
+}
+
+// mayEnter reports whether enter would get a permit now. It takes none.
+func (e *endpoint) mayEnter() (wait time.Duration, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.breaker.IsHalfOpen():
+		return 0, e.permits < probes
+	case e.breaker.IsOpen():
+		wait = e.breaker.RemainingDelay()
+		return wait, wait <= 0
+	}
+	return 0, true
 }
 
 // pause notes that the settings forbid a request.
@@ -116,6 +135,7 @@ func (p permit) leave(o outcome, code string) {
 	if e.changes != p.changes {
 		return
 	}
+	e.permits--
 	switch {
 	case o == good:
 		e.breaker.RecordSuccess()

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -161,6 +162,75 @@ func TestEndpointsBound(t *testing.T) {
 	if n := len(open.all()); n != 100 {
 		t.Errorf("%d endpoints, at most 100", n)
 	}
+}
+
+// An open breaker is kept for as long as it is open, and then for as long as others, so that
+// probes come first.
+func TestSweepKeepsOpenBreakers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := DefaultBreaker
+		b.Open = 30 * time.Minute
+		s := newEndpoints(b, 10, 10*time.Minute, time.Now)
+		s.get("acme", "https://a.example").calls(t, 20, bad)
+		s.get("acme", "https://b.example").calls(t, 20, good)
+		for _, after := range []time.Duration{11 * time.Minute, 20 * time.Minute} {
+			time.Sleep(after)
+			s.sweep()
+			if n := len(s.all()); n != 1 {
+				t.Fatalf("%d endpoints after %v more", n, after)
+			}
+		}
+		s.all()[0].is(t, HalfOpen)
+		time.Sleep(10 * time.Minute)
+		s.sweep()
+		if n := len(s.all()); n != 0 {
+			t.Errorf("%d endpoints are kept for ever", n)
+		}
+	})
+}
+
+// Events that a breaker postpones use no turns of their origin's rate, which is one for all
+// tenants.
+func TestBreakerTakesNoTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hang chan struct{}
+		w := newTestWorker(t, with(func(r *http.Request) (*http.Response, error) {
+			if hang != nil && r.URL.Path == "/bad" {
+				<-hang
+			}
+			return status(map[string]int{"/bad": 500, "/good": 200}[r.URL.Path])(r)
+		}), func(o *Options) {
+			o.Origin = func(string) Origin { return Origin{Rate: 1} }
+		})
+		mine, other := due("mine/1", to("https://a.example/good")), due("other/1", to("https://a.example/bad"))
+		mine.Tenant, other.Tenant = "mine", "other"
+		sentAtOnce := func(state State) {
+			t.Helper()
+			time.Sleep(2 * time.Second) // the next turn is free
+			for range 5 {
+				if r := w.one(t, other); r.Code != CodeOpen {
+					t.Fatalf("%s: %+v", state, r)
+				}
+			}
+			begin := time.Now()
+			if r := w.one(t, mine); r.Outcome != worker.OutcomeDelivered || time.Since(begin) != 0 {
+				t.Errorf("%s: %+v after %v", state, r, time.Since(begin))
+			}
+		}
+		for range 20 {
+			w.one(t, other)
+		}
+		sentAtOnce(Open)
+		time.Sleep(time.Minute)
+		hang = make(chan struct{})
+		for range probes { // all probes are under way
+			go func() { _, _ = w.Handle(context.Background(), other) }()
+			time.Sleep(2 * time.Second)
+		}
+		sentAtOnce(HalfOpen)
+		close(hang)
+		synctest.Wait()
+	})
 }
 
 // A tenant's failures do not stop another tenant's calls to the same origin.

@@ -95,16 +95,18 @@ func (s *endpoints) forget(e *endpoint) {
 	}
 }
 
-// sweep drops endpoints that have been unused for long.
+// sweep drops endpoints that have been unused for long. One whose breaker is open is kept for as
+// long as it is open, and then for as long as others, so that it lets out probes first.
 func (s *endpoints) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for at := s.order.Back(); at != nil; {
 		k, next := at.Value.(*known), at.Prev()
-		if s.now().Sub(k.used) < s.keep {
+		unused := s.now().Sub(k.used)
+		if unused < s.keep {
 			return
 		}
-		if !k.endpoint.busy() {
+		if k.endpoint.idle() || unused >= s.keep+s.breaker.Open && !k.endpoint.busy() {
 			s.forget(k.endpoint)
 		}
 		at = next
@@ -122,11 +124,23 @@ func (s *endpoints) all() []*endpoint {
 	return list
 }
 
-// takeGone returns the endpoints dropped since the last call.
-func (s *endpoints) takeGone() []Status {
+// takeGone returns the endpoints dropped since the last call, without those that were made again.
+func (s *endpoints) takeGone() (gone []Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gone := s.gone
+	for _, g := range s.gone {
+		if s.by[endpointKey{g.Tenant, g.Origin}] == nil {
+			gone = append(gone, g)
+		}
+	}
 	s.gone = nil
 	return gone
+}
+
+// putBack takes what could not be published as gone. takeGone returns it again.
+func (s *endpoints) putBack(gone []Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = append(gone, s.gone...)
+	s.gone = s.gone[:min(len(s.gone), maxGone)]
 }

@@ -1,7 +1,9 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waterclock/waterclock/topics"
@@ -20,7 +22,8 @@ const (
 	publishEvery  = time.Second
 	publishCounts = 5 * time.Second
 	publishAlways = topics.EndpointEvery
-	// publishMost bounds the states in one round.
+	// publishMost bounds the states in one round: changes of breakers first, then what was published
+	// longest ago.
 	publishMost   = 1000
 	publishWithin = 5 * time.Second
 )
@@ -47,12 +50,10 @@ func (w *Worker) publish(ctx context.Context) {
 		return
 	}
 	now := w.opts.Now()
-	var changed []*endpoint
-	var states []Status
-	for _, e := range w.endpoints.all() {
-		if s := e.status(now); e.newsworthy(s, now) && len(states) < publishMost {
-			changed, states = append(changed, e), append(states, s)
-		}
+	changed := w.news(now)
+	states := make([]Status, len(changed))
+	for i := range changed {
+		states[i] = changed[i].status
 	}
 	gone := w.endpoints.takeGone()
 	if len(states)+len(gone) == 0 {
@@ -61,14 +62,45 @@ func (w *Worker) publish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, publishWithin)
 	defer cancel()
 	if err := w.opts.Publish.Publish(ctx, states, gone); err != nil {
+		w.endpoints.putBack(gone)
 		if ctx.Err() == nil {
 			w.opts.Logger.Warn("the state of endpoints could not be published; will retry", "error", err)
 		}
 		return
 	}
-	for i, e := range changed {
-		e.noted(states[i], now)
+	for i := range changed {
+		changed[i].endpoint.noted(states[i], now)
 	}
+}
+
+// news is a status that must be published.
+type news struct {
+	endpoint *endpoint
+	status   Status
+	urgent   bool      // the breaker changed its state
+	at       time.Time // when the endpoint was last published
+}
+
+// news returns what must be published now, at most publishMost.
+func (w *Worker) news(now time.Time) (all []news) {
+	for _, e := range w.endpoints.all() {
+		if n, ok := e.newsworthy(now); ok {
+			all = append(all, n)
+		}
+	}
+	if len(all) <= publishMost {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b news) int {
+		switch {
+		case a.urgent == b.urgent:
+			return a.at.Compare(b.at)
+		case a.urgent:
+			return -1
+		}
+		return 1
+	})
+	return all[:publishMost]
 }
 
 // publishEnd publishes the end of this process.
@@ -88,14 +120,18 @@ func (w *Worker) publishEnd() {
 	_ = w.opts.Publish.Publish(ctx, nil, gone) // on an error, readers detect the end themselves
 }
 
-// newsworthy reports whether a status must be published.
-func (e *endpoint) newsworthy(s Status, now time.Time) bool {
+// newsworthy returns the status of the endpoint. ok reports whether it must be published.
+func (e *endpoint) newsworthy(now time.Time) (n news, ok bool) {
+	n = news{endpoint: e, status: e.status(now)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	n.at = e.at
+	is, was := n.status, e.published
+	was.State = cmp.Or(was.State, Closed) // it was not published yet
+	n.urgent = is.State != was.State
+	is.Until, was.Until = time.Time{}, time.Time{} // it is recomputed each time
 	since := now.Sub(e.at)
-	was := e.published
-	s.Until, was.Until = time.Time{}, time.Time{} // it is recomputed each time
-	return e.at.IsZero() || since >= publishAlways || s.State != was.State || s != was && since >= publishCounts
+	return n, e.at.IsZero() || since >= publishAlways || n.urgent || is != was && since >= publishCounts
 }
 
 // noted stores what was published.

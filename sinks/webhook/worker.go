@@ -206,6 +206,10 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 		return worker.Postpone(pausedBy, CodePaused).
 			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
 	}
+	// Before its turn, because the turns are those of all tenants.
+	if wait, ok := w.endpoints.get(e.Tenant, origin).mayEnter(); !ok {
+		return notSentOpen(wait), nil
+	}
 	if !w.shares.Enter(ctx, e.Tenant) {
 		return worker.Postpone(soon, CodeShare).
 			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), ctx.Err()
@@ -228,11 +232,16 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	}
 	p, wait, ok := w.endpoints.get(e.Tenant, origin).enter()
 	if !ok {
-		return worker.Postpone(max(wait, soon), CodeOpen).
-			WithDetail("not sent: most of the last calls to the endpoint failed"), nil
+		return notSentOpen(wait), nil
 	}
 	r, err := w.call(ctx, e, c, about, p)
 	return v.Sent(r), err
+}
+
+// notSentOpen is the result of an event that an open breaker holds up.
+func notSentOpen(wait time.Duration) worker.Result {
+	return worker.Postpone(max(wait, soon), CodeOpen).
+		WithDetail("not sent: most of the last calls to the endpoint failed")
 }
 
 // reason returns why a URL is not called.
