@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -219,13 +220,25 @@ func (n *node) ownSecret(name, prefix string) (file string, err error) {
 // acknowledged or decided.
 func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
 	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
-	if err != nil || s == nil {
-		return false, err
+	return err == nil && isLive(s, e, n.cfg.Channel(webhook.Channel).Receipts), err
+}
+
+// isLive reports whether a state still wants a due event of a channel with or without receipts.
+// Without receipts the engine forgets an emission at once, unless it waits for the next step. So
+// what is not remembered is live until its trigger is cancelled or erased.
+func isLive(s *trigger.State, e *worker.DueEvent, receipts bool) bool {
+	if s == nil {
+		return false
 	}
 	for i := range s.Live {
 		if l := &s.Live[i]; l.Attempt == e.Attempt && trigger.DueID(s.Key, l.Occurrence, l.Step) == e.ID {
-			return true, nil
+			return true
 		}
 	}
-	return false, nil
+	steps, _ := e.Header("wcx-steps")
+	last := steps == "" || steps == strconv.Itoa(e.Step+1)
+	if receipts || !last {
+		return false
+	}
+	return s.Status != trigger.Cancelled && s.Status != trigger.Erased && s.Status != trigger.Unknown
 }

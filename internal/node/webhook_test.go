@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/sinks/webhook"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 const (
@@ -138,6 +140,51 @@ func TestEmptiedKeyFile(t *testing.T) {
 			t.Errorf("the log does not say it: %s", log.String())
 		}
 		put(t, file, string(before), 0o600)
+	}
+}
+
+// callback.recheck: what is still to be delivered. On a channel without receipts the engine does
+// not remember an emission, so only a cancel or an erasure of the trigger counts.
+func TestIsLive(t *testing.T) {
+	event := func(step int) *worker.DueEvent {
+		e := &worker.DueEvent{ID: fmt.Sprintf("k@2026-11-20T14:00:00.000Z#%d", step), Key: "k", Step: step, Attempt: 1}
+		if step > 0 {
+			e.Headers = []worker.Header{{Key: "wcx-steps", Value: []byte("2")}}
+		}
+		return e
+	}
+	escalating := event(0)
+	escalating.Headers = event(1).Headers
+	state := func(status trigger.Status, steps ...int) *trigger.State {
+		s := &trigger.State{Key: "k", Status: status}
+		for _, step := range steps {
+			s.Live = append(s.Live, trigger.Live{Occurrence: "2026-11-20T14:00:00.000Z", Step: step, Attempt: 1})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		name     string
+		state    *trigger.State
+		event    *worker.DueEvent
+		receipts bool
+		want     bool
+	}{
+		{"in flight", state(trigger.InFlight, 0), event(0), true, true},
+		{"decided", state(trigger.Fired), event(0), true, false},
+		{"unknown", nil, event(0), true, false},
+		{"fired, no receipts", state(trigger.Fired), event(0), false, true},
+		{"a series, no receipts", state(trigger.Pending), event(0), false, true},
+		{"cancelled, no receipts", state(trigger.Cancelled), event(0), false, false},
+		{"erased, no receipts", state(trigger.Erased), event(0), false, false},
+		{"cancelled before it was known, no receipts", state(trigger.Unknown), event(0), false, false},
+		{"unknown, no receipts", nil, event(0), false, false},
+		{"first step waits for the next, no receipts", state(trigger.InFlight, 0), escalating, false, true},
+		{"first step, acknowledged, no receipts", state(trigger.Fired), escalating, false, false},
+		{"last step, no receipts", state(trigger.Fired), event(1), false, true},
+	} {
+		if got := isLive(c.state, c.event, c.receipts); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 
