@@ -158,14 +158,13 @@ func scanNumber(s string) (n number, rest string, ok bool) {
 	return n, s[f:], true
 }
 
+// scaled multiplies the whole and the thousandths on their own, so that long durations keep their decimals.
 func scaled(n number, size time.Duration, bad badDuration) (time.Duration, error) {
-	if n.thousandths > math.MaxInt64/int64(size) {
-		if n.thousandths/1000 > math.MaxInt64/int64(size) {
-			return bad("is longer than 292 years")
-		}
-		return time.Duration(n.thousandths/1000) * size, nil
+	whole, part := time.Duration(n.thousandths/1000), time.Duration(n.thousandths%1000)*size/1000
+	if whole > (math.MaxInt64-part)/size {
+		return bad("is longer than 292 years")
 	}
-	return time.Duration(n.thousandths * int64(size) / 1000), nil
+	return whole*size + part, nil
 }
 
 // PlainNumber spells a JSON number without an exponent, as durations and times

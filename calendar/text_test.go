@@ -31,6 +31,11 @@ func TestParseDuration(t *testing.T) {
 		{"pt7m", 7 * time.Minute},
 		{"P3652D", 3652 * 24 * time.Hour},
 		{"521w", 521 * 168 * time.Hour},
+		{"150.5d", 3612 * time.Hour}, // whose thousandths, in ns, do not fit into 64 bits
+		{"20.5w", 3444 * time.Hour},
+		{"2600.5h", 2600*time.Hour + 30*time.Minute},
+		{"P150.5D", 3612 * time.Hour},
+		{"3652.499d", 3652*24*time.Hour + 11*time.Hour + 58*time.Minute + 33*time.Second + 600*time.Millisecond},
 	} {
 		if got, err := ParseDuration(c.in); err != nil || got != c.want {
 			t.Errorf("%q: %v %v, want %v", c.in, got, err, c.want)
