@@ -422,7 +422,7 @@ func (t *life) jitter() int64 {
 	}
 	j := t.body.what.jitter
 	if t.body.what.priority == "low" && j == 0 {
-		return 3600_000 // the bound of channels.<name>.jitter_low, which only the engine's settings have
+		return 86_400_000 // the bound of channels.<name>.jitter_low, which only the engine's settings have
 	}
 	return j
 }
