@@ -2,7 +2,10 @@ package trigger
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // skip leaves out one occurrence of a series: the next, or a named one.
@@ -61,7 +64,7 @@ func (d *decision) find(name string) (occurrence, *Error) {
 		if o, ok, err = r.next(t); err != nil || !ok {
 			break
 		}
-		if p := (Series{At: o.At, Occurrence: o.ID, Local: o.Local}); matches(name, &p) {
+		if p := (Series{At: o.At, Occurrence: o.ID + d.s.Life.suffix(), Local: o.Local}); matches(name, &p) {
 			return o, nil
 		}
 		t = o.At
@@ -96,25 +99,28 @@ func skipsFrom(skip []string, passed Instant) []string {
 	})
 }
 
-// matches reports whether a user's name for an occurrence means p's. A date matches the whole
-// local day.
+// matches reports whether a user's name for an occurrence means p's: its id, its instant, or its local time or date. A
+// local one is that which was scheduled or that which clocks show, where a gap or a calendar makes them differ.
 func matches(name string, p *Series) bool {
-	id := bare(p.Occurrence)
-	if name == id || name == p.At.String() {
+	if name == p.Occurrence || name == bare(p.Occurrence) {
 		return true
 	}
-	wall := p.Local
-	if wall == "" {
-		wall = id
+	if at, err := calendar.ParseInstant(name); err == nil {
+		return Instant(at) == p.At
 	}
-	if len(name) == len("2006-01-02") && len(wall) >= len(name) && wall[:len(name)] == name {
-		return true
+	return matchesWall(name, strings.TrimSuffix(wallOfID(p.Occurrence), "Z")) ||
+		matchesWall(name, strings.Split(p.Local, "[")[0])
+}
+
+// matchesWall reports whether a local date or date-time means a wall time.
+func matchesWall(name, wall string) bool {
+	w, err := calendar.ParseWall(wall)
+	if err != nil {
+		return false
 	}
-	if len(name) == len("2006-01-02T15:04") && len(wall) >= len(name)+3 && wall[:len(name)] == name {
-		return wall[len(name):len(name)+3] == ":00"
+	if len(name) == len(time.DateOnly) {
+		return name == wall[:len(name)]
 	}
-	if t, err := time.Parse(time.RFC3339, name); err == nil {
-		return At(t) == p.At
-	}
-	return false
+	n, err := calendar.ParseWall(name)
+	return err == nil && n == w
 }
