@@ -28,6 +28,46 @@ func (r *Rule) Period() time.Duration {
 	return 0
 }
 
+// Closest is the shortest distance between two occurrences, dates of include
+// too; 0 if there is only one. It looks at the rule as Period does, and at how
+// far the first 128 dates are from the rule's occurrences.
+func (r *Rule) Closest() time.Duration {
+	r.closestOnce.Do(func() { r.closestMs = r.closestWithDates() })
+	return time.Duration(r.closestMs) * time.Millisecond
+}
+
+func (r *Rule) closestWithDates() int64 {
+	best := r.Period().Milliseconds()
+	consider := func(distance int64) {
+		if distance > 0 && (best == 0 || distance < best) {
+			best = distance
+		}
+	}
+	for i, date := range r.include {
+		if i > 0 {
+			consider(date.At - r.include[i-1].At)
+		}
+		if i >= walked {
+			continue
+		}
+		from := int64(minInstant)
+		if best > 0 {
+			from = date.At - best
+		}
+		for range walked {
+			o, ok, err := r.nextOfRule(from)
+			if !ok || err != nil {
+				break
+			}
+			consider(max(o.At-date.At, date.At-o.At))
+			if from = o.At; from > date.At {
+				break
+			}
+		}
+	}
+	return best
+}
+
 // CheckPeriod refuses a rule whose occurrences are closer to each other than
 // least; 0 is no bound.
 func (r *Rule) CheckPeriod(least time.Duration) error {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Rule is a compiled Spec. It is immutable, apart from caches that any
@@ -31,6 +32,9 @@ type Rule struct {
 	exclude  excluded
 	holidays *holidays
 	source   source
+
+	closestOnce sync.Once // fills closestMs
+	closestMs   int64
 }
 
 type ruleKind uint8

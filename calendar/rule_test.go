@@ -330,6 +330,45 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
+func TestClosest(t *testing.T) {
+	for _, c := range []struct {
+		name, rule string
+		include    []string
+		want       time.Duration
+	}{
+		{"a rule alone", "every:1h", nil, time.Hour},
+		{
+			"dates alone", "",
+			[]string{"2026-03-02T11:00:00Z", "2026-03-02T10:00:00Z", "2026-03-02T10:30:00Z"},
+			30 * time.Minute,
+		},
+		{"one date", "", []string{"2026-03-02T10:00:00Z"}, 0},
+		{"a date behind an occurrence", "every:1h", []string{"2026-03-02T10:05:00Z"}, 5 * time.Minute},
+		{"a date before an occurrence", "FREQ=DAILY;BYHOUR=9", []string{"2026-03-02T08:50:00"}, 10 * time.Minute},
+		{"a date on an occurrence", "every:1h", []string{"2026-03-02T10:00:00Z"}, time.Hour},
+		{
+			"a date after the last occurrence", "FREQ=HOURLY;UNTIL=20260105T030000Z",
+			[]string{"2026-03-05T10:05:00Z"},
+			time.Hour,
+		},
+		{"a date near the only occurrence", "FREQ=DAILY;COUNT=1", []string{"2026-01-04T22:00"}, 2 * time.Hour},
+		{
+			"dates closer than the rule", "every:1h",
+			[]string{"2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"},
+			30 * time.Second,
+		},
+	} {
+		r := mustCompile(t, Spec{
+			Recurrence: c.rule, Start: "2026-01-05T00:00:00", Include: c.include, Limits: Limits{}.Preview(),
+		})
+		for range 2 { // the second answer is kept from the first
+			if got := r.Closest(); got != c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ rule, zone, want string }{
 		{"FREQ=DAILY", "UTC", "every day at 09:00, UTC"},

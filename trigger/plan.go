@@ -62,12 +62,37 @@ func (m *Machine) jitter(spec *Spec, key Key, occurrence string) int64 {
 	return calendar.Jitter(string(key), occurrence, m.window(spec)).Milliseconds()
 }
 
-// window is the time over which occurrences are spread.
+// window is the time over which occurrences are spread. A channel's default is cut to what a trigger could ask for, so
+// that occurrences keep their order.
 func (m *Machine) window(spec *Spec) time.Duration {
-	if spec.Jitter == 0 && spec.Priority == Low {
-		return m.Channel(spec.Channel).JitterLow
+	if spec.Jitter != 0 || spec.Priority != Low {
+		return spec.Jitter
 	}
-	return spec.Jitter
+	low := m.Channel(spec.Channel).JitterLow
+	if low == 0 || spec.When.Kind != WhenRecurrence {
+		return low
+	}
+	if most, bounded := m.Timetable.widest(&spec.When); bounded {
+		return min(low, most)
+	}
+	return low
+}
+
+// widest is half the shortest distance between two occurrences; bounded is false if there is only one. A rule without a
+// start is phased on its append, which the spec does not have: then the distance to its dates is unknown, and taken for
+// none.
+func (t *Timetable) widest(w *When) (most time.Duration, bounded bool) {
+	if w.Start == "" && w.Recurrence != "" && len(w.Include) > 0 {
+		return 0, true
+	}
+	plain := *w
+	plain.Calendars = nil
+	r, err := t.compile(&plain, "", "1970-01-01T00:00:00Z", 0)
+	if err != nil {
+		return 0, true
+	}
+	d := r.Closest()
+	return d / 2, d > 0
 }
 
 // maxAhead and maxBehind bound the instants in a command.
@@ -137,14 +162,13 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	return p, nil
 }
 
-// spread refuses a jitter that is longer than the period, so that occurrences keep their
-// order.
+// spread refuses a jitter that is longer than half the distance of two occurrences, so that they keep their order.
 func spread(spec *Spec, r rule) *Error {
 	if spec.Jitter == 0 {
 		return nil
 	}
-	if period := r.Period(); period > 0 && spec.Jitter > period/2 {
-		return invalid("jitter", "jitter must be at most half the period, "+(period/2).String())
+	if d := r.Closest(); d > 0 && spec.Jitter > d/2 {
+		return invalid("jitter", "jitter must be at most half the period, "+(d/2).String())
 	}
 	return nil
 }
