@@ -160,11 +160,12 @@ func scanNumber(s string) (n number, rest string, ok bool) {
 
 // scaled multiplies the whole and the thousandths on their own, so that long durations keep their decimals.
 func scaled(n number, size time.Duration, bad badDuration) (time.Duration, error) {
-	whole, part := time.Duration(n.thousandths/1000), time.Duration(n.thousandths%1000)*size/1000
-	if whole > (math.MaxInt64-part)/size {
+	ns := int64(size)
+	whole, part := n.thousandths/1000, n.thousandths%1000*ns/1000
+	if whole > (math.MaxInt64-part)/ns {
 		return bad("is longer than 292 years")
 	}
-	return whole*size + part, nil
+	return time.Duration(whole*ns + part), nil
 }
 
 // PlainNumber spells a JSON number without an exponent, as durations and times
