@@ -49,6 +49,9 @@ const previewDefaultN = 10
 // PreviewMaxN is the most occurrences that one question may ask for.
 const PreviewMaxN = 10_000
 
+// MaxCalendars is how many calendars one rule may name.
+const MaxCalendars = 16
+
 // CalendarSource finds a named holiday calendar.
 type CalendarSource func(name string) (DateSet, bool)
 

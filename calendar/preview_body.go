@@ -140,6 +140,9 @@ func (q *PreviewRequest) readCalendars(raw json.RawMessage, source CalendarSourc
 	if err := strict(raw, &c); err != nil {
 		return fail(CodeInvalid, "calendars", `is not {"names":["…"],"on":"skip"}: %v`, err)
 	}
+	if len(c.Names) > MaxCalendars {
+		return fail(CodeInvalid, "calendars", "names %d calendars; at most %d may be named", len(c.Names), MaxCalendars)
+	}
 	q.Calendars = &CalendarRule{Names: c.Names, On: c.On}
 	for _, name := range c.Names {
 		if source == nil {

@@ -67,7 +67,7 @@ type calendars struct {
 }
 
 func (s *calendars) listCalendars(w http.ResponseWriter, r *request) error {
-	all, err := s.calendars(r.Context(), "")
+	all, err := s.calendars(r.Context())
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
@@ -143,7 +143,7 @@ func (s *calendars) calendarToChange(r *request) (string, error) {
 // ownCalendarFits bounds the number of a tenant's own calendars and the rate of their
 // changes. For each change the engine walks all triggers.
 func (s *calendars) ownCalendarFits(ctx context.Context, tenant, full string) error {
-	all, err := s.calendars(ctx, "")
+	all, err := s.calendars(ctx)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
@@ -205,9 +205,9 @@ func (s *calendars) calendar(ctx context.Context, name string) (*topics.Calendar
 	return all[name], err
 }
 
-// calendars reads the newest value of one calendar, or of all with "", from topic control.
+// calendars reads the newest values of some calendars, or of all with no name, from topic control.
 // The topic holds few settings, and is read as it is.
-func (s *calendars) calendars(ctx context.Context, only string) (map[string]*topics.Calendar, error) {
+func (s *calendars) calendars(ctx context.Context, only ...string) (map[string]*topics.Calendar, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.readWithin)
 	defer cancel()
 	end, err := stableEnd(ctx, s.kafka.Client(), s.control.topic, 0)
@@ -217,7 +217,7 @@ func (s *calendars) calendars(ctx context.Context, only string) (map[string]*top
 	all := map[string]*topics.Calendar{}
 	err = s.control.read(ctx, 0, 0, end, func(r *kgo.Record) error {
 		name, isCalendar := strings.CutPrefix(string(r.Key), topics.ControlCalendars)
-		if !isCalendar || only != "" && name != only {
+		if !isCalendar || len(only) > 0 && !slices.Contains(only, name) {
 			return nil
 		}
 		delete(all, name)

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -30,11 +32,18 @@ func (s *previews) postPreview(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	named := s.calendarSource(r.Context(), r.who.Tenant)
+	timetable := s.timetable()
+	named, err := s.named(r.Context(), timetable, r.who.Tenant, b)
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
 	var answer calendar.PreviewResponse
 	var p *problem.Problem
 	err = r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
-		answer, p = Preview(s.timetable().Zones, named, b, s.now().UnixMilli())
+		answer, p = Preview(timetable.Zones, func(name string) (calendar.DateSet, bool) {
+			set, ok := named[name]
+			return set, ok
+		}, b, s.now().UnixMilli())
 	})
 	switch {
 	case err != nil:
@@ -79,18 +88,46 @@ func preview(zones *calendar.Zones, named calendar.CalendarSource, body []byte,
 	return answer, nil
 }
 
-// calendarSource finds calendars by name in the timetable, else in topic control. A
-// calendar that cannot be read counts as missing.
-func (s *previews) calendarSource(ctx context.Context, tenant string) calendar.CalendarSource {
-	return func(name string) (calendar.DateSet, bool) {
-		if set, ok := s.timetable().Calendar(tenant, name); ok {
-			return set, true
+// named are the calendars that a body names: of the timetable, and those that it has not yet from topic control,
+// by one read, because one who computes must not wait for Kafka. Preview refuses a body whose names cannot be found.
+func (s *previews) named(ctx context.Context, timetable *trigger.Timetable, tenant string, body []byte) (
+	map[string]calendar.DateSet, error,
+) {
+	sets := map[string]calendar.DateSet{}
+	var unknown, full []string
+	for _, name := range calendarNames(body) {
+		if set, ok := timetable.Calendar(tenant, name); ok {
+			sets[name] = set
+		} else if topics.ValidName(name) {
+			unknown, full = append(unknown, name), append(full, trigger.OwnCalendar(tenant, name), name)
 		}
-		c, err := s.calendars.calendarOf(ctx, tenant, name)
-		if err != nil || c == nil {
-			return nil, false
-		}
-		set, err := calendar.NewDateSet(c.Dates)
-		return set, err == nil
 	}
+	if len(unknown) == 0 {
+		return sets, nil
+	}
+	all, err := s.calendars.calendars(ctx, full...)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range unknown {
+		if c := cmp.Or(all[trigger.OwnCalendar(tenant, name)], all[name]); c != nil {
+			if set, err := calendar.NewDateSet(c.Dates); err == nil {
+				sets[name] = set
+			}
+		}
+	}
+	return sets, nil
+}
+
+// calendarNames are the names in the body of a preview; none if they are more than it may have.
+func calendarNames(body []byte) []string {
+	var b struct {
+		Calendars struct {
+			Names []string `json:"names"`
+		} `json:"calendars"`
+	}
+	if json.Unmarshal(body, &b) != nil || len(b.Calendars.Names) > calendar.MaxCalendars {
+		return nil
+	}
+	return b.Calendars.Names
 }

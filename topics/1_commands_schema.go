@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -90,7 +91,7 @@ const (
 // The schemas that are too long for their rows.
 var (
 	schemaCalendarNames = fmt.Sprintf(`{"type": "array", "minItems": 1, "maxItems": %d,
-		"items": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"}}`, maxCalName)
+		"items": {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"}}`, calendar.MaxCalendars)
 	schemaURL = fmt.Sprintf(`{"type": "string", "maxLength": %d,
 		"pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+([/?#].*)?$"}`, maxURL)
 	schemaRetry   = fmt.Sprintf(`{"type": "array", "items": %s, "maxItems": %d}`, ref("duration"), maxCallbackRetries)

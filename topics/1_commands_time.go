@@ -12,14 +12,13 @@ import (
 
 // Bounds on time fields.
 const (
-	maxPast    = 366 * day       // fire_at: more than a year ago is refused as a mistake
-	maxAhead   = 100 * 366 * day // fire_at: the horizon
-	maxRule    = 512             // bytes of rule text
-	maxDates   = 512             // include and exclude together
-	maxCount   = 100_000
-	maxZone    = 64
-	zoneSlack  = 26 * time.Hour // no zone's offset is larger; the zone is not resolved here
-	maxCalName = 16             // calendars a trigger may name
+	maxPast   = 366 * day       // fire_at: more than a year ago is refused as a mistake
+	maxAhead  = 100 * 366 * day // fire_at: the horizon
+	maxRule   = 512             // bytes of rule text
+	maxDates  = 512             // include and exclude together
+	maxCount  = 100_000
+	maxZone   = 64
+	zoneSlack = 26 * time.Hour // no zone's offset is larger; the zone is not resolved here
 )
 
 // when reads the time fields. Exactly one of delay, fire_at and recurrence must be given.
@@ -222,8 +221,9 @@ func (d *draft) calendars() *trigger.Calendars {
 	}
 	names := [...]string{"skip", "next_business_day", "previous_business_day"}
 	c := &trigger.Calendars{Names: d.calendarNames, On: names[d.choice(fOn, names[:]...)]}
-	if len(c.Names) == 0 || len(c.Names) > maxCalName {
-		d.refuse(trigger.CodeInvalid, "calendars", "calendars.names must have 1 to 16 names")
+	if len(c.Names) == 0 || len(c.Names) > calendar.MaxCalendars {
+		d.refuse(trigger.CodeInvalid, "calendars",
+			fmt.Sprintf("calendars.names must have 1 to %d names", calendar.MaxCalendars))
 	}
 	for _, name := range c.Names {
 		if !ValidName(name) {
