@@ -146,14 +146,8 @@ func (a *act) begins() {
 }
 
 // tried notes that a caller asked for a trigger that is not its own.
-func (a *act) tried(id string) {
+func (a *act) tried() {
 	if a == nil {
-		return
-	}
-	if a.kind == actBatch { // of a line
-		one := a.record
-		one.Target, one.Status = "triggers/"+recordable(id), http.StatusNotFound
-		a.by.recordWithin(boundOfRefusal(&one, true), one, false)
 		return
 	}
 	if a.trespass = true; a.kind == actRead {
@@ -180,8 +174,7 @@ func (a *act) answered(h http.Header, status int) {
 	}
 	record := a.record
 	record.Status = status
-	bound := boundOfRefusal(&record, a.trespass)
-	if e := a.by.recordWithin(bound, record, kind == actRegister); e != nil && e.weight == auditMust {
+	if e := a.by.write(record, a.trespass, kind == actRegister); e != nil && e.weight == auditMust {
 		noteUnrecorded(h, a.by.log.await(e))
 	}
 }
@@ -196,13 +189,8 @@ func noteUnrecorded(h http.Header, err error) {
 	}
 }
 
-// record begins to write a record; nil if it is one of too many refused attempts.
-func (s *acts) record(a topics.Audit, register bool) *auditEntry {
-	return s.recordWithin(boundOfRefusal(&a, false), a, register)
-}
-
-// recordWithin is record with the bound that a refused attempt counts against.
-func (s *acts) recordWithin(bound string, a topics.Audit, register bool) *auditEntry {
+// write begins to write a record; nil if it is one of too many refused attempts.
+func (s *acts) write(a topics.Audit, trespass, register bool) *auditEntry {
 	a.At = trigger.At(s.log.now())
 	switch {
 	case register && a.Status < http.StatusBadRequest:
@@ -212,7 +200,7 @@ func (s *acts) recordWithin(bound string, a topics.Audit, register bool) *auditE
 	case a.Status >= http.StatusInternalServerError: // it may have been done
 		return s.log.write(a, auditSpare)
 	}
-	if s.refused.take(bound) != nil {
+	if s.refused.take(boundOfRefusal(&a, trespass)) != nil {
 		s.log.listener.AuditRecord("dropped")
 		return nil
 	}
@@ -233,14 +221,25 @@ func boundOfRefusal(a *topics.Audit, trespass bool) string {
 	return a.Tenant
 }
 
-// line begins to record a line of a batch; nil if it is not recorded.
-func (s *acts) line(r *request, c *command, status int) *auditEntry {
+// line begins to record a line of a batch; nil if it is not recorded. Lines are recorded by many goroutines, also
+// when the status of the batch is written, so they leave its act as it is.
+func (s *acts) line(r *request, c *command, status int, trespass bool) *auditEntry {
 	if r.act == nil || c.registers() && status < http.StatusBadRequest && !s.registers {
 		return nil
 	}
 	a := r.act.record
 	a.Trigger, a.Verb, a.Note, a.Status = c.key, c.verb(), c.note, status
-	return s.record(a, c.registers())
+	return s.write(a, trespass, c.registers())
+}
+
+// triedLine records a line that asks for a trigger which is not the caller's, and has no command.
+func (s *acts) triedLine(r *request, id string) {
+	if r.act == nil {
+		return
+	}
+	a := r.act.record
+	a.Target, a.Status = "triggers/"+recordable(id), http.StatusNotFound
+	s.write(a, true, false)
 }
 
 // kindOf says what a route does.

@@ -492,3 +492,37 @@ func (w *world) untilPending(t *testing.T, tenant string, n int) {
 		return nil
 	})
 }
+
+// Attempts at others' triggers have a bound of their own on the audit topic, be they lines of a batch that the
+// owner refuses or requests beyond what the log takes: they hide no other refusal. Each is recorded once.
+func TestFloodOfTrespassesHidesNoRefusal(t *testing.T) {
+	for name, flood := range map[string]func(w *world){
+		"a batch": func(w *world) {
+			lines := strings.Repeat(`{"id":"acme/t","op":"pause"}`+"\n", 20)
+			w.must(http.StatusOK, "POST", "/v1/triggers:batch", lines, "Authorization", "Bearer "+keyB)
+		},
+		"requests": func(w *world) {
+			for range 20 {
+				w.must(http.StatusNotFound, "POST", "/v1/triggers/acme%2Ft:pause", "", "Authorization", "Bearer "+keyB)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			heard := &heardAudit{}
+			w := newWorld(t, func(o *Options) { o.Auth, o.Listener, o.AuditRate = testKeys(t), heard, 0.1 })
+			flood(w)
+			w.must(http.StatusUnprocessableEntity, "PUT", "/v1/triggers/t", `{}`, "Authorization", "Bearer "+keyB)
+			eventually(t, "what becomes of each attempt", func() bool {
+				return heard.count("written")+heard.count("dropped") == 21
+			})
+			var got []string
+			for _, r := range w.audited(t, "", "Authorization", "Bearer "+keyO) {
+				got = append(got, fmt.Sprintf("%s %s%s %d", r.Verb, r.Trigger, r.Target, r.Status))
+			}
+			slices.Sort(got)
+			if want := []string{"pause blue/acme/t 404", "register blue/t 422"}; !slices.Equal(got, want) {
+				t.Errorf("on record are %q, want %q", got, want)
+			}
+		})
+	}
+}

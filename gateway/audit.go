@@ -103,15 +103,16 @@ const anothersTrigger = "another tenant's trigger"
 // another tenant in the log, and as an event of the caller's own tenant. Only the engine
 // writes to topic events, so trespass writes a refusal to commands, which the engine
 // records. Its key belongs to the caller's tenant, because the other tenant's trigger must
-// not change.
-func (a *auditor) trespass(r *request, err error) {
+// not change. It returns the trigger's id, and whether there was such an attempt: topic audit has a bound of its own.
+func (a *auditor) trespass(r *request, err error) (id string, was bool) {
 	p := &problem.Problem{}
 	ok := errors.As(err, &p)
-	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) ||
-		!a.audit(r.Request, r.who, anothersTrigger) {
-		return
+	if !ok || p.Status != http.StatusNotFound || !a.trespassing(r.who, p.TriggerID) {
+		return "", false
 	}
-	r.act.tried(p.TriggerID)
+	if !a.audit(r.Request, r.who, anothersTrigger) {
+		return p.TriggerID, true
+	}
 	refusal := topics.Refusal{
 		Code: trigger.CodeNotFound, Actor: recordable(r.who.Name), Detail: anothersTrigger + ": " + r.Method + " " +
 			r.route,
@@ -122,6 +123,7 @@ func (a *auditor) trespass(r *request, err error) {
 			a.log.Warn("an audit event was not written", "error", err)
 		}
 	})
+	return p.TriggerID, true
 }
 
 // trespassKey is the id as the caller's tenant would have it, with a '/' appended. So it is

@@ -62,7 +62,9 @@ func (b *batchOf) take(text []byte, n int) {
 		err = b.s.acts.refusalOfLine(b.r, c)
 	}
 	if err != nil {
-		b.s.auditor.trespass(b.r, err)
+		if id, was := b.s.auditor.trespass(b.r, err); was {
+			b.s.acts.triedLine(b.r, id)
+		}
 		l.answer = b.s.refuseLine(l, err)
 	} else {
 		l = b.room(l)
@@ -256,13 +258,13 @@ func (c *chunk) decide(ctx context.Context, d *decider, locations []location, de
 func (l *batchLine) finish(ctx context.Context, s *batches, r *request, failed error, a *peer.Question) {
 	answer, err := l.word(ctx, s, failed, a)
 	if err != nil {
-		s.auditor.trespass(r, err)
+		_, trespass := s.auditor.trespass(r, err)
 		l.answer = s.refuseLine(l, err)
-		l.audit = s.acts.line(r, l.command, problem.Of(err).Status)
+		l.audit = s.acts.line(r, l.command, problem.Of(err).Status, trespass)
 		return
 	}
 	l.said, l.answer = answer, spell(answer)
-	l.audit = s.acts.line(r, l.command, answer.Status)
+	l.audit = s.acts.line(r, l.command, answer.Status, false)
 }
 
 func (l *batchLine) word(ctx context.Context, s *batches, failed error, a *peer.Question) (*BatchAnswer, error) {

@@ -120,7 +120,9 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	} else {
 		err = route.handle(w, req)
 	}
-	s.auditor.trespass(req, err)
+	if _, was := s.auditor.trespass(req, err); was {
+		req.act.tried()
+	}
 	return err
 }
 

@@ -68,7 +68,7 @@ func (a *act) recordFirst(status int) error {
 	record := a.record
 	record.Status = status
 	a.kind = actRecorded
-	switch err := a.by.log.await(a.by.record(record, false)); {
+	switch err := a.by.log.await(a.by.write(record, false, false)); {
 	case errors.Is(err, errNoAudit):
 		return problem.Unavailable(nil, "a payload is shown only if that is on the audit topic, which does not exist: "+
 			"run `waterclock topics apply`")
