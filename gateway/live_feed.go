@@ -95,9 +95,6 @@ func (f *liveFeed) answered(p int32) {
 // take adds what a partition has answered.
 func (f *liveFeed) take(p int32, asked live.Asked, news *live.News) {
 	part := &f.parts[p]
-	if asked != part.at {
-		return // of a feed that was there before
-	}
 	switch {
 	case news.Life == 0: // the owner keeps no more tenants
 		f.missed = true

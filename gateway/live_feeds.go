@@ -126,13 +126,16 @@ func (s *liveFeeds) follow(ctx context.Context, p int32) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		kick := s.kick
-		asked, unasked := s.asked(p)
+		asks, unasked := s.asks(p)
 		s.mu.Unlock()
 		state := unasked || time.Since(stated) >= stateEvery
-		for part := range slices.Chunk(asked, peer.MostAsked) {
-			q := peer.LiveQuery{Now: trigger.At(s.now()), Asked: part, State: state}
+		for part := range slices.Chunk(asks, peer.MostAsked) {
+			q := peer.LiveQuery{Now: trigger.At(s.now()), State: state}
+			for _, one := range part {
+				q.Asked = append(q.Asked, one.at)
+			}
 			a, err := s.router.Live(ctx, p, &q)
-			s.take(p, &q, &a, err)
+			s.take(ctx, p, part, &a, err)
 		}
 		if state {
 			stated = time.Now()
@@ -145,34 +148,44 @@ func (s *liveFeeds) follow(ctx context.Context, p int32) {
 	}
 }
 
-// asked is how far all feeds are in a partition, and whether one begins there.
-func (s *liveFeeds) asked(p int32) (all []live.Asked, begins bool) {
+// liveAsk is what is asked for a feed. Another one may have its name when the answer comes.
+type liveAsk struct {
+	feed *liveFeed
+	at   live.Asked
+}
+
+// asks is how far all feeds are in a partition, and whether one begins there.
+func (s *liveFeeds) asks(p int32) (all []liveAsk, begins bool) {
 	for _, f := range s.feeds {
-		all = append(all, f.parts[p].at)
+		all = append(all, liveAsk{f, f.parts[p].at})
 		begins = begins || !f.parts[p].asked
 	}
 	return all, begins
 }
 
-// take adds what a partition has answered to the feeds.
-func (s *liveFeeds) take(p int32, q *peer.LiveQuery, a *peer.LiveAnswer, err error) {
+// take adds what a partition has answered to the feeds that asked. Once nobody is asked under ctx any more,
+// an answer says nothing.
+func (s *liveFeeds) take(ctx context.Context, p int32, asks []liveAsk, a *peer.LiveAnswer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
 	if s.silent[p] = err != nil; err != nil {
 		s.states[p] = peer.LiveState{}
 	} else if a.State != nil {
 		s.states[p] = *a.State
 	}
-	for i, asked := range q.Asked {
-		f := s.feeds[asked.Tenant]
-		if f == nil {
+	for i, ask := range asks {
+		f := ask.feed
+		if s.feeds[f.tenant] != f {
 			continue
 		}
 		switch {
 		case err != nil:
 			f.parts[p].late = lateness.Histogram{}
 		default:
-			f.take(p, asked, &a.News[i])
+			f.take(p, ask.at, &a.News[i])
 			if a.State != nil && i < len(a.State.Late) {
 				f.parts[p].late = a.State.Late[i]
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/gateway/auth"
+	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/live"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -435,4 +436,43 @@ func TestLiveIsBounded(t *testing.T) {
 	}
 	eventually(t, "the end of questions for nobody", idle)
 	watch(t, w.url).named("state")
+}
+
+// What was asked for a feed that has ended since says nothing of the feed that has its name now: that one
+// begins when every partition has been asked for it.
+func TestLiveAnswersToAnEndedFeed(t *testing.T) {
+	feeds := newWorld(t, nil).server.live.feeds
+	feeds.stop = func() {} // nobody is asked but by this test
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := &peer.LiveAnswer{News: []live.News{{Life: 7, Next: 3}}, State: &peer.LiveState{Ready: true}}
+	asks := func() (all [testPartitions][]liveAsk) {
+		feeds.feed("acme")
+		for p := range all {
+			all[p], _ = feeds.asks(int32(p))
+		}
+		return all
+	}
+	before := asks()
+	feeds.mu.Lock()
+	delete(feeds.feeds, "acme")
+	feeds.mu.Unlock()
+	now := asks()
+	f := feeds.feed("acme")
+	for p, ask := range before {
+		feeds.take(ctx, int32(p), ask, answer, nil)
+	}
+	if f.waiting != testPartitions || f.parts[0].at.Life != 0 {
+		t.Errorf("it still waits for %d partitions, and is at %+v", f.waiting, f.parts[0].at)
+	}
+	for p, ask := range now {
+		feeds.take(ctx, int32(p), ask, answer, nil)
+	}
+	if f.waiting != 0 || f.parts[0].at.Life != 7 || feeds.silent[0] {
+		t.Errorf("after its own: %d, %+v, %v", f.waiting, f.parts[0].at, feeds.silent)
+	}
+	cancel()
+	feeds.take(ctx, 0, now[0], &peer.LiveAnswer{}, ctx.Err())
+	if feeds.silent[0] || !feeds.states[0].Ready {
+		t.Error("a question that was given up makes its partition silent")
+	}
 }
