@@ -554,3 +554,19 @@ func TestRedriveReadsFromAnyOffset(t *testing.T) {
 		t.Errorf("of a letter that the topic has dropped: %+v %v", got, refused)
 	}
 }
+
+// A redrive that finds no slot has looked for nothing: without a history, that reads a day of a topic.
+func TestRedriveTakesItsSlotFirst(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Batches = 1 })
+	slots := w.server.redrives.slots
+	if !slots.Take(trigger.DefaultTenant) {
+		t.Fatal("no slot")
+	}
+	const body = `{"trigger_id":"k"}`
+	w.must(http.StatusServiceUnavailable, http.MethodPost, "/v1/dead-letters:redrive", body)
+	slots.Release(trigger.DefaultTenant)
+	w.must(http.StatusNotFound, http.MethodPost, "/v1/dead-letters:redrive", body)
+	if n := slots.Held(trigger.DefaultTenant); n != 0 {
+		t.Errorf("%d slots are held afterwards", n)
+	}
+}

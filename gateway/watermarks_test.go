@@ -3,13 +3,19 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -173,4 +179,46 @@ func TestWatermarkOfTenant(t *testing.T) {
 		}
 	}
 	m.must(http.StatusUnauthorized, "GET", "/v1/watermark", "")
+}
+
+// Where the end of one partition is not known, none is read: who reads on would write behind the lock.
+func TestWatermarkReadsAllOrNone(t *testing.T) {
+	m := newMarks(t)
+	m.makeTopic()
+	m.say(0, 1_795_000_000_000)
+	m.seesTheTopic()
+	log := m.server.watermarks.log
+	log.mu.Lock()
+	log.last = nil // so that each partition is asked where it begins, before it is read
+	log.mu.Unlock()
+	var begun atomic.Int64
+	of := func(q kmsg.Request, timestamp int64) (n int64) {
+		for _, of := range q.(*kmsg.ListOffsetsRequest).Topics {
+			for _, p := range of.Partitions {
+				if of.Topic == log.topic.topic && p.Timestamp == timestamp {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	m.cluster.ControlKey(int16(kmsg.ListOffsets), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		m.cluster.KeepControl()
+		begun.Add(of(q, kafkapart.Earliest))
+		return nil, nil, false
+	})
+	m.cluster.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: log.topic.topic, Partitions: []int32{testPartitions - 1},
+		Err:  kerr.TopicAuthorizationFailed,
+		When: func(q kmsg.Request) bool { return of(q, kafkapart.Latest) > 0 },
+	})
+	if _, err := log.read(t.Context()); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Fatalf("the first: %v", err)
+	}
+	if all, err := log.read(t.Context()); err != nil || all[0] == nil {
+		t.Fatalf("the second: %v", err)
+	}
+	if n := begun.Load(); n != testPartitions {
+		t.Errorf("%d reads were begun, want those of the second alone: %d", n, testPartitions)
+	}
 }
