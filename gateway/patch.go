@@ -54,11 +54,31 @@ func (s *triggerWrites) patch(w http.ResponseWriter, r *request, fs fields, say 
 	if revision.Kind() == 'n' {
 		revision = nil
 	}
-	c, v, err := s.patchUnder(r, fs, patchOf{revision: revision, note: fs.take("note"), match: match})
+	note := fs.take("note")
+	if slices.ContainsFunc(fs, field.isContent) { // before it is compared with what the trigger has
+		if err := s.mayPatchContent(r); err != nil {
+			return err
+		}
+	}
+	c, v, err := s.patchUnder(r, fs, patchOf{revision: revision, note: note, match: match})
 	if err != nil {
 		return err
 	}
 	return sendChanged(w, c, v, say)
+}
+
+// mayPatchContent refuses who may only change when a trigger fires.
+func (s *triggerWrites) mayPatchContent(r *request) error {
+	if r.who.May(auth.Write) {
+		return nil
+	}
+	return s.auditor.forbid(r, auth.Write, "fields other than time fields are patched by")
+}
+
+// isContent reports whether a field does not say when.
+func (f field) isContent() bool {
+	of, known := topics.RegisterField(f.name)
+	return !known || !of.When
 }
 
 // patchOf is what a patch says beside the fields of the trigger.
@@ -95,8 +115,10 @@ func (s *triggerWrites) patchOnce(r *request, patch fields, of patchOf) (*comman
 	if err != nil {
 		return nil, verdict{}, err
 	}
-	if op != trigger.OpReschedule && !r.who.May(auth.Write) {
-		return nil, verdict{}, s.auditor.forbid(r, auth.Write, "fields other than time fields are patched by")
+	if op != trigger.OpReschedule { // of time fields, too, where these move nothing (splitPatch)
+		if err := s.mayPatchContent(r); err != nil {
+			return nil, verdict{}, err
+		}
 	}
 	if fs.set("if_revision", st.Revision); of.revision != nil {
 		fs.set("if_revision", of.revision)
@@ -244,10 +266,10 @@ func decodeAny(b []byte) (v any, err error) {
 // timezone and dst move nothing; they count as others.
 func splitPatch(st *trigger.State, patch fields) (when, other fields) {
 	for _, f := range patch {
-		if of, known := topics.RegisterField(f.name); known && of.When {
-			when = append(when, f)
-		} else {
+		if f.isContent() {
 			other = append(other, f)
+		} else {
+			when = append(when, f)
 		}
 	}
 	byClocks := st.Recurring() || st.Series.Local != ""

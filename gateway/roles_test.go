@@ -266,3 +266,26 @@ func TestWhoami(t *testing.T) {
 		t.Errorf("without log-in %s, want %s", a.body, want)
 	}
 }
+
+// Which names a payload has is closed to support, so the answer to a patch of it says nothing of that.
+func TestSupportLearnsNoNames(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = roleKeys(t) })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"payload":{"title":"x"}`), as("writer")...)
+	for path, bodies := range map[string][]string{
+		"/v1/triggers/t": {
+			`{"payload":{"title":null}}`, `{"payload":{"none":null}}`, `{"payload":{}}`, `{"payload_base64":null}`,
+			`{"fire_at":"2060-03-01T00:00:00Z","payload":{"none":null}}`, `{"headers":{"x":null}}`,
+		},
+		"/api/reminders/t": {`{"title":null}`, `{"body":null}`},
+	} {
+		for _, body := range bodies {
+			a := w.must(http.StatusForbidden, "PATCH", path, body, as("support")...)
+			b := w.must(http.StatusForbidden, "PATCH", path, bodies[0], as("support")...)
+			if a.body != b.body {
+				t.Errorf("%s: %s, and %s: %s", body, a.body, bodies[0], b.body)
+			}
+		}
+	}
+	w.must(http.StatusOK, "PATCH", "/v1/triggers/t", `{"fire_at":"2060-03-01T00:00:00Z","note":"x","if_revision":null}`,
+		as("support")...)
+}
