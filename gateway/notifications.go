@@ -75,7 +75,7 @@ func notificationRoutes(p *parts) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/notifications/{notification}", right: auth.Read,
-			handle: p.notifications.getNotification, doc: operation{
+			handle: p.notifications.getNotification, costly: true, doc: operation{
 				id:      "getNotification",
 				summary: "Read the outcome of one occurrence on each channel, and its content",
 				answers: answers{200: of[Notification]()},
@@ -240,13 +240,19 @@ func (s *notifications) getNotification(w http.ResponseWriter, r *request) error
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	s.awaitNotifications(ctx, key)
-	n, ok, err := s.rows.Notification(ctx, r.who.Tenant, id)
-	switch {
-	case err != nil:
-		return problem.Unavailable(err, "the history does not answer")
-	case !ok:
+	var n topics.Notification
+	if err := r.read.gather(ctx, func() (err error) {
+		if n, ok, err = s.rows.Notification(ctx, r.who.Tenant, id); err != nil {
+			return problem.Unavailable(err, "the history does not answer")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if !ok {
 		return unknown
 	}
+	r.read.charge(1)
 	answer := notificationJSON(&n)
 	if !r.who.May(auth.ReadPayloads) && answer.Content != nil {
 		answer.Content, answer.ContentHidden = nil, true

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -242,4 +243,31 @@ func TestNotificationPageBytes(t *testing.T) {
 		len(all.Items) != len(kept) {
 		t.Errorf("without contents: %d, %v", len(all.Items), err)
 	}
+}
+
+// A notification is read from the history, as lists are: with a slot, and from the tenant's rate.
+func TestNotificationIsCostly(t *testing.T) {
+	now := time.Now()
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Now = testKeys(t), func() time.Time { return now }
+		o.ReadRate = func(tenant string) float64 { return map[string]float64{"acme": 10}[tenant] }
+		o.Notifications = keptNotifications{{
+			Tenant: "acme", Trigger: "acme/t", ID: "acme/t@o", CreatedAt: 1_795_000_000_000,
+			Channels: map[string]string{}, Content: &topics.NotificationContent{Body: strings.Repeat("x", 1000)},
+		}}
+	})
+	a := []string{"Authorization", "Bearer " + keyA}
+	w.must(http.StatusOK, "GET", "/v1/notifications/t@o", "", a...)
+	refused := w.must(http.StatusTooManyRequests, "GET", "/v1/notifications/t@o", "", a...)
+	if refused.get(t, "code") != "quota_exceeded" || refused.header.Get("Retry-After") == "" {
+		t.Error(refused.body)
+	}
+	w.must(http.StatusNotFound, "GET", "/v1/notifications/t@o", "", "Authorization", "Bearer "+keyB)
+	now = now.Add(time.Minute)
+	pages := w.server.reads.pages
+	pages.add("acme", w.server.opts.PagesInFlight)
+	w.must(http.StatusServiceUnavailable, "GET", "/v1/notifications/t@o", "", a...)
+	pages.add("acme", -w.server.opts.PagesInFlight)
+	now = now.Add(time.Minute)
+	w.must(http.StatusOK, "GET", "/v1/notifications/t@o", "", a...)
 }
