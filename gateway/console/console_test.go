@@ -28,14 +28,23 @@ type world struct {
 
 func newWorld(t *testing.T, prefix string) *world {
 	t.Helper()
-	w := &world{t: t, now: time.Unix(1_800_000_000, 0), secrets: [][]byte{[]byte("a secret of the cluster")}}
-	api := http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	return newWorldAt(t, prefix, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+key {
 			http.Error(out, "who?", http.StatusUnauthorized)
 			return
 		}
 		_, _ = io.WriteString(out, r.Method+" "+r.URL.Path)
-	})
+	}))
+}
+
+func newWorldOver(t *testing.T, api http.Handler) *world {
+	t.Helper()
+	return newWorldAt(t, "", api)
+}
+
+func newWorldAt(t *testing.T, prefix string, api http.Handler) *world {
+	t.Helper()
+	w := &world{t: t, now: time.Unix(1_800_000_000, 0), secrets: [][]byte{[]byte("a secret of the cluster")}}
 	var err error
 	w.handler, err = New(Options{
 		API: api, Prefix: prefix, Secrets: func() [][]byte { return w.secrets }, Now: func() time.Time { return w.now },
@@ -438,8 +447,92 @@ func FuzzSession(f *testing.F) {
 	s := newSessions(&Options{Secrets: func() [][]byte { return [][]byte{[]byte("s")} }})
 	f.Add(s.seal("x", time.Now().Add(time.Hour)))
 	f.Fuzz(func(t *testing.T, value string) {
-		if credential, _, ok := s.open(value); ok && credential != "x" {
+		if credential, _, ok := s.read(value); ok && credential != "x" {
 			t.Errorf("%q opened as %q", value, credential)
 		}
 	})
+}
+
+// apiOf knows keys, by who has them.
+func apiOf(actors map[string]string) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		actor, known := actors[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+		if !known {
+			http.Error(out, "who?", http.StatusUnauthorized)
+			return
+		}
+		tenant, actor, _ := strings.Cut(actor, "/")
+		_ = json.NewEncoder(out).Encode(map[string]string{"tenant": tenant, "actor": actor})
+	})
+}
+
+// Whoever ends more sessions than are kept is alone in that copies of the first may go on. Others are logged out
+// as ever: those of other tenants, and of the same one.
+func TestEndedSessionsOfOthers(t *testing.T) {
+	w := newWorldOver(t, apiOf(map[string]string{"f": "acme/flood", "a": "acme/ada", "b": "blue/bob", "c": "acme/cy"}))
+	login := func(key string) string {
+		r := w.do("POST", "/console/session", "Authorization", "Bearer "+key)
+		if len(r.cookies) != 1 {
+			t.Fatalf("%s: %d", key, r.StatusCode)
+		}
+		return r.cookies[0].Name + "=" + r.cookies[0].Value
+	}
+	logout := func(cookie string) { w.do("DELETE", "/console/session", "Cookie", cookie) }
+	reads := func(cookie string) bool {
+		return w.do("GET", "/v1/triggers", "Cookie", cookie).StatusCode == http.StatusOK
+	}
+	before := login("c")
+	logout(before)
+	for range mostEnded {
+		w.now = w.now.Add(time.Second)
+		logout(login("f"))
+	}
+	last := login("f")
+	logout(last)
+	for _, key := range []string{"a", "b"} {
+		cookie := login(key)
+		logout(cookie)
+		if reads(cookie) {
+			t.Errorf("%s is not logged out", key)
+		}
+	}
+	if reads(before) || reads(last) {
+		t.Errorf("logged out are no more: %v who came before, %v the flood's last", reads(before), reads(last))
+	}
+	if n := len(w.handler.(*console).sessions.ended); n > mostEnded {
+		t.Errorf("%d ended sessions are kept", n)
+	}
+}
+
+// A request of a session that is ended ends with it: a stream would show what happens for hours.
+func TestLogOutEndsRequests(t *testing.T) {
+	begun, ended := make(chan string), make(chan string)
+	w := newWorldOver(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/live" {
+			begun <- r.URL.RawQuery
+			<-r.Context().Done()
+			ended <- r.URL.RawQuery
+		}
+	}))
+	one := w.login()
+	w.now = w.now.Add(time.Second)
+	other := w.login()
+	for query, cookie := range map[string]string{"one": one, "two": one, "other": other} {
+		go w.do("GET", "/v1/live?"+query, "Cookie", cookie)
+		<-begun
+	}
+	w.do("DELETE", "/console/session", "Cookie", one)
+	if first, second := <-ended, <-ended; first == "other" || second == "other" {
+		t.Errorf("%s and %s have ended", first, second)
+	}
+	w.do("DELETE", "/console/session", "Cookie", other)
+	if last := <-ended; last != "other" {
+		t.Errorf("%s has ended", last)
+	}
+	sessions := w.handler.(*console).sessions
+	for left := 1; left > 0; time.Sleep(time.Millisecond) { // the last request leaves
+		sessions.mu.Lock()
+		left = len(sessions.open)
+		sessions.mu.Unlock()
+	}
 }

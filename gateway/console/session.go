@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
@@ -27,21 +29,47 @@ const mostCredential = 2900
 
 // sessions turn credentials into cookies and back. A cookie is the credential with the time it
 // ends, sealed: only instances can read it. What an instance keeps is which sessions were ended
-// before their time.
+// before their time, and which have requests under way.
 type sessions struct {
 	api http.Handler
 	box *sealed.Box
 	now func() time.Time
 
 	mu    sync.Mutex
-	ended map[[sha256.Size]byte]time.Time // by sum of what the cookie has: when it would end by itself
+	ended map[sessionSum]endedSession
+	open  map[sessionSum]map[*http.Request]context.CancelFunc // by the request as it came
+}
+
+// sessionSum is a sum of what a cookie has.
+type sessionSum [sha256.Size]byte
+
+func sumOf(credential string, ends time.Time) sessionSum {
+	return sha256.Sum256(plain(credential, ends))
+}
+
+// endedSession is a session that was ended before its time.
+type endedSession struct {
+	ends  time.Time // by itself
+	owner owner
+}
+
+// owner is whose a session was; empty where the API did not say.
+type owner struct {
+	Tenant string `json:"tenant"`
+	Actor  string `json:"actor"`
 }
 
 // mostEnded bounds how many ended sessions are kept.
 const mostEnded = 10_000
 
+// ownerWithin is how long the end of a session waits for the API to say whose it is.
+const ownerWithin = 500 * time.Millisecond
+
 func newSessions(o *Options) *sessions {
-	s := &sessions{api: o.API, box: sealed.NewBox("waterclock console session 1", o.Secrets), now: o.Now}
+	s := &sessions{
+		api: o.API, box: sealed.NewBox("waterclock console session 1", o.Secrets), now: o.Now,
+		ended: map[sessionSum]endedSession{}, open: map[sessionSum]map[*http.Request]context.CancelFunc{},
+	}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -90,39 +118,92 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.body.Bytes())
 }
 
-// end ends the session of a request on this instance, also for copies of its cookie. Beyond
-// mostEnded sessions, the cookie is only taken from the browser.
+// end ends the session of a request on this instance, also for copies of its cookie, with its requests
+// that are under way.
 func (s *sessions) end(r *http.Request) {
 	cookie, err := r.Cookie(Cookie)
 	if err != nil {
 		return
 	}
-	credential, ends, ok := s.open(cookie.Value)
+	credential, ends, ok := s.read(cookie.Value)
 	if !ok {
 		return
 	}
+	whose := s.ownerOf(r, credential)
+	sum := sumOf(credential, ends)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ended) >= mostEnded {
-		maps.DeleteFunc(s.ended, func(_ [sha256.Size]byte, ends time.Time) bool { return !s.now().Before(ends) })
+	if _, known := s.ended[sum]; !known && len(s.ended) >= mostEnded {
+		s.forget()
 	}
-	if s.ended == nil {
-		s.ended = map[[sha256.Size]byte]time.Time{}
-	}
-	if len(s.ended) < mostEnded {
-		s.ended[sha256.Sum256(plain(credential, ends))] = ends
+	s.ended[sum] = endedSession{ends, whose}
+	for _, cancel := range s.open[sum] {
+		cancel()
 	}
 }
 
-// goesOn reports whether nobody has ended a session on this instance.
-func (s *sessions) goesOn(credential string, ends time.Time) bool {
+// ownerOf asks the API whose a credential is.
+func (s *sessions) ownerOf(r *http.Request, credential string) (whose owner) {
+	ctx, cancel := context.WithTimeout(r.Context(), ownerWithin)
+	defer cancel()
+	r = r.Clone(ctx)
+	r.Header.Del("X-Api-Key")
+	r.Header.Set("Authorization", "Bearer "+credential)
+	answer := ask(ctx, s.api, r, "v1/whoami")
+	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &whose) != nil {
+		return owner{}
+	}
+	return whose
+}
+
+// forget makes room for one more ended session. Those that have ended by themselves go. If there is none, the
+// first goes of the caller who has ended the most in the tenant that has, so that none can make others' sessions
+// go on.
+func (s *sessions) forget() {
+	maps.DeleteFunc(s.ended, func(_ sessionSum, e endedSession) bool { return !s.now().Before(e.ends) })
+	if len(s.ended) < mostEnded {
+		return
+	}
+	tenants, owners := map[string]int{}, map[owner]int{}
+	for _, e := range s.ended {
+		tenants[e.owner.Tenant]++
+		owners[e.owner]++
+	}
+	order := func(a, b endedSession) int { // the one to forget is the least
+		return cmp.Or(
+			cmp.Compare(tenants[b.owner.Tenant], tenants[a.owner.Tenant]), cmp.Compare(a.owner.Tenant, b.owner.Tenant),
+			cmp.Compare(owners[b.owner], owners[a.owner]), cmp.Compare(a.owner.Actor, b.owner.Actor),
+			a.ends.Compare(b.ends),
+		)
+	}
+	var first sessionSum
+	for sum, e := range s.ended {
+		if known, ok := s.ended[first]; !ok || order(e, known) < 0 {
+			first = sum
+		}
+	}
+	delete(s.ended, first)
+}
+
+// enter notes a request of a session, until it leaves: cancel is called if the session is ended before. ok is
+// false if it was.
+func (s *sessions) enter(sum sessionSum, r *http.Request, cancel context.CancelFunc) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ended) == 0 {
-		return true
+	if _, ended := s.ended[sum]; ended {
+		return nil, false
 	}
-	_, ended := s.ended[sha256.Sum256(plain(credential, ends))]
-	return !ended
+	if s.open[sum] == nil {
+		s.open[sum] = map[*http.Request]context.CancelFunc{}
+	}
+	s.open[sum][r] = cancel
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.open[sum], r); len(s.open[sum]) == 0 {
+			delete(s.open, sum)
+		}
+	}, true
 }
 
 func setCookie(w http.ResponseWriter, value string, seconds int) {
@@ -142,14 +223,19 @@ func (s *sessions) asCredential(r *http.Request) (*http.Request, context.CancelF
 	if err != nil {
 		return r, func() {}
 	}
-	credential, ends, ok := s.open(cookie.Value)
-	if !ok || !s.goesOn(credential, ends) {
+	credential, ends, ok := s.read(cookie.Value)
+	if !ok {
 		return r, func() {}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), ends.Sub(s.now()))
+	leave, ok := s.enter(sumOf(credential, ends), r, cancel)
+	if !ok {
+		cancel()
+		return r, func() {}
+	}
 	r = r.Clone(ctx)
 	r.Header.Set("Authorization", "Bearer "+credential)
-	return r, cancel
+	return r, func() { leave(); cancel() }
 }
 
 func (s *sessions) seal(credential string, ends time.Time) string {
@@ -161,7 +247,8 @@ func plain(credential string, ends time.Time) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(ends.Unix())), credential...)
 }
 
-func (s *sessions) open(value string) (credential string, ends time.Time, ok bool) {
+// read reads the value of a cookie.
+func (s *sessions) read(value string) (credential string, ends time.Time, ok bool) {
 	text, ok := s.box.Open(value, nil)
 	if !ok || len(text) < 8 {
 		return "", ends, false
