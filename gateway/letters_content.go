@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -84,9 +85,9 @@ func (c *letterContents) dropped(ctx context.Context, partition int32, offset in
 	return first > offset, err
 }
 
-// scanLetters finds the newest letter of each ce_id of a trigger on its partition,
+// scanLetters finds the newest letter of each ce_id of a trigger, or of one, on its partition,
 // for who has no history: what was appended since a time.
-func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since trigger.Instant) (
+func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, ceID string, since trigger.Instant) (
 	[]topics.Letter, error,
 ) {
 	partition := topics.Partition([]byte(key), s.partitions)
@@ -99,18 +100,17 @@ func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, since tr
 	if err != nil {
 		return nil, err
 	}
-	var found []topics.Letter
+	found := map[string]topics.Letter{}
 	err = s.records.read(ctx, partition, from, until, func(r *kgo.Record) error {
 		if string(r.Key) != string(key) {
 			return nil
 		}
 		l, err := topics.LetterOf(kafkarec.Of(r))
-		if err != nil || len(found) >= maxPage {
-			return nil
+		if _, known := found[l.DueID]; err == nil && (ceID == "" || l.DueID == ceID) &&
+			(known || len(found) < maxOfTrigger) {
+			found[l.DueID] = l
 		}
-		found = slices.DeleteFunc(found, func(o topics.Letter) bool { return o.DueID == l.DueID })
-		found = append(found, l)
 		return nil
 	})
-	return found, err
+	return slices.SortedFunc(maps.Values(found), byPosition), err
 }

@@ -136,44 +136,60 @@ func (j *redrive) find(id, ceID string) error {
 	if err != nil {
 		return missing
 	}
-	var found []topics.Letter
-	if j.s.letters.rows == nil {
-		found, err = j.s.letters.scanLetters(ctx, trigger.Key(key), trigger.At(j.s.now().Add(-j.s.horizon)))
-		if err != nil {
-			return problem.Unavailable(err, "topic dead-letter could not be read in time; a history knows the "+
-				"offsets of a trigger's dead letters")
-		}
-	} else {
-		q := topics.LetterQuery{
-			Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: maxPage, Newest: true,
-		}
-		j.s.letters.awaitLetters(ctx, q)
-		page, err := j.s.letters.letterPage(ctx, q)
-		if err != nil {
-			return err
-		}
-		found = page.Items
-	}
-	seen := map[string]bool{}
-	for _, l := range found {
-		if seen[l.DueID] || ceID != "" && l.DueID != ceID {
-			continue
-		}
-		seen[l.DueID] = true
-		if ceID == "" && l.Status == topics.LetterResolved {
-			continue
-		}
-		j.list = append(j.list, l)
-	}
+	found, err := j.s.lettersOf(ctx, tenant, trigger.Key(key), ceID)
 	switch {
-	case len(seen) == 0:
+	case err != nil:
+		return err
+	case len(found) == 0:
 		return missing
-	case len(j.list) == 0: // all were delivered after all: there is nothing to send
-		j.list = []topics.Letter{}
-		n := int64(len(seen))
+	}
+	j.list = found
+	if ceID == "" {
+		j.list = slices.DeleteFunc(found, func(l topics.Letter) bool { return l.Status == topics.LetterResolved })
+	}
+	if len(j.list) == 0 { // all were delivered after all: there is nothing to send
+		n := int64(len(found))
 		j.totals.Visited, j.totals.Matched, j.totals.Duplicate = n, n, n
 	}
 	return nil
+}
+
+// maxOfTrigger bounds the dead letters of one trigger that are in memory.
+const maxOfTrigger = 20_000
+
+// lettersOf lists of each occurrence of a trigger, or of one, the newest letter.
+func (s *redrives) lettersOf(ctx context.Context, tenant string, key trigger.Key, ceID string) (
+	list []topics.Letter, err error,
+) {
+	if s.letters.rows == nil {
+		list, err = s.letters.scanLetters(ctx, key, ceID, trigger.At(s.now().Add(-s.horizon)))
+		if err != nil {
+			return nil, problem.Unavailable(err, "topic dead-letter could not be read in time; a history knows the "+
+				"offsets of a trigger's dead letters")
+		}
+		return list, nil
+	}
+	q := topics.LetterQuery{
+		Tenant: tenant, Trigger: string(key), Status: topics.LetterAny, Limit: maxPage, Newest: true,
+	}
+	s.letters.awaitLetters(ctx, q)
+	seen := map[string]bool{}
+	for {
+		page, err := s.letters.letterPage(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range page.Items {
+			if !seen[l.DueID] && (ceID == "" || l.DueID == ceID) {
+				seen[l.DueID] = true
+				list = append(list, l)
+			}
+		}
+		if q.After = page.Next; q.After.IsZero() || len(list) >= maxOfTrigger || ceID != "" && len(list) > 0 {
+			slices.SortFunc(list, byPosition) // the oldest is redriven first
+			return list, nil
+		}
+	}
 }
 
 // run goes through the letters, a chunk at a time. While the engine decides about one chunk, the
