@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -150,4 +152,47 @@ func TestFindWaitsWithoutASlot(t *testing.T) {
 	if _, err := find(t.Context(), o, 0, q); err != nil || !asked {
 		t.Errorf("%v; asked: %v", err, asked)
 	}
+}
+
+// passing is an owner with many triggers of each of many tenants. Each takes a while to pass.
+type passing struct {
+	Owner
+	keys   []trigger.Key
+	passed int
+}
+
+const toPass = 10 * time.Microsecond
+
+func (o *passing) Scan(_ context.Context, _ int32, after trigger.Key, f func(*trigger.State) bool) error {
+	i, _ := slices.BinarySearch(o.keys, after)
+	for _, key := range o.keys[i:] {
+		if key == after {
+			continue
+		}
+		time.Sleep(toPass)
+		if o.passed++; !f(&trigger.State{Key: key}) {
+			break
+		}
+	}
+	return nil
+}
+
+// A list that begins anew behind each tenant rests as long as it computes, as one that goes straight on.
+func TestFindRestsBetweenTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &passing{}
+		for tenant := range 100 {
+			for i := range longRow + 10 {
+				o.keys = append(o.keys, trigger.Key(fmt.Sprintf("t%03d/%03d", tenant, i)))
+			}
+		}
+		begun := time.Now()
+		if _, err := find(t.Context(), o, 0, &Query{Tenant: trigger.DefaultTenant, Limit: 10, Budget: 1e6}); err != nil {
+			t.Fatal(err)
+		}
+		computed := time.Duration(o.passed) * toPass
+		if rested := time.Since(begun) - computed; o.passed < 100*longRow || rested < computed-slice {
+			t.Errorf("%d were passed: it computed for %v, and rested for %v", o.passed, computed, rested)
+		}
+	})
 }

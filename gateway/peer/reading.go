@@ -104,6 +104,7 @@ type scan struct {
 	budget *Budget
 	inside bool
 	since  time.Time
+	owed   time.Duration // of rest, for the turns that ended before their slice was over
 	err    error
 }
 
@@ -119,12 +120,13 @@ func (s *scan) visit(n int) bool {
 
 // turn waits for a slot where the scan has none, or has had it for its time.
 func (s *scan) turn() bool {
-	if s.inside && time.Since(s.since) < slice {
+	took := s.owed + time.Since(s.since)
+	if s.inside && took < slice {
 		return true
 	}
 	if s.inside {
-		took := time.Since(s.since)
 		s.note()
+		s.owed = 0
 		time.Sleep(min(took, 4*slice))
 		s.since = time.Now()
 		if !computing.Waiting() {
@@ -174,6 +176,7 @@ func (s *scan) note() {
 // end gives the slot back.
 func (s *scan) end() {
 	if s.inside {
+		s.owed += time.Since(s.since)
 		s.note()
 		computing.Release(s.tenant)
 		s.inside = false
