@@ -43,10 +43,12 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.calendar(ctx, full)
+	until, release := s.commands.untilFull(ctx)
+	defer release()
+	c, err := s.calendar(until, full)
 	switch {
 	case err != nil:
-		return problem.Unavailable(err, "Kafka does not answer")
+		return s.commands.unanswered(err, "Kafka does not answer")
 	case c == nil:
 		return errNoCalendar()
 	}
@@ -60,7 +62,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
-		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
+		return s.commands.unanswered(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
 			"request to find out")
 	}
 	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {

@@ -143,9 +143,11 @@ func (s *calendars) calendarToChange(r *request) (string, error) {
 // ownCalendarFits bounds the number of a tenant's own calendars and the rate of their
 // changes. For each change the engine walks all triggers.
 func (s *calendars) ownCalendarFits(ctx context.Context, tenant, full string) error {
-	all, err := s.calendars(ctx)
+	until, cancel := s.commands.untilFull(ctx)
+	defer cancel()
+	all, err := s.calendars(until)
 	if err != nil {
-		return problem.Unavailable(err, "Kafka does not answer")
+		return s.commands.unanswered(err, "Kafka does not answer")
 	}
 	n := 0
 	for name := range all {
@@ -273,7 +275,7 @@ func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
-		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+		return s.commands.unanswered(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar
 	if err := json.Unmarshal(value, &stored); err != nil {

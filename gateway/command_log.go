@@ -9,8 +9,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/tracing"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/topics"
 )
 
@@ -86,22 +88,58 @@ func (e *fullError) Error() string { return e.why }
 // roomEvery is how often a command that waits for its acknowledgement checks whether the disk is full.
 const roomEvery = 250 * time.Millisecond
 
+// full is an error if nothing can be written.
+func (l *commandLog) full() error {
+	if why := l.noRoom(); why != "" {
+		return &fullError{why}
+	}
+	return nil
+}
+
+// unanswered is for a request that Kafka has not answered. If the disk is full, that is the reason.
+func (l *commandLog) unanswered(err error, says string) *problem.Problem {
+	if why := l.noRoom(); why != "" {
+		return problem.Unavailable(nil, why)
+	}
+	return problem.Unavailable(err, says)
+}
+
+// untilFull is a context that ends when the disk is full, too: what a broker without room is asked, it does not
+// answer.
+func (l *commandLog) untilFull(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		for l.noRoom() == "" {
+			if wait.For(ctx, roomEvery); ctx.Err() != nil {
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
 // acknowledged waits until done has something or is closed, within the bound. If the disk is full, it
 // waits no longer: an acknowledgement would come when there is room.
 func acknowledged[T any](l *commandLog, done <-chan T) (v T, err error) {
 	late := time.NewTimer(l.within)
 	defer late.Stop()
+	return acknowledgedBefore(l, late.C, done)
+}
+
+// acknowledgedBefore is the same for one of several, which have one bound.
+func acknowledgedBefore[T any](l *commandLog, late <-chan time.Time, done <-chan T) (v T, err error) {
 	check := time.NewTicker(roomEvery)
 	defer check.Stop()
 	for {
 		select {
 		case v = <-done:
 			return v, nil
-		case <-late.C:
+		case <-late:
 			return v, errKafkaSilent
 		case <-check.C:
-			if why := l.noRoom(); why != "" {
-				return v, &fullError{why}
+			if err := l.full(); err != nil {
+				return v, err
 			}
 		}
 	}

@@ -63,8 +63,10 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), preferencesWithin)
 	defer cancel()
 	e := preferences.Erasure{User: u}
-	if e.Before, err = s.commandEnds(ctx); err != nil {
-		return problem.Unavailable(err, "Kafka does not answer; repeating it is safe")
+	until, release := s.commands.untilFull(ctx)
+	defer release()
+	if e.Before, err = s.commandEnds(until); err != nil {
+		return s.commands.unanswered(err, "Kafka does not answer; repeating it is safe")
 	}
 	e.At = s.now()
 	err = s.prefs.withPreferences(ctx, u.Tenant, func() error {

@@ -134,6 +134,7 @@ type users struct {
 	prefs  *preferenceCalls
 	rate   *writeRate
 
+	commands   *commandLog
 	erasures   *eraser
 	kafka      *producer.Producer
 	log        *slog.Logger

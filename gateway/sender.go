@@ -35,8 +35,11 @@ func (s *sender) begin(tenant string, most int) *sending {
 	return &sending{sender: s, tenant: tenant, most: most, sent: make(chan sentCommand, most)}
 }
 
-// send writes a command as soon as its tenant has room.
+// send writes a command as soon as its tenant has room. While the disk is full, it refuses it.
 func (s *sending) send(ctx context.Context, c *command) error {
+	if err := s.commands.full(); err != nil {
+		return err
+	}
 	s.undecided.writes(s.tenant)
 	if s.inFlight == s.most || !s.undecided.try(s.tenant) {
 		// Those on their way hold room, and must not wait for themselves.
@@ -56,7 +59,7 @@ func (s *sending) send(ctx context.Context, c *command) error {
 }
 
 // land waits until the commands on their way are durable and decided. It returns an error if some
-// are not durable. Then nothing more is sent.
+// are not durable, at once if the disk is full. Then nothing more is sent.
 func (s *sending) land(ctx context.Context) error {
 	n := s.inFlight
 	s.inFlight = 0
@@ -65,15 +68,14 @@ func (s *sending) land(ctx context.Context) error {
 	defer late.Stop()
 	lists := map[int32][]peer.Question{}
 	for range n {
-		select {
-		case c := <-s.sent:
-			if c.err != nil {
-				return fmt.Errorf("produce: %w", c.err)
-			}
-			lists[c.partition] = append(lists[c.partition], c.Question)
-		case <-late.C:
-			return errKafkaSilent
+		c, err := acknowledgedBefore(s.commands, late.C, s.sent)
+		if err != nil {
+			return err
 		}
+		if c.err != nil {
+			return fmt.Errorf("produce: %w", c.err)
+		}
+		lists[c.partition] = append(lists[c.partition], c.Question)
 	}
 	if s.undecided == nil {
 		return nil // they are in nobody's way

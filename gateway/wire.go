@@ -210,7 +210,7 @@ func (p *parts) wireLetters(o *Options, c *common) {
 func (p *parts) wireUsers(o *Options, c *common) {
 	p.users = &users{
 		bodies: c.bodies, prefs: c.prefs, rate: c.rate, moves: c.moves, erasures: c.erasures, kafka: c.kafka,
-		names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: c.log,
+		commands: c.commands, names: o.Names, partitions: o.Partitions, timetable: o.Timetable, now: o.Now, log: c.log,
 	}
 	p.optOuts = &optOutLinks{
 		secrets: o.AckSecrets, store: o.Preferences, prefs: c.prefs, rates: c.ackRates, readWithin: o.ReadWithin,
