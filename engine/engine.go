@@ -252,13 +252,13 @@ func (e *Engine) Unready() error {
 
 // unready says why partitions do not fire. Those that wait for the same, which often is all of them, share a line.
 func unready(parts []pipeline.Status) (errs []error) {
-	waits := map[string][]int32{}
+	waits, held := map[string][]int32{}, map[time.Duration][]int32{}
 	for _, s := range parts {
 		switch {
 		case s.Ready:
 		case s.Held:
-			errs = append(errs, fmt.Errorf("partition %d holds firing: this node's clock is %v off the broker's, "+
-				"and no second broker confirms either", s.Partition, s.ClockOffset.Round(time.Second)))
+			off := s.ClockOffset.Round(time.Second)
+			held[off] = append(held[off], s.Partition)
 		case s.Refused != "":
 			errs = append(errs, fmt.Errorf("partition %d is refused: %s", s.Partition, s.RefusedBecause))
 		case s.Restored < s.RestoreTotal && s.Doing == string(pipeline.StepRestore):
@@ -268,11 +268,34 @@ func unready(parts []pipeline.Status) (errs []error) {
 			waits[s.Doing] = append(waits[s.Doing], s.Partition)
 		}
 	}
+	for _, off := range slices.Sorted(maps.Keys(held)) {
+		errs = append(errs, fmt.Errorf("%s firing: this node's clock is %v off the broker's, and no second broker "+
+			"confirms either", holders(held[off]), off))
+	}
 	for _, doing := range slices.Sorted(maps.Keys(waits)) {
 		slices.Sort(waits[doing])
 		errs = append(errs, fmt.Errorf("partitions %d: %s", waits[doing], doing))
 	}
 	return errs
+}
+
+// heldNamed is how many of the partitions that hold firing are named; the others are counted. A wrong clock holds all
+// of them.
+const heldNamed = 3
+
+func holders(parts []int32) string {
+	if len(parts) == 1 {
+		return fmt.Sprintf("partition %d holds", parts[0])
+	}
+	slices.Sort(parts)
+	names := fmt.Sprint(parts[0])
+	for _, p := range parts[1:min(len(parts), heldNamed)] {
+		names += fmt.Sprintf(", %d", p)
+	}
+	if more := len(parts) - heldNamed; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%d partitions (%s) hold", len(parts), names)
 }
 
 // Ending lists the partitions that are still closing, and their steps. It explains why Run

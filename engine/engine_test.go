@@ -47,3 +47,23 @@ func TestUnreadyPartitions(t *testing.T) {
 		t.Errorf("said\n%s\nwant\n%s", said, want)
 	}
 }
+
+// A wrong clock holds all partitions of a process at once: they are one line of /readyz, which counts them and names
+// the first few.
+func TestUnreadyHeld(t *testing.T) {
+	var parts []pipeline.Status
+	for p := range int32(16) {
+		off := 5*time.Minute + time.Duration(p)*time.Millisecond
+		parts = append(parts, pipeline.Status{Partition: p, Held: true, ClockOffset: off})
+	}
+	said := errors.Join(unready(parts)...).Error()
+	want := "16 partitions (0, 1, 2 and 13 more) hold firing: this node's clock is 5m0s off the broker's, and no " +
+		"second broker confirms either"
+	if said != want {
+		t.Errorf("said\n%s\nwant\n%s", said, want)
+	}
+	said = errors.Join(unready(parts[3:4])...).Error()
+	if want := "partition 3 holds firing: this node's clock is 5m0s off"; !strings.HasPrefix(said, want) {
+		t.Errorf("said\n%s\nwant\n%s", said, want)
+	}
+}

@@ -173,7 +173,9 @@ func (c *brokerClock) askOthers(ctx context.Context) {
 	}
 	if time.Since(c.heldLogged) >= clockWarnInterval {
 		c.heldLogged = time.Now()
-		c.log.Error("firing is held: this node's clock and the broker's clock differ too much", "offset", c.offset,
+		// A warning, because a wrong clock holds every partition of this node: warnings of several partitions are
+		// folded into one line.
+		c.log.Warn("firing is held: this node's clock and the broker's clock differ too much", "offset", c.offset,
 			"limit", c.limit,
 			"broker", leader, "advice", "correct the wrong clock; if the broker is right, raise clock.max_offset")
 	}

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/fold"
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/topics"
@@ -163,6 +166,40 @@ func TestClocksFarApart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHeldIsFolded: a wrong clock holds all partitions of a node at once, and takes two lines of the log for all of
+// them: one at once, and one that names the others.
+func TestHeldIsFolded(t *testing.T) {
+	log := &logtest.Buffer{}
+	synctest.Test(t, func(t *testing.T) {
+		off := atomic.Int64{}
+		s := sim.New(t, sim.Options{
+			Seed: 7, Partitions: 8,
+			Change: func(_ string, o *pipeline.Options) {
+				o.MaxClockOffset = 0 // the default
+				o.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+				o.Logger = slog.New(fold.New(slog.NewTextHandler(log, nil)))
+			},
+		})
+		s.Start("a")
+		s.AwaitOwners()
+		time.Sleep(10 * time.Second)
+		off.Store(int64(5 * time.Minute))
+		for i := range 64 { // some for each partition
+			s.Register(fmt.Sprintf("t%d", i), time.Now().Add(5*time.Second))
+		}
+		time.Sleep(25 * time.Second)
+		said := log.String()
+		if n := strings.Count(said, "firing is held"); n != 2 {
+			t.Errorf("%d lines say that firing is held:\n%s", n, said)
+		}
+		if !strings.Contains(said, "repeated=7") {
+			t.Errorf("no line counts the other partitions:\n%s", said)
+		}
+		off.Store(0)
+		time.Sleep(time.Minute)
+	})
 }
 
 // TestOpensFarApart: a partition that opens under such a leader holds at once.

@@ -119,7 +119,7 @@ func (d *doctor) examine(ctx context.Context) {
 }
 
 func (d *doctor) examineKafka(ctx context.Context) {
-	d.throttle = kafkaconn.NewThrottle(nil)
+	d.throttle = kafkaconn.NewThrottle(nil, nil)
 	cl, err := d.app.kafka(ctx, d.c, kgo.WithHooks(d.throttle))
 	if err != nil {
 		d.fail("brokers", "all other checks of Kafka need this one", "%v", err)

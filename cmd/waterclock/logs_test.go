@@ -61,6 +61,9 @@ func TestLogWithoutBrokers(t *testing.T) {
 	if n := strings.Count(said, "\n"); n > 20 || n == 0 {
 		t.Errorf("%d lines in 15 s without a broker:\n%s", n, said)
 	}
+	if !strings.Contains(said, "the group client failed") || strings.Contains(said, "group manage loop errored") {
+		t.Errorf("want our line that the group does not work, and not the client's beside it:\n%s", said)
+	}
 }
 
 // Each important step in the life of a node is one log line: the start, partitions that come and
@@ -76,7 +79,8 @@ func TestLogOfALife(t *testing.T) {
 	said := s.log.String()
 	rest := said
 	for _, want := range []string{
-		`level=INFO msg=starting version=`, "settings=", `msg="partitions gained" partitions="[0 1 2 3`,
+		`level=INFO msg=starting version=`, "settings=",
+		`level=INFO msg="topics created" topics="waterclock.commands (16), `, "waterclock.control (1)", `msg="partitions gained" partitions="[0 1 2 3`,
 		`reason="the group gave them`, "msg=stopping reason=", `msg="partitions given up"`,
 		`reason="this process stops"`, "msg=stopped reason=", "steps=\"http ", "engine ",
 	} {

@@ -1,6 +1,7 @@
 package kafkaconn
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 // kgo.HookBrokerThrottle, for any number of clients.
 type Throttle struct {
 	now func() time.Time
+	log *slog.Logger // nil: none
 
 	mu      sync.Mutex
 	total   time.Duration
@@ -23,18 +25,23 @@ type Throttle struct {
 // throttleWindow is of how many seconds Recent is.
 const throttleWindow = 60
 
-// NewThrottle makes one; now is for tests, nil means time.Now.
-func NewThrottle(now func() time.Time) *Throttle {
+// NewThrottle makes one; now is for tests, nil means time.Now. Each answer is a warning of the log, if there is one: a
+// log that folds warnings has one line for all of them.
+func NewThrottle(now func() time.Time, log *slog.Logger) *Throttle {
 	if now == nil {
 		now = time.Now
 	}
-	return &Throttle{now: now}
+	return &Throttle{now: now, log: log}
 }
 
 var _ kgo.HookBrokerThrottle = (*Throttle)(nil)
 
 // OnBrokerThrottle is kgo's.
-func (t *Throttle) OnBrokerThrottle(_ kgo.BrokerMetadata, pause time.Duration, _ bool) {
+func (t *Throttle) OnBrokerThrottle(broker kgo.BrokerMetadata, pause time.Duration, _ bool) {
+	if t.log != nil {
+		t.log.Warn("Kafka slows this process down: it uses more than its quota allows", "broker", broker.NodeID,
+			"pause", pause, "advice", "raise the quota of this user or client id; `waterclock doctor` names it")
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance()

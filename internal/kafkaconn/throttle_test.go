@@ -1,12 +1,17 @@
 package kafkaconn
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/fold"
+	"github.com/waterclock/waterclock/internal/logtest"
 )
 
 // TestThrottle: an answer that says how long to pause is counted, and forgotten
@@ -24,7 +29,8 @@ func TestThrottle(t *testing.T) {
 		return resp, nil, true
 	})
 	now := time.Unix(1_000_000, 0)
-	counted := NewThrottle(func() time.Time { return now })
+	log := &logtest.Buffer{}
+	counted := NewThrottle(func() time.Time { return now }, slog.New(fold.New(slog.NewTextHandler(log, nil))))
 	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.WithHooks(counted))
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +50,10 @@ func TestThrottle(t *testing.T) {
 		if got := counted.Recent(); got != recent || pause != total || n != answers {
 			t.Errorf("%s: recent %v, total %v in %d answers", what, got, pause, n)
 		}
+	}
+	if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "quota") ||
+		!strings.Contains(said, "pause=40ms") {
+		t.Errorf("the log has\n%s", said)
 	}
 	want("both", 80*time.Millisecond, 80*time.Millisecond, 2)
 	now = now.Add(45 * time.Second)

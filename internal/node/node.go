@@ -40,6 +40,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -148,7 +149,7 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 	if n.kafka, err = kafkaconn.Options(c, "waterclock", quiet(n.log)); err != nil {
 		return nil, err
 	}
-	n.throttle = kafkaconn.NewThrottle(nil)
+	n.throttle = kafkaconn.NewThrottle(nil, n.log)
 	n.kafka = append(n.kafka, kgo.WithHooks(n.throttle))
 	n.metrics.WatchThrottle(n.throttle.Total)
 	n.clients = append(slices.Clone(n.kafka), inner...)
@@ -156,13 +157,23 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 }
 
 // quiet is a logger for the Kafka client. The client logs every transaction at level info,
-// so its info becomes our debug.
+// so its info becomes our debug. So does what each of our readers of a group logs itself.
 func quiet(log *slog.Logger) *slog.Logger { return slog.New(quietHandler{log.Handler()}) }
 
 type quietHandler struct{ slog.Handler }
 
 func (h quietHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return (l >= slog.LevelWarn || h.Handler.Enabled(ctx, slog.LevelDebug)) && h.Handler.Enabled(ctx, l)
+}
+
+// groupErrored is what the client logs beside each failure of a group that it returns from a poll.
+const groupErrored = "group manage loop errored"
+
+func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == groupErrored && !h.Handler.Enabled(ctx, slog.LevelDebug) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }
 
 // connectWithin bounds how long a process waits for the first broker.
@@ -202,7 +213,7 @@ func (n *node) prepare(ctx context.Context) error {
 	if err := kafkaconn.Apply(ctx, cl, want, must, nil); err != nil {
 		return err
 	}
-	n.createLate(ctx, cl, want, late)
+	n.logCreated(want, append(must, n.createLate(ctx, cl, want, late)...))
 	details, err := kadm.NewClient(cl).ListTopics(ctx, n.names.State())
 	if err != nil {
 		return fmt.Errorf("metadata of %s: %w", n.names.State(), err)
@@ -223,17 +234,35 @@ func splitLate(plan []topics.Change) (must, late []topics.Change) {
 	return must, late
 }
 
+// logCreated names the topics that this start has created, with their partitions.
+func (n *node) logCreated(want []topics.Topic, done []topics.Change) {
+	var created []string
+	for _, c := range done {
+		i := slices.IndexFunc(want, func(t topics.Topic) bool { return t.Name == c.Topic })
+		if c.Kind == topics.Create && i >= 0 {
+			created = append(created, fmt.Sprintf("%s (%d)", c.Topic, want[i].Partitions))
+		}
+	}
+	if len(created) > 0 {
+		n.log.Info("topics created", "topics", strings.Join(created, ", "))
+	}
+}
+
 // createLate creates topics that may be missing for a while, or says what that means. In a
 // cluster that is being upgraded, this process may lack the right to create them.
-func (n *node) createLate(ctx context.Context, cl *kgo.Client, want []topics.Topic, late []topics.Change) {
+func (n *node) createLate(ctx context.Context, cl *kgo.Client, want []topics.Topic, late []topics.Change) (
+	created []topics.Change,
+) {
 	for _, c := range late {
 		if n.cfg.Topics.Manage {
 			err := kafkaconn.Apply(ctx, cl, want, []topics.Change{c}, nil)
 			if err == nil {
+				created = append(created, c)
 				continue
 			}
 			n.log.Warn("a topic could not be created", "topic", c.Topic, "error", err)
 		}
 		n.log.Warn("a topic is missing: run `waterclock topics apply`", "topic", c.Topic, "meanwhile", c.Late)
 	}
+	return created
 }
