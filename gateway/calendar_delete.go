@@ -48,7 +48,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	c, err := s.calendar(until, full)
 	switch {
 	case err != nil:
-		return s.commands.unanswered(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	case c == nil:
 		return errNoCalendar()
 	}
@@ -62,7 +62,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
-		return s.commands.unanswered(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
+		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
 			"request to find out")
 	}
 	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {

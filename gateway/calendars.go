@@ -147,7 +147,7 @@ func (s *calendars) ownCalendarFits(ctx context.Context, tenant, full string) er
 	defer cancel()
 	all, err := s.calendars(until)
 	if err != nil {
-		return s.commands.unanswered(err, "Kafka does not answer")
+		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	n := 0
 	for name := range all {
@@ -275,7 +275,7 @@ func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
-		return s.commands.unanswered(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
 	}
 	var stored topics.Calendar
 	if err := json.Unmarshal(value, &stored); err != nil {

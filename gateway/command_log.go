@@ -9,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/internal/wait"
@@ -94,14 +93,6 @@ func (l *commandLog) full() error {
 		return &fullError{why}
 	}
 	return nil
-}
-
-// unanswered is for a request that Kafka has not answered. If the disk is full, that is the reason.
-func (l *commandLog) unanswered(err error, says string) *problem.Problem {
-	if why := l.noRoom(); why != "" {
-		return problem.Unavailable(nil, why)
-	}
-	return problem.Unavailable(err, says)
 }
 
 // untilFull is a context that ends when the disk is full, too: what a broker without room is asked, it does not

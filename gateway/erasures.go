@@ -66,7 +66,7 @@ func (s *users) deleteUser(w http.ResponseWriter, r *request) error {
 	until, release := s.commands.untilFull(ctx)
 	defer release()
 	if e.Before, err = s.commandEnds(until); err != nil {
-		return s.commands.unanswered(err, "Kafka does not answer; repeating it is safe")
+		return problem.Unavailable(err, "Kafka does not answer; repeating it is safe")
 	}
 	e.At = s.now()
 	err = s.prefs.withPreferences(ctx, u.Tenant, func() error {

@@ -123,6 +123,22 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	if _, was := s.auditor.trespass(req, err); was {
 		req.act.tried()
 	}
+	if err != nil && route.writes() {
+		err = s.filledUp(err)
+	}
+	return err
+}
+
+// filledUp is why a write failed that something did not answer. If the disk has filled up meanwhile, that is the
+// reason.
+func (s *Server) filledUp(err error) error {
+	p, ok := errors.AsType[*problem.Problem](err)
+	if !ok || p.Status != http.StatusServiceUnavailable || p.Unwrap() == nil {
+		return err
+	}
+	if why := s.opts.NoRoom(); why != "" {
+		return problem.Unavailable(nil, why)
+	}
 	return err
 }
 

@@ -51,15 +51,15 @@ func TestNoRoom(t *testing.T) {
 
 // A write during which the disk fills up says so, and does not blame a broker that does not answer.
 func TestRoomEndsDuringAWrite(t *testing.T) {
-	const again = "the disk is full. Repeating it"
+	const repeat = "the disk is full. Repeating it"
 	for _, c := range []struct {
 		method, path, body, says string
 		times                    int
 		fills                    kmsg.Key // the request during which the disk fills up
 	}{
-		{"PUT", "/v1/triggers/x", at(""), again, 1, kmsg.Produce},
+		{"PUT", "/v1/triggers/x", at(""), repeat, 1, kmsg.Produce},
 		{
-			"POST", "/v1/triggers:batch", `{"id":"x","delay":"1d"}` + "\n" + `{"id":"y","delay":"1d"}`, again, 2,
+			"POST", "/v1/triggers:batch", `{"id":"x","delay":"1d"}` + "\n" + `{"id":"y","delay":"1d"}`, repeat, 2,
 			kmsg.Produce,
 		},
 		{"PUT", "/v1/calendars/x", `{"dates":["2027-01-01"]}`, "the disk is full", 1, kmsg.Produce},
