@@ -247,8 +247,8 @@ func TestExplainNamesAttemptAnswerAndNextTry(t *testing.T) {
 		{
 			"given up", fired + `,{"type":"delivery.dead_lettered","trigger":"k","occurrence":"o1","attempt":6,` +
 				`"reason":"http_410","detail":"gone"}`,
-			"delivery   o1: given up after attempt 6, http_410 (gone); it is a dead letter, and `waterclock redrive` " +
-				"tries it again",
+			"delivery   o1: given up after attempt 6, http_410 (gone); it is a dead letter, and a redrive tries it " +
+				"again",
 		},
 		{
 			"too late", fired + `,{"type":"delivery.delivered","trigger":"k","occurrence":"o1","attempt":1,"reason":"late"}`,

@@ -120,8 +120,8 @@ func (x *explanation) sayEvent(e *topics.Event) {
 	case trigger.DeliveryFailed:
 		x.say(Failed, "Not delivered: attempt %d failed at %s%s, %s.", max(1, e.Attempt), worker, because(e), at)
 	case trigger.DeadLettered:
-		x.say(Failed, "Not delivered: given up after attempt %d%s, %s. It is a dead letter: redrive sends it.",
-			max(1, e.Attempt), because(e), at)
+		x.say(Failed, "Not delivered: given up after attempt %d%s, %s. It is a dead letter, and a redrive sends it "+
+			"again.", max(1, e.Attempt), because(e), at)
 	case trigger.Redriven:
 		x.say(InFlight, "Redriven %s, as attempt %d: no receipt yet.", at, max(1, e.Attempt))
 	default:

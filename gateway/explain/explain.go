@@ -152,7 +152,7 @@ func (x *explanation) cite(e *topics.Event) {
 		one.Source = sourceTimer
 	}
 	drawn := x.drawn(e)
-	words := Words(drawn)
+	words := strings.TrimSuffix(Words(drawn), " by "+e.Source) // which stands beside the text
 	if drawn.Occurrence != "" && strings.HasPrefix(words, drawn.Occurrence+": ") {
 		words = "occurrence " + words // else two times stand in a row, and nobody knows which is which
 	}
@@ -321,7 +321,7 @@ func (x *explanation) overdue() bool {
 }
 
 func (x *explanation) sayOverdue(due trigger.Instant, refused int, next trigger.Instant) {
-	why := "its partition is behind: GET /v1/partitions and the alert WaterclockOverdue say why"
+	why := "its partition is behind: the list of partitions and the alert WaterclockOverdue say why"
 	if refused > 0 {
 		why = fmt.Sprintf("its due topic did not take it, %d times so far; the next try is %s", refused, x.at(next))
 	}

@@ -311,7 +311,7 @@ func TestEvidenceDrawsTimes(t *testing.T) {
 		{
 			"Asia/Tokyo", `{"type":"trigger.registered","occurred_at":"2026-11-20T12:05:00Z","source":"c/0/1",` +
 				`"local_time":"2026-11-21T09:00:00[Asia/Tokyo]","scheduled_at":"2026-11-21T00:00:00Z"}`,
-			"Fri 2026-11-20 21:05 Asia/Tokyo: registered for Sat 2026-11-21 09:00 Asia/Tokyo by c/0/1",
+			"Fri 2026-11-20 21:05 Asia/Tokyo: registered for Sat 2026-11-21 09:00 Asia/Tokyo",
 		},
 	} {
 		list := events(t, c.event)

@@ -32,23 +32,48 @@ func Words(e *topics.Event) string {
 		return strings.TrimRight(fmt.Sprintf("moved from %s to %s %s", e.PreviousScheduled, e.ScheduledAt,
 			Bracket(e.Reason)), " ")
 	case trigger.Registered, trigger.Replaced:
-		return fmt.Sprintf(
-			"%s for %s by %s",
-			strings.TrimPrefix(e.Type, "trigger."),
-			cmp.Or(e.LocalTime, e.ScheduledAt),
-			cmp.Or(e.Source, "somebody"),
-		)
+		words := strings.TrimPrefix(e.Type, "trigger.") + " for " + cmp.Or(e.LocalTime, e.ScheduledAt)
+		if by := cmp.Or(e.Actor, e.Source); by != "" {
+			words += " by " + by
+		}
+		return words
 	case trigger.FailedFact:
 		return "failed: its only occurrence could not be delivered"
 	}
 	if words := cmp.Or(Delivery(e), escalationEvent(e)); words != "" {
 		return words
 	}
-	words := e.Type
-	for _, s := range []string{e.Occurrence, Bracket(e.Reason), e.Detail} {
+	return plainly(e)
+}
+
+// plainWords say what happened, by the type of an event that has no more to say than its reason and detail.
+var plainWords = map[trigger.FactType]string{
+	trigger.PausedFact:    "paused",
+	trigger.Resumed:       "resumed",
+	trigger.CancelledFact: "cancelled",
+	trigger.Completed:     "ended: nothing is left to fire",
+	trigger.ErasedFact:    "erased",
+	trigger.CancelTooLate: "a cancel came too late",
+	trigger.Skipped:       "skipped",
+	trigger.Duplicate:     "a command came a second time, and changed nothing",
+}
+
+// plainly says what happened, then what the event has beside: occurrence, reason and detail.
+func plainly(e *topics.Event) string {
+	words := cmp.Or(plainWords[trigger.FactType(e.Type)], e.Type) // a newer engine may know others
+	if is(trigger.Rejected)(e) {
+		words = "a " + commandOrReceipt(e) + " was refused"
+	}
+	if is(trigger.CancelTooLate)(e) && e.Occurrence != "" {
+		words += " for"
+	}
+	for _, s := range []string{e.Occurrence, Bracket(e.Reason)} {
 		if s != "" {
 			words += " " + s
 		}
+	}
+	if e.Detail != "" {
+		words += ": " + e.Detail
 	}
 	return words
 }
@@ -97,14 +122,8 @@ func Delivery(e *topics.Event) string {
 		return fmt.Sprintf("%s: attempt %d%s was suppressed, %s%s", e.Occurrence, e.Attempt, onChannel(e), answer,
 			lateWords(e))
 	case trigger.DeadLettered:
-		return fmt.Sprintf(
-			"%s: given up after attempt %d%s, %s; it is a dead letter, and `waterclock redrive` tries it "+
-				"again",
-			e.Occurrence,
-			e.Attempt,
-			onChannel(e),
-			answer,
-		)
+		return fmt.Sprintf("%s: given up after attempt %d%s, %s; it is a dead letter, and a redrive tries it again",
+			e.Occurrence, e.Attempt, onChannel(e), answer)
 	case trigger.Redriven:
 		return fmt.Sprintf("%s: redriven from its dead letter, as attempt %d%s", e.Occurrence, e.Attempt,
 			onChannel(e))
