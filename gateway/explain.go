@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/gateway/explain"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
@@ -60,19 +61,45 @@ func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
 		if err := s.ask(r, key, in); err != nil {
 			return err
 		}
-		if s.read(r, key, in); !overtaken(in) {
+		r.read.charge(s.read(r.Context(), key, in, !r.stale()))
+		if !overtaken(in) {
 			break
 		}
 	}
-	if t := forked(s.timetable); t != nil {
-		in.Zones = t().Zones
-	}
-	in.Now = trigger.At(s.now())
-	var a explain.Answer
-	if err := r.read.cost.Compute(r.Context(), r.who.Tenant, func() { a = explain.Explain(in) }); err != nil {
+	answers, err := s.explain(r, []*explain.Input{in})
+	if err != nil {
 		return err
 	}
-	return sendJSON(w, http.StatusOK, explanationJSON(in, &a))
+	return sendJSON(w, http.StatusOK, explanationJSON(in, &answers[0]))
+}
+
+// explain explains what was read.
+func (s *explanations) explain(r *request, of []*explain.Input) (all []explain.Answer, err error) {
+	var zones *calendar.Zones
+	if t := forked(s.timetable); t != nil {
+		zones = t().Zones
+	}
+	err = r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
+		for _, in := range of {
+			in.Zones, in.Now = zones, trigger.At(s.now())
+			all = append(all, explain.Explain(in))
+		}
+	})
+	return all, err
+}
+
+// readBeside reads the events of a trigger whose state was read just before, and does not wait for a history that is
+// behind. The state is read anew only if it is older than what the history has. It returns how many events it read.
+func (s *explanations) readBeside(r *request, key trigger.Key, in *explain.Input) (n int, err error) {
+	for range explainTries {
+		if n += s.read(r.Context(), key, in, false); !overtaken(in) {
+			break
+		}
+		if err := s.ask(r, key, in); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }
 
 // ask reads the trigger's state from its owner. That nobody answers for its partition is an
@@ -104,24 +131,24 @@ func restoring(p peer.PartitionStatus) string {
 	return "its partition has no owner that answers"
 }
 
-// read reads the newest events of a trigger. The history may be behind the owner, so it waits a
-// moment for it, but not with fresh=false. A history that does not answer is as none: the owner has said the rest.
-func (s *explanations) read(r *request, key trigger.Key, in *explain.Input) {
-	ctx, cancel := context.WithTimeout(r.Context(), explainWait)
+// read reads the newest events of a trigger. The history may be behind the owner, so it waits a moment for it if asked
+// to. A history that does not answer is as none: the owner has said the rest. It returns how many events it read.
+func (s *explanations) read(ctx context.Context, key trigger.Key, in *explain.Input, waits bool) (n int) {
+	ctx, cancel := context.WithTimeout(ctx, explainWait)
 	defer cancel()
 	for {
 		list, err := s.events.last(ctx, key, explainEvents)
 		if err != nil {
-			return
+			return n
 		}
 		in.Events, in.History = list, true
-		r.read.charge(len(list))
-		if in.Missing = missing(in.State, list); in.Missing == 0 || r.stale() {
-			return
+		n += len(list)
+		if in.Missing = missing(in.State, list); in.Missing == 0 || !waits {
+			return n
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return n
 		case <-time.After(explainRecheck):
 		}
 	}

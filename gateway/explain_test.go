@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -136,6 +137,20 @@ func (c *causes) explain(base, id string, ahead time.Duration) (x Explanation) {
 		c.t.Fatal(err)
 	}
 	return x
+}
+
+// found is what a search for a trigger says of it.
+func (c *causes) found(base, id string) (code, sentence string) {
+	c.t.Helper()
+	a := c.callAt(base, "GET", "/v1/search?fresh=false&q="+url.QueryEscape(id), "")
+	var found FoundItems
+	if err := json.Unmarshal([]byte(a.body), &found); a.status != http.StatusOK || err != nil {
+		c.t.Fatalf("%s: %d %s", id, a.status, a.body)
+	}
+	for _, item := range found.Items {
+		code, sentence = item.Code, item.Sentence
+	}
+	return code, sentence
 }
 
 // typeOf is the type of the event that evidence cites.
@@ -329,6 +344,20 @@ func TestExplainNamesTheCause(t *testing.T) {
 			}
 			if bare.Code != string(want) || bare.History || bare.Sentence == "" {
 				t.Errorf("without a history, want %s:\n%+v", want, bare)
+			}
+			for base, want := range map[string]Explanation{c.url: x, c.bare: bare} {
+				switch explain.Code(want.Code) { // of an owner that does not answer, and of what is not found: nothing
+				case explain.Restoring, explain.Unknown:
+					want = Explanation{}
+				case explain.Erased:
+					if !want.History {
+						want = Explanation{}
+					}
+				}
+				if code, sentence := c.found(base, id); code != want.Code ||
+					(base == c.url && code != "" && !strings.Contains(sentence, row.says)) {
+					t.Errorf("a search says %q %q, explain %+v", code, sentence, want)
+				}
 			}
 		})
 	}

@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/waterclock/waterclock/gateway/explain"
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/decompress"
@@ -48,11 +51,19 @@ type FoundItem struct {
 	State      string `json:"state,omitempty" doc:"Absent for a user, and for a trigger that its owner does not have"`
 	NextFireAt string `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next"`
 	Timezone   string `json:"timezone,omitempty" doc:"Its zone; absent if its time has none"`
+
+	// What became of it: a state says FIRED, too, of what a worker decided not to send.
+
+	Code     string `json:"code,omitempty" doc:"What became of it, as explainTrigger says; absent for a user, and for a trigger whose owner does not answer"`
+	Sentence string `json:"sentence,omitempty" doc:"For a person; it may change. Times are in the trigger's zone"`
+
+	key   trigger.Key
+	owner *trigger.State // what the owner has, also of what it does not show
 }
 
 // foundTrigger is an item of a trigger as its owner has it. nil is one that the owner does not show.
 func foundTrigger(kind string, key trigger.Key, user string, st *trigger.State) FoundItem {
-	found := FoundItem{Kind: kind, TriggerID: key.ID(), UserID: user}
+	found := FoundItem{Kind: kind, TriggerID: key.ID(), UserID: user, key: key, owner: st}
 	if st != nil && peer.Shown.Has(st.Status) {
 		found.UserID, found.State = st.Spec.UserID, st.Status.String()
 		found.NextFireAt, found.Timezone = instantText(st.NextFire()), shownZone(st)
@@ -70,6 +81,7 @@ type searches struct {
 	names      topics.Names
 	readWithin time.Duration
 	router     *peer.Router
+	explained  *explanations
 	batches    kgo.Decompressor // bounded: anybody may write to topic commands
 }
 
@@ -77,6 +89,8 @@ const (
 	maxQuery    = 1024 // bytes of q
 	foundOfUser = 20   // triggers that are listed of a user
 	searchFetch = 1 << 20
+
+	explainAtOnce = 4 // triggers whose events are read at once
 )
 
 // searchBatch bounds what a fetched batch may take in memory.
@@ -107,7 +121,44 @@ func (s *searches) search(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
+	if err := s.explain(r, found); err != nil {
+		return err
+	}
 	return sendJSON(w, http.StatusOK, found)
+}
+
+// explain says of each trigger that was found what became of it. Of one whose owner does not answer nobody knows.
+func (s *searches) explain(r *request, found *FoundItems) error {
+	var items []*FoundItem
+	var of []*explain.Input
+	var events atomic.Int64
+	var g errgroup.Group
+	g.SetLimit(explainAtOnce)
+	for i := range found.Items {
+		item := &found.Items[i]
+		if item.key == "" || slices.Contains(found.Silent, s.router.PartitionOf(item.key)) {
+			continue
+		}
+		in := &explain.Input{ID: item.TriggerID, State: item.owner}
+		items, of = append(items, item), append(of, in)
+		g.Go(func() error {
+			n, err := s.explained.readBeside(r, item.key, in)
+			events.Add(int64(n))
+			return err
+		})
+	}
+	err := g.Wait()
+	if r.read.charge(int(events.Load())); err != nil || len(of) == 0 {
+		return err
+	}
+	answers, err := s.explained.explain(r, of)
+	if err != nil {
+		return err
+	}
+	for i, item := range items {
+		item.Code, item.Sentence = string(answers[i].Code), answers[i].Sentence
+	}
+	return nil
 }
 
 // trigger finds a trigger by its id, or by its whole key.
@@ -142,7 +193,7 @@ func (s *searches) known(ctx context.Context, r *request, key trigger.Key, kind 
 	if err != nil || len(events) == 0 { // without a history nobody knows more
 		return nil
 	}
-	found.Items = append(found.Items, foundTrigger(kind, key, events[0].UserID, nil))
+	found.Items = append(found.Items, foundTrigger(kind, key, events[0].UserID, st))
 	return nil
 }
 

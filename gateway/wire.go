@@ -166,12 +166,12 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.streams = &eventStreams{
 		openStreams: c.streams, lookup: c.lookup, log: c.log, events: c.events, cursors: c.cursors,
 	}
-	p.searches = &searches{
-		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
-		router: c.router, batches: searchBatches(), notified: o.Notifications,
-	}
 	p.explanations = &explanations{
 		lookup: c.lookup, events: c.events, now: o.Now, router: c.router, timetable: o.Timetable,
+	}
+	p.searches = &searches{
+		events: c.events, kafka: c.kafka, listBudget: o.ListBudget, names: o.Names, readWithin: o.ReadWithin,
+		router: c.router, batches: searchBatches(), notified: o.Notifications, explained: p.explanations,
 	}
 	p.notifications = &notifications{
 		history: c.history, rows: o.Notifications, cursors: c.cursors, names: o.Names, readWithin: o.ReadWithin,

@@ -31,9 +31,10 @@ exit code 3 if nothing has this name.`,
 					"occurrence or record has this name"}
 			}
 			items := anyOf(found.Items)
-			return a.out.list(items, []string{"kind", "trigger", "user", "state", "next"}, func(i int) []string {
+			heads := []string{"kind", "trigger", "user", "state", "code", "next"}
+			return a.out.list(items, heads, func(i int) []string {
 				f := &found.Items[i]
-				return []string{f.Kind, f.TriggerID, f.UserID, f.State, f.NextFireAt}
+				return []string{f.Kind, f.TriggerID, f.UserID, f.State, f.Code, f.NextFireAt}
 			})
 		},
 	}

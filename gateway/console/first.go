@@ -82,7 +82,7 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 		}
 	case "search":
 		if q := at.Query().Get("q"); q != "" {
-			return []string{"v1/search?q=" + component(q)}
+			return []string{"v1/search?fresh=false&q=" + component(q)}
 		}
 	}
 	return nil

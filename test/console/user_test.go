@@ -21,7 +21,9 @@ func TestNotificationsOfUser(t *testing.T) {
 	b.visit("")
 	b.fill("header input", "u_7"+kb.Enter)
 	b.await("h1", "Found for u_7")
-	b.await("main table", "FIRED") // the state of a trigger that was found
+	// What became of each, and why. The state of either is FIRED.
+	b.await("main table", "SUPPRESSED Not sent: the sends worker decided against it: the user has opted out")
+	b.await("main table", "DELIVERED Delivered: the sends worker says so")
 	b.click("Notifications of user u_7")
 	b.await("h1", "User u_7")
 	rows := func() (all []string) {

@@ -5,6 +5,11 @@ import {
   A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, silence, triggersOfUser, useData, userPage, visible,
 } from '../parts.js';
 
+// Became is what became of a trigger, and why. Its state alone would say FIRED, too, of what a worker did not send. Of
+// one whose owner does not answer there is neither.
+const Became = ({of: i}) => (i.code ? html`<${State} state=${i.code.toUpperCase()} /> ${visible(i.sentence)}` :
+  i.state ? html`<${State} state=${i.state} />` : html`<span class="none">not known</span>`);
+
 export function Search({query, who}) {
   const q = query.q || '';
   const path = q && 'v1/search?fresh=false&q=' + encodeURIComponent(q);
@@ -19,9 +24,10 @@ export function Search({query, who}) {
           <${A} to=${triggersOfUser(user)}>All triggers of user ${visible(user)}<//></p>`)}
         <${Table} caption="The best match first" rows=${items.filter((i) => i.kind !== 'user')}
           none="This user has no trigger." columns=${[
-            ['Found as', (i) => i.kind], ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],
-            ['State', (i) => (i.state ? html`<${State} state=${i.state} />` : html`<span class="none">none</span>`)],
-            ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`], ['User', (i) => i.user_id || ''],
+            ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],
+            ['What became of it', (i) => html`<${Became} of=${i} />`, 'text'],
+            ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`],
+            ['User', (i) => i.user_id || ''], ['Found as', (i) => i.kind],
           ]} />`}`}<//>
     <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(who, path)]} /></article>`;
 }
