@@ -128,7 +128,7 @@ func (b *tab) outline() string {
 }
 
 // varying are the instants of captions, and ids of events.
-var varying = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z|\d+-\d{12,}`)
+var varying = regexp.MustCompile(`\w{3} \d{4}-\d\d-\d\d [\d:]+ UTC|\d+-\d{12,}`)
 
 // outlined are the roles that an outline has.
 var outlined = append([]string{

@@ -54,9 +54,30 @@ func TestNoRawTimes(t *testing.T) {
 		{"trigger?id=daily", "from Fri 2026-01-02 09:00:00 Asia/Tokyo"},
 		{"user?id=u_9", words},
 		{"new", "UTC"},
+		{"triggers", "As of "},
 	} {
 		b.visit(p.path)
 		b.await("main", p.want)
 		check(p.path, p.want)
+	}
+}
+
+// A time of any year is drawn as others are. A browser has no year 0000, and counts backwards before year 1.
+func TestFarYears(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.visit("new")
+	for instant, want := range map[string]string{
+		"1883-11-18T18:00:00Z": "Sun 1883-11-18 13:00:00 America/New_York",
+		"0001-01-01T12:00:00Z": "Mon 0001-01-01 07:03:58 America/New_York", // local mean time
+		"0001-01-01T00:00:00Z": "Sun 0000-12-31 19:03:58 America/New_York",
+		"9999-12-31T23:59:59Z": "Fri 9999-12-31 18:59:59 America/New_York",
+		"2026-11-30T14:00:00Z": "Mon 2026-11-30 09:00:00 America/New_York",
+	} {
+		var got string
+		b.do(chromedp.Evaluate(`import(new URL('time.js', document.querySelector('script[type=module]').src).href)
+			.then((m) => m.inZone('`+instant+`', 'America/New_York'))`, &got, awaitPromise))
+		if got != want {
+			t.Errorf("%s is drawn %q, want %q", instant, got, want)
+		}
 	}
 }

@@ -8,25 +8,26 @@ const formats = new Map();
 function format(zone) {
   if (!formats.has(zone)) {
     formats.set(zone, new Intl.DateTimeFormat('en-CA', {
-      timeZone: zone, weekday: 'short', year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit',
-      minute: '2-digit', second: '2-digit', hourCycle: 'h23',
+      timeZone: zone, weekday: 'short', era: 'short', year: 'numeric', month: '2-digit', day: '2-digit',
+      hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23',
     }));
   }
   return formats.get(zone);
 }
 
-// inZone is an instant in a zone: "Mon 2026-11-30 09:00:00 America/New_York".
+// inZone is an instant in a zone: "Mon 2026-11-30 09:00:00 America/New_York", in any year. A browser counts the years
+// before year 1 as an era of their own; here they are 0000 and below, as the API counts.
 export function inZone(instant, zone = 'UTC') {
   const at = new Date(instant);
   if (isNaN(at)) return String(instant);
-  if (at.getUTCFullYear() < 1900 || at.getUTCFullYear() > 9000) return at.toISOString() + ' UTC';
   let parts;
   try {
     parts = Object.fromEntries(format(zone).formatToParts(at).map((p) => [p.type, p.value]));
   } catch { // a zone that this browser does not know
     return inZone(instant, 'UTC');
   }
-  return `${parts.weekday} ${parts.year}-${parts.month}-${parts.day} ` +
+  const year = parts.era.startsWith('B') ? 1 - parts.year : parts.year;
+  return `${parts.weekday} ${String(year).padStart(4, '0')}-${parts.month}-${parts.day} ` +
     `${parts.hour}:${parts.minute}:${parts.second} ${zone}`;
 }
 

@@ -30,13 +30,14 @@ export function Deliveries({query, who, say}) {
     ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     ${who.history ? html`<${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first"
-      rows=${items} none="None." rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
-        ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`], ['Code', (l) => l.code],
-        ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel], ['Endpoint', (l) => l.endpoint || ''],
-        ['Attempts', (l) => l.attempts, 'num'],
-        ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
+      rows=${items} none="None is open." rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
+        ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`],
         ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
           done=${(text) => { say(text); letters.reload(); }} />` : ''}`],
+        ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
+        ['Endpoint', (l) => l.endpoint || ''],
+        ['Attempts', (l) => l.attempts, 'num'],
+        ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
       ]} />`}<//>` : html`<${NoHistory} />`}
     <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
     ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
@@ -50,7 +51,8 @@ export function Deliveries({query, who, say}) {
       <${Table} caption="The newest first" rows=${items.slice(0, sampled)} none="None."
       rowKey=${(c) => c.source} columns=${[
         ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} />` : 'no key')],
-        ['Code', (c) => c.code], ['Field', (c) => c.field || ''], ['What to write instead', (c) => c.detail || ''],
+        ['Code', (c) => c.code], ['Field', (c) => c.field || ''],
+        ['What to write instead', (c) => c.detail || '', 'text'],
         ['At', (c) => html`<${At} at=${c.at} />`], ['Record', (c) => html`<code>${c.source}</code>`],
       ]} />`}<//>
     ${operates ? html`<h2>Endpoints</h2>
@@ -65,7 +67,7 @@ export function Deliveries({query, who, say}) {
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."
       rowKey=${(c) => c.name} columns=${[
         ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
-        ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions, 'num'],
+        ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions || 'no topic yet', 'num'],
         ...(items.some((c) => c.waiting !== undefined) ?
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>

@@ -75,7 +75,8 @@ function About({t, who}) {
     ['Escalation', t.escalation &&
       t.escalation.map((s) => `${s.channel}${s.after ? ' after ' + s.after : ''}`).join(', then ')],
     ['Note', t.note && visible(t.note)], ['Revision', t.revision],
-    ['Registered', html`<${At} at=${t.created_at} />`], ['Changed', html`<${At} at=${t.updated_at} />`],
+    ['Registered', html`<${At} at=${t.created_at} zone=${zone} />`],
+    ['Changed', html`<${At} at=${t.updated_at} zone=${zone} />`],
   ];
   const none = t.payload === undefined && t.payload_base64 === undefined;
   const reveal = async () => { // it is on record who reads it
@@ -115,12 +116,13 @@ const rowOf = (event) => 'event-' + event;
 const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
-// Letters lists the newest dead letters of a trigger: what could not be delivered, and where to. The trigger itself
-// keeps no callback once it has ended.
+// Letters lists the newest dead letters of a trigger: what could not be delivered, where to, and whether it was
+// redriven since. The trigger itself keeps no callback once it has ended.
 function Letters({id, zone, round}) {
-  const letters = useData(`v1/dead-letters?trigger_id=${encodeURIComponent(id)}&limit=10#${round}`);
+  const letters = useData(`v1/dead-letters?trigger_id=${encodeURIComponent(id)}&status=all&limit=10#${round}`, 10000);
   return html`<section><h2>Dead letters</h2><${Loaded} of=${letters}>${({items}) => html`<${Table}
-    caption="Dead letters, the newest first" rows=${items} rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
+    caption="Dead letters, the newest first" rows=${items} none="None is kept any more."
+    rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
       ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
       ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
       ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`], ['Status', (l) => l.status],
@@ -164,7 +166,7 @@ function Happened({id, who, zone, revision, shows, occurrence}) {
         rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],
-          ['What', (e) => what(e, zone)],
+          ['What', (e) => what(e, zone), 'text'],
           ['By', (e) => [e.actor, e.source].filter(Boolean).join(', ')],
           ['Due event', (e) => (e.due_topic ? `${e.due_topic}/${e.due_partition ?? ''}` : '')],
         ]} />

@@ -1,14 +1,14 @@
 // Triggers: which match?
 import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
-import {At} from '../time.js';
+import {At, inZone} from '../time.js';
 import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, silence, useList} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
 const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
 const fields = [
   ['key_prefix', 'Key begins with'], ['user_id', 'User'], ['channel', 'Channel'], ['tag', 'Tag (name=value)'],
-  ['from', 'Fires from, as 2027-01-31T09:00:00Z'], ['to', 'Fires before'],
+  ['from', 'Fires from', '2027-01-31T09:00:00Z'], ['to', 'Fires before', '2027-01-31T09:00:00Z'],
 ];
 
 // tagOf spells a tag as the API does, name:value.
@@ -29,12 +29,13 @@ export function Triggers({query}) {
     <form class="filters" onSubmit=${submit}>
       <label>State<select name="state">${states.map((s) => html`
         <option value=${s} selected=${(query.state || '') === s}>${s || 'any'}</option>`)}</select></label>
-      ${fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${query[name] || ''} /></label>`)}
+      ${fields.map(([name, text, example]) => html`<label>${text}<input name=${name} value=${query[name] || ''}
+        placeholder=${example} /></label>`)}
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
       ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${silence(page.silent_partitions)}.</p>` : ''}
-      <${Table} caption=${`As of ${page.as_of}`} none=${!list.cursor ? 'No trigger matches.' :
+      <${Table} caption=${`As of ${inZone(page.as_of)}`} none=${!list.cursor ? 'No trigger matches.' :
         list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
         rows=${list.items} rowKey=${(t) => t.trigger_id} columns=${[
           ['Trigger', (t) => html`<${ToTrigger} id=${t.trigger_id} />`],

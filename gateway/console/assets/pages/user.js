@@ -30,10 +30,10 @@ export function User({query, who}) {
     ${who.history ? html`<${Loaded} of=${list.first}>${() => html`
       <${Table} caption="The newest first" rows=${list.items} rowKey=${(n) => n.notification_id}
         none="The history has no notification of this user." columns=${[
-          ['First went out', (n) => inZone(n.created_at)],
           ['Trigger', (n) => html`<${ToTrigger} id=${n.trigger_id} />`],
-          ['Occurrence', (n) => html`<${ToItsEvent} of=${n} />`],
           ['Channels', (n) => html`<${Channels} of=${n} />`],
+          ['Occurrence', (n) => html`<${ToItsEvent} of=${n} />`],
+          ['First went out', (n) => inZone(n.created_at)],
           ['Type', (n) => n.type || ''], ['Acknowledged', (n) => (n.acked_at ? inZone(n.acked_at) : '')],
         ]} />
       <${More} of=${list} />`}<//>` : html`<${NoHistory} />`}
