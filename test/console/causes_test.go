@@ -170,8 +170,8 @@ func answered(outcome, code string) func(s *server, id string) {
 	}
 }
 
-// overdue is a trigger whose partition may not fire: somebody else's transaction is open in its commands.
-func (s *server) overdue(id string) {
+// overdue is a trigger whose partition may not fire: somebody else's transaction is open in its commands, until end.
+func (s *server) overdue(id string) (end func()) {
 	s.t.Helper()
 	s.put(id, `{"delay":"4s","channel":"orders"}`)
 	cl := s.client(kgo.TransactionalID("somebody-"+id), kgo.TransactionTimeout(3*time.Minute))
@@ -185,6 +185,12 @@ func (s *server) overdue(id string) {
 		s.t.Fatal(err)
 	}
 	time.Sleep(7 * time.Second) // later than it may be
+	return func() {
+		s.t.Helper()
+		if err := cl.EndTransaction(s.t.Context(), kgo.TryAbort); err != nil {
+			s.t.Fatal(err)
+		}
+	}
 }
 
 func (s *server) client(more ...kgo.Opt) *kgo.Client {
@@ -216,9 +222,8 @@ func (s *server) causes(t *testing.T, seeds []cause) *tab {
 	for _, c := range seeds {
 		c.seed(s, c.id())
 	}
-	if i := slices.IndexFunc(seeds, func(c cause) bool { return c.code == "overdue" }); i >= 0 {
-		s.overdue(seeds[i].id()) // the last: its partition stands still from here on
-	}
+	late := slices.IndexFunc(seeds, func(c cause) bool { return c.code == "overdue" })
+	end := s.overdue(seeds[late].id()) // the last: its partition stands still from here on
 	b := s.open(t, 1200, 900)
 	b.visit("")
 	slow := slices.IndexFunc(seeds, func(c cause) bool { return c.name == "calendar day" })
@@ -232,11 +237,15 @@ func (s *server) causes(t *testing.T, seeds []cause) *tab {
 			b.allowed = append(b.allowed, "status of 404")
 			b.visit("trigger?id=" + id)
 		} else {
+			b.await("main table", strings.ToUpper(c.code)+" ")
+			b.await("main table", c.says)
 			b.click(id)
 		}
 		b.await("#sentence", c.says)
 		b.cites(c.name, c.cites)
 	}
+	end()
+	s.explains(seeds[late].id(), "fired")
 	return b
 }
 
