@@ -72,7 +72,7 @@ function Top({at, who, out}) {
         <${A} to=${path || './'} aria-current=${at.page === path ? 'page' : undefined}>${name}<//>`)}</nav>
       <form role="search" onSubmit=${search}>
         <input ref=${box} type="search" aria-label="Trigger, user, ce_id or topic/partition/offset"
-          placeholder="Trigger, user, ce_id or record" maxlength="1024" />
+          placeholder="Trigger, user, ce_id, record" maxlength="1024" />
         <button>Find</button></form>
       <span class="who">${visible(who.actor || 'no log-in')}, ${visible(who.tenant)} (${who.roles.join(', ')})
         ${who.actor ? html` <button type="button" onClick=${out}>Log out</button>` : ''}</span></header>`;
