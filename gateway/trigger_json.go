@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"bytes"
 	"encoding/json"
 	"reflect"
@@ -276,13 +277,8 @@ func shownZone(st *trigger.State) string {
 	return "UTC"
 }
 
-// shownStart is the start that a rule was planned from.
-func shownStart(st *trigger.State) string {
-	if st.Series.Start != "" {
-		return st.Series.Start
-	}
-	return st.Spec.When.Start
-}
+// shownStart is the start as it was given, else the one that the rule was planned from.
+func shownStart(st *trigger.State) string { return cmp.Or(st.Spec.When.Start, st.Series.Start) }
 
 // describeRegister adds the fields of a register to the schemas of the types that show
 // them.
