@@ -182,7 +182,7 @@ func (o *opening) fence(
 		return nil, fmt.Errorf("take ownership: %w", err)
 	}
 	kept.Endings.Keep(o.id, dangling.Last{How: how, Producer: producer, Epoch: epoch})
-	if kept.Unresolved, err = resolver.Resolve(ctx, how, kept.Unresolved); err != nil {
+	if err := kept.Resolve(ctx, resolver, how); err != nil {
 		return nil, fmt.Errorf("dangling transactions: %w", err)
 	}
 	if nonce, err = o.writeNonce(ctx); err != nil {

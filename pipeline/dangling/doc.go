@@ -20,8 +20,8 @@
 // # Source of truth
 //
 // The transaction coordinator decides while it remembers the transaction. After that topic
-// state decides: if the turn's progress record is there, the turn was complete, so commit;
-// if not, abort.
+// state decides: if the turn's progress record is in the open part of it, the turn was complete,
+// so commit; if not, abort. Decision 15 says when that is wrong.
 //
 // # Promises
 //

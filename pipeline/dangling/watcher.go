@@ -33,6 +33,17 @@ func (k *Kept) Holds(topic string) bool {
 	return false
 }
 
+// Resolve ends what the last transaction left open. If that fails, nothing is forgotten of how
+// earlier transactions ended: no record goes to a due topic that has not answered, so the next
+// opening still needs it.
+func (k *Kept) Resolve(ctx context.Context, r *Resolver, how Ending) error {
+	unresolved, err := r.Resolve(ctx, how, k.Unresolved)
+	if err == nil {
+		k.Unresolved = unresolved
+	}
+	return err
+}
+
 // Watcher is called when a session's connection to a broker closes. A broker that is killed
 // while it ends a transaction may leave it open. Readers then do not see committed records
 // until the partition is written to. So the watcher inspects, beside the turns. It also
