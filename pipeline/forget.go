@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -40,14 +41,19 @@ func (d *doneRecords) forget(t *turn, gone int64) error {
 		until = maxInstant
 	}
 	n, evicted, most := 0, 0, forgetMost(t)
+	var unreadable error
 	err := d.store.ScanForget(until, func(at trigger.Instant, key trigger.Key, _ []byte) bool {
 		early := at > t.now
 		if n >= most || (early && int64(n) >= over) {
 			return false
 		}
 		e, err := d.load(t, key)
-		if err != nil || e.state == nil || e.state.ForgetAt != at {
-			return err == nil
+		if err != nil {
+			unreadable = err
+			return false
+		}
+		if e.state == nil || e.state.ForgetAt != at {
+			return true
 		}
 		e.state, e.timers, e.dirty = nil, nil, true
 		n++
@@ -59,7 +65,7 @@ func (d *doneRecords) forget(t *turn, gone int64) error {
 	if evicted > 0 {
 		d.opts.Listener.DoneEvicted(evicted)
 	}
-	return err
+	return cmp.Or(unreadable, err)
 }
 
 const maxInstant = trigger.Instant(1<<63 - 1)

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -63,5 +64,27 @@ func TestForgetTheLeast(t *testing.T) {
 				t.Errorf("%d are left", left)
 			}
 		})
+	}
+}
+
+// TestForgetAnUnreadableRecord: a done record that cannot be read fails the turn, so that the
+// store is put aside. Otherwise it would end every scan, and nothing would be forgotten any more.
+func TestForgetAnUnreadableRecord(t *testing.T) {
+	st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	b := st.NewBatch()
+	b.Put(nil, recovery.Row(&trigger.State{Key: "k", ForgetAt: 1000}, nil, []byte("damaged")))
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	o := &Process{Options: Options{MaxDone: 10, Listener: NoListener{}}}
+	d := doneRecords{opts: o, store: st, load: func(*turn, trigger.Key) (*entry, error) {
+		return nil, statestore.ErrCorrupt
+	}}
+	if err := d.forget(&turn{now: 100_000}, 0); !errors.Is(err, statestore.ErrCorrupt) {
+		t.Errorf("%v, and the turn goes on", err)
 	}
 }
