@@ -44,6 +44,8 @@ type Options struct {
 
 	// Quota returns the limits of a tenant; nil means no limits.
 	Quota func(tenant string) quota.Limit
+	// NoMaxPending says that no limit of Quota has a MaxPending, so an opening counts nothing.
+	NoMaxPending bool
 
 	EventsPayload bool // payload in registered and replaced events
 	Uncompressed  bool // neither events nor states are compressed

@@ -86,6 +86,20 @@ func (sn *Snapshot) Scan(after trigger.Key, f func(key trigger.Key, value []byte
 	}, func(_ []byte, key trigger.Key, value []byte) bool { return f(key, value) })
 }
 
+// ScanPending calls f for the key of each unfinished trigger, in the order of keys, until f
+// returns false. It reads no state: where a state lies says whether the trigger is finished.
+func (sn *Snapshot) ScanPending(f func(key trigger.Key) bool) error {
+	return sn.use("snapshot: scan pending", func(db *pebble.Snapshot) error {
+		_, err := sn.walk(db, tableKey.lower(), tableKey.upper(), func(k, value []byte) (bool, error) {
+			if len(k) < 2 || len(value) == 0 {
+				return false, corrupt("pointer %x of key %x", value, k)
+			}
+			return home(value[0]) == homeDone || f(trigger.Key(k[1:])), nil
+		})
+		return err
+	})
+}
+
 // UserCursor is a position in a user's list. The zero value is before everything.
 type UserCursor struct {
 	Due trigger.Instant // NoDue: paused or finished

@@ -32,7 +32,7 @@ func (n *node) engineOptions() pipeline.Options {
 		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,
-		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c),
+		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c), NoMaxPending: noMaxPending(c),
 
 		Machine: trigger.Machine{
 			Horizon: c.Dedup.Horizon, MisfireAfter: c.MisfireAfter, MaxCatchUp: c.CatchUp.Max, Timetable: n.timetable,
@@ -95,6 +95,16 @@ func quotaOf(c *config.Config) func(string) quota.Limit {
 		}
 		return quota.Limit{Rate: t.Rate, MaxPending: int64(t.MaxPending)}
 	}
+}
+
+// noMaxPending reports whether no tenant has a limit of pending triggers.
+func noMaxPending(c *config.Config) bool {
+	for _, t := range c.Tenants {
+		if t.MaxPending > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func replicationFactor(c *config.Config) int16 {
