@@ -9,6 +9,7 @@
 //	standby.go          which member is standby for what
 //	standby_tail.go     a standby: topic state, read into a store
 //	standby_balance.go  partitions that move go to members that have their store
+//	unused.go           removes the stores that this process has not used for long
 //	formats.go          the newest format of topic state that every member reads
 //	watchdog.go         a partition that hangs on this machine ends the process
 //	read.go             reads for gateways, behind the read barrier

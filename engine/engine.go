@@ -49,7 +49,7 @@ type Engine struct {
 	identity atomic.Pointer[Identity] // which topics we mean; set before we join
 
 	filling chan struct{} // one standby at a time reads if it is far behind
-	opening atomic.Int32  // number of owned partitions that are not open
+	opening atomic.Int32  // number of openings under way
 }
 
 // New checks the options and makes an engine. Run starts it.
@@ -106,6 +106,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	beside.Go(func() { e.watch(bctx) })
 	beside.Go(func() { e.watchDisk(bctx) })
 	beside.Go(func() { e.watchGroup(bctx) })
+	beside.Go(func() { e.removeUnused(bctx) })
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
