@@ -52,10 +52,8 @@ func (e *Engine) onAssigned(partitions []int32) {
 			kept: e.process.NewKept(id),
 		}
 		e.owned[id] = own
-		e.opening.Add(1)
 		go func() {
 			defer close(own.closed)
-			defer e.opening.Add(-1)
 			own.standbyStore = e.stopTail(id) // no other goroutine uses own yet
 			e.run(ctx, own, id)
 			own.markTurnsEnded()
@@ -220,8 +218,6 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 		}
 	}()
 	p.LogOpen(begun)
-	e.opening.Add(-1)
-	defer e.opening.Add(1)
 	own.set(p.View(), nil)
 	defer own.set(nil, nil)
 	return p.Run(ctx)
@@ -230,6 +226,8 @@ func (e *Engine) openAndRun(ctx context.Context, own *ownership, id int32) error
 func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.Partition, error) {
 	own.kept.Step(pipeline.StepWaitToOpen)
 	e.awaitRoom(ctx)
+	e.opening.Add(1)
+	defer e.opening.Add(-1)
 	select {
 	case e.opener <- struct{}{}:
 	case <-ctx.Done():

@@ -84,12 +84,16 @@ func (e *Engine) tail(ctx context.Context, t *tail, id int32) (err error) {
 	if err != nil {
 		return err
 	}
-	local, began := trigger.At(e.process.Now()), time.Now()
-	now := func() trigger.Instant { return max(newest, local).Add(time.Since(began)) }
+	earliest, latest := brokersNow(newest, trigger.At(e.process.Now()))
+	began := time.Now()
+	now := func() trigger.Instant { return latest.Add(time.Since(began)) }
 	if err := r.WipeStale(recovery.IDsOf(own), now()); err != nil { // a clock that is behind makes nothing young
 		return err
 	}
-	end, err := r.Begin(ctx, e.cl, min(newest, local)) // a clock that is ahead makes nothing younger
+	if err := r.SameState(ctx, kafkapart.NewReader(e.cl)); err != nil { // Begin would wipe the only evidence
+		return err
+	}
+	end, err := r.Begin(ctx, e.cl, earliest) // a clock that is ahead makes nothing younger
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,11 @@ func (e *Engine) read(
 		return 0, err
 	}
 	fs.EachPartition(func(p kgo.FetchTopicPartition) { end = max(end, p.LastStableOffset) })
-	if err := errors.Join(r.Apply(fs, now()), r.Flush()); err != nil {
+	err := r.Apply(fs, now())
+	if err == nil { // else the batch is dropped: part of it may be in it twice
+		err = r.Flush()
+	}
+	if err != nil {
 		return 0, fmt.Errorf("standby: %w", err)
 	}
 	return end, nil
@@ -159,11 +167,20 @@ func (e *Engine) giveWay(ctx context.Context, t *tail, step func() error) error 
 	return ctx.Err()
 }
 
+// brokersNow returns the bounds of the brokers' time, by the newest append and the local clock.
+// An empty topic has no newest append.
+func brokersNow(newest, local trigger.Instant) (earliest, latest trigger.Instant) {
+	if newest <= 0 {
+		return local, local
+	}
+	return min(newest, local), max(newest, local)
+}
+
 // newestTimeout bounds newestAppend.
 const newestTimeout = 20 * time.Second
 
-// newestAppend returns when the newest record of topic state was appended. That is never
-// later than the brokers' now.
+// newestAppend returns when the newest record of topic state was appended, -1 if there is none.
+// That is never later than the brokers' now.
 func (e *Engine) newestAppend(ctx context.Context, id int32) (trigger.Instant, error) {
 	ctx, cancel := context.WithTimeout(ctx, newestTimeout)
 	defer cancel()

@@ -99,7 +99,7 @@ func (l *stateLog) committed(t *turn, last int64) {
 var errSecondWriter = errors.New("another producer writes to the partition's state")
 
 // errStateBack says that topic state lost turns of ours. The next opening compares it with
-// the store (sameState).
+// the store (recovery.Replica.SameState).
 var errStateBack = errors.New("topic state lost its end")
 
 // checkAlone compares the offsets of the turn's records of topic state with the expected

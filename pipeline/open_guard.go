@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/topics"
@@ -53,42 +54,6 @@ const (
 	groupNear = 256
 	groupFar  = 16 << 10
 )
-
-// sameState refuses a topic state that does not hold the last turn that our store has. Its
-// log lost committed turns. What they fired is in other topics, and would fire twice.
-func (o *opening) sameState(ctx context.Context, r *recovery.Replica) error {
-	stored, at, err := r.LastTurn()
-	if err != nil || stored == nil {
-		return err
-	}
-	end, err := kafkapart.ListOffset(ctx, o.kafka.cl, o.names.state, o.id, kafkapart.ReadUncommitted, kafkapart.Latest)
-	if err != nil {
-		return err
-	}
-	if at < end {
-		rec, err := o.kafka.reader.RecordAt(ctx, o.state(), at, o.opts.decompressor())
-		if err != nil || rec == nil || isTurn(rec, stored) {
-			return err
-		}
-	}
-	err = o.opts.gap(o.id, at,
-		"%s/%d ends at %d, and does not hold turn %d, which was committed at %d: it lost its end. "+
-			"What fired since then is recorded nowhere, and may fire again", o.names.state, o.id, end, stored.Seq, at)
-	if err != nil {
-		return err
-	}
-	return r.Wipe("topic state lost its end")
-}
-
-// isTurn reports whether a record is the progress of this turn.
-func isTurn(rec *kgo.Record, want *topics.Progress) bool {
-	if string(rec.Key) != string(topics.KeyProgress) {
-		return false
-	}
-	have, err := topics.DecodeProgress(rec.Value)
-	return err == nil && have.Seq == want.Seq && have.Term == want.Term && have.EventUS == want.EventUS &&
-		have.At == want.At
-}
 
 // lost returns the offset from which on a log is not the one that was read; -1 if it is the
 // same, or if nothing shows a difference. A record that compaction or retention removed

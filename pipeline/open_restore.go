@@ -22,7 +22,7 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	}
 	begin := time.Now()
 	r.Nonce = nonce
-	if err := o.sameState(ctx, r); err != nil {
+	if err := r.SameState(ctx, o.kafka.reader); err != nil {
 		return err
 	}
 	end, err := r.Begin(ctx, o.kafka.cl, o.now())

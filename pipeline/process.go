@@ -122,7 +122,7 @@ func (o *Process) Recovery() *recovery.Config {
 		DisableWAL: o.DisableWAL, NoRoom: o.NoRoom,
 		Chunk:  cmp.Or(o.restoreChunk, recovery.DefaultChunk),
 		Logger: o.Logger, Stored: func(partition int32) { o.Listener.Step(partition, StepRestore) },
-		GapRecreated: o.gapRecreated,
+		GapRecreated: o.gapRecreated, Gap: o.gap, Decompressor: o.decompressor(),
 	}
 }
 

@@ -157,9 +157,11 @@ func (r *Replica) Apply(fs kgo.Fetches, now trigger.Instant) error {
 		return fmt.Errorf("topic state was read too slowly and may lack tombstones: %s", reason)
 	}
 	for it := fs.RecordIter(); !it.Done() && !r.Done; {
-		if err := r.take(it.Next()); err != nil {
+		rec := it.Next()
+		if err := r.take(rec); err != nil {
 			return err
 		}
+		r.Next = rec.Offset + 1 // not before: a record that cannot be read is read again
 		if len(r.order) >= r.config.Chunk || r.bytes >= maxBytes {
 			if err := r.Flush(); err != nil {
 				return err
@@ -170,7 +172,6 @@ func (r *Replica) Apply(fs kgo.Fetches, now trigger.Instant) error {
 }
 
 func (r *Replica) take(rec *kgo.Record) error {
-	r.Next = rec.Offset + 1
 	if rec.Attrs.IsControl() {
 		return nil
 	}

@@ -47,6 +47,29 @@ func TestReplicaForgets(t *testing.T) {
 	}
 }
 
+// TestReplicaStopsAtTheUnreadable: nothing at or behind a record that cannot be read counts as
+// read, whatever the caller stores after that.
+func TestReplicaStopsAtTheUnreadable(t *testing.T) {
+	for key, value := range map[string][]byte{
+		string(topics.KeyProgress): {1 << 3, 99}, // format 99
+		string(topics.KeyGuard):    {0xff},
+	} {
+		r := testReplica(t)
+		r.since = trigger.At(time.Now())
+		rs := []*kgo.Record{{Key: []byte("k"), Offset: 0}, {Key: []byte(key), Value: value, Offset: 1}}
+		fs := kgo.Fetches{{Topics: []kgo.FetchTopic{{Partitions: []kgo.FetchPartition{{Records: rs}}}}}}
+		if err := r.Apply(fs, r.since); err == nil {
+			t.Fatalf("%s was read", key)
+		}
+		if err := r.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := r.position(); at != 1 || err != nil {
+			t.Errorf("%s: the next one to read is %d, %v; the one at 1 was not", key, at, err)
+		}
+	}
+}
+
 // TestStaleFilling: a store that was being filled is resumed if it is known when
 // that began, and that is not too long ago.
 func TestStaleFilling(t *testing.T) {

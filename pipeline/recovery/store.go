@@ -37,6 +37,10 @@ type Config struct {
 	Logger  *slog.Logger
 	Stored  func(partition int32) // called after every stored batch
 
+	// Gap decides whether a partition may continue at an offset although records before it are lost.
+	Gap          func(partition int32, offset int64, format string, args ...any) error
+	Decompressor kgo.Decompressor
+
 	// GapRecreated decides whether a partition may continue although a topic was deleted
 	// and made again; nil means yes.
 	GapRecreated func(partition int32, id [16]byte, format string, args ...any) error
