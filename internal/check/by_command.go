@@ -236,7 +236,7 @@ func (t *life) redrive(c *command, e *event) {
 	if t.status == cancelled {
 		t.begun, t.later = c.first, true
 		t.erasure.begin(c.first)
-		t.done, t.went = map[string]bool{}, map[string]bool{}
+		t.done, t.went, t.merged = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 }
 
@@ -289,21 +289,66 @@ func (t *life) register(c *command) {
 // replace puts new content into the same life. A rule with the same text keeps its phase, unless
 // a start is given (docs/decisions/0009). The gateway's patch continues where the series is.
 func (t *life) replace(c *command, e *event) {
-	same := t.when.kind == whenSeries && c.when.kind == whenSeries &&
-		t.when.recurrence.text == c.when.recurrence.text && c.when.start == ""
-	from := c.appended
-	if !same {
+	sameText := t.when.kind == whenSeries && c.when.kind == whenSeries &&
+		t.when.recurrence.text == c.when.recurrence.text
+	goesOn := c.patch && sameText && t.when.sameTimes(&c.when)
+	from, reached := c.appended, t.reached
+	if !sameText || c.when.start != "" {
 		t.anchor = nil
 	}
-	if same && c.patch && t.plan.has && !t.plan.open {
+	if goesOn && t.plan.has && !t.plan.open {
 		from = t.plan.next.at
 	}
-	if !same || c.when.zone != t.when.zone {
+	if !sameText {
 		t.skips = map[string]bool{}
 	}
+	if !goesOn || t.policy() != or(c.what.misfire, "fire_once") {
+		t.told = 0
+	}
+	if sameText && c.when.zone != t.when.zone && t.plan.series != nil {
+		t.rezoned, t.shown = true, t.plan.series.clock.show(floorDiv(t.reached, 1000))
+	}
+	snoozed := t.snoozedTo(c)
 	t.reg, t.body, t.when, t.appended, t.moved = c, c, c.when, c.appended, false
 	t.run = misfireRun{}
 	t.setPlan(from)
+	t.plan.snoozed = t.plan.has && snoozed[t.plan.next.at]
+	if goesOn {
+		t.reached = reached
+	}
+}
+
+// snoozedTo returns the instants to which a one-shot was snoozed. A patch that keeps one does not make it
+// a planned one, so it never misfires.
+func (t *life) snoozedTo(c *command) map[int64]bool {
+	if !c.patch || t.when.kind == whenSeries {
+		return nil
+	}
+	at := map[int64]bool{}
+	if t.plan.has && t.plan.snoozed {
+		at[t.plan.next.at] = true
+	}
+	for name, l := range t.live {
+		if !l.gone && l.due != 0 && l.attempt == 0 && strings.HasPrefix(name, "snz-") {
+			at[l.due] = true
+		}
+	}
+	return at
+}
+
+// policy returns what happens to missed occurrences.
+func (m *model) policy() string {
+	if m.reg == nil {
+		return ""
+	}
+	return or(m.reg.what.misfire, "fire_once")
+}
+
+// sameTimes reports whether two series have the same time fields.
+func (w *when) sameTimes(o *when) bool {
+	return w.text == o.text && w.start == o.start && w.zone == o.zone && w.until == o.until && w.count == o.count &&
+		w.calendarText == o.calendarText && w.gap == o.gap && w.overlap == o.overlap &&
+		slices.Equal(w.include, o.include) && slices.Equal(w.exclude, o.exclude)
 }
 
 func (t *life) reschedule(c *command) {
@@ -322,14 +367,14 @@ func (t *life) reschedule(c *command) {
 	gap, overlap := t.when.gap, t.when.overlap
 	t.when, t.appended, t.moved = c.when, c.appended, true
 	t.when.gap, t.when.overlap = or(c.when.gap, gap), or(c.when.overlap, overlap)
-	t.run = misfireRun{}
+	t.run, t.told = misfireRun{}, 0
 	t.setPlan(c.appended)
 }
 
 // rezone keeps local times, including that of the phase.
 func (t *life) rezone(c *command) {
-	t.when.zone, t.moved = c.zone, true
-	t.run = misfireRun{}
+	t.when.zone, t.moved, t.rezoned = c.zone, true, true
+	t.run, t.told = misfireRun{}, 0
 	if t.plan.snoozed {
 		return // it moved to an instant, which does not depend on the zone
 	}
@@ -340,8 +385,11 @@ func (t *life) rezone(c *command) {
 	}
 	t.setPlan(from)
 	for t.plan.has && !t.plan.open && !t.plan.oneShot && before.named && t.plan.next.named &&
-		t.plan.next.local < before.local {
+		t.plan.next.shown() < before.shown() {
 		t.advance() // its local time was decided in the old zone
+	}
+	if t.plan.has && !t.plan.open {
+		t.reached = max(t.reached, t.plan.next.at-1)
 	}
 }
 
@@ -450,6 +498,10 @@ func (t *life) checkPlan(e *event, c *command) {
 	case p.has && p.next.at == e.scheduled && p.next.name == name:
 		t.fail(Illegal, t.eventRecord(e), "the occurrence is named %s: this life's mark is %q", e.occurrence,
 			t.lifeMark())
+		return
+	case t.advancedTo(name, e.scheduled, c.appended), t.replannedTo(name, e.scheduled, c.appended):
+		return
+	case e.kind == evReplaced && t.otherZone(name, e.scheduled, c.appended):
 		return
 	case t.jitter() > 0 && t.within(e.scheduled, c.appended-t.jitter(), name): // its jitter has yet to pass
 	case t.drift || !t.known:

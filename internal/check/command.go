@@ -296,7 +296,16 @@ func (c *command) set(field string, raw []byte, header bool) {
 			return nil
 		})
 	case "calendars":
-		c.when.calendars, c.when.calendarText = true, string(raw)
+		c.when.calendarText = string(raw)
+		_ = members(raw, func(name, v []byte) error {
+			switch string(name) {
+			case "names":
+				c.when.calendars, _ = dateList(v)
+			case "on":
+				c.when.on = string(unquoted(v))
+			}
+			return nil
+		})
 	case "for":
 		c.wait = c.millis(field, s)
 	case "if_revision":

@@ -18,9 +18,13 @@ func (t *life) judge() {
 	t.orderDues()
 	for i := range t.events {
 		t.now = t.events[i].append
+		t.readSettings(t.v.settingsAt(t.part, &t.events[i]))
 		t.event(&t.events[i])
 	}
 	t.now = 0
+	if n := len(t.part.settings); n > 0 {
+		t.readSettings(t.part.settings[n-1].next, 0, t.part.settings[n-1].at)
+	}
 	t.restOfCommands()
 	t.restOfDues()
 	t.restOfRefusals()

@@ -18,6 +18,7 @@ type worker struct {
 	skipped  map[string]int64
 	trusted  map[string]int64
 	clocks   map[string]*clockwork
+	holidays map[holidaysKey]*holidays
 }
 
 func (w *worker) run(index []entry) {

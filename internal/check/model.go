@@ -49,9 +49,18 @@ type model struct {
 	erasure  *erasure             // the last erase; nil: none is known
 	done     map[string]bool      // names that were decided in this life
 	went     map[string]bool      // those of them that fired
+	merged   map[string]bool      // names that had the same instant as one of them
 	lastWent []int64              // times of the last 16 firings of this life, oldest first
 	skips    map[string]bool      // names that were skipped ahead
 	decided  int64                // newest nominal instant of the plan that was decided
+	reached  int64                // up to this instant, everything of the plan is decided
+	settings int64                // calendars below this offset of control are in force
+	newer    int64                // those below this offset may be
+	unsure   bool                 // a plan may have been computed while it was not known which
+	hazy     int64                // a change of calendars made due what was past: until then, all may be missed
+	rezoned  bool                 // it was moved to another zone in this life
+	shown    wall                 // local time up to which all was decided in the zone before
+	told     int64                // until then, an event tells of what was missed
 	idem     []idemKey
 	newest   int64 // newest first append that was applied
 	heard    int64 // the same, including commands without a change or an event
@@ -137,10 +146,11 @@ type misfireRun struct {
 // reset clears the model: the horizon has ended, or nothing was known.
 func (m *model) reset() {
 	next, missing := m.next, m.missing
+	settings, newer := m.settings, m.newer
 	*m = model{
 		known: true, live: map[string]*live{}, redriven: map[string]*redriven{},
-		done: map[string]bool{}, went: map[string]bool{},
-		skips: map[string]bool{}, next: next, missing: missing,
+		done: map[string]bool{}, went: map[string]bool{}, merged: map[string]bool{},
+		skips: map[string]bool{}, next: next, missing: missing, settings: settings, newer: newer,
 	}
 }
 
@@ -248,24 +258,33 @@ func (t *life) planLocal() {
 }
 
 func (t *life) planSeries(from int64) {
-	if t.when.calendars {
-		t.w.skip("recurrences with named calendars")
+	t.reached = from - 1
+	s := t.seriesBelow(t.settings)
+	if s == nil {
 		t.plan = plan{has: true, open: true}
 		return
 	}
-	r := t.when.recurrence
-	r.gap, r.overlap = or(r.gap, "shift"), or(r.overlap, "first")
-	s, err := newSeries(&r, t.o.Zones, t.appended, t.anchor)
-	if err != nil {
-		t.w.skip("recurrences the oracle does not understand")
-		t.plan = plan{has: true, open: true}
-		return
-	}
-	if r.start == "" && t.anchor == nil {
+	if t.when.start == "" && t.anchor == nil {
 		t.anchor = &phaseStart{wall: s.start, frac: s.frac, at: s.startAt}
 	}
 	t.plan = plan{series: s, it: s.later(from - 1)}
 	t.advance()
+}
+
+// seriesBelow compiles the series by the calendars below an offset of control. nil: it cannot be judged.
+func (t *life) seriesBelow(offset int64) *series {
+	if t.when.calendars != nil && !t.part.turned {
+		t.w.skip("recurrences with named calendars")
+		return nil
+	}
+	r := t.when.recurrence
+	r.gap, r.overlap, r.holidays = or(r.gap, "shift"), or(r.overlap, "first"), t.holidaysBelow(offset)
+	s, err := newSeries(&r, t.o.Zones, t.appended, t.anchor)
+	if err != nil {
+		t.w.skip("recurrences the oracle does not understand")
+		return nil
+	}
+	return s
 }
 
 // advance moves the plan to the next occurrence that is not decided yet.
@@ -281,8 +300,11 @@ func (t *life) advance() {
 			p.has, p.next = false, occurrence{}
 			return
 		}
-		if t.done[o.name] || t.skips[o.name] {
+		if t.skips[o.name] { // decided, also if a calendar moves it to a later day
+			t.done[o.name] = true
 			delete(t.skips, o.name)
+		}
+		if t.done[o.name] {
 			continue
 		}
 		p.has, p.next = true, o
@@ -294,11 +316,14 @@ func (t *life) advance() {
 // skipped.
 func (t *life) decide(o occurrence) {
 	t.done[o.name] = true
+	for _, name := range o.also {
+		t.merged[name] = true
+	}
 	if len(t.done) > 4096 { // names of a series ascend, so the oldest cannot recur
 		clear(t.done)
 		t.done[o.name] = true
 	}
-	t.decided = max(t.decided, o.at)
+	t.decided, t.reached = max(t.decided, o.at), max(t.reached, o.at)
 }
 
 // believe takes the plan from an event, because the earlier part cannot be judged, or was

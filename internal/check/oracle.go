@@ -16,7 +16,9 @@ type recurrence struct {
 	count            int
 	include, exclude []string
 	gap, overlap     string
-	calendars        bool // it names calendars, whose dates the oracle does not have
+	calendars        []string  // names of calendars
+	on               string    // what happens on their dates
+	holidays         *holidays // those dates; nil: it names no calendar
 }
 
 // series is a compiled recurrence. It belongs to one goroutine.
@@ -42,6 +44,7 @@ type series struct {
 	outDays     map[int64]bool
 	outWalls    map[wall]bool
 	outInstants map[int64]bool
+	holidays    *holidays // nil: none
 }
 
 // occurrence is one instant of a series, with its name within the life, and its local time if it
@@ -50,7 +53,22 @@ type occurrence struct {
 	at    int64 // ms
 	name  string
 	local wall
-	named bool // it is named by a local time
+	named bool  // it is named by a local time
+	shift int64 // by how many days a calendar has moved it from local
+	meant int64 // with shift: the instant from which it was moved, ms
+
+	also []string // names of others at the same instant, for which it stands
+}
+
+// shown is the local time for which it is planned.
+func (o *occurrence) shown() wall { return o.local + wall(o.shift*86400) }
+
+// ruled is the instant by which its rule ends and its dates are excluded (ms).
+func (o *occurrence) ruled() int64 {
+	if o.shift != 0 {
+		return o.meant
+	}
+	return o.at
 }
 
 // newSeries compiles a recurrence. appended is the first append of its command (ms). anchor, if
@@ -62,7 +80,7 @@ func newSeries(r *recurrence, zones *Zones, appended int64, anchor *phaseStart) 
 	}
 	s := &series{
 		clock: newClockwork(loc), gap: r.gap, overlap: r.overlap, count: r.count,
-		outDays: map[int64]bool{}, outWalls: map[wall]bool{}, outInstants: map[int64]bool{},
+		outDays: map[int64]bool{}, outWalls: map[wall]bool{}, outInstants: map[int64]bool{}, holidays: r.holidays,
 	}
 	if err := s.begin(r, appended, anchor); err != nil {
 		return nil, err
@@ -313,10 +331,16 @@ func wallName(w wall, frac int64, second bool) string {
 // excluded is the last check on an occurrence of the rule or of include.
 func (s *series) excluded(o *occurrence) bool {
 	w := o.local
-	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.at]
+	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.ruled()]
+}
+
+// leavesOut reports whether the day of an occurrence of the rule is excluded. One that a calendar moves is left out
+// before it comes to the instant of another.
+func (s *series) leavesOut(o *occurrence) bool {
+	return s.outDays[o.local.day()] || o.shift != 0 && s.excluded(o)
 }
 
 // past reports whether an occurrence is after the end of the rule.
 func (s *series) past(o *occurrence) bool {
-	return s.untilAt != 0 && o.at > s.untilAt || s.hasWall && o.local > s.untilWall
+	return s.untilAt != 0 && o.ruled() > s.untilAt || s.hasWall && o.local > s.untilWall
 }

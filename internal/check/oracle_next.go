@@ -60,11 +60,11 @@ func (it *steps) next() (occurrence, bool) {
 // the later name. A local time of include takes precedence over an instant of a rule of elapsed
 // time.
 func (it *steps) pick() (occurrence, bool) {
-	for !it.ended && (len(it.pending) == 0 || it.earliest() > it.reached-slack) {
+	for !it.ended && (len(it.pending) == 0 || it.earliest() > it.reached-slack-it.s.holidays.earlier()) {
 		found, more := it.pull()
 		it.ended = !more
 		for _, o := range found {
-			if it.s.past(&o) {
+			if it.s.past(&o) || !it.s.holidays.has(&o) || it.s.leavesOut(&o) {
 				continue
 			}
 			it.pending = append(it.pending, o)
@@ -94,6 +94,8 @@ func (it *steps) pick() (occurrence, bool) {
 	for _, o := range it.pending {
 		if o.at != best.at {
 			kept = append(kept, o)
+		} else if o.name != best.name {
+			best.also = append(best.also, o.name)
 		}
 	}
 	it.pending = kept
@@ -141,7 +143,26 @@ func (s *series) early(at int64) bool { return at < s.startAt || s.strict && at 
 
 // begun returns the occurrences at a local time that are not before the start.
 func (s *series) begun(w wall, frac int64) []occurrence {
+	if day, ok := s.holidays.moved(w.day()); day != w.day() || !ok {
+		return s.onDay(day, ok, w, frac)
+	}
 	return slices.DeleteFunc(s.atWall(w, frac), func(o occurrence) bool { return s.byInstant && s.early(o.at) })
+}
+
+// onDay returns the occurrences at a local time that a calendar moves to another day. A local time of include stays on
+// its own day, and is there only once.
+func (s *series) onDay(day int64, ok bool, w wall, frac int64) (out []occurrence) {
+	if !ok || slices.ContainsFunc(s.include, func(o occurrence) bool { return o.named && o.local == w }) {
+		return nil
+	}
+	shift := day - w.day()
+	meant := s.clock.resolve(w, "shift", "first")[0].at*1000 + frac
+	for _, p := range s.clock.resolve(w+wall(shift*86400), s.gap, s.overlap) {
+		out = append(out, occurrence{
+			at: p.at*1000 + frac, name: wallName(w, frac, p.second), local: w, named: true, shift: shift, meant: meant,
+		})
+	}
+	return out
 }
 
 // pullEvery yields start, start + every, start + 2 every …
@@ -183,7 +204,7 @@ func (it *steps) pullPeriods() func() ([]occurrence, bool) {
 	if s.rule.byWeekNo != nil {
 		n = -1 // the start may be in the last week of the previous year
 	}
-	from := s.clock.show(floorDiv(it.after, 1000)).day() - 3
+	from := s.clock.show(floorDiv(it.after, 1000)).day() - 3 - s.holidays.later()
 	if it.seek() && from > s.start.day() {
 		k := int64(s.rule.interval)
 		n = max(n, floorDiv(s.rule.periodOf(s.start, from), k)*k)
@@ -224,7 +245,7 @@ func (it *steps) pullDays() func() ([]occurrence, bool) {
 		day--
 	}
 	if it.seek() {
-		day = max(day, s.clock.show(floorDiv(it.after, 1000)).day()-3)
+		day = max(day, s.clock.show(floorDiv(it.after, 1000)).day()-3-s.holidays.later())
 	}
 	limit := day + searchYears*366
 	return func() ([]occurrence, bool) {

@@ -57,7 +57,13 @@ func (t *life) misfire(e *event) {
 		t.believe(p.next.name, e.first)
 		t.drift = false
 	}
+	t.told = max(t.told, e.last)
 	policy := or(t.reg.what.misfire, "fire_once")
+	if p.next.at != e.first {
+		if !t.advancedTo("", e.first, e.first) && e.first <= t.hazy {
+			t.believe(spell(e.first), e.first)
+		}
+	}
 	switch {
 	case p.next.at != e.first:
 		t.fail(Recurrence, t.eventRecord(e), "a run of missed occurrences begins at %s, the next one is %s",
@@ -106,6 +112,11 @@ func (t *life) passRun(e *event, policy string) {
 		n, last = n+1, o
 	}
 	if n != e.count || last.at != e.last {
+		if t.unsure || e.first <= t.hazy {
+			t.w.skip("runs of missed occurrences while a calendar changed")
+			t.believe(spell(e.last), e.last)
+			return
+		}
 		t.fail(Recurrence, t.eventRecord(e), "%d missed from %s to %s: number %d of the rule is %s", e.count,
 			spell(e.first), spell(e.last), n, spell(last.at))
 		t.believe(spell(e.last), e.last)
@@ -140,6 +151,9 @@ func (t *life) expire(e *event) {
 		return
 	}
 	p := &t.plan
+	if t.known && p.has && !p.open && (p.next.name != name || p.next.at != e.scheduled) {
+		_ = t.advancedTo(name, e.scheduled, e.scheduled)
+	}
 	switch {
 	case !t.known || p.open:
 		p.has = p.has && !p.oneShot
@@ -190,8 +204,22 @@ func (t *life) seriesDone(e *event) {
 // replanned handles a new tz database or calendar. The oracle continues with the old one, so the
 // rest of the life is not judged.
 func (t *life) replanned(e *event) {
-	t.w.skip("recurrences after another tz database or calendar came into force")
 	name, _ := base(e.occurrence)
+	if e.reason != "tzdata" && t.known && !t.drift && !t.plan.open && len(t.changes(t.settings, t.newer)) > 0 {
+		if !t.replannedTo(name, e.scheduled, e.occurred) {
+			changed := t.changes(t.settings, t.newer)
+			means := "something else"
+			if plans := t.plansAnew(changed[len(changed)-1], e.occurred); len(plans) > 0 {
+				means = plans[0].says()
+				t.goOn(&plans[0], changed[len(changed)-1], e.occurred)
+			}
+			t.fail(Recurrence, t.eventRecord(e), "planned anew (%s): next is %s at %s, the calendars mean %s", e.reason,
+				e.occurrence, spell(e.scheduled), means)
+			t.believe(name, e.scheduled)
+		}
+		return
+	}
+	t.w.skip("recurrences after another tz database or calendar came into force")
 	t.plan.open, t.plan.has, t.plan.next = true, e.scheduled != 0, occurrence{at: e.scheduled, name: name}
 }
 

@@ -118,6 +118,12 @@ func itoa(n int) string {
 // first replays the first emission of an occurrence.
 func (t *life) first(e *event, name, mark string, d *due) {
 	p := &t.plan
+	if t.known && p.has && !p.open && (p.next.name != name || p.next.at != e.scheduled) {
+		if !t.advancedTo(name, e.scheduled, e.scheduled) && e.scheduled <= t.hazy && t.live[name] == nil &&
+			!t.done[name] && t.within(e.scheduled, e.scheduled, name) {
+			t.believe(name, e.scheduled)
+		}
+	}
 	switch l := t.live[name]; {
 	case !t.known:
 		t.adoptFired(e, name, d)
@@ -234,6 +240,10 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 		t.fail(Early, records, "emitted %d ms before nominal time and jitter", o.at+offset-d.fired)
 	}
 	late := d.fired - o.at - t.jitter()
+	untold := o.at > t.told && !t.plan.snoozed && !t.unsure && t.failed == 0
+	if untold && late > t.o.MisfireAfter.Milliseconds()+misfireSlack {
+		t.fail(Recurrence, records, "emitted %d ms late, and no event tells that it was missed", late)
+	}
 	if w.misfire == "skip" && !t.plan.snoozed && late > t.o.MisfireAfter.Milliseconds()+misfireSlack {
 		t.fail(Recurrence, records, "emitted %d ms late under misfire skip", late)
 	}

@@ -24,12 +24,14 @@ type turnWalk struct {
 	p     int32
 	state *cursor
 	outs  map[string]*output
-	last  *statepb.Progress
-	lastO int64 // offset of last
-	full  bool  // manifests can be compared with the topics
-	holes [][2]int64
-	us    int64 // newest event_us
-	count int64 // violations of one kind are reported once
+
+	events *output
+	last   *statepb.Progress
+	lastO  int64 // offset of last
+	full   bool  // manifests can be compared with the topics
+	holes  [][2]int64
+	us     int64 // newest event_us
+	count  int64 // violations of one kind are reported once
 }
 
 // output is a topic to which turns write.
@@ -37,11 +39,11 @@ type output struct {
 	name string
 	*cursor
 	broken bool
+	last   int64 // offset of the last record that a turn says it wrote; -1: none
 }
 
 func (v *verifier) turns(p int32) {
 	w := &turnWalk{v: v, p: p, outs: map[string]*output{}, full: true}
-	var events *output
 	for i, f := range v.h.files {
 		if f.Partition != p || f.kind < kindEvents || f.kind > kindState {
 			continue
@@ -53,10 +55,10 @@ func (v *verifier) turns(p int32) {
 		if f.kind == kindDue && v.isByKey(f, v.fates[i]) {
 			continue
 		}
-		o := &output{name: f.Topic, cursor: c}
+		o := &output{name: f.Topic, cursor: c, last: -1}
 		w.outs[f.Topic] = o
 		if f.kind == kindEvents {
-			events = o
+			w.events = o
 		}
 		if f.Start > 0 || len(v.fates[i].holes) > 0 {
 			w.full = false
@@ -74,7 +76,8 @@ func (v *verifier) turns(p int32) {
 		v.note("partition %d: turns are not held against their manifests (C10): "+
 			"topic state, or what they wrote, is not there from its beginning", p)
 	}
-	w.eventOrder(events)
+	v.parts[p].turned = w.full && v.putsKnown && w.events != nil && !w.events.broken
+	w.eventOrder(w.events)
 	w.dueOrder()
 	v.endPartition(p, w.last)
 }
@@ -116,6 +119,10 @@ func (w *turnWalk) walk() {
 			continue
 		}
 		w.turn(p, scan.rec.Offset)
+		if w.events != nil && (w.last == nil || p.NextControl > w.last.NextControl) {
+			part := &w.v.parts[w.p]
+			part.settings = append(part.settings, settingsTurn{w.events.last, p.NextControl, p.At})
+		}
 		w.last, w.lastO = p, scan.rec.Offset
 	}
 }
@@ -187,7 +194,7 @@ func (w *turnWalk) consume(o *output, p *statepb.Progress, m *statepb.TopicCount
 		if o.f.kind == kindState && reservedKey(o.rec.Key) {
 			continue
 		}
-		n++
+		n, o.last = n+1, o.rec.Offset
 		var b [24]byte
 		binary.BigEndian.PutUint64(b[0:], digest)
 		binary.BigEndian.PutUint64(b[8:], xxhash.Sum64(o.rec.Key))

@@ -26,6 +26,9 @@ type verifier struct {
 	byKey  map[string]bool // due topics that are partitioned by key
 	topics map[string]bool // topics in the dump
 	stalls map[int32][]stall
+
+	puts      []calendarPut
+	putsKnown bool // from the beginning of topic control
 }
 
 // partition is what is known of an engine partition as a whole.
@@ -37,6 +40,8 @@ type partition struct {
 	fromEvent int64 // first event offset in the dump
 	begun     bool  // the dump has the partition's history from its beginning
 	stuck     bool
+	settings  []settingsTurn
+	turned    bool       // settings is known
 	compacted [][2]int64 // command offsets that compaction may have removed: [from, to)
 }
 
@@ -63,6 +68,7 @@ func Verify(h *History, o Options) (*Report, error) {
 		return nil, err
 	}
 	v.acks()
+	v.readPuts()
 	for p := range v.parts {
 		v.turns(int32(p))
 		v.watermarks(int32(p))
