@@ -125,6 +125,8 @@ type life struct {
 	end     time.Time             // nothing is due after it
 	strange []*Node               // nodes of another group
 	oneShot int                   // number of the next one
+	dated   int                   // number of the next series of dates
+	wander  *wandering
 	more    func(node string, o *pipeline.Options)
 	errors  []*kfake.FaultHandle // injected broker errors that may not have occurred yet
 	pace
@@ -158,7 +160,7 @@ func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Optio
 	l := &life{
 		plan: p, out: o, rng: rand.New(rand.NewPCG(p.Seed, 21)), words: rand.New(rand.NewPCG(p.Seed, 25)),
 		names: []string{"a", "b", "c"},
-		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}, more: more,
+		skews: map[string]*skew{}, copies: map[string]*vfs.MemFS{}, more: more, wander: newWandering(p.Seed),
 	}
 	l.pace = few
 	if p.Partitions >= many {
@@ -191,6 +193,9 @@ func (l *life) change(name string, o *pipeline.Options) {
 	}
 	if l.publishes() {
 		o.WatermarkInterval = time.Second
+	}
+	if l.plan.Seed%3 == 1 { // commands come in the middle of a run of missed occurrences
+		o.CatchUpRate = 100 * float64(l.P)
 	}
 	if name == stranger {
 		o.Group = "other"
@@ -246,6 +251,7 @@ func (l *life) visit() {
 	var load sync.WaitGroup
 	seed := l.rng.Uint64()
 	load.Go(func() { l.load(rand.New(rand.NewPCG(seed, 22)), span) })
+	load.Go(func() { l.roam(rand.New(rand.NewPCG(seed, 28)), span) })
 	if l.plan.has("foreign-transactions") {
 		load.Go(func() { l.foreign(rand.New(rand.NewPCG(seed, 23)), span) })
 	}
@@ -340,6 +346,7 @@ func (l *life) judge() {
 func (l *life) register() {
 	days := int(l.plan.Days) + 1
 	series := min(l.plan.Triggers/10, 60)
+	l.moveCalendar()
 	l.Fleet(series, Reach{Days: days, Start: max(1, days/3), Jitter: 15 * time.Second})
 	span := time.Until(l.end)
 	l.FloodOn(-1, l.plan.Triggers-series, func(i int) (string, time.Time) {
