@@ -21,9 +21,9 @@ type Rule struct {
 
 	subMs     int64 // the start's milliseconds past the second
 	startWall Wall  // onWalls: no candidate is before it
-	startAt   int64 // no occurrence of the rule is before this instant
+	startAt   int64 // no occurrence of the rule is before this instant, but one that a holiday moved there
 	lastWall  Wall  // onWalls: no candidate is after it (COUNT, local UNTIL)
-	untilAt   int64 // no occurrence of the rule is after this instant
+	untilAt   int64 // likewise, after this instant
 	countedTo int64 // if not 0: COUNT is larger than was counted, and does not end the rule up to here
 	floor     int64 // Next and First look strictly after it: the append of a rule without start
 
@@ -154,8 +154,8 @@ func (r *Rule) LocalTime(o Occurrence) string {
 func (r *Rule) LocalOffset(o Occurrence) string { return r.zone.format(o.At) }
 
 func (r *Rule) nextOfRule(after int64) (Occurrence, bool, error) {
-	after = max(after, r.startAt-1)
-	if after >= r.untilAt || after > maxInstant {
+	after = max(after, r.startAt-1-r.holidays.behind())
+	if after-r.holidays.ahead() >= r.untilAt || after > maxInstant {
 		return Occurrence{}, false, nil
 	}
 	switch r.kind {
@@ -219,7 +219,7 @@ func (r *Rule) resolve(wall, moved Wall, after int64) (Occurrence, bool) {
 		} else if res.Twice || res.Shift != 0 {
 			o.Note = res.note()
 		}
-		if res.At > after && scheduled <= r.untilAt && !r.exclude.has(scheduled, wall) {
+		if res.At > after && r.startAt <= scheduled && scheduled <= r.untilAt && !r.exclude.has(scheduled, wall) {
 			return o, true
 		}
 	}

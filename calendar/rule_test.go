@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -476,4 +477,45 @@ func TestSharedRule(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestHolidaysAtTheEnds: a move changes neither which occurrence is the first nor which is the
+// last, however start and UNTIL are spelled.
+func TestHolidaysAtTheEnds(t *testing.T) {
+	closed, err := NewDateSet([]string{"2026-12-25"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(on, rule, start string) (out []int64) {
+		t.Helper()
+		r, err := Compile(Embedded(), Spec{
+			Recurrence: rule, Start: start, Zone: "America/New_York",
+			Calendars: &CalendarRule{Names: []string{"closed"}, On: on, Sets: []DateSet{closed}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := int64(minInstant); ; {
+			o, ok, err := r.Next(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok || len(out) == 9 {
+				return out
+			}
+			at = o.At
+			out = append(out, at)
+		}
+	}
+	const days = "FREQ=DAILY;BYHOUR=9,17;BYMINUTE=0;UNTIL="
+	local := list(OnNext, days+"20261225T235959", "2026-12-24T09:00")
+	instant := list(OnNext, days+"20261226T045959Z", "2026-12-24T14:00:00Z")
+	if len(local) != 4 || !slices.Equal(local, instant) {
+		t.Errorf("until as a wall time %v, as an instant %v", local, instant)
+	}
+	const first = "FREQ=MONTHLY;BYMONTHDAY=25;COUNT=2"
+	local, instant = list(OnPrevious, first, "2026-12-25T09:00"), list(OnPrevious, first, "2026-12-25T14:00:00Z")
+	if len(local) != 2 || !slices.Equal(local, instant) {
+		t.Errorf("start as a wall time %v, as an instant %v", local, instant)
+	}
 }

@@ -64,12 +64,11 @@ func (d *draft) fireAt(w *trigger.When, zone string) {
 	at := d.moment(fFireAt)
 	switch {
 	case d.err != nil:
+	case w.Calendars != nil:
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars needs a recurrence")
 	case at.local == "":
 		w.Kind, w.FireAt = trigger.WhenInstant, at.instant
 		d.checkRange(fFireAt, at.instant)
-		if w.Calendars != nil {
-			d.refuse(trigger.CodeInvalid, "calendars", "calendars need a local time with a timezone")
-		}
 	case zone == "":
 		d.refuse(trigger.CodeInvalid, "timezone", "a local fire_at needs a timezone: write one, or add an offset or Z")
 	default:
@@ -231,7 +230,7 @@ func (d *draft) calendars() *trigger.Calendars {
 		}
 	}
 	if d.seen.has(fDelay) {
-		d.refuse(trigger.CodeInvalid, "calendars", "calendars do not go with a delay: write fire_at or a recurrence")
+		d.refuse(trigger.CodeInvalid, "calendars", "calendars needs a recurrence")
 	}
 	return c
 }

@@ -35,7 +35,7 @@ func (d *decision) reschedule(c *Command) *Error {
 	}
 	spec := s.Spec
 	spec.When = c.Spec.When
-	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, d.past(&spec.When))
+	series, err := d.m.plan(&spec, s.Life, s.Key, c.From.Append, d.past(&spec.When, c.From.Append))
 	if err != nil {
 		return err
 	}

@@ -27,16 +27,19 @@ type past struct {
 	beyond    Instant // the next planned occurrence must be later, although not all before it was decided
 }
 
-func (d *decision) past(w *When) past {
+// past is what a plan by w keeps, which a command appended at from asks for.
+func (d *decision) past(w *When, from Instant) past {
 	s := d.s
 	old := &s.Spec.When
-	keep := past{after: s.Series.After, done: s.Done, zone: old.Zone, sameZone: w.Zone == old.Zone, last: s.Series.After}
+	keep := past{
+		after: s.Series.After, done: s.Done, zone: old.Zone, sameZone: w.Zone == old.Zone, last: s.Series.After,
+	}
 	if n := len(s.Done); n > 0 {
 		keep.last = max(keep.last, s.Done[n-1].At)
 	}
 	if keep.sameTimes = w.sameButZone(old); !keep.sameTimes {
-		// What a skip or a rezone decided ahead of now says nothing of occurrences that only the new plan has.
-		keep.after = min(keep.after, d.now)
+		// What a skip or a rezone decided ahead of the append says nothing of occurrences that only the new plan has.
+		keep.after = min(keep.after, from)
 	}
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
 		return keep

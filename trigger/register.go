@@ -108,7 +108,7 @@ func (d *decision) replace(c *Command) *Error {
 	if c.Patch && (s.Status == InFlight || s.Status.Finished()) { // it fired after the patch had been made
 		return &Error{Code: CodeAlreadyFired, Msg: "it is too late to change: the trigger is " + s.Status.String()}
 	}
-	kept := d.past(&c.Spec.When)
+	kept := d.past(&c.Spec.When, c.From.Append)
 	if kept.goesOn = c.Patch && s.Recurring() && s.Spec.When.same(&c.Spec.When); kept.goesOn {
 		kept.beyond = s.Series.At - 1 // another rule may still plan before At
 	}

@@ -46,9 +46,9 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 	case s.Series.At == 0, s.Series.Local == "" && !s.Recurring():
 		return s.Series, nil
 	case !s.Recurring():
-		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When))
+		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When, from))
 	}
-	before := d.past(&spec.When)
+	before := d.past(&spec.When, from)
 	switch {
 	case !before.local:
 		before.start = s.Series.Start
