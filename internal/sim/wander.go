@@ -103,7 +103,7 @@ func (l *life) wanderOn(rng *rand.Rand) {
 	n := rng.IntN(len(wanderers))
 	w, key := &l.wander.series[n], fmt.Sprint("w", n)
 	var headers []kgo.RecordHeader
-	body := ""
+	var body string
 	does := func(c string) bool { return strings.Contains(wanderers[n].does, c) }
 	switch op := rng.IntN(16); {
 	case w.zone == "":
@@ -209,7 +209,8 @@ func (l *life) conditional(rng *rand.Rand) {
 	w, key := l.wander, fmt.Sprint("i", rng.IntN(oneShots))
 	rev := w.revision[key]
 	var headers []kgo.RecordHeader
-	raises, body := true, ""
+	var body string
+	raises := true
 	wait := time.Duration(1+rng.IntN(8)) * time.Second
 	if rng.IntN(6) == 0 {
 		wait += 3 * time.Hour // it is late when nodes run again
