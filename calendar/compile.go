@@ -359,7 +359,9 @@ func (c *compiler) readEnd() error {
 }
 
 // applyUntil bounds wall times by a local UNTIL and instants by one with Z.
-// An engine without wall times takes the last instant that reads the time.
+// An engine without wall times takes the last instant that reads the time. If
+// clocks skip it, that is shifted as a start is; cron, which matches readings,
+// ends at the gap.
 func (c *compiler) applyUntil() {
 	switch c.until.kind {
 	case isAt:
@@ -373,6 +375,9 @@ func (c *compiler) applyUntil() {
 		var buf [2]Resolved
 		c.r.zone.resolve(c.until.wall, DST{Overlap: OverlapSecond}, &buf)
 		c.r.untilAt = buf[0].At
+		if buf[0].Shift != 0 && c.r.source.cron != nil {
+			c.r.untilAt = c.r.zone.Reach(c.until.wall) - 1
+		}
 	}
 }
 

@@ -519,3 +519,24 @@ func TestHolidaysAtTheEnds(t *testing.T) {
 		t.Errorf("start as a wall time %v, as an instant %v", local, instant)
 	}
 }
+// A local until in a gap: elapsed time ends where a start of that time would begin; cron that matches readings ends with
+// the last reading before it.
+func TestUntilInAGap(t *testing.T) {
+	for rule, want := range map[string]string{
+		"cron:*/30 * * * *": "2026-03-08T06:00:00Z 2026-03-08T06:30:00Z",
+		"every:30m":         "2026-03-08T06:00:00Z 2026-03-08T06:30:00Z 2026-03-08T07:00:00Z 2026-03-08T07:30:00Z",
+		"cron:0,30 * * * *": "2026-03-08T06:00:00Z 2026-03-08T06:30:00Z",
+	} {
+		r := mustCompile(t, Spec{
+			Recurrence: rule, Start: "2026-03-08T01:00", Until: "2026-03-08T02:30", Zone: "America/New_York",
+		})
+		list, err := r.Between(minInstant, maxInstant, 10)
+		var got []string
+		for _, o := range list {
+			got = append(got, utcString(o.At))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %s %v, want %s", rule, strings.Join(got, " "), err, want)
+		}
+	}
+}

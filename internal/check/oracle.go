@@ -240,10 +240,15 @@ func (s *series) setText(text string) (err error) {
 }
 
 // setUntil sets the end of a rule. A rule of elapsed time ends at an instant: the later one in an
-// overlap, and in a gap one that is later by the gap. A rule of local times ends at a local time.
+// overlap, and in a gap one that is later by the gap; cron that follows real time ends at the
+// gap. A rule of local times ends at a local time.
 func (s *series) setUntil(w wall, frac int64) {
 	if s.every > 0 || s.cron != nil && s.cron.live || s.rule != nil && s.rule.freq >= hourly {
-		s.untilAt = s.clock.resolve(w, "shift", "second")[0].at*1000 + frac
+		at := s.clock.resolve(w, "shift", "second")[0].at
+		s.untilAt = at*1000 + frac
+		if s.cron != nil && len(s.clock.instants(w)) == 0 {
+			s.untilAt = s.notBefore(at, w)*1000 - 1
+		}
 		return
 	}
 	s.untilWall, s.hasWall = w, true

@@ -120,6 +120,31 @@ func TestOracleStartInAnOverlap(t *testing.T) {
 	}
 }
 
+// TestOracleUntilInAGap has an end that clocks skip. Cron of real time ends before the gap, and
+// elapsed time when the end is shifted to. Clocks go from 02:00 to 03:00 at 07:00Z.
+func TestOracleUntilInAGap(t *testing.T) {
+	for text, want := range map[string]string{
+		"cron:*/30 * * * *": "2026-03-08T06:30:00.000Z",
+		"every:30m":         "2026-03-08T07:30:00.000Z",
+	} {
+		s, err := newSeries(&recurrence{
+			text: text, start: "2026-03-08T01:00", until: "2026-03-08T02:30", zone: "America/New_York",
+			gap: "shift", overlap: "first",
+		}, nil, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last int64
+		next := s.later(0)
+		for o, ok := next.next(); ok; o, ok = next.next() {
+			last = o.at
+		}
+		if spell(last) != want {
+			t.Errorf("%s: last is %s, want %s", text, spell(last), want)
+		}
+	}
+}
+
 // TestOraclePhaseInAGap moves a series to a zone whose clocks skip the local time after which it
 // began. The series continues at the gap's end, which is a later local time. Clocks go from 02:00
 // to 03:00 at 07:00Z.
