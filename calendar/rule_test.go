@@ -519,6 +519,7 @@ func TestHolidaysAtTheEnds(t *testing.T) {
 		t.Errorf("start as a wall time %v, as an instant %v", local, instant)
 	}
 }
+
 // A local until in a gap: elapsed time ends where a start of that time would begin; cron that matches readings ends with
 // the last reading before it.
 func TestUntilInAGap(t *testing.T) {
