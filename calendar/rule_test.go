@@ -520,8 +520,8 @@ func TestHolidaysAtTheEnds(t *testing.T) {
 	}
 }
 
-// A local until in a gap: elapsed time ends where a start of that time would begin; cron that matches readings ends with
-// the last reading before it.
+// A local until in a gap: elapsed time ends where a start of that time would begin; cron that matches
+// readings ends with the last reading before it.
 func TestUntilInAGap(t *testing.T) {
 	for rule, want := range map[string]string{
 		"cron:*/30 * * * *": "2026-03-08T06:00:00Z 2026-03-08T06:30:00Z",

@@ -187,7 +187,8 @@ func TestFindRestsBetweenTenants(t *testing.T) {
 			}
 		}
 		begun := time.Now()
-		if _, err := find(t.Context(), o, 0, &Query{Tenant: trigger.DefaultTenant, Limit: 10, Budget: 1e6}); err != nil {
+		q := &Query{Tenant: trigger.DefaultTenant, Limit: 10, Budget: 1e6}
+		if _, err := find(t.Context(), o, 0, q); err != nil {
 			t.Fatal(err)
 		}
 		computed := time.Duration(o.passed) * toPass

@@ -303,7 +303,7 @@ func (t *life) replace(c *command, e *event) {
 		t.skips = map[string]bool{}
 	}
 	if !goesOn || t.policy() != or(c.what.misfire, "fire_once") {
-		t.told = 0
+		t.missedUntil = 0
 	}
 	if sameText && c.when.zone != t.when.zone && t.plan.series != nil {
 		t.rezoned, t.shown = true, t.plan.series.clock.show(floorDiv(t.reached, 1000))
@@ -367,14 +367,14 @@ func (t *life) reschedule(c *command) {
 	gap, overlap := t.when.gap, t.when.overlap
 	t.when, t.appended, t.moved = c.when, c.appended, true
 	t.when.gap, t.when.overlap = or(c.when.gap, gap), or(c.when.overlap, overlap)
-	t.run, t.told = misfireRun{}, 0
+	t.run, t.missedUntil = misfireRun{}, 0
 	t.setPlan(c.appended)
 }
 
 // rezone keeps local times, including that of the phase.
 func (t *life) rezone(c *command) {
 	t.when.zone, t.moved, t.rezoned = c.zone, true, true
-	t.run, t.told = misfireRun{}, 0
+	t.run, t.missedUntil = misfireRun{}, 0
 	if t.plan.snoozed {
 		return // it moved to an instant, which does not depend on the zone
 	}

@@ -35,36 +35,36 @@ type model struct {
 	seq      int64
 	changed  int64 // when the status last changed
 
-	begun    location    // first append of the register that began this life
-	later    bool        // it is not the first life with state
-	reg      *command    // register in force; the next one is compared with it
-	body     *command    // content in force: the register's, or that of a redriven dead letter
-	when     when        // time part in force
-	appended int64       // first append of the command that set it
-	moved    bool        // by reschedule, snooze or rezone: when differs from reg's
-	anchor   *phaseStart // phase of a series without a start
-	plan     plan
-	live     map[string]*live     // occurrences that are off the plan or in flight
-	redriven map[string]*redriven // by full name, of any life
-	erasure  *erasure             // the last erase; nil: none is known
-	done     map[string]bool      // names that were decided in this life
-	went     map[string]bool      // those of them that fired
-	merged   map[string]bool      // names that had the same instant as one of them
-	lastWent []int64              // times of the last 16 firings of this life, oldest first
-	skips    map[string]bool      // names that were skipped ahead
-	decided  int64                // newest nominal instant of the plan that was decided
-	reached  int64                // up to this instant, everything of the plan is decided
-	settings int64                // calendars below this offset of control are in force
-	newer    int64                // those below this offset may be
-	unsure   bool                 // a plan may have been computed while it was not known which
-	hazy     int64                // a change of calendars made due what was past: until then, all may be missed
-	rezoned  bool                 // it was moved to another zone in this life
-	shown    wall                 // local time up to which all was decided in the zone before
-	told     int64                // until then, an event tells of what was missed
-	idem     []idemKey
-	newest   int64 // newest first append that was applied
-	heard    int64 // the same, including commands without a change or an event
-	run      misfireRun
+	begun       location    // first append of the register that began this life
+	later       bool        // it is not the first life with state
+	reg         *command    // register in force; the next one is compared with it
+	body        *command    // content in force: the register's, or that of a redriven dead letter
+	when        when        // time part in force
+	appended    int64       // first append of the command that set it
+	moved       bool        // by reschedule, snooze or rezone: when differs from reg's
+	anchor      *phaseStart // phase of a series without a start
+	plan        plan
+	live        map[string]*live     // occurrences that are off the plan or in flight
+	redriven    map[string]*redriven // by full name, of any life
+	erasure     *erasure             // the last erase; nil: none is known
+	done        map[string]bool      // names that were decided in this life
+	went        map[string]bool      // those of them that fired
+	merged      map[string]bool      // names that had the same instant as one of them
+	lastWent    []int64              // times of the last 16 firings of this life, oldest first
+	skips       map[string]bool      // names that were skipped ahead
+	decided     int64                // newest nominal instant of the plan that was decided
+	reached     int64                // up to this instant, everything of the plan is decided
+	settings    int64                // calendars below this offset of control are in force
+	newer       int64                // those below this offset may be
+	unsure      bool                 // a plan may have been computed while it was not known which
+	hazy        int64                // a change of calendars made due what was past: until then, all may be missed
+	rezoned     bool                 // it was moved to another zone in this life
+	shown       wall                 // local time up to which all was decided in the zone before
+	missedUntil int64                // an event reports what was missed up to here
+	idem        []idemKey
+	newest      int64 // newest first append that was applied
+	heard       int64 // the same, including commands without a change or an event
+	run         misfireRun
 
 	next    int // commands below this index were applied
 	missing int // number of missing events

@@ -177,7 +177,8 @@ func (t *life) readSettings(from, to, turn int64) {
 		return
 	}
 	if plans[0].has && !unsure {
-		t.fail(Recurrence, nil, "calendars were changed below offset %d of control: next is %s, and no event tells of it",
+		t.fail(Recurrence, nil,
+			"calendars were changed below offset %d of control: next is %s, and no event tells of it",
 			t.settings, plans[0].says())
 	}
 	t.goOn(&plans[0], t.settings, turn)
@@ -334,8 +335,8 @@ func (t *life) advancedTo(name string, at, now int64) bool {
 }
 
 // otherZone reports whether an occurrence is the next one after a register of the same rule in another
-// zone, or of other times. The engine knows the last firings only. So it may take for decided what its zone shows before the local time
-// that was reached in the old one, and what may have fired before those.
+// zone, or of other times. The engine knows the last firings only. So it may take for decided what its
+// zone shows before the local time that was reached in the old one, and what may have fired before those.
 func (t *life) otherZone(name string, at, from int64) bool {
 	if t.plan.series == nil || t.plan.open {
 		return false
