@@ -170,7 +170,9 @@ func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 	if err != nil {
 		b.away = true
 		for _, e := range asked {
-			b.verdicts[e] = unread(e, "the preference store does not answer")
+			if b.verdicts[e].Answer == nil { // what the preferences forbid stays so if only the limits are unknown
+				b.verdicts[e] = unread(e, "the preference store does not answer")
+			}
 		}
 	}
 	return b

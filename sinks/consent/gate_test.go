@@ -468,10 +468,15 @@ func TestOneVerdict(t *testing.T) {
 	}
 }
 
-// The limits need the store, like preferences.
+// The limits need the store, like preferences. What these forbid is forbidden also if the limits are unknown.
 func TestLimitsAway(t *testing.T) {
 	w := newWorld(t, limited(time.Hour))
+	w.put("out", `{"opted_out_channels":["push"],"timezone":"UTC"}`)
 	w.gate.opts.Store = noClaims{w.store}
+	out := event(workertest.User("out"), ofType("x"), workertest.High())
+	if got := w.verdicts(out, event(workertest.User("u"), ofType("x"))); got[0] != "suppressed opted_out" {
+		t.Errorf("who has opted out: %s", got[0])
+	}
 	w.want("postponed preferences_away 30s", event(workertest.User("u"), ofType("x")))
 	w.want("send preferences_unread", event(workertest.User("u"), ofType("x"), workertest.High()))
 }
