@@ -181,6 +181,11 @@ func TestFoldBeforeHistory(t *testing.T) {
 			[]topics.Event{fired, replaced},
 			asof.Known, 3,
 		},
+		{
+			"a receipt after it was forgotten", "2026-03-09T00:00:00.000Z", born.OccurredAt, []topics.Event{
+				born, fired, event("delivery.delivered", "2026-03-08T10:00:00.000Z", "", 0, nil),
+			}, asof.Known, 2,
+		},
 		{"no plan is kept", "2026-03-01T12:00:00.000Z", "", []topics.Event{fired}, asof.BeforeHistory, 0},
 		{"nothing is kept", "2026-03-01T12:00:00.000Z", "", nil, asof.Absent, 0},
 		{"erased", "2026-03-01T12:00:00.000Z", born.OccurredAt, []topics.Event{

@@ -92,8 +92,8 @@ type Fold struct {
 // Add takes in the next event. It returns false if no further event changes the answer. The
 // events of one decision share their instant (occurred_at), so a decision is never cut.
 func (f *Fold) Add(e *topics.Event) (more bool) {
-	if e.Type == string(trigger.Rejected) && e.Seq == 0 {
-		return true // of a key that was unknown then: nothing was known of it
+	if e.Seq == 0 {
+		return true // of a key that was unknown then, as of a late receipt: it changed nothing
 	}
 	if !f.any {
 		f.any, f.first = true, e.Seq
