@@ -42,14 +42,19 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	if err != nil {
 		return 1, last
 	}
-	n, l := r.missed(s.Series.At, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
+	decided := max(s.Series.At, s.Series.After) // an edit of a calendar may move the planned one to before After
+	n, l := r.missed(decided, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
 	if n > 0 {
 		last = l
 	}
-	for o, ok, err := r.next(last.At); err == nil && ok && d.late(o); o, ok, err = r.next(last.At) {
+	for {
+		o, ok, err := r.next(max(last.At, decided))
+		if err != nil || !ok || !d.late(o) {
+			break
+		}
 		n, last = n+1, o // within the window each has its own jitter
 	}
-	return n + 1 - d.leftOut(r, last), r.notLeftOut(last, s.Series.Skip)
+	return n + 1 - d.leftOut(r, decided, last), d.notLeftOut(r, decided, last)
 }
 
 // late reports whether o is missed, with its jitter taken into account.
@@ -58,16 +63,16 @@ func (d *decision) late(o occurrence) bool {
 	return d.now.Sub(p.Due()) > d.m.MisfireAfter
 }
 
-// leftOut counts the rule's occurrences from the planned one to last that must not fire. The
+// leftOut counts the rule's occurrences after decided, up to last, that must not fire. The
 // list of skips has others, too: those that fired in this life before the rule was
 // registered.
-func (d *decision) leftOut(r rule, last occurrence) (n int) {
+func (d *decision) leftOut(r rule, decided Instant, last occurrence) (n int) {
 	for _, id := range d.s.Series.Skip {
 		at, err := calendar.ParseInstant(id)
 		if wall, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); err != nil && ok {
 			at, err = int64(wall), nil
 		}
-		if err == nil && Instant(at) > d.s.Series.At && Instant(at) <= last.At && r.yields(id, Instant(at)) {
+		if err == nil && Instant(at) > decided && Instant(at) <= last.At && r.yields(id, Instant(at)) {
 			n++
 		}
 	}
@@ -84,16 +89,20 @@ func (r rule) yields(id string, at Instant) bool {
 	return err == nil && ok && o.ID == id
 }
 
-// notLeftOut is o, or else the last occurrence before it that is not in skip.
-func (r rule) notLeftOut(o occurrence, skip []string) occurrence {
-	for indexSkip(skip, o.ID) >= 0 {
-		before, ok, err := r.Prev(int64(o.At) - 1)
+// notLeftOut is last, or else the last occurrence before it, but after decided, that is not left
+// out. If there is none, it is the planned one.
+func (d *decision) notLeftOut(r rule, decided Instant, last occurrence) occurrence {
+	for last.At > decided && indexSkip(d.s.Series.Skip, last.ID) >= 0 {
+		before, ok, err := r.Prev(int64(last.At) - 1)
 		if err != nil || !ok {
 			break
 		}
-		o = r.spell(before)
+		last = r.spell(before)
 	}
-	return o
+	if last.At <= decided {
+		return d.s.seriesNow()
+	}
+	return last
 }
 
 // moveTo makes o the planned occurrence.
@@ -112,9 +121,10 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 	if count <= n || err != nil {
 		return
 	}
+	begin := int64(max(first.Nominal-1, d.s.Series.After)) // at After the planned one is the only one before
 	until, span := int64(last.At), int64(last.At-first.Nominal)
 	for back := max(span/int64(count), 1) * int64(n); ; back *= 2 {
-		from := max(int64(first.Nominal)-1, until-back)
+		from := max(begin, until-back)
 		list, err := r.Between(from, until, maxMissed)
 		if err != nil {
 			return
@@ -127,7 +137,7 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 			d.planAfter(Instant(list[len(list)-n].At) - 1)
 			return
 		}
-		if from < int64(first.Nominal) {
+		if from == begin {
 			return
 		}
 	}

@@ -24,6 +24,7 @@ type past struct {
 	sameZone  bool
 	last      Instant // nothing planned for later has fired
 	goesOn    bool    // the same series: it goes on from after, not from the append
+	spread    bool    // its jitter was accepted before
 	beyond    Instant // the next planned occurrence must be later, although not all before it was decided
 }
 
@@ -81,6 +82,11 @@ func (d *decision) decidedSome() bool {
 	s := d.s
 	for i := range s.Done {
 		if f := &s.Done[i]; f.Nominal == s.Series.After && !offThePlan(f.Occurrence) {
+			return true
+		}
+	}
+	for _, id := range s.Series.Skip {
+		if at, ok := d.m.Timetable.instantOf(id, s.Spec.When.Zone); ok && at == s.Series.After {
 			return true
 		}
 	}
@@ -157,8 +163,8 @@ func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurre
 // has moved it.
 func (s *State) wallOfPlan() string {
 	const day = len("2006-01-02")
-	id, c := wallOfID(s.Series.Occurrence), s.Spec.When.Calendars
-	if c == nil || c.On != calendar.OnNext && c.On != calendar.OnPrevious || min(len(id), len(s.Series.Local)) < day {
+	id := wallOfID(s.Series.Occurrence)
+	if !s.Spec.When.movesDays() || min(len(id), len(s.Series.Local)) < day {
 		return id
 	}
 	return s.Series.Local[:day] + id[day:]

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -87,7 +88,7 @@ func (t *Timetable) widest(w *When) (most time.Duration, bounded bool) {
 	}
 	plain := *w
 	plain.Calendars = nil
-	r, err := t.compile(&plain, "", "1970-01-01T00:00:00Z", 0)
+	r, err := t.compile(&plain, "", cmp.Or(w.Start, "1970-01-01T00:00:00Z"), 0)
 	if err != nil {
 		return 0, true
 	}
@@ -125,7 +126,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if err != nil {
 		return Series{}, err
 	}
-	if err := spread(spec, r); err != nil {
+	if err := spread(spec, r); err != nil && !before.spread {
 		return Series{}, err
 	}
 	after := from
@@ -155,7 +156,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,
-		skipsFrom(before.leaveOut(spec.When.Zone), min(before.after, from))
+		skipsFrom(before.leaveOut(spec.When.Zone), &spec.When, min(before.after, from))
 	if !before.goesOn {
 		p.After = max(p.After, after)
 	}
@@ -187,13 +188,15 @@ func (d *decision) advance() {
 	d.planAfter(s.Series.At)
 }
 
-// planAfter moves a rule's plan to the first occurrence after t that is not skipped.
+// planAfter moves a rule's plan to the first occurrence after t that is not skipped. After
+// never goes back: an edit of a calendar may have moved the planned occurrence before it.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
+	t = max(t, s.Series.After)
 	skip := s.Series.Skip
 	end := Series{
 		Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil,
-		Skip: skipsFrom(skip, min(t, d.now)),
+		Skip: skipsFrom(skip, &s.Spec.When, min(t, d.now)),
 	}
 	r, err := d.rule()
 	for err == nil {

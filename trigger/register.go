@@ -111,6 +111,7 @@ func (d *decision) replace(c *Command) *Error {
 	kept := d.past(&c.Spec.When, c.From.Append)
 	if kept.goesOn = c.Patch && s.Recurring() && s.Spec.When.same(&c.Spec.When); kept.goesOn {
 		kept.beyond = s.Series.At - 1 // another rule may still plan before At
+		kept.spread = c.Spec.Jitter == s.Spec.Jitter
 	}
 	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, kept)
 	if err != nil {

@@ -89,38 +89,66 @@ func (d *decision) replannedSeries() (Series, bool) {
 		return s.Series, false
 	}
 	from := d.decidedUntil()
-	o, ok := d.nextUndecided(r, from)
-	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) {
-		o, ok = planned, true // also if that is past: it has not fired, and does so late
+	moved := d.movesUnder(r)
+	o, ok, err := d.nextUndecided(r, from, moved)
+	if err != nil {
+		return s.Series, false
+	}
+	// The planned one counts also if it is past now: it has not fired, and does so late.
+	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) &&
+		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved)) {
+		o, ok = planned, true
 	}
 	p := Series{TZData: d.m.Timetable.Zones.Release()}
 	if ok {
 		p = d.m.series(&s.Spec, s.Life, s.Key, o)
 	}
 	p.Start, p.After, p.MissedUntil = s.Series.Start, s.Series.After, s.Series.MissedUntil
-	p.Skip = d.withFiredEarly(r, from)
+	p.Skip = d.withFiredEarly(r, from, moved)
 	if p.After != 0 {
 		p.After = from
 	}
 	return p, true
 }
 
+// maxReplanSteps bounds how many occurrences a replan looks at. A plan that needs more stays
+// as it is.
+const maxReplanSteps = 2000
+
+// nextUndecided is the first occurrence after from that is not yet decided. It does not fire
+// late: before now it counts only if it is not before the planned one, which is undecided.
+func (d *decision) nextUndecided(r rule, from Instant, moved *moves) (o occurrence, ok bool, err *Error) {
+	from = max(from, min(d.now, d.s.Series.At-1))
+	for range maxReplanSteps {
+		if o, ok, err = r.next(from); err != nil || !ok || !d.decided(o, moved) {
+			return o, ok, err
+		}
+		from = o.At
+	}
+	return o, false, invalid("calendars", "too many occurrences are decided")
+}
+
+// decided reports whether an occurrence was skipped, has fired, or was decided on another day.
+func (d *decision) decided(o occurrence, moved *moves) bool {
+	id := o.ID + d.s.Life.suffix()
+	return indexSkip(d.s.Series.Skip, id) >= 0 || d.s.hasFired(id) || moved.decided(o)
+}
+
 // withFiredEarly is Skip, and the occurrences that a calendar had moved to a day before their
 // own, where they were decided, and that come once more by the calendar as it is now. The
 // last 16 firings would not tell all of them. It lists at most 2,000.
-func (d *decision) withFiredEarly(r rule, from Instant) []string {
-	s := d.s
-	planned, err := calendar.ParseWall(wallOfID(s.Series.Occurrence))
-	if c := s.Spec.When.Calendars; c == nil || c.On != calendar.OnPrevious || err != nil {
-		return s.Series.Skip
+func (d *decision) withFiredEarly(r rule, from Instant, moved *moves) []string {
+	skip := d.s.Series.Skip
+	if moved == nil || !moved.back {
+		return skip
 	}
-	skip := slices.Clone(s.Series.Skip)
-	for len(skip) < maxSkips {
+	skip = slices.Clone(skip)
+	for range maxReplanSteps {
 		o, ok, err := r.next(from)
-		if err != nil || !ok || r.Zone().Wall(int64(o.At)).Date() > planned.Date() {
+		if err != nil || !ok || r.Zone().Wall(int64(o.At)).Date() > moved.until.Date() || len(skip) >= maxSkips {
 			break
 		}
-		if d.decidedUnmoved(r, o) && indexSkip(skip, o.ID) < 0 {
+		if moved.decided(o) && indexSkip(skip, o.ID) < 0 {
 			skip = append(skip, o.ID)
 		}
 		from = o.At
@@ -128,55 +156,68 @@ func (d *decision) withFiredEarly(r rule, from Instant) []string {
 	return skip
 }
 
-// nextUndecided is the first occurrence after from that is not yet decided. It does not fire
-// late: before now it counts only if it is not before the planned one, which is undecided.
-func (d *decision) nextUndecided(r rule, from Instant) (occurrence, bool) {
-	s := d.s
-	passed := min(d.now, s.Series.At-1)
-	for {
-		o, ok, err := r.next(max(from, passed))
-		if err != nil || !ok {
-			return occurrence{}, false
-		}
-		id := o.ID + s.Life.suffix()
-		if indexSkip(s.Series.Skip, id) < 0 && !s.hasFired(id) && !d.decidedUnmoved(r, o) {
-			return o, true
-		}
-		from = o.At
-	}
+// moves is what is known of the days to which a calendar moved occurrences before it was
+// edited. Moves keep the order of days, and of several days that move to one, the last stands
+// for all.
+type moves struct {
+	back    bool          // to business days before; else to those behind
+	begun   calendar.Wall // when the life began
+	reached calendar.Wall // all that was moved up to here is decided
+	planned calendar.Wall // the name of the planned occurrence
+	until   calendar.Wall // back: names on days before this one were moved to the day of reached, or before it
 }
 
-// decidedUnmoved reports whether a calendar that moves occurrences moves one that was decided
-// elsewhere. Moves keep the order of days, and of several days that move to one, the last
-// stands for all. So what is named before the planned one was decided, unless it is a day
-// that the old calendar moved past what is decided.
-func (d *decision) decidedUnmoved(r rule, o occurrence) bool {
+// movesUnder is nil if no calendar moves days, or if nothing is decided yet.
+func (d *decision) movesUnder(r rule) *moves {
 	s := d.s
-	c := s.Spec.When.Calendars
-	if c == nil || c.On == calendar.OnSkip {
+	planned, err := calendar.ParseWall(wallOfID(s.Series.Occurrence))
+	if err != nil || !s.Spec.When.movesDays() || !d.decidedSome() {
+		return nil
+	}
+	m := &moves{
+		back: s.Spec.When.Calendars.On == calendar.OnPrevious, planned: planned,
+		begun: r.Zone().Wall(int64(s.CreatedAt)), reached: r.Zone().Wall(int64(s.Series.After)),
+	}
+	if !m.back {
+		return m
+	}
+	next := func(day calendar.Date) calendar.Wall { return calendar.Wall(day+1) * wallDay }
+	for i := range s.Done { // what fired on that day was named by the last day that had moved there
+		f := &s.Done[i]
+		name, err := calendar.ParseWall(wallOfID(f.Occurrence))
+		if err == nil && r.Zone().Wall(int64(f.Nominal)).Date() == m.reached.Date() {
+			m.until = max(m.until, next(name.Date()))
+		}
+	}
+	if to := r.Zone().Wall(int64(s.Series.At)); to == planned {
+		return m // it was not moved: perhaps a date of include, which says nothing of others
+	} else if to.Date() > m.reached.Date() {
+		m.until = max(m.until, calendar.Wall(to.Date())*wallDay)
+	} else {
+		m.until = max(m.until, next(planned.Date()))
+	}
+	return m
+}
+
+// wallDay is a day of wall time.
+const wallDay = calendar.Wall(24 * time.Hour / time.Millisecond)
+
+// decided reports whether an occurrence was decided on the day to which it had been moved.
+func (m *moves) decided(o occurrence) bool {
+	if m == nil {
 		return false
 	}
-	wall, err1 := calendar.ParseWall(wallOfID(o.ID))
-	planned, err2 := calendar.ParseWall(wallOfID(s.Series.Occurrence))
-	if err1 != nil || err2 != nil || wall >= planned || len(s.Series.Local) < len(time.DateOnly) {
+	wall, err := calendar.ParseWall(wallOfID(o.ID))
+	switch {
+	case err != nil:
 		return false
+	case !m.back:
+		return wall < m.planned && wall <= m.reached
+	case wall <= m.reached:
+		return wall < m.planned
 	}
-	decided := r.Zone().Wall(int64(s.Series.After))
-	if wall <= decided {
-		return true
-	}
-	if c.On == calendar.OnNext {
-		return false
-	}
-	const day = 24 * time.Hour / time.Millisecond
-	to, err := calendar.ParseWall(s.Series.Local[:len(time.DateOnly)] + "T00:00:00")
-	if err != nil {
-		return false
-	}
-	if to.Date() > decided.Date() {
-		return wall < to // all days up to the planned one's have moved to days that are decided
-	}
-	return wall%calendar.Wall(day) < planned%calendar.Wall(day)
+	was := m.reached - m.reached%wallDay + wall%wallDay
+	return wall < m.until && m.begun < was && was <= m.reached
 }
 
 // decidedUntil is After by the zone rules now in force. It moves as far as the planned

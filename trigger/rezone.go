@@ -49,6 +49,7 @@ func (d *decision) inZone(spec *Spec, from Instant) (Series, *Error) {
 		return d.m.plan(spec, s.Life, s.Key, from, d.past(&spec.When, from))
 	}
 	before := d.past(&spec.When, from)
+	before.spread = true
 	switch {
 	case !before.local:
 		before.start = s.Series.Start

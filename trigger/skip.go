@@ -89,10 +89,14 @@ func indexSkip(skip []string, occurrence string) int {
 
 // skipsFrom copies skip without the entries that are before the day of an instant in every
 // zone. A skip is kept until the series and the clock have passed it, because a new plan may
-// begin before it. A name without a day is of no plan: anybody may have redriven it.
-func skipsFrom(skip []string, passed Instant) []string {
+// begin before it, or a calendar may still move it: by at most 365 days. A name without a day is of no plan: anybody may have redriven it.
+func skipsFrom(skip []string, w *When, passed Instant) []string {
 	const day = len("2006-01-02")
-	first := passed.Time().Add(-48 * time.Hour).UTC().Format(time.DateOnly)
+	before := 48 * time.Hour
+	if w.movesDays() {
+		before += 365 * 24 * time.Hour
+	}
+	first := passed.Time().Add(-before).UTC().Format(time.DateOnly)
 	return slices.DeleteFunc(slices.Clone(skip), func(s string) bool {
 		_, err := time.Parse(time.DateOnly, s[:min(len(s), day)])
 		return err != nil || s[:day] < first

@@ -3,6 +3,8 @@ package trigger
 import (
 	"slices"
 	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // Spec is what a caller asked for: when, what, for whom, and what to do when things go wrong.
@@ -61,6 +63,12 @@ func (w *When) sameButZone(o *When) bool {
 		w.Recurrence == o.Recurrence && w.Start == o.Start && w.Until == o.Until && w.Count == o.Count &&
 		w.DST == o.DST &&
 		slices.Equal(w.Include, o.Include) && slices.Equal(w.Exclude, o.Exclude) && w.Calendars.same(o.Calendars)
+}
+
+// movesDays reports whether a calendar moves the rule's days; else one leaves days out, at most.
+func (w *When) movesDays() bool {
+	c := w.Calendars
+	return c != nil && (c.On == calendar.OnNext || c.On == calendar.OnPrevious)
 }
 
 func (c *Calendars) same(o *Calendars) bool {
