@@ -89,7 +89,8 @@ func indexSkip(skip []string, occurrence string) int {
 
 // skipsFrom copies skip without the entries that are before the day of an instant in every
 // zone. A skip is kept until the series and the clock have passed it, because a new plan may
-// begin before it, or a calendar may still move it: by at most 365 days. A name without a day is of no plan: anybody may have redriven it.
+// begin before it, and as long as a calendar may move it: by at most 365 days. A name without
+// a day is of no plan: anybody may have redriven it.
 func skipsFrom(skip []string, w *When, passed Instant) []string {
 	const day = len("2006-01-02")
 	before := 48 * time.Hour
