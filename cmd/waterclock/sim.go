@@ -72,6 +72,8 @@ It needs no broker, reads no settings and writes no files.`,
 	fs.Int32Var(&f.plan.Partitions, "partitions", 0, "partitions; 0: 1, 4 or 64, as the seed has it")
 	fs.IntVar(&f.plan.Triggers, "triggers", 1200, "triggers that are registered at the beginning")
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
+	fs.StringVar(&f.plan.Series, "series", "",
+		"wandering: series also change zone, calendar, start and dates all the time")
 	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "repeat a failing seed this many times, and print how often it fails")
 	fs.DurationVar(&f.stall, "stall-timeout", 10*time.Minute,

@@ -18,7 +18,12 @@ type Plan struct {
 	Partitions int32    // 0: the seed chooses 1, 4 or 64
 	Triggers   int      // registered at the beginning; 0 means 1,200
 	Faults     []string // names of Faults; nil means all, empty means none
+	Series     string   // Wandering, or "" for series that stay in their zone and calendar
 }
+
+// Wandering series change zone, calendar, start and dates all the time, and the checker judges named
+// calendars, too. Engine and checker do not agree about all of these lives yet (docs/simulator.md).
+const Wandering = "wandering"
 
 // withDefaults fills in the defaults.
 func (p Plan) withDefaults() Plan {
@@ -52,6 +57,9 @@ func (p Plan) Validate() error {
 	if p.Triggers < 0 || p.Triggers > 1_000_000 {
 		errs = append(errs, fmt.Errorf("triggers: %d, must be 1 to 1000000", p.Triggers))
 	}
+	if p.Series != "" && p.Series != Wandering {
+		errs = append(errs, fmt.Errorf("series: %q, must be %s or nothing", p.Series, Wandering))
+	}
 	for _, name := range p.Faults {
 		if !slices.Contains(FaultNames(), name) {
 			errs = append(errs, fmt.Errorf("there is no fault %q", name))
@@ -73,8 +81,12 @@ func (p Plan) String() string {
 	case len(p.Faults) == 0:
 		faults = "none"
 	}
-	return fmt.Sprintf("--seed %d --days %s --partitions %d --triggers %d --faults %s",
+	text := fmt.Sprintf("--seed %d --days %s --partitions %d --triggers %d --faults %s",
 		p.Seed, strconv.FormatFloat(p.Days, 'g', 6, 64), p.Partitions, p.Triggers, faults)
+	if p.Series != "" {
+		text += " --series " + p.Series
+	}
+	return text
 }
 
 // ParseFaults parses names separated by commas, or `all` or `none`.
@@ -106,6 +118,8 @@ func ParsePlan(line string) (p Plan, err error) {
 			_, err = fmt.Sscan(value, &p.Partitions)
 		case "--triggers":
 			p.Triggers, err = strconv.Atoi(value)
+		case "--series":
+			p.Series = value
 		case "--faults":
 			p.Faults, err = ParseFaults(value)
 		default:

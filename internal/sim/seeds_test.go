@@ -126,6 +126,7 @@ func TestPlanIsItsFlags(t *testing.T) {
 		{Seed: 17, Days: 0.25, Partitions: 64, Triggers: 9, Faults: []string{"kill", "mute"}},
 		{Seed: 1 << 63, Days: 7, Partitions: 1, Triggers: 600, Faults: sim.FaultNames()},
 		{Seed: 0, Days: 1, Partitions: 4, Triggers: 1, Faults: []string{}},
+		{Seed: 5, Series: sim.Wandering},
 	} {
 		got, err := sim.ParsePlan(p.String() + " # why")
 		if err != nil || got.String() != p.String() {

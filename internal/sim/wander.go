@@ -85,12 +85,14 @@ func (l *life) roam(rng *rand.Rand, span time.Duration) {
 	for begin := time.Now(); time.Since(begin) < span; {
 		switch n := rng.IntN(20); {
 		case n < 11:
-			l.wanderOn(rng)
+			if l.plan.Series == Wandering {
+				l.wanderOn(rng)
+			}
 		case n < 16:
 			l.conditional(rng)
 		case n < 19:
 			l.odd(rng)
-		default:
+		case l.plan.Series == Wandering:
 			l.moveCalendar()
 		}
 		time.Sleep(time.Duration(100+rng.IntN(900)) * time.Millisecond)
