@@ -228,11 +228,6 @@ func TestCommandRefused(t *testing.T) {
 			"calendars",
 		},
 		{
-			"calendars beside a local fire_at",
-			register(`"fire_at":"2026-12-25T09:00","timezone":"America/New_York","calendars":{"names":["us"]}`),
-			trigger.CodeInvalid, "calendars",
-		},
-		{
 			"calendars beside an instant", register(`"fire_at":1800000000,"calendars":{"names":["us"]}`),
 			trigger.CodeInvalid, "calendars",
 		},

@@ -64,11 +64,12 @@ func (d *draft) fireAt(w *trigger.When, zone string) {
 	at := d.moment(fFireAt)
 	switch {
 	case d.err != nil:
-	case w.Calendars != nil:
-		d.refuse(trigger.CodeInvalid, "calendars", "calendars needs a recurrence")
 	case at.local == "":
 		w.Kind, w.FireAt = trigger.WhenInstant, at.instant
 		d.checkRange(fFireAt, at.instant)
+		if w.Calendars != nil {
+			d.refuse(trigger.CodeInvalid, "calendars", "calendars needs a recurrence")
+		}
 	case zone == "":
 		d.refuse(trigger.CodeInvalid, "timezone", "a local fire_at needs a timezone: write one, or add an offset or Z")
 	default:
