@@ -94,7 +94,7 @@ func (reach Reach) draw(r *rand.Rand, s Series, begin time.Time) Series {
 	if pick(20) {
 		s.Jitter = (time.Second + time.Duration(r.Int64N(int64(reach.Jitter)))).Truncate(time.Second)
 	}
-	if len(s.Include) > 0 && elapsed(s.Recurrence) { // a date may be nearer than twice the jitter, which is refused
+	if len(s.Include) > 0 { // a date may be nearer than twice the jitter, which is refused
 		s.Jitter = 0
 	}
 	return s
