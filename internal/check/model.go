@@ -273,7 +273,7 @@ func (t *life) planSeries(from int64) {
 
 // seriesBelow compiles the series by the calendars below an offset of control. nil: it cannot be judged.
 func (t *life) seriesBelow(offset int64) *series {
-	if t.when.calendars != nil && (!t.o.Unsettled || !t.part.turned) {
+	if t.when.calendars != nil && (!t.o.Disputed || !t.part.turned) {
 		t.w.skip("recurrences with named calendars")
 		return nil
 	}

@@ -4,9 +4,9 @@ import "time"
 
 // Options configure Verify. The zero value fits a cluster with default settings.
 type Options struct {
-	// Unsettled judges also series with named calendars, and that each late firing has an event which
+	// Disputed judges also series with named calendars, and that each late firing has an event which
 	// tells that it was missed. The checker and the engine do not agree about all of these yet.
-	Unsettled bool
+	Disputed bool
 	// Zones is the tz database of the engine. nil: that of this program's Go.
 	Zones *Zones
 	// End is the time until which the history is judged, in milliseconds since 1970. 0: when the

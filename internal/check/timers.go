@@ -240,7 +240,7 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 		t.fail(Early, records, "emitted %d ms before nominal time and jitter", o.at+offset-d.fired)
 	}
 	late := d.fired - o.at - t.jitter()
-	unreported := t.o.Unsettled && o.at > t.missedUntil && !t.plan.snoozed && !t.unsure && t.failed == 0
+	unreported := t.o.Disputed && o.at > t.missedUntil && !t.plan.snoozed && !t.unsure && t.failed == 0
 	if unreported && late > t.o.MisfireAfter.Milliseconds()+misfireSlack {
 		t.fail(Recurrence, records, "emitted %d ms late, and no event tells that it was missed", late)
 	}

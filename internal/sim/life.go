@@ -179,7 +179,7 @@ func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Optio
 		Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x"},
 		Change: l.change,
 	})
-	l.Unsettled = p.Series == Wandering
+	l.Disputed = p.Series == Wandering
 	l.Epsilon, l.Previewed = time.Second, 40*int(p.Days+1)+100
 	l.begin = time.Now()
 	l.end = l.begin.Add(time.Duration(p.Days * 24 * float64(time.Hour)))

@@ -25,7 +25,7 @@ func (w *World) Verify() *check.Report {
 	machine := w.Newest().Machine
 	o := check.Options{
 		Zones: z, End: time.Now().UnixMilli(), Unread: -1, Acks: w.acks, MisfireAfter: machine.MisfireAfter,
-		CatchUp: machine.MaxCatchUp, Unsettled: w.Unsettled,
+		CatchUp: machine.MaxCatchUp, Disputed: w.Disputed,
 	}
 	if w.compacted {
 		o.CompactionLag = -1

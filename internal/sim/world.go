@@ -23,8 +23,8 @@ type (
 type World struct {
 	*pipelinetest.World
 
-	// Unsettled makes the checker judge what it and the engine do not agree about in every case.
-	Unsettled bool
+	// Disputed makes the checker judge what it and the engine do not agree about in every case.
+	Disputed bool
 	// Epsilon bounds the error of a node's clock. A cancel acknowledged less than this before the
 	// due time may come too late, and a due event may be this early. 0: clocks are right.
 	Epsilon time.Duration
