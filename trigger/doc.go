@@ -50,10 +50,10 @@
 // "user": kept, with headers and callback, if the trigger has a user_id, for a
 // snooze after the fact; else dropped, and Trimmed says so. "or Live": a series
 // that has ended stays PENDING for what is in flight or snoozed, and one whose
-// zone the tz release in force lacks is PAUSED with neither (Series.Retry is 1, or 2
-// if a user has paused it, too). "rule": set
-// once a recurrence has decided anything in this life. A paused trigger has
-// timers only for what is in flight and for a run_now.
+// zone the tz release in force lacks is PAUSED with neither (Series.Retry is 1,
+// or 2 if a user has paused it, too). "rule": set once a recurrence has decided
+// anything in this life. A paused trigger has timers only for what is in flight
+// and for a run_now.
 //
 // # Source of truth
 //

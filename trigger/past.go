@@ -143,8 +143,8 @@ func ahead(done []Firing) (most Instant, local bool) {
 // leaveOut lists what a new plan must not fire: what was skipped, and what fired by other
 // times or in another zone and would come once more here. The ids are kept in the
 // plan, because the list of firings is short.
-func (p *past) leaveOut(zone string) []string {
-	if p.goesOn || (p.sameTimes && p.zone == zone) {
+func (p *past) leaveOut() []string {
+	if p.goesOn || p.sameTimes && p.sameZone {
 		return p.skip
 	}
 	out := slices.Clone(p.skip)

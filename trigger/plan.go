@@ -156,7 +156,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,
-		skipsFrom(before.leaveOut(spec.When.Zone), &spec.When, min(before.after, from))
+		skipsFrom(before.leaveOut(), &spec.When, min(before.after, from))
 	if !before.goesOn {
 		p.After = max(p.After, after)
 	}

@@ -125,10 +125,8 @@ func (d *decision) replace(c *Command) *Error {
 		series.MissedUntil = before.MissedUntil
 	}
 	dropped := d.detach(s.Recurring() && c.Spec.When.Kind == WhenRecurrence)
-	for i := range dropped {
-		if c.Patch && dropped[i].Nominal == series.At {
-			series.MissedUntil = series.At // it stays what was snoozed, which never misfires
-		}
+	if c.Patch && slices.ContainsFunc(dropped, func(l Live) bool { return l.Nominal == series.At }) {
+		series.MissedUntil = series.At // it stays what was snoozed, which never misfires
 	}
 	if !c.Patch || s.Status != Paused {
 		s.Status, s.Note = Pending, ""
