@@ -41,6 +41,10 @@ func (e *Engine) checkUnused(since map[string]time.Time) {
 func (e *Engine) uses(partition int32) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.usesLocked(partition)
+}
+
+func (e *Engine) usesLocked(partition int32) bool {
 	return e.owned[partition] != nil || e.tails[partition] != nil
 }
 
@@ -49,7 +53,7 @@ func (e *Engine) uses(partition int32) bool {
 func (e *Engine) remove(c *recovery.Config, d recovery.Directory) (err error) {
 	if !d.Aside {
 		e.mu.Lock()
-		used := e.owned[d.Partition] != nil || e.tails[d.Partition] != nil
+		used := e.usesLocked(d.Partition)
 		if !used {
 			d, err = c.PutAside(d)
 		}

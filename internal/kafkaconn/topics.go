@@ -179,17 +179,17 @@ func Apply(
 		progress(i + 1)
 	}
 	var made []topics.Topic
-	for _, name := range created(plan) {
+	for _, name := range Created(plan) {
 		made = append(made, *byName[name])
 	}
 	return awaitTopics(ctx, cl, made, func(shown int) { progress(len(plan) + shown) })
 }
 
 // Steps is how many steps Apply takes: each change, and to see each topic that is created.
-func Steps(plan []topics.Change) int { return len(plan) + len(created(plan)) }
+func Steps(plan []topics.Change) int { return len(plan) + len(Created(plan)) }
 
-// created names the topics that a plan creates.
-func created(plan []topics.Change) (names []string) {
+// Created names the topics that a plan creates.
+func Created(plan []topics.Change) (names []string) {
 	for _, change := range plan {
 		if change.Kind == topics.Create {
 			names = append(names, change.Topic)

@@ -236,11 +236,11 @@ func splitLate(plan []topics.Change) (must, late []topics.Change) {
 
 // logCreated names the topics that this start has created, with their partitions.
 func (n *node) logCreated(want []topics.Topic, done []topics.Change) {
+	names := kafkaconn.Created(done)
 	var created []string
-	for _, c := range done {
-		i := slices.IndexFunc(want, func(t topics.Topic) bool { return t.Name == c.Topic })
-		if c.Kind == topics.Create && i >= 0 {
-			created = append(created, fmt.Sprintf("%s (%d)", c.Topic, want[i].Partitions))
+	for i := range want {
+		if slices.Contains(names, want[i].Name) {
+			created = append(created, fmt.Sprintf("%s (%d)", want[i].Name, want[i].Partitions))
 		}
 	}
 	if len(created) > 0 {

@@ -58,6 +58,20 @@ func TestDevSecret(t *testing.T) {
 	}
 }
 
+// withWebhooks is a node with the webhook settings of a file.
+func withWebhooks(t *testing.T, file string) *node {
+	t.Helper()
+	c, err := config.Load(config.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cfg: c, webhooks: &webhooks{}}
+	if err := n.loadWebhook(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // A rotated key file takes effect with the next request. A file that cannot be read leaves the
 // old key in force. A tenant's own key replaces the common one.
 func TestWebhookKeysReload(t *testing.T) {
@@ -68,17 +82,10 @@ func TestWebhookKeysReload(t *testing.T) {
 	put(t, yaml, "webhook: {secret: 'file:"+file+"'}\n"+
 		"tenants: {acme: {webhook_secret: "+anotherKey+"}, plain: {rate: 1}}\n"+
 		"endpoints: {'https://a.example': {rate: 3, headers: {Authorization: 'file:"+token+"'}}}\n", 0o600)
-	c, err := config.Load(config.Options{File: yaml})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{cfg: c, webhooks: &webhooks{}}
-	if err := n.loadWebhook(); err != nil {
-		t.Fatal(err)
-	}
+	n := withWebhooks(t, yaml)
 	var log logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	r := newReloads(logger, subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
+	r := newReloads(logger, subject{"webhook.secret", n.cfg.WebhookFiles(), n.loadWebhook})
 	h := n.webhooks
 	if len(h.keys("anybody")) != 1 || len(h.keys("plain")) != 1 || h.keys("acme")[0] == h.keys("plain")[0] {
 		t.Error("keys of tenants")
@@ -115,14 +122,7 @@ func TestEmptiedKeyFile(t *testing.T) {
 	put(t, all, oneKey+"\n", 0o600)
 	put(t, acme, anotherKey+"\n", 0o600)
 	put(t, yaml, "webhook: {secret_file: "+all+"}\ntenants: {acme: {webhook_secret_file: "+acme+"}}\n", 0o600)
-	c, err := config.Load(config.Options{File: yaml})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := &node{cfg: c, webhooks: &webhooks{}}
-	if err := n.loadWebhook(); err != nil {
-		t.Fatal(err)
-	}
+	n := withWebhooks(t, yaml)
 	for _, file := range []string{all, acme} {
 		before, err := os.ReadFile(file)
 		if err != nil {
@@ -130,7 +130,7 @@ func TestEmptiedKeyFile(t *testing.T) {
 		}
 		var log logtest.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		r := newReloads(logger, subject{"webhook.secret", c.WebhookFiles(), n.loadWebhook})
+		r := newReloads(logger, subject{"webhook.secret", n.cfg.WebhookFiles(), n.loadWebhook})
 		put(t, file, "\n", 0o600)
 		r.check(false)
 		if len(n.webhooks.keys("anybody")) != 1 || len(n.webhooks.keys("acme")) != 1 {

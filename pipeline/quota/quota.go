@@ -97,8 +97,8 @@ func (l *Ledger) Share() *Share {
 	return &Share{ledger: l, pending: map[string]int64{}}
 }
 
-// Bounds reports whether the number of a tenant's triggers is limited.
-func (s *Share) Bounds(tenant string) bool { return s != nil && s.ledger.of(tenant).MaxPending > 0 }
+// bounds reports whether the number of a tenant's triggers is limited.
+func (s *Share) bounds(tenant string) bool { return s != nil && s.ledger.of(tenant).MaxPending > 0 }
 
 // Join says that the process owns the partition.
 func (s *Share) Join() { s.count(1) }
@@ -144,7 +144,7 @@ func (s *Share) count(sign int64) {
 
 // Moved counts a trigger of a tenant that begins or ends.
 func (s *Share) Moved(tenant string, was, is trigger.Status) {
-	if Alive(was) == Alive(is) || !s.Bounds(tenant) {
+	if Alive(was) == Alive(is) || !s.bounds(tenant) {
 		return
 	}
 	n := int64(1)
