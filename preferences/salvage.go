@@ -5,10 +5,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-)
 
-// everyChannel lists the channels that are closed if the user's opt-outs cannot be read.
-var everyChannel = []string{"push", "sms", "email"}
+	"github.com/waterclock/waterclock/topics"
+)
 
 // Salvage reads the readable parts of a document that Parse refuses: each member, list item and
 // notification type by itself. If in doubt, less is sent. A notification type whose value cannot
@@ -18,7 +17,7 @@ func Salvage(document []byte) *Preferences {
 	p := &Preferences{}
 	var all map[string]jsontext.Value
 	if !readable(document, &all) {
-		p.OptedOut = slices.Clone(everyChannel)
+		p.OptedOut = slices.Clone(topics.NotificationChannels)
 		return p
 	}
 	var whole bool
@@ -42,9 +41,9 @@ func Salvage(document []byte) *Preferences {
 	return p
 }
 
-// refuseAll opts the user out of every channel.
+// refuseAll opts the user out of push, sms and email.
 func (p *Preferences) refuseAll() {
-	for _, channel := range everyChannel {
+	for _, channel := range topics.NotificationChannels {
 		if !slices.Contains(p.OptedOut, channel) {
 			p.OptedOut = append(p.OptedOut, channel)
 		}

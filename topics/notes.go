@@ -40,10 +40,13 @@ func NoteNobody(channel string) string {
 		"occurrences end as dead letters"
 }
 
+// NotificationChannels are the channels of the notifications that our workers send by providers.
+var NotificationChannels = []string{"push", "sms", "email"}
+
 // NoteContent is the note of a register for push, sms or email whose payload our workers cannot
 // send: it fails only when it fires. "" if there is nothing to say.
 func NoteContent(s *trigger.Spec) string {
-	i := slices.IndexFunc(s.Channels(), isNotification)
+	i := slices.IndexFunc(s.Channels(), func(c string) bool { return slices.Contains(NotificationChannels, c) })
 	if i < 0 {
 		return ""
 	}
@@ -57,10 +60,6 @@ func NoteContent(s *trigger.Spec) string {
 	}
 	return "the payload has none of title, body and template_id: a worker of channel " + s.Channels()[i] +
 		" that comes with Waterclock cannot send it (invalid_payload)"
-}
-
-func isNotification(channel string) bool {
-	return channel == "push" || channel == "sms" || channel == "email"
 }
 
 // zoneMatters reports whether a recurrence depends on the zone, because it names days or

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/calendar"
-	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
+	"github.com/waterclock/waterclock/topics"
 )
 
 func newTemplates(a *app) *cobra.Command {
@@ -47,7 +47,7 @@ templates.dir and asks nobody. Every file there is checked first.`,
 			if c.Templates.Dir == "" {
 				return usagef("templates.dir is unset: name it with --templates-dir DIR")
 			}
-			if !slices.Contains(notify.Channels, in.Channel) {
+			if !slices.Contains(topics.NotificationChannels, in.Channel) {
 				return usagef("--channel %q: write push, sms or email", in.Channel)
 			}
 			content, _, err := a.readArgument(data)

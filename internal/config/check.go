@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // check finds what no single value shows: what does not fit together. It adds
@@ -249,7 +250,7 @@ func (l *loader) checkTopicOf(name string, owner map[string]string) {
 }
 
 // workerChannels are those that workers of ours serve, each in the role of its name.
-var workerChannels = append([]string{"webhook"}, notifyChannels...)
+var workerChannels = append([]string{"webhook"}, topics.NotificationChannels...)
 
 // WorkerChannels are the channels that workers of ours serve, each in the role of its name.
 func WorkerChannels() []string { return slices.Clone(workerChannels) }

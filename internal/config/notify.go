@@ -4,6 +4,8 @@ import (
 	"net/mail"
 	"os"
 	"strings"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // SMTP is the mail server of channel email.
@@ -120,12 +122,9 @@ func (c *Config) HasProvider(channel string) bool {
 	return channel == "email" && c.SMTP.Host != ""
 }
 
-// notifyChannels are those of providers.
-var notifyChannels = []string{"push", "sms", "email"}
-
 // checkProviders finds a role that nobody would send for.
 func (l *loader) checkProviders() {
-	for _, role := range notifyChannels {
+	for _, role := range topics.NotificationChannels {
 		if l.c.HasRole(role) && !l.c.HasProvider(role) {
 			l.at("roles", "has %s, but it has no provider: set %s", role, strings.Join(ProviderSettings(role), " or "))
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/waterclock/waterclock/sinks/notify"
 	"github.com/waterclock/waterclock/sinks/notify/providers"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // notifiers holds the roles push, sms and email of a process.
@@ -22,7 +23,7 @@ type notifiers struct {
 
 // runProviders adds the roles for which dev has a provider.
 func runProviders(c *config.Config) {
-	for _, channel := range notify.Channels {
+	for _, channel := range topics.NotificationChannels {
 		if c.HasProvider(channel) && !c.HasRole(channel) {
 			c.Roles = append(c.Roles, channel)
 		}
@@ -32,7 +33,7 @@ func runProviders(c *config.Config) {
 // openNotify creates the workers of the roles.
 func (n *node) openNotify() error {
 	s := &notifiers{workers: map[string]*notify.Worker{}}
-	for _, channel := range notify.Channels {
+	for _, channel := range topics.NotificationChannels {
 		if !n.cfg.HasRole(channel) {
 			continue
 		}
@@ -124,7 +125,7 @@ func (n *node) startNotify(life *roles) {
 	if n.notifiers == nil {
 		return
 	}
-	for _, channel := range notify.Channels {
+	for _, channel := range topics.NotificationChannels {
 		if w := n.notifiers.workers[channel]; w != nil {
 			life.start(channel, func(ctx context.Context) error { return w.Run(ctx) })
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
-	"github.com/waterclock/waterclock/sinks/notify"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // How long a random world lasts, and the period in which its triggers are due.
@@ -121,15 +121,15 @@ func (r dice) some(all []string) (out []string) {
 }
 
 func (r dice) wish(from time.Time, z *time.Location) wish {
-	w := wish{from: from, addresses: notify.Channels, unwanted: map[string][]string{}}
+	w := wish{from: from, addresses: topics.NotificationChannels, unwanted: map[string][]string{}}
 	if r.one(6) {
-		w.addresses = r.some(notify.Channels)
+		w.addresses = r.some(topics.NotificationChannels)
 	}
 	if r.one(4) {
-		w.optedOut = r.some(notify.Channels)
+		w.optedOut = r.some(topics.NotificationChannels)
 	}
 	if r.one(3) {
-		w.unwanted["news"] = r.some(notify.Channels)
+		w.unwanted["news"] = r.some(topics.NotificationChannels)
 	}
 	if r.one(3) {
 		return w
@@ -140,7 +140,7 @@ func (r dice) wish(from time.Time, z *time.Location) wish {
 		q.from, q.to = 22*60, 7*60
 	}
 	if r.one(3) {
-		q.channels = []string{notify.Channels[r.IntN(3)]}
+		q.channels = []string{topics.NotificationChannels[r.IntN(3)]}
 	}
 	for day := range 7 {
 		if len(q.days) == 0 && r.one(3) {
@@ -158,7 +158,7 @@ func (r dice) story(n int, users int) story {
 		high: r.one(5), due: r.start.Add(10*time.Minute + r.minutes(int(dueWithin/time.Minute))),
 	}
 	for i := range 1 + r.IntN(4) {
-		one := step{channel: notify.Channels[r.IntN(3)]}
+		one := step{channel: topics.NotificationChannels[r.IntN(3)]}
 		if i > 0 {
 			one.after = []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, time.Hour}[r.IntN(4)]
 		}

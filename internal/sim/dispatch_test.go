@@ -39,7 +39,7 @@ type phoneChannels struct{ pipelinetest.Channels }
 
 func (c phoneChannels) Settings(name string) pipeline.ChannelSettings {
 	s := c.Channels.Settings(name)
-	if slices.Contains(notify.Channels, name) {
+	if slices.Contains(topics.NotificationChannels, name) {
 		s.Receipts, s.HighLane, s.Retry = true, true, []time.Duration{attemptAfter}
 	}
 	return s
@@ -76,8 +76,8 @@ type dispatch struct {
 // newDispatch makes one. Its workers see the store through wrap, or directly if wrap is nil.
 func newDispatch(t *testing.T, seed uint64, wrap func(preferences.Store) preferences.Store) *dispatch {
 	t.Helper()
-	lanes := slices.Clone(notify.Channels)
-	for _, channel := range notify.Channels {
+	lanes := slices.Clone(topics.NotificationChannels)
+	for _, channel := range topics.NotificationChannels {
 		lanes = append(lanes, channel+".high")
 	}
 	w := sim.New(t, sim.Options{Seed: seed, Channels: lanes, Partitions: 1})
@@ -98,7 +98,7 @@ func newDispatch(t *testing.T, seed uint64, wrap func(preferences.Store) prefere
 	})
 	w.AwaitOwners()
 	var due []string
-	for _, channel := range notify.Channels {
+	for _, channel := range topics.NotificationChannels {
 		due = append(due, w.Names.Due(channel), topics.HighLane(w.Names.Due(channel)))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -375,7 +375,7 @@ func TestQuietNightsEscalate(t *testing.T) {
 						s.ack = q.first(midnight, 7*60+2).Add(-d.ahead[s.user])
 					}
 					stories = append(stories, s)
-					w := wish{from: d.start, addresses: notify.Channels, quiet: q, ahead: d.ahead[s.user]}
+					w := wish{from: d.start, addresses: topics.NotificationChannels, quiet: q, ahead: d.ahead[s.user]}
 					wishes[s.key] = w
 					d.put(s.user, w.document())
 					acts = append(append(acts, act{d.start, func() { d.register(s, s.due, "x") }}), d.reacts(s)...)

@@ -19,14 +19,12 @@ import (
 	"github.com/waterclock/waterclock/preferences"
 	"github.com/waterclock/waterclock/sinks/consent"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
+	"github.com/waterclock/waterclock/topics"
 )
-
-// Channels are the channels that this worker can serve.
-var Channels = []string{"push", "sms", "email"}
 
 // Options configure a worker.
 type Options struct {
-	Channel string // one of Channels
+	Channel string // one of topics.NotificationChannels
 	// Kafka is the connection to the brokers: seeds, TLS, SASL, dialers.
 	Kafka []kgo.Opt
 	// Kit are options of the worker kit: prefix, group, topic, memory, metrics.
@@ -90,8 +88,9 @@ type Worker struct {
 // New makes a worker. Run runs it.
 func New(o Options) (*Worker, error) {
 	switch {
-	case !slices.Contains(Channels, o.Channel):
-		return nil, fmt.Errorf("notify: channel %q is not one of %s", o.Channel, strings.Join(Channels, ", "))
+	case !slices.Contains(topics.NotificationChannels, o.Channel):
+		return nil, fmt.Errorf("notify: channel %q is not one of %s", o.Channel,
+			strings.Join(topics.NotificationChannels, ", "))
 	case len(o.Providers) == 0:
 		return nil, fmt.Errorf("notify: channel %s has no provider", o.Channel)
 	}

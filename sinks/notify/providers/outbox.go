@@ -24,6 +24,7 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/wholefile"
 	"github.com/waterclock/waterclock/sinks/notify"
+	"github.com/waterclock/waterclock/topics"
 )
 
 // OutboxOptions configure an Outbox.
@@ -136,7 +137,7 @@ func isOutboxFile(name string) bool {
 	channel, rest, ok := strings.Cut(name, "-")
 	sum, isJSON := strings.CutSuffix(rest, ".json")
 	_, err := hex.DecodeString(sum)
-	return ok && isJSON && err == nil && len(sum) == 32 && slices.Contains(notify.Channels, channel)
+	return ok && isJSON && err == nil && len(sum) == 32 && slices.Contains(topics.NotificationChannels, channel)
 }
 
 // Name returns outbox.
