@@ -10,7 +10,8 @@ FUZZTIME ?= 20s
 SOAK     ?= 30m
 CHAOS    ?= 30m
 MODULES  := . clients/go
-LINT     := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+LINT     := GOGC=400 go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+export CGO_ENABLED := 0
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .DEFAULT_GOAL := build
@@ -20,7 +21,7 @@ help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
 build: ## bin/waterclock, static
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/waterclock ./cmd/waterclock
+	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/waterclock ./cmd/waterclock
 
 test: setup check ## everything: unit, simulated, embedded, foreign clients, real services
 	test/run.sh

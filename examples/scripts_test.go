@@ -9,10 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/test/built"
 )
 
 // TestScripts runs each script against a `waterclock dev` of its own and looks
@@ -199,30 +200,18 @@ func clean() (env []string) {
 	return env
 }
 
-var program struct {
-	once sync.Once
-	bin  string
-}
-
-// waterclock is the binary, built once and removed by TestMain.
+// waterclock is the binary, built once.
 func waterclock(t *testing.T) string {
-	program.once.Do(func() {
-		dir, err := os.MkdirTemp("", "waterclock-examples-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		program.bin = filepath.Join(dir, "waterclock")
-		build(t, program.bin, "../cmd/waterclock")
-	})
-	return program.bin
+	bin, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
 }
 
-// TestMain removes what waterclock built.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if program.bin != "" {
-		_ = os.RemoveAll(filepath.Dir(program.bin))
-	}
+	built.Remove()
 	os.Exit(code)
 }
 

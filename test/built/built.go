@@ -1,5 +1,6 @@
 // Package built gives tests the binaries that users run: of this source, of it
-// with a tag, and of the version before. Each is built once for a test binary.
+// with a tag, and of the version before. Each is built once for a test binary,
+// or once for all if WATERCLOCK_TEST_BUILT names a directory (test/run.sh).
 //
 //	func TestMain(m *testing.M) { code := m.Run(); built.Remove(); os.Exit(code) }
 package built
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Waterclock is the binary as make build builds it.
@@ -46,18 +48,11 @@ var Previous = sync.OnceValues(func() (string, error) {
 	if err := haveCommit(root, firstVersion); err != nil {
 		return "", fmt.Errorf("%w: %w", errNoHistory, err)
 	}
-	dir, err := directory()
-	if err != nil {
-		return "", err
-	}
-	source, file := filepath.Join(dir, "previous"), filepath.Join(dir, "waterclock-previous")
-	script := `mkdir "$1" && git -C "$3" archive "$4" | tar -x -C "$1" && cd "$1" && go build -o "$2" ./cmd/waterclock`
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script, "bash", source, file, root, firstVersion)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", firstVersion, err, out)
-	}
-	return file, nil
+	return once("waterclock-previous", func(file string) *exec.Cmd {
+		const script = `mkdir "$2.source" && git -C "$1" archive "$3" | tar -x -C "$2.source" && cd "$2.source" &&
+			go build -ldflags "-s -w" -o "$2" ./cmd/waterclock`
+		return exec.Command("bash", "-euo", "pipefail", "-c", script, "bash", root, file, firstVersion)
+	})
 })
 
 // errNoHistory says what to do without the commit.
@@ -87,29 +82,59 @@ func repository() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-var directory = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "waterclock-built-") })
+// shared is the directory of several test binaries. Whoever named it removes it.
+var shared = os.Getenv("WATERCLOCK_TEST_BUILT")
+
+var directory = sync.OnceValues(func() (string, error) {
+	if shared != "" {
+		return shared, os.MkdirAll(shared, 0o755)
+	}
+	return os.MkdirTemp("", "waterclock-built-")
+})
 
 func build(name string, flags ...string) (string, error) {
-	dir, err := directory()
-	if err != nil {
-		return "", err
-	}
 	root, err := repository()
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, name)
-	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", file, "./cmd/waterclock")...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as make build does
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	return file, nil
+	return once(name, func(file string) *exec.Cmd {
+		// Without what only debuggers read: it takes half of the linker's time.
+		args := append([]string{"build", "-ldflags", "-s -w"}, flags...)
+		cmd := exec.Command("go", append(args, "-o", file, "./cmd/waterclock")...)
+		cmd.Dir = root
+		return cmd
+	})
 }
 
-// Remove removes what was built. Nothing can be built after it.
+// once runs the command that writes a file, unless it is there. Others wait meanwhile.
+func once(name string, command func(file string) *exec.Cmd) (string, error) {
+	dir, err := directory()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, name)
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // and the lock ends
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		return file, nil
+	}
+	cmd := command(file + ".new")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return file, os.Rename(file+".new", file)
+}
+
+// Remove removes what was built for this test binary alone. Nothing can be built after it.
 func Remove() {
-	if dir, err := directory(); err == nil {
+	if dir, err := directory(); err == nil && shared == "" {
 		os.RemoveAll(dir)
 	}
 }
