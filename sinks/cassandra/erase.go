@@ -36,24 +36,35 @@ func (s *Store) erase(ctx context.Context, session *gocql.Session, e erasure, no
 		return err
 	}
 	for _, era := range eras {
-		w := &writes{s: s, now: now}
-		minutes := map[sinks.MinuteKey]bool{}
-		if err := w.blankEra(ctx, session, e, era, minutes); err != nil {
-			return err
-		}
-		for k := range minutes {
-			row := sinks.MinuteErased(e.us, s.opts.Retention)
-			w.putMinute(k, &row)
-		}
-		if err := s.runAll(ctx, session, w.statements); err != nil {
+		if err := s.eraseEra(ctx, session, e, era, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writes) blankEra(ctx context.Context, session *gocql.Session, e erasure, era int,
-	minutes map[sinks.MinuteKey]bool,
+// eraseEra blanks the events of an era only after the rows that they name. A blank event no longer
+// names its notification, so an erase that failed between them could not find it when it is repeated.
+func (s *Store) eraseEra(ctx context.Context, session *gocql.Session, e erasure, era int, now int64) error {
+	rows, events := &writes{s: s, now: now}, &writes{s: s, now: now}
+	minutes := map[sinks.MinuteKey]bool{}
+	if err := rows.eraseNamed(ctx, session, e, era, minutes, events); err != nil {
+		return err
+	}
+	for k := range minutes {
+		row := sinks.MinuteErased(e.us, s.opts.Retention)
+		rows.putMinute(k, &row)
+	}
+	if err := s.runAll(ctx, session, rows.statements); err != nil {
+		return err
+	}
+	return s.runAll(ctx, session, events.statements)
+}
+
+// eraseNamed reads the events of an era. It notes their minutes, and writes what erases their
+// notifications; events gets what blanks the events.
+func (w *writes) eraseNamed(ctx context.Context, session *gocql.Session, e erasure, era int,
+	minutes map[sinks.MinuteKey]bool, events *writes,
 ) error {
 	it := session.Query(selectForErase, e.tenant, e.key, era, e.us).WithContext(ctx).PageSize(1000).Iter()
 	var us, seq, due, before, fired int64
@@ -62,7 +73,7 @@ func (w *writes) blankEra(ctx context.Context, session *gocql.Session, e erasure
 		said.EventUS, said.FirstFired = us, text(fired)
 		w.eraseNotification(&said, e.us)
 		if ttl, ok := w.ttl(sinks.EventUntil(us, w.s.opts.Retention).Unix()); ok {
-			w.add(blankEvent, e.us, ttl, e.tenant, e.key, era, us, seq)
+			events.add(blankEvent, e.us, ttl, e.tenant, e.key, era, us, seq)
 		}
 		for _, at := range []int64{due, before} {
 			if at != 0 {

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gocql/gocql"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/sinks"
 	"github.com/waterclock/waterclock/sinks/sinktest"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // If a statement worked before and the server now calls it invalid, the cause is the schema.
@@ -60,6 +62,71 @@ func TestSchemaBroken(t *testing.T) {
 				t.Errorf("%d partitions are told to stand still when all is mended", n)
 			}
 		})
+	}
+}
+
+// An erase that failed half way is repeated. It must then still find the notifications that it did
+// not reach.
+func TestEraseRefused(t *testing.T) {
+	o := newKeyspace(t)
+	s := openTest(t, o)
+	us := time.Now().Add(-time.Hour).UnixMicro()
+	event := func(key string, kind trigger.FactType) sinks.EventRecord {
+		us++
+		r := sinks.EventRecord{Offset: us, Event: topics.Event{
+			Type: string(kind), Version: 1, Trigger: key, Tenant: "default", Seq: us, State: "IN_FLIGHT", EventUS: us,
+		}}
+		if kind == trigger.OccurrenceFired {
+			r.UserID, r.Occurrence, r.Channel, r.FirstFired = "ann", "o", "push", trigger.Instant(us/1000).String()
+		}
+		return r
+	}
+	content := func(key string) sinks.ContentRecord {
+		return sinks.ContentRecord{
+			TopicPartition: sinks.TopicPartition{Topic: "due.push"}, Has: true, Tenant: "default", Trigger: key, ID: key + "@o",
+			ContentRow: sinks.ContentRow{US: us, Content: topics.NotificationContent{Title: "canary"}},
+		}
+	}
+	for _, key := range []string{"first", "k"} {
+		if err := s.Apply(t.Context(), []sinks.EventRecord{event(key, trigger.OccurrenceFired)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The statements are known to the node, so that they run at once.
+	if err := s.Apply(t.Context(), []sinks.EventRecord{event("first", trigger.ErasedFact)}); err != nil {
+		t.Fatal(err)
+	}
+	contents := content("k")
+	erased := event("k", trigger.ErasedFact)
+	change(t, o, `DROP TABLE notification_content`)
+	if err := s.Apply(t.Context(), []sinks.EventRecord{erased}); err == nil {
+		t.Fatal("it erased in a table that is not there")
+	}
+	mend(t, o, "")
+	putContent(t, s, contents)
+	if err := s.Apply(t.Context(), []sinks.EventRecord{erased}); err != nil {
+		t.Fatal(err)
+	}
+	n, ok, err := s.Notification(t.Context(), "default", "k@o")
+	if err != nil || !ok || n.User != "" || n.Content != nil {
+		t.Errorf("after the erase: %v %+v %+v %v", ok, n, n.Content, err)
+	}
+}
+
+// putContent writes a content as if it had been there before an erase.
+func putContent(t *testing.T, s *Store, r sinks.ContentRecord) {
+	t.Helper()
+	err := s.do(t.Context(), "put content", func(session *gocql.Session) error {
+		now, err := clock(t.Context(), session)
+		if err != nil {
+			return err
+		}
+		w := &writes{s: s, now: now}
+		w.putContents([]sinks.ContentRecord{r})
+		return s.runAll(t.Context(), session, w.statements)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
