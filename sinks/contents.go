@@ -65,13 +65,16 @@ func (o ContentOptions) withDefaults() ContentOptions {
 
 // RunContents writes the content of notifications from the due topics into h, until ctx ends;
 // then it returns nil. While h is unavailable, it holds one batch, and what was fetched after it.
+// Partitions whose content h refuses stop until it accepts it (contents_stopped.go).
 // Offsets are kept as by the projector: by the store if it owns them, or else by the group,
 // committed after the rows. Reading a record more than once changes nothing.
 func RunContents(ctx context.Context, h History, o ContentOptions) error {
 	if len(o.Topics) == 0 {
 		return errors.New("contents: no topics")
 	}
-	r := &contentReader{h: h, o: o.withDefaults(), next: map[TopicPartition]int64{}}
+	r := &contentReader{
+		h: h, o: o.withDefaults(), next: map[TopicPartition]int64{}, stopped: map[TopicPartition]*contentStop{},
+	}
 	opts := append([]kgo.Opt{}, o.Kafka...)
 	opts = append(opts,
 		kgo.ConsumerGroup(r.o.Group), kgo.ConsumeRegex(), kgo.ConsumeTopics(o.Topics...),
@@ -114,8 +117,10 @@ type contentReader struct {
 	o      ContentOptions
 	client *kgo.Client
 
-	mu   sync.Mutex
-	next map[TopicPartition]int64 // next offset of each owned partition; unknown (-1) until something was read
+	mu       sync.Mutex
+	next     map[TopicPartition]int64 // next offset of each owned partition; unknown (-1) until something was read
+	stopped  map[TopicPartition]*contentStop
+	reported time.Time // when the stopped partitions were last logged
 }
 
 func (r *contentReader) assigned(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
@@ -133,7 +138,10 @@ func (r *contentReader) revoked(_ context.Context, _ *kgo.Client, topics map[str
 	defer r.mu.Unlock()
 	for topic, partitions := range topics {
 		for _, partition := range partitions {
-			delete(r.next, TopicPartition{topic, partition})
+			p := TopicPartition{topic, partition}
+			if delete(r.next, p); r.stopped[p] != nil {
+				r.resume(p)
+			}
 		}
 		r.o.Lag(topic, 0) // the next measurement reports partitions that it still owns
 	}
@@ -206,46 +214,47 @@ func (r *contentReader) measureLag(ctx context.Context, admin *kadm.Client) erro
 
 // turn handles one batch: poll, apply, commit. It logs temporary errors and continues.
 func (r *contentReader) turn(ctx context.Context) error {
-	f := r.client.PollRecords(ctx, r.o.MaxRecords)
+	until, cancel := r.untilRetry(ctx)
+	f := r.client.PollRecords(until, r.o.MaxRecords)
+	timeToRetry := until.Err() != nil
+	cancel()
 	if f.IsClientClosed() || ctx.Err() != nil {
 		return nil
 	}
 	var fatal error
 	failed := false
 	f.EachError(func(topic string, partition int32, err error) {
-		if isRefusal(err) {
+		switch {
+		case isRefusal(err):
 			fatal = errors.Join(fatal, err)
+			return
+		case timeToRetry && errors.Is(err, context.DeadlineExceeded):
 			return
 		}
 		failed = true
 		r.o.Logger.Warn("history: fetching content failed", "topic", topic, "partition", partition, "err", err)
 	})
-	records := f.Records()
 	if fatal != nil {
 		return fatal
 	}
-	if len(records) == 0 {
-		if failed {
-			wait.For(ctx, fetchRetry)
-		}
-		return nil
+	if failed && f.NumRecords() == 0 {
+		wait.For(ctx, fetchRetry)
 	}
-	batch := make([]ContentRecord, len(records))
-	for i, rec := range records {
-		batch[i] = contentRecordOf(rec)
-	}
-	if !r.apply(ctx, batch) {
-		return nil
-	}
-	r.moveOn(batch)
+	r.deliver(ctx, f.Records())
+	r.retryStopped(ctx)
+	return nil
+}
+
+// commit notes the positions of records that are applied, and reports them to the group.
+func (r *contentReader) commit(ctx context.Context, records []*kgo.Record) {
+	r.moveOn(records)
 	if r.h.OwnsOffsets() {
 		r.client.MarkCommitRecords(records...)
-		return nil
+		return
 	}
 	if err := r.client.CommitRecords(ctx, records...); err != nil && ctx.Err() == nil {
 		r.o.Logger.Warn("history: committing content failed", "err", err)
 	}
-	return nil
 }
 
 // contentRecordOf decodes a record. A transaction marker has only a position.
@@ -256,29 +265,35 @@ func contentRecordOf(rec *kgo.Record) ContentRecord {
 	return ContentOf(kafkarec.Of(rec))
 }
 
-func (r *contentReader) moveOn(batch []ContentRecord) {
+func (r *contentReader) moveOn(records []*kgo.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range batch {
-		if _, ours := r.next[batch[i].TopicPartition]; ours {
-			r.next[batch[i].TopicPartition] = batch[i].Offset + 1
+	for _, rec := range records {
+		p := TopicPartition{rec.Topic, rec.Partition}
+		if _, ours := r.next[p]; ours {
+			r.next[p] = rec.Offset + 1
 		}
 	}
 }
 
-// apply retries until the batch is durable, or ctx ends.
-func (r *contentReader) apply(ctx context.Context, batch []ContentRecord) bool {
+// apply retries until the records are durable, the store refuses them, or ctx ends. Only for the
+// first it returns nil.
+func (r *contentReader) apply(ctx context.Context, records []*kgo.Record) error {
+	batch := make([]ContentRecord, len(records))
+	for i, rec := range records {
+		batch[i] = contentRecordOf(rec)
+	}
 	for pause := r.o.RetryMin; ctx.Err() == nil; pause = min(2*pause, r.o.RetryMax) {
 		attempt, cancel := context.WithTimeout(ctx, r.o.Attempt)
 		err := r.h.ApplyContent(attempt, batch)
 		cancel()
-		if err == nil {
-			return true
+		if err == nil || errors.Is(err, ErrRefused) {
+			return err
 		}
 		if ctx.Err() == nil {
 			r.o.Logger.Warn("history: applying content failed; will retry", "wait", pause, "err", err)
 			wait.For(ctx, pause)
 		}
 	}
-	return false
+	return ctx.Err()
 }

@@ -206,6 +206,55 @@ func TestContentsInterrupted(t *testing.T) {
 	}
 }
 
+// A record that the store refuses stops its partition and no other. Once the store accepts it, the
+// partition continues in order, and nothing is left out.
+func TestContentsRefused(t *testing.T) {
+	for _, groupOffsets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("group=%v", groupOffsets), func(t *testing.T) {
+			d, s := newDues(t, "w.due.push", "w.due.sms"), newSink(t)
+			s.groupOffsets = groupOffsets
+			held := topics.Partition([]byte("bad"), 2)
+			var beside, behind string // keys of the other partition, and of that of bad
+			for i := 0; beside == "" || behind == ""; i++ {
+				key := fmt.Sprintf("k%d", i)
+				if topics.Partition([]byte(key), 2) == held {
+					behind = key
+				} else {
+					beside = key
+				}
+			}
+			say := func(topic, key string) *kgo.Record { return d.due(topic, key, "u", `{"title":"`+topic+`"}`) }
+			d.write(kgo.TryCommit, say("w.due.push", "bad"))
+			d.write(kgo.TryCommit, say("w.due.push", beside), say("w.due.push", behind), say("w.due.sms", "far"))
+			happened(t, s, "bad", beside, behind, "far", "later")
+			var mended atomic.Bool
+			h := &stubborn{sink: s, content: func(batch []sinks.ContentRecord, next func() error) error {
+				for i := range batch {
+					if batch[i].Trigger == "bad" && !mended.Load() {
+						return fmt.Errorf("%w: the column is gone", sinks.ErrRefused)
+					}
+				}
+				return next()
+			}}
+			stage := 0
+			d.run(h, sinks.ContentOptions{Topics: []string{`^w\.due\.`}, RetryMax: 5 * time.Millisecond}, func() bool {
+				switch {
+				case stage == 0 && title(t, s, beside) != "" && title(t, s, "far") != "":
+					d.write(kgo.TryCommit, say("w.due.sms", "later"))
+					stage = 1
+				case stage == 1 && title(t, s, "later") != "":
+					if title(t, s, behind) != "" {
+						t.Error("the partition went on past what was refused")
+					}
+					mended.Store(true)
+					stage = 2
+				}
+				return stage == 2 && title(t, s, "bad") != "" && title(t, s, behind) != ""
+			})
+		})
+	}
+}
+
 // The lag counts what is committed and not in the store, including markers. It is 0 when the
 // store has everything.
 func TestContentLag(t *testing.T) {

@@ -3,6 +3,7 @@ package sinks
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -223,7 +224,8 @@ func (r *ContentRow) At(now time.Time, retention time.Duration) *topics.Notifica
 }
 
 // ContentOf decodes a record of a due topic. Anything but a due event with content for a user
-// gets only a position, because channels may use topics with other records.
+// gets only a position, because channels may use topics with other records. So does an event whose
+// id no store accepts as a key.
 func ContentOf(rec *topics.Record) ContentRecord {
 	r := ContentRecord{TopicPartition: TopicPartition{rec.Topic, rec.Partition}, Offset: rec.Offset}
 	d, err := topics.DecodeDue(rec)
@@ -236,8 +238,12 @@ func ContentOf(rec *topics.Record) ContentRecord {
 		return r
 	}
 	f := &d.Fire
+	id := topics.NotificationID(string(f.Key), f.Occurrence)
+	if len(id) > maxKey || !utf8.ValidString(id) {
+		return r
+	}
 	r.Has = true
-	r.Tenant, r.Trigger, r.ID = f.Key.Tenant(), string(f.Key), topics.NotificationID(string(f.Key), f.Occurrence)
+	r.Tenant, r.Trigger, r.ID = f.Key.Tenant(), string(f.Key), id
 	r.ContentRow = ContentRow{US: int64(f.Fired) * 1000, Content: content}
 	if f.Attempt <= 1 && f.Step == 0 && f.Postponed == 0 {
 		r.Created = f.Fired
