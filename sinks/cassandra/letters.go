@@ -26,8 +26,8 @@ const (
 	insertEnd = `INSERT INTO dead_letter_ends (tenant, trigger, due_id, event_us, status, attempt)
  VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?`
 
-	// The letter is written with its own time and the blank with the erasure's later one. So the
-	// letter stays blank, even if it is applied once more.
+	// The letter is written with its own time and the blank with a later one (putBlankLetter). So
+	// the letter stays blank, even if it is applied once more.
 	blankLetter = `UPDATE dead_letters USING TIMESTAMP ? AND TTL ? SET detail = ''
  WHERE tenant = ? AND minute = ? AND shard = ? AND failed_at = ? AND partition = ? AND "offset" = ?`
 )
@@ -96,7 +96,10 @@ func (w *writes) putLetters(batch []sinks.EventRecord) (letters []topics.Letter)
 	return letters
 }
 
+// putBlankLetter blanks a letter as of an erase. Its failure may be stamped later than the erase,
+// by another clock (topics.LetterEnd.Ends).
 func (w *writes) putBlankLetter(l *topics.Letter, us int64) {
+	us = max(us, int64(l.FailedAt)*1000+1)
 	if ttl, ok := w.ttl(sinks.LetterUntil(l.FailedAt, w.s.opts.Retention).Unix()); ok {
 		w.add(blankLetter, us, ttl, l.Tenant, int32(sinks.MinuteOf(l.FailedAt)),
 			int8(sinks.ShardOfLetter(l.Partition)), int64(l.FailedAt), l.Partition, l.Offset)

@@ -286,6 +286,26 @@ func (w *world) requireStatus(name, key string, want topics.LetterStatus) {
 	}
 }
 
+// testLettersErasedAhead checks that a letter is blank although the brokers' clock, which stamped
+// its failure, is ahead of the engine's, which stamped the erase.
+func testLettersErasedAhead(t *testing.T, w *world) {
+	for _, order := range []string{"letter first", "erase first"} {
+		key := w.tenant + "/" + order[:1]
+		erased := w.event(key, trigger.ErasedFact, trigger.Erased)
+		letter := w.letter(key, time.UnixMicro(erased.EventUS).Add(500*time.Millisecond))
+		if order == "letter first" {
+			w.applyLetters(letter)
+		}
+		w.apply(erased)
+		w.applyLetters(letter)
+		w.requireStatus(order, key, topics.LetterErased)
+		all := w.letters(topics.LetterQuery{Trigger: key, Status: topics.LetterErased})
+		if len(all) != 1 {
+			t.Errorf("%s: %d erased letters", order, len(all))
+		}
+	}
+}
+
 // testLettersOfNewLife checks that a trigger that was erased and registered anew has its own
 // letters.
 func testLettersOfNewLife(t *testing.T, w *world) {

@@ -54,6 +54,7 @@ func Run(t *testing.T, open Open) {
 		{"LetterFilters", testLetterFilters},
 		{"LetterTenants", testLetterTenants},
 		{"LetterEnds", testLetterEnds},
+		{"LettersErasedAhead", testLettersErasedAhead},
 		{"LettersOfNewLife", testLettersOfNewLife},
 		{"LettersEnd", testLettersEnd},
 		{"LetterProgress", testLetterProgress},
