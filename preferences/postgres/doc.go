@@ -10,7 +10,7 @@
 //   - Instances that start at once run their migrations one after the other: goose
 //     holds an advisory lock of the session.
 //   - Every call is bounded by Options.Within. An error wraps preferences.ErrAway,
-//     unless the caller's context ended.
+//     unless the caller's context ended. A migration may take longer: calls fail until it is done.
 //
 // schemas/postgres has the tables. They are created in the first schema of the search_path, so a
 // schema can hold them once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -16,6 +17,56 @@ import (
 
 // versionTable has a row for each applied migration.
 const versionTable = "waterclock_migrations"
+
+// migration is a running migration. err is set once done is closed.
+type migration struct {
+	done chan struct{}
+	err  error
+}
+
+// migrateWithin bounds a migration. It may have to read a table of millions of users.
+const migrateWithin = 15 * time.Minute
+
+// prepare waits until the schema is ready. A migration goes on when ctx ends, because one that is
+// interrupted is rolled back, and the next call would have to begin it anew.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.ready.Load() {
+		return nil
+	}
+	if r, err := s.Probe(ctx); err != nil || r.Schema >= r.Newest {
+		s.ready.Store(err == nil)
+		return err
+	}
+	m := s.startMigration()
+	select {
+	case <-m.done:
+		return m.err
+	case <-ctx.Done():
+		return fmt.Errorf("the schema is being migrated: %w", ctx.Err())
+	}
+}
+
+// startMigration returns the migration that runs. It starts one if none does.
+func (s *Store) startMigration() *migration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.migration != nil {
+		return s.migration
+	}
+	m := &migration{done: make(chan struct{})}
+	s.migration = m
+	go func() {
+		ctx, cancel := context.WithTimeout(s.closed, migrateWithin)
+		defer cancel()
+		m.err = s.migrate(ctx, s.pool)
+		s.ready.Store(m.err == nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.migration = nil
+		close(m.done)
+	}()
+	return m
+}
 
 // migrate applies the missing migrations. It leaves the schema of a newer release as it is,
 // because migrations only add.

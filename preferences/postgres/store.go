@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +33,13 @@ type Store struct {
 	opts Options
 	pool *pgxpool.Pool
 
-	turn  chan struct{} // held while the schema is migrated
-	ready atomic.Bool   // the schema has been migrated
+	ready   atomic.Bool // the schema has been migrated
+	migrate func(context.Context, *pgxpool.Pool) error
+
+	mu        sync.Mutex
+	migration *migration // nil: none runs
+	closed    context.Context
+	close     context.CancelFunc
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -60,7 +66,9 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres.url: %w", err)
 	}
-	return &Store{opts: o, pool: pool, turn: make(chan struct{}, 1)}, nil
+	s := &Store{opts: o, pool: pool, migrate: migrate}
+	s.closed, s.close = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // redacted keeps the URL out of the error, because it may have a password. pgx blanks the
@@ -76,8 +84,9 @@ func redacted(err error) error {
 // Conns returns the maximum number of connections. Every call holds one.
 func (s *Store) Conns() int { return int(s.pool.Config().MaxConns) }
 
-// Close waits for running calls. A second Close does nothing.
+// Close waits for running calls, and ends a migration. A second Close does nothing.
 func (s *Store) Close() error {
+	s.close()
 	s.pool.Close()
 	return nil
 }
@@ -105,27 +114,6 @@ func (s *Store) do(ctx context.Context, f func(context.Context) error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", preferences.ErrAway, err)
-}
-
-// prepare migrates the schema, once.
-func (s *Store) prepare(ctx context.Context) error {
-	if s.ready.Load() {
-		return nil
-	}
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return fmt.Errorf("connect: %w", ctx.Err())
-	}
-	if s.ready.Load() {
-		return nil
-	}
-	if err := migrate(ctx, s.pool); err != nil {
-		return err
-	}
-	s.ready.Store(true)
-	return nil
 }
 
 const getMany = `
