@@ -10,9 +10,9 @@
 // an occurrence of the plan: attempt 1, step 0. Snoozes, run_now, retries, postponed and
 // redriven deliveries and further steps do not count, because nobody planned them long before.
 //
-// The budget is spent by fires later than the objective, and by occurrences that expired
-// before they ever went out. Misfired and dead-lettered ones are counted beside it: what
-// misfires and then fires is late anyway, and a dead letter went out.
+// The budget is spent by fires later than the objective, and by occurrences that expired or
+// became dead letters before they ever went out. Misfired and other dead-lettered ones are
+// counted beside it: what misfires and then fires is late anyway, and so is what went out.
 //
 // # Promises
 //

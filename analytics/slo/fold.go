@@ -128,13 +128,18 @@ func (f *Fold) Add(r *Row) {
 			f.fired(r, min(max(0, *r.LatenessMS), mostLate))
 		}
 	case typeExpired:
-		if r.FirstFired == 0 && r.Step == 0 && onPlan(r.Occurrence) {
+		if r.neverOut() {
 			f.counted(r, r.Scheduled, 0, func(c *counts) { c.Expired++ })
 		}
 	case typeMisfired:
 		f.counted(r, r.First, 0, func(c *counts) { c.Misfired += max(1, int64(r.Count)) })
 	case typeDeadLetter:
-		f.counted(r, r.Scheduled, 0, func(c *counts) { c.DeadLettered++ })
+		f.counted(r, r.Scheduled, 0, func(c *counts) {
+			c.DeadLettered++
+			if r.neverOut() {
+				c.Expired++
+			}
+		})
 	}
 }
 
@@ -158,6 +163,13 @@ func (f *Fold) Plan(kind, key, rule string) {
 // planned: the first emission of an occurrence of the plan.
 func (f *Fold) planned(r *Row) bool {
 	return r.Step == 0 && r.Attempt == 1 && (r.FirstFired == 0 || r.FirstFired == r.OccurredAt) && onPlan(r.Occurrence)
+}
+
+// neverOut: the end of an occurrence of the plan that was never emitted. A redrive may end it once
+// more, as a further attempt.
+func (r *Row) neverOut() bool {
+	ended := r.Type == typeExpired || r.Type == typeDeadLetter && r.Attempt == 1
+	return ended && r.FirstFired == 0 && r.Step == 0 && onPlan(r.Occurrence)
 }
 
 // onPlan says that an occurrence is neither a snooze nor a run_now.
@@ -204,10 +216,11 @@ func (f *Fold) counted(r *Row, due, late int64, count func(*counts)) {
 }
 
 func (f *Fold) burn(r *Row, due, late int64) {
-	bad := r.Type == typeExpired || late > f.opts.Objective.Within.Milliseconds()
+	never := r.neverOut()
+	bad := never || late > f.opts.Objective.Within.Milliseconds()
 	for i := range f.burning {
 		switch b := &f.burning[i]; {
-		case due < b.from || r.Type != typeFired && r.Type != typeExpired:
+		case due < b.from || r.Type != typeFired && !never:
 		case bad:
 			b.bad++
 		default:

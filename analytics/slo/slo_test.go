@@ -125,6 +125,15 @@ func TestWhatCounts(t *testing.T) {
 			}
 		}, [5]int64{0, 0, 0, 4, 0}},
 		{"dead-lettered", func(e *topics.Event) { e.Type = "delivery.dead_lettered" }, [5]int64{0, 0, 0, 0, 1}},
+		{"dead-lettered before it went out", func(e *topics.Event) {
+			e.Type, e.FirstFired = "delivery.dead_lettered", ""
+		}, [5]int64{0, 0, 1, 0, 1}},
+		{"once more, after a redrive", func(e *topics.Event) {
+			e.Type, e.FirstFired, e.Attempt = "delivery.dead_lettered", "", 2
+		}, [5]int64{0, 0, 0, 0, 1}},
+		{"a further step that never went out", func(e *topics.Event) {
+			e.Type, e.FirstFired, *e.Step = "delivery.dead_lettered", "", 1
+		}, [5]int64{0, 0, 0, 0, 1}},
 		{"delivered", func(e *topics.Event) { e.Type = "delivery.delivered" }, [5]int64{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,6 +195,22 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// What its due topic refused until it was a dead letter never went out, so it was not on time.
+func TestNeverWentOut(t *testing.T) {
+	l, due := newLake(t, 1), noon.Add(-30*time.Minute)
+	l.add(0, due, fired("k", due, 0))
+	e := fired("q", due, 0)
+	e.Type, e.FirstFired, e.LatenessMS = "delivery.dead_lettered", "", nil
+	l.add(0, due.Add(20*time.Minute), e)
+	r, err := Read(l.export(256), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Total.OnTime != 50 || r.Budget.Verdict != "missed" || r.Burn[0] != (Burn{Window: "1h", Due: 2, Bad: 1, Rate: 50}) {
+		t.Errorf("on time %v, %+v, %+v", r.Total.OnTime, r.Budget, r.Burn)
+	}
+}
+
 // A tenant above the bound shares a line, and nothing is lost.
 func TestManyTenants(t *testing.T) {
 	l := newLake(t, 1)
@@ -220,7 +245,9 @@ rows = con.execute("""
   with e as (select *, last_value(case when rule is not null then coalesce(json, 'normal') end ignore nulls)
       over (partition by trigger order by log_offset) as priority
     from (select *, nullif(regexp_extract(rule, '"priority":"([a-z]+)"', 1), '') as json from events))
-  select type, coalesce(channel, '(none)'), coalesce(priority, 'normal'), tenant, lateness_ms, count,
+  select case when type = 'delivery.dead_lettered' and first_fired_at is null and step = 0 and attempt = 1
+      and not regexp_matches(occurrence, '^(snz|run)-') then 'never' else type end,
+    coalesce(channel, '(none)'), coalesce(priority, 'normal'), tenant, lateness_ms, count,
     coalesce(epoch_ms(case when type = 'occurrence.misfired' then first else scheduled_at end), epoch_ms(event_us)) due
   from e where case type
     when 'occurrence.fired' then step = 0 and attempt = 1 and first_fired_at = occurred_at
@@ -236,7 +263,9 @@ for kind, channel, priority, tenant, late, n, due in rows:
     if kind == "occurrence.fired": c["late"].append(late)
     elif kind == "occurrence.expired": c["expired"] += 1
     elif kind == "occurrence.misfired": c["misfired"] += n
-    else: c["dead"] += 1
+    else:
+      c["dead"] += 1
+      c["expired"] += kind == "never"
 def line(c):
   v = sorted(c["late"])
   at = lambda p: v[max(1, -(-len(v) * p // 100000)) - 1] if v else None
@@ -357,6 +386,9 @@ func randomLives(l *lake) {
 			}
 		case 7:
 			e.Type, e.LatenessMS = "delivery.dead_lettered", nil
+			if dice.IntN(2) == 0 {
+				e.FirstFired, e.Attempt = "", 1+dice.IntN(2)
+			}
 		}
 		l.add(p, at, e)
 	}
