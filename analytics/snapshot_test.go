@@ -22,7 +22,7 @@ import (
 
 // fleet are random lives of a few triggers over some days: they are registered, move, fire,
 // pause, end, are erased, and come back. Some say nothing for days. The engine forgets what has
-// ended a day ago: then only a register begins anew.
+// ended a day ago: then only a register begins anew, with seq 1.
 func fleet(seed uint64, n int, over time.Duration) (values [][]byte) {
 	dice := rand.New(rand.NewPCG(seed, 11))
 	us := time.Date(2026, 11, 20, 7, 0, 0, 0, time.UTC).UnixMicro()
@@ -48,7 +48,7 @@ func fleet(seed uint64, n int, over time.Duration) (values [][]byte) {
 		}
 		kind := dice.IntN(14)
 		if was := ended[key]; was > 0 && us-was > (24*time.Hour).Microseconds() {
-			kind = 0
+			kind, seqs[key], e.Seq, e.Revision = 0, 1, 1, 1
 		}
 		switch kind {
 		case 0, 1, 2:

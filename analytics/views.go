@@ -12,7 +12,8 @@ var viewsSQL string
 // standing are the columns of a trigger, of what its events and its snapshot say. It stands for
 // {standing} in the SQL.
 const standing = `tenant, trigger, arg_max(state, log_offset) AS state, arg_max(type, log_offset) AS last_event,
-  arg_max_null(revision, log_offset) AS revision, max(seq) AS seq, arg_max(scheduled_at, log_offset) AS scheduled_at,
+  arg_max_null(revision, log_offset) AS revision, arg_max(seq, log_offset) AS seq,
+  arg_max(scheduled_at, log_offset) AS scheduled_at,
   arg_max_null(next_at, log_offset) FILTER (says_next) AS next_at,
   arg_max_null(channel, log_offset) FILTER (says_plan) AS channel,
   arg_max_null(user_id, log_offset) FILTER (says_plan) AS user_id,
