@@ -84,17 +84,18 @@ func storable(s string) string {
 }
 
 // After handles the result of a due event that was to be sent. A permanent failure does not count
-// against its user.
+// against its user, nor does what was suppressed instead.
 func (g *Gate) After(ctx context.Context, e *worker.DueEvent, r worker.Result) {
 	u := userOf(e)
-	if r.Outcome != worker.OutcomeFailed || g.opts.Store == nil || !g.opts.limited() || u.Check() != nil {
+	unsent := r.Outcome == worker.OutcomeFailed || r.Outcome == worker.OutcomeSuppressed
+	if !unsent || g.opts.Store == nil || !g.opts.limited() || u.Check() != nil {
 		return
 	}
 	err := g.ask(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		return g.opts.Store.Release(ctx, g.message(e))
 	})
 	if err != nil {
-		g.opts.Logger.Warn("a failed message still counts against its user until its claim expires",
+		g.opts.Logger.Warn("a message that was not sent still counts against its user until its claim expires",
 			"channel", g.opts.Channel, "ce_id", e.ID, "error", err)
 	}
 }

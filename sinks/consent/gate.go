@@ -120,18 +120,29 @@ func (g *Gate) OnBatch(ctx context.Context, events []*worker.DueEvent) any {
 }
 
 // Of returns the verdict on a due event. Call it right before the event is sent: if the event has
-// waited for over a second, it is read anew.
+// waited for over a second, it is read anew. An event that the preferences forbid, although it may
+// have been claimed before, counts no longer against its user.
 func (g *Gate) Of(ctx context.Context, e *worker.DueEvent) Verdict {
 	if g.opts.Store == nil || e.User == "" {
 		return Verdict{}
 	}
+	v, claimed := g.of(ctx, e)
+	if v.Answer != nil && enough[v.Answer.Code] == "" && (claimed || e.Attempt > 1 || e.Postponed > 0) {
+		g.After(ctx, e, *v.Answer)
+	}
+	return v
+}
+
+// of returns the verdict. claimed says that it was claimed in its batch.
+func (g *Gate) of(ctx context.Context, e *worker.DueEvent) (v Verdict, claimed bool) {
 	if b, ok := worker.BatchValue[*batch](ctx); ok {
 		v, known := b.verdicts[e]
 		if known && (b.away || g.opts.Now().Sub(b.at) <= fresh) {
-			return v
+			return v, false
 		}
+		claimed = known && v.Answer == nil
 	}
-	return g.read(ctx, []*worker.DueEvent{e}).verdicts[e]
+	return g.read(ctx, []*worker.DueEvent{e}).verdicts[e], claimed
 }
 
 // read reads the preferences for the events that have a user.

@@ -431,7 +431,7 @@ func TestLimitsOfABatch(t *testing.T) {
 	}
 }
 
-// A permanent failure frees the claim. Nothing else does.
+// A permanent failure frees the claim, and so does a handler that does not send. Nothing else does.
 func TestFailedIsFree(t *testing.T) {
 	w := newWorld(t, limited(0, Cap{Most: 1, Within: time.Hour}))
 	u := workertest.User("u")
@@ -442,11 +442,49 @@ func TestFailedIsFree(t *testing.T) {
 	}
 	w.want("suppressed capped", event(key("b"), u))
 	w.gate.After(t.Context(), a, worker.Fail("gone", ""))
-	w.want("send", event(key("c"), u))
+	c := event(key("c"), u)
+	w.want("send", c)
+	w.gate.After(t.Context(), c, worker.Suppress("cancelled"))
+	d := event(key("d"), u)
+	w.want("send", d)
 	w.store.fail = away
-	w.gate.After(t.Context(), event(key("c"), u), worker.Fail("gone", ""))
+	w.gate.After(t.Context(), d, worker.Fail("gone", ""))
 	w.store.fail = nil
-	w.want("suppressed capped", event(key("d"), u)) // the claim could not be freed
+	w.want("suppressed capped", event(key("e"), u)) // the claim could not be freed
+}
+
+// What the preferences forbid after it was claimed counts no longer.
+func TestOptedOutIsFree(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		back workertest.EventOption
+	}{{"postponed", workertest.Postponed(1)}, {"retried", workertest.Attempt(2)}} {
+		w := newWorld(t, limited(0, Cap{Most: 1, Within: time.Hour}))
+		u := workertest.User("u")
+		w.want("send", event(key("a"), u))
+		w.want("suppressed capped", event(key("b"), u))
+		w.put("u", `{"opted_out_channels":["push"],"timezone":"UTC"}`)
+		w.want("suppressed opted_out", event(key("a"), u, c.back))
+		w.put("u", `{}`)
+		if got := w.verdicts(event(key("c"), u)); got[0] != "send" {
+			t.Errorf("%s: %s", c.name, got[0])
+		}
+	}
+}
+
+// An opt-out that comes while a claimed event waits for its handler frees the claim too.
+func TestOptedOutInABatch(t *testing.T) {
+	w := newWorld(t, limited(0, Cap{Most: 1, Within: time.Hour}))
+	u := workertest.User("u")
+	a := event(key("a"), u)
+	b := w.gate.OnBatch(t.Context(), []*worker.DueEvent{a})
+	w.put("u", `{"opted_out_channels":["push"],"timezone":"UTC"}`)
+	w.clock.at = w.clock.at.Add(2 * time.Second)
+	if got := words(w.gate.Of(worker.WithBatchValue(t.Context(), b), a)); got != "suppressed opted_out" {
+		t.Error(got)
+	}
+	w.put("u", `{}`)
+	w.want("send", event(key("c"), u))
 }
 
 // If a worker is killed between claim and send, all later workers get the same verdict.
