@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
+import struct
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
-from waterclock import Client, KafkaClient, Retry, TooLarge, Unavailable, model, webhook, worker
+from waterclock import Client, KafkaClient, Retry, TooLarge, Unauthenticated, Unavailable, model, webhook, worker
 from waterclock.kafka import NotWritten
 
 from conftest import Dev, await_
@@ -142,6 +144,57 @@ def test_kafka_away() -> None:
     assert raised.value.maybe_applied
 
 
+class Refusing:
+    """A broker that refuses every log-in."""
+
+    def __init__(self) -> None:
+        self.logins = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self) -> None:
+        while True:
+            try:
+                connection = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as requests:
+            while len(size := requests.read(4)) == 4:
+                request = requests.read(*struct.unpack(">i", size))
+                answer = request[4:8] + self.answer(*struct.unpack(">hh", request[:4]))
+                connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+    def answer(self, api: int, version: int) -> bytes:
+        if api == 18:  # ApiVersions; for another version than 0, UNSUPPORTED_VERSION
+            known = [(0, 0, 9), (3, 0, 9), (17, 0, 1), (18, 0, 0), (36, 0, 0)]
+            return struct.pack(">hi", 35 if version else 0, len(known)) + b"".join(struct.pack(">hhh", *k) for k in known)
+        if api == 17:  # SaslHandshake
+            return struct.pack(">hih", 0, 1, 5) + b"PLAIN"
+        assert api == 36, api
+        self.logins += 1
+        return struct.pack(">hh", 58, 4) + b"nope" + struct.pack(">i", 0)
+
+
+def test_kafka_refuses_the_log_in() -> None:
+    """A refused log-in raises at once, and not after the time-out as what nobody acknowledged. The next call tries anew."""
+    brokers = Refusing()
+    heard: list[object] = []
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN", "sasl.username": "u",
+              "sasl.password": "p", "log_level": 0, "error_cb": heard.append,
+              "reconnect.backoff.ms": 60_000, "reconnect.backoff.max.ms": 60_000}  # no producer logs in twice
+    with brokers.listener, KafkaClient(brokers.address, timeout=5, config=config) as client:
+        for logins in (1, 2):
+            with pytest.raises(Unauthenticated, match="nope") as raised:
+                client.cancel("a")
+            assert (raised.value.code, raised.value.maybe_applied) == ("unauthenticated", False)
+            assert brokers.logins == logins
+    assert heard, "the caller's own error_cb is called too"
+
+
 def test_values_of_python() -> None:
     at = datetime(2060, 1, 5, 9, tzinfo=UTC)
     assert model.body({
@@ -157,6 +210,11 @@ def test_values_of_python() -> None:
     }
     # Rounded up to whole milliseconds, as in the other clients: never early, and never 0 for a wait.
     assert [model.duration(timedelta(microseconds=us)) for us in (1, 1_500, 1_999_001, 0)] == ["1ms", "2ms", "2s", "0s"]
+    # An instant keeps its microseconds: the server rounds them up, and cut off they would make it fire early.
+    assert [model.instant(datetime(2060, 1, 5, 9, 0, 0, us, zone)) for us in (0, 1, 500_000) for zone in (UTC, None)] == [
+        "2060-01-05T09:00:00Z", "2060-01-05T09:00:00", "2060-01-05T09:00:00.000001Z", "2060-01-05T09:00:00.000001",
+        "2060-01-05T09:00:00.500000Z", "2060-01-05T09:00:00.500000",
+    ]
 
 
 def test_batch_of_too_many() -> None:

@@ -102,9 +102,23 @@ class Attempts:
             self.maybe_applied = self.maybe_applied or request.write
             what = f"{request.method} {request.path}: the answer is none of the API's: {cause}"
             raise self.note(errors.ServerError(response.status_code, "", what)) from cause
+        except errors.ApiError as refused:
+            raise self.ended(refused) from None
         for error in request.refusals(result):
             error.attempts, error.maybe_applied = self.sent, self.maybe_applied or error.status >= 500
         return result
+
+    def ended(self, error: errors.ApiError) -> errors.ApiError:
+        """Complete the error that an answer ends with whose status was one of success."""
+        unsure = error.status < 300 or error.status >= 500 or error.status == 408
+        self.maybe_applied = self.maybe_applied or (self.request.write and unsure)
+        return self.note(error)
+
+    def end(self, lines: RedriveLines) -> None:
+        try:
+            lines.end()
+        except errors.ApiError as error:
+            raise self.ended(error) from None
 
     def note(self, error: errors.ApiError) -> errors.ApiError:
         error.attempts, error.maybe_applied = self.sent, self.maybe_applied

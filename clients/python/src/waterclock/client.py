@@ -214,23 +214,25 @@ class Client:
             "cursor": cursor})
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
-            begun, wait = False, 0.0
+            begun = False
+            wait: float | None
             try:
                 with self._client.stream(request.method, request.path, content=request.content,
                                          headers=dict(request.headers),
                                          timeout=httpx.Timeout(10, read=60)) as response:
-                    if response.is_success:
+                    if not response.is_success:
+                        response.read()
+                    wait = course.answered(response)
+                    if wait is None:
                         begun = True
                         for chunk in response.iter_bytes():
                             for progress in lines.feed(chunk):
                                 yield progress
-                        lines.end()
+                        course.end(lines)
                         return
-                    response.read()
-                    wait = course.answered(response) or 0.0
             except httpx.RequestError as error:
                 if begun:
-                    lines.end()  # raises, unless the last line came
+                    course.end(lines)  # raises, unless the last line came
                     return
                 wait = course.failed(error)
             time.sleep(wait)
@@ -477,23 +479,25 @@ class AsyncClient:
             "cursor": cursor})
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
-            begun, wait = False, 0.0
+            begun = False
+            wait: float | None
             try:
                 async with self._client.stream(request.method, request.path, content=request.content,
                                                headers=dict(request.headers),
                                                timeout=httpx.Timeout(10, read=60)) as response:
-                    if response.is_success:
+                    if not response.is_success:
+                        await response.aread()
+                    wait = course.answered(response)
+                    if wait is None:
                         begun = True
                         async for chunk in response.aiter_bytes():
                             for progress in lines.feed(chunk):
                                 yield progress
-                        lines.end()
+                        course.end(lines)
                         return
-                    await response.aread()
-                    wait = course.answered(response) or 0.0
             except httpx.RequestError as error:
                 if begun:
-                    lines.end()  # raises, unless the last line came
+                    course.end(lines)  # raises, unless the last line came
                     return
                 wait = course.failed(error)
             await asyncio.sleep(wait)

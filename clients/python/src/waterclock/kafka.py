@@ -93,25 +93,81 @@ def _failed(topic: str, error: KafkaError) -> ApiError:
     return failed
 
 
+class _Session:
+    """A producer, until the brokers refuse its log-in. librdkafka itself would try again until the message times out."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.wrote = False  # something: the log-in was accepted before
+        self._refusals: list[KafkaError] = []
+        # No method: the producer is to end as soon as nobody uses the session, and no cycle may keep it.
+        inform, refusals = config.get("error_cb"), self._refusals
+
+        def failed(error: KafkaError) -> None:
+            if error.code() == KafkaError._AUTHENTICATION:
+                refusals.append(error)
+            if inform is not None:
+                inform(error)
+
+        self.producer = Producer({**config, "error_cb": failed})
+
+    @property
+    def refused(self) -> bool:
+        return bool(self._refusals)
+
+    def poll(self, seconds: float) -> None:
+        self.producer.poll(seconds)
+        if self.refused:
+            # What is not sent yet fails with _PURGE_QUEUE. What a broker has in hand is still answered.
+            self.producer.purge(in_queue=True, in_flight=False, blocking=False)
+
+    def failed(self, topic: str, error: KafkaError) -> ApiError:
+        if not self.refused or error.code() != KafkaError._PURGE_QUEUE:
+            return _failed(topic, error)
+        refused = Unauthenticated(0, "unauthenticated", f"{topic}: {self._refusals[0].str()}")
+        refused.maybe_applied = self.wrote  # it may have been sent once, and have waited for its repeat
+        return refused
+
+
 class KafkaClient:
     """Writes commands. It may be used by many threads.
 
     config adds options of librdkafka: TLS, SASL. tenant is put before ids. Each method waits until the brokers have
-    the command, at most timeout seconds.
+    the command, at most timeout seconds. A log-in that they refuse raises Unauthenticated at once; the next call logs
+    in anew.
     """
 
     def __init__(self, brokers: str = "127.0.0.1:9092", *, prefix: str = "waterclock.", tenant: str | None = None,
                  timeout: float = 30.0, config: Mapping[str, Any] | None = None) -> None:
         self.topic, self._tenant, self._timeout = prefix + "commands", tenant, timeout
-        self._producer = Producer({
+        self._config = {
             "client.id": "waterclock-python", "linger.ms": 2, "enable.metrics.push": False, **(config or {}),
             "bootstrap.servers": brokers, "partitioner": "murmur2_random",  # where the engine looks for it
             "enable.idempotence": True, "acks": "all", "message.timeout.ms": max(int(timeout * 1000), 1),
-        })
+        }
+        self._lock = threading.Lock()
+        self._session: _Session | None = _Session(self._config)
 
     def close(self) -> None:
         """Wait for what is under way."""
-        self._producer.flush(self._timeout)
+        session = self._session
+        if session is not None:
+            session.producer.flush(self._timeout)
+
+    def _open(self) -> _Session:
+        """The session, or a new one if the brokers have refused its log-in."""
+        session = self._session
+        if session is not None:
+            session.poll(0)  # what it has heard since the last call
+            self._leave(session)
+        with self._lock:
+            if self._session is None:
+                self._session = _Session(self._config)
+            return self._session
+
+    def _leave(self, session: _Session) -> None:
+        with self._lock:
+            if session.refused and self._session is session:
+                self._session = None
 
     def __enter__(self) -> Self:
         return self
@@ -129,18 +185,21 @@ class KafkaClient:
             result.extend((error, message))
             done.set()
 
+        session = self._open()
         try:
-            self._producer.produce(self.topic, key=record.key.encode(), value=record.value,
+            session.producer.produce(self.topic, key=record.key.encode(), value=record.value,
                                    headers=list(record.headers), on_delivery=delivered)
         except BufferError as full:
             raise NotWritten(0, "overloaded", "the client's own queue is full") from full
         except KafkaException as cause:
-            raise _failed(self.topic, cause.args[0]) from cause
+            raise session.failed(self.topic, cause.args[0]) from cause
         while not done.is_set():
-            self._producer.poll(0.05)  # of many threads, any one may serve another's callback
+            session.poll(0.05)  # of many threads, any one may serve another's callback
+        self._leave(session)
         error, message = result
         if error is not None:
-            raise _failed(self.topic, error)
+            raise session.failed(self.topic, error)
+        session.wrote = True
         return Written(self.topic, message.partition() or 0, message.offset() or 0)
 
     def command(self, id: str, op: str, fields: Mapping[str, Any], if_revision: int | None = None,

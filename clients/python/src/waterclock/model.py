@@ -88,10 +88,9 @@ def duration(v: Duration) -> str | int | float:
 
 
 def instant(v: Instant | date) -> str | int:
-    """An instant or a wall time as the server reads it."""
+    """An instant or a wall time as the server reads it, which rounds microseconds up to milliseconds."""
     if isinstance(v, datetime):
-        text = v.isoformat(timespec="milliseconds" if v.microsecond else "seconds")
-        return text.replace("+00:00", "Z")
+        return v.isoformat().replace("+00:00", "Z")
     if isinstance(v, date):
         return v.isoformat()
     return v
