@@ -198,10 +198,10 @@ final class Http {
             if (status >= 200 && status < 300) {
                 return null;
             }
-            maybeApplied |= request.write && (status >= 500 || status == 408);
+            maybeApplied |= request.write && unsure(status);
             Duration after = retryAfter(response.headers().firstValue("Retry-After").orElse(""));
             ApiException error = error(response, body, after == null ? Duration.ZERO : after);
-            if (status == 429 || request.safe && (status >= 500 || status == 408)) {
+            if (status == 429 || request.safe && unsure(status)) {
                 Duration wait = waitFor(after);
                 if (wait != null) {
                     return wait;
@@ -257,6 +257,8 @@ final class Http {
         <T> T read(HttpResponse<byte[]> response, Reader<T> reader) {
             try {
                 return reader.read(response);
+            } catch (ApiException e) { // the answer began well, and ended with an error
+                throw e.noted(sent, maybeApplied || request.write && unsure(e.status()));
             } catch (IllegalArgumentException | DateTimeParseException | ClassCastException | NullPointerException e) {
                 String detail = request.method + " " + request.path + ": the answer is none of the API's: "
                         + e.getMessage();
@@ -265,6 +267,11 @@ final class Http {
                 throw error.noted(sent, maybeApplied || request.write);
             }
         }
+    }
+
+    /** Whether a write that ended with this status may have been applied. */
+    private static boolean unsure(int status) {
+        return status < 300 || status >= 500 || status == 408;
     }
 
     private static ApiException error(HttpResponse<?> response, byte[] body, Duration after) {
