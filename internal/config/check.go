@@ -61,8 +61,12 @@ func (c *Config) CheckServe() error {
 	return nil
 }
 
-// at reports a problem of a key with the source its value has.
+// at reports a problem of a key with the source its value has. A secret that is lacking because its
+// file cannot be used has its problem already.
 func (l *loader) at(key, format string, args ...any) {
+	if l.lost[key] {
+		return
+	}
 	l.problem(key, l.c.Source(key), format, args...)
 }
 
@@ -371,9 +375,6 @@ func (l *loader) checkFiles() {
 		if path := *s.into(l.c, "").(*string); path != "" {
 			l.checkFile(key, path)
 		}
-	}
-	for _, key := range sortedKeys(l.c.secretFiles) {
-		l.checkFile(key, l.c.secretFiles[key])
 	}
 }
 

@@ -358,19 +358,25 @@ func (c *Config) ReadSecret(key, was string) (string, error) {
 	if file == "" {
 		return was, nil
 	}
-	f, err := os.Open(file)
+	now, err := readSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("%s_file: %w", key, err)
+	}
+	return now, nil
+}
+
+// readSecret is what a file has that nobody else may write, without the line end.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	if err := OthersMayWrite(f); err != nil {
-		return "", fmt.Errorf("%s_file: %w", key, err)
+		return "", err
 	}
 	content, err := io.ReadAll(f)
-	if err != nil {
-		return "", fmt.Errorf("%s_file: %w", key, err)
-	}
-	return strings.TrimRight(string(content), "\r\n"), nil
+	return strings.TrimRight(string(content), "\r\n"), err
 }
 
 // builtIn are the channels that always exist.

@@ -37,6 +37,7 @@ A value comes from the first of these that has it: **flag**, **environment**, **
   variable applies to the name as the file spells it.
 * File: YAML, named by ` + "`--config`" + ` or ` + "`WATERCLOCK_CONFIG`" + `. ` + "`kafka: {listen: …}`" + ` and ` + "`kafka.listen: …`" + ` are the same.
 * A secret (marked below) may come from a file: ` + "`kafka.sasl.password_file`" + ` for ` + "`kafka.sasl.password`" + `.
+  An empty file is refused, and so is one that every user may write.
 * Durations: ` + "`250ms`" + `, ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`2d`" + `, ` + "`1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`" + `, ` + "`1.5GiB`" + `, ` + "`500MB`" + `, or
   a number of bytes. Lists: separated by commas; in YAML a list works too.
 

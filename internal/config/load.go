@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"sort"
 	"strings"
 
@@ -36,7 +35,10 @@ func (s Source) String() string {
 // Load reads all sources and checks what came out. The Config is usable only
 // if the error is nil; the error is a Problems.
 func Load(o Options) (*Config, error) {
-	l := &loader{c: &Config{dev: o.Dev, sources: map[string]Source{}, secretFiles: map[string]string{}}}
+	l := &loader{
+		c:    &Config{dev: o.Dev, sources: map[string]Source{}, secretFiles: map[string]string{}},
+		lost: map[string]bool{},
+	}
 	fromFile := l.readFile(o.File)
 	fromEnv := l.readEnv(o.Env, fromFile)
 	fromFlags := l.readFlags(o.Flags, o.Set)
@@ -58,11 +60,13 @@ type layer map[string]given
 type given struct {
 	text string
 	from Source
+	file string // that a secret came from; "" for none
 }
 
 type loader struct {
 	c        *Config
 	problems Problems
+	lost     map[string]bool // secrets whose file cannot be used
 }
 
 func (l *loader) problem(key string, from Source, format string, args ...any) {
@@ -232,7 +236,7 @@ func (l *loader) readFlags(flags map[string]string, set map[string]bool) layer {
 // here, so that it has the rank of its source.
 func (l *loader) take(out layer, key, text string, from Source) {
 	if s, _ := find(key); s != nil {
-		l.add(out, key, given{text, from})
+		l.add(out, key, given{text: text, from: from})
 		return
 	}
 	base, isFile := strings.CutSuffix(key, "_file")
@@ -240,13 +244,17 @@ func (l *loader) take(out layer, key, text string, from Source) {
 		l.problem(key, from, "is not a setting%s", suggest(key))
 		return
 	}
-	content, err := os.ReadFile(text)
-	if err != nil {
+	content, err := readSecret(text)
+	switch {
+	case err != nil:
 		l.problem(key, from, "cannot be read: %v", err)
+	case strings.TrimSpace(content) == "":
+		l.problem(key, from, "%s is empty: write the secret into it, or omit the setting", text)
+	default:
+		l.add(out, base, given{content, from, text})
 		return
 	}
-	l.c.secretFiles[base] = text
-	l.add(out, base, given{strings.TrimRight(string(content), "\r\n"), from})
+	l.lost[base] = true
 }
 
 func (l *loader) add(out layer, key string, g given) {
@@ -300,6 +308,10 @@ func (l *loader) apply(from layer) {
 			l.problem(key, from[key].from, "%v", err)
 		}
 		l.c.sources[key] = from[key].from
+		delete(l.c.secretFiles, key)
+		if file := from[key].file; file != "" {
+			l.c.secretFiles[key] = file
+		}
 	}
 }
 

@@ -145,6 +145,59 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// One file that cannot be used is one problem, under the name that leads to it, whatever else wants its secret.
+func TestSecretFiles(t *testing.T) {
+	missing, directory := filepath.Join(t.TempDir(), "none"), t.TempDir()
+	empty, open := write(t, "empty", " \n"), write(t, "open", strings.Repeat("x", 40))
+	if err := os.Chmod(open, 0o646); err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range []struct{ key, beside string }{
+		{"ack.secret_file", ""},
+		{"webhook.secret_file", ""},
+		{"internal.secret_file", ""},
+		{"tenants.acme.webhook_secret_file", "webhook.secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+		{"export.user_hash_key_file", ""},
+		{"kafka.sasl.password_file", "kafka.sasl: {mechanism: PLAIN, user: u}"},
+		{"providers.fcm.credentials_file", "providers.fcm.project: p"},
+		{
+			"providers.apns.key_file",
+			"providers.apns: {key_id: ABCDEFGHIJ, team_id: ABCDEFGHIJ, topic: com.example.app}",
+		},
+		{
+			"providers.twilio.auth_token_file",
+			"providers.twilio: {account_sid: AC00000000000000000000000000000000, from: '+15005550006'}",
+		},
+	} {
+		for file, want := range map[string]string{
+			missing: "cannot be read", directory: "is a directory", empty: empty + " is empty",
+			open: "chmod o-w " + open,
+		} {
+			_, err := Load(Options{File: write(t, "w.yaml", setting.key+": "+file+"\n"+setting.beside+"\n")})
+			var found Problems
+			if !errors.As(err, &found) || len(found) != 1 || found[0].Key != setting.key ||
+				!strings.Contains(found[0].Msg, want) {
+				t.Errorf("%s: %s: %v, want one problem with %q", setting.key, file, err, want)
+			}
+		}
+	}
+}
+
+// A secret that a stronger source has is used, and not the file of a weaker one.
+func TestSecretFileOverridden(t *testing.T) {
+	const key = "internal.secret"
+	c, err := Load(Options{
+		File:  write(t, "w.yaml", key+"_file: "+write(t, "weaker", strings.Repeat("f", 20))+"\n"),
+		Flags: map[string]string{key: strings.Repeat("g", 20)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := c.ReadSecret(key, c.Internal.Secret); err != nil || now != strings.Repeat("g", 20) {
+		t.Errorf("%q, %v", now, err)
+	}
+}
+
 func TestNoFile(t *testing.T) {
 	_, err := Load(Options{File: filepath.Join(t.TempDir(), "none.yaml")})
 	if err == nil || !strings.Contains(err.Error(), "none.yaml") {
