@@ -101,8 +101,16 @@ func notWritten(err error) *problem.Problem {
 	if full, ok := errors.AsType[*fullError](err); ok {
 		return problem.Unavailable(nil, full.why+". Repeating it under the same id is safe")
 	}
-	return problem.Unavailable(err,
-		"Kafka has not acknowledged the command; repeating it under the same id is safe")
+	return unacknowledged(err, "the command", "repeating it under the same id is safe")
+}
+
+// unacknowledged says that Kafka has not acknowledged a record in time, why if a quota is why, and what then.
+func unacknowledged(err error, record, then string) *problem.Problem {
+	detail := "Kafka has not acknowledged " + record
+	if throttled, ok := errors.AsType[*throttledError](err); ok {
+		detail += ", because " + throttled.why
+	}
+	return problem.Unavailable(err, detail+"; "+then)
 }
 
 func wantsAsync(r *http.Request) bool {

@@ -62,8 +62,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
-		return problem.Unavailable(at.err, "Kafka has not acknowledged that the calendar is deleted; repeat the "+
-			"request to find out")
+		return unacknowledged(at.err, "that the calendar is deleted", "repeat the request to find out")
 	}
 	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {
 		if failed := s.putBack(c); failed != nil {
@@ -79,7 +78,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 func (s *calendars) putSetting(ctx context.Context, key, value []byte) location {
 	done := make(chan location, 1)
 	s.kafka.TryProduce(context.WithoutCancel(ctx), &kgo.Record{Topic: s.names.Control(), Key: key, Value: value},
-		func(r *kgo.Record, err error) { done <- location{r.Partition, r.Offset, err} })
+		func(r *kgo.Record, err error) { done <- location{r.Partition, r.Offset, s.commands.late(err)} })
 	return s.commands.durable(done)
 }
 

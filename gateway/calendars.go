@@ -275,7 +275,7 @@ func (s *calendars) putCalendar(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if at := s.putSetting(r.Context(), key, value); at.err != nil {
-		return problem.Unavailable(at.err, "Kafka has not acknowledged the calendar; repeating it is safe")
+		return unacknowledged(at.err, "the calendar", "repeating it is safe")
 	}
 	var stored topics.Calendar
 	if err := json.Unmarshal(value, &stored); err != nil {

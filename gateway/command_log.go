@@ -42,6 +42,7 @@ type commandLog struct {
 	partitions int32
 	within     time.Duration // how long to wait for an acknowledgement
 	noRoom     func() string // why nothing can be written; "" while there is room
+	throttled  func() string // that Kafka slows this process down because of a quota; "" if not
 	tracing    *tracing.Tracer
 }
 
@@ -67,7 +68,7 @@ func (l *commandLog) send(ctx context.Context, c *command, done func(location)) 
 	span := l.begin(c, rec)
 	l.kafka.TryProduce(context.WithoutCancel(ctx), rec, func(r *kgo.Record, err error) {
 		sent(span, r, err)
-		done(location{r.Partition, r.Offset, err})
+		done(location{r.Partition, r.Offset, l.late(err)})
 	})
 }
 
@@ -78,6 +79,25 @@ func (l *commandLog) sendRefusal(ctx context.Context, rec *topics.Record, done f
 }
 
 var errKafkaSilent = errors.New("kafka has not acknowledged in time")
+
+// throttledError says that a quota of Kafka's is why a record was not acknowledged in time.
+type throttledError struct {
+	why string
+	err error
+}
+
+func (e *throttledError) Error() string { return e.err.Error() + ": " + e.why }
+func (e *throttledError) Unwrap() error { return e.err }
+
+// late adds to an error that a record was not acknowledged in time that a quota is why, if it is.
+func (l *commandLog) late(err error) error {
+	if errors.Is(err, errKafkaSilent) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrMaxBuffered) {
+		if why := l.throttled(); why != "" {
+			return &throttledError{why, err}
+		}
+	}
+	return err
+}
 
 // fullError says that the disk filled up while a command was on its way.
 type fullError struct{ why string }
@@ -127,7 +147,7 @@ func acknowledgedBefore[T any](l *commandLog, late <-chan time.Time, done <-chan
 		case v = <-done:
 			return v, nil
 		case <-late:
-			return v, errKafkaSilent
+			return v, l.late(errKafkaSilent)
 		case <-check.C:
 			if err := l.full(); err != nil {
 				return v, err

@@ -119,6 +119,10 @@ type Options struct {
 	// in this process is for what it has already. Writes are then answered 503. ""
 	// means that there is room; nil always has some.
 	NoRoom func() string
+	// Throttled says that Kafka slows this process down because of a quota, as part of a
+	// sentence. Answers to writes that Kafka did not acknowledge in time name it as the
+	// reason. "" means that it does not; nil means never.
+	Throttled func() string
 	// Notes are sentences for /readyz about what is amiss while the process is
 	// ready all the same; nil: none.
 	Notes func() []string
@@ -275,6 +279,9 @@ func (o Options) withDefaults() Options {
 	def(&o.AuditWithin, 2*time.Second)
 	if o.NoRoom == nil {
 		o.NoRoom = func() string { return "" }
+	}
+	if o.Throttled == nil {
+		o.Throttled = func() string { return "" }
 	}
 	if o.Overloaded == nil {
 		o.Overloaded = func() (time.Duration, string) { return 0, "" }

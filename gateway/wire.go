@@ -92,7 +92,7 @@ func (s *Server) wire() {
 	c.cursors = newCursorSeal(sealSecrets(o.Peers))
 	c.commands = &commandLog{
 		kafka: kafka, topic: o.Names.Commands(), partitions: o.Partitions, within: o.ProduceWithin,
-		tracing: o.Tracing, noRoom: o.NoRoom,
+		tracing: o.Tracing, noRoom: o.NoRoom, throttled: o.Throttled,
 	}
 	c.auditor = newAuditor(o, c.commands)
 	c.acts = &acts{

@@ -43,6 +43,7 @@ func (n *node) openGateway() (err error) {
 				Rate
 		},
 		Metrics: n.metricsHandler(), Ready: n.readiness, Notes: n.notes, Overloaded: n.overloaded, Schemas: schemas.FS,
+		Throttled:   n.throttledWhy,
 		Preferences: n.preferences,
 		Listener:    n.metrics, Tracing: n.tracing, Logger: n.log.With("role", "api"),
 		OwnCalendars: c.Limits.Calendars, CalendarInterval: c.Limits.CalendarInterval,

@@ -66,10 +66,24 @@ func (n *node) overloaded() (time.Duration, string) {
 	return shedFor, "this instance is short of memory; retry later, or on another instance"
 }
 
+// throttled is from which pause in the last minute on Kafka's quotas are worth a word.
+const throttled = time.Second
+
+// throttledWhy says why Kafka acknowledges nothing, if a quota is why. The quota's value is for operators: doctor
+// shows it.
+func (n *node) throttledWhy() string {
+	pause := n.throttle.Recent()
+	if pause < throttled {
+		return ""
+	}
+	return fmt.Sprintf("a quota of Kafka for this server's user or client id is used up (the brokers paused it for %v in "+
+		"the last minute, added up; `waterclock doctor` names the quota)", pause.Round(time.Second))
+}
+
 // notes returns what /readyz adds to a positive answer.
 func (n *node) notes() []string {
 	all := n.historyNotes()
-	if pause := n.throttle.Recent(); pause >= time.Second {
+	if pause := n.throttle.Recent(); pause >= throttled {
 		all = append(all, fmt.Sprintf("Kafka throttles this process because of a quota: it paused its clients for "+
 			"%v in the last minute, added up", pause.Round(time.Second)))
 	}

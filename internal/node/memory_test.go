@@ -5,8 +5,12 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/memory"
 )
 
@@ -43,6 +47,19 @@ func TestMemoryIsShared(t *testing.T) {
 	}
 	if notes := strings.Join(n.notes(), ""); !strings.Contains(notes, "of 1 MiB") || !strings.Contains(notes, "429") {
 		t.Errorf("notes: %q", notes)
+	}
+}
+
+// TestThrottledByAQuota: one answer that pauses the clients for long is worth a word to probes and to callers.
+func TestThrottledByAQuota(t *testing.T) {
+	n := &node{throttle: kafkaconn.NewThrottle(nil, nil)}
+	n.throttle.OnBrokerThrottle(kgo.BrokerMetadata{}, 400*time.Millisecond, true)
+	if why := n.throttledWhy(); why != "" {
+		t.Errorf("a short pause: %s", why)
+	}
+	n.throttle.OnBrokerThrottle(kgo.BrokerMetadata{}, 5*time.Second, true)
+	if why := n.throttledWhy(); !strings.Contains(why, "a quota of Kafka") || !strings.Contains(why, "5s") {
+		t.Errorf("a long one: %q", why)
 	}
 }
 
