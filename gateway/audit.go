@@ -90,14 +90,17 @@ func (a *auditor) forbid(r *request, right auth.Rights, what string) *problem.Pr
 // boundOf names the bound under which a tenant's attempt goes on record. No tenant's
 // name has a '/'.
 func boundOf(tenant, what string) string {
-	if what == anothersTrigger {
+	if what == anothersTrigger || what == anothersRecords {
 		return tenant + "/"
 	}
 	return tenant
 }
 
-// anothersTrigger is the audit's name for what a tenant must not do.
-const anothersTrigger = "another tenant's trigger"
+// The audit's names for what a tenant must not do.
+const (
+	anothersTrigger = "another tenant's trigger"
+	anothersRecords = "another tenant's records"
+)
 
 // trespass checks why a request was refused. It records an attempt at the trigger of
 // another tenant in the log, and as an event of the caller's own tenant. Only the engine

@@ -73,6 +73,31 @@ func TestTrespassIsAudited(t *testing.T) {
 	}
 }
 
+// Whoever names another tenant where only operators may is refused, and it is a line of the log. To name one's own
+// is nobody's business.
+func TestNamingAnotherTenantIsAudited(t *testing.T) {
+	log := &logtest.Buffer{}
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.Letters, o.Logger = testKeys(t), acmeLetters{}, slog.New(slog.NewTextHandler(log, nil))
+	})
+	for i, c := range []struct{ method, path, body string }{
+		{"GET", "/v1/dead-letters?tenant=acme", ""},
+		{"POST", "/v1/dead-letters:redrive", `{"tenant":"acme"}`},
+		{"GET", "/v1/rejected?tenant=acme", ""},
+	} {
+		w.must(http.StatusForbidden, c.method, c.path, c.body, "Authorization", "Bearer "+keyB)
+		const line = `msg=audit event="another tenant's records" tenant=blue `
+		if text := log.String(); strings.Count(text, line) != i+1 || strings.Count(text, " named=acme") != i+1 {
+			t.Errorf("%s %s: the log says %s", c.method, c.path, text)
+		}
+	}
+	before := strings.Count(log.String(), "msg=audit")
+	w.call("GET", "/v1/dead-letters?tenant=blue", "", "Authorization", "Bearer "+keyB)
+	if strings.Count(log.String(), "msg=audit") != before {
+		t.Errorf("its own: %s", log.String())
+	}
+}
+
 // Attempts cannot fill the log or the topic: what is beyond the rate is
 // counted, and the next on record says how many.
 func TestAuditIsBounded(t *testing.T) {

@@ -136,6 +136,7 @@ const (
 // deadLetters lists dead letters, with their contents.
 type deadLetters struct {
 	history *historyWait
+	auditor *auditor
 
 	cursors    *cursorSeal
 	kafka      *producer.Producer
@@ -220,7 +221,7 @@ func (s *deadLetters) letterFilters(r *request) (q topics.LetterQuery, err error
 		return q, err
 	}
 	q.Limit, q.From, q.To = of.limit, of.from, of.to
-	if q.Tenant, err = r.tenantOf("dead letters", v.Get("tenant")); err != nil {
+	if q.Tenant, err = s.auditor.tenantOf(r, "dead letters", v.Get("tenant")); err != nil {
 		return q, err
 	}
 	if id := v.Get("trigger_id"); id != "" {
@@ -251,12 +252,13 @@ func letterEndpoint(text string) (string, error) {
 }
 
 // tenantOf is whose dead letters or refused commands a caller asks for: its own, or if it is an
-// operator anybody's; "" is all.
-func (r *request) tenantOf(what, asked string) (string, error) {
+// operator anybody's; "" is all. To ask for another's is on record.
+func (a *auditor) tenantOf(r *request, what, asked string) (string, error) {
 	switch {
 	case r.who.May(auth.Operate):
 		return asked, nil
 	case asked != "" && asked != r.who.Tenant:
+		a.audit(r.Request, r.who, anothersRecords, "named", recordable(asked))
 		return "", problem.New(http.StatusForbidden, problem.CodeForbidden, "tenant",
 			what+" of another tenant are for operators: omit tenant")
 	}

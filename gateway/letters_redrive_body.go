@@ -76,7 +76,7 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	if job.q.Endpoint, err = letterEndpoint(b.Endpoint); err != nil {
 		return nil, asField(err)
 	}
-	if job.q.Tenant, err = r.tenantOf("dead letters", b.Tenant); err != nil {
+	if job.q.Tenant, err = s.auditor.tenantOf(r, "dead letters", b.Tenant); err != nil {
 		return nil, err
 	}
 	if job.q.From, err = instantField("from", b.From); err != nil {

@@ -70,6 +70,7 @@ const (
 
 // rejections lists topic rejected.
 type rejections struct {
+	auditor *auditor
 	cursors *cursorSeal
 	records *topicReader
 
@@ -123,7 +124,7 @@ func (s *rejections) query(r *request) (*refusalQuery, error) {
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
 	var err error
-	if q.tenant, err = r.tenantOf("refused commands", v.Get("tenant")); err != nil {
+	if q.tenant, err = s.auditor.tenantOf(r, "refused commands", v.Get("tenant")); err != nil {
 		return nil, err
 	}
 	if q.id != "" {

@@ -187,12 +187,12 @@ func (p *parts) wireLoad(o *Options, c *common) {
 // wireLetters makes the parts for dead letters.
 func (p *parts) wireLetters(o *Options, c *common) {
 	p.letters = &deadLetters{
-		history: c.history, cursors: c.cursors, rows: o.Letters,
+		history: c.history, cursors: c.cursors, rows: o.Letters, auditor: c.auditor,
 		records: &topicReader{kafka: c.kafka, topic: o.Names.DeadLetter()},
 		kafka:   c.kafka, names: o.Names, partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.rejected = &rejections{
-		cursors: c.cursors, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
+		auditor: c.auditor, cursors: c.cursors, records: &topicReader{kafka: c.kafka, topic: o.Names.Rejected()},
 		partitions: o.Partitions, readWithin: o.ReadWithin,
 	}
 	p.audit = &auditList{
