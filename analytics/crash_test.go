@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -362,6 +363,103 @@ func TestOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole.check(t, dir)
+}
+
+// Exporters of two builds write one directory: the same rows, other bytes. Each seals the same
+// file before the other's manifest is there. The file is the one that its manifest names.
+func TestBuildsAtOnce(t *testing.T) {
+	l, dir := newLedger(150), t.TempDir()
+	late := l.exporter(dir, nil)
+	late.file.bloom = nil
+	late.source = func(ctx context.Context) (*source, error) {
+		s, err := l.source(ctx)
+		s.read = func(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
+			if p == 0 {
+				if _, err := l.exporter(dir, nil).Export(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+			return l.read(ctx, p, first, end, visit, step)
+		}
+		return s, err
+	}
+	if _, err := late.Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sealedAsNamed(t, dir, 8)
+	if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l.check(t, dir)
+}
+
+// An exporter of another build died before its manifest. The next one names its files as they
+// are, and writes anew what is no file of these rows.
+func TestLeftByAnotherBuild(t *testing.T) {
+	l, dir := newLedger(150), t.TempDir()
+	dead := l.exporter(dir, nil)
+	dead.file.bloom = nil
+	if _, err := dead.Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range glob(t, dir, manifestDir, "*.json") {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := glob(t, dir, eventsDir, "*", "p=00", "*.parquet")
+	was, err := os.ReadFile(left[0])
+	if err == nil {
+		err = os.Truncate(left[1], 100)
+	}
+	if err == nil {
+		err = os.WriteFile(left[2], was, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sealedAsNamed(t, dir, 8)
+	if is, err := os.ReadFile(left[0]); err != nil || !bytes.Equal(is, was) {
+		t.Errorf("%s was written anew: %v", left[0], err)
+	}
+	l.check(t, dir)
+}
+
+func glob(t *testing.T, parts ...string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// sealedAsNamed: each sealed file and snapshot has the size and SHA-256 that its manifest says.
+func sealedAsNamed(t *testing.T, dir string, least int) {
+	t.Helper()
+	_, _, all := read(t, dir)
+	n := 0
+	check := func(name, digest string, size int64) {
+		n++
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || int64(len(text)) != size || digestOf(text) != digest {
+			t.Errorf("%s has %d bytes, and its manifest says %d: %v", name, len(text), size, err)
+		}
+	}
+	for _, m := range all {
+		for _, f := range m.Files {
+			check(f.Path, f.SHA256, f.Bytes)
+		}
+		for _, s := range m.Snapshots {
+			check(s.Path, s.SHA256, s.Bytes)
+		}
+	}
+	if n < least {
+		t.Errorf("only %d files", n)
+	}
 }
 
 // What only a person can decide is an Error with its code, and says what to do.

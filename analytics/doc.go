@@ -1,7 +1,7 @@
 // Package analytics writes the event log as a data set: Parquet files that DuckDB, Polars
 // and PyArrow read, and a chain of manifests that says what is in them.
 //
-//	events/date=2026-11-25/p=03/<first>-<last>.parquet   sealed: never changes
+//	events/date=2026-11-25/p=03/<first>-<last>.parquet   sealed: created only if absent; never changes
 //	tail/p=03.parquet                                    what is newer; rewritten as it grows
 //	snapshots/date=2026-11-25/p=03.parquet               all triggers at the end of that day
 //	manifest/<n>.json                                    created only if absent; names the one before by its hash
@@ -11,7 +11,7 @@
 //
 // The topic is. A manifest says up to which offset of each partition the files are
 // complete. A file that no manifest names is the work of a process that died or is not
-// done yet. The next export writes the same file over it.
+// done yet. The next export names it as it is.
 //
 // # Promises
 //

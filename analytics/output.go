@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"io"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -29,6 +32,7 @@ type output[T any] struct {
 	writer *parquet.GenericWriter[T]
 	sum    hash.Hash
 	bytes  int64
+	digest string // SHA-256 of the finished file
 }
 
 // create begins a file.
@@ -74,27 +78,63 @@ func (w summed[T]) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// finish makes the file durable under its own name, and returns its SHA-256.
-func (o *output[T]) finish(name string) (digest string, err error) {
+// finish makes the file durable, and put gives it its own name.
+func (o *output[T]) finish(name string, put func(to string) error) (err error) {
 	if err = o.writer.Close(); err == nil { // else the buffer has the same error
 		err = o.buf.Flush()
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	err = o.file.Sync()
 	if err := errors.Join(err, o.file.Close()); err != nil {
-		return "", err
+		return err
 	}
 	if err := o.e.makeDir(path.Dir(name)); err != nil {
-		return "", err
+		return err
 	}
 	to := filepath.Join(o.e.opts.Dir, filepath.FromSlash(name))
-	if err := o.e.disk.Rename(o.tmp, to); err != nil {
-		return "", err
+	o.digest = hex.EncodeToString(o.sum.Sum(nil))
+	if err := put(to); err != nil {
+		return err
 	}
 	o.open, o.writer = false, nil
-	return hex.EncodeToString(o.sum.Sum(nil)), o.e.disk.SyncDir(filepath.Dir(to))
+	return o.e.disk.SyncDir(filepath.Dir(to))
+}
+
+// replace puts the file in the place of an older one.
+func (o *output[T]) replace(to string) error { return o.e.disk.Rename(o.tmp, to) }
+
+// keepFirst leaves the file of that name if there is one with as many rows: another exporter
+// was first, and a manifest may name it. Its rows are the same, but its bytes are not if
+// another build wrote it.
+func (o *output[T]) keepFirst(to string, rows int64) error {
+	err := o.e.disk.Link(o.tmp, to)
+	if errors.Is(err, fs.ErrExist) {
+		var same bool
+		if same, err = o.adopt(to, rows); err == nil && !same {
+			return o.replace(to)
+		}
+	}
+	return errors.Join(err, o.e.disk.Remove(o.tmp))
+}
+
+// adopt takes the size and the SHA-256 of a file that is there. It returns false if that is no
+// whole file of so many rows.
+func (o *output[T]) adopt(name string, rows int64) (bool, error) {
+	f, err := os.Open(name) //nolint:gosec // a file of the export
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	p, err := openParquet(f)
+	if err != nil || p.NumRows() != rows {
+		return false, nil
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.NewSectionReader(f, 0, p.Size()))
+	o.bytes, o.digest = n, hex.EncodeToString(sum.Sum(nil))
+	return true, err
 }
 
 // drop gives up what is not finished.

@@ -101,25 +101,25 @@ func (s *sealing) seal(next int64) (meta File, ok bool, err error) {
 	s.meta.Last, s.meta.Date = next-1, dayName(s.day)
 	s.meta.Path = path.Join(eventsDir, "date="+s.meta.Date, partitionName(s.meta.Partition),
 		fmt.Sprintf("%d-%d.parquet", s.meta.First, s.meta.Last))
-	err = s.close()
+	err = s.close(func(to string) error { return s.keepFirst(to, s.meta.Rows) })
 	return s.meta, err == nil, err
 }
 
 // toTail makes the file the tail of its partition. It may be empty.
 func (s *sealing) toTail() error {
 	s.meta.Path = path.Join(tailDir, partitionName(s.meta.Partition)+".parquet")
-	return s.close()
+	return s.close(s.replace)
 }
 
 func partitionName(p int32) string { return fmt.Sprintf("p=%02d", p) }
 
 // close makes the file durable under its name.
-func (s *sealing) close() (err error) {
+func (s *sealing) close(put func(to string) error) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	s.meta.SHA256, err = s.finish(s.meta.Path)
-	s.meta.Bytes = s.bytes
+	err := s.finish(s.meta.Path, put)
+	s.meta.SHA256, s.meta.Bytes = s.digest, s.bytes
 	s.meta.Unknown, s.meta.NotEvents = s.e.decode.unknown, s.e.decode.notEvents
 	return err
 }

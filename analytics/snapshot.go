@@ -177,8 +177,8 @@ func (e *Exporter) writeSnapshot(ctx context.Context, s *Snapshot, all stream) e
 		return err
 	}
 	s.Path = snapshotPath(s.Date, s.Partition)
-	s.SHA256, err = out.finish(s.Path)
-	s.Bytes = out.bytes
+	err = out.finish(s.Path, func(to string) error { return out.keepFirst(to, s.Rows) })
+	s.SHA256, s.Bytes = out.digest, out.bytes
 	return err
 }
 
