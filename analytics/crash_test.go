@@ -676,3 +676,77 @@ func until(t *testing.T, is func() bool) {
 		}
 	}
 }
+
+// Somebody accepts a gap while another exporter has sealed files there that it has not named
+// yet. Whoever publishes first, no manifest names a file that is gone, and no row stays twice.
+func TestAcceptGapMeanwhile(t *testing.T) {
+	l, dir := newLedger(300), t.TempDir()
+	first := &ledger{values: l.values[:20]} // manifests 0 and 1, without a file
+	if _, err := first.exporter(dir, nil).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	short := &ledger{values: l.values[:150], start: 130} // what retention has left
+	accepting := &hooked{}
+	slow := l.exporter(dir, nil)
+	slow.source = func(ctx context.Context) (*source, error) {
+		s, err := l.source(ctx)
+		s.read = func(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
+			if p != 0 {
+				return l.read(ctx, p, first, end, visit, step)
+			}
+			if err := l.read(ctx, p, first, 100, visit, func() {}); err != nil { // it has sealed to 96
+				return err
+			}
+			accepted := make(chan error)
+			goOn := make(chan struct{})
+			accepting.before = func() { goOn <- struct{}{}; <-goOn }
+			go func() {
+				e := short.exporter(dir, accepting)
+				e.opts.AcceptGaps = []Acceptance{{0, 0}}
+				_, err := e.Export(ctx)
+				accepted <- err
+			}()
+			<-goOn // the other is about to remove a file
+			err := l.read(ctx, p, 100, end, visit, step)
+			goOn <- struct{}{}
+			if err := <-accepted; err != nil {
+				t.Error(err)
+			}
+			return err
+		}
+		return s, err
+	}
+	if _, err := slow.Export(t.Context()); err == nil || !strings.Contains(err.Error(), "has accepted a gap") {
+		t.Errorf("the slow exporter ended with %v", err)
+	}
+	c, err := load(dir)
+	if err == nil {
+		err = c.checkFiles(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	once(t, dir)
+	for _, name := range glob(t, dir, eventsDir, "*", "p=00", "*.parquet") {
+		var from int64
+		if _, err := fmt.Sscanf(filepath.Base(name), "%d-", &from); err != nil || from < short.start {
+			t.Errorf("%s stays in the gap: %v", name, err)
+		}
+	}
+}
+
+// hooked calls a function before it removes its first event file.
+type hooked struct {
+	quickDisk
+
+	before func()
+	done   bool
+}
+
+func (h *hooked) Remove(name string) error {
+	if strings.Contains(name, eventsDir+string(filepath.Separator)) && !h.done {
+		h.done = true
+		h.before()
+	}
+	return h.quickDisk.Remove(name)
+}

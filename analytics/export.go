@@ -245,6 +245,9 @@ func (e *Exporter) enter(log *source, exported map[int32]int64) error {
 			if err := c.checkFiles(e.opts.Dir); err != nil {
 				return err
 			}
+			if err := e.clearGaps(c); err != nil {
+				return err
+			}
 			e.checked = true
 		}
 		m, err := e.gaps(c, log)
@@ -254,6 +257,7 @@ func (e *Exporter) enter(log *source, exported map[int32]int64) error {
 		if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
 			return err
 		}
+		e.checked = false // there may be files in the gap
 	}
 }
 
@@ -340,27 +344,33 @@ func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
 	if len(m.Gaps) == 0 {
 		return nil, nil
 	}
-	for _, g := range m.Gaps {
-		if err := e.removeUnnamed(c, g.Partition); err != nil {
-			return nil, err
-		}
-	}
 	return m, nil
 }
 
-// removeUnnamed removes files of a partition that no manifest names. They are the same as the
-// ones that would be made, unless those begin elsewhere: behind a gap.
-func (e *Exporter) removeUnnamed(c *chain, p int32) error {
-	found, err := fs.Glob(os.DirFS(e.opts.Dir), path.Join(eventsDir, "date=*", partitionName(p), "*.parquet"))
-	if err != nil {
-		return err
+// clearGaps removes files that begin before the end of a gap and that no manifest names. An
+// exporter left them that died, or that read on from before the gap. With the gap in the chain
+// no later manifest can name them, and files behind the gap may have their rows, too.
+func (e *Exporter) clearGaps(c *chain) error {
+	if len(c.gaps) == 0 {
+		return nil
 	}
-	named := map[string]bool{}
+	named, end := map[string]bool{}, map[int32]int64{}
 	for i := range c.files {
 		named[c.files[i].Path] = true
 	}
-	for _, name := range found {
-		if !named[name] {
+	for _, g := range c.gaps {
+		end[g.Partition] = max(end[g.Partition], g.To)
+	}
+	for p, to := range end {
+		found, err := fs.Glob(os.DirFS(e.opts.Dir), path.Join(eventsDir, "date=*", partitionName(p), "*.parquet"))
+		if err != nil {
+			return err
+		}
+		for _, name := range found {
+			var first int64
+			if _, err := fmt.Sscanf(path.Base(name), "%d-", &first); err != nil || first >= to || named[name] {
+				continue
+			}
 			if err := e.disk.Remove(filepath.Join(e.opts.Dir, filepath.FromSlash(name))); err != nil && !gone(err) {
 				return err
 			}
@@ -479,7 +489,8 @@ func (w *walk) commit() error {
 			return err
 		}
 		if slices.ContainsFunc(c.gaps, func(g Gap) bool { return g.Partition == w.p && g.From >= at }) {
-			return fmt.Errorf("another exporter has accepted a gap in partition %d meanwhile", w.p)
+			err := fmt.Errorf("another exporter has accepted a gap in partition %d meanwhile", w.p)
+			return errors.Join(err, w.clearGaps(c))
 		}
 	}
 	w.sealed = w.sealed[:0]
