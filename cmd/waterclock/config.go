@@ -14,7 +14,7 @@ func newConfig(a *app) *cobra.Command {
 }
 
 func newConfigShow(a *app) *cobra.Command {
-	var dev, changed bool
+	var dev, changed, docs bool
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Print every setting, its value and where it came from; secrets are masked",
@@ -24,26 +24,41 @@ func newConfigShow(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printSettings(c, changed)
+			return a.printSettings(c, changed, docs)
 		},
 	}
 	cmd.Flags().BoolVar(&dev, "dev", false, "apply the defaults of waterclock dev")
 	cmd.Flags().BoolVar(&changed, "changed", false, "only the values that differ from the default")
+	cmd.Flags().BoolVar(&docs, "docs", false, "also say what each setting is")
 	return cmd
 }
 
-func (a *app) printSettings(c *config.Config, changed bool) error {
-	var shown []config.Value
+func (a *app) printSettings(c *config.Config, changed, docs bool) error {
+	var rows [][]string
 	var items []any
 	for _, v := range c.Values() {
-		if !changed || v.Source != "default" {
-			shown = append(shown, v)
+		if changed && v.Source == "default" {
+			continue
+		}
+		row := []string{v.Key, v.Value, v.Source}
+		if docs {
+			what := config.Doc(v.Key)
+			items, row = append(items, documentedValue{v, what}), append(row, what)
+		} else {
 			items = append(items, v)
 		}
+		rows = append(rows, row)
 	}
-	return a.out.list(items, []string{"setting", "value", "source"}, func(i int) []string {
-		return []string{shown[i].Key, shown[i].Value, shown[i].Source}
-	})
+	columns := []string{"setting", "value", "source"}
+	if docs {
+		columns = append(columns, "what it is")
+	}
+	return a.out.list(items, columns, func(i int) []string { return rows[i] })
+}
+
+type documentedValue struct {
+	config.Value
+	Doc string `json:"doc"`
 }
 
 func newConfigValidate(a *app) *cobra.Command {

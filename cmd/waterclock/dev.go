@@ -45,6 +45,7 @@ sent where a provider is configured; with --outbox they are written to a folder.
 		"write push, SMS and mail to the folder `DIR` in place of sending them")
 	a.flags.BindAllDev(cmd.Flags())
 	_ = cmd.Flags().MarkHidden("roles") // the flag exists only to be refused with a good message
+	briefHelp(cmd)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -301,6 +302,25 @@ func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
 			t.Errorf("%s offers --roles: %v", verb, offered)
 		}
 	}
+}
+
+// The help of dev and serve fits on a page, and names every setting.
+func TestHelpIsBrief(t *testing.T) {
+	for _, verb := range []string{"dev", "serve"} {
+		r := cli(t, nil, "", verb, "--help")
+		r.want(t, exitOK, "config show --docs", "  --memory-limit size ", " --webhook-breaker-open ")
+		if n := strings.Count(r.out, "\n"); n > 70 {
+			t.Errorf("the help of %s has %d lines", verb, n)
+		}
+		for _, s := range config.Settings() {
+			if flag := config.FlagName(s.Key); !s.Named() && !s.Secret && flag != "roles" && !strings.Contains(r.out, "--"+flag) {
+				t.Errorf("the help of %s does not name --%s", verb, flag)
+			}
+		}
+	}
+	cli(t, nil, "", "config", "show", "--docs").want(t, exitOK, "WHAT IT IS", "How many other members keep a warm copy")
+	cli(t, nil, "", "config", "show", "--docs", "-o", "ndjson").want(t, exitOK,
+		`{"key":"admin.listen","value":"","source":"default","doc":"Address of /healthz`)
 }
 
 func TestConfigShow(t *testing.T) {

@@ -51,5 +51,6 @@ you like: partitions are shared among those with the engine role.`,
 	cmd.Flags().StringVar(&takeOver, "take-over", "",
 		"take the topics over from another consumer group, for good: its nodes are fenced")
 	a.flags.BindAll(cmd.Flags())
+	briefHelp(cmd)
 	return cmd
 }

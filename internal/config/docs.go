@@ -41,8 +41,8 @@ A value comes from the first of these that has it: **flag**, **environment**, **
 * Durations: ` + "`250ms`" + `, ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`2d`" + `, ` + "`1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`" + `, ` + "`1.5GiB`" + `, ` + "`500MB`" + `, or
   a number of bytes. Lists: separated by commas; in YAML a list works too.
 
-` + "`waterclock config show`" + ` prints every setting with its value and where it came from. ` + "`waterclock config validate`" + `
-lists every error.
+` + "`waterclock config show`" + ` prints every setting with its value and where it came from, ` + "`--docs`" + ` also what it is.
+` + "`waterclock config validate`" + ` lists every error.
 `
 
 func writeRow(b *strings.Builder, s *Setting) {

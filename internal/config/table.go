@@ -1,6 +1,9 @@
 package config
 
-import "sync"
+import (
+	"strings"
+	"sync"
+)
 
 // section is a heading of the documentation with its settings.
 type section struct {
@@ -45,6 +48,15 @@ var rows = func() (all []*Setting) {
 	}
 	return all
 }()
+
+// Doc says what a setting is, in plain text. It is "" for a key that is no setting.
+func Doc(key string) string {
+	s, _ := find(key)
+	if s == nil {
+		return ""
+	}
+	return strings.ReplaceAll(s.Doc, "`", "")
+}
 
 // find is the row of a key, and the name in it. An exact key is found before
 // a pattern, so channels.auto_create is no channel.
