@@ -36,7 +36,8 @@ func TestThrottledWrite(t *testing.T) {
 				})
 				a := w.call(c.method, c.path, c.body)
 				if a.status >= 500 && a.status != http.StatusServiceUnavailable ||
-					strings.Count(a.body, says) != c.times || !strings.Contains(a.body, "Kafka has not acknowledged the c") {
+					strings.Count(a.body, says) != c.times ||
+					!strings.Contains(a.body, "Kafka has not acknowledged the c") {
 					t.Errorf("%d %s, want %d times %q", a.status, a.body, c.times, says)
 				}
 			})

@@ -206,7 +206,8 @@ func TestNeverWentOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Total.OnTime != 50 || r.Budget.Verdict != "missed" || r.Burn[0] != (Burn{Window: "1h", Due: 2, Bad: 1, Rate: 50}) {
+	if r.Total.OnTime != 50 || r.Budget.Verdict != "missed" ||
+		r.Burn[0] != (Burn{Window: "1h", Due: 2, Bad: 1, Rate: 50}) {
 		t.Errorf("on time %v, %+v, %+v", r.Total.OnTime, r.Budget, r.Burn)
 	}
 }

@@ -313,8 +313,9 @@ func TestHelpIsBrief(t *testing.T) {
 			t.Errorf("the help of %s has %d lines", verb, n)
 		}
 		for _, s := range config.Settings() {
-			if flag := config.FlagName(s.Key); !s.Named() && !s.Secret && flag != "roles" && !strings.Contains(r.out, "--"+flag) {
-				t.Errorf("the help of %s does not name --%s", verb, flag)
+			flag := "--" + config.FlagName(s.Key)
+			if !s.Named() && !s.Secret && flag != "--roles" && !strings.Contains(r.out, flag) {
+				t.Errorf("the help of %s does not name %s", verb, flag)
 			}
 		}
 	}

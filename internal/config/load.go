@@ -4,10 +4,6 @@ import (
 	"fmt"
 	"sort"
 	"strings"
-
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 )
 
 // Options says where settings may come from.
@@ -73,83 +69,6 @@ func (l *loader) problem(key string, from Source, format string, args ...any) {
 	l.problems = append(l.problems, Problem{Key: key, Source: from, Msg: fmt.Sprintf(format, args...)})
 }
 
-// readFile flattens the YAML file; nested and dotted keys mean the same.
-func (l *loader) readFile(path string) layer {
-	out := layer{}
-	if path == "" {
-		return out
-	}
-	from := Source{"file", path}
-	k := koanf.New(".")
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
-		l.problem("config", from, "cannot be read: %v", err)
-		return out
-	}
-	all := joinMaps(k.All())
-	for _, key := range sortedKeys(all) {
-		text, ok := textOf(all[key])
-		switch {
-		case all[key] == nil: // "key:" with nothing behind it is unset
-		case !ok:
-			l.problem(key, from, "is a list or map whose values are not scalars%s", suggest(key))
-		default:
-			l.take(out, key, text, from)
-		}
-	}
-	return out
-}
-
-// joinMaps spells the settings that are maps, cassandra.replication and
-// endpoints.<origin>.headers, as the text they have elsewhere.
-func joinMaps(all map[string]any) map[string]any {
-	joined := map[string][]string{}
-	for k, v := range all {
-		if key, name, ok := inMap(k); ok {
-			joined[key] = append(joined[key], fmt.Sprintf("%s=%v", name, v))
-			delete(all, k)
-		}
-	}
-	for key, parts := range joined {
-		sort.Strings(parts)
-		all[key] = strings.Join(parts, ",")
-	}
-	return all
-}
-
-// inMap splits the key of an entry of a map.
-func inMap(key string) (setting, name string, ok bool) {
-	const replication, headers = "cassandra.replication", ".headers."
-	if dc, ok := strings.CutPrefix(key, replication+"."); ok {
-		return replication, dc, true
-	}
-	at := strings.LastIndex(key, headers)
-	if at < 0 || !strings.HasPrefix(key, "endpoints.") {
-		return "", "", false
-	}
-	return key[:at+len(headers)-1], key[at+len(headers):], true
-}
-
-// textOf is a YAML value as one would write it in the environment.
-func textOf(v any) (string, bool) {
-	switch v := v.(type) {
-	case map[string]any, map[any]any, nil:
-		return "", false
-	case float64:
-		return strings.TrimSuffix(fmt.Sprintf("%f", v), ".000000"), true
-	case []any:
-		var parts []string
-		for _, e := range v {
-			text, ok := textOf(e)
-			if _, nested := e.([]any); !ok || nested {
-				return "", false
-			}
-			parts = append(parts, text)
-		}
-		return strings.Join(parts, ","), true
-	}
-	return fmt.Sprint(v), true
-}
-
 // readEnv takes what begins with WATERCLOCK_. An unknown name is a warning
 // only: Kubernetes adds variables of its own for a service of our name.
 func (l *loader) readEnv(environ []string, fromFile layer) layer {
@@ -199,6 +118,11 @@ func keyOfEnv(variable string, names []string) string {
 		}
 		if key := namedKeyOfEnv(s, variable, names); key != "" {
 			return key
+		}
+		if plain, isFile := strings.CutSuffix(variable, "_FILE"); isFile && s.Secret {
+			if key := namedKeyOfEnv(s, plain, names); key != "" {
+				return key + "_file"
+			}
 		}
 	}
 	return ""
@@ -258,8 +182,12 @@ func (l *loader) take(out layer, key, text string, from Source) {
 }
 
 func (l *loader) add(out layer, key string, g given) {
-	if _, twice := out[key]; twice {
+	switch before, twice := out[key]; {
+	case twice && (before.file == "") != (g.file == ""):
 		l.problem(key, g.from, "is given twice, directly and as %s_file: keep one", key)
+		return
+	case twice && g.from.Kind == "file":
+		l.problem(key, g.from, "is given twice: keep one")
 		return
 	}
 	out[key] = g

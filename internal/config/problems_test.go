@@ -25,6 +25,12 @@ func TestProblems(t *testing.T) {
 			[]string{"listen (file", "loud", "1y", "not a duration"},
 		},
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
+		{"0 for unlimited", "tenants: {a: {rate: 0}}", []string{"tenants.a.rate", "below the least allowed, 0.001"}},
+		{"given in both spellings", "log: {level: warn}\nlog.level: debug", []string{"log.level", "given twice"}},
+		{"given twice in a map", "tenants: {a: {rate: 1, rate: 2}}", []string{"tenants.a.rate", "given twice"}},
+		{"no map", "- listen", []string{"config (file", "no map of settings"}},
+		{"a map in itself", "kafka: &a {b: *a}", []string{"config (file", "nested over 32 deep"}},
+		{"merged", "a: &a {b: 1}\nkafka: {<<: *a}", []string{"config (file", "<< is not supported"}},
 		{"above bound", "limits: {payload: 1MiB}", []string{"1MiB is above the most allowed, 512KiB"}},
 		{"each of a list", "channels: {x: {retry: [1s, 8d]}}", []string{"above the most allowed, 7d"}},
 		{"a cap without a time", "channels: {sms: {max_per_user: 5}}", []string{"\"5\" is not a cap", "5/h"}},
@@ -195,6 +201,47 @@ func TestSecretFileOverridden(t *testing.T) {
 	}
 	if now, err := c.ReadSecret(key, c.Internal.Secret); err != nil || now != strings.Repeat("g", 20) {
 		t.Errorf("%q, %v", now, err)
+	}
+}
+
+// Scalars are taken as they are written: YAML alone would read these as numbers and dates.
+func TestPlainScalars(t *testing.T) {
+	c, err := Load(Options{File: write(t, "w.yaml", `
+kafka: {sasl: {mechanism: PLAIN, user: 1e5, password: 0123456}}
+cassandra.password: 12_34
+data_dir: 2026-11-24
+tenants.acme: {rate: 12, max_pending: unlimited}
+group: &name blue
+topics.prefix: *name
+providers.twilio: {account_sid: AC00000000000000000000000000000000, auth_token: 007, from: +15005550006}
+listen:
+standby: ~
+roles: [engine, api]
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{
+		c.Kafka.SASL.User, c.Kafka.SASL.Password, c.Cassandra.Password, c.DataDir, c.Group, c.Topics.Prefix,
+		c.Twilio.AuthToken + c.Twilio.From, c.Listen, strings.Join(c.Roles, "+"),
+	}
+	want := []string{
+		"1e5", "0123456", "12_34", "2026-11-24", "blue", "blue", "007+15005550006", "127.0.0.1:8080", "engine+api",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The secret of a tenant may come from a file by environment, too.
+func TestSecretFileOfATenantByEnvironment(t *testing.T) {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	c, err := Load(Options{Env: []string{"WATERCLOCK_TENANTS_ACME_WEBHOOK_SECRET_FILE=" + write(t, "acme", secret)}})
+	if err != nil || len(c.Warnings) > 0 {
+		t.Fatalf("%v, warnings %q", err, c.Warnings)
+	}
+	if got := c.Tenant("acme").WebhookSecret; got != secret {
+		t.Errorf("the secret is %q", got)
 	}
 }
 

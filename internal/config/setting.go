@@ -90,7 +90,7 @@ func (s *Setting) defaultFor(name string, dev bool) string {
 func (s *Setting) set(c *Config, name, text string) error {
 	target := s.into(c, name)
 	if s.Word != "" && text == s.Word {
-		text = "0"
+		return parse(target, "0") // without the bounds: 0 itself may be below the least allowed
 	}
 	if err := parse(target, text); err != nil {
 		if s.Secret {
@@ -210,9 +210,6 @@ func (s *Setting) checkWords(target any) error {
 
 func (s *Setting) checkBounds(target any) error {
 	for _, v := range magnitudes(target) {
-		if s.Word != "" && v == 0 {
-			continue
-		}
 		if s.Min != "" && v < s.bound(s.Min) {
 			return fmt.Errorf("%s is below the least allowed, %s", format(target), s.Min)
 		}

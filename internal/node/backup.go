@@ -183,6 +183,9 @@ func listFiles(staging string, frozen []broker.FrozenFile) ([]broker.FrozenFile,
 // filesUnder lists the regular files under root, with their present size, but for what leaveOut names: a
 // file, or a directory with all in it.
 func filesUnder(root string, leaveOut func(name string, d fs.DirEntry) bool) (files []broker.FrozenFile, err error) {
+	if root, err = filepath.EvalSymlinks(root); err != nil { // WalkDir does not follow its root
+		return nil, err
+	}
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -440,6 +443,9 @@ func receiveFile(in io.Reader, path string, head *tar.Header) error {
 // verifyBackup starts a broker on the copy, which checks every batch, and opens the
 // history and the preferences.
 func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Logger) error {
+	if _, err := os.Stat(filepath.Join(to, brokerDir)); err != nil {
+		return fmt.Errorf("nothing of the broker was copied: %w", err) // a broker that starts would make it
+	}
 	b, err := broker.Start(ctx, broker.Options{
 		Dir: filepath.Join(to, brokerDir), Listen: "127.0.0.1:0", Sync: true, Logger: log,
 	})
@@ -470,6 +476,10 @@ func verifyBackup(ctx context.Context, c *config.Config, to string, log *slog.Lo
 
 // syncTree makes the names of all files durable. Their contents are durable already.
 func syncTree(root string) error {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err

@@ -1,8 +1,11 @@
 package node
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -38,5 +41,26 @@ func TestBackupInsideTheData(t *testing.T) {
 		if _, err := os.Stat(row.to); !row.ok && row.to != data && err == nil {
 			t.Errorf("%s was made", row.to)
 		}
+	}
+}
+
+// A data directory may be named by a symbolic link.
+func TestBackupThroughALink(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, brokerDir), 0o700),
+		os.WriteFile(filepath.Join(dir, brokerDir, "segment"), []byte("abc"), 0o600),
+		os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filesOfStopped(link)
+	if err != nil || len(files) != 1 || files[0].Path != filepath.Join(brokerDir, "segment") || files[0].Size != 3 {
+		t.Errorf("files %v, %v", files, err)
+	}
+	if err := syncTree(link); err != nil {
+		t.Error(err)
+	}
+	if err := verifyBackup(t.Context(), nil, t.TempDir(), slog.Default()); err == nil ||
+		!strings.Contains(err.Error(), "nothing of the broker was copied") {
+		t.Errorf("a copy without a broker: %v", err)
 	}
 }

@@ -83,7 +83,8 @@ func TestEraseRefused(t *testing.T) {
 	}
 	content := func(key string) sinks.ContentRecord {
 		return sinks.ContentRecord{
-			TopicPartition: sinks.TopicPartition{Topic: "due.push"}, Has: true, Tenant: "default", Trigger: key, ID: key + "@o",
+			TopicPartition: sinks.TopicPartition{Topic: "due.push"}, Has: true,
+			Tenant: "default", Trigger: key, ID: key + "@o",
 			ContentRow: sinks.ContentRow{US: us, Content: topics.NotificationContent{Title: "canary"}},
 		}
 	}
