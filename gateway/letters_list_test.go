@@ -161,3 +161,39 @@ func TestDeadLettersOfTenants(t *testing.T) {
 		t.Errorf("an operator redrives %+v", got)
 	}
 }
+
+// A dry run of a redrive is a read: it uses up the tenant's rate of reads, by filter and of one trigger, and waits for
+// it. A redrive that sends does not.
+func TestDryRunIsCostly(t *testing.T) {
+	now := time.Now().Add(time.Minute) // later than any letter of the test
+	w := newLetterWorld(t, func(o *Options) {
+		o.Auth, o.Now = testKeys(t), func() time.Time { return now }
+		o.ReadRate = func(tenant string) float64 { return map[string]float64{"acme": 12}[tenant] }
+	})
+	a := []string{"Authorization", "Bearer " + keyA}
+	for i := range 3 {
+		w.dead(trigger.NewKey("acme", fmt.Sprintf("r%d", i)), "http_500")
+	}
+	for _, body := range []string{`{"all":true,"dry_run":true}`, `{"trigger_id":"r1","dry_run":true}`} {
+		// 120 at once: the first, of 100 and what it visits, leaves something, and the second nothing.
+		for n := range 2 {
+			if got, _ := w.redrive(body, a...); got.Matched == 0 || got.Redriven != 0 {
+				t.Errorf("%s, %d: %+v", body, n, got)
+			}
+		}
+		refused := w.must(http.StatusTooManyRequests, "POST", "/v1/dead-letters:redrive", body, a...)
+		if refused.get(t, "code") != "quota_exceeded" || refused.header.Get("Retry-After") == "" {
+			t.Error(refused.body)
+		}
+		now = now.Add(time.Minute)
+	}
+	if left := w.server.reads.quota.limiter("acme").TokensAt(now); left != 120 {
+		t.Fatalf("%g left after a minute", left)
+	}
+	if got, _ := w.redrive(`{"all":true}`, a...); got.Redriven != 3 {
+		t.Errorf("a redrive: %+v", got)
+	}
+	if left := w.server.reads.quota.limiter("acme").TokensAt(now); left != 120 {
+		t.Errorf("a redrive that sends takes from the reads: %g are left", left)
+	}
+}

@@ -49,7 +49,8 @@ type redrive struct {
 	r        *request
 	q        topics.LetterQuery
 	sealed   letterQuestion  // to which its cursors belong: with the bounds as they were asked for
-	list     []topics.Letter // of a trigger; nil: as the query finds them
+	id, ceID string          // of a trigger, and of one occurrence; "" for all that the query finds
+	list     []topics.Letter // of a trigger
 	expired  bool            // send those too
 	dry      bool
 	note     string // of the events
@@ -74,6 +75,7 @@ type redrives struct {
 	letters *deadLetters
 	rate    *writeRate
 
+	reads        *reads // a dry run is one
 	answerWithin time.Duration
 	commands     *commandLog
 	decider      *decider
@@ -101,34 +103,48 @@ func (s *redrives) postRedrive(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if job.dry {
+		return s.reads.costly(w, r, job.answer)
+	}
+	return job.answer(w, r)
+}
+
+// answer runs the redrive and streams how far it is.
+func (j *redrive) answer(w http.ResponseWriter, r *request) error {
+	if j.id != "" {
+		if err := j.find(); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer s.onStop(cancel)()
-	job.w, job.out = w, http.NewResponseController(w)
-	_ = job.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
-	err = job.run(ctx)
-	if err == nil && job.only != nil && len(job.list) == 1 {
-		return job.only
+	defer j.s.onStop(cancel)()
+	j.w, j.out = w, http.NewResponseController(w)
+	_ = j.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
+	err := j.run(ctx)
+	if err == nil && j.only != nil && len(j.list) == 1 {
+		return j.only
 	}
 	if err == nil {
-		job.totals.Done, job.totals.Cursor = true, ""
-		job.say(&job.totals)
+		j.totals.Done, j.totals.Cursor = true, ""
+		j.say(&j.totals)
 		return nil
 	}
-	if !job.begun {
+	if !j.begun {
 		return err
 	}
-	job.say(&job.totals)
+	j.say(&j.totals)
 	p := *problem.Of(err)
 	if p.Status == http.StatusInternalServerError {
-		s.log.Error("redrive failed", "error", p.Unwrap())
+		j.s.log.Error("redrive failed", "error", p.Unwrap())
 	}
-	job.say(&p)
+	j.say(&p)
 	return nil
 }
 
 // find lists the letters of a trigger: of each occurrence the newest.
-func (j *redrive) find(id, ceID string) error {
+func (j *redrive) find() error {
+	id, ceID := j.id, j.ceID
 	ctx, cancel := context.WithTimeout(j.r.Context(), j.s.readWithin)
 	defer cancel()
 	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no dead letter of this trigger").About(id)
@@ -143,6 +159,7 @@ func (j *redrive) find(id, ceID string) error {
 	case len(found) == 0:
 		return missing
 	}
+	j.r.read.charge(len(found))
 	j.list = found
 	if ceID == "" {
 		j.list = slices.DeleteFunc(found, func(l topics.Letter) bool { return l.Status == topics.LetterResolved })
@@ -219,6 +236,7 @@ func (j *redrive) run(ctx context.Context) error {
 		if j.q.After = page.Next; !page.Next.IsZero() { // read while these are decided
 			next = j.readPage(ctx, j.q)
 		}
+		j.r.read.charge(page.Visited)
 		j.totals.Visited += int64(page.Visited)
 		if err := j.take(ctx, page.Items); err != nil {
 			return err

@@ -22,7 +22,7 @@ import (
 // RedriveBody says which dead letters are to be tried again: those of a trigger,
 // those that a filter names, or all.
 type RedriveBody struct {
-	TriggerID      string  `json:"trigger_id,omitempty"      doc:"Of this trigger; found without a history too"`
+	TriggerID      string  `json:"trigger_id,omitempty"      doc:"Of this trigger; found without a history too. At most 128 can be under way: one more fails the oldest with code overrun, so with more letters give a low rate"`
 	CeID           string  `json:"ce_id,omitempty"           doc:"With trigger_id: only this occurrence"`
 	Tenant         string  `json:"tenant,omitempty"          doc:"Operators: of this tenant, else of all"`
 	Channel        string  `json:"channel,omitempty"`
@@ -32,7 +32,7 @@ type RedriveBody struct {
 	To             string  `json:"to,omitempty"              doc:"Failed before this instant; default now"`
 	All            bool    `json:"all,omitempty"             doc:"Needed where no filter is given"`
 	Rate           float64 `json:"rate,omitempty"            doc:"How many a second; default 100"                                   minimum:"0.01" maximum:"100000"`
-	DryRun         bool    `json:"dry_run,omitempty"         doc:"Only count"`
+	DryRun         bool    `json:"dry_run,omitempty"         doc:"Only count; it takes from the tenant's rate of reads, as a list does"`
 	IncludeExpired bool    `json:"include_expired,omitempty" doc:"Send what is past its expires_at too"`
 	Note           string  `json:"note,omitempty"            doc:"Why; the detail of the event of each" minLength:"1" maxLength:"512"`
 	Cursor         string  `json:"cursor,omitempty"          doc:"Of a line of an earlier answer with the same filter: go on there"`
@@ -69,7 +69,7 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	if _, key, err := r.letterTrigger(b.Tenant, b.TriggerID); err == nil {
 		r.act.to(trigger.Key(key))
 	}
-	job := &redrive{s: s, r: r, dry: b.DryRun, expired: b.IncludeExpired, note: b.Note}
+	job := &redrive{s: s, r: r, id: b.TriggerID, ceID: b.CeID, dry: b.DryRun, expired: b.IncludeExpired, note: b.Note}
 	job.q = topics.LetterQuery{Channel: b.Channel, Code: b.Code}
 	job.content = letterContents{from: s.letters.records, ahead: map[int32][]*kgo.Record{}}
 	var err error
@@ -100,7 +100,7 @@ func (s *redrives) redrive(r *request, fs fields) (*redrive, error) {
 	if b.TriggerID == "" {
 		return job, s.letters.lettersThere()
 	}
-	return job, job.find(b.TriggerID, b.CeID)
+	return job, nil
 }
 
 // asField is a problem of the body where it would be one of the query.
