@@ -133,10 +133,10 @@ func (q *PreviewRequest) readDST(raw json.RawMessage) error {
 }
 
 func (q *PreviewRequest) readCalendars(raw json.RawMessage, source CalendarSource) error {
-	var c struct {
+	c := struct {
 		Names []string `json:"names"`
 		On    string   `json:"on"`
-	}
+	}{On: OnSkip}
 	if err := strict(raw, &c); err != nil {
 		return fail(CodeInvalid, "calendars", `is not {"names":["…"],"on":"skip"}: %v`, err)
 	}

@@ -164,3 +164,15 @@ func TestPreviewRefusals(t *testing.T) {
 		t.Errorf("with a calendar: %+v %v", resp, e)
 	}
 }
+
+// Calendars without on are skipped, in a preview as in a register. An on that is written has to be one.
+func TestPreviewCalendarsWithoutOn(t *testing.T) {
+	source := func(string) (DateSet, bool) { return DateSet{Date(daysOf(2027, 1, 1))}, true }
+	for on, refused := range map[string]bool{"": false, `,"on":"skip"`: false, `,"on":""`: true} {
+		resp, e := PreviewWith(Embedded(), source, []byte(`{"recurrence":"FREQ=DAILY","start":"2027-01-01T09:00",`+
+			`"after":"2026-12-31T00:00:00Z","n":1,"calendars":{"names":["x"]`+on+"}}"), 0)
+		if (e != nil) != refused || e == nil && resp.Occurrences[0].At != "2027-01-02T09:00:00Z" {
+			t.Errorf("%q: %+v, %v", on, resp, e)
+		}
+	}
+}
