@@ -58,7 +58,15 @@ func ParseOrigin(text string) (Origin, error) {
 // endpoint by it.
 func OriginOf(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
+	if err != nil {
+		return ""
+	}
+	return OriginOfURL(u)
+}
+
+// OriginOfURL is OriginOf of a URL that is parsed already.
+func OriginOfURL(u *url.URL) string {
+	if u.Host == "" {
 		return ""
 	}
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname())

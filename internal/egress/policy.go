@@ -28,6 +28,8 @@ func forbidden(format string, args ...any) *Error {
 // MaxURL is the longest URL, in bytes.
 const MaxURL = 2048
 
+var errTooLong = forbidden("callback.url is over %d bytes", MaxURL)
+
 var errFragment = forbidden("callback.url has a fragment, which is never sent: leave out the # and what follows")
 
 // Settings are what a Policy is made of. The zero value allows https to public
@@ -85,12 +87,25 @@ func (p *Policy) Check(tenant, rawURL string) error {
 // Target is where a URL leads, if the tenant may call it; else an *Error.
 func (p *Policy) Target(tenant, rawURL string) (Target, error) {
 	if len(rawURL) > MaxURL {
-		return Target{}, forbidden("callback.url is over %d bytes", MaxURL)
+		return Target{}, errTooLong
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return Target{}, forbidden("callback.url is no URL")
 	}
+	return p.parsed(tenant, rawURL, u)
+}
+
+// CheckURL is Check of a URL that is parsed already; rawURL is its text.
+func (p *Policy) CheckURL(tenant, rawURL string, u *url.URL) error {
+	if len(rawURL) > MaxURL {
+		return errTooLong
+	}
+	_, err := p.parsed(tenant, rawURL, u)
+	return err
+}
+
+func (p *Policy) parsed(tenant, rawURL string, u *url.URL) (Target, error) {
 	if strings.Contains(rawURL, "#") { // an empty fragment leaves no trace in u
 		return Target{}, errFragment
 	}

@@ -2,6 +2,8 @@ package egress_test
 
 import (
 	"errors"
+	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -222,6 +224,9 @@ func TestVerdicts(t *testing.T) {
 			err := p.Check("acme", row.url)
 			if allowed := strings.Contains(row.allowed, letter); allowed != (err == nil) {
 				t.Errorf("%s: %.100q: %v", letter, row.url, err)
+			}
+			if u, bad := url.Parse(row.url); bad == nil && !reflect.DeepEqual(p.CheckURL("acme", row.url, u), err) {
+				t.Errorf("%s: %.100q: %v, but parsed before: %v", letter, row.url, err, p.CheckURL("acme", row.url, u))
 			}
 			if e := (*egress.Error)(nil); err != nil && (!errors.As(err, &e) || e.Code != egress.CodeForbiddenURL ||
 				len(e.Reason) < 10) {

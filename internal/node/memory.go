@@ -76,8 +76,8 @@ func (n *node) throttledWhy() string {
 	if pause < throttled {
 		return ""
 	}
-	return fmt.Sprintf("a quota of Kafka for this server's user or client id is used up (the brokers paused it for %v "+
-		"in the last minute, added up; `waterclock doctor` names the quota)", pause.Round(time.Second))
+	return fmt.Sprintf("a quota of Kafka for this server's user or client id is used up (the brokers paused it for "+
+		"%v in the last minute, added up; `waterclock doctor` names the quota)", pause.Round(time.Second))
 }
 
 // notes returns what /readyz adds to a positive answer.

@@ -24,6 +24,7 @@ const (
 type callback struct {
 	text    string // as it was registered
 	url     *url.URL
+	origin  string // of url
 	timeout time.Duration
 	raw     bool // the body is only the payload
 	recheck bool // ask the owner before sending
@@ -55,7 +56,8 @@ func callbackOf(e *worker.DueEvent) (callback, error) {
 		timeout = defaultTimeout
 	}
 	return callback{
-		text: says.URL, url: u, timeout: min(timeout, maxTimeout), raw: says.Body == "raw", recheck: says.Recheck,
+		text: says.URL, url: u, origin: egress.OriginOfURL(u), timeout: min(timeout, maxTimeout),
+		raw: says.Body == "raw", recheck: says.Recheck,
 	}, nil
 }
 
@@ -65,5 +67,5 @@ func groupOf(e *worker.DueEvent) string {
 	if err != nil {
 		return e.Tenant
 	}
-	return e.Tenant + " " + egress.OriginOf(c.text)
+	return e.Tenant + " " + c.origin
 }

@@ -196,10 +196,10 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	if err != nil {
 		return worker.Fail(CodeNoCallback, err.Error()), nil
 	}
-	if err := w.opts.Policy.Check(e.Tenant, c.text); err != nil {
+	if err := w.opts.Policy.CheckURL(e.Tenant, c.text, c.url); err != nil {
 		return worker.Fail(CodeURL, reason(err)), nil
 	}
-	origin := egress.OriginOf(c.text)
+	origin := c.origin
 	about := w.opts.Origin(origin)
 	if about.Paused {
 		w.endpoints.get(e.Tenant, origin).pause()
