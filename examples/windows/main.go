@@ -107,6 +107,8 @@ type event struct {
 	Channel     string    `json:"channel"`
 	Step        int       `json:"step"`
 	Attempt     int       `json:"attempt"`
+	Occurrence  string    `json:"occurrence"`
+	FirstFired  time.Time `json:"first_fired_at"`
 	OccurredAt  time.Time `json:"occurred_at"`
 	LatenessMS  int64     `json:"lateness_ms"`
 	EffectiveAt time.Time `json:"effective_at"`
@@ -118,6 +120,13 @@ func (e *event) time() time.Time {
 		return e.EffectiveAt
 	}
 	return e.OccurredAt.Add(-time.Duration(e.LatenessMS) * time.Millisecond)
+}
+
+// isFirst says that an occurrence of the plan went out for the first time: no further step, retry,
+// snooze or run. What was postponed goes out again as the same attempt.
+func (e *event) isFirst() bool {
+	return e.Step == 0 && e.Attempt == 1 && (e.FirstFired.IsZero() || e.FirstFired.Equal(e.OccurredAt)) &&
+		!strings.HasPrefix(e.Occurrence, "snz-") && !strings.HasPrefix(e.Occurrence, "run-")
 }
 
 func newWindows(partitions int, length time.Duration) *windows {
@@ -159,8 +168,8 @@ func (w *windows) count(r *kgo.Record) error {
 	if err := json.Unmarshal(r.Value, &e); err != nil {
 		return err
 	}
-	if e.Type != "occurrence.fired" || e.Step != 0 || e.Attempt != 1 {
-		return nil // a retry or a further step, which no watermark covers
+	if e.Type != "occurrence.fired" || !e.isFirst() {
+		return nil // no watermark covers it
 	}
 	at := e.time().Truncate(w.length)
 	if w.counts[at] == nil {
