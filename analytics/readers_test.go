@@ -198,17 +198,17 @@ func (w *world) story() {
 	add(5*time.Second, "hole", "trigger.registered", "PENDING", 1, nil)
 	add(6*time.Second, "waits", "trigger.registered", "PENDING", 1, nil)
 	add(7*time.Second, "ladder", "trigger.registered", "PENDING", 1, nil)
-	again := func(occurrence, first string) map[string]any {
+	firstAt := func(occurrence, first string) map[string]any {
 		of := o(0, 1)
 		of["occurrence"], of["first_fired_at"] = occurrence, first
 		return of
 	}
 	add(8*time.Second, "again", "trigger.registered", "PENDING", 1, nil)
-	add(9*time.Second, "again", "occurrence.fired", "IN_FLIGHT", 2, again("o", "2026-11-25T12:00:09.000Z"))
-	add(9500*time.Millisecond, "again", "delivery.postponed", "IN_FLIGHT", 3, again("o", "2026-11-25T12:00:09.000Z"))
-	add(9600*time.Millisecond, "again", "occurrence.fired", "FIRED", 4, again("o", "2026-11-25T12:00:09.000Z"))
-	add(9700*time.Millisecond, "again", "occurrence.fired", "FIRED", 5, again("run-1-2", "2026-11-25T12:00:09.700Z"))
-	add(9800*time.Millisecond, "again", "occurrence.fired", "FIRED", 6, again("snz-1-2", "2026-11-25T12:00:09.800Z"))
+	add(9*time.Second, "again", "occurrence.fired", "IN_FLIGHT", 2, firstAt("o", "2026-11-25T12:00:09.000Z"))
+	add(9500*time.Millisecond, "again", "delivery.postponed", "IN_FLIGHT", 3, firstAt("o", "2026-11-25T12:00:09.000Z"))
+	add(9600*time.Millisecond, "again", "occurrence.fired", "FIRED", 4, firstAt("o", "2026-11-25T12:00:09.000Z"))
+	add(9700*time.Millisecond, "again", "occurrence.fired", "FIRED", 5, firstAt("run-1-2", "2026-11-25T12:00:09.700Z"))
+	add(9800*time.Millisecond, "again", "occurrence.fired", "FIRED", 6, firstAt("snz-1-2", "2026-11-25T12:00:09.800Z"))
 	add(10*time.Second, "twice", "occurrence.fired", "FIRED", 2, o(0, 1))
 	add(11*time.Second, "twice", "occurrence.fired", "FIRED", 3, o(0, 1))
 	add(12*time.Second, "sent", "occurrence.fired", "IN_FLIGHT", 2, o(0, 1))
