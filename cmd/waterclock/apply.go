@@ -263,10 +263,7 @@ var errDifferent = &failure{Exit: exitFailed, Msg: "the files differ from the tr
 func (a *app) diff(ctx context.Context, f *applyFlags) error {
 	steps, to, err := a.plan(ctx, f)
 	if err != nil {
-		if exitOf(err) == exitFailed { // 1 means different
-			err = &failure{Exit: exitUsage, Err: err}
-		}
-		return err
+		return notDifferent(err)
 	}
 	to.Close()
 	steps = slices.DeleteFunc(steps, func(s step) bool { return s.Result == "" })
@@ -275,9 +272,17 @@ func (a *app) diff(ctx context.Context, f *applyFlags) error {
 		return nil
 	}
 	if err := a.printDiff(steps); err != nil || len(steps) == 0 {
-		return err
+		return notDifferent(err)
 	}
 	return errDifferent
+}
+
+// notDifferent raises the exit code of an error that would say that something differs.
+func notDifferent(err error) error {
+	if err != nil && exitOf(err) == exitFailed {
+		return &failure{Exit: exitUsage, Err: err}
+	}
+	return err
 }
 
 // printDiff prints one row per field, or in JSON one item per trigger.

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,9 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 		if f.Name == "start" && want.When.Start == "" {
 			h = "" // the engine chose the start, because the register named none
 		}
+		if f.Name == "fire_at" && sameWallTime(have, want) {
+			h = w // over HTTP a wall time that clocks skip is shown as what they show instead
+		}
 		if f.Name == "channel" && mayPrefer(want) && topics.MayPrefer(have.Channel) {
 			h = w // the engine chose the user's preferred channel, because the register named none
 		}
@@ -39,6 +43,18 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 		}
 	}
 	return all
+}
+
+// sameWallTime reports whether two wall times of a zone are the same instant.
+func sameWallTime(have, want *trigger.Spec) bool {
+	h, w := &have.When, &want.When
+	if h.Kind != trigger.WhenLocal || w.Kind != trigger.WhenLocal || h.Zone != w.Zone {
+		return false
+	}
+	dst, err1 := calendar.ParseDST(w.DST.Gap, w.DST.Overlap)
+	a, err2 := calendar.ResolveAt(calendar.Embedded(), h.Local, h.Zone, dst)
+	b, err3 := calendar.ResolveAt(calendar.Embedded(), w.Local, w.Zone, dst)
+	return errors.Join(err1, err2, err3) == nil && a.At == b.At
 }
 
 // mayPrefer reports whether a register leaves the channel to the preferences of its user.
@@ -93,26 +109,28 @@ var compareTexts = map[string]func(*trigger.Spec) string{
 	"misfire":       func(s *trigger.Spec) string { return s.Misfire.String() },
 	"jitter":        func(s *trigger.Spec) string { return positive(s.Jitter) },
 	"expires_after": func(s *trigger.Spec) string { return positive(s.Expires) },
-	"callback": func(s *trigger.Spec) string {
-		if s.Callback == nil {
-			return ""
-		}
-		return fmt.Sprintf("%s timeout=%s retry=%v", s.Callback.URL, s.Callback.Timeout, s.Callback.Retry)
-	},
 	"tags": func(s *trigger.Spec) string {
 		var pairs []string
 		for _, t := range s.Tags {
-			pairs = append(pairs, t.Key+"="+t.Value)
+			pairs = append(pairs, pairText(t.Key, t.Value))
 		}
 		return sortedText(pairs)
 	},
 	"headers": func(s *trigger.Spec) string {
 		var pairs []string
 		for _, h := range s.Headers {
-			pairs = append(pairs, h.Key+"="+string(h.Value))
+			pairs = append(pairs, pairText(h.Key, string(h.Value)))
 		}
 		return sortedText(pairs)
 	},
+}
+
+// pairText quotes what could be taken for two pairs.
+func pairText(name, value string) string {
+	if strings.ContainsAny(name+value, ",=\"") {
+		return strconv.Quote(name) + "=" + strconv.Quote(value)
+	}
+	return name + "=" + value
 }
 
 func positive(d time.Duration) string {
@@ -180,7 +198,7 @@ func payloadText(s *trigger.Spec) string {
 	if len(s.Payload) == 0 {
 		return ""
 	}
-	if dec.Decode(&v) != nil || dec.More() {
+	if !json.Valid(s.Payload) || dec.Decode(&v) != nil {
 		return "base64:" + base64.StdEncoding.EncodeToString(s.Payload)
 	}
 	var b bytes.Buffer

@@ -34,18 +34,16 @@ func (s *standing) gone() bool {
 // survey finds the triggers with these keys and, if tags are given, all triggers that carry them.
 type survey func(ctx context.Context, keys []string, tags map[string]string) (map[string]*standing, error)
 
-// surveyor reads from the HTTP API if it can, else from topic state. It prefers the API unless
-// the brokers were named with a stronger source than the URL.
+// surveyor reads from topic state, unless the user named the API with a stronger source than the
+// brokers, as commander does.
 func (a *app) surveyor(ctx context.Context, c *config.Config) (survey, commander, error) {
-	from := newAPI(c)
-	if rank(c.Source("url")) >= rank(c.Source("brokers")) {
+	if asksAPI(c) {
+		from := newAPI(c)
 		status, _, _, err := probe(ctx, from, aliveAt)
 		if err == nil && status == http.StatusOK {
 			return surveyAPI(c, from), &httpCommander{api: from}, nil
 		}
-		if asksAPI(c) {
-			return nil, nil, errors.Join(err, unhealthy(from, status))
-		}
+		return nil, nil, errors.Join(err, unhealthy(from, status))
 	}
 	to, err := newKafkaCommander(ctx, a, c, decisionWithin)
 	if err != nil {

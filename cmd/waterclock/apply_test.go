@@ -158,6 +158,15 @@ func TestCompareSpecs(t *testing.T) {
 			`{"fire_at":"2026-11-20T09:00","timezone":"Asia/Tokyo"}`, "",
 		},
 		{
+			"a wall time that clocks skip, and what they show then",
+			`{"fire_at":"2027-03-14T03:30:00","timezone":"America/New_York"}`,
+			`{"fire_at":"2027-03-14T02:30","timezone":"America/New_York"}`, "",
+		},
+		{
+			"another wall time", `{"fire_at":"2027-03-14T03:30:00","timezone":"America/New_York"}`,
+			`{"fire_at":"2027-03-14T02:31","timezone":"America/New_York"}`, "fire_at",
+		},
+		{
 			"spellings of an instant", `{"fire_at":"2026-11-20T09:00:00Z"}`, `{"fire_at":"2026-11-20T10:00:00+01:00"}`,
 			"",
 		},
@@ -191,6 +200,31 @@ func TestCompareSpecs(t *testing.T) {
 			"content", `{"delay":"7m","tags":{"a":"b"},"jitter":"1m","user_id":"u"}`,
 			`{"delay":"7m","headers":{"h":"v"},"priority":"high","expires_after":"1h"}`,
 			"user_id headers tags priority jitter expires_after",
+		},
+		{
+			"a callback's recheck", `{"delay":"7m","callback":{"url":"https://a.example/x"}}`,
+			`{"delay":"7m","callback":{"url":"https://a.example/x","recheck":true}}`, "callback",
+		},
+		{
+			"a callback's body", `{"delay":"7m","callback":{"url":"https://a.example/x"}}`,
+			`{"delay":"7m","callback":{"url":"https://a.example/x","body":"raw"}}`, "callback",
+		},
+		{
+			"one attempt and the default ones", `{"delay":"7m","callback":{"url":"https://a.example/x"}}`,
+			`{"delay":"7m","callback":{"url":"https://a.example/x","retry":[]}}`, "callback",
+		},
+		{
+			"spellings of a callback",
+			`{"delay":"7m","callback":{"url":"https://a.example/x","timeout":"60s","body":"envelope"}}`,
+			`{"delay":"7m","callback":{"url":"https://a.example/x","timeout":"1m","recheck":false}}`, "",
+		},
+		{
+			"one tag that looks like two", `{"delay":"7m","tags":{"a":"1,b=2"},"headers":{"a":"1,b=2"}}`,
+			`{"delay":"7m","tags":{"a":"1","b":"2"},"headers":{"a":"1","b":"2"}}`, "headers tags",
+		},
+		{
+			"JSON with a brace too many", `{"delay":"7m","payload_base64":"eyJhIjoxfX0="}`,
+			`{"delay":"7m","payload":{"a":1}}`, "payload",
 		},
 		{
 			"policies", `{"recurrence":"FREQ=DAILY","dst":{"gap":"skip"},"count":3}`,
@@ -313,6 +347,24 @@ func TestApplyOverHTTP(t *testing.T) {
 	write("- id: refused\n  delay: 1s\n- id: fine\n  delay: 1s\n")
 	run("apply", "-f", file).want(t, exitFailed, "quota_exceeded", "fine", "created")
 	cli(t, nil, "", "diff", "-f", file, "--url", "http://"+nobody(t)).want(t, exitUsage, "no API answers")
+}
+
+// Brokers and API named in the same way: apply and diff go where schedule goes, to the brokers.
+func TestApplyGoesToTheBrokers(t *testing.T) {
+	f := newFakeAPI(t)
+	env := []string{"WATERCLOCK_BROKERS=" + nobody(t), "WATERCLOCK_URL=" + f.URL}
+	for _, args := range [][]string{{"apply", "-f", "-"}, {"diff", "-f", "-"}, {"schedule", "k", "--in", "7m"}} {
+		if r := cli(t, env, "- id: k\n  delay: 7m\n", args...); r.code == exitOK || len(f.asked) > 0 {
+			t.Errorf("%s: exit code %d, and the API was asked %q", args[0], r.code, f.asked)
+		}
+	}
+}
+
+// A filter that fails is an error, which diff tells from a difference by its exit code.
+func TestDiffWithAFilterThatFails(t *testing.T) {
+	s := httptest.NewServer(&triggersAPI{have: map[string]map[string]any{}})
+	defer s.Close()
+	cli(t, nil, "- id: k\n  delay: 7m\n", "diff", "-f", "-", "--url", s.URL, "--jq", ".[]|error").want(t, exitUsage)
 }
 
 // TestApplyWhatIsPrinted: list -o json can be applied, and what has ended does not come back to life
