@@ -189,9 +189,9 @@ func exitOfStatus(status int, code string) int {
 
 // follow reads server-sent events until done returns true, the server ends the stream, or ctx
 // ends. If the trigger does not exist, it retries: a durable register may not be decided yet.
-func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) bool) error {
+func (a *api) follow(ctx context.Context, path string, began func(), done func(*topics.Event) bool) error {
 	for {
-		err := a.stream(ctx, path, done)
+		err := a.stream(ctx, path, began, done)
 		if exitOf(err) != exitNotFound {
 			return err
 		}
@@ -206,8 +206,8 @@ func (a *api) follow(ctx context.Context, path string, done func(*topics.Event) 
 // pollEvery is the time between two retries for a trigger that does not exist yet.
 const pollEvery = 500 * time.Millisecond
 
-func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) bool) error {
-	return a.serverSent(ctx, path, func(_, data string) (bool, error) {
+func (a *api) stream(ctx context.Context, path string, began func(), done func(*topics.Event) bool) error {
+	return a.serverSent(ctx, path, began, func(_, data string) (bool, error) {
 		var e topics.Event
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return false, fmt.Errorf("read an event of %s: %w", a.base, err)
@@ -217,14 +217,19 @@ func (a *api) stream(ctx context.Context, path string, done func(*topics.Event) 
 }
 
 // serverSent reads server-sent events until take returns done or an error. It is an error if the
-// server ends the stream before that.
-func (a *api) serverSent(ctx context.Context, path string, take func(event, data string) (done bool, err error)) error {
+// server ends the stream before that. It calls began, which may be nil, when the answer begins.
+func (a *api) serverSent(ctx context.Context, path string, began func(),
+	take func(event, data string) (done bool, err error),
+) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
 	answer, err := a.open(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
 		return err
 	}
 	defer answer.Close()
+	if began != nil {
+		began()
+	}
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20) // an event carries a payload of up to 512 KiB
 	var event string

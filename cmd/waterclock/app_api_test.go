@@ -12,14 +12,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // fakeAPI answers like the gateway and records the requests.
 type fakeAPI struct {
 	*httptest.Server
 	mu    sync.Mutex
-	asked []string    // METHOD path headers body
-	late  atomic.Bool // somebody has asked for the events of the missing trigger
+	asked []string     // METHOD path headers body
+	late  atomic.Bool  // somebody has asked for the events of the missing trigger
+	asks  atomic.Int32 // for the unsteady trigger
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -74,6 +76,35 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		problemJSON(w, 422, "idempotency_conflict", "other content")
 	case strings.HasSuffix(path, "/broken"):
 		w.WriteHeader(500)
+	case strings.HasSuffix(path, "/undecided"), strings.HasSuffix(path, "/refused"):
+		w.WriteHeader(202)
+		fmt.Fprint(w, `{"trigger_id":"undecided"}`)
+	case strings.HasSuffix(path, "/undecided/events"): // the past has a life of its own
+		event := `data: {"type":%q,"trigger":"undecided","revision":%d,"occurred_at":%q,"occurrence":%q}` + "\n\n"
+		now := time.Now().UTC().Format(time.RFC3339Nano)
+		fmt.Fprintf(w, event, "trigger.registered", 1, "2026-11-19T13:00:00Z", "")
+		fmt.Fprintf(w, event, "occurrence.fired", 1, "2026-11-19T14:00:00Z", "of before")
+		fmt.Fprintf(w, event, "trigger.cancelled", 2, "2026-11-19T15:00:00Z", "")
+		fmt.Fprintf(w, event, "trigger.registered", 3, now, "")
+		fmt.Fprintf(w, event, "occurrence.fired", 3, now, "the one")
+	case strings.HasSuffix(path, "/refused/events"):
+		fmt.Fprintf(w, "data: {\"type\":\"command.rejected\",\"occurred_at\":%q,\"reason\":\"conflict\"}\n\n",
+			time.Now().UTC().Format(time.RFC3339Nano))
+	case strings.HasSuffix(path, "/unsteady"): // as while its partition moves
+		if f.asks.Add(1) == 2 {
+			problemJSON(w, 503, "unavailable", "the partition moves")
+			return
+		}
+		fmt.Fprint(w, `{"trigger_id":"unsteady","state":"FIRED","revision":1}`)
+	case strings.HasSuffix(path, "/belated"):
+		fmt.Fprint(w, `{"trigger_id":"belated","state":"FIRED","revision":1}`)
+	case strings.HasSuffix(path, "/belated/events"), strings.HasSuffix(path, "/unsteady/events"):
+		if strings.Contains(path, "belated") { // its history takes its time
+			time.Sleep(overAfter + 200*time.Millisecond)
+		}
+		fmt.Fprint(w, "data: {\"type\":\"occurrence.fired\",\"trigger\":\"x\",\"state\":\"FIRED\"}\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
 	case strings.HasSuffix(path, "/slow"):
 		w.WriteHeader(202)
 		fmt.Fprint(w, `{"trigger_id":"slow"}`)

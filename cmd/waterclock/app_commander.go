@@ -40,7 +40,8 @@ type decision struct {
 
 	Notes []string `json:"notes,omitempty"` // what may surprise the user
 
-	leftOut string // the occurrence that a skip left out
+	leftOut string    // the occurrence that a skip left out
+	asked   time.Time // when the command was sent
 }
 
 // resultAccepted is the result of a command that is durable but not decided yet.
@@ -50,8 +51,9 @@ const resultAccepted = "command.accepted"
 //
 // Do's error carries the exit code. It is nil for a command that is durable but undecided.
 //
-// AwaitFiring follows a Do of the same key. It returns the event of the next firing. If the
-// trigger has ended, it returns the event of the last firing.
+// AwaitFiring follows a register by Do of the same key. If that is undecided, it waits for the
+// decision first. It returns the event of the next firing. If the trigger has ended, it returns the
+// event of the last firing.
 type commander interface {
 	Do(ctx context.Context, w wish) (decision, error)
 	AwaitFiring(ctx context.Context, d decision) (*topics.Event, error)
@@ -144,14 +146,24 @@ func (d *decision) noMore() error {
 }
 
 // earlier reports whether an event belongs to an occurrence before the one in the decision. A
-// series that existed before the command may have fired before.
+// series that existed before the command may have fired before. What it fired then may go out
+// again: as a retry, as a further step, or because it was postponed.
 func (d *decision) earlier(e *topics.Event) bool {
-	if t := trigger.FactType(e.Type); t != trigger.OccurrenceFired && t != trigger.OccurrenceExpired {
+	t := trigger.FactType(e.Type)
+	if t != trigger.OccurrenceFired && t != trigger.OccurrenceExpired {
 		return false
+	}
+	if t == trigger.OccurrenceFired && isRepeat(e) {
+		return true
 	}
 	at, err1 := time.Parse(time.RFC3339, e.OccurredAt)
 	due, err2 := time.Parse(time.RFC3339, d.FireAt)
 	return errors.Join(err1, err2) == nil && at.Before(due.Add(-clocksDiffer))
+}
+
+// isRepeat reports whether an occurrence.fired is not the first of its occurrence.
+func isRepeat(e *topics.Event) bool {
+	return e.Attempt > 1 || e.Step != nil && *e.Step > 0 || e.FirstFired != "" && e.FirstFired != e.OccurredAt
 }
 
 // clocksDiffer bounds how far the brokers' clocks may differ. An event about an instant may have

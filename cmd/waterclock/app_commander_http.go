@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -27,7 +28,7 @@ const recallWithin = 10 * time.Second
 func (h *httpCommander) Close() {}
 
 func (h *httpCommander) Do(ctx context.Context, w wish) (decision, error) {
-	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted}
+	d := decision{TriggerID: w.Key, Op: w.Op.String(), Result: resultAccepted, asked: time.Now()}
 	method, path := route(w)
 	header := conditions(w)
 	if h.goOn {
@@ -154,6 +155,9 @@ func conditions(w wish) http.Header {
 }
 
 func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
+	if err := h.awaitDecision(ctx, &d); err != nil {
+		return nil, err
+	}
 	var found *topics.Event
 	var ended error
 	waiting := ctx
@@ -162,7 +166,7 @@ func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Ev
 		waiting, cancel = context.WithTimeout(ctx, cmp.Or(h.recalls, recallWithin))
 		defer cancel()
 	}
-	err := h.api.follow(waiting, triggerPath(d.TriggerID)+"/events?follow=1", func(e *topics.Event) bool {
+	err := h.api.follow(waiting, followPath(d.TriggerID), nil, func(e *topics.Event) bool {
 		if e.Revision < d.Revision || d.earlier(e) {
 			return false
 		}
@@ -180,3 +184,28 @@ func (h *httpCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Ev
 	}
 	return found, ended
 }
+
+// awaitDecision waits for the decision of a register that is undecided. Events do not say over HTTP
+// whose command they answer, so the first answer since the command was sent counts.
+func (h *httpCommander) awaitDecision(ctx context.Context, d *decision) error {
+	if d.Decided {
+		return nil
+	}
+	var decided error
+	err := h.api.follow(ctx, followPath(d.TriggerID), nil, func(e *topics.Event) bool {
+		at, err := time.Parse(time.RFC3339, e.OccurredAt)
+		if err != nil || at.Before(d.asked.Add(-clocksDiffer)) {
+			return false
+		}
+		switch trigger.FactType(e.Type) {
+		case trigger.Registered, trigger.Replaced, trigger.Duplicate, trigger.Rejected:
+			decided = d.decide(trigger.OpRegister, answer{event: e})
+			return true
+		}
+		return false
+	})
+	return errors.Join(err, decided)
+}
+
+// followPath streams the events of a trigger, those of its history first.
+func followPath(key string) string { return triggerPath(key) + "/events?follow=1" }

@@ -186,9 +186,20 @@ func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.E
 	if k.watch == nil {
 		return nil, failf("--wait reads the event log")
 	}
+	if !d.Decided {
+		e, err := k.watch.next(ctx, func(e *topics.Event) bool {
+			return answers(e, wish{Key: d.TriggerID, Op: trigger.OpRegister}, d.Source)
+		})
+		if err == nil {
+			err = d.decide(trigger.OpRegister, answer{event: e})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	var ended error
 	fits := func(e *topics.Event) bool {
-		if e.Trigger != d.TriggerID {
+		if e.Trigger != d.TriggerID || d.earlier(e) {
 			return false
 		}
 		done, err := firing(e)

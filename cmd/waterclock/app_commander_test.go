@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,6 +66,23 @@ func decideByKey(key string, _ map[string]any) []topics.Event {
 			{Type: "occurrence.fired", Trigger: "fires", Occurrence: "of before", Source: "x"},
 			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
 			{Type: "occurrence.fired", Revision: 2, Occurrence: "the one", LatenessMS: ptr(int64(2))},
+		}
+	case "repeated": // what an earlier occurrence still sends: a retry, and a postponed copy
+		return []topics.Event{
+			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
+			{
+				Type: "occurrence.fired", Occurrence: "retry", Attempt: 2, OccurredAt: "2026-11-20T14:00:01.000Z",
+				FirstFired: "2026-11-19T14:00:00.000Z",
+			},
+			{
+				Type: "occurrence.fired", Occurrence: "postponed", Attempt: 1, OccurredAt: "2026-11-20T14:00:02.000Z",
+				FirstFired: "2026-11-19T14:00:00.000Z",
+			},
+			{Type: "occurrence.fired", Occurrence: "earlier", Attempt: 1, OccurredAt: "2026-11-19T14:00:03.000Z"},
+			{
+				Type: "occurrence.fired", Occurrence: "the one", Attempt: 1, OccurredAt: "2026-11-20T14:00:03.000Z",
+				FirstFired: "2026-11-20T14:00:03.000Z",
+			},
 		}
 	case "again": // the earlier firing precedes the duplicate
 		return []topics.Event{
@@ -154,6 +172,12 @@ func TestCommandsAndTheirDecisions(t *testing.T) {
 			[]string{"occurrence.fired", "the one", "2 ms"},
 		},
 		{
+			"wait for the firing, past what is sent again",
+			[]string{"schedule", "repeated", "--every", "24h", "--wait"},
+			exitOK,
+			[]string{"occurrence.fired", "the one"},
+		},
+		{
 			"wait for what has fired",
 			[]string{"schedule", "again", "--in", "0", "--wait"},
 			exitOK,
@@ -214,11 +238,46 @@ func TestWaitOverHTTPForWhatHasFired(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "schedule", "series", "--every", "24h", "--wait").want(t, exitOK, "number 1")
 	h := &httpCommander{api: &api{base: f.URL, client: f.Client()}, recalls: 50 * time.Millisecond}
 	_, err := h.AwaitFiring(t.Context(), decision{
-		TriggerID: "quiet", State: "FIRED",
+		TriggerID: "quiet", Decided: true, State: "FIRED",
 		FireAt: "2020-11-20T14:00:00.000Z",
 	})
 	if exitOf(err) != exitConflict || !strings.Contains(err.Error(), "has fired already, at 2020-11-20T14:00:00.000Z") {
 		t.Errorf("without a history: %v", err)
+	}
+}
+
+// The API has not decided within its 2 s. The wait is for the decision first: what the trigger did
+// before it is not the result.
+func TestWaitOverHTTPForWhatIsUndecided(t *testing.T) {
+	f := newFakeAPI(t)
+	r := cli(t, nil, "", "--url", f.URL, "schedule", "undecided", "--in", "0", "--wait")
+	r.want(t, exitOK, "the one", "not decided yet")
+	if strings.Contains(r.err, "fires at \n") {
+		t.Errorf("it names no time: %q", r.err)
+	}
+	cli(t, nil, "", "--url", f.URL, "schedule", "refused", "--in", "0", "--wait").want(t, exitConflict, "conflict")
+}
+
+// The engine decides after the wait for its decision has ended.
+func TestWaitOverKafkaForWhatIsUndecided(t *testing.T) {
+	brokers := cluster(t)
+	decided := make(chan struct{})
+	startEngine(t, brokers, func(string, map[string]any) []topics.Event {
+		<-decided
+		return []topics.Event{
+			{Type: "occurrence.fired", Occurrence: "of before"},
+			{Type: "trigger.registered", Revision: 2, State: "PENDING", ScheduledAt: "2026-11-20T14:00:00.000Z"},
+			{Type: "occurrence.fired", Occurrence: "the one"},
+		}
+	})
+	var out strings.Builder
+	var errs saidThen
+	errs.do = sync.OnceFunc(func() { close(decided) })
+	code := run(t.Context(), []string{
+		"schedule", "late", "--in", "0", "--wait", "--decision-timeout", "300ms", "--brokers", brokers,
+	}, stdio{in: strings.NewReader(""), out: &out, err: &errs})
+	if code != exitOK || !strings.Contains(out.String(), "the one") {
+		t.Errorf("exit code %d: %s%s", code, out.String(), errs.text)
 	}
 }
 

@@ -165,6 +165,8 @@ func (a *app) schedule(ctx context.Context, f *scheduleFlags, w wish) error {
 		return a.printDecision(d, &f.commandFlags)
 	}
 	switch {
+	case !d.Decided:
+		a.note("%s: the command is durable, but not decided yet; waiting for the decision", d.TriggerID)
 	case d.over() && d.Result == string(trigger.Duplicate):
 		a.note("%s: %s, and %s already; %s", d.TriggerID, d.Result, d.State, howAnew)
 	case d.over(): // over HTTP: a repeat, or a trigger that was due at once

@@ -52,19 +52,29 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 	var over atomic.Bool
 	following, end := context.WithCancel(ctx)
 	defer end()
-	quiet := time.AfterFunc(overAfter, func() {
+	var quiet *time.Timer
+	quiet = time.AfterFunc(never, func() {
 		if f.forever {
 			return
 		}
-		if state := stateOf(following, from, key); state.Finished() {
+		switch state, err := stateOf(following, from, key); {
+		case err != nil:
+			quiet.Reset(overAfter) // a partition that moves does not answer for a moment
+		case state.Finished():
 			a.note("%s is %s and has ended (--forever continues)", key, state)
 			over.Store(true)
 			end()
 		}
 	})
 	defer quiet.Stop()
-	err := from.follow(following, triggerPath(key)+"/events?follow=1", func(e *topics.Event) bool {
-		quiet.Reset(overAfter)
+	follow := from.follow
+	if !f.wait {
+		follow = from.stream
+	}
+	// The answer begins when the history was read, so from then on it is quiet.
+	began := func() { quiet.Reset(overAfter) }
+	err := follow(following, followPath(key), began, func(e *topics.Event) bool {
+		began()
 		failed = a.out.item(e, func() string { return eventLine(e) })
 		return failed != nil
 	})
@@ -77,12 +87,19 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 	return err
 }
 
-// stateOf returns the state of a trigger, or 0 if it is not known.
-func stateOf(ctx context.Context, from *api, key string) trigger.Status {
+// never is long enough for a timer that is to be set later.
+const never = 1<<63 - 1
+
+// stateOf returns the state of a trigger. One that the API does not know, though its events are
+// followed, was erased.
+func stateOf(ctx context.Context, from *api, key string) (trigger.Status, error) {
 	var t struct{ State string }
-	_ = from.get(ctx, triggerPath(key), &t)
+	err := from.get(ctx, triggerPath(key), &t)
+	if exitOf(err) == exitNotFound {
+		return trigger.Erased, nil
+	}
 	state, _ := trigger.ParseStatus(t.State)
-	return state
+	return state, err
 }
 
 // eventLine describes an event for a person: time, type, trigger, and notable details.
