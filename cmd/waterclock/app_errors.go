@@ -58,8 +58,11 @@ func refused(code, msg string) error {
 	return &failure{Exit: exitOfCode(trigger.Code(code)), Msg: code + ": " + msg}
 }
 
-// refusedBy turns an error of package calendar into a refusal.
+// refusedBy turns an error of package calendar or trigger into a refusal.
 func refusedBy(err error) error {
+	if t, ok := errors.AsType[*trigger.Error](err); ok {
+		return refused(string(t.Code), strings.TrimPrefix(t.Field+": "+t.Msg, ": "))
+	}
 	var e *calendar.Error
 	if errors.As(err, &e) {
 		return refused(string(e.Code), strings.TrimPrefix(e.Field+": "+e.Msg, ": "))

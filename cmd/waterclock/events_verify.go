@@ -92,6 +92,7 @@ func (a *app) verify(cmd *cobra.Command, c *config.Config, f *verifyFlags) (err 
 	if err != nil {
 		return err
 	}
+	o.Stop = cmd.Context().Err
 	var shown *bar
 	o.Progress = func(done, total int64) {
 		if shown == nil {

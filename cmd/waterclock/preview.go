@@ -75,7 +75,7 @@ func (a *app) preview(ctx context.Context, f *previewFlags) error {
 	named := a.namedCalendars(ctx)
 	answer, no := calendar.PreviewWith(calendar.Embedded(), named.find, body, time.Now().UnixMilli())
 	if named.failed != nil {
-		return named.failed
+		return refusedBy(named.failed)
 	}
 	if no != nil {
 		return refusedBy(no)
@@ -142,7 +142,10 @@ func (a *app) previewLines(ctx context.Context) error {
 			return nil
 		}
 	}
-	return nil
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write answers: %w", err)
+	}
+	return failf("interrupted: the questions that were read are answered, the others are not")
 }
 
 var errLongLine = errors.New("the line is over 1 MiB")

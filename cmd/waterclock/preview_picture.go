@@ -68,7 +68,7 @@ func (a *app) draw(ctx context.Context, f *previewFlags) error {
 	}
 	named := a.namedCalendars(ctx)
 	rule, err := f.when.compile(time.Now().UnixMilli(), named.find)
-	if err := cmp.Or(named.failed, err); err != nil {
+	if err := cmp.Or(refusedBy(named.failed), err); err != nil {
 		return err
 	}
 	p := &picture{

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -140,6 +142,39 @@ func TestPreviewConversation(t *testing.T) {
 	ask.Close()
 	if got := <-code; got != exitOK {
 		t.Errorf("exit code %d", got)
+	}
+}
+
+// An interrupted run is no success, and ends with a whole line.
+func TestPreviewInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	line := `{"delay":"1m"}` + "\n"
+	questions := &thenStop{strings.NewReader(line + line + line), stop}
+	code := run(ctx, []string{"preview", "--jsonl"}, stdio{in: questions, out: &out, err: io.Discard})
+	if code == exitOK || !strings.HasSuffix(out.String(), "}\n") {
+		t.Errorf("exit code %d, printed %q", code, out.String())
+	}
+}
+
+// thenStop stops the run after the first question of a block.
+type thenStop struct {
+	io.Reader
+
+	stop func()
+}
+
+func (r *thenStop) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.stop()
+	return n, err
+}
+
+// TestCalendarsNeedADoor: the code unsupported is exit code 2, whoever refuses it.
+func TestCalendarsNeedADoor(t *testing.T) {
+	for _, more := range [][]string{nil, {"--month", "2026-12"}} {
+		args := append([]string{"preview", "--every", "FREQ=DAILY", "--calendars", "us"}, more...)
+		cli(t, nil, "", args...).want(t, exitUsage, "unsupported: calendars: named calendars are in Kafka")
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMain lets this binary act as `waterclock sim`, which starts itself once per run.
+// TestMain lets this binary act as `waterclock`: sim starts itself once per run.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "sim" {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		main()
 	}
 	os.Exit(m.Run())

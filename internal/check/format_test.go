@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -95,6 +96,23 @@ func TestDamage(t *testing.T) {
 		ft, err := (&File{bytes: c}).readFates()
 		if err == nil && ft.records == int64(len(goldenRecords)) {
 			t.Fatalf("bit %d is flipped, and nothing is said", i)
+		}
+	}
+}
+
+// A check ends when its caller does not want it any more, before or while it replays.
+func TestStop(t *testing.T) {
+	errEnough := errors.New("enough")
+	for after := range 3 {
+		asked := 0
+		_, err := Verify(made(3, 1), Options{Stop: func() error {
+			if asked++; asked <= after*len(made(3, 1).files) {
+				return nil
+			}
+			return errEnough
+		}})
+		if !errors.Is(err, errEnough) {
+			t.Errorf("stopped after %d times: %v", asked, err)
 		}
 	}
 }

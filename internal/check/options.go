@@ -46,6 +46,8 @@ type Options struct {
 	Faults []Fault
 	// Progress is called with the bytes read so far, and the total. It may be nil.
 	Progress func(done, total int64)
+	// Stop is asked now and then. Its error ends the check. It may be nil.
+	Stop func() error
 }
 
 // Ack is a command that Kafka acknowledged to a client.

@@ -75,6 +75,9 @@ func Verify(h *History, o Options) (*Report, error) {
 	}
 	v.nameless()
 	v.replay()
+	if err := v.stopped(); err != nil {
+		return nil, err
+	}
 	v.finish()
 	return v.report, nil
 }
@@ -109,6 +112,9 @@ func (v *verifier) scan() error {
 	}
 	last, asked := int64(0), int64(0)
 	for _, f := range v.h.files {
+		if err := v.stopped(); err != nil {
+			return err
+		}
 		v.topics[f.Topic] = true
 		ft, err := f.readFates()
 		if err != nil {
@@ -300,7 +306,7 @@ func (v *verifier) index(share uint64, bits uint) ([]entry, uint) {
 	out := make([]entry, 0, room)
 	mask := uint64(1)<<bits - 1
 	for i, f := range v.h.files {
-		if f.kind > kindState {
+		if f.kind > kindState || v.stopped() != nil {
 			continue
 		}
 		for c := newCursor(f, v.fates[i]); c.next(); {
@@ -355,12 +361,20 @@ func (v *verifier) triggers(index []entry) {
 		})
 	}
 	for i := 1; i < len(cuts); i++ {
-		if cuts[i] > cuts[i-1] {
+		if cuts[i] > cuts[i-1] && v.stopped() == nil {
 			work <- index[cuts[i-1]:cuts[i]]
 		}
 	}
 	close(work)
 	wg.Wait()
+}
+
+// stopped is the error with which the caller ends the check, or nil.
+func (v *verifier) stopped() error {
+	if v.o.Stop == nil {
+		return nil
+	}
+	return v.o.Stop()
 }
 
 // add stores a violation with the trigger's timeline, up to the limit.
