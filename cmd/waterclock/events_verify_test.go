@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,74 @@ func TestRecordAndVerify(t *testing.T) {
 	run("events", "verify", "--from", bad).want(t, exitFailed, "C2 a ", "C10", "it is not there")
 	run("events", "verify", "--from", bad, "-o", "ndjson", "--jq", "select(.class)|.class").want(t, exitFailed, "C2",
 		"C10")
+}
+
+// What came and expired before the first record of a file is a gap, too.
+func TestRecordOverAGapFromTheBeginning(t *testing.T) {
+	brokers, dir := cluster(t), filepath.Join(t.TempDir(), "history")
+	record := func(more ...string) result {
+		return cli(t, nil, "", append([]string{"events", "record", "--dir", dir, "--brokers", brokers}, more...)...)
+	}
+	record().want(t, exitOK, "recorded 0 records")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.rejected"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for range 5 {
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expired := kadm.Offsets{}
+	expired.Add(kadm.Offset{Topic: "waterclock.rejected", At: 5})
+	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), expired); err != nil {
+		t.Fatal(err)
+	}
+	record().want(t, exitLoss, "recorded 0 records", "waterclock.rejected/0: offsets 0 to 4 have expired")
+	record().want(t, exitOK, "recorded 0 records")
+
+	// Without the --topic of before, and after a channel's topic is gone, the dump still has what it has.
+	if _, err := kadm.NewClient(cl).CreateTopics(t.Context(), 1, 1, nil, "own", "own.high"); err != nil {
+		t.Fatal(err)
+	}
+	record("--topic", "own").want(t, exitOK)
+	record().want(t, exitOK)
+	h, err := check.OpenDump(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, topic := range []string{"own", "own.high"} { // the lane of a channel is not named
+		if !slices.ContainsFunc(h.Files(), func(f *check.File) bool { return f.Topic == topic }) {
+			t.Errorf("the dump lacks topic %s", topic)
+		}
+	}
+}
+
+// A directory keeps to one cluster, and to its topics.
+func TestRecordOfAnotherCluster(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "history")
+	for i, brokers := range []string{cluster(t), cluster(t)} {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.DefaultProduceTopic("waterclock.events"),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		for range 3 - 2*i {
+			if err := cl.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := cli(t, nil, "", "events", "record", "--dir", dir, "--brokers", brokers)
+		if i == 0 {
+			r.want(t, exitOK, "recorded 3 records")
+		} else {
+			r.want(t, exitFailed, "waterclock.", "another --dir")
+		}
+	}
 }
 
 // A recording with a gap reports the gap and keeps the rest.

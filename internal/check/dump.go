@@ -23,6 +23,7 @@ type Meta struct {
 // FileMeta describes a recorded topic partition.
 type FileMeta struct {
 	Topic     string `json:"topic"`
+	TopicID   string `json:"topic_id,omitempty"` // as Kafka names it; "" in dumps of before, and of other tests
 	Partition int32  `json:"partition"`
 	Start     int64  `json:"start"`    // first offset of the log when the recording began
 	End       int64  `json:"end"`      // every record below it was recorded
@@ -149,10 +150,12 @@ func WriteDump(dir string, h *History) error {
 	return m.write(dir)
 }
 
+var errNoDump = errors.New("is no dump")
+
 func readMeta(dir string) (*Meta, error) {
 	b, err := os.ReadFile(filepath.Join(dir, metaName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s is no dump: it has no %s; make one with: waterclock events record --dir %s", dir,
+		return nil, fmt.Errorf("%s %w: it has no %s; make one with: waterclock events record --dir %s", dir, errNoDump,
 			metaName, dir)
 	}
 	if err != nil {

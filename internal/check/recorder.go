@@ -44,6 +44,8 @@ type recorder struct {
 	cl    *kgo.Client
 	admin *kadm.Client
 	meta  Meta
+	old   Meta                    // dump.json of the recording before
+	ids   map[string]kadm.TopicID // by topic
 	tapes map[string]map[int32]*tapeFile
 
 	asked  time.Time // the time of the ends that the recording is to reach
@@ -72,12 +74,14 @@ func RecordLive(ctx context.Context, cl *kgo.Client, o RecordOptions) (err error
 		return fmt.Errorf("record: %w", err)
 	}
 	r := &recorder{o: o, cl: cl, admin: kadm.NewClient(cl), tapes: map[string]map[int32]*tapeFile{}}
+	if old, err := readMeta(o.Dir); err == nil {
+		r.old = *old
+	} else if !errors.Is(err, errNoDump) {
+		return err
+	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.round(ctx); err != nil {
 		return err
-	}
-	if r.meta.Partitions == 0 {
-		return fmt.Errorf("record: there is no topic %scommands: is topics.prefix right?", o.Prefix)
 	}
 	return r.run(ctx)
 }
@@ -149,6 +153,9 @@ func (r *recorder) round(ctx context.Context) error {
 		return fmt.Errorf("record: ask where topics end: %w", err)
 	}
 	r.asked, r.ends, r.stable = asked, offsets(ends), offsets(stable)
+	if r.meta.Partitions = int32(len(r.ends[r.o.Prefix+"commands"])); r.meta.Partitions == 0 {
+		return fmt.Errorf("record: there is no topic %scommands: is topics.prefix right?", r.o.Prefix)
+	}
 	fresh := map[string]map[int32]kgo.Offset{}
 	for _, topic := range slices.Sorted(maps.Keys(r.ends)) {
 		for p := range r.ends[topic] {
@@ -156,7 +163,7 @@ func (r *recorder) round(ctx context.Context) error {
 				continue
 			}
 			start, _ := starts.Lookup(topic, p)
-			next, err := r.begin(topic, p, max(0, start.Offset))
+			next, err := r.begin(topic, p, max(0, start.Offset), r.ends[topic][p])
 			if err != nil {
 				return err
 			}
@@ -167,7 +174,6 @@ func (r *recorder) round(ctx context.Context) error {
 			r.total += max(0, r.ends[topic][p]-next)
 		}
 	}
-	r.meta.Partitions = int32(len(r.ends[r.o.Prefix+"commands"]))
 	if len(fresh) > 0 {
 		r.cl.AddConsumePartitions(fresh)
 	}
@@ -194,6 +200,10 @@ func (r *recorder) names(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: list topics: %w", err)
 	}
+	r.ids = map[string]kadm.TopicID{}
+	for name := range all {
+		r.ids[name] = all[name].ID
+	}
 	var out []string
 	for _, name := range all.Names() {
 		if kindOf(r.o.Prefix, name) <= kindControl && len(name) > len(r.o.Prefix) &&
@@ -205,21 +215,34 @@ func (r *recorder) names(ctx context.Context) ([]string, error) {
 		if _, ok := all[name]; !ok {
 			return nil, fmt.Errorf("record: there is no topic %s", name)
 		}
-		out = append(out, name)
+		if out = append(out, name); all.Has(name + highLane) {
+			out = append(out, name+highLane)
+		}
 	}
 	return out, nil
 }
 
+// highLane ends the name of the topic of a channel's lane for high priority.
+const highLane = ".high"
+
 // begin opens a partition's file, to append to what an earlier recording left in it.
-func (r *recorder) begin(topic string, p int32, start int64) (next int64, err error) {
+func (r *recorder) begin(topic string, p int32, start, end int64) (next int64, err error) {
 	name := filepath.Join(r.o.Dir, fileName(topic, p))
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return 0, fmt.Errorf("record: %w", err)
 	}
 	t := &tapeFile{f: f, next: start, meta: &FileMeta{Topic: topic, Partition: p, Start: start, End: start}}
+	if id := r.ids[topic]; id != (kadm.TopicID{}) {
+		t.meta.TopicID = id.String()
+	}
 	if err := r.resume(t, name); err != nil {
 		return 0, errors.Join(err, f.Close())
+	}
+	if t.next > end {
+		return 0, errors.Join(fmt.Errorf("record: %s/%d ends at %d, and %s was recorded up to %d: the topic has lost "+
+			"records or was made anew, or this is another cluster; choose another --dir", topic, p, end, name, t.next),
+			f.Close())
 	}
 	if t.next < start {
 		r.gap(fmt.Sprintf("%s/%d: offsets %d to %d have expired since this dump was recorded last", topic, p, t.next,
@@ -251,11 +274,11 @@ func (r *recorder) resume(t *tapeFile, name string) error {
 				unmap())
 		}
 		whole += ft.end
+		if err := r.goOn(t); err != nil {
+			return errors.Join(err, unmap())
+		}
 		if ft.first >= 0 {
 			t.next = ft.next
-		}
-		if old, err := readMeta(r.o.Dir); err == nil {
-			t.keepStart(old)
 		}
 	} else {
 		t.buf = appendPreamble(nil, t.meta.Topic, t.meta.Partition)
@@ -273,14 +296,22 @@ func (r *recorder) resume(t *tapeFile, name string) error {
 	return nil
 }
 
-// keepStart keeps the start offset from when the dump was begun, because the log may begin later
-// now.
-func (t *tapeFile) keepStart(old *Meta) {
-	for _, m := range old.Files {
-		if m.Topic == t.meta.Topic && m.Partition == t.meta.Partition {
-			t.meta.Start = m.Start
+// goOn continues what an earlier recording says of a partition. It keeps the start offset from when
+// the dump was begun, because the log may begin later now. If the file has no record yet, it
+// goes on where that recording ended.
+func (r *recorder) goOn(t *tapeFile) error {
+	for _, m := range r.old.Files {
+		if m.Topic != t.meta.Topic || m.Partition != t.meta.Partition {
+			continue
 		}
+		if m.TopicID != "" && t.meta.TopicID != "" && m.TopicID != t.meta.TopicID {
+			return fmt.Errorf("record: %s has records of topic %s with id %s, and this is one with id %s: it was made "+
+				"anew, or this is another cluster; choose another --dir", r.o.Dir, m.Topic, m.TopicID, t.meta.TopicID)
+		}
+		t.meta.Start, t.meta.End, t.meta.Stable, t.meta.AskedAt = m.Start, m.End, m.Stable, m.AskedAt
+		t.next = max(m.Start, m.End)
 	}
+	return nil
 }
 
 // write appends fetched records.
@@ -359,6 +390,11 @@ func (r *recorder) save() error {
 				return err
 			}
 			r.meta.Files = append(r.meta.Files, *t.meta)
+		}
+	}
+	for _, m := range r.old.Files { // a topic that is gone or was not named again was recorded all the same
+		if r.tapes[m.Topic][m.Partition] == nil {
+			r.meta.Files = append(r.meta.Files, m)
 		}
 	}
 	return r.meta.write(r.o.Dir)
