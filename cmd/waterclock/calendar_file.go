@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,6 +75,10 @@ func (a *app) datesOfICS(content []byte, until int64) (dates []string, err error
 	}
 	timed := 0
 	for _, e := range cal.Events() {
+		if p := e.GetProperty(ics.ComponentPropertyRecurrenceId); p != nil && len(p.Value) == len("20261225") {
+			return nil, fmt.Errorf("event %s: RECURRENCE-ID, which moves or cancels one day of a recurring event, "+
+				"is not supported: write EXDATE and RDATE in that event", clean(titleOf(e)))
+		}
 		if p := e.GetProperty(ics.ComponentPropertyStatus); p != nil && strings.EqualFold(p.Value, "CANCELLED") {
 			continue
 		}
@@ -100,8 +106,8 @@ func titleOf(e *ics.VEvent) string {
 	return e.Id()
 }
 
-// datesOfEvent returns every day of an event. DTEND is the day after the last one (RFC 5545
-// section 3.6.1). Without DTEND the event lasts one day.
+// datesOfEvent returns every day of an event. DTEND is the day after the last one; DURATION may
+// stand in its place (RFC 5545 section 3.6.1). Without both the event lasts one day.
 func datesOfEvent(e *ics.VEvent, start string, until int64) ([]string, error) {
 	first, err := icsDate(start)
 	if err != nil {
@@ -114,6 +120,10 @@ func datesOfEvent(e *ics.VEvent, start string, until int64) ([]string, error) {
 			return nil, err
 		}
 		days = max(1, end-first)
+	} else if p := e.GetProperty(ics.ComponentPropertyDuration); p != nil {
+		if days, err = icsDays(p.Value); err != nil {
+			return nil, err
+		}
 	}
 	firsts, err := unroll(e, first, until)
 	if err != nil {
@@ -130,29 +140,69 @@ func datesOfEvent(e *ics.VEvent, start string, until int64) ([]string, error) {
 	return dates, nil
 }
 
+// icsDays parses the duration of an all-day event: days or weeks (RFC 5545 section 3.3.6).
+func icsDays(s string) (calendar.Date, error) {
+	m := wholeDays.FindStringSubmatch(s)
+	if m == nil {
+		return 0, fmt.Errorf("DURATION %q: a whole day lasts days or weeks, such as P3D or P1W", clean(s))
+	}
+	n, err := strconv.Atoi(m[1])
+	if m[2] == "W" {
+		n *= 7
+	}
+	return calendar.Date(max(1, n)), err
+}
+
+var wholeDays = regexp.MustCompile(`^\+?P(\d{1,5})([DW])$`)
+
 // bareUntil matches an UNTIL without a time, as all-day events have it. The rules of triggers
 // have a time of day and refuse it.
 var bareUntil = regexp.MustCompile(`(?i)(UNTIL=\d{8})(;|$)`)
 
-// unroll lists the days on which a recurring event begins, up to until.
+// unroll lists the days on which an event begins: its first day or those of its rule up to until,
+// and its RDATEs, without its EXDATEs.
 func unroll(e *ics.VEvent, first calendar.Date, until int64) ([]calendar.Date, error) {
-	rule := e.GetProperty(ics.ComponentPropertyRrule)
-	if rule == nil {
-		return []calendar.Date{first}, nil
+	days := []calendar.Date{first}
+	more, err := icsDates(e, ics.ComponentPropertyRdate)
+	if err != nil {
+		return nil, err
 	}
-	start := first.String() + "T00:00"
-	spec := calendar.Spec{
-		Recurrence: "RRULE:" + bareUntil.ReplaceAllString(rule.Value, "${1}T000000$2"), Start: start,
-		Limits: calendar.Limits{}.Preview(),
+	without, err := icsDates(e, ics.ComponentPropertyExdate)
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range e.GetProperties(ics.ComponentPropertyExdate) {
+	if rule := e.GetProperty(ics.ComponentPropertyRrule); rule != nil {
+		if days, err = recur(rule.Value, first, until); err != nil {
+			return nil, err
+		}
+	}
+	days = append(days, more...)
+	slices.Sort(days)
+	return slices.DeleteFunc(slices.Compact(days), func(d calendar.Date) bool {
+		return slices.Contains(without, d)
+	}), nil
+}
+
+// icsDates returns the days of a property that may stand several times.
+func icsDates(e *ics.VEvent, name ics.ComponentProperty) (days []calendar.Date, err error) {
+	for _, p := range e.GetProperties(name) {
 		for _, text := range strings.Split(p.Value, ",") {
 			d, err := icsDate(text)
-			if err != nil {
-				return nil, err
+			if err != nil || strings.Contains(text, "/") {
+				return nil, fmt.Errorf("%s %q is not a date", name, clean(text))
 			}
-			spec.Exclude = append(spec.Exclude, d.String())
+			days = append(days, d)
 		}
+	}
+	return days, nil
+}
+
+// recur lists the days of a rule up to until.
+func recur(rule string, first calendar.Date, until int64) ([]calendar.Date, error) {
+	start := first.String() + "T00:00"
+	spec := calendar.Spec{
+		Recurrence: "RRULE:" + bareUntil.ReplaceAllString(rule, "${1}T000000$2"), Start: start,
+		Limits: calendar.Limits{}.Preview(),
 	}
 	r, err := calendar.Compile(calendar.Embedded(), spec)
 	if err != nil {

@@ -61,6 +61,11 @@ func TestCalendarOfNothing(t *testing.T) {
 	}
 }
 
+// event is a calendar of one event with these lines.
+func event(lines ...string) string {
+	return "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\n" + strings.Join(lines, "\n") + "\nEND:VEVENT\nEND:VCALENDAR\n"
+}
+
 func TestCalendarFiles(t *testing.T) {
 	until := time.Date(2029, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	for _, row := range []struct{ name, content, want string }{
@@ -94,6 +99,37 @@ func TestCalendarFiles(t *testing.T) {
 			"BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nDTSTART;VALUE=DATE:19000101\n" +
 				"RRULE:FREQ=DAILY\nEND:VEVENT\nEND:VCALENDAR\n",
 			"error: event 1: over 10000 days",
+		},
+		{
+			"length as a duration", event("DTSTART;VALUE=DATE:20261224", "DURATION:P3D"),
+			"2026-12-24 2026-12-25 2026-12-26",
+		},
+		{
+			"length in weeks", event("DTSTART;VALUE=DATE:20261225", "DURATION:+P1W"),
+			"2026-12-25 2026-12-26 2026-12-27 2026-12-28 2026-12-29 2026-12-30 2026-12-31",
+		},
+		{
+			"dates of its own", event("DTSTART;VALUE=DATE:20260101", "RDATE;VALUE=DATE:20270101,20280101"),
+			"2026-01-01 2027-01-01 2028-01-01",
+		},
+		{
+			"dates beside a rule", event("DTSTART;VALUE=DATE:20260501", "RRULE:FREQ=YEARLY;COUNT=2",
+				"RDATE;VALUE=DATE:20261003,20270501", "RDATE;VALUE=DATE:20281003", "EXDATE;VALUE=DATE:20281003"),
+			"2026-05-01 2026-10-03 2027-05-01",
+		},
+		{
+			"a length in hours", event("DTSTART;VALUE=DATE:20261224", "DURATION:PT48H"),
+			`error: event 1: DURATION "PT48H"`,
+		},
+		{
+			"a period", event("DTSTART;VALUE=DATE:20260101", "RDATE;VALUE=PERIOD:20270101T000000Z/P1D"),
+			"error: event 1: RDATE",
+		},
+		{
+			"one day called off", event("DTSTART;VALUE=DATE:20260101", "RRULE:FREQ=YEARLY;COUNT=2", "END:VEVENT",
+				"BEGIN:VEVENT", "UID:1", "RECURRENCE-ID;VALUE=DATE:20270101", "STATUS:CANCELLED",
+				"DTSTART;VALUE=DATE:20270101"),
+			"error: event 1: RECURRENCE-ID",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
