@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -308,14 +309,19 @@ func (a *app) countLetters(ctx context.Context, from *api, given map[string]stri
 	})
 }
 
-// redrive sends the requests one after the other and prints the progress of each.
+// redrive sends the requests one after the other and prints the progress of each. It continues
+// after a refusal, and joins the refusals into one error.
 func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) error {
 	refused := int64(0)
 	var total gateway.RedriveProgress
+	var failed []error
 	for _, body := range bodies {
 		last, err := a.redriveOne(ctx, from, body)
-		if err != nil {
+		if err != nil && len(bodies) == 1 || ctx.Err() != nil {
 			return err
+		}
+		if err != nil {
+			failed = append(failed, err)
 		}
 		refused += last.Refused
 		total.Visited, total.Matched = total.Visited+last.Visited, total.Matched+last.Matched
@@ -333,9 +339,9 @@ func (a *app) redrive(ctx context.Context, from *api, bodies []map[string]any) e
 		{"pending", n(total.Pending)},
 	})
 	if err == nil && refused > 0 {
-		return failf("%d dead letters were refused; they stay open", refused)
+		err = failf("%d dead letters were refused; they stay open", refused)
 	}
-	return err
+	return errors.Join(append(failed, err)...)
 }
 
 // redriveOne reads the lines of one answer and returns the last.
