@@ -3,12 +3,10 @@ package gateway
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waterclock/waterclock/gateway/auth"
@@ -218,50 +216,6 @@ func changing(st *trigger.State, patch fields) (rest fields, err error) {
 	return rest, nil
 }
 
-// changesNothing reports whether a merge patch leaves its target as it is, whatever the
-// target's values are. target is nil if there is none.
-func changesNothing(patch, target jsontext.Value) (bool, error) {
-	switch {
-	case patch.Kind() == 'n':
-		return target == nil, nil
-	case patch.Kind() != '{' || target.Kind() != '{':
-		return false, nil
-	}
-	p, err := decodeAny(patch)
-	if err != nil {
-		return false, errNoMerge
-	}
-	t, err := decodeAny(target)
-	if err != nil {
-		return false, errNoMerge
-	}
-	return removesNothing(p, t, true), nil
-}
-
-func removesNothing(patch, target any, has bool) bool {
-	p, isObject := patch.(map[string]any)
-	t, onObject := target.(map[string]any)
-	switch {
-	case patch == nil:
-		return !has
-	case !isObject || !onObject:
-		return false
-	}
-	for name, v := range p {
-		if of, has := t[name]; !removesNothing(v, of, has) {
-			return false
-		}
-	}
-	return true
-}
-
-func decodeAny(b []byte) (v any, err error) {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	err = d.Decode(&v)
-	return v, err
-}
-
 // splitPatch separates the time fields from the others. For a trigger at a fixed instant,
 // timezone and dst move nothing; they count as others.
 func splitPatch(st *trigger.State, patch fields) (when, other fields) {
@@ -353,21 +307,4 @@ func (fs *fields) merge(patch fields) error {
 		fs.set(f.name, merged) // a null, too: the decoder checks whether the field exists
 	}
 	return nil
-}
-
-var errNoMerge = problem.Malformed("the body is not JSON that can be merged")
-
-// mergePatch is MergePatch of RFC 7396, section 2. target is nil if there is none.
-func mergePatch(target, patch jsontext.Value) (jsontext.Value, error) {
-	if patch.Kind() != '{' {
-		return patch, nil
-	}
-	if target.Kind() != '{' {
-		target = jsontext.Value("{}")
-	}
-	merged, err := jsonpatch.MergePatch(target, patch)
-	if err != nil {
-		return nil, errNoMerge
-	}
-	return merged, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -291,6 +292,10 @@ func TestMergePatchOfTheRFC(t *testing.T) {
 		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+		// Section 1: what is no object replaces the target as it is, also where objects stand in it.
+		{`{}`, `{"a":[{"b":null}]}`, `{"a":[{"b":null}]}`},
+		{`{"a":[1]}`, `{"a":[{"b":null}]}`, `{"a":[{"b":null}]}`},
+		{`{"a":{"b":1}}`, `{"a":{"b":[[{"c":null}]],"d":null}}`, `{"a":{"b":[[{"c":null}]]}}`},
 	} {
 		got, err := mergePatch(jsontext.Value(c[0]), jsontext.Value(c[1]))
 		if err != nil {
@@ -302,5 +307,35 @@ func TestMergePatchOfTheRFC(t *testing.T) {
 			!reflect.DeepEqual(have, want) {
 			t.Errorf("%s patched by %s is %s, want %s", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+// What a merge patch does not name keeps its bytes, and of members with one name the last counts.
+func TestMergePatchKeepsBytes(t *testing.T) {
+	for _, c := range [][3]string{
+		{
+			`{"h":"<&>\u003c","n":1.50e1, "x":{ "y" : [1, 2] }}`, `{"t":"<"}`,
+			`{"h":"<&>\u003c","n":1.50e1,"x":{ "y" : [1, 2] },"t":"<"}`,
+		},
+		{`{"\u0061":1,"b":{"c":"<","d":2}}`, `{"a":[ 1 ],"b":{"d":null}}`, `{"\u0061":[ 1 ],"b":{"c":"<"}}`},
+		{`{"a":1,"a":2,"b":1,"b":2}`, `{"a":3,"c":4,"c":{"d":null}}`, `{"a":3,"b":1,"b":2,"c":{}}`},
+		{`{"a":1,"a":2}`, `{"a":null}`, `{}`},
+		{"{\"\":1,\"\u2028\":2}", `{"":2}`, "{\"\":2,\"\u2028\":2}"},
+	} {
+		if got, err := mergePatch(jsontext.Value(c[0]), jsontext.Value(c[1])); err != nil || string(got) != c[2] {
+			t.Errorf("%s patched by %s is %s, want %s; %v", c[0], c[1], got, c[2], err)
+		}
+	}
+}
+
+// A patch of one member of a payload leaves the bytes of the others, which the limit counts.
+func TestPatchKeepsThePayloadsBytes(t *testing.T) {
+	w := newWorld(t, nil)
+	html := `{"h":"` + strings.Repeat("<", 1000)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/p", `{"delay":"1000d","payload":`+html+`"}}`)
+	w.must(http.StatusOK, "PATCH", "/v1/triggers/p", `{"payload":{"lines":[{"sku":"a","discount":null}]}}`)
+	want := html + `","lines":[{"sku":"a","discount":null}]}`
+	if got := string(w.state("p").Spec.Payload); got != want {
+		t.Errorf("the payload is %s\nwant %s", got, want)
 	}
 }
