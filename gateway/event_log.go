@@ -61,21 +61,20 @@ func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topi
 	return h.history.LastEvents(ctx, key.Tenant(), key, limit)
 }
 
-// replay sends what the history has. An error can be answered only before the stream has
-// begun.
+// replay sends what the history has. After an error, or one of out, something is missing behind the last event.
 func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 	if h.history == nil {
 		return nil
 	}
 	for {
 		list, more, err := h.page(r.Context(), key, out.after, maxPage, eventsAtOnce)
-		if err != nil && !out.begun {
+		if err != nil {
 			return err
 		}
 		for i := range list {
 			out.send(&list[i])
 		}
-		if err != nil || !more || out.err != nil {
+		if !more || out.err != nil {
 			return nil
 		}
 	}
@@ -92,25 +91,38 @@ func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, erro
 		return nil, err
 	}
 	opts := append([]kgo.Opt{}, h.opts...)
-	return kgo.NewClient(append(opts,
+	cl, err := kgo.NewClient(append(opts,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{h.topic: {partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.DisableClientMetrics())...)
+	return cl, noKafka(err)
 }
 
 // historyBegins is how far back the tail begins if the history has nothing of a partition
 // yet. What the history has still to read is newer, unless nobody keeps it.
 const historyBegins = time.Minute
 
-func (h *eventLog) end(ctx context.Context, partition int32) (int64, error) {
-	if h.history != nil {
-		switch next, err := h.history.Next(ctx, partition); {
-		case err == nil && next > 0:
-			return next, nil
-		case err == nil:
-			since := trigger.At(time.Now().Add(-historyBegins))
-			return offsetSince(ctx, h.kafka.Client(), h.topic, partition, since)
-		}
+func (h *eventLog) end(ctx context.Context, partition int32) (offset int64, err error) {
+	if h.history == nil {
+		offset, err = stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+		return offset, noKafka(err)
 	}
-	return stableEnd(ctx, h.kafka.Client(), h.topic, partition)
+	next, err := h.history.Next(ctx, partition)
+	switch {
+	case err != nil:
+		return 0, noHistory(err)
+	case next > 0:
+		return next, nil
+	}
+	since := trigger.At(time.Now().Add(-historyBegins))
+	offset, err = offsetSince(ctx, h.kafka.Client(), h.topic, partition, since)
+	return offset, noKafka(err)
+}
+
+// noKafka is the answer where Kafka gave err; nil if there is none.
+func noKafka(err error) error {
+	if err == nil {
+		return nil
+	}
+	return problem.Unavailable(err, "Kafka does not answer")
 }

@@ -39,12 +39,17 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	defer s.onStop(cancel)()
 	tail, err := s.events.tail(ctx, key)
 	if err != nil {
-		return problem.Unavailable(err, "Kafka does not answer")
+		return err
 	}
 	defer tail.Close()
 	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
 	if err := s.events.replay(r, key, out); err != nil {
-		return err
+		if !out.begun {
+			return err
+		}
+		// What follows in the topic would move Last-Event-ID past what is missing.
+		s.log.Warn("an event stream was ended: the history does not answer", "error", err)
+		return nil
 	}
 	out.begin()
 	mayGoOn := func() bool { return s.admits.mayGoOn(r) }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // publisher writes events to the partition of a trigger.
@@ -119,6 +121,68 @@ func TestFollowBeforeTheHistory(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"trigger.registered", "trigger.paused"}) {
 		t.Errorf("events %v", got)
+	}
+}
+
+// brokenOff is a history that has a first event, and does not answer who asks for those behind it.
+type brokenOff struct{ *keptEvents }
+
+func (h brokenOff) Events(_ context.Context, _ string, _ trigger.Key, after EventCursor, _ int, _ int64) (
+	[]topics.Event, bool, error,
+) {
+	if after != (EventCursor{}) {
+		return nil, false, errors.New("timeout")
+	}
+	return h.all[:1], true, nil
+}
+
+// A stream ends where the history breaks off. If it went on with the topic, the id of its next event would hide for
+// ever what lies between.
+func TestFollowEndsWhereTheHistoryBreaksOff(t *testing.T) {
+	log := brokenOff{&keptEvents{all: []topics.Event{
+		event("e", 10, 1, "trigger.registered"),
+		event("e", 12, 2, "trigger.paused"),
+	}, next: 2}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	w.publisher("e")(log.all[0], log.all[1], event("e", 14, 3, "trigger.resumed"))
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got []string
+	lines := bufio.NewScanner(resp.Body)
+	for len(got) < 2 && lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			got = append(got, text)
+		}
+	}
+	if !slices.Equal(got, []string{"trigger.registered"}) || lines.Err() != nil {
+		t.Errorf("events %v, %v", got, lines.Err())
+	}
+}
+
+// noPlace is a history that does not say how far it has read.
+type noPlace struct{ *keptEvents }
+
+func (noPlace) Next(context.Context, int32) (int64, error) { return 0, errors.New("timeout") }
+
+// A stream does not begin at a guess: what the history has still to read would be missing.
+func TestFollowNeedsThePlaceOfTheHistory(t *testing.T) {
+	log := noPlace{&keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}}}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), "history") {
+		t.Errorf("%s, %v", body, err)
 	}
 }
 
