@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -61,7 +62,7 @@ func (e *Engine) Scan(
 			}
 			return f(s)
 		})
-		return errors.Join(bad, err)
+		return errors.Join(cmp.Or(bad, ctx.Err()), err) // f may have ended the scan because of ctx
 	})
 }
 
@@ -79,7 +80,7 @@ func (e *Engine) ScanUser(
 			}
 			return f(at, s)
 		})
-		return errors.Join(bad, err)
+		return errors.Join(cmp.Or(bad, ctx.Err()), err)
 	})
 }
 

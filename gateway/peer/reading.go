@@ -130,7 +130,8 @@ func (s *scan) turn() bool {
 		time.Sleep(min(took, 4*slice))
 		s.since = time.Now()
 		if !computing.Waiting() {
-			return s.ctx.Err() == nil
+			s.err = s.ctx.Err() // a scan that ends with its context has not seen all
+			return s.err == nil
 		}
 		computing.Release(s.tenant)
 		s.inside = false

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,7 +13,7 @@ import (
 )
 
 // A partition that moves away during a read has another owner. The reader must get not_owner, and
-// not a failure.
+// not a failure. A scan that ends with its context is an error, and not a short one.
 func TestReadWhileAPartitionMoves(t *testing.T) {
 	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1, Quiet: true})
 	n := w.Start("a")
@@ -27,6 +28,17 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 			t.Errorf("%T: %d triggers, %v", o, n, err)
 		}
 	}
+	ctx, cancel := context.WithCancel(w.Context())
+	err := own.Scan(ctx, 0, "", func(*trigger.State) bool { cancel(); return false })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a scan that ended with its context: %v", err)
+	}
+	ctx, cancel = context.WithCancel(w.Context())
+	err = own.ScanUser(ctx, 0, trigger.DefaultTenant, "u", peer.UserCursor{},
+		func(peer.UserCursor, *trigger.State) bool { cancel(); return false })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a user's scan that ended with its context: %v", err)
+	}
 	seen := 0
 	leave := func() bool {
 		if seen++; seen == 1 {
@@ -35,7 +47,7 @@ func TestReadWhileAPartitionMoves(t *testing.T) {
 		}
 		return true
 	}
-	err := own.Scan(w.Context(), 0, "", func(*trigger.State) bool { return leave() })
+	err = own.Scan(w.Context(), 0, "", func(*trigger.State) bool { return leave() })
 	if e, ok := errors.AsType[*trigger.Error](err); !ok || e.Code != trigger.CodeNotOwner {
 		t.Errorf("after %d triggers: %v", seen, err)
 	}
