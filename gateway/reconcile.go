@@ -18,9 +18,6 @@ type ReconcileBody struct {
 	DryRun bool `json:"dry_run,omitempty" doc:"Only report"`
 }
 
-// reconcileWithin bounds the check of one partition.
-const reconcileWithin = 10 * time.Minute
-
 // postReconcile has every partition compared by its owner, one after another, and streams a
 // line for each.
 func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
@@ -42,7 +39,7 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for partition := range s.partitions {
 		_ = out.SetReadDeadline(time.Time{})
-		_ = out.SetWriteDeadline(time.Now().Add(reconcileWithin + responseWithin))
+		_ = out.SetWriteDeadline(time.Now().Add(peer.ReconcileWithin + responseWithin))
 		found, err := s.router.Reconcile(r.Context(), partition, b.DryRun)
 		if r.Context().Err() != nil {
 			return nil

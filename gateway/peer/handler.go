@@ -55,6 +55,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
+	// The listener's deadline to read would end r.Context(), although the asker waits and has nothing more to send.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if r.URL.Path == internalPath+"reconcile" {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ReconcileWithin + writeWithin))
+	}
 	signed := signAnswer(w, secret, sum)
 	h.serve(signed, r)
 	signed.end()
@@ -120,7 +125,8 @@ func (h *handler) fail(w *lateWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	case ok && e.Code == trigger.CodeNotOwner:
 		http.Error(w.w, "not the owner", http.StatusMisdirectedRequest)
-	case r.Context().Err() != nil: // nobody waits any more
+	case r.Context().Err() != nil: // nobody waits any more; an answer with nothing in it would be signed
+		panic(http.ErrAbortHandler)
 	default:
 		h.log.Error("internal read failed", "path", r.URL.Path, "error", err)
 		http.Error(w.w, "the read failed; see the owner's log", http.StatusInternalServerError)

@@ -7,7 +7,14 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 )
+
+// ReconcileWithin bounds the check of one partition.
+const ReconcileWithin = 10 * time.Minute
+
+// writeWithin is how long the answer of a reconciliation may take to be written.
+const writeWithin = time.Minute
 
 // Reconciled is what was found in one partition, and mended.
 type Reconciled struct {
