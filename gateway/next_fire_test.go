@@ -69,7 +69,7 @@ func drawState(rng *rand.Rand, key trigger.Key) *trigger.State {
 	live := func(kind trigger.LiveKind) {
 		s.Live = append(s.Live, trigger.Live{Occurrence: fmt.Sprint(len(s.Live)), Kind: kind, Due: at(), Nominal: 1})
 	}
-	switch rng.IntN(7) {
+	switch rng.IntN(9) {
 	case 0, 1:
 		planned()
 	case 2:
@@ -92,6 +92,13 @@ func drawState(rng *rand.Rand, key trigger.Key) *trigger.State {
 		planned()
 		live(trigger.LiveSnoozed)
 		s.Live[0].Due = s.Series.At
+	case 7: // its retry has a timer, and fires when it is resumed
+		s.Status = trigger.Paused
+		planned()
+		live(trigger.LiveRetry)
+		s.Live[0].Due = s.Series.At - 1
+	case 8: // its rule has ended, and its last occurrence has no receipt
+		live(trigger.LiveInFlight)
 	}
 	return s
 }

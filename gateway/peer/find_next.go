@@ -23,23 +23,18 @@ func (c UserCursor) timer() TimerCursor {
 	return TimerCursor{c.Due >> 2, trigger.Priority(c.Due & 3), c.Key}
 }
 
-// mayFire and mayNotFire are the states that the two parts may have.
-const (
-	mayFire    = StateSet(1<<trigger.Pending | 1<<trigger.InFlight)
-	mayNotFire = Shown &^ (1 << trigger.Pending)
-)
+// mayFire are the states that the first part may have. The second may have any: a trigger whose rule has ended is
+// pending until its last occurrence has its receipt.
+const mayFire = StateSet(1<<trigger.Pending | 1<<trigger.InFlight)
 
 // byNextFire reads a page of the list. What fires again is found by its timers. A trigger has more
 // timers than the one at which it fires next, so each is compared with the state.
 func (f *finder) byNextFire() error {
-	q, after, states := f.q, f.q.After, f.q.states()
-	if states&mayFire != 0 && after.Due != noFire {
+	q, after := f.q, f.q.After
+	if q.states()&mayFire != 0 && after.Due != noFire {
 		if err := f.byTimer(max(0, q.From)); err != nil || f.page.More || f.scan.err != nil {
 			return err
 		}
-	}
-	if states&mayNotFire == 0 {
-		return nil
 	}
 	key := trigger.Key("")
 	if after.Due == noFire {
@@ -82,8 +77,11 @@ func (f *finder) byTimer(from trigger.Instant) (err error) {
 }
 
 // firesByTimer says when a trigger fires next, as its timers have it. It does not fire if no timer
-// has that instant: it is paused.
+// has that instant, or if it is paused: retries and further steps keep their timers then.
 func firesByTimer(s *trigger.State) (next trigger.Instant, fires bool) {
+	if s.Status == trigger.Paused {
+		return 0, false
+	}
 	var space [4]trigger.Timer
 	next = s.Next()
 	for _, t := range s.Timers(space[:]) {
