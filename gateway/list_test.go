@@ -15,7 +15,10 @@ import (
 func listed(t *testing.T, w *world, query string) []string {
 	t.Helper()
 	var ids []string
-	for cursor := ""; ; {
+	for cursor, pages := "", 0; ; pages++ {
+		if pages == 1000 {
+			t.Fatalf("%s: the list does not end", query)
+		}
 		var page struct {
 			Items []struct {
 				TriggerID string `json:"trigger_id"`

@@ -19,7 +19,9 @@ func TestSortByNextFire(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w, urls, _ := newClusterWith(t, func(o *Options) { o.ListBudget = 1 + rng.IntN(40) })
+	w, urls, _ := newClusterWith(t, func(o *Options) {
+		o.ListBudget, o.ReadBudget = 1+rng.IntN(40), int64(1+rng.IntN(200))
+	})
 	states := map[trigger.Key]*trigger.State{}
 	for i := range 120 {
 		s := drawState(rng, trigger.Key(fmt.Sprintf("k%03d", i)))

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -24,6 +25,7 @@ type Query struct {
 	Limit   int             // of items, at least 1
 	Budget  int             // of triggers visited, at least 1
 	Bytes   int64           // of what is stored of the items of one partition; 0: no bound
+	Time    time.Duration   // of computing in one partition; 0: no bound
 	Prefix  string          // of ids
 	Stale   bool            // without the read barrier; a partition that does not answer is left out and named
 
@@ -49,7 +51,10 @@ type Page struct {
 	Items   []Found
 	Through UserCursor
 	More    bool
-	Visited int64 // of another instance: what it cost there
+
+	// Of another instance: what it cost there.
+	Visited int64
+	Spent   time.Duration
 
 	Silent []int32 // of a stale query: partitions that did not answer
 }
@@ -68,6 +73,7 @@ func find(ctx context.Context, o Owner, partition int32, q *Query) (Page, error)
 	f := &finder{
 		q: q, owner: o, partition: partition,
 		scan: scan{ctx: ctx, tenant: q.Tenant, budget: cmp.Or(q.Cost, &Budget{})},
+		page: Page{Through: q.After},
 	}
 	defer f.scan.end()
 	var err error
@@ -136,9 +142,11 @@ func (f *finder) visit(at UserCursor, s *trigger.State) bool {
 	return f.passed(UserCursor{at.Due, s.Key})
 }
 
-// spend counts a trigger that is visited. It is false if the page must end before it.
+// spend counts a trigger that is visited. It is false if the page must end before it. The first is always visited:
+// what the request may cost may be used up already, and a page that ends where it began would be asked for for ever.
 func (f *finder) spend() bool {
-	if !f.scan.visit(1) {
+	f.scan.budget.visited.Add(1)
+	if f.visited > 0 && f.q.Time > 0 && f.scan.computed() > f.q.Time || !f.scan.turn() {
 		f.page.More = true // from Through on
 		return false
 	}
@@ -245,9 +253,21 @@ func shareOf(need, n int) int {
 	return min(need, int(math.Ceil(mean+3*math.Sqrt(mean))))
 }
 
+// shareCost bounds what each of n partitions may visit and compute by its share of what the request has left, so that
+// all get about equally far: a page ends where the first of them does.
+func (q *Query) shareCost(n int) {
+	visits, within := q.Cost.left()
+	if visits > 0 {
+		q.Budget = int(min(int64(q.Budget), max(1, visits/int64(n))))
+	}
+	if within > 0 {
+		q.Time = max(1, within/time.Duration(n))
+	}
+}
+
 // wanting names the pages that end at their share of items and before the place
-// where a page of need items does: more of theirs may belong there. nil: none.
-func wanting(pages []Page, share, need int) func(int32) bool {
+// where a page of need items does: more of theirs may belong there. It says how many they are.
+func wanting(pages []Page, share, need int) (wants func(int32) bool, n int) {
 	var cursors []UserCursor
 	for _, p := range pages {
 		for _, f := range p.Items {
@@ -255,17 +275,17 @@ func wanting(pages []Page, share, need int) func(int32) bool {
 		}
 	}
 	slices.SortFunc(cursors, UserCursor.Compare)
-	wants := func(p int32) bool {
+	wants = func(p int32) bool {
 		page := &pages[p]
-		return page.More && len(page.Items) == share && (len(cursors) < need ||
+		return share < need && page.More && len(page.Items) == share && (len(cursors) < need ||
 			page.Through.Compare(cursors[need-1]) < 0)
 	}
 	for p := range pages {
-		if share < need && wants(int32(p)) {
-			return wants
+		if wants(int32(p)) {
+			n++
 		}
 	}
-	return nil
+	return wants, n
 }
 
 // merge joins the pages of all partitions into one of at most limit items.

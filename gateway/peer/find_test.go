@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -196,4 +197,136 @@ func TestFindRestsBetweenTenants(t *testing.T) {
 			t.Errorf("%d were passed: it computed for %v, and rested for %v", o.passed, computed, rested)
 		}
 	})
+}
+
+// A list whose request has used up its budget goes on behind its cursor, and never begins anew.
+func TestFindOverItsBudgetGoesOn(t *testing.T) {
+	o := &passing{keys: []trigger.Key{"l", "m", "n", "o"}}
+	q := &Query{
+		Tenant: trigger.DefaultTenant, Limit: 10, Budget: 1, Time: 1, Cost: &Budget{Visits: 1, Time: 1},
+		After: UserCursor{Key: "m"},
+	}
+	q.Cost.used(100, time.Second)
+	if page, err := find(t.Context(), o, 0, q); err != nil || !page.More || page.Through.Key != "n" {
+		t.Errorf("more %t, through %q, %v", page.More, page.Through.Key, err)
+	}
+}
+
+// However little a request may cost, and however triggers lie on partitions, the pages of a list are all that is there,
+// once, in order.
+func TestFindPagesWithinABudget(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 100 {
+		partitions := 1 + rng.IntN(40)
+		s := shelve(rng, partitions, rng.IntN(100), rng.IntN(11))
+		r := &Router{partitions: int32(partitions), own: s}
+		var want, got []UserCursor
+		for _, list := range s.of {
+			want = append(want, list...)
+		}
+		want = slices.DeleteFunc(want, func(at UserCursor) bool { return len(at.Key)%2 == 0 })
+		slices.SortFunc(want, UserCursor.Compare)
+		visits := int64(1 + rng.IntN(100))
+		q := Query{Tenant: trigger.DefaultTenant, User: "u", Limit: 1 + rng.IntN(20), Budget: 1 + rng.IntN(30)}
+		for more := true; more; {
+			q.Cost = &Budget{Visits: visits}
+			page, err := r.Find(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if page.More && page.Through.Compare(q.After) <= 0 {
+				t.Fatalf("%d partitions, %d visits: a page behind %v goes to %v", partitions, visits, q.After,
+					page.Through)
+			}
+			for _, f := range page.Items {
+				got = append(got, f.At)
+			}
+			more, q.After = page.More, page.Through
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d partitions, %d visits: got %v\nwant %v", partitions, visits, got, want)
+		}
+	}
+}
+
+// Each partition has its share of what a request may visit and compute: if the first ones used up all, a page would end
+// where the last one did, which is at its first trigger.
+func TestFindSharesItsBudget(t *testing.T) {
+	const partitions, keys = 40, 8000
+	for name, cost := range map[string]func() *Budget{
+		"visits": func() *Budget { return &Budget{Visits: keys / 4} },
+		"time":   func() *Budget { return &Budget{Time: keys / 4 * toPass} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := make([]passing, partitions)
+				for i := range keys {
+					key := trigger.Key(fmt.Sprintf("k%06d", i))
+					of := &o[topics.Partition([]byte(key), partitions)]
+					of.keys = append(of.keys, key)
+				}
+				r := &Router{partitions: partitions, own: manyPassing{of: o}}
+				q := Query{Tenant: trigger.DefaultTenant, Channel: "none", Limit: 10, Budget: 1e6}
+				for pages, more := 0, true; more; pages++ {
+					if pages == 20 {
+						t.Fatalf("after 20 pages of a quarter of all, the list is at %q", q.After.Key)
+					}
+					q.Cost = cost()
+					page, err := r.Find(t.Context(), q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					more, q.After = page.More, page.Through
+				}
+			})
+		})
+	}
+}
+
+// manyPassing has a passing for each partition.
+type manyPassing struct {
+	Owner
+	of []passing
+}
+
+func (o manyPassing) Scan(ctx context.Context, p int32, after trigger.Key, f func(*trigger.State) bool) error {
+	return o.of[p].Scan(ctx, p, after, f)
+}
+
+// What a list may compute bounds the partitions of other instances, too, and what they compute is charged.
+func TestFindBoundsOtherInstances(t *testing.T) {
+	o := &passing{}
+	for i := range 1000 {
+		o.keys = append(o.keys, trigger.Key(fmt.Sprintf("k%03d", i)))
+	}
+	s := httptest.NewUnstartedServer(nil)
+	addr := s.Listener.Addr().String()
+	s.Config.Handler = internalAt(t, o, addr)
+	s.Start()
+	defer s.Close()
+	for name, r := range map[string]*Router{
+		"here": NewRouter(Config{Partitions: 1, Owner: o}),
+		"there": NewRouter(Config{
+			Partitions: 1, Trust: trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true}),
+			LastOwner: func(context.Context, int32) (OwnerRecord, error) { return OwnerRecord{Address: addr}, nil },
+		}),
+	} {
+		for _, c := range []struct {
+			cost *Budget
+			want int64
+		}{
+			{&Budget{Time: 1}, 2},
+			{&Budget{Visits: 7}, 7},
+			{&Budget{Visits: 7, Time: time.Hour}, 7},
+		} {
+			q := Query{Tenant: trigger.DefaultTenant, Limit: 10, Budget: 20_000, Channel: "none", Cost: c.cost}
+			page, err := r.Find(t.Context(), q)
+			if got := q.Cost.Visited(); err != nil || !page.More || got != c.want || q.Cost.spent.Load() == 0 {
+				t.Errorf("%s, %d visits, %s: %d visited in %s; more %t, %v", name, c.cost.Visits, c.cost.Time, got,
+					time.Duration(q.Cost.spent.Load()), page.More, err)
+			}
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -16,8 +17,8 @@ import (
 //	┌───┬─────────┬─────┬───────────┬───────┐
 //	│ 1 │ due     │ key │ state     │ item, repeated
 //	├───┼─────────┼─────┼───────────┘
-//	│ 0 │ due     │ key │ more │ visited │   end: Through, More and Visited
-//	└───┴─────────┴─────┴──────┴─────────┘
+//	│ 0 │ due     │ key │ more │ visited │ spent │   end: Through, More, Visited and Spent
+//	└───┴─────────┴─────┴──────┴─────────┴───────┘
 //
 // numbers as varints, key and state with their length before them, a state as
 // topics.AppendState writes it. A stream without its end is an error.
@@ -43,7 +44,8 @@ func writePage(w io.Writer, p *Page) error {
 	if p.More {
 		more = 1
 	}
-	_, err := w.Write(binary.AppendUvarint(append(p.Through.AppendTo(append(b[:0], 0)), more), uint64(p.Visited)))
+	b = binary.AppendUvarint(append(p.Through.AppendTo(append(b[:0], 0)), more), uint64(p.Visited))
+	_, err := w.Write(binary.AppendUvarint(b, uint64(p.Spent)))
 	return err
 }
 
@@ -75,6 +77,9 @@ func readPage(from io.Reader, taken func(*trigger.State)) (Page, error) {
 			p.Through, p.More = at, more != 0
 			if n, err := binary.ReadUvarint(r); err == nil { // an instance of before does not say
 				p.Visited = int64(n)
+			}
+			if n, err := binary.ReadUvarint(r); err == nil { // nor this
+				p.Spent = time.Duration(n)
 			}
 			return p, nil
 		}

@@ -12,20 +12,20 @@ import (
 func TestBrokenPage(t *testing.T) {
 	page := Page{
 		Items:   []Found{{UserCursor{5, "a"}, &trigger.State{Key: "a", Status: trigger.Pending, Revision: 3}}},
-		Through: UserCursor{5, "a"}, More: true,
+		Through: UserCursor{5, "a"}, More: true, Visited: 7, Spent: 9,
 	}
 	var b strings.Builder
 	if err := writePage(&b, &page); err != nil {
 		t.Fatal(err)
 	}
-	for n := range b.Len() - 1 { // without the last byte it is of an instance that counts no visits
+	for n := range b.Len() - 2 { // without the last two bytes it is of an instance that does not say what it cost
 		if _, err := readPage(strings.NewReader(b.String()[:n]), nil); err == nil {
 			t.Errorf("%d of %d bytes read as a page", n, b.Len())
 		}
 	}
 	got, err := readPage(strings.NewReader(b.String()), nil)
 	if err != nil || len(got.Items) != 1 || got.Items[0].State.Revision != 3 || got.Items[0].At != page.Items[0].At ||
-		got.Through != page.Through || !got.More {
+		got.Through != page.Through || !got.More || got.Visited != 7 || got.Spent != 9 {
 		t.Errorf("read %+v, %v", got, err)
 	}
 }

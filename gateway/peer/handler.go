@@ -198,7 +198,7 @@ func (h *handler) list(w io.Writer, r *http.Request, v url.Values, byNextFire bo
 	if err != nil {
 		return err
 	}
-	page.Visited = q.Cost.Visited()
+	page.Visited, page.Spent = q.Cost.Visited(), time.Duration(q.Cost.spent.Load())
 	return writePage(w, &page)
 }
 

@@ -45,7 +45,7 @@ type Budget struct {
 // Visited is how many triggers and occurrences were visited so far.
 func (b *Budget) Visited() int64 { return b.visited.Load() }
 
-// left is what is left, for another instance.
+// left is what is left of visits and of time; 0: no bound.
 func (b *Budget) left() (visits int64, d time.Duration) {
 	if b.Visits > 0 {
 		visits = max(1, b.Visits-b.visited.Load())
@@ -105,6 +105,7 @@ type scan struct {
 	inside bool
 	since  time.Time
 	owed   time.Duration // of rest, for the turns that ended before their slice was over
+	spent  time.Duration // in all turns that are over
 	err    error
 }
 
@@ -171,7 +172,16 @@ const visitTakes = 5 * time.Microsecond
 func (s *scan) note() {
 	now := time.Now()
 	s.budget.spent.Add(int64(now.Sub(s.since)))
+	s.spent += now.Sub(s.since)
 	s.since = now
+}
+
+// computed is how long the scan has computed so far.
+func (s *scan) computed() time.Duration {
+	if !s.inside {
+		return s.spent
+	}
+	return s.spent + time.Since(s.since)
 }
 
 // end gives the slot back.

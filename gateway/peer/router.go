@@ -126,19 +126,22 @@ func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
 	}
 	q.Bytes = q.Cost.share(int(r.partitions))
 	pages := make([]Page, r.partitions)
-	q.Limit = shareOf(need, int(r.partitions))
-	err := r.find(ctx, &q, pages, func(int32) bool { return true })
+	first := q
+	first.Limit = shareOf(need, int(r.partitions))
+	first.shareCost(int(r.partitions))
+	err := r.find(ctx, &first, pages, func(int32) bool { return true })
 	if silent := len(merge(pages, need).Silent); err == nil && silent == len(pages) {
 		err = ErrNoOwner
 	}
-	if wants := wanting(pages, q.Limit, need); err == nil && wants != nil {
+	if wants, n := wanting(pages, first.Limit, need); err == nil && n > 0 {
 		q.Limit = need
+		q.shareCost(n)
 		err = r.find(ctx, &q, pages, wants)
 	}
 	return merge(pages, need-1), err
 }
 
-// find replaces the pages of those partitions that wants names.
+// find replaces the pages of those partitions that wants names, where the new one goes as far.
 func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(int32) bool) error {
 	return r.each(ctx, func(ctx context.Context, p int32) error {
 		if !wants(p) {
@@ -155,7 +158,7 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 			func() (err error) { page, err = find(within, r.own, p, q); return err },
 			func(addr string) (err error) {
 				page, err = r.peer.find(within, addr, p, q)
-				q.Cost.used(page.Visited, 0)
+				q.Cost.used(page.Visited, page.Spent)
 				page.Items = slices.DeleteFunc(page.Items, func(f Found) bool { // of an instance of before
 					return !strings.HasPrefix(f.State.Key.ID(), q.Prefix)
 				})
@@ -163,7 +166,9 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 			})
 		switch {
 		case err == nil:
-			pages[p] = page
+			if old := &pages[p]; !old.More || !page.More || page.Through.Compare(old.Through) >= 0 {
+				*old = page
+			}
 		case q.Stale && ctx.Err() == nil && !refused(err):
 			pages[p].Silent = []int32{p} // what it had answered before stays
 		default:

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -26,6 +27,7 @@ func (q *Query) addTo(v url.Values) {
 	v.Set("limit", strconv.Itoa(q.Limit))
 	v.Set("budget", strconv.Itoa(q.Budget))
 	v.Set("bytes", strconv.FormatInt(q.Bytes, 10))
+	v.Set("time", strconv.FormatInt(int64(q.Time), 10))
 	if q.Prefix != "" {
 		v.Set("prefix", q.Prefix)
 	}
@@ -50,6 +52,9 @@ func queryFrom(v url.Values) (Query, error) {
 	}
 	if v.Has("bytes") { // an instance of before bounds none
 		q.Bytes = number("bytes")
+	}
+	if v.Has("time") { // nor time
+		q.Time = time.Duration(number("time"))
 	}
 	for _, t := range v["tag"] {
 		key, value, _ := strings.Cut(t, ":")
