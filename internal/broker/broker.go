@@ -121,6 +121,7 @@ func (b *node) start(ctx context.Context) error {
 			return err
 		}
 		b.floors, b.cleaned = r.floors, r.cleaned
+		b.txns.own(r.pids)
 		if err := b.txns.begin(filepath.Join(b.opts.Dir, outcomeFile), nil); err != nil {
 			return err
 		}

@@ -309,7 +309,7 @@ func TestEpochsSurviveCrash(t *testing.T) {
 	crash := copyDir(t, dir)
 
 	b = start(t, crash)
-	zombie := produceRaw(t, b, "a", 0, inTxn(sequenced(oldID, oldEpoch, 0, "zombie")))
+	zombie := produceIn(t, b, "x", "a", 0, inTxn(sequenced(oldID, oldEpoch, 0, "zombie")))
 	if zombie.ErrorCode != 47 {
 		t.Errorf("zombie of epoch %d below %d: error %d, want INVALID_PRODUCER_EPOCH", oldEpoch, newEpoch,
 			zombie.ErrorCode)
@@ -470,13 +470,17 @@ func TestRetriedEndTxn(t *testing.T) {
 
 func endTxn(t testing.TB, b *Broker, req *kmsg.EndTxnRequest, version int16) *kmsg.EndTxnResponse {
 	t.Helper()
-	v := kversion.Stable()
-	v.SetMaxKeyVersion(26, version)
-	resp, err := req.RequestWith(testContext(t), client(t, b, kgo.MaxVersions(v)))
+	resp, err := req.RequestWith(testContext(t), client(t, b, kgo.MaxVersions(maxVersion(int16(kmsg.EndTxn), version))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return resp
+}
+
+func maxVersion(key, version int16) *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(key, version)
+	return v
 }
 
 func firstFrame(t testing.TB, path string) int64 {

@@ -78,6 +78,13 @@ func (b *node) Logf(level kfake.LogLevel, format string, args ...any) {
 		b.fail(err)
 		return
 	}
+	if strings.HasPrefix(format, "txn timeout abort: txn_id=%s producer_id=%d epoch=%d ") {
+		pid, ok := args[1].(int64)
+		epoch, fine := args[2].(int16)
+		if ok && fine {
+			b.txns.timedOut(pid, epoch) // we are in its loop, before it acts
+		}
+	}
 	if strings.HasPrefix(format, "txn: EndTxn slow") {
 		level = kfake.LogLevelInfo // 5 ms are nothing on a busy machine
 	}

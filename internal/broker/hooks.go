@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -25,6 +26,13 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 			return errFrame
 		}
 		cl.offsets = req
+	case *kmsg.InitProducerIDRequest:
+		if req.ReadFrom(rest) != nil {
+			return errFrame
+		}
+		if req.TransactionalID != nil {
+			cl.init = req
+		}
 	case *kmsg.JoinGroupRequest, *kmsg.SyncGroupRequest, *kmsg.HeartbeatRequest:
 		if err := b.inspectMember(cl, req, rest); err != nil {
 			return err
@@ -63,32 +71,37 @@ func reveals(key int16) bool {
 }
 
 func (b *node) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
-	cl.end = &endCall{outcome: outcome{pid: req.ProducerID, epoch: req.ProducerEpoch}}
-	if b.syncer == nil && b.data == "" {
-		return nil
-	}
+	cl.end = req
 	if !req.Commit {
 		if b.syncer != nil {
 			cl.writes = []target{b.pidsLog()}
 		}
 		return nil
 	}
+	if b.data == "" {
+		return nil
+	}
 	if err := c.drained(); err != nil {
 		return err
 	}
-	e, targets, err := b.txns.prepare(req)
-	if err != nil {
+	o, targets, err := b.txns.prepare(req)
+	switch {
+	case errors.Is(err, errLongOutcome):
+		b.log.Warn("a transaction cannot be committed, its connection is closed", "id", req.TransactionalID, "error", err)
+		return err
+	case err != nil:
 		b.fail(err)
 		return err
-	}
-	if e == nil {
+	case o == nil:
 		return nil
 	}
-	cl.end = e
-	if b.syncer == nil {
-		return nil
+	if b.syncer != nil {
+		if err := b.syncer.wait(targets...); err != nil {
+			return err
+		}
 	}
-	return b.syncer.wait(targets...)
+	b.txns.prepared(o)
+	return nil
 }
 
 // respond is called with each of kfake's answers. The answer it returns goes
@@ -103,6 +116,8 @@ func (b *node) respond(cl *call, frame []byte) ([]byte, *round) {
 		b.respondFetch(frame, cl, new(kmsg.ShareFetchResponse))
 	case cl.end != nil:
 		b.respondEnd(cl, frame)
+	case cl.init != nil:
+		b.respondInit(cl, frame)
 	case cl.offsets != nil:
 		b.respondTxnOffsets(cl, frame)
 	case cl.key == int16(kmsg.CreateTopics):
@@ -193,19 +208,22 @@ func (b *node) respondFetch(frame []byte, cl *call, resp kmsg.Response) {
 
 func (b *node) respondEnd(cl *call, frame []byte) {
 	resp := kmsg.NewPtrEndTxnResponse()
-	_, ok := parse(frame, cl, resp)
-	e := cl.end
-	if err := b.txns.ended(e.outcome.pid, e.outcome.epoch, e.logged(), ok && resp.ErrorCode == 0); err != nil {
-		b.fail(err)
+	if _, ok := parse(frame, cl, resp); !ok || resp.ErrorCode == kerr.ConcurrentTransactions.Code {
+		return // our own answer: kfake has not seen the request
+	}
+	if touched := b.txns.ended(cl.end, resp); len(touched) > 0 {
+		cl.writes = touched
 	}
 }
 
-// logged returns e if it was written down.
-func (e *endCall) logged() *endCall {
-	if e.outcome.kind == 0 {
-		return nil
+func (b *node) respondInit(cl *call, frame []byte) {
+	resp := kmsg.NewPtrInitProducerIDResponse()
+	if _, ok := parse(frame, cl, resp); !ok || resp.ErrorCode != 0 {
+		return
 	}
-	return e
+	if touched := b.txns.fenced(cl.init, resp); len(touched) > 0 {
+		cl.writes = touched
+	}
 }
 
 // respondTxnOffsets forgets offsets that kfake refused.
@@ -214,6 +232,7 @@ func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 	if _, ok := parse(frame, cl, resp); !ok {
 		return
 	}
+	b.nameTopics(cl.offsets)
 	for i := range resp.Topics {
 		rt := &resp.Topics[i]
 		b.topics.name(&rt.Topic, rt.TopicID)
@@ -235,7 +254,10 @@ func (b *node) respondAdmin(cl *call) {
 // hook installs what runs in kfake's loop, between requests.
 func (b *node) hook(c *kfake.Cluster) {
 	b.control(c, kmsg.Produce, func(req kmsg.Request) kmsg.Response {
-		b.onProduce(req.(*kmsg.ProduceRequest))
+		return b.onProduce(req.(*kmsg.ProduceRequest))
+	})
+	b.control(c, kmsg.AddPartitionsToTxn, func(req kmsg.Request) kmsg.Response {
+		b.txns.added(req.(*kmsg.AddPartitionsToTxnRequest))
 		return nil
 	})
 	b.control(c, kmsg.TxnOffsetCommit, func(req kmsg.Request) kmsg.Response {
@@ -243,18 +265,21 @@ func (b *node) hook(c *kfake.Cluster) {
 		return nil
 	})
 	b.control(c, kmsg.EndTxn, func(req kmsg.Request) kmsg.Response {
-		end := req.(*kmsg.EndTxnRequest)
-		b.txns.handling(end.ProducerID, end.ProducerEpoch)
-		return nil
-	})
-	b.control(c, kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {
-		init := req.(*kmsg.InitProducerIDRequest)
-		if init.TransactionalID == nil {
+		if b.txns.ending(req.(*kmsg.EndTxnRequest)) {
 			return nil
 		}
-		if err := b.txns.fence(*init.TransactionalID); err != nil {
-			b.fail(err)
+		resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+		resp.ErrorCode = kerr.ConcurrentTransactions.Code
+		return resp
+	})
+	b.control(c, kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {
+		if init := req.(*kmsg.InitProducerIDRequest); init.TransactionalID != nil {
+			b.txns.fence(init)
 		}
+		return nil
+	})
+	b.control(c, kmsg.WriteTxnMarkers, func(req kmsg.Request) kmsg.Response {
+		b.onWriteTxnMarkers(req.(*kmsg.WriteTxnMarkersRequest))
 		return nil
 	})
 	b.control(c, freezeKey, func(kmsg.Request) kmsg.Response {
@@ -293,6 +318,22 @@ func (b *node) onDeleteTopics(req *kmsg.DeleteTopicsRequest) {
 		deleted[name] = true
 	}
 	b.syncer.forget(func(dir string) bool { return deleted[topicOf(dir)] })
+}
+
+// onWriteTxnMarkers sees to it that readers wait for the markers, which take offsets.
+func (b *node) onWriteTxnMarkers(req *kmsg.WriteTxnMarkersRequest) {
+	var targets []target
+	for _, m := range req.Markers {
+		for _, mt := range m.Topics {
+			if b.topics.named(mt.Topic) == nil {
+				continue
+			}
+			for _, p := range mt.Partitions {
+				targets = append(targets, b.partition(mt.Topic, p))
+			}
+		}
+	}
+	b.txns.touch(targets)
 }
 
 // control runs fn before each request of the key. kfake remembers the last

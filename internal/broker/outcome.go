@@ -54,6 +54,33 @@ type groupOffset struct {
 	metadata    *string
 }
 
+func (g groupOffset) equal(h groupOffset) bool {
+	same := (g.metadata == nil) == (h.metadata == nil) && (g.metadata == nil || *g.metadata == *h.metadata)
+	g.metadata, h.metadata = nil, nil
+	return same && g == h
+}
+
+type offsetKey struct {
+	group, topic string
+	partition    int32
+}
+
+// latestOffsets keeps the last one of each group and partition.
+func latestOffsets(all []groupOffset) []groupOffset {
+	var out []groupOffset
+	at := map[offsetKey]int{}
+	for _, g := range all {
+		k := offsetKey{g.group, g.topic, g.partition}
+		if i, ok := at[k]; ok {
+			out[i] = g
+			continue
+		}
+		at[k] = len(out)
+		out = append(out, g)
+	}
+	return out
+}
+
 // appendTo appends o as one frame: length, checksum, body.
 func (o outcome) appendTo(dst []byte) []byte {
 	at := len(dst)

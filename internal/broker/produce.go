@@ -89,6 +89,9 @@ func (b *node) inspectTopic(pc *produceCall, rt *kmsg.ProduceRequestTopic, versi
 		if bt, err := firstBatch(raw); err == nil && len(bt) == len(raw) {
 			p.batch = bt
 			p.refused = refuse(bt, t)
+			if p.refused == nil && bt.transactional() {
+				p.refused = b.txns.refuse(pc.txnID, bt.producerID())
+			}
 		}
 		if p.batch != nil && p.refused == nil && !p.batch.transactional() {
 			pc.writes = append(pc.writes, b.partition(t.name, p.partition))
@@ -122,10 +125,10 @@ func refuse(bt batch, t *topic) *refusal {
 
 // onProduce runs in kfake's loop, just before the request is handled: what it
 // stamps here is in the log's order.
-func (b *node) onProduce(req *kmsg.ProduceRequest) {
+func (b *node) onProduce(req *kmsg.ProduceRequest) kmsg.Response {
 	pc := b.tickets.take(req.TimeoutMillis)
 	if pc == nil {
-		return
+		return unchecked(req)
 	}
 	now := time.Now().UnixMilli()
 	for i := range req.Topics {
@@ -137,7 +140,7 @@ func (b *node) onProduce(req *kmsg.ProduceRequest) {
 			}
 			p.prepare(now)
 			if p.batch != nil && p.batch.transactional() {
-				b.txns.wrote(pc.txnID, p)
+				b.txns.wrote(p)
 			}
 			kept = append(kept, rp)
 		}
@@ -146,6 +149,23 @@ func (b *node) onProduce(req *kmsg.ProduceRequest) {
 	if b.syncer != nil {
 		b.syncer.begin(pc.writes)
 	}
+	return nil
+}
+
+// unchecked refuses a request of which we know nothing any more: nobody waits for its answer.
+func unchecked(req *kmsg.ProduceRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, rt := range req.Topics {
+		st := kmsg.NewProduceResponseTopic()
+		st.Topic, st.TopicID = rt.Topic, rt.TopicID
+		for _, rp := range rt.Partitions {
+			sp := kmsg.NewProduceResponseTopicPartition()
+			sp.Partition, sp.ErrorCode = rp.Partition, kerr.NetworkException.Code
+			st.Partitions = append(st.Partitions, sp)
+		}
+		resp.Topics = append(resp.Topics, st)
+	}
+	return resp
 }
 
 func (p *partCall) prepare(now int64) {

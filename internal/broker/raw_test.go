@@ -57,6 +57,14 @@ func inTxn(b batch) batch {
 // produceRaw sends one batch as it is, and returns the partition's answer.
 func produceRaw(t testing.TB, b *Broker, topic string, partition int32, raw batch) kmsg.ProduceResponseTopicPartition {
 	t.Helper()
+	return produceIn(t, b, "", topic, partition, raw)
+}
+
+// produceIn is produceRaw with a transactional id.
+func produceIn(
+	t testing.TB, b *Broker, txnID, topic string, partition int32, raw batch,
+) kmsg.ProduceResponseTopicPartition {
+	t.Helper()
 	cl := client(t, b)
 	defer cl.Close()
 	meta, err := kadm.NewClient(cl).Metadata(testContext(t), topic)
@@ -66,6 +74,9 @@ func produceRaw(t testing.TB, b *Broker, topic string, partition int32, raw batc
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks = -1
 	req.TimeoutMillis = 1000
+	if txnID != "" {
+		req.TransactionID = &txnID
+	}
 	rt := kmsg.NewProduceRequestTopic()
 	rt.Topic, rt.TopicID = topic, meta.Topics[topic].ID
 	rp := kmsg.NewProduceRequestTopicPartition()

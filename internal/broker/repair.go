@@ -22,6 +22,7 @@ type repaired struct {
 	ends    map[string]position // partition directory to the end of its log, durable if Options.Sync
 	floors  *floors
 	cleaned map[floorKey]int64 // length of partitions when they were last compacted
+	pids    *pidTable
 }
 
 // repairer makes a directory what kfake would have left had it been closed,
@@ -83,7 +84,7 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 			return repaired{}, fmt.Errorf("%s: %w", step.verb, err)
 		}
 	}
-	return repaired{r.ends(), r.floors, r.cleaned}, nil
+	return repaired{r.ends(), r.floors, r.cleaned, r.pids}, nil
 }
 
 // replay puts back what a power cut took, and ends the journal: nothing that
@@ -227,14 +228,10 @@ func (r *repairer) restoreGroups(context.Context) error {
 	if err != nil {
 		return err
 	}
-	type key struct {
-		group, topic string
-		part         int32
-	}
-	latest := map[key]int64{}
+	latest := map[offsetKey]int64{}
 	for _, e := range entries {
 		if e.Type == "commit" && e.LastCommit != nil {
-			latest[key{e.Group, e.Topic, e.Part}] = *e.LastCommit
+			latest[offsetKey{e.Group, e.Topic, e.Part}] = *e.LastCommit
 		}
 	}
 	added := 0
@@ -244,7 +241,7 @@ func (r *repairer) restoreGroups(context.Context) error {
 			continue
 		}
 		for _, g := range o.offsets {
-			if at, ok := latest[key{g.group, g.topic, g.partition}]; ok && at >= o.at {
+			if at, ok := latest[offsetKey{g.group, g.topic, g.partition}]; ok && at >= o.at {
 				continue
 			}
 			entries = append(entries, groupEntry{
