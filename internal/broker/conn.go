@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ func (l listener) Accept() (net.Conn, error) {
 		}
 		l.b.ready()
 		c := &conn{Conn: nc, b: l.b}
+		_, c.inner = nc.(innerDoor)
 		if l.b.conns.add(c) {
 			return c, nil
 		}
@@ -43,13 +45,15 @@ func (l listener) Accept() (net.Conn, error) {
 // time and answers in order.
 type conn struct {
 	net.Conn
-	b *node
+	b     *node
+	inner bool // of a client in this process
 
 	body  int    // length of the body to come; 0 between frames
 	early []byte // what of it is there, of a long one
 
 	mu    sync.Mutex
 	calls []*call // read and not answered, oldest first
+	ahead *call   // of these, the one that kfake has read and may not have turned to: it reads no further before
 	idle  *sync.Cond
 	queue []answer
 	bytes int // in queue
@@ -62,11 +66,19 @@ type call struct {
 	version int16
 	corr    int32
 	produce *produceCall
-	end     *endCall
+	end     *kmsg.EndTxnRequest
+	init    *kmsg.InitProducerIDRequest
 	offsets *kmsg.TxnOffsetCommitRequest
 	join    *kmsg.JoinGroupRequest
 	silent  bool     // acks=0: the client expects no answer
 	writes  []target // what must be durable before it is answered
+}
+
+// forget drops what was kept for kfake's turn to the call.
+func (cl *call) forget(b *node) {
+	if cl.produce != nil {
+		b.tickets.take(cl.produce.ticket)
+	}
 }
 
 // answer is a response that waits for the disk.
@@ -164,7 +176,10 @@ func (c *conn) readSize(p []byte) (int, error) {
 	if len(p) != 4 {
 		return 0, fmt.Errorf("read %d bytes of a length of 4: kfake frames otherwise than we know", len(p))
 	}
-	n, err := io.ReadFull(c.Conn, p)
+	c.mu.Lock()
+	c.ahead = nil
+	c.mu.Unlock()
+	n, err := c.await(p)
 	if err != nil {
 		return n, err
 	}
@@ -187,6 +202,30 @@ func (c *conn) readSize(p []byte) (int, error) {
 	return n, nil
 }
 
+// await reads the length of the next request. Over the network it must begin within the idle timeout, but
+// for as long as others wait for their answers.
+func (c *conn) await(p []byte) (int, error) {
+	idle := c.b.opts.IdleTimeout
+	if c.inner || idle < 0 {
+		return io.ReadFull(c.Conn, p)
+	}
+	for {
+		if err := c.SetReadDeadline(time.Now().Add(idle)); err != nil {
+			return 0, err
+		}
+		n, err := io.ReadFull(c.Conn, p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !c.busy() {
+			return n, err
+		}
+	}
+}
+
+func (c *conn) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls)+len(c.queue) > 0
+}
+
 // request looks at a request before kfake does. It may change it in place,
 // keeping its length, and may wait.
 func (c *conn) request(body []byte) error {
@@ -201,16 +240,21 @@ func (c *conn) request(body []byte) error {
 	if req.IsFlexible() {
 		kmsg.SkipTags(&r)
 	}
-	if !r.Ok() {
-		return errFrame
+	if !r.Ok() || cl.version > req.MaxVersion() && cl.key != int16(kmsg.ApiVersions) {
+		return errFrame // kfake refuses it too, but our hooks see it before
 	}
 	if err := c.b.inspect(c, cl, req, body, r.Src); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.dead != nil {
+		cl.forget(c.b)
+		return c.dead
+	}
 	c.calls = append(c.calls, cl)
-	return c.dead
+	c.ahead = cl
+	return nil
 }
 
 // drained waits until every request before this one is answered.
@@ -341,10 +385,11 @@ func (c *conn) Close() error {
 	if c.idle != nil {
 		c.idle.Broadcast()
 	}
+	if c.ahead != nil {
+		c.ahead.forget(c.b) // kfake turns to all the others
+		c.ahead = nil
+	}
 	for _, cl := range c.calls {
-		if cl.produce != nil {
-			c.b.tickets.take(cl.produce.ticket)
-		}
 		if cl.join != nil {
 			c.b.loseMember(cl.join)
 		}
@@ -357,26 +402,37 @@ func (c *conn) Close() error {
 
 // conns are the open connections.
 type conns struct {
-	mu   sync.Mutex
-	max  int // -1: no bound
-	shut bool
-	set  map[*conn]struct{}
+	mu    sync.Mutex
+	max   int // of those over the network; -1: no bound
+	outer int
+	shut  bool
+	set   map[*conn]struct{}
 }
 
 func (s *conns) add(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.shut || s.max >= 0 && len(s.set) >= s.max {
+	if s.shut || !c.inner && s.max >= 0 && s.outer >= s.max {
 		return false
 	}
 	s.set[c] = struct{}{}
+	s.count(c, 1)
 	return true
 }
 
 func (s *conns) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.set, c)
+	if _, ok := s.set[c]; ok { // a connection is closed more than once
+		delete(s.set, c)
+		s.count(c, -1)
+	}
+}
+
+func (s *conns) count(c *conn, n int) {
+	if !c.inner {
+		s.outer += n
+	}
 }
 
 // closeAll closes every connection, and every later one.

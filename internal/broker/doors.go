@@ -42,12 +42,22 @@ func (d *doors) admit(l net.Listener) {
 			return
 		}
 		select {
-		case d.in <- c:
+		case d.in <- d.mark(l, c):
 		case <-d.shut:
 			c.Close()
 			return
 		}
 	}
+}
+
+// innerDoor is the broker's end of a connection within the process.
+type innerDoor struct{ net.Conn }
+
+func (d *doors) mark(l net.Listener, c net.Conn) net.Conn {
+	if l == d.inner {
+		return innerDoor{c}
+	}
+	return c
 }
 
 func (d *doors) Accept() (net.Conn, error) {

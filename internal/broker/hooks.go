@@ -16,6 +16,8 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 	switch req := req.(type) {
 	case *kmsg.ProduceRequest:
 		return b.inspectProduce(cl, req, body, rest)
+	case *kmsg.FetchRequest:
+		b.boundFetch(req.Version, rest)
 	case *kmsg.EndTxnRequest:
 		if req.ReadFrom(rest) != nil {
 			return errFrame
@@ -40,6 +42,17 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 	}
 	cl.writes = b.writtenBy(cl.key)
 	return nil
+}
+
+// boundFetch lowers the most bytes of an answer to what Kafka gives at most: kfake builds it in memory.
+func (b *node) boundFetch(version int16, rest []byte) {
+	at := 12 // behind replica id, max wait and min bytes
+	if version >= 15 {
+		at = 8 // no replica id
+	}
+	if version >= 3 && len(rest) >= at+4 && int32(binary.BigEndian.Uint32(rest[at:])) > b.opts.fetchBytes {
+		binary.BigEndian.PutUint32(rest[at:], uint32(b.opts.fetchBytes))
+	}
 }
 
 // writtenBy names the files that an answer to a request of this key vouches for.

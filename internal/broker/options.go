@@ -55,9 +55,15 @@ type Options struct {
 	// to 1 GiB.
 	MaxRequestBytes int
 
-	// MaxConns bounds open connections; further ones are closed at once.
-	// 0 means 1,000; -1 no bound.
+	// MaxConns bounds open connections over the network; further ones are closed
+	// at once. 0 means 1,000; -1 no bound. Those of Broker.Dial do not count.
 	MaxConns int
+
+	// IdleTimeout is how long a connection over the network may be without a
+	// request. 0 means 10 minutes (Kafka: connections.max.idle.ms); -1 for ever.
+	IdleTimeout time.Duration
+
+	fetchBytes int32 // the most that one fetch gets; for tests
 
 	// CompactBytes: a partition of a compacted topic is compacted at start
 	// when it has grown by this much, and by half, since it last was.
@@ -86,6 +92,8 @@ func (o Options) withDefaults() Options {
 	def(&o.SegmentBytes, 16<<20)
 	def(&o.MaxRequestBytes, 100<<20)
 	def(&o.MaxConns, 1000)
+	def(&o.IdleTimeout, 10*time.Minute)
+	def(&o.fetchBytes, 55<<20) // Kafka: fetch.max.bytes
 	def(&o.CompactBytes, 128<<20)
 	def(&o.RestartBytes, 2<<30)
 	def(&o.RetentionInterval, time.Minute)
@@ -124,6 +132,9 @@ func (o Options) Validate() error {
 	}
 	if o.MaxConns < -1 {
 		bad("max conns %d: want -1 or more", o.MaxConns)
+	}
+	if o.IdleTimeout < -1 {
+		bad("idle timeout %v: want -1 or more", o.IdleTimeout)
 	}
 	if o.CompactBytes < 0 {
 		bad("compact bytes %d: want 0 or more", o.CompactBytes)
