@@ -17,11 +17,10 @@ import (
 type dueRecord struct {
 	Key, Value string
 	Headers    [][2]string
-	At         time.Time // when it was appended
 }
 
 func (d dueRecord) record() *kgo.Record {
-	r := &kgo.Record{Topic: "waterclock.due.print", Key: []byte(d.Key), Value: []byte(d.Value), Timestamp: d.At}
+	r := &kgo.Record{Topic: "waterclock.due.print", Key: []byte(d.Key), Value: []byte(d.Value)}
 	for _, h := range d.Headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: h[0], Value: []byte(h[1])})
 	}
@@ -158,7 +157,6 @@ func TestConformanceMemory(t *testing.T) {
 				Receipts            []struct {
 					Key   string
 					Value json.RawMessage
-					At    time.Time
 				}
 				Due        dueRecord
 				Do, Reason string
@@ -167,7 +165,7 @@ func TestConformanceMemory(t *testing.T) {
 			var records []*kgo.Record
 			for i, r := range body.Receipts {
 				records = append(records, &kgo.Record{
-					Key: []byte(r.Key), Value: r.Value, Offset: int64(i), Timestamp: r.At,
+					Key: []byte(r.Key), Value: r.Value, Offset: int64(i),
 				})
 			}
 			now := body.Now.Add(time.Nanosecond) // slightly later, because a real clock advances

@@ -237,7 +237,7 @@ func (w *worker) finish(it *item) {
 // and the producer has queued it.
 func (w *worker) answer(it *item, r Result) {
 	receipt := it.event.Receipt(w.channel, r, w.now())
-	u := &unacked{entry: entry{round: round(receipt.Attempt, receipt.Postponed), final: receipt.Outcome.final()}}
+	u := &unacked{entry: newEntry(receipt.Outcome, receipt.Attempt, receipt.Postponed, unknownOffset)}
 	w.mu.Lock()
 	if w.memoryOf(it.event) != nil {
 		w.unacked[receipt.DueID] = u
@@ -245,15 +245,21 @@ func (w *worker) answer(it *item, r Result) {
 	w.pending++
 	it.part.pending++
 	w.mu.Unlock()
-	w.receipts.write(it.event.Key, receipt.Append(nil), func() { w.acked(it, &receipt, u) })
+	w.receipts.write(it.event.Key, receipt.Append(nil), func(partition int32, offset int64) {
+		w.acked(it, &receipt, u, partition, offset)
+	})
 }
 
-// acked is called once the brokers have a receipt.
-func (w *worker) acked(it *item, receipt *Receipt, u *unacked) {
+// acked is called once the brokers have a receipt. Of one in another partition, which the engine
+// forwards, the offset says nothing.
+func (w *worker) acked(it *item, receipt *Receipt, u *unacked, partition int32, offset int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if partition != w.receiptsOf(it.event) || offset < 0 {
+		offset = unknownOffset
+	}
 	if m := w.memoryOf(it.event); m != nil {
-		m.add(receipt.DueID, receipt.Outcome, receipt.Attempt, receipt.Postponed, w.clock.now(w.now()))
+		m.add(receipt.DueID, receipt.Outcome, receipt.Attempt, receipt.Postponed, offset)
 	}
 	if w.unacked[receipt.DueID] == u {
 		delete(w.unacked, receipt.DueID)

@@ -20,7 +20,8 @@
 //   - Duplicates are rare. When a worker gets a partition, it reads the end of the receipts topic
 //     (Memory). It skips events that were delivered, accepted or suppressed, attempts that have a
 //     receipt, and events that the engine no longer waits for. Of attempts that queued up while no
-//     worker ran, it sends only one. A receipt does not answer events appended over a minute later.
+//     worker ran, it sends only one. A receipt does not answer events that the engine decided after it
+//     had read that receipt.
 //   - Events with the same record key on one partition are handled one after the other. A retry comes
 //     back as a new due event and does not block the others. There is no order between partitions, or
 //     between priorities.

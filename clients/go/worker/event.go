@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,7 +29,7 @@ type DueEvent struct {
 	User      string    // user_id; "" if the trigger has none
 	Expires   time.Time // after this time the event is useless; zero if it never expires
 	ReceiptBy time.Time // when the engine stops waiting for the receipt; zero if it gives no time
-	Basis     string    // ce_wcbasis, for diagnosis
+	Basis     string    // ce_wcbasis, what the engine had read when it decided this
 
 	ContentType string // of Payload; "" if there is none
 	Payload     []byte // as registered, byte for byte; empty if there is none
@@ -61,6 +62,20 @@ func (e *DueEvent) Header(name string) (value string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// receiptsRead returns the offset before which the engine had read all receipts of this trigger's
+// partition when it decided e: the fourth number of ce_wcbasis. It is 0 if that does not say.
+func (e *DueEvent) receiptsRead() int64 {
+	numbers := strings.Split(e.Basis, ".")
+	if len(numbers) != 5 {
+		return 0
+	}
+	n, err := strconv.ParseInt(numbers[3], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // TriggerID returns Key without the tenant.

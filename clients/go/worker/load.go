@@ -19,14 +19,18 @@ const (
 
 // memoryOf returns the memory that holds an event's receipts, or nil if it is turned off. mu is
 // held.
-func (w *worker) memoryOf(e *DueEvent) *memory {
-	if !w.byKey {
-		return w.memories[e.Partition]
+func (w *worker) memoryOf(e *DueEvent) *memory { return w.memories[w.receiptsOf(e)] }
+
+// receiptsOf returns the partition of the receipts topic that has an event's receipts, or -1 if it
+// is not known yet. mu is held.
+func (w *worker) receiptsOf(e *DueEvent) int32 {
+	switch {
+	case !w.byKey:
+		return e.Partition
+	case w.numbers == 0:
+		return -1
 	}
-	if w.numbers == 0 {
-		return nil
-	}
-	return w.memories[int32(w.murmur2.Partition(&kgo.Record{Key: []byte(e.Key)}, int(w.numbers)))]
+	return int32(w.murmur2.Partition(&kgo.Record{Key: []byte(e.Key)}, int(w.numbers)))
 }
 
 // loadLoop fills the memory of new partitions, however long that takes, and then releases their
@@ -214,7 +218,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 	seen := make([]seenReceipt, 0, len(records))
 	for _, r := range records {
 		if receipt, ok := w.reader.read(r.Key, r.Value); ok && !r.Attrs.IsControl() {
-			receipt.at = r.Timestamp
+			receipt.offset = r.Offset
 			seen = append(seen, receipt)
 		}
 	}
@@ -225,7 +229,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 		return // its partition was revoked
 	}
 	for _, r := range seen {
-		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed, r.at)
+		m.add(r.DueID, r.Outcome, r.Attempt, r.Postponed, r.offset)
 	}
 }
 

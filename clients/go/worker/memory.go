@@ -3,17 +3,14 @@ package worker
 import (
 	"hash/maphash"
 	"math"
-	"time"
 )
 
 // maxCount bounds attempts and postponements, which the memory stores in 24 bits each.
 const maxCount = 1<<24 - 1
 
-// answerMargin is how much later than a receipt an event has to be appended, so that the receipt
-// cannot be its answer. Brokers' clocks differ by less, and so does the time that the engine needs
-// to read a receipt. A ce_id gets new events after its receipt if its dead letter is redriven, or
-// if a forgotten trigger is registered again with the same time.
-const answerMargin = time.Minute
+// unknownOffset stands for the offset of a receipt that the engine has not read, as far as the
+// worker knows.
+const unknownOffset = math.MaxInt64
 
 // memory holds the last receipts of one partition. Events in it need not be handled a second
 // time. It stores no strings: an entry is the hash of a ce_id, 8 bytes in the ring and about 25
@@ -31,19 +28,37 @@ type memory struct {
 
 // entry holds what is known about one ce_id.
 type entry struct {
-	slot  uint32 // count of its newest receipt, so that an older slot of the ring does not drop it
-	at    uint32 // Unix seconds when its newest receipt was appended; 0 if unknown
-	round uint64 // attempt<<24 | postponed
-	final bool
+	slot   uint32 // count of its newest receipt, so that an older slot of the ring does not drop it
+	final  uint32 // how far before newest its newest final receipt is, plus 1; 0 if there is none
+	round  uint64 // attempt<<24 | postponed, the highest
+	newest int64  // offset of its newest receipt
 }
 
-// before reports whether at is so much later than e that it belongs to a later life or redrive.
-func (e entry) before(at uint32) bool {
-	return e.at > 0 && int64(at) > int64(e.at)+int64(answerMargin/time.Second)
+func newEntry(outcome Outcome, attempt, postponed int, offset int64) entry {
+	e := entry{round: round(attempt, postponed), newest: offset}
+	if outcome.final() {
+		e.final = 1
+	}
+	return e
 }
 
-// seconds returns t as an entry stores it.
-func seconds(t time.Time) uint32 { return uint32(min(max(t.Unix(), 0), math.MaxUint32)) }
+// and returns what is known after both receipts.
+func (e entry) and(other entry) entry {
+	final := max(e.newestFinal(), other.newestFinal())
+	both := entry{slot: e.slot, round: max(e.round, other.round), newest: max(e.newest, other.newest)}
+	if final >= 0 {
+		both.final = uint32(min(both.newest-final+1, math.MaxUint32))
+	}
+	return both
+}
+
+// newestFinal returns the offset of the newest final receipt, or -1 if there is none.
+func (e entry) newestFinal() int64 {
+	if e.final == 0 {
+		return -1
+	}
+	return e.newest - int64(e.final) + 1
+}
 
 func newMemory(limit int) *memory {
 	return &memory{limit: limit, seed: maphash.MakeSeed(), known: map[uint64]entry{}}
@@ -53,20 +68,17 @@ func round(attempt, postponed int) uint64 {
 	return uint64(min(max(attempt, 0), maxCount))<<24 | uint64(min(max(postponed, 0), maxCount))
 }
 
-// add stores a receipt that was appended at this time of the brokers.
-func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int, at time.Time) {
+// add stores a receipt that stands at this offset.
+func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int, offset int64) {
 	if m.limit <= 0 {
 		return
 	}
 	hash := maphash.String(m.seed, dueID)
 	old, ok := m.known[hash]
-	now := entry{at: seconds(at), round: round(attempt, postponed), final: outcome.final()}
-	if ok && !old.before(now.at) {
-		now.at, now.round, now.final = max(now.at, old.at), max(now.round, old.round), now.final || old.final
-		if now.round == old.round && now.final == old.final {
-			old.at = now.at
-			m.known[hash] = old
-			return // a copy, such as our own receipt read from the topic
+	now := newEntry(outcome, attempt, postponed, offset)
+	if ok {
+		if now = old.and(now); now == old {
+			return // our own receipt, read from the topic
 		}
 	}
 	now.slot = m.push(hash)
@@ -106,18 +118,21 @@ func (m *memory) check(e *DueEvent) SkipReason {
 		return SkipNot
 	}
 	old, ok := m.known[maphash.String(m.seed, e.ID)]
-	if !ok || old.before(seconds(e.Appended)) {
+	if !ok {
 		return SkipNot
 	}
 	return old.answers(e)
 }
 
-// answers reports whether e needs no handling after this receipt.
+// answers reports whether e needs no handling after these receipts. A receipt that the engine had
+// read when it decided e is no answer to it: its dead letter was redriven, or its trigger was
+// forgotten and registered again with the same time.
 func (e entry) answers(event *DueEvent) SkipReason {
+	read := event.receiptsRead()
 	switch {
-	case e.final:
+	case e.newestFinal() >= read:
 		return SkipFinal
-	case round(event.Attempt, event.Postponed) <= e.round:
+	case e.newest >= read && round(event.Attempt, event.Postponed) <= e.round:
 		return SkipAnswered
 	}
 	return SkipNot

@@ -105,7 +105,7 @@ type seenReceipt struct {
 	Outcome   Outcome `json:"outcome"`
 	Attempt   int     `json:"attempt"`
 	Postponed int     `json:"postponed"`
-	at        time.Time
+	offset    int64
 }
 
 // receiptReader picks the receipts of one channel from the receipts topic, which all channels

@@ -41,22 +41,23 @@ func (p *receiptWriter) client() (*kgo.Client, error) {
 	)...)
 }
 
-// write writes a receipt and calls acked once the brokers have it.
-func (p *receiptWriter) write(key string, value []byte, acked func()) {
+// write writes a receipt and calls acked once the brokers have it. The offset is -1 if they do not
+// say it.
+func (p *receiptWriter) write(key string, value []byte, acked func(partition int32, offset int64)) {
 	p.produce(&kgo.Record{Key: []byte(key), Value: value}, time.Now(), acked)
 }
 
-func (p *receiptWriter) produce(r *kgo.Record, begin time.Time, acked func()) {
+func (p *receiptWriter) produce(r *kgo.Record, begin time.Time, acked func(partition int32, offset int64)) {
 	p.mu.Lock()
 	cl, closed := p.cl, p.closed
 	p.mu.Unlock()
 	if closed {
 		return
 	}
-	cl.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+	cl.Produce(context.Background(), r, func(done *kgo.Record, err error) {
 		if err == nil {
 			p.metrics.ReceiptWritten(time.Since(begin))
-			acked()
+			acked(done.Partition, done.Offset)
 			return
 		}
 		p.failed(cl, err)

@@ -276,13 +276,8 @@ def check_read(case: dict[str, Any], body: bytes) -> None:
 def due(case: dict[str, Any]) -> DueEvent:
     record = case["due"]
     value = None if record.get("value") is None else record["value"].encode()
-    return decode("waterclock.due.sms", 0, 0, at_ms(record), record["key"].encode(), value,
+    return decode("waterclock.due.sms", 0, 0, 0, record["key"].encode(), value,
                   [(k, v.encode()) for k, v in record["headers"]], False)
-
-
-def at_ms(record: dict[str, Any]) -> int:
-    """When a record was appended; 0 if the case does not say."""
-    return round(datetime.fromisoformat(record["at"]).timestamp() * 1000) if "at" in record else 0
 
 
 def stamp(at: datetime | None) -> str | None:
@@ -343,11 +338,11 @@ def test_receipt(case: dict[str, Any]) -> None:
 def test_memory(case: dict[str, Any]) -> None:
     assert set(case) <= {"name", "kind", "channel", "now", "receipts", "due", "do", "reason"}
     memory = Memory(100)
-    for r in case["receipts"]:
+    for offset, r in enumerate(case["receipts"]):
         value = r["value"] if isinstance(r["value"], str) else json.dumps(r["value"])
         seen = read_receipt(case["channel"], r["key"].encode(), value.encode())
         if seen is not None:
-            memory.add(*seen, at_ms(r) / 1000)
+            memory.add(*seen, offset)
     event, now = due(case), datetime.fromisoformat(case["now"]).timestamp()
     from waterclock.worker.state import judge
 

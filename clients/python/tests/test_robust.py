@@ -59,7 +59,7 @@ def test_a_skipped_copy_waits_for_the_receipt() -> None:
     assert w._pick() == (first, False)
     w._answer(first, worker.example("a"), worker.Delivered())
     assert w._pick() is None and after.next == -1 and after.pending == 1
-    written[0]()
+    written[0](0, 0)
     assert after.next == 8 and after.pending == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import signal
@@ -346,8 +345,8 @@ class Acks:
 
     failures = 0
 
-    def write(self, key: str, value: bytes, acked: Callable[[], None]) -> None:
-        acked()
+    def write(self, key: str, value: bytes, acked: Callable[[int, int], None]) -> None:
+        acked(0, 0)
 
 
 def test_one_batch_at_a_time() -> None:
@@ -625,6 +624,13 @@ def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
 
     from waterclock.worker import receipts
 
+    class Stands:
+        def partition(self) -> int:
+            return 0
+
+        def offset(self) -> int:
+            return 0
+
     class Fake:
         made: list[Fake] = []
 
@@ -644,7 +650,7 @@ def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
                 return
             queue, self.queue = self.queue, []
             for on_delivery in queue:
-                on_delivery(KafkaError(KafkaError._PURGE_QUEUE) if self.fatal else None, None)
+                on_delivery(KafkaError(KafkaError._PURGE_QUEUE) if self.fatal else None, Stands())
 
         def __len__(self) -> int:
             return len(self.queue)
@@ -655,7 +661,7 @@ def test_fatal_error_of_the_producer(monkeypatch: pytest.MonkeyPatch) -> None:
                                     worker.Metrics())
     acked: list[str] = []
     for key in ("a", "b", "c"):
-        writer.write(key, b"", functools.partial(acked.append, key))
+        writer.write(key, b"", lambda *_, key=key: acked.append(key))
     await_("all stand", lambda: sorted(acked) == ["a", "b", "c"], 10)
     writer.close()
     assert len(Fake.made) == 2

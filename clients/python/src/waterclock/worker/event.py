@@ -77,6 +77,17 @@ class DueEvent:
             return {}
         return tags if isinstance(tags, dict) else {}
 
+    @property
+    def receipts_read(self) -> int:
+        """The offset before which the engine had read all receipts of this trigger's partition when it decided this event.
+
+        The fourth number of ce_wcbasis; 0 if it does not say.
+        """
+        numbers = self.basis.split(".")
+        if len(numbers) != 5 or not numbers[3].isascii() or not numbers[3].isdecimal() or len(numbers[3]) > 18:
+            return 0
+        return int(numbers[3])
+
     def header(self, name: str) -> bytes | None:
         """The first of `headers` with this name."""
         return next((value for key, value in self.headers if key == name), None)

@@ -10,13 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from .metrics import Metrics
 from .state import read_receipt
 
 BACKOFF = 1.0  # seconds before a receipt that failed is written anew
 STALL = 30.0  # seconds of a reading without a record
+
+
+Acked = Callable[[int, int], None]  # the partition and the offset of a receipt; -1 if the brokers do not say it
 
 
 class Throttle:
@@ -47,7 +50,7 @@ class ReceiptWriter:
         self._lock = threading.Lock()
         self._producer = self._make()
         self._old: list[Producer] = []  # after a fatal error, until each of their records has failed
-        self._again: list[tuple[float, int, str, bytes, Callable[[], None], float]] = []
+        self._again: list[tuple[float, int, str, bytes, Acked, float]] = []
         self._count = itertools.count()
         self._closed = False
         self.failures = 0
@@ -71,16 +74,17 @@ class ReceiptWriter:
         })
         return made
 
-    def write(self, key: str, value: bytes, acked: Callable[[], None], begin: float = 0.0) -> None:
+    def write(self, key: str, value: bytes, acked: Acked, begin: float = 0.0) -> None:
         """acked is called, on another thread, once the brokers have it."""
 
         begin = begin or time.monotonic()
         producer = self._producer
 
-        def delivered(error: KafkaError | None, _: object) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 self._metrics.receipt_written(time.monotonic() - begin)
-                acked()
+                partition, offset = message.partition(), message.offset()
+                acked(-1 if partition is None else partition, -1 if offset is None else offset)
             else:
                 self._failed(producer, error, key, value, acked, begin)
 
@@ -90,7 +94,7 @@ class ReceiptWriter:
             cause = error.args[0] if isinstance(error, KafkaException) and error.args else error
             self._failed(producer, cause, key, value, acked, begin)
 
-    def _failed(self, producer: Producer, error: object, key: str, value: bytes, acked: Callable[[], None],
+    def _failed(self, producer: Producer, error: object, key: str, value: bytes, acked: Acked,
                 begin: float) -> None:
         self.failures += 1
         self._metrics.receipt_failed()
@@ -128,7 +132,7 @@ class ReceiptWriter:
 
 
 def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mapping[int, int], limit: int,
-              learn: Callable[[int, str, str, int, int, float], None], renew: Callable[[int], None],
+              learn: Callable[[int, str, str, int, int, int], None], renew: Callable[[int], None],
               stopped: Callable[[], bool]) -> dict[int, int]:
     """Read the last `limit` records of partitions, from the given offsets on; returns where each ended.
 
@@ -169,8 +173,7 @@ def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mappin
                 assert at is not None and offset is not None
                 seen = read_receipt(channel, _bytes(message.key()), _bytes(message.value()))
                 if seen is not None:
-                    kind, ms = message.timestamp()
-                    learn(at, *seen, ms / 1000 if kind else 0.0)
+                    learn(at, *seen, offset)
                 if offset >= ends[at] - 1:
                     open_.discard(at)
             if time.monotonic() - last > STALL:

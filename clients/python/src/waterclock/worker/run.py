@@ -25,7 +25,7 @@ from .queue import HIGH as HIGH_LANE
 from .queue import NORMAL, Bulkhead, Queue
 from .receipts import ReceiptWriter, Throttle, _bytes, read_last
 from .result import Result, Retry, Suppress, no_result, receipt, text_of
-from .state import Clock, Item, Memory, Partition, Unacked, answer_of, answers, judge, order_key
+from .state import UNKNOWN, Clock, Item, Memory, Partition, Unacked, answer_of, answers, judge, order_key
 
 Handler = Callable[[DueEvent], Result]
 Hook = Callable[[Sequence[DueEvent]], Any]
@@ -468,23 +468,27 @@ class Worker:
         return reason
 
     def _memory_of(self, event: DueEvent) -> Memory | None:
+        return self._memories.get(self._receipts_of(event))
+
+    def _receipts_of(self, event: DueEvent) -> int:
+        """The partition of the receipts topic that has an event's receipts; -1 if it is not known yet."""
         if not self._by_key:
-            return self._memories.get(event.partition)
-        if self._numbers == 0:
-            return None
-        return self._memories.get(murmur2_partition(event.key.encode(), self._numbers))
+            return event.partition
+        return murmur2_partition(event.key.encode(), self._numbers) if self._numbers else -1
 
     def _answer(self, item: Item, event: DueEvent, result: Result) -> None:
         """Write the receipt. Before the next event of the same key starts, it is known."""
         value = receipt(event, self._channel, result)
         unacked = Unacked(answer_of(result.outcome.value, event.attempt, event.postponed))
 
-        def acked() -> None:
+        def acked(partition: int, offset: int) -> None:
             with self._lock:
                 memory = self._memory_of(event)
                 if memory is not None:
+                    # Of one in another partition, which the engine forwards, the offset says nothing.
+                    known = partition == self._receipts_of(event) and offset >= 0
                     memory.add(event.id, result.outcome.value, event.attempt, event.postponed,
-                               self._clock.now(time.time()))
+                               offset if known else UNKNOWN)
                 if self._unacked.get(event.id) is unacked:
                     del self._unacked[event.id]
                 self._pending -= 1
@@ -708,11 +712,11 @@ class Worker:
         with self._lock:
             self._memories[num] = Memory(self._limit)
 
-    def _learn(self, num: int, due_id: str, outcome: str, attempt: int, postponed: int, at: float) -> None:
+    def _learn(self, num: int, due_id: str, outcome: str, attempt: int, postponed: int, offset: int) -> None:
         with self._lock:
             memory = self._memories.get(num)
             if memory is not None:
-                memory.add(due_id, outcome, attempt, postponed, at)
+                memory.add(due_id, outcome, attempt, postponed, offset)
 
     def _ask_ends(self) -> None:
         """What comes behind the ends of the logs was appended after now: for the clock."""

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 # --- memory -----------------------------------------------------------------
 
 
-ANSWER_MARGIN = 60  # seconds, see Memory.check
+UNKNOWN = (1 << 63) - 1  # the offset of a receipt that the engine has not read, as far as the worker knows
 
 
 class Memory:
     """The last receipts of one partition: what is in it is not handled a second time.
 
     It holds hashes, in two generations of `limit` each: the last `limit` receipts are known for certain, and at most
-    twice as many are. One costs about 140 bytes.
+    twice as many are. One costs about 180 bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -33,37 +33,35 @@ class Memory:
         self.next = 0  # the offset to read on from
         self._now: dict[int, int] = {}
         self._before: dict[int, int] = {}
-        self._values: dict[int, int] = {}  # one object for each value: many receipts have the same attempt and second
 
-    def add(self, due_id: str, outcome: str, attempt: int, postponed: int, at: float) -> None:
-        """at is when the brokers appended it, in seconds; 0 if unknown."""
+    def add(self, due_id: str, outcome: str, attempt: int, postponed: int, offset: int) -> None:
+        """A receipt that stands at this offset."""
         if self.limit <= 0:
             return
         key = hash(due_id)
-        answer, second = answer_of(outcome, attempt, postponed), int(at)
+        round_, newest, final = _round(attempt, postponed), offset, offset if outcome in FINAL else -1
         old = self._find(key)
-        if old is not None and not _before(old, second):
-            second = max(second, old >> _TIME)
-            answer = max(answer >> 1, (old & _ANSWER) >> 1) << 1 | (answer | old) & 1
-        value = second << _TIME | answer
-        if len(self._values) >= 1024:
-            self._values.clear()
-        value = self._values.setdefault(value, value)
-        self._now[key] = value
+        if old is not None:
+            old_round, old_newest, old_final = _unpack(old)
+            round_, newest, final = max(round_, old_round), max(newest, old_newest), max(final, old_final)
+        self._now[key] = _pack(round_, newest, final)
         if len(self._now) >= self.limit:
             self._before, self._now = self._now, {}
 
     def check(self, event: DueEvent) -> str:
         """Why an event is not handled; "" if it is.
 
-        An event appended more than a minute after a receipt is not answered by it. A ce_id gets such events if its dead
-        letter is redriven, or if a forgotten trigger is registered again with the same time. Brokers' clocks differ by
-        less, and so does the time that the engine needs to read a receipt.
+        A receipt that the engine had read when it decided the event is no answer to it: its dead letter was redriven, or
+        its trigger was forgotten and registered again with the same time.
         """
         old = self._find(hash(event.id))
-        if old is None or event.appended is not None and _before(old, int(event.appended.timestamp())):
+        if old is None:
             return ""
-        return answers(old & _ANSWER, event)
+        round_, newest, final = _unpack(old)
+        read = event.receipts_read
+        if newest < read:
+            return ""
+        return answers(round_ << 1 | (final >= read), event)
 
     def _find(self, key: int) -> int | None:
         old = self._now.get(key)
@@ -77,14 +75,17 @@ def _round(attempt: int, postponed: int) -> int:
     return min(max(attempt, 0), MAX_COUNT) << 24 | min(max(postponed, 0), MAX_COUNT)
 
 
-# A value of the memory: the second of the newest receipt, its round, and whether it is final.
-_TIME = 49
-_ANSWER = (1 << _TIME) - 1
+# A value of the memory is one number, which is small: the highest round, the offset of the newest receipt, and above
+# them how far before it the newest final one is, plus 1; 0 if there is none.
 
 
-def _before(value: int, second: int) -> bool:
-    """Whether second is so much later that it belongs to a later life or redrive."""
-    return 0 < value >> _TIME < second - ANSWER_MARGIN
+def _pack(round_: int, newest: int, final: int) -> int:
+    return (newest - final + 1 if final >= 0 else 0) << 112 | newest << 48 | round_
+
+
+def _unpack(value: int) -> tuple[int, int, int]:
+    newest, before = value >> 48 & UNKNOWN, value >> 112
+    return value & (1 << 48) - 1, newest, newest - before + 1 if before else -1
 
 
 def answer_of(outcome: str, attempt: int, postponed: int) -> int:

@@ -99,7 +99,7 @@ final class Batches {
     /** At the end: what is left has no handler, and is delivered again. */
     void drop() {
         synchronized (state) {
-            begun.forEach(item -> state.finish(item, null));
+            begun.forEach(state::finish);
             begun.clear();
         }
     }

@@ -57,7 +57,6 @@ final class Decoder {
         e.topic = r.topic();
         e.partition = r.partition();
         e.offset = r.offset();
-        e.appendedMs = r.timestamp();
         e.high = high;
         e.payload = r.value() == null ? new byte[0] : r.value();
         List<DueEvent.Header> others = new ArrayList<>(4);

@@ -28,7 +28,6 @@ public final class DueEvent {
     long revision;
     long expiresMs = NONE;
     long receiptByMs = NONE;
-    long appendedMs; // the record's timestamp; 0 or less if it has none
     Instant scheduled;
     Instant fired;
     Instant expires;
@@ -164,6 +163,18 @@ public final class DueEvent {
     /** For diagnosis. */
     public String basis() {
         return basis;
+    }
+
+    /**
+     * The offset before which the engine had read all receipts of this trigger's partition when it decided this event:
+     * the fourth number of ce_wcbasis. 0 if it does not say.
+     */
+    long receiptsRead() {
+        String[] numbers = basis.split("\\.", -1);
+        if (numbers.length != 5 || !numbers[3].matches("[0-9]{1,18}")) {
+            return 0;
+        }
+        return Long.parseLong(numbers[3]);
     }
 
     /** Of the payload. */

@@ -74,19 +74,19 @@ final class Handlers {
         synchronized (state) {
             waking = false;
         }
-        Item item = next(null, null);
+        Item item = next(null);
         while (item != null) {
-            Result answer = handle(item);
-            item = next(item, answer);
+            handle(item);
+            item = next(item);
         }
     }
 
-    /** Notes how one event ended, and waits for the next one; null at the end. */
-    private Item next(Item before, Result answer) {
+    /** Notes that one event has ended, and waits for the next one; null at the end. */
+    private Item next(Item before) {
         while (true) {
             synchronized (state) {
                 if (before != null) {
-                    state.finish(before, answer);
+                    state.finish(before);
                     before = null;
                 }
                 while (true) {
@@ -126,12 +126,12 @@ final class Handlers {
         waking = false;
     }
 
-    /** Calls the handler, unless there is an answer already, and writes the receipt. Null if there is no answer. */
-    private Result handle(Item item) {
+    /** Calls the handler, unless there is an answer already, and writes the receipt. */
+    private void handle(Item item) {
         if (item.answer != null) {
             meter.answered(item.answer);
             answer(item, item.answer);
-            return item.answer;
+            return;
         }
         long begin = System.nanoTime();
         item.begin(o.handlerTimeout.toNanos());
@@ -139,18 +139,19 @@ final class Handlers {
         boolean abandoned = item.end();
         if (called.threw && abandoned) {
             meter.abandoned();
-            return null; // no receipt, so its offset is not committed
+            return; // no receipt, so its offset is not committed
         }
         meter.handled(called.result, System.nanoTime() - begin);
         answer(item, called.result);
-        return called.result;
     }
 
     /** Writes the receipt: before the next event of the same order key starts, so it stands before that one's. */
     private void answer(Item item, Result result) {
         DueEvent e = item.event;
         byte[] value = Receipts.write(e, o.channel, result, Instant.now());
-        writer.write(e.key().getBytes(StandardCharsets.UTF_8), value, () -> state.acked(item));
+        state.answer(item, result);
+        writer.write(e.key().getBytes(StandardCharsets.UTF_8), value,
+                (partition, offset) -> state.acked(item, partition, offset));
     }
 
     /** Answers what finds no room. One answer may bring the next event of the same order key, so it is asked anew. */
@@ -160,7 +161,7 @@ final class Handlers {
                 Result r = call(e -> o.perGroup.overflow().apply(e), item.event).result;
                 meter.handled(r, 0);
                 answer(item, r);
-                state.finish(item, r);
+                state.finish(item);
             }
             wake();
         }

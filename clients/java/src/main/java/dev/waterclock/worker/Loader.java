@@ -25,7 +25,7 @@ final class Loader implements AutoCloseable {
 
     /** Takes a record that was read. */
     interface Sink {
-        void take(int partition, byte[] key, byte[] value, long appendedMs);
+        void take(int partition, byte[] key, byte[] value, long offset);
 
         /** A partition ends before the offset from which it was to be read: the topic was made anew. */
         void renew(int partition);
@@ -94,7 +94,7 @@ final class Loader implements AutoCloseable {
         while (!open.isEmpty() && !stopped.getAsBoolean()) {
             ConsumerRecords<byte[], byte[]> records = consumer.poll(POLL);
             for (ConsumerRecord<byte[], byte[]> r : records) {
-                sink.take(r.partition(), r.key(), r.value(), r.timestamp());
+                sink.take(r.partition(), r.key(), r.value(), r.offset());
             }
             open.removeIf(tp -> consumer.position(tp, WITHIN) >= ends.get(tp));
             if (!records.isEmpty()) {

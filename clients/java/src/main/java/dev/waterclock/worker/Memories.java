@@ -21,14 +21,27 @@ final class Memories {
 
     /** The one that an event's receipts are in; null if it is turned off. */
     Memory of(DueEvent e) {
+        return all.get(partitionOf(e));
+    }
+
+    private int partitionOf(DueEvent e) {
         if (!byKey) {
-            return all.get(e.partition());
+            return e.partition();
         }
         if (partitions == 0) {
-            return null;
+            return -1;
         }
         int hash = Utils.murmur2(e.key().getBytes(StandardCharsets.UTF_8));
-        return all.get(Utils.toPositive(hash) % partitions);
+        return Utils.toPositive(hash) % partitions;
+    }
+
+    /** A receipt of ours stands. Of one in another partition, which the engine forwards, the offset says nothing. */
+    void add(DueEvent e, Result.Outcome outcome, int partition, long offset) {
+        Memory memory = of(e);
+        if (memory != null) {
+            boolean known = partition == partitionOf(e) && offset >= 0;
+            memory.add(e.id(), outcome, e.attempt(), e.postponed(), known ? offset : Memory.UNKNOWN);
+        }
     }
 
     /** Begins those of some partitions of the due topic; returns from where each is to be read. */
@@ -43,10 +56,10 @@ final class Memories {
         return from;
     }
 
-    void learn(int partition, Receipts.Seen seen, long atMs) {
+    void learn(int partition, Receipts.Seen seen, long offset) {
         Memory memory = all.get(partition);
         if (memory != null) {
-            memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), atMs);
+            memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), offset);
         }
     }
 

@@ -5,17 +5,12 @@ import java.util.concurrent.ThreadLocalRandom;
 /**
  * The last receipts of one partition: what is in it is not handled a second time. It has hashes, in two generations of
  * {@code limit} each: the last {@code limit} receipts are known for certain, and at most twice as many are. One costs
- * 40 to 80 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
+ * 60 to 120 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
  * event back then.
  */
 final class Memory {
-    /**
-     * How much later than a receipt an event has to be appended, so that the receipt cannot be its answer. Brokers'
-     * clocks differ by less, and so does the time that the engine needs to read a receipt. A ce_id gets new events
-     * after its receipt if its dead letter is redriven, or if a forgotten trigger is registered again with the same
-     * time.
-     */
-    private static final long ANSWER_MARGIN_S = 60;
+    /** The offset of a receipt for which nobody can say it. The engine has not read it, as far as we know. */
+    static final long UNKNOWN = Long.MAX_VALUE;
 
     private final int limit;
     private final long seed = ThreadLocalRandom.current().nextLong();
@@ -28,47 +23,53 @@ final class Memory {
         this.limit = limit;
     }
 
-    /** Stores a receipt that the brokers appended at this time; 0 if it is unknown. */
-    void add(String dueId, Result.Outcome outcome, int attempt, int postponed, long atMs) {
+    /** Stores a receipt that stands at this offset. */
+    void add(String dueId, Result.Outcome outcome, int attempt, int postponed, long offset) {
         if (limit <= 0) {
             return;
         }
         long hash = hash(dueId);
         long value = answer(outcome, attempt, postponed);
-        long second = Math.max(atMs, 0) / 1000;
+        long newest = offset;
+        long newestFinal = outcome.isFinal() ? offset : -1;
         Table table = tableOf(hash);
-        if (table != null && !isBefore(table.time(hash), second)) {
-            long old = table.get(hash);
-            value = Math.max(value >> 2, old >> 2) << 2 | (value | old) & 2 | 1;
-            second = Math.max(second, table.time(hash));
+        if (table != null) {
+            int at = table.find(hash);
+            value = Math.max(value >> 2, table.values[at] >> 2) << 2 | (value | table.values[at]) & 2 | 1;
+            newest = Math.max(newest, table.newest[at]);
+            newestFinal = Math.max(newestFinal, table.newestFinal[at]);
         }
-        now.put(hash, value, second);
+        now.put(hash, value, newest, newestFinal);
         if (now.size >= limit) {
             before = now;
             now = new Table();
         }
     }
 
-    /** Why an event is not handled; null if it is. */
+    /**
+     * Why an event is not handled; null if it is. A receipt that the engine had read when it decided the event is no
+     * answer to it: its dead letter was redriven, or its trigger was forgotten and registered again with the same time.
+     */
     String check(DueEvent e) {
         if (now.size == 0 && before.size == 0) {
             return null;
         }
         long hash = hash(e.id());
         Table table = tableOf(hash);
-        if (table == null || isBefore(table.time(hash), Math.max(e.appendedMs, 0) / 1000)) {
+        if (table == null) {
             return null;
         }
-        return check(table.get(hash), e);
-    }
-
-    /** Whether a time is so much later than a receipt that it belongs to a later life or redrive. */
-    private static boolean isBefore(long receipt, long second) {
-        return receipt > 0 && second > receipt + ANSWER_MARGIN_S;
+        int at = table.find(hash);
+        long read = e.receiptsRead();
+        if (table.newest[at] < read) {
+            return null;
+        }
+        boolean ended = table.newestFinal[at] >= read;
+        return check(ended ? table.values[at] : table.values[at] & ~2, e);
     }
 
     private Table tableOf(long hash) {
-        return now.get(hash) != 0 ? now : before.get(hash) != 0 ? before : null;
+        return now.has(hash) ? now : before.has(hash) ? before : null;
     }
 
     /** What a receipt answers: its round, and whether it is final. Never 0. */
@@ -105,30 +106,27 @@ final class Memory {
         return h == 0 ? 1 : h;
     }
 
-    /** Hash to value and time; a value is never 0. */
+    /** Hash to what the receipts of an id answer, and the offsets of the newest one and of the newest final one. */
     private static final class Table {
         private long[] keys = new long[64];
         private long[] values = new long[64];
-        private int[] times = new int[64]; // seconds, unsigned
+        private long[] newest = new long[64];
+        private long[] newestFinal = new long[64]; // -1 if there is none
         private int size;
 
-        long get(long key) {
-            int at = find(key);
-            return keys[at] == 0 ? 0 : values[at];
+        boolean has(long key) {
+            return keys[find(key)] != 0;
         }
 
-        long time(long key) {
-            return Integer.toUnsignedLong(times[find(key)]);
-        }
-
-        void put(long key, long value, long second) {
+        void put(long key, long value, long offset, long finalOffset) {
             int at = find(key);
             if (keys[at] == 0) {
                 keys[at] = key;
                 size++;
             }
             values[at] = value;
-            times[at] = (int) second;
+            newest[at] = offset;
+            newestFinal[at] = finalOffset;
             if (size * 2 > keys.length) {
                 grow();
             }
@@ -146,16 +144,19 @@ final class Memory {
         private void grow() {
             long[] oldKeys = keys;
             long[] oldValues = values;
-            int[] oldTimes = times;
+            long[] oldNewest = newest;
+            long[] oldNewestFinal = newestFinal;
             keys = new long[oldKeys.length * 2];
             values = new long[oldKeys.length * 2];
-            times = new int[oldKeys.length * 2];
+            newest = new long[oldKeys.length * 2];
+            newestFinal = new long[oldKeys.length * 2];
             for (int i = 0; i < oldKeys.length; i++) {
                 if (oldKeys[i] != 0) {
                     int at = find(oldKeys[i]);
                     keys[at] = oldKeys[i];
                     values[at] = oldValues[i];
-                    times[at] = oldTimes[i];
+                    newest[at] = oldNewest[i];
+                    newestFinal[at] = oldNewestFinal[i];
                 }
             }
         }

@@ -146,10 +146,10 @@ final class MemoryLoad implements Runnable, Loader.Sink {
     }
 
     @Override
-    public void take(int partition, byte[] key, byte[] value, long appendedMs) {
+    public void take(int partition, byte[] key, byte[] value, long offset) {
         Receipts.Seen seen = Receipts.read(o.channel, key, value);
         if (seen != null) {
-            state.learn(partition, seen, appendedMs);
+            state.learn(partition, seen, offset);
         }
     }
 

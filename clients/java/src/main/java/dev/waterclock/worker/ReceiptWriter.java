@@ -54,7 +54,7 @@ final class ReceiptWriter {
     }
 
     /** A receipt that failed, to be written anew. */
-    private record Failed(byte[] key, byte[] value, Runnable acked, long begin, long at) implements Delayed {
+    private record Failed(byte[] key, byte[] value, Acked acked, long begin, long at) implements Delayed {
         @Override
         public long getDelay(TimeUnit unit) {
             return unit.convert(at - System.nanoTime(), TimeUnit.NANOSECONDS);
@@ -66,18 +66,23 @@ final class ReceiptWriter {
         }
     }
 
-    /** Acked runs, on another thread, once the brokers have it. */
-    void write(byte[] key, byte[] value, Runnable acked) {
+    /** Is called once the brokers have a receipt. The offset is -1 if they do not say it. */
+    interface Acked {
+        void at(int partition, long offset);
+    }
+
+    /** Acked is called, on another thread, once the brokers have it. */
+    void write(byte[] key, byte[] value, Acked acked) {
         write(key, value, acked, System.nanoTime());
     }
 
-    private void write(byte[] key, byte[] value, Runnable acked, long begin) {
+    private void write(byte[] key, byte[] value, Acked acked, long begin) {
         KafkaProducer<byte[], byte[]> with = producer;
         try {
             with.send(new ProducerRecord<>(topic, key, value), (at, e) -> {
                 if (e == null) {
                     meter.receiptWritten(System.nanoTime() - begin);
-                    acked.run();
+                    acked.at(at.partition(), at.offset());
                 } else {
                     failed(with, e, new Failed(key, value, acked, begin, again()));
                 }

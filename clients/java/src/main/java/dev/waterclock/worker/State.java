@@ -18,8 +18,8 @@ import org.apache.kafka.common.TopicPartition;
  * What is in memory: partitions, their events, what is known of receipts. Its monitor guards all of it; nobody waits
  * for Kafka or a handler while he has it. Threads that wait on the monitor are handlers' and nobody else's.
  *
- * <p>An event goes this way: {@link #take} (polled), {@link #pick} (a handler begins), {@link #finish} (it has ended),
- * {@link #acked} (the brokers have its receipt).
+ * <p>An event goes this way: {@link #take} (polled), {@link #pick} (a handler begins), {@link #answer} (its receipt is
+ * written), {@link #finish} (it has ended), {@link #acked} (the brokers have its receipt; perhaps before the end).
  */
 final class State {
     private static final int MIN_RECORDS = 16; // the share of a partition is at least this
@@ -32,7 +32,7 @@ final class State {
     private final Map<String, Unacked> unacked = new HashMap<>(); // by id; the newest receipt of each
     private final Map<TopicPartition, Part> parts = new HashMap<>();
     private final BrokerClock clock = new BrokerClock();
-    private final ConcurrentLinkedQueue<Item> acked = new ConcurrentLinkedQueue<>(); // the producer needs no monitor
+    private final ConcurrentLinkedQueue<Acked> acked = new ConcurrentLinkedQueue<>(); // the producer needs no monitor
     private int running;
     private int pending;
     private boolean ending;
@@ -139,35 +139,37 @@ final class State {
         return live;
     }
 
+    /** The receipt of an event is about to be written. The brokers may have it before {@link #finish}. */
+    synchronized void answer(Item item, Result answer) {
+        item.unacked = new Unacked(item.event, answer.outcome());
+        if (memories.of(item.event) != null) {
+            unacked.put(item.event.id(), item.unacked);
+        }
+        pending++;
+        item.part.pending++;
+    }
+
     /** An event is done with, and the next one of its order key may start. Without an answer it is delivered again. */
-    synchronized void finish(Item item, Result answer) {
+    synchronized void finish(Item item) {
         running--;
         item.part.running.remove(item);
-        if (answer != null) {
-            item.unacked = new Unacked(item.event, answer.outcome());
-            if (memories.of(item.event) != null) {
-                unacked.put(item.event.id(), item.unacked);
-            }
-            pending++;
-            item.part.pending++;
-        }
         queue.finish(item);
         takeAcked();
     }
 
+    /** An event whose receipt the brokers have, and where they have it. */
+    private record Acked(Item item, int partition, long offset) {}
+
     /** The brokers have the receipt of an event. Any thread may say so, and waits for nobody. */
-    void acked(Item item) {
-        acked.add(item);
+    void acked(Item item, int partition, long offset) {
+        acked.add(new Acked(item, partition, offset));
     }
 
     private void takeAcked() {
-        for (Item item = acked.poll(); item != null; item = acked.poll()) {
+        for (Acked a = acked.poll(); a != null; a = acked.poll()) {
+            Item item = a.item;
             pending--;
-            Memory memory = memories.of(item.event);
-            if (memory != null) {
-                memory.add(item.event.id(), item.unacked.outcome, item.event.attempt(), item.event.postponed(),
-                        clock.now(System.currentTimeMillis()));
-            }
+            memories.add(item.event, item.unacked.outcome, a.partition, a.offset);
             unacked.remove(item.event.id(), item.unacked);
             finishAnswered(item);
             item.unacked.copies.forEach(State::finishAnswered);
@@ -290,8 +292,8 @@ final class State {
         return memories.begin(due, receiptPartitions);
     }
 
-    synchronized void learn(int partition, Receipts.Seen seen, long atMs) {
-        memories.learn(partition, seen, atMs);
+    synchronized void learn(int partition, Receipts.Seen seen, long offset) {
+        memories.learn(partition, seen, offset);
     }
 
     synchronized void renew(int partition) {

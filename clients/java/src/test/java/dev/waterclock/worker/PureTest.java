@@ -89,7 +89,8 @@ class PureTest {
         state.release(before);
         take(state, tp);
         Item first = state.pick();
-        state.finish(first, Result.delivered());
+        state.answer(first, Result.delivered());
+        state.finish(first);
         state.close(List.of(tp)); // it moves away, and the other one fails
         state.forget(before);
         List<Part> after = state.assign(List.of(tp));
@@ -98,8 +99,25 @@ class PureTest {
         take(state, tp);
         assertNull(state.pick());
         assertTrue(state.toCommit(after).isEmpty());
-        state.acked(first);
+        state.acked(first, 0, 0);
         assertEquals(8, state.toCommit(after).get(tp).offset());
+    }
+
+    /** The brokers may have a receipt before its handler's thread goes on. */
+    @Test
+    void acknowledgedBeforeTheEnd() {
+        TopicPartition tp = new TopicPartition("t", 0);
+        State state = new State(Worker.builder("print", e -> Result.delivered()), new Meter(null, null));
+        List<Part> parts = state.assign(List.of(tp));
+        state.release(parts);
+        take(state, tp);
+        Item item = state.pick();
+        state.answer(item, Result.delivered());
+        state.acked(item, 0, 0);
+        state.load(); // of any other thread
+        state.finish(item);
+        assertEquals(8, state.toCommit(parts).get(tp).offset());
+        assertEquals(0, state.pending());
     }
 
     private static void take(State state, TopicPartition tp) {

@@ -24,18 +24,13 @@ import org.junit.jupiter.api.TestFactory;
 class WorkerConformanceTest {
     private static ConsumerRecord<byte[], byte[]> record(Map<String, Object> c) {
         Map<String, Object> due = Json.object(c.get("due"));
-        Cases.known(due, "at", "key", "value", "headers");
-        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("waterclock.due.sms", 0, 0, atMs(due),
+        Cases.known(due, "key", "value", "headers");
+        ConsumerRecord<byte[], byte[]> r = new ConsumerRecord<>("waterclock.due.sms", 0, 0, 0,
                 TimestampType.LOG_APPEND_TIME, 0, 0, bytes(due.get("key")), bytes(due.get("value")),
                 new RecordHeaders(), Optional.empty());
         Json.list(due.get("headers")).forEach(h -> r.headers().add((String) Json.list(h).get(0),
                 bytes(Json.list(h).get(1))));
         return r;
-    }
-
-    /** When a record was appended; 0 if the case does not say. */
-    private static long atMs(Map<String, Object> record) {
-        return record.get("at") instanceof String at ? Instant.parse(at).toEpochMilli() : 0;
     }
 
     private static byte[] bytes(Object text) {
@@ -141,13 +136,15 @@ class WorkerConformanceTest {
         return Cases.of("memory", c -> {
             Cases.known(c, "name", "kind", "channel", "now", "receipts", "due", "do", "reason");
             Memory memory = new Memory(100);
+            long offset = -1;
             for (Object raw : Json.list(c.get("receipts"))) {
+                offset++;
                 Map<String, Object> r = Json.object(raw);
                 Object value = r.get("value");
                 Receipts.Seen seen = Receipts.read((String) c.get("channel"), bytes(r.get("key")),
                         bytes(value instanceof String s ? s : Json.write(value)));
                 if (seen != null) {
-                    memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), atMs(r));
+                    memory.add(seen.dueId(), seen.outcome(), seen.attempt(), seen.postponed(), offset);
                 }
             }
             DueEvent e = due(c);

@@ -485,7 +485,7 @@ class WorkerTest {
         List<Integer> renewed = new ArrayList<>();
         Loader.Sink sink = new Loader.Sink() {
             @Override
-            public void take(int partition, byte[] key, byte[] value, long appendedMs) {
+            public void take(int partition, byte[] key, byte[] value, long offset) {
                 throw new AssertionError("the topic is empty");
             }
 
