@@ -163,14 +163,14 @@ func TestFollowEndsWhereTheHistoryBreaksOff(t *testing.T) {
 	}
 }
 
-// noPlace is a history that does not say how far it has read.
-type noPlace struct{ *keptEvents }
+// noPosition is a history that does not say how far it has read.
+type noPosition struct{ *keptEvents }
 
-func (noPlace) Next(context.Context, int32) (int64, error) { return 0, errors.New("timeout") }
+func (noPosition) Next(context.Context, int32) (int64, error) { return 0, errors.New("timeout") }
 
 // A stream does not begin at a guess: what the history has still to read would be missing.
-func TestFollowNeedsThePlaceOfTheHistory(t *testing.T) {
-	log := noPlace{&keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}}}
+func TestFollowNeedsThePositionOfTheHistory(t *testing.T) {
+	log := noPosition{&keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}}}
 	w := newWorld(t, func(o *Options) { o.History = log })
 	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
 	resp, err := http.DefaultClient.Do(req)
