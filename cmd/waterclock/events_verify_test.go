@@ -83,7 +83,7 @@ func TestRecordOverAGapFromTheBeginning(t *testing.T) {
 	record().want(t, exitLoss, "recorded 0 records", "waterclock.rejected/0: offsets 0 to 4 have expired")
 	record().want(t, exitOK, "recorded 0 records")
 
-	// Without the --topic of before, and after a channel's topic is gone, the dump still has what it has.
+	// What was named once is recorded from then on, with its lane.
 	if _, err := kadm.NewClient(cl).CreateTopics(t.Context(), 1, 1, nil, "own", "own.high"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +94,16 @@ func TestRecordOverAGapFromTheBeginning(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	for _, topic := range []string{"own", "own.high"} { // the lane of a channel is not named
+	for _, topic := range []string{"own", "own.high"} {
 		if !slices.ContainsFunc(h.Files(), func(f *check.File) bool { return f.Topic == topic }) {
 			t.Errorf("the dump lacks topic %s", topic)
 		}
 	}
+	record("--set", "topics.prefix=other.").want(t, exitFailed, `prefix "waterclock.", not "other."`)
+	if _, err := kadm.NewClient(cl).DeleteTopics(t.Context(), "own.high"); err != nil {
+		t.Fatal(err)
+	}
+	record().want(t, exitOK, "topic own.high is gone")
 }
 
 // A directory keeps to one cluster, and to its topics.
@@ -121,6 +126,19 @@ func TestRecordOfAnotherCluster(t *testing.T) {
 			r.want(t, exitOK, "recorded 3 records")
 		} else {
 			r.want(t, exitFailed, "waterclock.", "another --dir")
+		}
+		h, err := check.OpenDump(dir) // what was refused has changed nothing
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := 0
+		for _, f := range h.Files() {
+			if err := f.Records(func(*check.Record) { records++ }); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := h.Close(); err != nil || records != 3 || len(h.Files()) < 8 {
+			t.Errorf("%d records in %d files: %v", records, len(h.Files()), err)
 		}
 	}
 }

@@ -79,6 +79,10 @@ func RecordLive(ctx context.Context, cl *kgo.Client, o RecordOptions) (err error
 	} else if !errors.Is(err, errNoDump) {
 		return err
 	}
+	if r.old.Format != 0 && r.old.Prefix != o.Prefix {
+		return fmt.Errorf("record: %s has topics with prefix %q, not %q; choose another --dir", o.Dir, r.old.Prefix,
+			o.Prefix)
+	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if err := r.round(ctx); err != nil {
 		return err
@@ -153,7 +157,8 @@ func (r *recorder) round(ctx context.Context) error {
 		return fmt.Errorf("record: ask where topics end: %w", err)
 	}
 	r.asked, r.ends, r.stable = asked, offsets(ends), offsets(stable)
-	if r.meta.Partitions = int32(len(r.ends[r.o.Prefix+"commands"])); r.meta.Partitions == 0 {
+	partitions := int32(len(r.ends[r.o.Prefix+"commands"]))
+	if partitions == 0 {
 		return fmt.Errorf("record: there is no topic %scommands: is topics.prefix right?", r.o.Prefix)
 	}
 	fresh := map[string]map[int32]kgo.Offset{}
@@ -174,6 +179,7 @@ func (r *recorder) round(ctx context.Context) error {
 			r.total += max(0, r.ends[topic][p]-next)
 		}
 	}
+	r.meta.Partitions = partitions
 	if len(fresh) > 0 {
 		r.cl.AddConsumePartitions(fresh)
 	}
@@ -194,7 +200,8 @@ func offsets(l kadm.ListedOffsets) map[string]map[int32]int64 {
 	return out
 }
 
-// names returns the topics with the prefix that a checker reads, and the additional ones.
+// names returns the topics with the prefix that a checker reads, the additional ones with their
+// lanes, and those of the recording before.
 func (r *recorder) names(ctx context.Context) ([]string, error) {
 	all, err := r.admin.ListTopics(ctx)
 	if err != nil {
@@ -219,7 +226,17 @@ func (r *recorder) names(ctx context.Context) ([]string, error) {
 			out = append(out, name+highLane)
 		}
 	}
-	return out, nil
+	for _, m := range r.old.Files {
+		switch {
+		case m.Partition != 0:
+		case all.Has(m.Topic):
+			out = append(out, m.Topic)
+		case r.asked.IsZero(): // the first round
+			r.warn("topic " + m.Topic + " is gone, so what was recorded of it is not checked any more")
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // highLane ends the name of the topic of a channel's lane for high priority.
@@ -390,11 +407,6 @@ func (r *recorder) save() error {
 				return err
 			}
 			r.meta.Files = append(r.meta.Files, *t.meta)
-		}
-	}
-	for _, m := range r.old.Files { // a topic that is gone or was not named again was recorded all the same
-		if r.tapes[m.Topic][m.Partition] == nil {
-			r.meta.Files = append(r.meta.Files, m)
 		}
 	}
 	return r.meta.write(r.o.Dir)
