@@ -44,6 +44,7 @@ const (
 	fScheduledAt
 	fLocalTime
 	fExpiresAt
+	fFirstFiredAt
 	fRevision
 	fPayloadBase64
 	fGap

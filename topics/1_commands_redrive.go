@@ -29,7 +29,7 @@ func (d *draft) deadLetter(spec *trigger.Spec) *trigger.Fire {
 		d.refuse(trigger.CodeInvalid, "attempt", "a redrive carries the dead letter's attempt")
 	}
 	f.Nominal = d.instant(fScheduledAt)
-	f.Expires = d.instant(fExpiresAt)
+	f.Expires, f.FirstFired = d.instant(fExpiresAt), d.instant(fFirstFiredAt)
 	if f.Nominal == 0 {
 		d.refuse(trigger.CodeInvalid, "scheduled_at", "a redrive carries the dead letter's scheduled_at")
 	}
@@ -81,6 +81,7 @@ func RedriveCommand(l *trigger.DeadLetter, note, actor string) ([]byte, error) {
 	add(fScheduledAt, func(b []byte) []byte { return spellText(b, f.Nominal.String()) })
 	add(fLocalTime, func(b []byte) []byte { return spellText(b, f.Local) })
 	add(fExpiresAt, func(b []byte) []byte { return spellInstant(b, f.Expires) })
+	add(fFirstFiredAt, func(b []byte) []byte { return spellInstant(b, f.FirstFired) })
 	add(fNote, func(b []byte) []byte { return spellText(b, note) })
 	add(fActor, func(b []byte) []byte { return spellText(b, actor) })
 	return append(b, '}'), nil

@@ -348,6 +348,10 @@ func commandFields() []fieldDef {
 		},
 		{f: fLocalTime, name: "local_time", ops: ofRedrive},
 		{f: fExpiresAt, name: "expires_at", kind: kindTime, ops: ofRedrive, schema: ref("time")},
+		{
+			f: fFirstFiredAt, name: "first_fired_at", kind: kindTime, ops: ofRedrive, schema: ref("time"),
+			doc: "When the occurrence first went out, if it did",
+		},
 	}
 }
 

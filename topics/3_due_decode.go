@@ -116,6 +116,8 @@ func (d *Due) read(h *trigger.Header) {
 		f.Spec.Priority = priorityNamed(v)
 	case deadCorrelation:
 		f.Spec.CorrelationID = v
+	case deadFirstFired:
+		f.FirstFired = parseWritten(v)
 	default:
 		if !reservedHeader(h.Key) {
 			f.Spec.Headers = append(f.Spec.Headers, *h)

@@ -23,6 +23,7 @@ const (
 	deadTargetKey      = enginePrefix + "target-key" // dead letters: the due record's key, if not the trigger's
 	deadPriority       = enginePrefix + "priority"   // dead letters: high or low, if not normal
 	deadCorrelation    = enginePrefix + "correlation-id"
+	deadFirstFired     = enginePrefix + "first-fired" // dead letters: when the occurrence first went out
 
 	headerErrorKeyLength = errorPrefix + "key-length" // rejected: length of a key that is too long
 	headerErrorKeyHash   = errorPrefix + "key-hash"   // "sha256:" and hexadecimal digits
@@ -126,6 +127,9 @@ func DeadLetterWithin(d *trigger.DeadLetter, env DueEnv, most int) (key, value [
 	}
 	if d.Fire.Spec.CorrelationID != "" {
 		headers = append(headers, header(deadCorrelation, d.Fire.Spec.CorrelationID))
+	}
+	if d.Fire.FirstFired != 0 {
+		headers = append(headers, header(deadFirstFired, d.Fire.FirstFired.String()))
 	}
 	key = []byte(d.Fire.Key)
 	whole := RecordBytes(key, value, headers)

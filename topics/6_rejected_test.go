@@ -79,6 +79,7 @@ func deadLetterSurvives(t *testing.T, priority trigger.Priority) {
 	want := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410", Detail: "gone"}
 	want.Fire.Spec.Headers[1].Value = []byte{}
 	want.Fire.Spec.Priority, want.Fire.Spec.CorrelationID = priority, "order-7"
+	want.Fire.FirstFired = 1_795_183_200_003
 	key, value, hs := DeadLetterRecord(want, dueEnv)
 	if string(key) != "acme/pills" {
 		t.Errorf("key %q", key)
@@ -97,7 +98,7 @@ func deadLetterSurvives(t *testing.T, priority trigger.Priority) {
 func TestRedrive(t *testing.T) {
 	dead := &trigger.DeadLetter{Fire: *fullFire(), Code: "http_410"}
 	dead.Fire.Spec.Priority, dead.Fire.Spec.TraceParent = trigger.High, wholeTrace
-	dead.Fire.Spec.Callback = retried()
+	dead.Fire.Spec.Callback, dead.Fire.FirstFired = retried(), 1_795_183_200_003
 	value, err := RedriveCommand(dead, "", "")
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func TestRedrive(t *testing.T) {
 	}
 	got := c.Dead
 	want := *fullFire()
-	want.Fired, want.Spec.Expires = 0, time.Hour
+	want.Fired, want.FirstFired, want.Spec.Expires = 0, 1_795_183_200_003, time.Hour
 	want.Spec.Channel, want.Spec.Priority, want.Spec.TraceParent = "webhook", trigger.High, wholeTrace
 	want.Spec.Headers[1].Value, want.Spec.Callback = []byte{}, retried()
 	if !reflect.DeepEqual(got, &want) {

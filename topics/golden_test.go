@@ -241,6 +241,12 @@ func goldens(t *testing.T) []golden {
 	retriedDead.Fire.Spec.Callback = retried()
 	urgentDead := trigger.DeadLetter{Fire: *fullFire(), Code: "http_500", Detail: "oops"}
 	urgentDead.Fire.Spec.Priority, urgentDead.Fire.Spec.CorrelationID = trigger.High, "order-7"
+	firedDead := trigger.DeadLetter{Fire: *fullFire(), Code: "http_500", Detail: "oops"}
+	firedDead.Fire.FirstFired = goldenFirstFired
+	firedRedrive, err := RedriveCommand(&firedDead, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return append(goldenEvents(),
 		golden{"state", []byte(hex.EncodeToString(state))},
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
@@ -255,6 +261,7 @@ func goldens(t *testing.T) []golden {
 		golden{"dead-letter", recordText(DeadLetterRecord(dead, dueEnv))},
 		golden{"dead-letter-v2", recordText(DeadLetterRecord(&retriedDead, dueEnv))},
 		golden{"dead-letter-v3", recordText(DeadLetterRecord(&urgentDead, dueEnv))},
+		golden{"dead-letter-v4", recordText(DeadLetterRecord(&firedDead, dueEnv))},
 		golden{"rejected", recordText(RejectedRecord(rejected, refusal.(*trigger.Error)))},
 		golden{"receipt", AppendReceipt(nil, &Receipt{
 			Key: "acme/pills", Occurrence: "2026-11-20T09:00:00", Step: 1, Postponed: -1,
@@ -268,6 +275,7 @@ func goldens(t *testing.T) []golden {
 		golden{"calendar", calendar},
 		golden{"forward", recordText(nil, nil, ForwardHeaders(headers("a=1"), claim))},
 		golden{"redrive-v2", redrive},
+		golden{"redrive-v3", firedRedrive},
 		golden{"watermark", goldenWatermark().Value()},
 		golden{"audit", goldenAudit().Value()},
 	)
@@ -381,7 +389,13 @@ func TestGoldenDecodes(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
+	c, err := DecodeCommand(&Record{Key: []byte("acme/pills"), Value: readGolden(t, "redrive-v3")}, Limits{}, nil)
+	if err != nil || c.Dead == nil || c.Dead.FirstFired != goldenFirstFired {
+		t.Errorf("redrive-v3: %+v, %v", c, err)
+	}
 }
+
+const goldenFirstFired = 1_795_183_200_003
 
 // Commands in files: what a client of any release has written must go on
 // meaning what it meant, content hash included, or a late duplicate would be

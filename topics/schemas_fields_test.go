@@ -193,7 +193,7 @@ func TestHeaderSchemas(t *testing.T) {
 	spec := *big.Fire.Spec
 	spec.Payload = make([]byte, MinRecordBytes)
 	spec.Priority, spec.CorrelationID = trigger.High, "order-7"
-	big.Fire.Spec = &spec
+	big.Fire.Spec, big.Fire.FirstFired = &spec, goldenFirstFired
 	_, _, dead := DeadLetterWithin(big, dueEnv, MinRecordBytes)
 	_, _, tz, err := EncodeTZData(TZData{Label: "2026a", Zip: []byte{1}, Carried: []string{"Europe/Kiev"}})
 	if err != nil {

@@ -368,3 +368,43 @@ func TestFirstEmissionOutlivesTheFiringsThatAreKept(t *testing.T) {
 		}
 	}
 }
+
+// A redriven occurrence keeps the time at which it first went out, also when its trigger was forgotten meanwhile. One
+// that never went out does so with the redrive.
+func TestFirstEmissionOutlivesARedrive(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+		var facts []Fact
+		var dead []DeadLetter
+		w.observe = func(_ Instant, _ *State, out Outcome) {
+			facts, dead = append(facts, out.Facts...), append(dead, out.Dead...)
+		}
+		w.refuse = refused
+		register(w, "push", "ann", in(time.Minute))
+		w.advance(w.now.Add(30 * time.Minute))
+		first := Instant(0)
+		if !refused {
+			f := last(t, &facts, OccurrenceFired)
+			first = f.FirstFired
+			w.receive("k", &Receipt{Occurrence: f.Occurrence, Outcome: ReceiptFailed, Attempt: 1, At: w.now})
+		}
+		w.refuse = false
+		if len(dead) != 1 || dead[0].Fire.FirstFired != first {
+			t.Fatalf("refused %v: %d dead letters; first went out at %s, want %s", refused, len(dead),
+				dead[0].Fire.FirstFired, first)
+		}
+		w.advance(w.now.Add(3 * 24 * time.Hour))
+		if w.states["k"] != nil {
+			t.Fatal("it is not forgotten")
+		}
+		f := carried(dead[0].Fire)
+		w.command(&Command{Key: "k", Op: OpRedrive, From: w.origin(), Dead: &f})
+		w.advance(w.now.Add(time.Minute))
+		if refused {
+			first = w.now.Add(-time.Minute)
+		}
+		if got := last(t, &facts, OccurrenceFired).FirstFired; got != first {
+			t.Errorf("refused %v: after the redrive it first went out at %s, want %s", refused, got, first)
+		}
+	}
+}

@@ -22,6 +22,7 @@ type Fire struct {
 	Channel    string
 	ReceiptBy  Instant // when the engine stops waiting for a receipt; 0: it waits for none
 	Postponed  int     // how often it was postponed before
+	FirstFired Instant // of a dead letter: when its occurrence first went out; 0: never
 }
 
 // ID is the ce_id. It is the same for every attempt.

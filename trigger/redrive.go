@@ -40,6 +40,9 @@ func (d *decision) redrive(c *Command) *Error {
 		Due:  min(c.From.Append, d.now),
 		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBeforeRedrive: dead.Attempt, Revision: dead.Revision,
 	}
+	if d.s.firstFired(l.Occurrence) == 0 {
+		l.FirstFired = min(dead.FirstFired, d.now) // anybody may write a redrive
+	}
 	l.Was = d.s.sharedContent(dead.Spec)
 	d.keepRedrive(dead)
 	d.addLive(l)

@@ -192,6 +192,12 @@ func (c *change) erase(tenant, key string, us int64) error {
 		if err != nil {
 			return err
 		}
+		// The notification may have had another place before. Its row no longer has that.
+		if n, _, ok := sinks.NotificationOf(&r.Event, c.s.retention()); ok {
+			if err := c.out.Delete(userKey(n), nil); err != nil {
+				return err
+			}
+		}
 		return c.putErased(blanked(&r), us)
 	})
 }

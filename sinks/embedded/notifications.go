@@ -168,18 +168,19 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	}
 	defer s.leave()
 	limit := sinks.PageSize(q.Limit)
-	var ids []string
+	var places []topics.NotificationCursor
 	read := func() error {
-		found, err := s.notificationsBy(ctx, &q, ids)
-		page.Items, ids = append(page.Items, found...), ids[:0]
+		found, err := s.notificationsBy(ctx, &q, places)
+		page.Items, places = append(page.Items, found...), places[:0]
 		return err
 	}
 	err = s.walk(s.userRange(&q), false, func(k, _ []byte) error {
-		_, id, err := parseUserKey(k)
+		created, id, err := parseUserKey(k)
 		if err != nil {
 			return err
 		}
-		if ids = append(ids, id); len(page.Items)+len(ids) <= limit {
+		places = append(places, topics.NotificationCursor{CreatedAt: created, ID: id})
+		if len(page.Items)+len(places) <= limit {
 			return nil
 		}
 		if err := read(); err != nil || len(page.Items) <= limit {
@@ -200,23 +201,23 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	return page, nil
 }
 
-// notificationsBy reads notifications, several concurrently, in the order of their ids. It leaves
-// out expired ones, and those that now belong to another user.
-func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery, ids []string) (
+// notificationsBy reads notifications, several concurrently, in the order of their places in the
+// list. It leaves out expired ones, and those that now belong to another user or have another place.
+func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery, places []topics.NotificationCursor) (
 	list []topics.Notification, err error,
 ) {
-	found := make([]topics.Notification, len(ids))
-	ours := make([]bool, len(ids))
+	found := make([]topics.Notification, len(places))
+	ours := make([]bool, len(places))
 	var g errgroup.Group
 	var next atomic.Int64
-	for range min(readAside, len(ids)) {
+	for range min(readAside, len(places)) {
 		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < len(ids); i = int(next.Add(1)) - 1 {
-				n, ok, err := s.notification(q.Tenant, ids[i], q.Content)
+			for i := int(next.Add(1)) - 1; i < len(places); i = int(next.Add(1)) - 1 {
+				n, ok, err := s.notification(q.Tenant, places[i].ID, q.Content)
 				if err := errors.Join(err, ctx.Err()); err != nil {
 					return err
 				}
-				found[i], ours[i] = n, ok && n.User == q.User
+				found[i], ours[i] = n, ok && n.User == q.User && n.CreatedAt == places[i].CreatedAt
 			}
 			return nil
 		})

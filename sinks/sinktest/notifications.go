@@ -196,6 +196,54 @@ func testLateUser(t *testing.T, w *world) {
 	}
 }
 
+// testRedriven checks an occurrence that became a dead letter before it ever went out, and first
+// went out with a redrive. It is one notification, in one place of the list, and an erase removes
+// it from there.
+func testRedriven(t *testing.T, w *world) {
+	const o = "2026-11-20T09:00:00"
+	key, later := w.tenant+"/k", w.start.Add(3*time.Hour)
+	id := topics.NotificationID(key, o)
+	dead := w.about(key, "ann", o, w.start, trigger.DeadLettered, "push", func(r *sinks.EventRecord) {
+		r.FirstFired, r.Tags = "", nil
+	})
+	again := []sinks.EventRecord{
+		w.about(key, "ann", o, later, trigger.OccurrenceFired, "push", func(r *sinks.EventRecord) {
+			r.Attempt, r.OccurredAt = 2, r.FirstFired
+			r.EventUS = later.UnixMicro()
+		}),
+		w.about(key, "ann", o, later, trigger.DeliveryDelivered, "push", func(r *sinks.EventRecord) {
+			w.at(r, later.Add(time.Second))
+		}),
+	}
+	older := w.about(w.tenant+"/older", "ann", o, w.start.Add(-time.Hour), trigger.OccurrenceFired, "push")
+	check := func(when string) {
+		t.Helper()
+		got := w.notifications(topics.NotificationQuery{User: "ann", Limit: 1})
+		if want := []string{id, topics.NotificationID(w.tenant+"/older", o)}; !slices.Equal(idsOf(got), want) ||
+			got[0].CreatedAt != trigger.At(later) || got[0].Channels["push"] != sinks.StatusDelivered {
+			t.Errorf("%s: %+v, want %v", when, got, want)
+		}
+	}
+	w.apply(older, dead)
+	if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
+		t.Errorf("as a dead letter: %v", got)
+	}
+	w.apply(again...)
+	check("after the redrive")
+	w.apply(older, dead)
+	w.apply(append([]sinks.EventRecord{dead}, again...)...)
+	check("in a replay")
+	w.apply(w.event(key, trigger.ErasedFact, trigger.Erased, func(r *sinks.EventRecord) {
+		w.at(r, later.Add(time.Minute))
+	}))
+	if got := w.notifications(topics.NotificationQuery{User: "ann"}); len(got) != 1 {
+		t.Errorf("after the erase: %v", idsOf(got))
+	}
+	if got := w.triggersOf(w.tenant, "ann"); len(got) != 1 {
+		t.Errorf("after the erase, ann has the triggers %v", got)
+	}
+}
+
 // testNotificationMonths checks lists across months, with any page size, and with bounds in any
 // month.
 func testNotificationMonths(t *testing.T, w *world) {
