@@ -25,6 +25,9 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 			return fmt.Errorf("read the server's time: %w", err)
 		}
 		w := s.fold(batch, now)
+		if err := s.removeMoved(ctx, session, w); err != nil {
+			return fmt.Errorf("move notifications: %w", err)
+		}
 		if err := s.runAll(ctx, session, w.statements); err != nil {
 			return err
 		}
@@ -162,7 +165,9 @@ type writes struct {
 	now        int64 // seconds; TTLs are counted from it
 	statements []statement
 	erased     []erasure
-	late       map[[2]string]bool // triggers whose events may be older than an erase that was applied before
+	moved      []moved
+	places     []sinks.NotificationKey // of notifications, in the batch
+	late       map[[2]string]bool      // triggers whose events may be older than an erase that was applied before
 	heads      map[int32]sinks.Progress
 }
 
@@ -189,6 +194,7 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 		if k, said, ok := sinks.NotificationOf(&r.Event, s.opts.Retention); ok {
 			merge(notifications, k, &said)
 			w.noteLate(r)
+			w.noteMoved(r, k)
 		}
 	}
 	for k, row := range states {
@@ -198,6 +204,9 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 		w.putMinute(k, row)
 	}
 	for k, row := range notifications {
+		if len(w.moved) > 0 {
+			w.places = append(w.places, k)
+		}
 		w.putNotification(k, row)
 	}
 	return w

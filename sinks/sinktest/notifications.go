@@ -179,7 +179,7 @@ func testNotificationsOfNobody(t *testing.T, w *world) {
 }
 
 // testLateUser checks the event of a late receipt, which has the trigger's current user. It must
-// not make a notification of that user.
+// not make a notification of that user, and shows in the list of the user who got it.
 func testLateUser(t *testing.T, w *world) {
 	key := w.tenant + "/k"
 	w.apply(w.about(key, "ann", "2026-11-20T09:00:00", w.start, trigger.OccurrenceFired, "push"),
@@ -191,8 +191,9 @@ func testLateUser(t *testing.T, w *world) {
 	if n.User != "ann" || n.Channels["push"] != sinks.StatusDelivered {
 		t.Errorf("%+v", n)
 	}
-	if got := w.notifications(topics.NotificationQuery{User: "ann"}); len(got) != 1 {
-		t.Errorf("ann has %v", idsOf(got))
+	got := w.notifications(topics.NotificationQuery{User: "ann"})
+	if len(got) != 1 || !reflect.DeepEqual(got[0], n) {
+		t.Errorf("ann has %+v, want %+v", got, n)
 	}
 }
 
