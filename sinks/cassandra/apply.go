@@ -31,6 +31,9 @@ func (s *Store) Apply(ctx context.Context, batch []sinks.EventRecord) error {
 		if err := s.runAll(ctx, session, w.statements); err != nil {
 			return err
 		}
+		if err := s.listLate(ctx, session, w); err != nil {
+			return fmt.Errorf("list late receipts: %w", err)
+		}
 		for _, e := range w.erased {
 			err := s.erase(ctx, session, e, now)
 			if err == nil {
@@ -166,8 +169,9 @@ type writes struct {
 	statements []statement
 	erased     []erasure
 	moved      []moved
-	places     []sinks.NotificationKey // of notifications, in the batch
-	late       map[[2]string]bool      // triggers whose events may be older than an erase that was applied before
+	positions  []sinks.NotificationKey // of notifications, in the batch
+	receipts   []lateReceipt
+	late       map[[2]string]bool // triggers whose events may be older than an erase that was applied before
 	heads      map[int32]sinks.Progress
 }
 
@@ -195,6 +199,9 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 			merge(notifications, k, &said)
 			w.noteLate(r)
 			w.noteMoved(r, k)
+			if said.User.US == 0 {
+				w.receipts = append(w.receipts, lateReceipt{k, said})
+			}
 		}
 	}
 	for k, row := range states {
@@ -205,7 +212,7 @@ func (s *Store) fold(batch []sinks.EventRecord, now int64) *writes {
 	}
 	for k, row := range notifications {
 		if len(w.moved) > 0 {
-			w.places = append(w.places, k)
+			w.positions = append(w.positions, k)
 		}
 		w.putNotification(k, row)
 	}

@@ -35,23 +35,34 @@ const (
 	deleteContent = `DELETE FROM notification_content USING TIMESTAMP ? WHERE tenant = ? AND notification_id = ?`
 )
 
-// putNotification writes a row of both tables, with a statement for every event that still sets a
-// cell; nearly always one.
+// putNotification writes a row of both tables, with a statement of each for every event that still
+// sets a cell; nearly always one.
 func (w *writes) putNotification(k sinks.NotificationKey, row *sinks.NotificationRow) {
 	ttl, ok := w.ttl(sinks.NotificationUntil(k.CreatedAt, w.s.opts.Retention).Unix())
 	if !ok {
 		return
 	}
-	month := sinks.EraOf(int64(k.CreatedAt) * 1000)
 	last := row.LastUS()
 	for at := range notificationStamps(row) {
 		var eventUS any = gocql.UnsetValue
 		if at.us == last { // true for one of them, because every event has created_at
 			eventUS = last
 		}
-		status := statusAt(row, at)
 		w.add(updateStatus, at.us, ttl, of(row.User, at, native), of(row.CreatedAt, at, native),
-			of(row.Type, at, native), of(row.AckedAt, at, native), eventUS, status, k.Tenant, k.ID)
+			of(row.Type, at, native), of(row.AckedAt, at, native), eventUS, statusAt(row, at), k.Tenant, k.ID)
+	}
+	w.putListed(k, row)
+}
+
+// putListed writes a row of its user's list.
+func (w *writes) putListed(k sinks.NotificationKey, row *sinks.NotificationRow) {
+	ttl, ok := w.ttl(sinks.NotificationUntil(k.CreatedAt, w.s.opts.Retention).Unix())
+	if !ok {
+		return
+	}
+	month := sinks.EraOf(int64(k.CreatedAt) * 1000)
+	for at := range notificationStamps(row) {
+		status := statusAt(row, at)
 		if status != gocql.UnsetValue || at == stampOf(row.Type) || at == stampOf(row.AckedAt) {
 			w.addTo(userPartition(&k, month), updateByUser, at.us, ttl, of(row.Type, at, native),
 				of(row.AckedAt, at, native), status, k.Tenant, k.User, month, int64(k.CreatedAt), k.ID)

@@ -192,7 +192,7 @@ func (c *change) erase(tenant, key string, us int64) error {
 		if err != nil {
 			return err
 		}
-		// The notification may have had another place before. Its row no longer has that.
+		// The notification may have had another position before. Its row no longer has that.
 		if n, _, ok := sinks.NotificationOf(&r.Event, c.s.retention()); ok {
 			if err := c.out.Delete(userKey(n), nil); err != nil {
 				return err

@@ -9,8 +9,8 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// An erase leaves no key with the user's id, also of a notification that had another place in the list before.
-func TestEraseRemovesEveryPlace(t *testing.T) {
+// An erase leaves no key with the user's id, also of a notification that had another position in the list before.
+func TestEraseRemovesEveryPosition(t *testing.T) {
 	s := openTest(t, Options{Dir: t.TempDir()})
 	at := trigger.At(time.Now().Add(-time.Hour))
 	for i, e := range []topics.Event{

@@ -168,10 +168,10 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	}
 	defer s.leave()
 	limit := sinks.PageSize(q.Limit)
-	var places []topics.NotificationCursor
+	var positions []topics.NotificationCursor
 	read := func() error {
-		found, err := s.notificationsBy(ctx, &q, places)
-		page.Items, places = append(page.Items, found...), places[:0]
+		found, err := s.notificationsBy(ctx, &q, positions)
+		page.Items, positions = append(page.Items, found...), positions[:0]
 		return err
 	}
 	err = s.walk(s.userRange(&q), false, func(k, _ []byte) error {
@@ -179,8 +179,8 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 		if err != nil {
 			return err
 		}
-		places = append(places, topics.NotificationCursor{CreatedAt: created, ID: id})
-		if len(page.Items)+len(places) <= limit {
+		positions = append(positions, topics.NotificationCursor{CreatedAt: created, ID: id})
+		if len(page.Items)+len(positions) <= limit {
 			return nil
 		}
 		if err := read(); err != nil || len(page.Items) <= limit {
@@ -201,23 +201,23 @@ func (s *Store) Notifications(ctx context.Context, q topics.NotificationQuery) (
 	return page, nil
 }
 
-// notificationsBy reads notifications, several concurrently, in the order of their places in the
-// list. It leaves out expired ones, and those that now belong to another user or have another place.
-func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery, places []topics.NotificationCursor) (
-	list []topics.Notification, err error,
-) {
-	found := make([]topics.Notification, len(places))
-	ours := make([]bool, len(places))
+// notificationsBy reads notifications, several concurrently, in the order of their positions in the
+// list. It leaves out expired ones, and those that now belong to another user or have another position.
+func (s *Store) notificationsBy(ctx context.Context, q *topics.NotificationQuery,
+	positions []topics.NotificationCursor,
+) (list []topics.Notification, err error) {
+	found := make([]topics.Notification, len(positions))
+	ours := make([]bool, len(positions))
 	var g errgroup.Group
 	var next atomic.Int64
-	for range min(readAside, len(places)) {
+	for range min(readAside, len(positions)) {
 		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < len(places); i = int(next.Add(1)) - 1 {
-				n, ok, err := s.notification(q.Tenant, places[i].ID, q.Content)
+			for i := int(next.Add(1)) - 1; i < len(positions); i = int(next.Add(1)) - 1 {
+				n, ok, err := s.notification(q.Tenant, positions[i].ID, q.Content)
 				if err := errors.Join(err, ctx.Err()); err != nil {
 					return err
 				}
-				found[i], ours[i] = n, ok && n.User == q.User && n.CreatedAt == places[i].CreatedAt
+				found[i], ours[i] = n, ok && n.User == q.User && n.CreatedAt == positions[i].CreatedAt
 			}
 			return nil
 		})

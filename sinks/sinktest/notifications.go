@@ -198,7 +198,7 @@ func testLateUser(t *testing.T, w *world) {
 }
 
 // testRedriven checks an occurrence that became a dead letter before it ever went out, and first
-// went out with a redrive. It is one notification, in one place of the list, and an erase removes
+// went out with a redrive. It is one notification, at one position of the list, and an erase removes
 // it from there.
 func testRedriven(t *testing.T, w *world) {
 	const o = "2026-11-20T09:00:00"
@@ -207,7 +207,7 @@ func testRedriven(t *testing.T, w *world) {
 	dead := w.about(key, "ann", o, w.start, trigger.DeadLettered, "push", func(r *sinks.EventRecord) {
 		r.FirstFired, r.Tags = "", nil
 	})
-	again := []sinks.EventRecord{
+	redriven := []sinks.EventRecord{
 		w.about(key, "ann", o, later, trigger.OccurrenceFired, "push", func(r *sinks.EventRecord) {
 			r.Attempt, r.OccurredAt = 2, r.FirstFired
 			r.EventUS = later.UnixMicro()
@@ -229,10 +229,10 @@ func testRedriven(t *testing.T, w *world) {
 	if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
 		t.Errorf("as a dead letter: %v", got)
 	}
-	w.apply(again...)
+	w.apply(redriven...)
 	check("after the redrive")
 	w.apply(older, dead)
-	w.apply(append([]sinks.EventRecord{dead}, again...)...)
+	w.apply(append([]sinks.EventRecord{dead}, redriven...)...)
 	check("in a replay")
 	w.apply(w.event(key, trigger.ErasedFact, trigger.Erased, func(r *sinks.EventRecord) {
 		w.at(r, later.Add(time.Minute))
