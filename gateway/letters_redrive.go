@@ -214,9 +214,13 @@ func (s *redrives) lettersOf(ctx context.Context, tenant string, key trigger.Key
 func (j *redrive) run(ctx context.Context) error {
 	if j.list != nil {
 		j.totals.Visited += int64(len(j.list))
-		for list := range slices.Chunk(j.list, j.chunk) {
-			if err := j.take(ctx, list); err != nil {
+		for rest := j.list; len(rest) > 0; {
+			n := min(j.chunk, len(rest))
+			if err := j.take(ctx, rest[:n]); err != nil {
 				return err
+			}
+			if rest = rest[n:]; len(rest) > 0 { // an only letter that is refused is the whole answer
+				j.report()
 			}
 		}
 		return j.land()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,11 @@ func TestRedriveOfATriggerWithMany(t *testing.T) {
 				if got, _ := w.redrive(fmt.Sprintf(`{"trigger_id":"k","ce_id":%q}`, ceID)); got.Redriven != 1 {
 					t.Errorf("number %d: %+v", i, got)
 				}
+			}
+			said := w.must(http.StatusOK, http.MethodPost, "/v1/dead-letters:redrive",
+				`{"trigger_id":"k","rate":1000,"dry_run":true}`).body
+			if n := strings.Count(said, "\n"); n != 2 { // whoever hears nothing for long takes it for lost
+				t.Errorf("two seconds' worth of letters are %d lines: %s", n, said)
 			}
 			got, refused := w.redrive(`{"trigger_id":"k","rate":100000}`)
 			if got.Matched != n || got.Redriven != n-2 || got.Duplicate != 2 {
