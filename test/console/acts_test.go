@@ -86,21 +86,29 @@ func TestActs(t *testing.T) {
 	})
 }
 
-// Of a trigger that has ended no act is offered that the API would refuse: it fires again only if it has a user.
-func TestActsAfterTheEnd(t *testing.T) {
-	s := dev(t)
+// No act is offered that the API would refuse. What has ended fires again only if it has a user; what is in flight goes
+// to no other time; a list of dates is a series, which a new time would replace.
+func TestActsOffered(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
 	b := s.open(t, 1200, 900)
-	for id, want := range map[string]string{"done": "[]", "told": "[Snooze]"} {
-		s.put(id, map[string]string{
-			"done": `{"delay":"0s","channel":"orders"}`, "told": `{"delay":"0s","channel":"orders","user_id":"u_7"}`,
-		}[id])
-		s.explains(id, "fired")
-		b.visit("trigger?id=" + id)
-		b.await("main", "FIRED")
+	for _, c := range []struct{ id, body, code, shows, want string }{
+		{"done", `{"delay":"0s","channel":"orders"}`, "fired", "FIRED", "[]"},
+		{"told", `{"delay":"0s","channel":"orders","user_id":"u_7"}`, "fired", "FIRED", "[Snooze]"},
+		{"sent", `{"delay":"0s","channel":"sends"}`, "in_flight", "IN_FLIGHT", "[Snooze Run now Cancel]"},
+		{
+			"dates", `{"include":["2060-01-01T09:00","2060-02-01T09:00"],"timezone":"Europe/Berlin"}`, "scheduled",
+			"Thu 2060-01-01 09:00:00 Europe/Berlin, Sun 2060-02-01 09:00:00 Europe/Berlin",
+			"[Snooze Skip Pause Run now Redrive Cancel]",
+		},
+	} {
+		s.put(c.id, c.body)
+		s.explains(c.id, c.code)
+		b.visit("trigger?id=" + c.id)
+		b.await("dl.facts", c.shows)
 		var offered []string
 		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .acts button')].map((b) => b.textContent)`, &offered))
-		if fmt.Sprint(offered) != want {
-			t.Errorf("of %s it offers %q, want %s", id, offered, want)
+		if fmt.Sprint(offered) != c.want {
+			t.Errorf("of %s it offers %q, want %s", c.id, offered, c.want)
 		}
 	}
 }

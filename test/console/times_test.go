@@ -72,6 +72,10 @@ func TestFarYears(t *testing.T) {
 		"0001-01-01T00:00:00Z": "Sun 0000-12-31 19:03:58 America/New_York",
 		"9999-12-31T23:59:59Z": "Fri 9999-12-31 18:59:59 America/New_York",
 		"2026-11-30T14:00:00Z": "Mon 2026-11-30 09:00:00 America/New_York",
+		"2026-11-01T04:59:59Z": "Sun 2026-11-01 00:59:59 America/New_York",
+		"2026-11-01T05:30:00Z": "Sun 2026-11-01 01:30:00 America/New_York (UTC-04:00)", // clocks show it twice
+		"2026-11-01T06:30:00Z": "Sun 2026-11-01 01:30:00 America/New_York (UTC-05:00)",
+		"2026-11-01T07:00:00Z": "Sun 2026-11-01 02:00:00 America/New_York",
 	} {
 		var got string
 		b.do(chromedp.Evaluate(`import(new URL('time.js', document.querySelector('script[type=module]').src).href)

@@ -61,6 +61,30 @@ func TestTwins(t *testing.T) {
 	}
 }
 
+// A key that begins like a flag is none in the lines that name it.
+func TestLinesOfAKeyLikeAFlag(t *testing.T) {
+	s := dev(t)
+	s.put("--help", inAnHour)
+	file, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=--help")
+	line := b.line("main", "waterclock explain")
+	if out, err := exec.Command(file, strings.Fields(line)[1:]...).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "Scheduled: it fires") {
+		t.Errorf("%s: %v %s", line, err, out)
+	}
+	b.click("Pause")
+	b.fill("dialog input[name=note]", "a")
+	line = b.line("dialog", "waterclock pause")
+	if out, err := exec.Command(file, strings.Fields(line)[1:]...).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v %s", line, err, out)
+	}
+	s.happened("--help", "trigger.paused", "a")
+}
+
 // The line for kcat below an act or a form does the same as its button when it is pasted, whatever the prefix of the
 // topics is, and whatever a shell makes of the texts.
 func TestLinesOfKcat(t *testing.T) {

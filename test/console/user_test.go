@@ -24,6 +24,12 @@ func TestNotificationsOfUser(t *testing.T) {
 	// What became of each, and why. The state of either is FIRED.
 	b.await("main table", "SUPPRESSED Not sent: the sends worker decided against it: the user has opted out")
 	b.await("main table", "DELIVERED Delivered: the sends worker says so")
+	b.click("All triggers of user u_7")
+	b.await("main tbody", "FIRED SUPPRESSED")
+	b.await("main tbody", "FIRED DELIVERED")
+	b.click("kept-back")
+	b.await("dl.facts", "FIRED SUPPRESSED")
+	b.fill("header input", "u_7"+kb.Enter)
 	b.click("Notifications of user u_7")
 	b.await("h1", "User u_7")
 	rows := func() (all []string) {

@@ -47,21 +47,33 @@ const lost = (method) => new Problem(0, {
   code: 'unreachable',
 });
 
-export async function call(method, path, body, more = {}) {
+// json is JSON as it is sent. A string is JSON already.
+export const json = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+
+export const call = async (...asked) => (await ask(...asked)).value;
+
+// ask is call, for whoever needs more of the answer than its value.
+export async function ask(method, path, body, more = {}) {
   const headers = {accept: 'application/json', ...more.headers};
   if (body !== undefined) headers['content-type'] = more.type || 'application/json';
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), patience);
+  let timer;
+  const wait = () => { clearTimeout(timer); timer = setTimeout(() => late.abort(), patience); };
+  wait();
   const give = () => late.abort();
   if (more.signal) more.signal.addEventListener('abort', give, {once: true});
   let answer;
-  let text;
+  let text = '';
   try {
     answer = await fetch(new URL(path, root), {
-      method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: late.signal,
+      method, headers, body: body === undefined ? undefined : json(body), signal: late.signal,
       cache: 'no-store', credentials: 'same-origin',
     });
-    text = await answer.text();
+    const parts = answer.body && answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let part; parts && !(part = await parts.read()).done;) { // as long as something comes
+      text += part.value;
+      wait();
+    }
   } catch (err) {
     if (more.signal && more.signal.aborted) throw err;
     throw lost(method);
@@ -73,7 +85,7 @@ export async function call(method, path, body, more = {}) {
   let value = text;
   try { value = text === '' ? {} : JSON.parse(text); } catch { /* not JSON: the text itself */ }
   if (!answer.ok) throw new Problem(answer.status, typeof value === 'object' ? value : {detail: value});
-  return value;
+  return {status: answer.status, text, value};
 }
 
 export const get = async (path, signal) => firstAnswer(path) || call('GET', path, undefined, {signal});
@@ -88,8 +100,11 @@ export function query(fields) {
 
 export const trigger = (id, rest = '') => 'v1/triggers/' + encodeURIComponent(id) + rest;
 
+// forget drops the answers that the page has with it: they are for who asked for the document.
+export const forget = () => { delete first.answers; };
+
 export async function login(credential) {
-  delete first.answers; // of who asked for the document
+  forget();
   return call('POST', 'console/session', undefined, {headers: {authorization: 'Bearer ' + credential}});
 }
 

@@ -1,11 +1,11 @@
 // What the pages are made of.
 import {html, useState, useEffect, useRef, useCallback} from './vendor/htm-preact.js';
-import {get, home, root} from './api.js';
+import {get, home, json, root} from './api.js';
 
 // go shows another address of the console.
 export function go(to, replace) {
   const url = new URL(to, home);
-  if (replace) history.replaceState(null, '', url);
+  if (replace || url.href === location.href) history.replaceState(null, '', url);
   else history.pushState(null, '', url);
   dispatchEvent(new PopStateEvent('popstate'));
 }
@@ -23,10 +23,20 @@ export function A({to, children, ...more}) {
 export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
-export const ToTrigger = ({id}) => html`<${A} to=${triggerPage(id)} class="key">${visible(id)}<//>`;
 
-// Characters that nobody sees, or that turn a line around.
-const hidden = /[\p{Cc}\p{Cf}\u2028\u2029\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+// ToTrigger leads to a trigger. What an operator sees of another tenant is no link: pages have the caller's triggers.
+export const ToTrigger = ({id, tenant, who}) => (who && others(tenant, who) ?
+  html`<span class="key">${visible(id)}</span>` : html`<${A} to=${triggerPage(id)} class="key">${visible(id)}<//>`);
+
+// others reports whether this is the name of another tenant than the caller's.
+export const others = (tenant, who) => Boolean(tenant) && tenant !== who.tenant;
+
+// tenants is the column of a table that has triggers of other tenants, too.
+export const tenants = (rows, who, of = (row) => row.tenant) =>
+  (rows.some((row) => others(of(row), who)) ? [['Tenant', of]] : []);
+
+// Characters that nobody sees, that look like a space, or that turn a line around.
+const hidden = /(?! )[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
 
 const escaped = (c) => {
   const hex = c.codePointAt(0).toString(16);
@@ -42,10 +52,11 @@ export const pointed = () =>
 
 const route = (path) => (path || '').split('#')[0];
 
-// useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. What
-// was read of a route stays on the screen until its next answer. What follows # in a path is not sent: another one
-// reads again. A new route has no data from its first drawing on: the effect that reads it comes after that drawing.
-export function useData(path, every = 0) {
+// useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. If
+// what is read moves no rows, the pointer may be anywhere. What was read of a route stays on the screen until its next
+// answer. What follows # in a path is not sent: another one reads again. A new route has no data from its first drawing
+// on: the effect that reads it comes after that drawing.
+export function useData(path, every = 0, movesRows = true) {
   const [state, set] = useState({});
   const again = useRef(() => {});
   useEffect(() => {
@@ -66,11 +77,11 @@ export function useData(path, every = 0) {
       }
       if (every && !signal.aborted) timer = setTimeout(wait, every);
     };
-    const wait = () => (document.hidden || pointed() ? (timer = setTimeout(wait, every)) : read());
+    const wait = () => (document.hidden || (movesRows && pointed()) ? (timer = setTimeout(wait, every)) : read());
     again.current = read;
     read();
     return () => { clearTimeout(timer); ended.abort(); };
-  }, [path, every]);
+  }, [path, every, movesRows]);
   const reload = useCallback(() => again.current(), []);
   return path && route(state.path) === route(path) ? {...state, reload} : {reload};
 }
@@ -99,7 +110,7 @@ export function useList(path, full, every = 0) {
     put({});
     try {
       for (let n = 0; n < mostPages && list.cursor && wants > 0 && shown.current === page; n++) {
-        const {items, next_cursor: next} = await get(path + '&cursor=' + encodeURIComponent(list.cursor));
+        const {items, next_cursor: next} = await get(route(path) + '&cursor=' + encodeURIComponent(list.cursor));
         wants -= items.length;
         put({items: [...(list.items || []), ...items], cursor: next});
       }
@@ -119,6 +130,10 @@ export function useList(path, full, every = 0) {
     busy: more.of ? more.busy : short, // a short page is read on right after its first drawing
   };
 }
+
+// none says that a list has no row: so far, if it goes on.
+export const none = (list, text, soFar = 'None so far.') =>
+  (!list.cursor ? text : list.busy ? soFar : `${soFar} More reads on.`);
 
 // More is the foot of a list: what went wrong, that it is read on, or the button that does so.
 export const More = ({of: list}) => html`<${Fault} error=${list.error} />
@@ -164,12 +179,24 @@ export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = (
 
 export const State = ({state}) => html`<span class="state state-${state}">${state}</span>`;
 
+// Became is a state with what became of the trigger, where that is known. FIRED alone would be said, too, of what a
+// worker did not send.
+export const Became = ({state, code}) => html`<${State} state=${state} />${
+  state === 'FIRED' && code && code !== 'fired' ? html` <${State} state=${code.toUpperCase()} />` : ''}`;
+
 // Twins are the same on the command line.
 export function Twins({lines}) {
   return html`<details class="twins"><summary>The same on the command line</summary>
     ${lines.map((l) => html`<pre><code>${
-      visible(l.startsWith('waterclock ') ? l + server() : l)}</code></pre>`)}</details>`;
+      visible(l.startsWith('waterclock ') ? l.includes(here) ? l.replace(here, server) : l + server() : l)
+    }</code></pre>`)}</details>`;
 }
+
+// ours is a command about a key. One that begins like a flag stands behind all flags, that of the server included.
+export const ours = (verb, key, flags = '') => `waterclock ${verb}${key.startsWith('-') ?
+  `${flags}${here} -- ${quoted(key)}` : ` ${quoted(key)}${flags}`}`;
+
+const here = '\0'; // where the flag of the server stands, if not at the end; in no text: quoted escapes it
 
 // server is the flag that names this instance, unless it is where the command line asks anyway.
 function server() {
@@ -182,10 +209,16 @@ function server() {
 export const curl = (who, path, {method, type = 'application/json', body} = {}) =>
   `curl ${method ? `-X ${method} ` : ''}${quoted(new URL(path, root).href)}` +
   (who.actor ? ' -H "authorization: Bearer $WATERCLOCK_API_KEY"' : '') +
-  (body === undefined ? '' : ` -H 'content-type: ${type}' -d ${quoted(JSON.stringify(body))}`);
+  (body === undefined ? '' : ` -H 'content-type: ${type}' -d ${quoted(json(body))}`);
 
 // keyOf is a trigger's key on the topics.
 export const keyOf = (who, id) => (who.tenant === 'default' ? id : `${who.tenant}/${id}`);
+
+// partsOf are the tenant and the id in such a key. No id of tenant default has a slash.
+export function partsOf(key) {
+  const at = key.indexOf('/');
+  return at < 0 ? {tenant: 'default', id: key} : {tenant: key.slice(0, at), id: key.slice(at + 1)};
+}
 
 // reached is how kcat finds a topic of this cluster. Only an operator is told the brokers. What they ask of a client
 // stands in a file of its own.
@@ -194,7 +227,7 @@ const reached = (who, topic) => `-b ${who.brokers ? quoted(who.brokers.join(',')
 
 // kcatWrites writes a command to Kafka. To echo of some shells a backslash means something else.
 export function kcatWrites(who, key, command) {
-  const text = quoted(JSON.stringify(command));
+  const text = quoted(json(command));
   return `${text.includes('\\') ? "printf '%s\\n'" : 'echo'} ${text} | ` +
     `kcat -P ${reached(who, 'commands')} -k ${quoted(key)} -X topic.partitioner=murmur2_random`;
 }

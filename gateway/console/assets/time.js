@@ -28,7 +28,38 @@ export function inZone(instant, zone = 'UTC') {
   }
   const year = parts.era.startsWith('B') ? 1 - parts.year : parts.year;
   return `${parts.weekday} ${String(year).padStart(4, '0')}-${parts.month}-${parts.day} ` +
-    `${parts.hour}:${parts.minute}:${parts.second} ${zone}`;
+    `${parts.hour}:${parts.minute}:${parts.second} ${zone}${whichOfTwo(at, zone)}`;
+}
+
+const aheadAt = (at, zone) => { // how many ms the clocks of a zone are ahead of UTC
+  const p = Object.fromEntries(format(zone).formatToParts(at).map(({type, value}) => [type, value]));
+  return Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second) - Math.floor(at / 1000) * 1000;
+};
+
+const around = 4 * 3600e3; // clocks are put back by less
+
+// whichOfTwo is the offset of a time that clocks show twice, as " (UTC-05:00)"; else nothing.
+function whichOfTwo(at, zone) {
+  if (zone === 'UTC' || at < Date.UTC(1000, 0)) return '';
+  const before = aheadAt(at - around, zone);
+  const after = aheadAt(at - -around, zone);
+  if (before <= after) return '';
+  const ahead = aheadAt(at, zone);
+  const other = ahead === before ? after : before;
+  if (aheadAt(at - (other - ahead), zone) !== other) return '';
+  const minutes = Math.abs(ahead / 60e3);
+  const two = (n) => String(Math.floor(n)).padStart(2, '0');
+  return ` (UTC${ahead < 0 ? '-' : '+'}${two(minutes / 60)}:${two(minutes % 60)})`;
+}
+
+// asSaid is a wall time of the API with the zone of its instant. It is by the server's tz database; that of a browser
+// may be another release.
+function asSaid(local, instant, zone) {
+  const wall = /^[^[+Z]*T\d\d:\d\d:\d\d/.exec(local || '');
+  if (!wall) return inZone(instant, zone);
+  const here = inZone(instant, zone);
+  const said = when(wall[0], zone);
+  return here.startsWith(said) ? here : said;
 }
 
 const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z?)$/;
@@ -41,10 +72,12 @@ export function when(text, zone) {
   return time[3] ? inZone(text, zone) : inZone(text + 'Z').replace(/UTC$/, zone || 'in its zone');
 }
 
-// inZones are the columns of a table of instants: in their zone, in UTC and here, each once.
-export function inZones(zone) {
+// inZones are the columns of a table of instants: in their zone, in UTC and here, each once. local is what the API says
+// of the wall time in their zone.
+export function inZones(zone, local) {
   return [...new Set([zone, 'UTC', ownZone()])].map((z) => [
-    `${z !== 'UTC' && z !== zone ? 'Here,' : 'In'} ${z}`, (o) => inZone(o.at, z),
+    `${z !== 'UTC' && z !== zone ? 'Here,' : 'In'} ${z}`,
+    (o) => (z === zone ? asSaid(local(o), o.at, z) : inZone(o.at, z)),
   ]);
 }
 
@@ -72,6 +105,10 @@ export function took(ms) {
   return s < 86400 ? inTwo(s, 3600, 'h', 60, 'min') : inTwo(s, 86400, 'd', 3600, 'h');
 }
 
-export const At = ({at, zone = 'UTC', far = true}) => (at ?
-  html`<time datetime=${at}>${inZone(at, zone)}${far ? html` <span class="far">(${ago(at)})</span>` : ''}</time>` :
-  html`<span class="none">none</span>`);
+export const At = ({at, zone = 'UTC', local, far = true}) => (at ?
+  html`<time datetime=${at}>${asSaid(local, at, zone)}${
+    far ? html` <span class="far">(${ago(at)})</span>` : ''}</time>` : html`<span class="none">none</span>`);
+
+// NextOf is when a trigger fires next. What the API says of the wall time is of the plan, without jitter and snoozes.
+export const NextOf = ({of: t}) => html`<${At} at=${t.next_fire_at} zone=${t.timezone || 'UTC'}
+  local=${t.next_fire_at === t.fire_at ? t.local_time : ''} />`;

@@ -1,9 +1,12 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
-import {call, trigger} from '../api.js';
-import {Fault, Twins, curl, kcatWrites, keyOf, quoted, visible} from '../parts.js';
+import {Problem, ask, trigger} from '../api.js';
+import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
+
+// isSeries reports whether a trigger has further occurrences: of a rule, or of a list of dates.
+const isSeries = (t) => t.recurrence || t.include;
 
 // verb makes the request of an act that has a route of its own, and the command of the same op.
 const verb = (name, op = name) => (id, f) => ({
@@ -21,11 +24,11 @@ const acts = [
   },
   {
     name: 'Skip', does: 'The next occurrence is left out. The series goes on.',
-    when: (t) => t.recurrence && living.includes(t.state), fields: [], request: verb('skip'), cli: 'skip',
+    when: (t) => isSeries(t) && living.includes(t.state), fields: [], request: verb('skip'), cli: 'skip',
   },
   {
     name: 'Reschedule', does: 'It fires after this time instead, counted from now.',
-    when: (t) => !t.recurrence && living.includes(t.state), fields: [['delay', 'In how long', '1h']],
+    when: (t) => !isSeries(t) && ['PENDING', 'PAUSED'].includes(t.state), fields: [['delay', 'In how long', '1h']],
     request: (id, f) => ({method: 'PATCH', path: trigger(id), type: 'application/merge-patch+json', body: f,
       command: {op: 'reschedule', ...f}}), cli: 'reschedule', flags: {delay: '--in'},
   },
@@ -40,10 +43,11 @@ const acts = [
   {
     name: 'Run now', does: 'It fires once, at once. Its own plan stays as it is.',
     when: (t) => living.includes(t.state), fields: [], request: verb('run', 'run_now'), cli: 'run',
+    keepsRevision: true,
   },
   {
     name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
-    when: (t) => t.state === 'FAILED' || t.recurrence, fields: [], unconditional: true, cli: 'redrive',
+    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], unconditional: true, cli: 'redrive', says: redriven,
     request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
   {
@@ -54,22 +58,51 @@ const acts = [
   },
 ];
 
+// redriven says what became of dead letters. The lines of the answer say how far it was, and what was refused.
+function redriven({text}) {
+  const lines = text.trim().split('\n').map((line) => JSON.parse(line));
+  const last = lines.at(-1);
+  if (!last.done) {
+    throw new Problem(last.status || 0, last.detail ? last :
+      {detail: 'The server ended before it was done. Repeat it: what was sent again is not sent twice.'});
+  }
+  const found = [
+    [last.redriven, 'sent again'], [last.pending, 'not decided yet'], [last.expired, 'expired'],
+    [last.duplicate, 'redriven or delivered before'], [last.refused, 'refused'],
+  ].filter(([n]) => n).map(([n, what]) => `${n.toLocaleString('en')} ${what}`);
+  if (last.redriven && found.length === 1) return 'done';
+  if (last.redriven || last.pending) return found.join(', ');
+  const why = lines.find((line) => line.detail);
+  throw new Problem(200, {
+    detail: `Nothing was sent again: ${found.join(', ') || 'no letter is open'}.${why ? ` ${why.detail}` : ''}`,
+    code: why && why.code,
+  });
+}
+
+const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'done');
+
+// named is a trigger, with its tenant if it is another one.
+const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
+
+// Acts has a button for each act. Its dialog keeps the trigger as it was when somebody opened it: an act names the
+// revision that they saw, not one that the page has read since.
 export function Acts({of: t, who, done}) {
-  const [act, set] = useState();
+  const [open, set] = useState();
   if (!who.rights.includes('act')) return null;
   return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${
     acts.filter((a) => a.when(t)).map((a) => html`
-      <button type="button" onClick=${() => set(a)}>${a.name}</button>`)}</div>
-    ${act ? html`<${Ask} act=${act} t=${t} who=${who} close=${() => set(undefined)} done=${done}
-      key=${act.name} />` : ''}</div>`;
+      <button type="button" onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
+    ${open ? html`<${Ask} ...${open} who=${who} close=${() => set(undefined)} done=${done}
+      key=${open.act.name} />` : ''}</div>`;
 }
 
-// Redrive is the button of that act beside a dead letter.
-export function Redrive({id, who, done}) {
+// Redrive is the button of that act beside a dead letter, which may be another tenant's.
+export function Redrive({of: letter, who, done}) {
   const [asked, ask] = useState(false);
   if (!who.rights.includes('act')) return null;
-  return html`<button type="button" aria-label=${`Redrive ${visible(id)}`} onClick=${() => ask(true)}>Redrive</button>
-    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${{trigger_id: id}} who=${who}
+  return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}`}
+      onClick=${() => ask(true)}>Redrive</button>
+    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${letter} who=${who}
       close=${() => ask(false)} done=${done} />` : ''}`;
 }
 
@@ -79,8 +112,9 @@ function Ask({act, t, who, close, done}) {
   const [busy, work] = useState(false);
   const [error, fail] = useState();
   const id = t.trigger_id;
+  const tenant = others(t.tenant, who) ? {tenant: t.tenant} : {};
   useLayoutEffect(() => { box.current.showModal(); }, []); // a dialog that is on the page takes Escape
-  const filled = Object.fromEntries(Object.entries(values).filter(([, v]) => v !== ''));
+  const filled = {...Object.fromEntries(Object.entries(values).filter(([, v]) => v !== '')), ...tenant};
   const r = act.request(id, filled);
   const submit = async (e) => {
     e.preventDefault();
@@ -88,22 +122,27 @@ function Ask({act, t, who, close, done}) {
     fail();
     try {
       const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
-      await call(r.method, r.path, r.body, {type: r.type, headers});
-      done(`${act.name}: done, ${id}`);
-      close();
-    } catch (err) { fail(err); work(false); }
+      const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
+      done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
+      if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
+    } catch (err) {
+      const twice = act.keepsRevision && (err.status === 0 || err.status >= 500);
+      if (twice) err.message += ' A repeat may fire it twice: close this, and read what happened.';
+      fail(err);
+      work(twice);
+    }
   };
   const flagOf = (field) => (act.flags && act.flags[field]) || '--' + field;
   const flags = Object.entries(filled).map(([field, v]) => ` ${flagOf(field)} ${quoted(v)}`).join('');
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
-    <h2 id="asked">${act.name}: ${visible(id)}</h2><p>${act.does}</p>
+    <h2 id="asked">${act.name}: ${named(t, who)}</h2><p>${act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     <label>Note, for whoever reads what happened<input name="note" maxlength="512"
       onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
     <${Fault} error=${error && error.status === 412 ?
       {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
-    <${Twins} lines=${[`waterclock ${act.cli} ${quoted(id)}${flags}`,
+    <${Twins} lines=${[ours(act.cli, id, flags),
       curl(who, r.path, r),
       ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />
     <div class="acts"><button type="button" onClick=${() => box.current.close()}>Close</button>

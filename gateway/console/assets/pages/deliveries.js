@@ -5,11 +5,10 @@ import {At} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Loaded, NoHistory, Table, ToTrigger, Twins, kcatReads, quoted, useData, visible,
+  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, kcatReads, none, quoted, tenants, useData, useList, visible,
 } from '../parts.js';
 
-const mostRefused = 50;
-const sampled = 20; // of those that are shown one by one
+const full = 50; // rows of a page
 
 // causes counts refused commands by their code, the most frequent first.
 function causes(commands) {
@@ -19,9 +18,9 @@ function causes(commands) {
 }
 
 export function Deliveries({query, who, say}) {
-  const letters = useData(who.history ? 'v1/dead-letters' +
-    queryOf({code: query.code, channel: query.channel, limit: 50}) : '', 15000);
-  const refused = useData('v1/rejected' + queryOf({code: query.refused, limit: mostRefused}), 15000);
+  const letters = useList(who.history ? 'v1/dead-letters' +
+    queryOf({code: query.code, channel: query.channel, limit: full}) : '', full, 15000);
+  const refused = useList('v1/rejected' + queryOf({code: query.refused, limit: full}), full, 15000);
   const operates = who.rights.includes('operate');
   const channels = useData('v1/channels', operates ? 10000 : 0);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
@@ -29,32 +28,37 @@ export function Deliveries({query, who, say}) {
     <h2>Dead letters${query.code ? ` with code ${visible(query.code)}` : ''}</h2>
     ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
-    ${who.history ? html`<${Loaded} of=${letters}>${({items}) => html`<${Table} caption="The newest first"
-      rows=${items} none="None is open." rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
-        ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} />`],
-        ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} id=${l.trigger_id} who=${who}
-          done=${(text) => { say(text); letters.reload(); }} />` : ''}`],
+    ${who.history ? html`<${Loaded} of=${letters.first}>${() => html`<${Table} caption="The newest first"
+      rows=${letters.items} none=${none(letters, 'None is open.')} rowKey=${(l) => l.partition + '/' + l.offset}
+      columns=${[
+        ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} tenant=${l.tenant} who=${who} />`],
+        ...tenants(letters.items, who),
+        ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${l} who=${who}
+          done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
         ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
         ['Endpoint', (l) => l.endpoint || ''],
         ['Attempts', (l) => l.attempts, 'num'],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
-      ]} />`}<//>` : html`<${NoHistory} />`}
+      ]} /><${More} of=${letters} />`}<//>` : html`<${NoHistory} />`}
     <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
     ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
-    <${Loaded} of=${refused}>${({items}) => html`${query.refused || items.length === 0 ? '' : html`
-      <${Table} caption=${`By cause, of the newest ${items.length}`} rows=${causes(items)} rowKey=${([code]) => code}
-        columns=${[
-          ['Code', ([code]) => html`<${A} to=${'deliveries?refused=' + encodeURIComponent(code)}>${code}<//>`],
+    <${Loaded} of=${refused.first}>${() => html`${query.refused || refused.items.length === 0 ? '' : html`
+      <${Table} caption=${`By cause, of the newest ${refused.items.length}`} rows=${causes(refused.items)}
+        rowKey=${([code]) => code} columns=${[
+          ['Code', ([code]) => html`<${A} to=${'deliveries?refused=' + encodeURIComponent(code)}>
+            ${visible(code)}<//>`],
           ['Commands', ([, all]) => all.length, 'num'], ['For example', ([, [c]]) => c.detail || c.field || ''],
         ]} />`}
-      <${Table} caption="The newest first" rows=${items.slice(0, sampled)} none="None."
+      <${Table} caption="The newest first" rows=${refused.items} none=${none(refused, 'None.')}
       rowKey=${(c) => c.source} columns=${[
-        ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} />` : 'no key')],
+        ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} tenant=${c.tenant} who=${who} />` :
+          'no key')],
+        ...tenants(refused.items, who),
         ['Code', (c) => c.code], ['Field', (c) => c.field || ''],
         ['What to write instead', (c) => c.detail || '', 'text'],
         ['At', (c) => html`<${At} at=${c.at} />`], ['Record', (c) => html`<code>${c.source}</code>`],
-      ]} />`}<//>
+      ]} /><${More} of=${refused} />`}<//>
     ${operates ? html`<h2>Endpoints</h2>
       <${Loaded} of=${endpoints}>${({items}) => html`<${Table} caption="Origins that callbacks go to" rows=${items}
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[

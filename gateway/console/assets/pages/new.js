@@ -1,8 +1,8 @@
 // New: a form that says while one types when a trigger would fire, and registers it.
 import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {call, trigger} from '../api.js';
+import {ask, call, trigger} from '../api.js';
 import {inZones, ownZone} from '../time.js';
-import {Fault, Table, Twins, curl, go, kcatWrites, keyOf, quoted, triggerPage} from '../parts.js';
+import {Fault, Table, ToTrigger, Twins, curl, go, kcatWrites, keyOf, ours, quoted, triggerPage} from '../parts.js';
 
 const kinds = [['delay', 'after a delay'], ['fire_at', 'at a time'], ['recurrence', 'again and again']];
 
@@ -15,10 +15,17 @@ function whenOf(f) {
 
 const filled = (o) => Object.fromEntries(Object.entries(o).filter(([, v]) => v !== ''));
 
-// payloadOf is what was typed, which must be JSON.
-function payloadOf(text) {
-  if (text.trim() === '') return {};
-  try { return {payload: JSON.parse(text)}; } catch { return {bad: 'The payload is no JSON. Put a text in "quotes".'}; }
+// isJSON reports whether a text is JSON.
+function isJSON(text) {
+  try { JSON.parse(text); } catch { return false; }
+  return true;
+}
+
+// withPayload is the JSON of an object, with a payload as it was typed: a number that was read and written again may be
+// another one.
+function withPayload(object, payload) {
+  const fields = JSON.stringify(object);
+  return payload === '' ? fields : `${fields.slice(0, -1)}${fields === '{}' ? '' : ','}"payload":${payload}}`;
 }
 
 export function New({who, say}) {
@@ -26,6 +33,7 @@ export function New({who, say}) {
     timezone: ownZone(), channel: '', user_id: '', payload: ''});
   const [seen, show] = useState({}); // the last preview, and of which fields it is
   const [error, fail] = useState();
+  const [unsure, doubt] = useState(); // the key whose register had no answer
   const when = filled(whenOf(f));
   const asked = JSON.stringify(when);
   useEffect(() => { // a preview of what is typed, a moment after the last key
@@ -38,20 +46,23 @@ export function New({who, say}) {
     }, 300);
     return () => { clearTimeout(timer); ended.abort(); };
   }, [asked]);
-  const {payload, bad} = payloadOf(f.payload);
-  const body = {
-    ...when, ...filled({channel: f.channel, user_id: f.user_id}), ...(payload === undefined ? {} : {payload}),
-  };
+  const bad = f.payload !== '' && !isJSON(f.payload);
+  const payload = bad ? '' : f.payload;
+  const fields = {...when, ...filled({channel: f.channel, user_id: f.user_id})};
+  const body = withPayload(fields, payload);
   const submit = async (e) => {
     e.preventDefault();
-    fail(bad && {message: bad});
+    fail(bad && {message: 'The payload is no JSON. Put a text in "quotes".'});
     if (bad) return;
     try {
-      await call('PUT', trigger(f.id), body, {headers: {'if-none-match': '*'}});
-      say(`Registered: ${f.id}`);
+      const {status} = await ask('PUT', trigger(f.id), body, {headers: {'if-none-match': '*'}});
+      say(status === 202 ? `Written, not decided yet: ${f.id}` : `Registered: ${f.id}`);
       go(triggerPage(f.id));
     } catch (err) {
-      fail(err.status === 412 ? {message: 'There is a trigger with this key already. Take another key.'} : err);
+      if (err.status === 0 || err.status >= 500) doubt(f.id);
+      fail(err.status !== 412 ? err : {taken: f.id, message: unsure === f.id ?
+        'There is a trigger with this key now: what you sent before may have registered it. Look at it:' :
+        'There is a trigger with this key already. Take another key, or look at it:'});
     }
   };
   const input = (name, text, more = {}) => html`<label>${text}<input name=${name} value=${f[name]} ...${more}
@@ -60,7 +71,6 @@ export function New({who, say}) {
     return html`<article><h1>New</h1><p>Your roles may not register triggers.</p></article>`;
   }
   const flags = {delay: '--in', fire_at: '--at', recurrence: '--every', start: '--start', timezone: '--tz'};
-  const key = quoted(f.id || 'KEY');
   return html`<article><h1>New</h1>
     <form class="filters" onSubmit=${submit}>
       ${input('id', 'Key', {required: true, maxlength: 255})}
@@ -75,16 +85,17 @@ export function New({who, say}) {
       ${input('channel', 'Channel')} ${input('user_id', 'User')} ${input('payload', 'Payload, JSON')}
       <button class="act">Register</button></form>
     <${Fault} error=${error} />
+    ${error && error.taken ? html`<p><${ToTrigger} id=${error.taken} /></p>` : ''}
     <h2>It would fire</h2>
     <div aria-live="polite" aria-busy=${seen.of !== asked} id="preview">${!seen.of ?
       html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error} />` :
       html`<${Table} caption="The next ten" rows=${seen.occurrences} none="Never." rowKey=${(o) => o.at}
-        columns=${[...inZones(seen.zone), ['Note', (o) => o.note || '']]} />`}</div>
+        columns=${[...inZones(seen.zone, (o) => o.local), ['Note', (o) => o.note || '']]} />`}</div>
     <${Twins} lines=${[
-      `waterclock schedule ${key}${Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('')}` +
+      ours('schedule', f.id || 'KEY', Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('') +
         (f.channel ? ` --channel ${quoted(f.channel)}` : '') + (f.user_id ? ` --user ${quoted(f.user_id)}` : '') +
-        (payload === undefined ? '' : ` --data ${quoted(JSON.stringify(payload))}`),
+        (payload === '' ? '' : ` --data ${quoted(payload)}`)),
       curl(who, trigger(f.id || 'KEY'), {method: 'PUT', body}),
-      kcatWrites(who, keyOf(who, f.id || 'KEY'), {op: 'register', ...body}),
+      kcatWrites(who, keyOf(who, f.id || 'KEY'), withPayload({op: 'register', ...fields}, payload)),
     ]} /></article>`;
 }

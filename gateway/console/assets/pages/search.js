@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {At} from '../time.js';
 import {
-  A, Loaded, State, Table, ToTrigger, Twins, curl, quoted, silence, triggersOfUser, useData, userPage, visible,
+  A, Loaded, State, Table, ToTrigger, Twins, curl, ours, silence, triggersOfUser, useData, userPage, visible,
 } from '../parts.js';
 
 // Became is what became of a trigger, and why. Its state alone would say FIRED, too, of what a worker did not send. Of
@@ -10,10 +10,10 @@ import {
 const Became = ({of: i}) => (i.code ? html`<${State} state=${i.code.toUpperCase()} /> ${visible(i.sentence)}` :
   i.state ? html`<${State} state=${i.state} />` : html`<span class="none">not known</span>`);
 
-export function Search({query, who}) {
+export function Search({query, again, who}) {
   const q = query.q || '';
   const path = q && 'v1/search?fresh=false&q=' + encodeURIComponent(q);
-  const found = useData(path);
+  const found = useData(path && `${path}#${again}`);
   if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${visible(q)}</h1>
     <${Loaded} of=${found}>${({items, silent_partitions: silent}) => html`${silent.length ? html`
@@ -29,5 +29,5 @@ export function Search({query, who}) {
             ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`],
             ['User', (i) => i.user_id || ''], ['Found as', (i) => i.kind],
           ]} />`}`}<//>
-    <${Twins} lines=${[`waterclock search ${quoted(q)}`, curl(who, path)]} /></article>`;
+    <${Twins} lines=${[ours('search', q), curl(who, path)]} /></article>`;
 }

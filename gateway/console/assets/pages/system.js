@@ -1,8 +1,7 @@
 // System: who owns what, by which rules, and who did what?
 import {html} from '../vendor/htm-preact.js';
-import {idOf} from '../facts.js';
 import {inZone} from '../time.js';
-import {A, Loaded, Table, ToTrigger, Twins, curl, kcatReads, useData} from '../parts.js';
+import {A, Loaded, Table, ToTrigger, Twins, curl, kcatReads, partsOf, tenants, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 // Settings shows first what differs from the defaults.
@@ -54,7 +53,9 @@ export function System({who}) {
         none="Nobody has done anything yet." columns=${[
           ['At', (a) => inZone(a.at)], ['Who', (a) => [a.actor || 'no log-in', a.role, a.address].join(', ')],
           ['Act', (a) => a.verb],
-          ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} id=${idOf(a)} />` : a.target || '')],
+          ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} ...${partsOf(a.trigger)} who=${who} />` :
+            a.target || '')],
+          ...tenants(items, who, (a) => (a.trigger ? partsOf(a.trigger).tenant : '')),
           ['Note', (a) => a.note || ''],
           ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
         ]} />`}<//>` : ''}

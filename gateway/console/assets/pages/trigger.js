@@ -1,18 +1,42 @@
 // Trigger: what is it, when does it fire next, what happened, and why (not)?
 import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {call, trigger} from '../api.js';
+import {ask, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
-import {At, inZone, inZones, when} from '../time.js';
+import {At, NextOf, inZone, inZones, when} from '../time.js';
 import {
-  A, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, pointed, quoted, useData, useList,
-  userPage, visible,
+  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, useData,
+  useList, userPage, visible,
 } from '../parts.js';
 import {Acts} from './acts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
+const longest = 20000; // characters of a payload that are shown
+const mostTags = 50;
+const mostDates = 20;
+const mostLetters = 10; // of a page
 const ended = ['FIRED', 'FAILED', 'EXPIRED', 'CANCELLED']; // of these only what became of them is kept
+
+// payloadIn cuts the payload out of the answer of :reveal, where it stands last, and spreads it over lines. Its numbers
+// stay as they are written: a number that was read and written again may be another one.
+function payloadIn(text) {
+  const name = ',"payload":';
+  const at = text.indexOf(name);
+  if (at < 0) return JSON.parse(text).payload_base64 || 'none';
+  let depth = 0;
+  const line = (n) => '\n' + '  '.repeat(Math.min(depth += n, 50));
+  return text.slice(at + name.length, text.lastIndexOf('}')).replace(
+    /"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}[\]:,]/g, (part) => {
+      switch (part) {
+        case '{': case '[': return part + line(1);
+        case '}': case ']': return line(-1) + part;
+        case ',': return part + line(0);
+        case ':': return ': ';
+        default: return part.startsWith('"') ? JSON.stringify(JSON.parse(part)) : part;
+      }
+    });
+}
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
@@ -48,28 +72,31 @@ export function Trigger({query, who, say}) {
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
-      <${About} t=${t} who=${who} />` : ''}
+      <${About} t=${t} who=${who} code=${why.data && why.data.code} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
-    ${t && (t.recurrence || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
+    ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       revision=${t ? t.updated_at : state.error ? '' : undefined} />
-    <${Twins} lines=${[`waterclock explain ${quoted(id)}`, `waterclock watch ${quoted(id)}`,
+    <${Twins} lines=${[ours('explain', id), ours('watch', id),
       curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
-function About({t, who}) {
+function About({t, who, code}) {
   const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
   const zone = t.timezone || 'UTC';
+  const tags = Object.entries(t.tags || {});
   const rows = [
-    ['State', html`<${State} state=${t.state} />`],
-    ['Next', html`<${At} at=${t.next_fire_at} zone=${zone} />`],
+    ['State', html`<${Became} state=${t.state} code=${code} />`],
+    ['Next', html`<${NextOf} of=${t} />`],
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${when(t.start, zone)}`],
+    ['Dates', t.include && `${t.include.slice(0, mostDates).map((d) => when(d, zone)).join(', ')} ` +
+      further(t.include, mostDates)],
     ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
     ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${visible(t.user_id)}<//>`],
-    ['Tags', t.tags &&
-      Object.entries(t.tags).slice(0, 50).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)],
+    ['Tags', tags.length && html`${tags.slice(0, mostTags).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)}
+      ${further(tags, mostTags)}`],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && visible(t.callback.url)],
     ['Escalation', t.escalation &&
@@ -78,21 +105,22 @@ function About({t, who}) {
     ['Registered', html`<${At} at=${t.created_at} zone=${zone} />`],
     ['Changed', html`<${At} at=${t.updated_at} zone=${zone} />`],
   ];
-  const none = t.payload === undefined && t.payload_base64 === undefined;
+  const empty = t.payload === undefined && t.payload_base64 === undefined;
   const reveal = async () => { // it is on record who reads it
     try {
-      const r = await call('POST', trigger(t.trigger_id, ':reveal'));
-      const text = r.payload !== undefined ? JSON.stringify(r.payload, null, 2) : r.payload_base64 || 'none';
-      show({text, revision: r.revision});
+      const {text, value} = await ask('POST', trigger(t.trigger_id, ':reveal'));
+      show({text: payloadIn(text), revision: value.revision});
       fail();
     } catch (error) { fail(error); }
   };
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
       <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
-        'hidden: your roles may not read payloads' : none && ended.includes(t.state) ?
-          'none is kept, because it has ended' : none ? 'none' :
-        shown ? html`<pre>${visible(shown.text.slice(0, 20000))}</pre>${
+        'hidden: your roles may not read payloads' : empty && ended.includes(t.state) ?
+          'none is kept, because it has ended' : empty ? 'none' :
+        shown ? html`<pre>${visible(shown.text.slice(0, longest))}</pre>${shown.text.length > longest ? html`
+          <p class="warn">These are its first ${longest.toLocaleString('en')} characters of ${
+            shown.text.length.toLocaleString('en')}.</p>` : ''}${
           shown.revision === t.revision ? '' :
             html`<p class="warn">It is that of revision ${shown.revision}.</p>`}` :
           html`<button type="button" onClick=${reveal}>Show the payload</button><${Fault} error=${failed} />`}</dd></dl>
@@ -104,11 +132,13 @@ function About({t, who}) {
 
 function Next({t}) {
   const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
-  const columns = [...inZones(t.timezone || 'UTC'), ['Note', (o) => o.note || o.notes || '']];
   return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
     caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
-    columns=${columns} />`}<//></section>`;
+    columns=${inZones(t.timezone || 'UTC', (o) => o.local_time)} />`}<//></section>`;
 }
+
+// further says how many of a list are not shown.
+const further = (all, most) => (all.length > most ? `and ${(all.length - most).toLocaleString('en')} more` : '');
 
 const rowOf = (event) => 'event-' + event;
 
@@ -119,14 +149,15 @@ const ToEvent = ({id, rows}) => (rows.includes(id) ?
 // Letters lists the newest dead letters of a trigger: what could not be delivered, where to, and whether it was
 // redriven since. The trigger itself keeps no callback once it has ended.
 function Letters({id, zone, round}) {
-  const letters = useData(`v1/dead-letters?trigger_id=${encodeURIComponent(id)}&status=all&limit=10#${round}`, 10000);
-  return html`<section><h2>Dead letters</h2><${Loaded} of=${letters}>${({items}) => html`<${Table}
-    caption="Dead letters, the newest first" rows=${items} none="None is kept any more."
+  const path = `v1/dead-letters?trigger_id=${encodeURIComponent(id)}&status=all&limit=${mostLetters}#${round}`;
+  const letters = useList(path, mostLetters, 10000);
+  return html`<section><h2>Dead letters</h2><${Loaded} of=${letters.first}>${() => html`<${Table}
+    caption="Dead letters, the newest first" rows=${letters.items} none=${none(letters, 'None is kept any more.')}
     rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
       ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
       ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
       ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`], ['Status', (l) => l.status],
-    ]} />`}<//></section>`;
+    ]} /><${More} of=${letters} />`}<//></section>`;
 }
 
 const newest = 200; // events that are read first

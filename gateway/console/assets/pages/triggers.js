@@ -1,8 +1,10 @@
 // Triggers: which match?
 import {html} from '../vendor/htm-preact.js';
-import {query as queryOf} from '../api.js';
-import {At, inZone} from '../time.js';
-import {go, Loaded, More, State, Table, ToTrigger, Twins, quoted, silence, useList} from '../parts.js';
+import {query as queryOf, trigger} from '../api.js';
+import {NextOf, inZone} from '../time.js';
+import {
+  Became, Loaded, More, Table, ToTrigger, Twins, go, none, quoted, silence, useData, useList,
+} from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
 const full = 30; // rows of a page: lists are not compressed, and so many ordinary ones are within 20 KB
@@ -14,11 +16,17 @@ const fields = [
 // tagOf spells a tag as the API does, name:value.
 const tagOf = (tag = '') => (/^[^:=]*=/.test(tag) ? tag.replace('=', ':') : tag);
 
-export function Triggers({query}) {
+// Ended is the state of a trigger. Of one that has fired it asks what became of it: the list does not say.
+function Ended({of: t, who}) {
+  const why = useData(t.state === 'FIRED' && who.history ? trigger(t.trigger_id, '/explain?fresh=false') : '');
+  return html`<${Became} state=${t.state} code=${why.data && why.data.code} />`;
+}
+
+export function Triggers({query, again, who}) {
   const wanted = queryOf({
     ...Object.fromEntries(['state', ...fields.map(([f]) => f)].map((f) => [f, query[f]])), tag: tagOf(query.tag),
   });
-  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}`;
+  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}#${again}`;
   const list = useList(path, full);
   const submit = (e) => {
     e.preventDefault();
@@ -35,12 +43,12 @@ export function Triggers({query}) {
     <${Loaded} of=${list.first}>${(page) => html`
       ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${silence(page.silent_partitions)}.</p>` : ''}
-      <${Table} caption=${`As of ${inZone(page.as_of)}`} none=${!list.cursor ? 'No trigger matches.' :
-        list.busy ? 'None matches so far.' : 'None matches so far. More reads on.'}
-        rows=${list.items} rowKey=${(t) => t.trigger_id} columns=${[
+      <${Table} caption=${`As of ${inZone(page.as_of)}`}
+        none=${none(list, 'No trigger matches.', 'None matches so far.')} rows=${list.items}
+        rowKey=${(t) => t.trigger_id} columns=${[
           ['Trigger', (t) => html`<${ToTrigger} id=${t.trigger_id} />`],
-          ['State', (t) => html`<${State} state=${t.state} />`],
-          ['Next', (t) => html`<${At} at=${t.next_fire_at} zone=${t.timezone || 'UTC'} />`],
+          ['State', (t) => html`<${Ended} of=${t} who=${who} />`],
+          ['Next', (t) => html`<${NextOf} of=${t} />`],
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
       <${More} of=${list} />`}<//>

@@ -2,8 +2,8 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone, when} from '../time.js';
 import {
-  A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, curl, kcatFinds, quoted, triggerPage, triggersOfUser,
-  useList, visible,
+  A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, curl, kcatFinds, ours, quoted, triggerPage,
+  triggersOfUser, useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -40,7 +40,7 @@ export function User({query, who}) {
     <${Twins} lines=${[
       `waterclock notifications list --user ${quoted(id)}`,
       ...(path ? [curl(who, path)] : []),
-      ...(newest ? [`waterclock notifications get ${quoted(newest.notification_id)}`,
+      ...(newest ? [ours('notifications get', newest.notification_id),
         curl(who, 'v1/notifications/' + encodeURIComponent(newest.notification_id))] : []),
       kcatFinds(who, {tenant: who.tenant, user_id: id}),
     ]} /></article>`;
