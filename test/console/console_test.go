@@ -79,21 +79,48 @@ func TestRegister(t *testing.T) {
 	b.fill("input[name=timezone]", "America/New_York")
 	b.await("#preview", "gap")
 	b.await("#preview tbody tr:nth-child(2) td", "Sun 2027-03-14 03:30:00 America/New_York")
-	b.fill("input[name=payload]", `{"say":"tea"}`)
+	const payload = `{"say":"tea","n":9007199254740993,"m":1.0}`
+	b.fill("input[name=payload]", payload)
 	b.fill("input[name=channel]", "orders")
 	b.await("main .twins", "--every FREQ=DAILY")
+	b.await("main .twins", `--data '`+payload+`'`)
 	b.click("Register")
 	b.await("h1", "tea")
 	b.await("#sentence", "Scheduled")
 	got := s.call("GET", "/v1/triggers/tea", "")
 	if got["timezone"] != "America/New_York" || got["channel"] != "orders" ||
-		fmt.Sprint(got["payload"]) != "map[say:tea]" {
+		fmt.Sprint(got["payload"].(map[string]any)["say"]) != "tea" {
 		t.Errorf("registered: %v", got)
 	}
+	if got := s.text("/v1/triggers/tea"); !strings.Contains(got, payload) { // a number of JavaScript is less exact
+		t.Errorf("registered: %s", got)
+	}
+	b.click("Show the payload")
+	b.await("main pre", "\"n\": 9007199254740993,\n  \"m\": 1.0")
 	b.visit("new")
 	b.fill("input[name=id]", "tea")
 	b.click("Register")
 	b.await("main .fault", "already")
+	b.stub("PUT", "/v1/triggers/tea", 0, "") // the answer of the first try is lost: the key may be taken by it
+	b.click("Register")
+	b.await("main .fault", "it may have happened")
+	b.stub("PUT", "/v1/triggers/tea", 412, `{"status":412}`)
+	b.click("Register")
+	b.await("main .fault", "what you sent before may have registered it")
+	b.click("tea")
+	b.await("#sentence", "Scheduled")
+}
+
+// text is what a route answers.
+func (s *server) text(path string) string {
+	s.t.Helper()
+	answer, err := http.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	b, _ := io.ReadAll(answer.Body)
+	return string(b)
 }
 
 // pages are all pages, with what each must show.
@@ -282,7 +309,7 @@ func (s *server) batch(commands ...string) {
 // What users write is text on every page: no markup, no link, no script.
 func TestHostileTexts(t *testing.T) {
 	s := dev(t)
-	const unseen = "\u202e\u200b\u200d\u2060\ufeff" // turns what follows; has no width
+	const unseen = "\u202e\u200b\u200d\u2060\ufeff\u00a0\u3000" // turns what follows; has no width; looks like a space
 	id := `<img src=x onerror=alert(1)>%25'"&` + unseen
 	path := "/v1/triggers/" + url.PathEscape(id)
 	s.call("PUT", path, `{"delay":"1h","channel":"orders","user_id":"<script>alert(1)</script>","tags":{"a":"<b>x"},`+
@@ -305,7 +332,7 @@ func TestHostileTexts(t *testing.T) {
 	b.visit("trigger?id=" + url.QueryEscape(id))
 	b.await("#sentence", "Scheduled")
 	b.await("main", "<svg onload=alert(3)>")
-	const seen = `"&\u202e\u200b\u200d\u2060\ufeff`
+	const seen = `"&\u202e\u200b\u200d\u2060\ufeff\u00a0\u3000`
 	b.await("h1", seen)
 	b.hidesNothing()
 	b.click("Pause") // the dialog, its commands, and the message
@@ -347,7 +374,7 @@ func (b *tab) hidesNothing() {
 	var found string
 	b.do(chromedp.Evaluate(`(() => {
 		const text = document.title + ' ' + document.body.innerText;
-		const at = text.search(/[\u202e\u200b\u200d\u2060\ufeff]/);
+		const at = text.search(/[\u202e\u200b\u200d\u2060\ufeff\u3000]/);
 		return at < 0 ? '' : text.slice(Math.max(0, at - 60), at + 60);
 	})()`, &found))
 	if found != "" {
@@ -395,6 +422,23 @@ func TestLogin(t *testing.T) {
 	}
 	b.visit("trigger?id=theirs")
 	b.await("#sentence", "There is no trigger")
+	b.stub("DELETE", "/console/session", 0, "")
+	b.click("Log out")
+	b.await(".said", "You are still logged in")
+	b.visit("triggers")
+	b.await("main table", "pills")
+	another := b.more() // somebody logs in as another tenant there: all tabs have that session
+	another.allowed = b.allowed
+	another.visit("new")
+	another.await(".who", "eve")
+	another.logout()
+	b.await("main", "API key")
+	another.fill("input[type=password]", strings.Repeat("o", 40)+kb.Enter)
+	b.await(".who", "other (writer)")
+	b.await("main table", "theirs")
+	another.close()
+	b.visit("trigger?id=theirs")
+	b.await("#sentence", "Scheduled")
 	b.take(&b.asked)
 	write("acme " + writer + " writer bob\n")
 	b.await("main", "API key") // the page polls, and the key is gone

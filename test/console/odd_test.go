@@ -116,6 +116,7 @@ func TestAtTheBounds(t *testing.T) {
 	if b.do(chromedp.Evaluate(`document.querySelector('main pre').textContent.length`, &length)); length > 20_000 {
 		t.Errorf("%d characters of the payload are shown", length)
 	}
+	b.await("main", "These are its first 20,000 characters of ")
 	b.visit("new")
 	b.do(chromedp.SetValue("select[name=kind]", "fire_at", chromedp.ByQuery), chromedp.Evaluate(
 		`document.querySelector('select[name=kind]').dispatchEvent(new Event('change'))`, nil))
@@ -126,7 +127,7 @@ func TestAtTheBounds(t *testing.T) {
 	for _, address := range []string{
 		"forecast?bucket=%3Cscript%3E&n=-1&by=__proto__", "forecast?bucket=1h&n=1e9&by=constructor",
 		"trigger?id=%E0%A4%A", "triggers?state=%00&tag=%3D%3D&user_id=%27%22", "search?q=%25%25%E2%80%AE",
-		"user?id=..%2F..%2F", "__proto__",
+		"user?id=..%2F..%2F", "__proto__", "%FF",
 		"deliveries?code=%3Cimg%20src%3Dx%3E&channel=../..", "trigger?id=a&occurrence=%3Cb%3E#%22%3E", "..%2f..%2fv1",
 	} {
 		b.visit(address)

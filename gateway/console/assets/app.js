@@ -22,16 +22,24 @@ const pages = [
 ];
 
 // An address is a page and what it is asked. id names the one thing that a page is about: for another one the page
-// begins anew, so that nothing of the one before is on it.
+// begins anew, so that nothing of the one before is on it. It does so for another caller, too.
 const address = () => ({
-  page: decodeURIComponent(location.pathname.slice(home.pathname.length)).replace(/\/+$/, ''),
-  query: Object.fromEntries(new URLSearchParams(location.search)),
+  page: decoded(location.pathname.slice(home.pathname.length)).replace(/\/+$/, ''),
+  query: Object.fromEntries(new URLSearchParams(location.search)), href: location.href, again: 0,
 });
 
+function decoded(path) {
+  try { return decodeURIComponent(path); } catch { return path; }
+}
+
+// useAddress is the address that is shown. again counts how often somebody has asked for the same one once more.
 function useAddress() {
   const [at, set] = useState(address());
   useEffect(() => {
-    const changed = () => set(address());
+    const changed = () => set((was) => {
+      const next = address();
+      return next.href === was.href ? {...next, again: was.again + 1} : next;
+    });
     addEventListener('popstate', changed);
     return () => removeEventListener('popstate', changed);
   }, []);
@@ -104,17 +112,23 @@ function App() {
     const timer = setTimeout(() => say(''), 8000);
     return () => clearTimeout(timer);
   }, [said]);
-  if (who.error && who.error.status === 401) return html`<${Login} begun=${() => again(round + 1)} />`;
+  if (who.error && who.error.status === 401) return html`<${Login} begun=${() => again((n) => n + 1)} />`;
   if (!who.data) {
     return html`<main><h1>Waterclock</h1>${who.error ? html`<${Fault} error=${who.error} reload=${who.reload} />` :
       html`<p class="wait">Reading…</p>`}</main>`;
   }
-  const out = async () => { await logout(); restartStream(); again(round + 1); };
+  const out = async () => {
+    try {
+      await logout();
+      restartStream();
+      again((n) => n + 1);
+    } catch (err) { say(`You are still logged in. ${err.message}`); }
+  };
   const Page = found && found[2];
   return html`<${Top} at=${at} who=${who.data} out=${out} />
     <main id="main" ref=${main}>
-      ${Page ? html`<${Page} key=${at.page + '?' + (at.query.id || '')} query=${at.query} who=${who.data}
-        say=${say} />` :
+      ${Page ? html`<${Page} query=${at.query} again=${at.again} who=${who.data} say=${say}
+        key=${[at.page, at.query.id || '', who.data.tenant, who.data.actor, who.data.roles].join('?')} />` :
         html`<h1>No such page</h1><p>${'There is no page here. '}<${A} to="./">Begin with Now<//>.</p>`}
     </main>
     <div class="said" role="status" aria-live="polite">${visible(said)}</div>`;

@@ -2,10 +2,11 @@
 // a server, so the seventh tab with a stream of its own would hang. One tab holds a lock and reads; it gives what comes
 // to the others. Where a browser has no locks (plain http to another machine) there is no stream, and pages read again.
 import {useEffect, useRef, useState} from './vendor/htm-preact.js';
-import {root} from './api.js';
+import {forget, root} from './api.js';
 
 const name = 'waterclock live ' + root.href;
 const channel = navigator.locks && self.BroadcastChannel ? new BroadcastChannel(name) : undefined;
+if (channel) channel.onmessage = (e) => hear(e.data); // also in tabs that show no stream
 const listeners = new Set();
 const silentAfter = 5000; // a state comes each second
 
@@ -32,6 +33,14 @@ function take(m) {
   if (m.id) last = m.id;
   if (m.kind === 'unauthenticated') dispatchEvent(new Event('unauthenticated'));
   for (const l of listeners) l(m);
+}
+
+// hear takes a message of another tab. That somebody has logged in or out there means: of this tab, too.
+function hear(m) {
+  take(m);
+  if (m.kind !== 'restart') return;
+  forget();
+  dispatchEvent(new Event('unauthenticated'));
 }
 
 function share(m) {
@@ -93,13 +102,12 @@ async function lead() {
 function begin() {
   if (begun || !channel) return;
   begun = Date.now();
-  channel.onmessage = (e) => take(e.data);
   navigator.locks.request(name, lead);
   addEventListener('online', () => wake());
 }
 
-// restart begins the stream anew: somebody has logged in or out.
-export const restart = () => { if (begun) share({kind: 'restart'}); };
+// restart begins the stream anew, in whichever tab reads it: somebody has logged in or out.
+export const restart = () => { if (channel) share({kind: 'restart'}); };
 
 // useLive calls on with each message while a page is shown, and says whether there is a stream: connected, opening (not
 // known yet) or none.
