@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -144,4 +145,43 @@ func TestOlderFactComesLater(t *testing.T) {
 	b.click("Show 2 new facts")
 	b.await("#facts tbody tr:first-child", "tea")
 	b.await("#facts tbody tr:last-child", "older")
+}
+
+// Figures and health of Now go on while the pointer is on a table. Facts are counted, however many wait, and none is
+// lost without a word.
+func TestNowGoesOnUnderThePointer(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#facts .newest", "Nothing yet")
+	b.await("#health", "Healthy")
+	post := func(n int, at string) {
+		t.Helper()
+		b.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
+			const channel = new BroadcastChannel('waterclock live %s/');
+			for (let i = 0; i < %d; i++) channel.postMessage({kind: 'fact', data: {event_id: %[3]q + i,
+				occurred_at: %[3]q, type: 'trigger.registered', tenant: 'default',
+				trigger: 'of-' + %[3]q.slice(0, 4)}});
+		})()`, s.url, n, at), nil))
+	}
+	post(250, "2026-01-01T00:00:00Z")
+	b.await("#facts button", "Show 250 new facts")
+	b.click("Show 250 new facts")
+	b.await("#facts", "Some earlier facts are missing here.")
+	post(1, "2025-01-01T00:00:00Z") // of a slower partition
+	b.await("#facts button", "Show 1 new fact")
+	b.await("#facts .newest", "of-2026")
+	post(1, "2027-01-01T00:00:00Z")
+	b.await("#facts button", "Show 2 new facts")
+	b.click("Show 2 new facts")
+	b.await("#facts tbody tr:nth-child(1)", "of-2027")
+	b.await("#facts tbody tr:nth-child(2)", "of-2026")
+
+	b.stub("GET", "/v1/endpoints", http.StatusOK, `{"items":[{"origin":"http://127.0.0.1:1","tenant":"default",`+
+		`"state":"open","last_code":"refused"}]}`)
+	b.do(chromedp.ScrollIntoView("#facts table", chromedp.ByQuery))
+	at := b.spot("#facts table")
+	b.do(chromedp.MouseEvent("mouseMoved", at.X+20, at.Y+30),
+		chromedp.WaitVisible("#facts .scroll:hover", chromedp.ByQuery))
+	b.await("#health", "1 thing is not well")
 }

@@ -4,7 +4,7 @@ import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone, took} from '../time.js';
-import {A, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, useData} from '../parts.js';
+import {A, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, useData, visible} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -72,12 +72,12 @@ export function Now({who}) {
     }
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
-  const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every);
-  const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
-  const channels = useData(operates ? 'v1/channels' : '', 10000);
+  const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every, false);
+  const endpoints = useData(operates ? 'v1/endpoints' : '', 10000, false);
+  const channels = useData(operates ? 'v1/channels' : '', 10000, false);
   const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 10000);
-  const next = useData('v1/forecast?bucket=1m&n=10', 10000);
-  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
+  const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
+  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
@@ -99,7 +99,7 @@ export function Now({who}) {
         <p class="sentence ${!known || bad.length ? 'bad' : endpoints.data ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
             bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : well}</p>
-        <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${text}<//>
+        <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${visible(text)}<//>
           ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">
           <li>${figure(pending.toLocaleString('en'))}<${A} to="triggers?state=PENDING">pending<//></li>
@@ -136,11 +136,14 @@ export function Now({who}) {
           ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
           ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
     <h2>Dead letters by cause</h2>
-    ${who.history ? html`<${Loaded} of=${letters}>${({groups}) => html`<${Table} caption="Dead letters by code"
-      rows=${groups} none="None: nothing was given up." rowKey=${(g) => g.value} columns=${[
-        ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.value}<//>`],
-        ['Letters', (g) => g.count, 'num'],
-      ]} />`}<//>` : html`<${NoHistory} />`}
+    ${who.history ? html`<${Loaded} of=${letters}>${({groups, other, next_cursor: more}) => html`<${Table}
+      caption="Dead letters by code" rows=${groups}
+      none=${more ? 'None so far. There are too many to count them here.' : 'None: nothing was given up.'}
+      rowKey=${(g) => g.value} columns=${[
+        ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${visible(g.value)}<//>`],
+        ['Letters', (g) => `${more ? 'at least ' : ''}${g.count}`, 'num'],
+      ]} />${other ? html`<p>${more ? 'At least ' : ''}${other} have further codes.</p>` : ''}`}<//>` :
+      html`<${NoHistory} />`}
     <${Facts} />
     <${Twins} lines=${[curl(who, operates ? 'v1/partitions' : 'v1/lateness'), 'waterclock live',
       'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code',

@@ -1,0 +1,50 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// A page of a list may be empty and have a next one: nothing is called none before the last. A search or a list that
+// is asked for again is read again. A wall time is the server's, whatever tz database the browser has.
+func TestShortAnswers(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("search?q=tea")
+	b.await("main", "Nothing is named so")
+	s.put("tea", daily)
+	b.fill("header input", "tea"+kb.Enter)
+	b.await("main table", "tea")
+	b.click("Triggers")
+	b.await("main table", "tea")
+	s.put("coffee", inAnHour)
+	b.click("List")
+	b.await("main table", "coffee")
+
+	const letter = `{"items":[{"trigger_id":"late","tenant":"default","code":"x","status":"open","partition":0,` +
+		`"offset":1,"failed_at":"2026-01-01T00:00:00Z"}]}`
+	b.stub("GET", "/v1/dead-letters", 200, `{"items":[],"next_cursor":"c"}`)
+	b.stub("GET", "/v1/dead-letters?limit=50&cursor=c", 200, letter)
+	b.stub("GET", "/v1/dead-letters?group_by", 200,
+		`{"groups":[{"value":"no\u202eaddress","count":7}],"next_cursor":"c"}`)
+	b.stub("GET", "/v1/rejected", 200, `{"items":[],"next_cursor":"c"}`)
+	b.stub("GET", "/v1/triggers/tea/occurrences", 200, `{"items":[{"at":"2027-01-01T14:00:00Z","occurrence":"x",`+
+		`"local_time":"2027-01-01T10:00:00[America/New_York]"}]}`)
+	b.click("Deliveries")
+	b.await("main table", "late")
+	b.await("main", "None so far. More reads on.")
+	var said string
+	b.do(chromedp.Evaluate(`document.querySelector('main').textContent`, &said))
+	if strings.Contains(said, "None is open.") {
+		t.Errorf("the page says %s", said)
+	}
+	b.click("Now")
+	b.await(`[aria-label="Dead letters by code"] tbody`, `no\u202eaddressat least 7`)
+	b.fill("header input", "tea"+kb.Enter)
+	b.await("main table", "tea")
+	b.click("tea")
+	b.await("main", "Fri 2027-01-01 10:00:00 America/New_York")
+}
