@@ -41,6 +41,7 @@ type Engine struct {
 	lost  map[int32]*ownership // partitions that the group took without notice; see onLost
 	tails map[int32]*tail      // standbys of partitions that others own
 	ends  map[int32]int64      // end offsets of topic commands, at most a second old
+	uses  map[int32]*use       // of stores; see hold
 
 	stopping bool                 // no partition is accepted any more
 	ending   map[int32]*ownership // ownerships that stop waits for
@@ -60,6 +61,7 @@ func New(o pipeline.Options) (*Engine, error) {
 	}
 	e := &Engine{
 		process: p, owned: map[int32]*ownership{}, lost: map[int32]*ownership{}, tails: map[int32]*tail{},
+		uses:    map[int32]*use{},
 		filling: make(chan struct{}, 1), ends: map[int32]int64{}, committed: map[int32]int64{},
 		opener: make(chan struct{}, p.OpenAtOnce), fatal: make(chan error, 1), agreed: make(chan struct{}),
 		disk: diskState{woken: make(chan struct{}, 1)},

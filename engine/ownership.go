@@ -52,8 +52,10 @@ func (e *Engine) onAssigned(partitions []int32) {
 			kept: e.process.NewKept(id),
 		}
 		e.owned[id] = own
+		e.holdLocked(id)
 		go func() {
 			defer close(own.closed)
+			defer e.release(id)
 			own.standbyStore = e.stopTail(id) // no other goroutine uses own yet
 			e.run(ctx, own, id)
 			own.markTurnsEnded()

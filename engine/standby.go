@@ -183,9 +183,11 @@ func (e *Engine) tailOnly(want map[int32]bool) {
 	}
 	e.mu.Unlock()
 	for _, id := range gone {
+		e.hold(id)
 		if st := e.stopTail(id); st != nil {
 			_ = st.Close()
 		}
+		e.release(id)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,7 +198,8 @@ func (e *Engine) tailOnly(want map[int32]bool) {
 	}
 }
 
-// stopTail ends a standby and returns its open store; nil if there is none.
+// stopTail ends a standby and returns its open store; nil if there is none. Its caller holds the
+// partition until that is closed.
 func (e *Engine) stopTail(id int32) *statestore.Store {
 	e.mu.Lock()
 	t := e.tails[id]
@@ -207,6 +210,7 @@ func (e *Engine) stopTail(id int32) *statestore.Store {
 	}
 	t.cancel()
 	<-t.done
+	e.release(id)
 	return t.store
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
+	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -25,6 +26,8 @@ type tail struct {
 
 	lag, pending atomic.Int64
 	warm         atomic.Bool
+
+	newer string // what it has said of a newer version
 }
 
 // These bounds limit what a standby takes from owners on the same machine.
@@ -41,6 +44,7 @@ const (
 func (e *Engine) startTail(id int32) *tail {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &tail{cancel: cancel, done: make(chan struct{})}
+	e.holdLocked(id)
 	go func() {
 		defer close(t.done)
 		for ctx.Err() == nil {
@@ -57,6 +61,7 @@ func (e *Engine) startTail(id int32) *tail {
 			retry := tailRetry
 			switch {
 			case errors.Is(err, statestore.ErrInUse): // its last owner is still closing it
+			case !t.news(err):
 			case errors.Is(err, pipeline.ErrGap): // an operator must decide about what is on this disk
 				retry = time.Minute
 				fallthrough
@@ -67,6 +72,16 @@ func (e *Engine) startTail(id int32) *tail {
 		}
 	}()
 	return t
+}
+
+// news reports whether an error is worth a line of the log. That a newer version has written is, until it says
+// something else: it ends by an upgrade alone.
+func (t *tail) news(err error) bool {
+	said := t.newer
+	if t.newer = ""; errors.Is(err, topics.ErrNewer) {
+		t.newer = err.Error()
+	}
+	return t.newer == "" || t.newer != said
 }
 
 // tail reads until ctx ends. By then the store has all that was read.

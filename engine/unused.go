@@ -24,9 +24,12 @@ func (e *Engine) checkUnused(since map[string]time.Time) {
 	c := e.process.Recovery()
 	for _, d := range c.Directories() {
 		first, known := since[d.Name]
+		used, until := e.used(d)
 		switch {
-		case !d.Aside && e.uses(d.Partition):
+		case used:
 			delete(since, d.Name)
+		case until.After(first): // also between two checks
+			since[d.Name] = until
 		case !known:
 			since[d.Name] = time.Now()
 		case time.Since(first) >= e.process.MaxAway:
@@ -38,14 +41,53 @@ func (e *Engine) checkUnused(since map[string]time.Time) {
 	}
 }
 
-func (e *Engine) uses(partition int32) bool {
+// use is what this process does with a partition's store.
+type use struct {
+	now   int       // ownerships and standbys that have it, or are still closing it
+	until time.Time // when the last one ended
+}
+
+// hold notes that an ownership or a standby has the store of a partition, and release that its store
+// is closed.
+func (e *Engine) hold(partition int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.usesLocked(partition)
+	e.holdLocked(partition)
+}
+
+func (e *Engine) holdLocked(partition int32) {
+	u := e.uses[partition]
+	if u == nil {
+		u = &use{}
+		e.uses[partition] = u
+	}
+	u.now++
+}
+
+func (e *Engine) release(partition int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	u := e.uses[partition]
+	u.now--
+	u.until = time.Now()
+}
+
+// used reports whether a store is in use, and until when it was.
+func (e *Engine) used(d recovery.Directory) (now bool, until time.Time) {
+	if d.Aside {
+		return false, until
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if u := e.uses[d.Partition]; u != nil {
+		until = u.until
+	}
+	return e.usesLocked(d.Partition), until
 }
 
 func (e *Engine) usesLocked(partition int32) bool {
-	return e.owned[partition] != nil || e.tails[partition] != nil
+	u := e.uses[partition]
+	return u != nil && u.now > 0 || e.owned[partition] != nil || e.tails[partition] != nil
 }
 
 // remove removes a store, unless the partition came back meanwhile. No partition comes while e.mu

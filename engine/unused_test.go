@@ -63,3 +63,40 @@ func TestUnusedStores(t *testing.T) {
 		}
 	})
 }
+
+// TestUsedBetweenChecks: a partition that came and went between two checks was in use until it went, and one whose
+// store still closes is in use.
+func TestUsedBetweenChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewMem()
+		for _, name := range []string{"0", "1"} {
+			if err := fs.MkdirAll("store/"+name, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := &Engine{uses: map[int32]*use{}, process: &pipeline.Process{Options: pipeline.Options{
+			Dir: "store", StoreFS: fs, Partitions: 2, MaxAway: 12 * time.Hour, Logger: slog.New(slog.DiscardHandler),
+		}}}
+		since := map[string]time.Time{}
+		check := func(after time.Duration, want ...string) {
+			t.Helper()
+			time.Sleep(after)
+			e.checkUnused(since)
+			if got, err := fs.List("store"); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+				t.Errorf("there are %q, want %q, %v", got, want, err)
+			}
+		}
+		check(0, "0", "1")
+		time.Sleep(10 * time.Minute)
+		e.hold(0) // and back before the next check
+		e.hold(1) // its turns have ended, and its disk is slow
+		time.Sleep(20 * time.Minute)
+		e.release(0)
+		check(30*time.Minute, "0", "1")
+		check(11*time.Hour, "0", "1")
+		check(30*time.Minute, "1")
+		e.release(1)
+		check(12*time.Hour-time.Second, "1")
+		check(time.Second)
+	})
+}
