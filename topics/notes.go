@@ -22,6 +22,9 @@ func Notes(when *trigger.When, appended, next trigger.Instant, repeat bool) (not
 		if ago := time.Duration(appended-next) * time.Millisecond; ago >= time.Second && !repeat {
 			notes = append(notes, fmt.Sprintf("its time passed %v ago: it is due at once", ago.Truncate(time.Second)))
 		}
+		if when.Calendars != nil { // accepted, because it always was
+			notes = append(notes, "calendars has no effect on a time that fires once: it needs a recurrence")
+		}
 	case trigger.WhenRecurrence:
 		if when.Zone == "" && zoneMatters(when) {
 			notes = append(notes, "no timezone was given: its times are UTC, the next is "+time.UnixMilli(int64(next)).

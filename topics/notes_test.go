@@ -29,7 +29,11 @@ func TestNotes(t *testing.T) {
 		`{"op":"register","fire_at":"2026-03-09T09:00:00Z"}`:                              nil,
 		`{"op":"cancel"}`: nil,
 		`{"op":"register","fire_at":"2026-03-02T11:40","timezone":"UTC","expires_after":"1h"}`: {"its time passed 20m0s ago: it is due at once"},
-		`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`:                                   {"its time passed 20m0s ago: it is due at once"},
+		`{"op":"register","fire_at":"2026-03-02T11:40","timezone":"UTC","calendars":{"names":["us"]}}`: {
+			"its time passed 20m0s ago: it is due at once",
+			"calendars has no effect on a time that fires once: it needs a recurrence",
+		},
+		`{"op":"register","fire_at":"2026-03-02T11:40:00Z"}`: {"its time passed 20m0s ago: it is due at once"},
 	} {
 		c, err := DecodeCommand(&Record{Key: []byte("k"), Value: []byte(body), Timestamp: trigger.At(now)}, Limits{},
 			nil)
