@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"reflect"
 	"strings"
@@ -337,5 +339,62 @@ func TestPatchKeepsThePayloadsBytes(t *testing.T) {
 	want := html + `","lines":[{"sku":"a","discount":null}]}`
 	if got := string(w.state("p").Spec.Payload); got != want {
 		t.Errorf("the payload is %s\nwant %s", got, want)
+	}
+}
+
+// rfcMerge is the pseudocode of RFC 7396, section 2.
+func rfcMerge(target, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	merged := map[string]any{}
+	t, _ := target.(map[string]any)
+	maps.Copy(merged, t)
+	for name, v := range p {
+		if delete(merged, name); v != nil {
+			merged[name] = rfcMerge(t[name], v)
+		}
+	}
+	return merged
+}
+
+// drawJSON draws a value that has many objects, and few names.
+func drawJSON(rng *rand.Rand, depth int) any {
+	switch n := rng.IntN(8); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return float64(rng.IntN(3))
+	case n == 2 && depth > 0:
+		return []any{drawJSON(rng, depth-1)}
+	case depth > 0:
+		m := map[string]any{}
+		for range rng.IntN(4) {
+			m[string(rune('a'+rng.IntN(4)))] = drawJSON(rng, depth-1)
+		}
+		return m
+	}
+	return "<"
+}
+
+// Any value patched by any other is what the pseudocode of the RFC makes of it, and what changes nothing does not.
+func TestMergePatchAsThePseudocode(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 5000 {
+		target, patch := drawJSON(rng, 4), drawJSON(rng, 4)
+		before, _ := json.Marshal(target)
+		by, _ := json.Marshal(patch)
+		got, err := mergePatch(before, by)
+		var have any
+		if want := rfcMerge(target, patch); err != nil || json.Unmarshal(got, &have) != nil ||
+			!reflect.DeepEqual(have, want) {
+			t.Fatalf("%s patched by %s is %s, %v", before, by, got, err)
+		}
+		if nothing, err := changesNothing(by, before); err != nil || nothing && !reflect.DeepEqual(have, target) {
+			t.Fatalf("%s patched by %s is %s, and that changes nothing; %v", before, by, got, err)
+		}
 	}
 }

@@ -54,5 +54,6 @@ func TestNoAnswerIsNotSigned(t *testing.T) {
 			t.Errorf("%v, answer %d, signed %q", err, rec.Code, rec.Header().Get(answerMAC))
 		}
 	}()
-	h.ServeHTTP(rec, question("GET", internalPath+"reconcile?partition=0&dry=true", "", time.Now(), nil).WithContext(ctx))
+	r := question("GET", internalPath+"reconcile?partition=0&dry=true", "", time.Now(), nil)
+	h.ServeHTTP(rec, r.WithContext(ctx))
 }
