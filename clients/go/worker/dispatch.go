@@ -198,7 +198,6 @@ func (w *worker) execute(ctx context.Context, it *item, batch any) {
 	abandoned := ctx
 	ctx, stop := context.WithTimeout(ctx, w.handlerTimeout)
 	defer stop()
-	defer it.cancel(nil)
 	ctx, endSpan := w.tracer.Start(ctx, it.event)
 	begin := time.Now()
 	r, f := call(ctx, w.handle, it.event)
@@ -225,6 +224,9 @@ func (w *worker) end(it *item, r Result) {
 
 // finish releases what a running event held.
 func (w *worker) finish(it *item) {
+	if it.cancel != nil { // expired ones and overflow have no context
+		it.cancel(nil)
+	}
 	w.mu.Lock()
 	w.running--
 	delete(it.part.running, it)

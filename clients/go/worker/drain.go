@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // drain ends the worker within DrainTimeout. Nothing new starts. Handlers get three quarters of
@@ -14,10 +13,11 @@ func (w *worker) drain(ctx context.Context) error {
 	parts := w.closeAll()
 	work, stop := context.WithTimeout(ctx, w.drainTimeout*7/8)
 	defer stop()
-	if !w.waitHandlers(work, w.drainTimeout*3/4) {
+	if !w.waitUntil(work, w.drainTimeout*3/4, func() bool { return w.running == 0 }) {
 		w.abandon(parts)
 	}
-	w.waitIdle(work, w.drainTimeout, parts) // handlers that reacted to the end of their contexts, and receipts
+	// Handlers that reacted to the end of their contexts, and receipts, also of partitions that have moved.
+	w.waitUntil(work, w.drainTimeout, func() bool { return w.running == 0 && w.pending == 0 })
 	running, pending := w.unfinished()
 	w.commit(ctx, parts)
 	w.leave(ctx)
@@ -40,20 +40,6 @@ func (w *worker) closeAll() []*partition {
 	return w.assignedParts()
 }
 
-func (w *worker) waitHandlers(ctx context.Context, within time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	for {
-		if running, _ := w.unfinished(); running == 0 {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		pause(ctx, 5*time.Millisecond)
-	}
-}
-
 func (w *worker) unfinished() (running, pending int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,6 +49,9 @@ func (w *worker) unfinished() (running, pending int) {
 // leave leaves the group, so that other members get the partitions at once. If the group does not
 // answer, they get them after the session timeout.
 func (w *worker) leave(ctx context.Context) {
+	w.mu.Lock()
+	w.leaving = true
+	w.mu.Unlock()
 	left := make(chan struct{})
 	go func() {
 		defer close(left)

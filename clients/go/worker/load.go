@@ -1,12 +1,12 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -15,6 +15,7 @@ import (
 const (
 	loadStall   = 30 * time.Second // give up after this long without a record
 	loadBackoff = 5 * time.Second  // longest wait between two tries
+	askWithin   = 2 * time.Second  // for the ends of the due topics, which only the clock needs
 )
 
 // memoryOf returns the memory that holds an event's receipts, or nil if it is turned off. mu is
@@ -33,16 +34,15 @@ func (w *worker) receiptsOf(e *DueEvent) int32 {
 	return int32(w.murmur2.Partition(&kgo.Record{Key: []byte(e.Key)}, int(w.numbers)))
 }
 
-// loadLoop fills the memory of new partitions, however long that takes, and then releases their
-// events.
+// loadLoop fills the memory of new partitions, however long that takes, and releases the events of
+// each once its memory is there.
 func (w *worker) loadLoop(ctx context.Context, parts []*partition) {
 	for try := 0; ; try++ {
 		if w.allGone(parts) || ctx.Err() != nil {
 			return
 		}
-		err := w.loadOnce(ctx, parts)
-		if err == nil {
-			w.release(parts)
+		var err error
+		if parts, err = w.loadOnce(ctx, parts); len(parts) == 0 {
 			return
 		}
 		w.failing.log(w.log, "cannot read the receipts topic; holding its due events until it can be read",
@@ -78,54 +78,96 @@ func (w *worker) release(parts []*partition) {
 	signal(w.wake)
 }
 
-func (w *worker) loadOnce(ctx context.Context, parts []*partition) error {
+// loadOnce releases the partitions whose receipts can be read, and returns the others.
+func (w *worker) loadOnce(ctx context.Context, parts []*partition) (left []*partition, err error) {
 	select {
 	case w.loading <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return parts, ctx.Err()
 	}
 	defer func() { <-w.loading }()
-	if err := w.askEnds(ctx); err != nil {
-		return err
-	}
+	w.askEndsWithin(ctx, askWithin)
 	if w.options.memory < 0 {
-		return nil
+		w.release(parts)
+		return nil, nil
 	}
-	from, to, err := w.span(ctx, parts)
+	numbers, err := w.receiptPartitions(ctx)
 	if err != nil {
-		return err
+		return parts, err
 	}
-	return w.readReceipts(ctx, from, to)
+	wanted, err := w.wanted(parts, numbers)
+	if err != nil {
+		return parts, err
+	}
+	from, to, err := w.span(ctx, wanted)
+	if err := w.readReceipts(ctx, from, to); err != nil {
+		return parts, err
+	}
+	var ready []*partition
+	for _, p := range parts {
+		// With ByKey, the receipts of a partition's events are on all partitions.
+		if _, ok := to[p.num]; ok && !w.byKey || len(to) == len(wanted) {
+			ready = append(ready, p)
+		} else {
+			left = append(left, p)
+		}
+	}
+	w.release(ready)
+	return left, err
+}
+
+// receiptPartitions returns how many partitions the receipts topic has, with those that have no
+// leader.
+func (w *worker) receiptPartitions(ctx context.Context) (int, error) {
+	found, err := w.admin.ListTopics(ctx, w.options.receipts)
+	if err != nil {
+		return 0, err
+	}
+	topic, ok := found[w.options.receipts]
+	if !ok {
+		return 0, kerr.UnknownTopicOrPartition
+	}
+	return len(topic.Partitions), topic.Err // the topic does not exist, or we may not read it
+}
+
+// wanted returns the partitions of the receipts topic that some partitions need.
+func (w *worker) wanted(parts []*partition, numbers int) (map[int32]bool, error) {
+	wanted := map[int32]bool{}
+	if w.byKey {
+		for num := range numbers {
+			wanted[int32(num)] = true
+		}
+	} else {
+		for _, p := range parts {
+			if int(p.num) >= numbers {
+				return nil, fmt.Errorf("topic %s has no partition %d, but the due topic has: "+
+					"if the channel has partitioning: by_key, use worker.ByKey()", w.options.receipts, p.num)
+			}
+			wanted[p.num] = true
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.numbers = int32(numbers)
+	return wanted, nil
 }
 
 // span returns which offsets of the receipts topic to read: at most Memory records before the end
-// of each partition, without those read before.
-func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int32]int64, err error) {
-	ends, err := w.admin.ListEndOffsets(ctx, w.options.receipts)
-	if err != nil {
-		return nil, nil, err
-	}
-	starts, err := w.admin.ListStartOffsets(ctx, w.options.receipts)
-	if err != nil {
-		return nil, nil, err
-	}
-	if whole, ok := ends.Lookup(w.options.receipts, -1); ok { // the topic does not exist, or we may not read it
-		return nil, nil, whole.Err
-	}
-	wanted := w.wanted(parts, ends)
+// of each partition, without those read before. If some partitions have no leader, it returns the
+// others with an error.
+func (w *worker) span(ctx context.Context, wanted map[int32]bool) (from, to map[int32]int64, err error) {
+	ends, endErr := w.admin.ListEndOffsets(ctx, w.options.receipts)
+	starts, startErr := w.admin.ListStartOffsets(ctx, w.options.receipts)
 	from, to = map[int32]int64{}, map[int32]int64{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.numbers = int32(len(ends[w.options.receipts]))
 	for num := range wanted {
-		end, ok := ends.Lookup(w.options.receipts, num)
-		start, _ := starts.Lookup(w.options.receipts, num)
-		if !ok {
-			return nil, nil, fmt.Errorf("topic %s has no partition %d, but the due topic has: "+
-				"if the channel has partitioning: by_key, use worker.ByKey()", w.options.receipts, num)
-		}
-		if err := errors.Join(end.Err, start.Err); err != nil {
-			return nil, nil, err
+		end, hasEnd := ends.Lookup(w.options.receipts, num)
+		start, hasStart := starts.Lookup(w.options.receipts, num)
+		if !hasEnd || !hasStart || end.Err != nil || start.Err != nil {
+			err = cmp.Or(end.Err, start.Err, endErr, startErr, error(kerr.LeaderNotAvailable))
+			err = fmt.Errorf("partition %d: %w", num, err)
+			continue
 		}
 		m := w.memories[num]
 		if m == nil || m.next > end.Offset { // the topic was recreated
@@ -135,21 +177,7 @@ func (w *worker) span(ctx context.Context, parts []*partition) (from, to map[int
 		from[num] = max(start.Offset, m.next, end.Offset-int64(w.options.memory))
 		to[num] = end.Offset
 	}
-	return from, to, nil
-}
-
-func (w *worker) wanted(parts []*partition, ends kadm.ListedOffsets) map[int32]bool {
-	wanted := map[int32]bool{}
-	if w.byKey {
-		for num := range ends[w.options.receipts] {
-			wanted[num] = true
-		}
-		return wanted
-	}
-	for _, p := range parts {
-		wanted[p.num] = true
-	}
-	return wanted
+	return from, to, err
 }
 
 // readReceipts reads [from, to) of each partition into its memory.
@@ -236,7 +264,7 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 // askLoop asks for the ends of the due topics, for the clock.
 func (w *worker) askLoop(ctx context.Context) {
 	every(ctx, w.askInterval, func() {
-		_ = w.askEnds(ctx) // after an error the bounds stay as they are
+		w.askEnds(ctx)
 		w.checkTopic(ctx)
 	})
 }
@@ -268,8 +296,17 @@ func (w *worker) checkTopic(ctx context.Context) {
 	}
 }
 
-// askEnds stores where the logs end. Records after these ends were appended after now.
-func (w *worker) askEnds(ctx context.Context) error {
+// askEndsWithin asks for the ends of the due topics before their first events are released. Without
+// an answer the clock knows less.
+func (w *worker) askEndsWithin(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	w.askEnds(ctx)
+}
+
+// askEnds stores where the logs end. Records after these ends were appended after now. After an
+// error the bounds of the clock stay as they are.
+func (w *worker) askEnds(ctx context.Context) {
 	topics := map[string]bool{}
 	for _, p := range w.assignedParts() {
 		topics[p.topic] = true
@@ -279,13 +316,10 @@ func (w *worker) askEnds(ctx context.Context) error {
 		names = append(names, name)
 	}
 	if len(names) == 0 {
-		return nil
+		return
 	}
 	asked := w.now()
-	ends, err := w.admin.ListEndOffsets(ctx, names...)
-	if err != nil {
-		return err
-	}
+	ends, _ := w.admin.ListEndOffsets(ctx, names...) // those of some, if others have no leader
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tp, p := range w.parts {
@@ -293,5 +327,4 @@ func (w *worker) askEnds(ctx context.Context) error {
 			p.end, p.asked = end.Offset, asked.UnixNano()
 		}
 	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -59,24 +60,13 @@ func (w *worker) revoked(ctx context.Context, _ *kgo.Client, revoked map[string]
 	if len(parts) == 0 {
 		return
 	}
-	if !w.waitIdle(ctx, w.waitForMove(), parts) {
+	if !w.waitIdle(ctx, parts) {
 		w.abandon(parts)
 		w.log.Warn("partitions moved before their handlers had finished; their events go to another worker",
 			"partitions", fmt.Sprint(revoked))
 	}
 	w.commit(ctx, parts)
 	w.forget(parts)
-}
-
-// waitForMove is how long revoked waits. During shutdown it is 0, because drain has waited
-// already.
-func (w *worker) waitForMove() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.ending {
-		return 0
-	}
-	return w.revokeTimeout
 }
 
 // lost is called when the group has given our partitions to others. Nothing may be committed for
@@ -107,31 +97,30 @@ func (w *worker) close(which map[string][]int32) (parts []*partition) {
 	return parts
 }
 
-// waitIdle waits until no handler of the partitions runs, and all of their receipts are
-// acknowledged.
-func (w *worker) waitIdle(ctx context.Context, within time.Duration, parts []*partition) bool {
+// waitIdle waits for RevokeTimeout at most, until no handler of the partitions runs, and all of
+// their receipts are acknowledged. If the worker leaves the group, drain has waited already. While
+// it drains, handlers may still finish, whoever gets their partitions.
+func (w *worker) waitIdle(ctx context.Context, parts []*partition) (idle bool) {
+	w.waitUntil(ctx, w.revokeTimeout, func() bool {
+		idle = !slices.ContainsFunc(parts, func(p *partition) bool { return len(p.running) > 0 || p.pending > 0 })
+		return idle || w.leaving
+	})
+	return idle
+}
+
+// waitUntil waits for a time at most. done is called with mu held.
+func (w *worker) waitUntil(ctx context.Context, within time.Duration, done func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		if w.idle(parts) {
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
+		w.mu.Lock()
+		ok := done()
+		w.mu.Unlock()
+		if ok || ctx.Err() != nil {
+			return ok
 		}
 		pause(ctx, 5*time.Millisecond)
 	}
-}
-
-func (w *worker) idle(parts []*partition) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range parts {
-		if len(p.running) > 0 || p.pending > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // abandon ends the contexts of handlers.

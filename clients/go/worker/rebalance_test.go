@@ -7,6 +7,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestRebalanceInMidHandler: a second worker joins while handlers of the first run. Their events
@@ -43,6 +48,31 @@ func TestRebalanceInMidHandler(t *testing.T) {
 	}
 }
 
+// TestPartitionAway: the offsets of one partition cannot be asked for. The others are handled, and
+// that one once it is back.
+func TestPartitionAway(t *testing.T) {
+	for topic, refusal := range map[string]*kerr.Error{
+		receiptTopic: kerr.NotLeaderForPartition, // in the answer, beside those of the others
+		dueTopic:     kerr.TopicAuthorizationFailed, // the whole question fails, as without a leader
+	} {
+		t.Run(topic, func(t *testing.T) {
+			w := newWorld(t, 2)
+			away := w.cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.ListOffsets}, Topic: topic, Partitions: []int32{1}, Err: refusal, Count: -1,
+			})
+			w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
+			var seen calls
+			w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+				seen.note(e)
+				return Delivered(), nil
+			})
+			w.eventually("the other one is handled", func() bool { return slices.Contains(seen.all(), "a/1") })
+			away.Remove()
+			w.eventually("both are handled", func() bool { return len(seen.all()) == 2 })
+		})
+	}
+}
+
 // TestRebalanceWithStuckHandler: a handler that does not end is abandoned, and the other worker
 // gets its event.
 func TestRebalanceWithStuckHandler(t *testing.T) {
@@ -61,6 +91,87 @@ func TestRebalanceWithStuckHandler(t *testing.T) {
 	if n := m.get(func(m *counting) int { return m.abandoned }); n != 1 {
 		t.Errorf("%d abandoned", n)
 	}
+}
+
+// TestRebalanceWhileDraining: another worker joins while this one ends. Handlers still finish, and
+// each event is handled once.
+func TestRebalanceWhileDraining(t *testing.T) {
+	w := newWorld(t, 2)
+	w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
+	gate := make(chan struct{})
+	var first, second calls
+	m := newCounting()
+	r := w.start(func(ctx context.Context, e *DueEvent) (Result, error) {
+		first.note(e)
+		select {
+		case <-gate:
+			return Delivered(), nil
+		case <-ctx.Done():
+			return Result{}, ctx.Err()
+		}
+	}, WithMetrics(m), DrainTimeout(patience), RevokeTimeout(patience))
+	w.eventually("both have begun", func() bool { return len(first.all()) == 2 })
+	synced := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SyncGroup}, Observe: true, Count: -1})
+	r.stop()
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		second.note(e)
+		return Delivered(), nil
+	})
+	w.eventually("both know the new assignment", func() bool { return synced.Hits() >= 2 })
+	time.Sleep(300 * time.Millisecond) // time for the first one to give up a partition
+	close(gate)
+	if err := r.wait(); err != nil {
+		t.Error(err)
+	}
+	w.eventually("both are committed", func() bool {
+		return w.committedAt(dueTopic, 0) == 1 && w.committedAt(dueTopic, 1) == 1
+	})
+	if n := m.get(func(m *counting) int { return m.abandoned }); n != 0 || len(second.all()) != 0 {
+		t.Errorf("%d abandoned, the other one handled %v", n, second.all())
+	}
+}
+
+// TestDrainWaitsForReceiptsOfMovedPartitions: a partition moves while its receipt cannot be written.
+// The worker that ends waits for this receipt too.
+func TestDrainWaitsForReceiptsOfMovedPartitions(t *testing.T) {
+	w := newWorld(t, 2)
+	var refused [2]*kfake.FaultHandle
+	murmur2 := kgo.StickyKeyPartitioner(nil).ForTopic("")
+	for i := 0; refused[0] == nil || refused[1] == nil; i++ {
+		key := fmt.Sprintf("k-%d", i)
+		p := murmur2.Partition(&kgo.Record{Key: []byte(key)}, 2)
+		if refused[p] != nil {
+			continue
+		}
+		refused[p] = w.cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: receiptTopic, Partitions: []int32{int32(p)},
+			Err: kerr.NotLeaderForPartition, Count: -1,
+		})
+		w.write(due{key: key, partition: int32(p)})
+	}
+	var seen calls
+	r := w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, RevokeTimeout(100*time.Millisecond), DrainTimeout(patience))
+	w.eventually("both are handled", func() bool { return len(seen.all()) == 2 })
+	var moved atomic.Int64
+	moved.Store(-1)
+	w.start(func(ctx context.Context, e *DueEvent) (Result, error) {
+		moved.Store(int64(e.Partition))
+		<-ctx.Done()
+		return Result{}, ctx.Err()
+	}, DrainTimeout(time.Second))
+	w.eventually("one has moved", func() bool { return moved.Load() >= 0 })
+	refused[1-moved.Load()].Remove()
+	w.receipts(1)
+	r.stop()
+	time.Sleep(300 * time.Millisecond) // time to end too early
+	refused[moved.Load()].Remove()
+	if err := r.wait(); err != nil {
+		t.Error(err)
+	}
+	w.receipts(2)
 }
 
 // TestZombie: a worker was away for longer than its session and is no longer a member. Its

@@ -77,6 +77,7 @@ type worker struct {
 	running  int // running handlers
 	pending  int // receipts that are not acknowledged yet
 	ending   bool
+	leaving  bool // drain has waited, and nobody waits any more
 }
 
 func newWorker(o *options, handle Handler) (*worker, error) {
@@ -167,6 +168,7 @@ func (w *worker) run(ctx context.Context) error {
 		w.poll(ctx)
 	}
 	err := w.drain(ctx)
+	abandon(errAbandoned) // a hook of a batch that still runs
 	stop()
 	wg.Wait()
 	return err

@@ -248,3 +248,58 @@ func TestSays(t *testing.T) {
 		t.Error("the log has payloads or headers")
 	}
 }
+
+// TestDrainEndsHook: OnBatch hangs until its context ends. DrainTimeout bounds it too.
+func TestDrainEndsHook(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(due{key: "a"})
+	begun := make(chan struct{})
+	r := w.start(delivered, OnBatch(func(ctx context.Context, _ []*DueEvent) any {
+		close(begun)
+		<-ctx.Done()
+		return nil
+	}), DrainTimeout(200*time.Millisecond), HandlerTimeout(time.Hour))
+	<-begun
+	if err := r.drain(); !errors.Is(err, ErrUnfinished) {
+		t.Error(err)
+	}
+}
+
+// parent is a context that counts its children.
+type parent struct {
+	context.Context
+	children atomic.Int64
+}
+
+func (p *parent) Done() <-chan struct{} { return make(chan struct{}) }
+
+func (p *parent) AfterFunc(func()) (stop func() bool) {
+	p.children.Add(1)
+	return func() bool {
+		p.children.Add(-1)
+		return true
+	}
+}
+
+// TestHookPanicLeavesNoContext: the contexts of a batch whose hook panics end.
+func TestHookPanicLeavesNoContext(t *testing.T) {
+	o, err := newOptions("print", []Option{OnBatch(func(context.Context, []*DueEvent) any { panic("a bug") })})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{
+		options: o, queue: newQueue(), wake: make(chan struct{}, 1), unacked: map[string]*unacked{},
+		receipts: &receiptWriter{options: o, closed: true},
+	}
+	it := w.decode(due{key: "a"}.record())
+	it.part = newPartition(dueTopic, 0, laneNormal)
+	w.queue.add(it)
+	base := &parent{Context: context.Background()}
+	if !w.dispatch(t.Context(), base) || base.children.Load() != 1 {
+		t.Fatalf("%d contexts", base.children.Load())
+	}
+	<-w.wake // the event has ended
+	if n := base.children.Load(); n != 0 {
+		t.Errorf("%d contexts are left", n)
+	}
+}
