@@ -52,7 +52,7 @@ func TestRebalanceInMidHandler(t *testing.T) {
 // that one once it is back.
 func TestPartitionAway(t *testing.T) {
 	for topic, refusal := range map[string]*kerr.Error{
-		receiptTopic: kerr.NotLeaderForPartition, // in the answer, beside those of the others
+		receiptTopic: kerr.NotLeaderForPartition,    // in the answer, beside those of the others
 		dueTopic:     kerr.TopicAuthorizationFailed, // the whole question fails, as without a leader
 	} {
 		t.Run(topic, func(t *testing.T) {

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
+import threading
+from concurrent.futures import Future
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from waterclock import InvalidRequest, KafkaClient, TooLarge, worker
+from waterclock.worker import receipts
 from waterclock.worker.receipts import ReceiptWriter
 from waterclock.worker.result import Result, receipt
 from waterclock.worker.state import Item, Memory, Partition, read_receipt
@@ -61,6 +68,94 @@ def test_a_skipped_copy_waits_for_the_receipt() -> None:
     assert w._pick() is None and after.next == -1 and after.pending == 1
     written[0](0, 0)
     assert after.next == 8 and after.pending == 0
+
+
+class Topic:
+    """Metadata of a topic with two partitions, of which the second one has no leader."""
+
+    error = None
+
+    def __init__(self) -> None:
+        self.partitions = {num: SimpleNamespace(leader=leader) for num, leader in enumerate((1, -1))}
+
+
+class Admin:
+    def __init__(self, _: object) -> None:
+        pass
+
+    def list_topics(self, name: str, timeout: float) -> Any:
+        return SimpleNamespace(topics={name: Topic()})
+
+    def list_offsets(self, asked: dict[Any, Any], request_timeout: float) -> Any:
+        known: Future[Any] = Future()
+        known.set_result(SimpleNamespace(offset=7))
+        unknown: Future[Any] = Future()
+        unknown.set_exception(KafkaException("no leader"))
+        return {tp: known if tp.partition == 0 else unknown for tp in reversed(asked)}
+
+
+def test_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds its own events, and nobody else's. The receipts are read as the worker's own group, which it may use."""
+    configs: list[Any] = []
+
+    class Reader:
+        def __init__(self, config: dict[str, Any]) -> None:
+            configs.append(config)
+
+        def get_watermark_offsets(self, tp: Any, timeout: float, cached: bool) -> tuple[int, int]:
+            assert tp.partition == 0
+            return 0, 0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(import_module("waterclock.worker.run"), "AdminClient", Admin)
+    monkeypatch.setattr(receipts, "Consumer", Reader)
+    w = worker.Worker("print", lambda _: worker.Delivered())
+    first, second = parts = [Partition("t", num, 1) for num in (0, 1)]
+    w._parts = {(p.topic, p.num): p for p in parts}
+    assert w._load(parts) == [second] and first.loaded and not second.loaded
+    assert configs[0]["group.id"] == "waterclock.print"
+    w._ask_ends()  # for the clock alone: what nobody says is left out
+    assert first.end == 7 and second.asked == 0
+
+
+def test_a_callback_that_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """error_cb is the caller's, and a producer may not be there to be made: receipts are written all the same."""
+    made: list[Any] = []
+
+    class Broken:
+        def __init__(self, config: dict[str, Any]) -> None:
+            made.append(self)
+            if len(made) == 2:
+                raise KafkaException("the keystore is half written")
+            self.notice, self.queue = config["error_cb"], list[Any]()
+
+        def produce(self, topic: str, key: str, value: bytes, on_delivery: Any) -> None:
+            if len(made) < 3:
+                raise KafkaException(KafkaError(KafkaError._FATAL))
+            self.queue.append(on_delivery)
+
+        def poll(self, _: float) -> None:
+            self.notice(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+            for on_delivery in self.queue:
+                on_delivery(None, SimpleNamespace(partition=lambda: 0, offset=lambda: 0))
+            self.queue.clear()
+
+        def __len__(self) -> int:
+            return len(self.queue)
+
+    def raising(_: object) -> None:
+        raise RuntimeError("of the caller")
+
+    monkeypatch.setattr(receipts, "Producer", Broken)
+    monkeypatch.setattr(receipts, "BACKOFF", 0.01)
+    writer = ReceiptWriter("t", {"error_cb": raising}, receipts.Throttle(logging.getLogger("test")), worker.Metrics())
+    acked = threading.Event()
+    writer.write("a", b"", lambda *_: acked.set())
+    assert acked.wait(10) and writer._thread.is_alive()
+    writer.close()
+    assert "error_cb raised" in caplog.text
 
 
 @pytest.mark.parametrize("appended", [0, -1, 1 << 62, 253_402_300_800_000])

@@ -613,7 +613,7 @@ def test_topic_made_anew(dev: Dev) -> None:
     make_topics(dev, prefix + "receipts")
     renewed: list[int] = []
     config = {"bootstrap.servers": dev.kafka}
-    ends = receipts.read_last(prefix + "receipts", "q", config, {0: 50, 1: 0}, 100, lambda *_: None, renewed.append,
+    ends = receipts.read_last(prefix + "receipts", "q", "q", config, {0: 50, 1: 0}, 100, lambda *_: None, renewed.append,
                               lambda: False)
     assert renewed == [0] and ends == {0: 0, 1: 0}
 

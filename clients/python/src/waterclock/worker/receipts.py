@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from .metrics import Metrics
+from .result import text_of
 from .state import read_receipt
 
 BACKOFF = 1.0  # seconds before a receipt that failed is written anew
@@ -64,7 +65,10 @@ class ReceiptWriter:
             with self._lock:
                 self._replace(made, error)
             if others is not None:
-                others(error)
+                try:
+                    others(error)
+                except Exception as raised:  # it would end the thread that writes receipts
+                    self._throttle.warn("error_cb raised: %s", text_of(raised))
 
         made = Producer({
             "linger.ms": 2, "queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_097_151,
@@ -108,8 +112,12 @@ class ReceiptWriter:
         """A producer with a fatal error fails every record after it: another one takes its place. The lock is held."""
         if producer is self._producer and isinstance(error, KafkaError) and (
                 error.fatal() or error.code() == KafkaError._FATAL):
-            self._old.append(producer)
-            self._producer = self._make()
+            try:
+                self._producer = self._make()
+            except Exception as raised:  # such as while a keystore is rotated; the next receipt that fails tries again
+                self._throttle.warn("cannot make a producer of receipts: %s", text_of(raised))
+            else:
+                self._old.append(producer)
 
     def _serve(self) -> None:
         while not self._closed:
@@ -131,18 +139,19 @@ class ReceiptWriter:
         self._thread.join(1)
 
 
-def read_last(topic: str, channel: str, config: Mapping[str, Any], spans: Mapping[int, int], limit: int,
+def read_last(topic: str, channel: str, group: str, config: Mapping[str, Any], spans: Mapping[int, int], limit: int,
               learn: Callable[[int, str, str, int, int, int], None], renew: Callable[[int], None],
               stopped: Callable[[], bool]) -> dict[int, int]:
     """Read the last `limit` records of partitions, from the given offsets on; returns where each ended.
 
-    renew is called for a partition that ends before its offset.
+    renew is called for a partition that ends before its offset. librdkafka wants a group, though nothing joins it, and a
+    right on it: the worker's own.
 
     It reads uncommitted records too: receipts are written in transactions only by the engine, when it forwards one to its
     right partition, and a forwarding that was aborted happens later all the same.
     """
     consumer = Consumer({
-        **config, "group.id": "waterclock-memory", "enable.auto.commit": False, "isolation.level": "read_uncommitted",
+        **config, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted",
         "enable.partition.eof": True, "auto.offset.reset": "error", "queued.max.messages.kbytes": 8192,
         "fetch.wait.max.ms": 100,
     })

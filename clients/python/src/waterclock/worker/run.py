@@ -666,7 +666,9 @@ class Worker:
                     asked = time.monotonic()
                     self._ask_ends()
                 if parts:
-                    self._load(parts)
+                    parts = self._load(parts)
+                if parts:
+                    raise LookupError("partitions have no leader: " + ", ".join(str(p.num) for p in parts))
                 wait = 0.0
             except Exception as error:  # whatever it is: without the memory nothing of these is handled
                 wait = min(max(wait * 2, 0.1), 5.0)
@@ -677,7 +679,9 @@ class Worker:
                                        self._receipts_topic, error)
                 self._stop.wait(wait)
 
-    def _load(self, parts: list[Partition]) -> None:
+    def _load(self, parts: list[Partition]) -> list[Partition]:
+        """Release the partitions whose receipts can be read, and return the others."""
+        ready = parts
         if self._limit > 0:
             found = AdminClient(self._config).list_topics(self._receipts_topic, timeout=10).topics[self._receipts_topic]
             if found.error is not None:
@@ -687,25 +691,30 @@ class Worker:
             if not wanted <= set(found.partitions):
                 raise ValueError(f"{self._receipts_topic} has {numbers} partitions and the due topic has more: if the "
                                  "channel has partitioning: by_key, give by_key=True")
+            away = {num for num in wanted if found.partitions[num].leader < 0}
+            # With by_key, the receipts of a partition's events are on all partitions.
+            ready = [p for p in parts if (not away if self._by_key else p.num not in away)]
+            wanted -= away
             with self._lock:
                 self._numbers = numbers
                 for num in wanted:
                     self._memories.setdefault(num, Memory(self._limit))
                 spans = {num: self._memories[num].next for num in wanted}
-            ends = read_last(self._receipts_topic, self._channel, self._config, spans, self._limit, self._learn,
-                             self._renew, lambda: self._ending)
+            ends = read_last(self._receipts_topic, self._channel, self._group, self._config, spans, self._limit,
+                             self._learn, self._renew, lambda: self._ending)
             with self._lock:
                 for num, end in ends.items():
                     if num in self._memories:
                         self._memories[num].next = end
         with self._lock:
-            for p in parts:
+            for p in ready:
                 p.loaded = True
                 for item in p.held:
                     if not p.gone:
                         self._queue.add(item)
                 p.held = []
             self._wake()
+        return [p for p in parts if p not in ready]
 
     def _renew(self, num: int) -> None:
         """The receipts topic was made anew: what is known of it is of another life."""
@@ -719,7 +728,7 @@ class Worker:
                 memory.add(due_id, outcome, attempt, postponed, offset)
 
     def _ask_ends(self) -> None:
-        """What comes behind the ends of the logs was appended after now: for the clock."""
+        """What comes behind the ends of the logs was appended after now: for the clock alone, so nothing waits for it."""
         with self._lock:
             names = list(self._parts)
         if not names:
@@ -727,9 +736,12 @@ class Worker:
         asked = time.time()
         admin = AdminClient(self._config)  # held: its answers come only as long as it lives
         futures = admin.list_offsets(
-            dict.fromkeys((TopicPartition(topic, num) for topic, num in names), _LATEST), request_timeout=10)
+            dict.fromkeys((TopicPartition(topic, num) for topic, num in names), _LATEST), request_timeout=2)
         for tp, future in futures.items():
-            end = future.result(15).offset
+            try:
+                end = future.result(5).offset
+            except Exception:  # it has no leader
+                continue
             with self._lock:
                 part = self._parts.get((tp.topic, tp.partition))
                 if part is not None:

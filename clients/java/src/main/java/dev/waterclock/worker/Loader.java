@@ -53,17 +53,6 @@ final class Loader implements AutoCloseable {
         return infos != null && !infos.isEmpty();
     }
 
-    /** The partitions of the topic. */
-    Set<Integer> partitions() {
-        Set<Integer> all = new HashSet<>();
-        List<PartitionInfo> infos = consumer.partitionsFor(topic, WITHIN);
-        if (infos == null || infos.isEmpty()) {
-            throw new IllegalStateException("topic " + topic + " does not exist");
-        }
-        infos.forEach(i -> all.add(i.partition()));
-        return all;
-    }
-
     /**
      * Reads the last {@code limit} records of each partition, from the given offsets on, and returns where each ended.
      * The reading ends early once stopped.

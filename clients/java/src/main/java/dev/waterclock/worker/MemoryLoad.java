@@ -9,11 +9,17 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.LeaderNotAvailableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What is read beside the due events, on a thread of its own: the memory of new partitions, for as long as it takes;
@@ -23,6 +29,13 @@ final class MemoryLoad implements Runnable, Loader.Sink {
     private static final long ASK_EVERY = TimeUnit.SECONDS.toNanos(15);
     private static final long LANE_EVERY = TimeUnit.SECONDS.toNanos(2); // a new lane is found within 5 s
     private static final int WAIT_MS = 500;
+    private static final int ASK_WITHIN_MS = 2000;
+    private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
+
+    /** Reads receipts: see {@link Loader#read}. */
+    interface Source {
+        Map<Integer, Long> read(Map<Integer, Long> from, int limit, Loader.Sink sink, BooleanSupplier stopped);
+    }
 
     private final Worker.Names names;
     private final Map<String, Object> kafka;
@@ -88,8 +101,11 @@ final class MemoryLoad implements Runnable, Loader.Sink {
                         askEnds(admin);
                     }
                     if (!mine.isEmpty()) {
-                        load(loader, mine);
-                        mine.clear();
+                        List<Part> left = load(loader::read, receiptPartitions(admin), mine);
+                        mine.retainAll(left);
+                    }
+                    if (!mine.isEmpty()) {
+                        throw new LeaderNotAvailableException("partitions of " + names.receipts() + " have no leader");
                     }
                     failures = 0;
                 } catch (RuntimeException | ExecutionException e) { // whatever it is: it is tried again
@@ -117,32 +133,61 @@ final class MemoryLoad implements Runnable, Loader.Sink {
         mine.removeIf(p -> p.gone);
     }
 
-    /** What comes behind the ends of the logs was appended after now. */
-    private void askEnds(Admin admin) throws InterruptedException, ExecutionException {
+    /**
+     * What comes behind the ends of the logs was appended after now. The clock alone needs them, so nothing waits for
+     * those that nobody tells.
+     */
+    void askEnds(Admin admin) throws InterruptedException {
         Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
         state.assigned().forEach(p -> latest.put(p.tp, OffsetSpec.latest()));
         if (latest.isEmpty()) {
             return;
         }
         long now = System.currentTimeMillis();
-        Map<TopicPartition, ListOffsetsResultInfo> ends = admin.listOffsets(latest).all().get();
-        ends.forEach((tp, end) -> state.endOfLog(tp, end.offset(), now));
+        ListOffsetsResult ends = admin.listOffsets(latest, new ListOffsetsOptions().timeoutMs(ASK_WITHIN_MS));
+        for (TopicPartition tp : latest.keySet()) {
+            try {
+                state.endOfLog(tp, ends.partitionResult(tp).get().offset(), now);
+            } catch (ExecutionException e) {
+                LOG.debug("the end of {} is unknown: {}", tp, e.toString());
+            }
+        }
     }
 
-    private void load(Loader loader, List<Part> mine) {
+    private List<TopicPartitionInfo> receiptPartitions(Admin admin) throws InterruptedException, ExecutionException {
+        if (o.memory <= 0) {
+            return List.of();
+        }
+        return admin.describeTopics(List.of(names.receipts())).allTopicNames().get().get(names.receipts()).partitions();
+    }
+
+    /** Lets the events of partitions go whose receipts can be read; returns the others. */
+    List<Part> load(Source receipts, List<TopicPartitionInfo> topic, List<Part> mine) {
+        List<Part> left = new ArrayList<>();
         if (o.memory > 0) {
-            Set<Integer> all = loader.partitions();
             Set<Integer> due = new HashSet<>();
             mine.forEach(p -> due.add(p.tp.partition()));
-            if (!o.byKey && !all.containsAll(due)) {
-                throw new IllegalStateException(names.receipts() + " has " + all.size()
+            if (!o.byKey && due.stream().anyMatch(num -> num >= topic.size())) {
+                throw new IllegalStateException(names.receipts() + " has " + topic.size()
                         + " partitions and the due topic has more: if the channel has partitioning: by_key, set byKey");
             }
-            Map<Integer, Long> from = state.beginMemories(o.byKey ? Set.of() : due, all.size());
-            state.readUpTo(loader.read(from, o.memory, this, state::ending));
+            Map<Integer, Long> from = state.beginMemories(o.byKey ? Set.of() : due, topic.size());
+            boolean all = true;
+            for (TopicPartitionInfo p : topic) {
+                if (p.leader() == null || p.leader().isEmpty()) {
+                    all &= from.remove(p.partition()) == null;
+                }
+            }
+            state.readUpTo(receipts.read(from, o.memory, this, state::ending));
+            // With byKey, the receipts of a partition's events are on all partitions.
+            boolean every = all;
+            left.addAll(mine.stream().filter(p -> o.byKey ? !every : !from.containsKey(p.tp.partition())).toList());
         }
-        state.release(mine);
+        List<Part> ready = new ArrayList<>(mine);
+        ready.removeAll(left);
+        state.release(ready);
         released.run();
+        return left;
     }
 
     @Override

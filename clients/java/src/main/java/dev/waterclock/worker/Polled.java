@@ -17,13 +17,13 @@ final class Polled {
     final long lastAppended; // ms of the brokers' clock; 0 if a producer has set it
 
     /** A record that is not a due event is counted, logged and stepped over. */
-    Polled(List<ConsumerRecord<byte[], byte[]>> raw, Meter meter, Throttle garbled) {
+    Polled(List<ConsumerRecord<byte[], byte[]>> raw, boolean high, Meter meter, Throttle garbled) {
         records = new ArrayList<>(raw.size());
         for (ConsumerRecord<byte[], byte[]> r : raw) {
             int size = HEADERS + Math.max(r.serializedKeySize(), 0) + Math.max(r.serializedValueSize(), 0);
             DueEvent event = null;
             try {
-                event = Decoder.decode(r, r.topic().endsWith(Worker.HIGH));
+                event = Decoder.decode(r, high);
             } catch (Decoder.Garbled e) {
                 meter.garbled(e.header);
                 garbled.warn("skipped a record that is not a due event: " + r.topic() + "/" + r.partition() + "/"

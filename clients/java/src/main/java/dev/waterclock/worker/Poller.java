@@ -106,7 +106,8 @@ final class Poller implements ConsumerRebalanceListener {
         }
         long polled = System.currentTimeMillis();
         for (TopicPartition tp : records.partitions()) {
-            state.take(tp, new Polled(records.records(tp), meter, garbled), polled);
+            state.take(tp, new Polled(records.records(tp), tp.topic().equals(names.lane()), meter, garbled),
+                    polled);
             handlers.wake();
         }
         return true;

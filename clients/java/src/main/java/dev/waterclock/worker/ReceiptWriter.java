@@ -6,7 +6,9 @@ import java.util.Map;
 import java.util.concurrent.DelayQueue;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
@@ -24,33 +26,39 @@ final class ReceiptWriter {
     private static final int MAX_BLOCK_MS = 30_000;
 
     private final String topic;
-    private final Map<String, Object> config = new HashMap<>();
+    private final Supplier<Producer<byte[], byte[]>> make;
     private final Throttle throttle;
     private final DelayQueue<Failed> failed = new DelayQueue<>();
     private final Thread thread;
     private final Meter meter;
-    private volatile KafkaProducer<byte[], byte[]> producer;
-    private volatile KafkaProducer<byte[], byte[]> broken; // it fails every record from now on
+    private volatile Producer<byte[], byte[]> producer;
+    private volatile Producer<byte[], byte[]> broken; // it fails every record from now on
     private volatile boolean closed;
 
     ReceiptWriter(String topic, Map<String, Object> kafka, Meter meter, Throttle throttle) {
+        this(topic, producers(kafka), meter, throttle);
+    }
+
+    ReceiptWriter(String topic, Supplier<Producer<byte[], byte[]>> make, Meter meter, Throttle throttle) {
         this.topic = topic;
+        this.make = make;
         this.meter = meter;
         this.throttle = throttle;
+        producer = make.get();
+        thread = new Thread(this::serve, "waterclock-receipts");
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    private static Supplier<Producer<byte[], byte[]>> producers(Map<String, Object> kafka) {
+        Map<String, Object> config = new HashMap<>();
         config.put(ProducerConfig.LINGER_MS_CONFIG, LINGER_MS);
         config.put(ProducerConfig.BATCH_SIZE_CONFIG, BATCH_BYTES);
         config.put(ProducerConfig.MAX_BLOCK_MS_CONFIG, MAX_BLOCK_MS);
         config.putAll(kafka);
         config.put(ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG, true);
         config.put(ProducerConfig.ACKS_CONFIG, "all");
-        producer = make();
-        thread = new Thread(this::serve, "waterclock-receipts");
-        thread.setDaemon(true);
-        thread.start();
-    }
-
-    private KafkaProducer<byte[], byte[]> make() {
-        return new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        return () -> new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
     }
 
     /** A receipt that failed, to be written anew. */
@@ -77,7 +85,7 @@ final class ReceiptWriter {
     }
 
     private void write(byte[] key, byte[] value, Acked acked, long begin) {
-        KafkaProducer<byte[], byte[]> with = producer;
+        Producer<byte[], byte[]> with = producer;
         try {
             with.send(new ProducerRecord<>(topic, key, value), (at, e) -> {
                 if (e == null) {
@@ -96,7 +104,7 @@ final class ReceiptWriter {
         return System.nanoTime() + BACKOFF.toNanos();
     }
 
-    private void failed(KafkaProducer<byte[], byte[]> with, Exception e, Failed receipt) {
+    private void failed(Producer<byte[], byte[]> with, Exception e, Failed receipt) {
         if (closed) {
             return;
         }
@@ -112,18 +120,31 @@ final class ReceiptWriter {
         while (!closed) {
             try {
                 Failed f = failed.take();
-                if (broken == producer) {
-                    KafkaProducer<byte[], byte[]> old = producer;
-                    producer = make();
-                    old.close(Duration.ZERO);
+                if (renewed()) {
+                    write(f.key, f.value, f.acked, f.begin);
+                } else {
+                    failed.add(new Failed(f.key, f.value, f.acked, f.begin, again()));
                 }
-                write(f.key, f.value, f.acked, f.begin);
             } catch (InterruptedException e) {
                 return;
-            } catch (KafkaException e) {
-                throttle.warn("cannot make a producer of receipts: " + e);
             }
         }
+    }
+
+    /** Replaces a producer that is broken. False if it cannot be replaced now. */
+    private boolean renewed() {
+        Producer<byte[], byte[]> old = producer;
+        if (broken != old) {
+            return true;
+        }
+        try {
+            producer = make.get();
+        } catch (KafkaException e) {
+            throttle.warn("cannot make a producer of receipts: " + e);
+            return false;
+        }
+        old.close(Duration.ZERO);
+        return true;
     }
 
     /** What is not written is lost; its offset was not committed. */

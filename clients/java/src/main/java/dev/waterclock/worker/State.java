@@ -26,6 +26,7 @@ final class State {
     private static final long HANGS_AFTER = TimeUnit.SECONDS.toNanos(1);
 
     private final WorkerBuilder o;
+    private final String lane; // the topic of the high lane
     private final Meter meter;
     private final Queue queue;
     private final Memories memories;
@@ -39,6 +40,7 @@ final class State {
 
     State(WorkerBuilder o, Meter meter) {
         this.o = o;
+        lane = Worker.Names.of(o).lane();
         this.meter = meter;
         queue = new Queue(o.perGroup);
         memories = new Memories(o.memory, o.byKey);
@@ -203,7 +205,7 @@ final class State {
     synchronized List<Part> assign(Collection<TopicPartition> assigned) {
         List<Part> added = new ArrayList<>();
         for (TopicPartition tp : assigned) {
-            Part p = new Part(tp, tp.topic().endsWith(Worker.HIGH) ? Queue.HIGH : Queue.NORMAL);
+            Part p = new Part(tp, tp.topic().equals(lane) ? Queue.HIGH : Queue.NORMAL);
             parts.put(tp, p);
             added.add(p);
         }

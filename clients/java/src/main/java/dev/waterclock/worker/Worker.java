@@ -25,7 +25,12 @@ public final class Worker implements AutoCloseable {
     private static final Logger LOG = LoggerFactory.getLogger(Worker.class);
 
     /** Topics. */
-    record Names(String due, String lane, String receipts) {}
+    record Names(String due, String lane, String receipts) {
+        static Names of(WorkerBuilder b) {
+            String due = b.topic.isEmpty() ? b.prefix + "due." + b.channel : b.topic;
+            return new Names(due, due + HIGH, b.prefix + "receipts");
+        }
+    }
 
     private final WorkerBuilder o;
     private final Names names;
@@ -39,8 +44,7 @@ public final class Worker implements AutoCloseable {
 
     Worker(WorkerBuilder b) {
         o = b;
-        String due = b.topic.isEmpty() ? b.prefix + "due." + b.channel : b.topic;
-        names = new Names(due, due + HIGH, b.prefix + "receipts");
+        names = Names.of(b);
         kafka.put("client.id", "waterclock-worker-" + b.channel);
         kafka.put("enable.metrics.push", false);
         kafka.putAll(b.kafka);

@@ -1,16 +1,36 @@
 package dev.waterclock.worker;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Proxy;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.internals.KafkaFutureImpl;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.Test;
+import org.slf4j.LoggerFactory;
 
 /** What a worker knows, without I/O. */
 class PureTest {
@@ -120,9 +140,47 @@ class PureTest {
         assertEquals(0, state.pending());
     }
 
+    private static MemoryLoad memoryLoad(WorkerBuilder o, State state) {
+        Worker.Names names = new Worker.Names("t", "t.high", "receipts");
+        return new MemoryLoad(o, names, Map.of(), state, () -> { }, new Throttle(LoggerFactory.getLogger("test")));
+    }
+
+    /** A partition without a leader holds its own events, and nobody else's. */
+    @Test
+    void partitionWithoutLeader() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered());
+        State state = new State(o, new Meter(null, null));
+        MemoryLoad load = memoryLoad(o, state);
+        List<Part> mine = state.assign(List.of(new TopicPartition("t", 0), new TopicPartition("t", 1)));
+        Node node = new Node(1, "kafka", 9092);
+        MemoryLoad.Source source = (from, limit, sink, stopped) -> Map.copyOf(from);
+        List<Part> left = load.load(source, List.of(new TopicPartitionInfo(0, node, List.of(), List.of()),
+                new TopicPartitionInfo(1, null, List.of(), List.of())), mine);
+        assertEquals(List.of(mine.get(1)), left);
+        assertTrue(mine.get(0).loaded);
+        assertFalse(mine.get(1).loaded);
+    }
+
+    /** The clock alone needs the ends of the logs: nothing is held for them. */
+    @Test
+    void endsThatNobodyTells() throws InterruptedException {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered());
+        State state = new State(o, new Meter(null, null));
+        List<Part> parts = state.assign(List.of(new TopicPartition("t", 0), new TopicPartition("t", 1)));
+        KafkaFutureImpl<ListOffsetsResult.ListOffsetsResultInfo> known = new KafkaFutureImpl<>();
+        known.complete(new ListOffsetsResult.ListOffsetsResultInfo(7, 0, Optional.empty()));
+        KafkaFutureImpl<ListOffsetsResult.ListOffsetsResultInfo> unknown = new KafkaFutureImpl<>();
+        unknown.completeExceptionally(new TimeoutException("no leader"));
+        Admin admin = (Admin) Proxy.newProxyInstance(Admin.class.getClassLoader(), new Class<?>[] {Admin.class},
+                (self, method, args) -> new ListOffsetsResult(Map.of(parts.get(0).tp, unknown, parts.get(1).tp, known)));
+        memoryLoad(o, state).askEnds(admin);
+        assertEquals(7, parts.get(1).end);
+        assertEquals(0, parts.get(0).asked);
+    }
+
     private static void take(State state, TopicPartition tp) {
         ConsumerRecord<byte[], byte[]> r = record("a", 1, 7);
-        state.take(tp, new Polled(List.of(r), null, null), 0);
+        state.take(tp, new Polled(List.of(r), false, null, null), 0);
     }
 
     /** Offsets may be committed up to the first record that is not done. */
@@ -181,12 +239,44 @@ class PureTest {
         State state = new State(o, new Meter(null, null));
         TopicPartition tp = new TopicPartition("t", 0);
         state.release(state.assign(List.of(tp)));
-        state.take(tp, new Polled(List.of(due("k")), new Meter(null, null), null), 0);
+        state.take(tp, new Polled(List.of(due("k")), false, new Meter(null, null), null), 0);
         Batches batches = new Batches(o, state);
         assertTrue(batches.mayBegin());
         batches.begin();
         Result answer = batches.next().answer;
         assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
+    }
+
+    /** A producer that cannot be made now, such as while a keystore is rotated, loses no receipt. */
+    @Test
+    void producerThatCannotBeMade() throws InterruptedException {
+        ByteArraySerializer bytes = new ByteArraySerializer();
+        MockProducer<byte[], byte[]> refused = new MockProducer<>(false, null, bytes, bytes);
+        ArrayDeque<Supplier<Producer<byte[], byte[]>>> made = new ArrayDeque<>(List.of(() -> refused, () -> {
+            throw new KafkaException("the keystore is half written");
+        }, () -> new MockProducer<>(true, null, bytes, bytes)));
+        CountDownLatch acked = new CountDownLatch(1);
+        ReceiptWriter writer = new ReceiptWriter("receipts", () -> made.remove().get(), new Meter(null, null),
+                new Throttle(LoggerFactory.getLogger("test")));
+        writer.write(new byte[1], new byte[1], (partition, offset) -> acked.countDown());
+        refused.errorNext(new TopicAuthorizationException("receipts"));
+        assertTrue(acked.await(60, TimeUnit.SECONDS));
+        writer.close();
+    }
+
+    /** A due topic of the user's own may end like a lane. */
+    @Test
+    void topicNamedLikeALane() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered()).topic("orders.high");
+        State state = new State(o, new Meter(null, null));
+        List<Part> parts = state.assign(List.of(new TopicPartition("orders.high", 0),
+                new TopicPartition("orders.high.high", 0)));
+        assertEquals(List.of(Queue.NORMAL, Queue.HIGH), parts.stream().map(p -> p.lane).toList());
+        state.release(parts);
+        for (Part p : parts) {
+            state.take(p.tp, new Polled(List.of(due("k")), p.lane == Queue.HIGH, new Meter(null, null), null), 0);
+        }
+        assertTrue(state.pick().event.high());
     }
 
     /** One key after the other; the high lane first. */
