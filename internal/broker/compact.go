@@ -27,8 +27,7 @@ func (r *repairer) compact(ctx context.Context) error {
 			return err
 		}
 		size, ok := cleaned[floorKey{p.topic.ID, p.partition}]
-		if grown := p.bytes - size; !ok && p.bytes >= r.opts.CompactBytes || ok && grown >= r.opts.CompactBytes &&
-			grown >= size/2 {
+		if r.opts.toCompact(p.bytes, size) {
 			if err := r.compactPart(p); err != nil {
 				return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
 			}
@@ -45,6 +44,13 @@ func (r *repairer) compact(ctx context.Context) error {
 		return err
 	}
 	return replaceFile(path, raw)
+}
+
+// toCompact says whether a partition of that length is compacted at a start; cleaned is how long it was when
+// it last was, or 0.
+func (o Options) toCompact(bytes, cleaned int64) bool {
+	grown := bytes - cleaned
+	return grown >= o.CompactBytes && grown >= cleaned/2
 }
 
 // cleanedJSON says how long partitions were when they were last compacted.

@@ -269,3 +269,37 @@ func TestRestartCompacts(t *testing.T) {
 	wantEnds(t, b, 1000, 1000)
 	transact(t, client(t, b, kgo.TransactionalID("x")), true, rec("a", 0, "k", "v"))
 }
+
+// TestRestartOnlyToCompact: what a start would not compact is no reason for a restart, or one would follow the other.
+func TestRestartOnlyToCompact(t *testing.T) {
+	b := start(t, t.TempDir(), func(o *Options) { o.CompactBytes, o.RestartBytes = 100_000, 150_000 })
+	create(t, b, "a", 4, "cleanup.policy", "compact")
+	cl := client(t, b)
+	fill := func(p int32) {
+		produce(t, cl, &kgo.Record{Topic: "a", Partition: p, Key: []byte("k"), Value: make([]byte, 60_000)})
+	}
+	grown := func() int64 {
+		n, err := b.retainOnce(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for p := range int32(4) {
+		fill(p)
+	}
+	if n := grown(); n != 0 {
+		t.Errorf("%d bytes are to be compacted, and no partition has grown enough for that", n)
+	}
+	fill(0)
+	fill(1)
+	if n := grown(); n < 240_000 {
+		t.Errorf("%d bytes are to be compacted, and two partitions of 120,000 are", n)
+	}
+	if err := b.restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := grown(); n != 0 {
+		t.Errorf("after a restart %d bytes are to be compacted", n)
+	}
+}

@@ -120,7 +120,8 @@ func TestFetchIsBounded(t *testing.T) {
 		req.Topics = []kmsg.FetchRequestTopic{{
 			Topic: "a", TopicID: b.topics.named("a").id, Partitions: []kmsg.FetchRequestTopicPartition{rp},
 		}}
-		resp, err := req.RequestWith(testContext(t), client(t, b, kgo.MaxVersions(maxVersion(int16(kmsg.Fetch), version))))
+		most := kgo.MaxVersions(maxVersion(int16(kmsg.Fetch), version))
+		resp, err := req.RequestWith(testContext(t), client(t, b, most))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,14 +43,17 @@
 //   - A start aborts every open transaction and raises its producer's epoch;
 //     Kafka lets it go on. The producer gets INVALID_PRODUCER_EPOCH or
 //     PRODUCER_FENCED and must begin anew. A restart at Options.RestartBytes does the same.
-//   - EndTxn writes its markers before it answers, so there is never
-//     CONCURRENT_TRANSACTIONS, and read_committed sees the end at once.
+//   - EndTxn writes its markers before it answers, so read_committed sees the end at
+//     once. A commit gets CONCURRENT_TRANSACTIONS only if something else came to the
+//     transaction while it waited for the disk: more data, an abort, an InitProducerID.
 //   - EndTxn of a transaction without records or offsets answers a commit as the last
 //     transaction ended, so INVALID_TXN_STATE after an abort.
 //   - InitProducerID of an id that is in a transaction aborts it at once.
 //     Transactional ids are forgotten after 24.8 idle days, not 7.
 //   - A producer epoch above the known one is accepted and becomes the known
 //     one, also for transactions.
+//   - A transactional batch of a producer id that is not of its transactional id is
+//     refused, INVALID_PRODUCER_ID_MAPPING.
 //   - A batch that takes more than 32 MiB decompressed is refused,
 //     MESSAGE_TOO_LARGE. Kafka accepts it.
 //   - A transaction that times out in epoch 32766 leaves the last stable

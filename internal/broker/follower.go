@@ -125,8 +125,9 @@ type listing struct {
 	bases   []int64
 }
 
-// tick is more than the grain of a directory's modification time.
-const tick = 100 * time.Millisecond
+// tick is more than the grain of a directory's modification time: a second on
+// ext3 and HFS+, two on FAT.
+const tick = 3 * time.Second
 
 // bases is segmentBases, read again only if the directory may have changed.
 func (c *listings) bases(dir string) ([]int64, error) {

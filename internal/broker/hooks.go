@@ -100,7 +100,7 @@ func (b *node) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
 	o, targets, err := b.txns.prepare(req)
 	switch {
 	case errors.Is(err, errLongOutcome):
-		b.log.Warn("a transaction cannot be committed, its connection is closed", "id", req.TransactionalID, "error", err)
+		b.log.Warn("a transaction cannot be committed", "id", req.TransactionalID, "error", err)
 		return err
 	case err != nil:
 		b.fail(err)

@@ -71,9 +71,9 @@ type Options struct {
 	// kill -9.
 	CompactBytes int64
 
-	// RestartBytes: when compacted topics have grown by this much since they
-	// were last compacted, all told, kfake is restarted in place to compact
-	// them: it cannot do so safely while it runs. Clients reconnect; who had a
+	// RestartBytes: when partitions that a start would compact (CompactBytes)
+	// have grown by this much since, all told, kfake is restarted in place to
+	// compact them: it cannot do so safely while it runs. Clients reconnect; who had a
 	// transaction open begins it anew. 0 means 2 GiB; -1 never. Topics with
 	// min.compaction.lag.ms do not count.
 	RestartBytes int64

@@ -148,8 +148,8 @@ func (b *node) retainOnce(now time.Time) (grown int64, err error) {
 	return grown, nil
 }
 
-// growth is what a partition has grown by since it was last compacted, if
-// compaction may touch all of that.
+// growth is what a partition has grown by since it was last compacted, if a
+// start would compact it, and may touch all of that.
 func (b *node) growth(t topicJSON, p int32) (int64, error) {
 	if !t.compacts() || t.number("min.compaction.lag.ms", 0) > 0 {
 		return 0, nil
@@ -158,11 +158,15 @@ func (b *node) growth(t topicJSON, p int32) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	grown := -b.cleaned[floorKey{t.ID, p}]
+	var size int64
 	for _, s := range segments {
-		grown += s.size
+		size += s.size
 	}
-	return max(grown, 0), nil
+	cleaned := b.cleaned[floorKey{t.ID, p}]
+	if !b.opts.toCompact(size, cleaned) {
+		return 0, nil
+	}
+	return size - cleaned, nil
 }
 
 func (b *node) retainPartition(t topicJSON, p int32, now time.Time) error {

@@ -90,9 +90,14 @@ func (r *repairer) trim(context.Context) error {
 	return nil
 }
 
-// restoreEnd gives a partition that was emptied its end back.
+// restoreEnd gives a partition that was emptied its end back, and one that was
+// to be emptied and then lost its last records in a power cut: what came next
+// would else be below the floor.
 func (p *part) restoreEnd(f floor, now time.Time) error {
 	if len(p.segments) > 0 {
+		if p.end < f.start {
+			p.end = max(f.start, f.end) // dropBelow does the rest
+		}
 		return nil
 	}
 	p.end = max(p.end, f.end, p.lastEnd())
@@ -154,7 +159,7 @@ func (p *part) dropBelow(start int64, now time.Time) error {
 	for n < len(p.segments) && p.segments[n].end <= start {
 		n++
 	}
-	if n == 0 || len(p.segments) == 1 && p.segments[0].size == batchHeader {
+	if n == 0 || len(p.segments) == 1 && p.segments[0].size == batchHeader && p.segments[0].end == p.end {
 		return nil // nothing to drop, or only a placeholder
 	}
 	gone := p.segments[:n]

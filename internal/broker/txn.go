@@ -89,7 +89,7 @@ func (x *txns) own(pids *pidTable) {
 // write one of a producer that has no transactional id, and nothing would ever end it.
 func (x *txns) refuse(txnID string, pid int64) *refusal {
 	if txnID == "" {
-		return &refusal{kerr.TransactionalIDAuthorizationFailed.Code, -1, "a transactional batch needs a transactional id"}
+		return &refusal{kerr.TransactionalIDAuthorizationFailed.Code, -1, "a transactional batch needs an id"}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -325,7 +325,7 @@ func (x *txns) append(o outcome) error {
 
 // takeBack writes, durably, that a commit is none after all, unless kfake has turned to it. The lock is held.
 func (x *txns) takeBack(t *openTxn) {
-	if t.outcome == nil || t.ends > 0 {
+	if x.log == nil || t.outcome == nil || t.ends > 0 {
 		return
 	}
 	t.outcome, t.durable = nil, false
@@ -403,7 +403,7 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 		delete(x.owners, req.ProducerID)
 		x.owner(resp.ProducerID, o.txnID)
 	}
-	if x.size > maxOutcomeBytes {
+	if x.log != nil && x.size > maxOutcomeBytes {
 		if err := x.restart(); err != nil {
 			x.b.fail(err)
 		}

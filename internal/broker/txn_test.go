@@ -285,9 +285,8 @@ func TestOffsetsAreGivenOnce(t *testing.T) {
 		}},
 		{"marker of an operator", 1, func(t *testing.T, b *Broker) {
 			req := kmsg.NewPtrWriteTxnMarkersRequest()
-			req.Markers = []kmsg.WriteTxnMarkersRequestMarker{{
-				ProducerID: 7000, Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "a", Partitions: []int32{0}}},
-			}}
+			topics := []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "a", Partitions: []int32{0}}}
+			req.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 7000, Topics: topics}}
 			if _, err := client(t, b).Broker(0).Request(testContext(t), req); err != nil {
 				t.Fatal(err)
 			}
