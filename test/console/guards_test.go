@@ -161,6 +161,10 @@ func TestNotDone(t *testing.T) {
 	b.click("Redrive")
 	b.press("dialog button.act")
 	b.await("dialog .fault", "Kafka is away")
+	var fault string
+	if b.do(chromedp.Text("dialog .fault", &fault, chromedp.ByQuery)); !strings.HasPrefix(fault, "Kafka is away") {
+		t.Errorf("the dialog says %s", fault)
+	}
 	b.press("dialog button[type=button]")
 	b.stub("POST", "pills:run", 0, "")
 	b.click("Run now")
