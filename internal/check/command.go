@@ -94,7 +94,7 @@ var fields = map[string]bool{
 	"if_absent":   true, "idempotency_key": true, "for": true, "occurrence": true, "note": true, "actor": true,
 	"due_id":  true,
 	"attempt": true, "scheduled_at": true, "revision": true, "local_time": true, "step": true,
-	"expires_at": true,
+	"expires_at": true, "first_fired_at": true,
 }
 
 var ops = map[string]bool{

@@ -129,8 +129,8 @@ func TestEngineRestarts(t *testing.T) {
 	show(t, []*tab{b}, "a register after the restart", "#facts .newest", "one")
 }
 
-// Partitions are read one by one, so an older fact may come after a newer one. The newest is still shown first. Facts are
-// counted, however many wait, and none is lost without a word. The health goes on while the pointer is on a table.
+// Partitions are read one by one, so an older fact may come after a newer one. The newest is still shown first. Facts
+// are counted, however many wait, and none is lost without a word. The health goes on while the pointer is on a table.
 func TestFactsAndThePointer(t *testing.T) {
 	s := dev(t)
 	b := s.open(t, 1200, 900)
