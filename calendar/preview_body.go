@@ -140,7 +140,10 @@ func (q *PreviewRequest) readCalendars(raw json.RawMessage, source CalendarSourc
 	if err := strict(raw, &c); err != nil {
 		return fail(CodeInvalid, "calendars", `is not {"names":["…"],"on":"skip"}: %v`, err)
 	}
-	if len(c.Names) > MaxCalendars {
+	switch {
+	case len(c.Names) == 0:
+		return fail(CodeInvalid, "calendars", "names no calendar")
+	case len(c.Names) > MaxCalendars:
 		return fail(CodeInvalid, "calendars", "names %d calendars; at most %d may be named", len(c.Names), MaxCalendars)
 	}
 	q.Calendars = &CalendarRule{Names: c.Names, On: c.On}

@@ -176,3 +176,12 @@ func TestPreviewCalendarsWithoutOn(t *testing.T) {
 		}
 	}
 }
+
+func TestPreviewCalendarsWithoutNames(t *testing.T) {
+	for _, names := range []string{"", `"names":null`, `"names":[]`} {
+		_, e := PreviewWith(Embedded(), nil, []byte(`{"recurrence":"FREQ=DAILY","calendars":{`+names+`}}`), 0)
+		if e == nil || e.Field != "calendars" {
+			t.Errorf("%q: %v", names, e)
+		}
+	}
+}
