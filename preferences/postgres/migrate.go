@@ -20,8 +20,9 @@ const versionTable = "waterclock_migrations"
 
 // migration is a running migration. err is set once done is closed.
 type migration struct {
-	done chan struct{}
-	err  error
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
 }
 
 // migrateWithin bounds a migration. It may have to read a table of millions of users.
@@ -53,10 +54,13 @@ func (s *Store) startMigration() *migration {
 	if s.migration != nil {
 		return s.migration
 	}
-	m := &migration{done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(context.Background(), migrateWithin)
+	m := &migration{cancel: cancel, done: make(chan struct{})}
 	s.migration = m
+	if s.closed {
+		cancel()
+	}
 	go func() {
-		ctx, cancel := context.WithTimeout(s.closed, migrateWithin)
 		defer cancel()
 		m.err = s.migrate(ctx, s.pool)
 		s.ready.Store(m.err == nil)
@@ -66,6 +70,16 @@ func (s *Store) startMigration() *migration {
 		close(m.done)
 	}()
 	return m
+}
+
+// endMigration cancels a migration, and each that begins later.
+func (s *Store) endMigration() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.migration != nil {
+		s.migration.cancel()
+	}
 }
 
 // migrate applies the missing migrations. It leaves the schema of a newer release as it is,

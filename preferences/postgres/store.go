@@ -38,8 +38,7 @@ type Store struct {
 
 	mu        sync.Mutex
 	migration *migration // nil: none runs
-	closed    context.Context
-	close     context.CancelFunc
+	closed    bool
 }
 
 var _ preferences.Store = (*Store)(nil)
@@ -66,9 +65,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres.url: %w", err)
 	}
-	s := &Store{opts: o, pool: pool, migrate: migrate}
-	s.closed, s.close = context.WithCancel(context.Background())
-	return s, nil
+	return &Store{opts: o, pool: pool, migrate: migrate}, nil
 }
 
 // redacted keeps the URL out of the error, because it may have a password. pgx blanks the
@@ -86,7 +83,7 @@ func (s *Store) Conns() int { return int(s.pool.Config().MaxConns) }
 
 // Close waits for running calls, and ends a migration. A second Close does nothing.
 func (s *Store) Close() error {
-	s.close()
+	s.endMigration()
 	s.pool.Close()
 	return nil
 }
