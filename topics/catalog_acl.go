@@ -187,7 +187,8 @@ func (w *aclWriter) team(o *ACLOptions, c *ChannelACL) {
 	}
 	w.ownGroups()
 	if c.Receipts {
-		w.add("receipts out", "topic", o.Names.Receipts(), false, "Write", "Describe")
+		w.add("receipts out, and what was answered", "topic", o.Names.Receipts(), false, "Read", "Write", "Describe")
+		w.add("with the consumer group of the worker kits", "group", o.Group+"."+c.Name, false, "Read", "Describe")
 	}
 }
 

@@ -34,7 +34,7 @@ func TestPlanACLs(t *testing.T) {
 			"User:operator --operation Read --operation Describe --topic waterclock.rejected",
 			"User:default --operation Read --operation Describe --topic waterclock.due.default",
 			"User:analyst --operation Read --operation Describe --topic waterclock.events",
-		}, "--operation Write --operation Describe --topic waterclock.receipts"},
+		}, "--operation Read --operation Write --operation Describe --topic waterclock.receipts"},
 		{
 			"a channel of ours with a topic of its own",
 			[]string{"--set", "channels.push.topic=team.push"},
@@ -86,7 +86,8 @@ func TestPlanACLs(t *testing.T) {
 			[]string{
 				"User:waterclock --operation Read --operation Write --operation Describe --operation " +
 					"DescribeConfigs --topic team.mail", "--topic waterclock.due.sms.high",
-				"User:sms --operation Write --operation Describe --topic waterclock.receipts",
+				"User:sms --operation Read --operation Write --operation Describe --topic waterclock.receipts",
+				"User:sms --operation Read --operation Describe --group waterclock.sms\n",
 			},
 			"",
 		},

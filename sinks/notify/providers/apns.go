@@ -217,14 +217,15 @@ func apnsReason(r reply) string {
 // apnsAnswer interprets an answer of APNs.
 //
 //	200                                     accepted
-//	410, 400 BadDeviceToken                 failed, dead address
+//	410                                     failed, dead address
 //	403, 400 of the topic                   postponed: an operator must act
 //	429 TooManyRequests                     postponed; it is about this device alone
 //	429 TooManyProviderTokenUpdates, 503    postponed, and all others too
 //	other 4xx                               failed
 //	500, other 5xx, no answer               retry
 //
-// DeviceTokenNotForTopic does not make an address dead, because the setting may be wrong.
+// DeviceTokenNotForTopic and BadDeviceToken do not make an address dead, because the setting may be
+// wrong: the sandbox answers so to each token of production, and the reverse.
 func apnsAnswer(r reply, address string, now time.Time) notify.Answer {
 	if r.err != nil {
 		return unanswered(r)
@@ -237,7 +238,7 @@ func apnsAnswer(r reply, address string, now time.Time) notify.Answer {
 		code = CodeStatus
 	}
 	switch {
-	case r.status == http.StatusGone, code == apnsBadDeviceToken, code == apnsUnregistered, code == apnsExpiredToken:
+	case r.status == http.StatusGone, code == apnsUnregistered, code == apnsExpiredToken:
 		return dead(code, detail)
 	case code == apnsTooMany:
 		return notify.Answer{Result: worker.Postpone(retryAfter(r.header, now, throttleWait), code).WithDetail(detail)}

@@ -154,7 +154,7 @@ func TestAPNsAnswers(t *testing.T) {
 		reason, want string
 	}{
 		{400, "BadCollapseId", "failed BadCollapseId"},
-		{400, "BadDeviceToken", "failed BadDeviceToken dead"},
+		{400, "BadDeviceToken", "failed BadDeviceToken"},
 		{400, "BadExpirationDate", "failed BadExpirationDate"},
 		{400, "BadMessageId", "failed BadMessageId"},
 		{400, "BadPriority", "failed BadPriority"},

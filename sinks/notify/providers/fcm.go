@@ -272,7 +272,7 @@ func (e *fcmError) detail(address string) string {
 //
 //	200                               accepted
 //	404 UNREGISTERED                  failed, dead address
-//	403 SENDER_ID_MISMATCH            failed, dead address
+//	403 SENDER_ID_MISMATCH            failed; the address stays, because the setting may be wrong
 //	400 INVALID_ARGUMENT, other 4xx   failed
 //	401, other 403, 404               postponed: an operator must act
 //	429 QUOTA_EXCEEDED                postponed for Retry-After; it may be about this phone alone
@@ -293,8 +293,10 @@ func fcmAnswer(r reply, address string, now time.Time) notify.Answer {
 		code, detail = CodeStatus, httpDetail(r)
 	}
 	switch {
-	case code == fcmUnregistered, code == fcmSender:
+	case code == fcmUnregistered:
 		return dead(code, detail)
+	case code == fcmSender: // with the credentials of another project, this is the answer to every token
+		return failed(code, detail)
 	case code == fcmQuota: // for the project, or for this phone: the page mentions both
 		a := throttled(retryAfter(r.header, now, throttleWait), code, detail)
 		a.MayBeAddress = true

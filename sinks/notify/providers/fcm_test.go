@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,7 +203,7 @@ func TestFCMAnswers(t *testing.T) {
 		},
 		{
 			"another sender", says(403, fcmFailure(403, "PERMISSION_DENIED", "SENDER_ID_MISMATCH", "mismatch")),
-			"failed SENDER_ID_MISMATCH dead",
+			"failed SENDER_ID_MISMATCH",
 		},
 		{
 			"a rate, with how long", says(429, fcmFailure(429, "RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "rate"),
@@ -337,6 +338,35 @@ func TestFCMTokenIsFetchedAnew(t *testing.T) {
 	c.advance(2 * time.Hour) // nothing was sent for long
 	if got := send(); got != "Bearer token-3" {
 		t.Fatal(got)
+	}
+}
+
+// TestFCMTokenCannotBeFetchedEarly: a fetch in the background fails. Messages use the old token, and
+// for a while none of them causes another fetch.
+func TestFCMTokenCannotBeFetchedEarly(t *testing.T) {
+	g := startGoogle(t)
+	begin := time.Now()
+	var ahead atomic.Int64
+	f := g.fcm(t, func() time.Time { return begin.Add(time.Duration(ahead.Load())) })
+	send := func() {
+		t.Helper()
+		if got := said(f.Send(t.Context(), message("d"))); !strings.HasPrefix(got, "accepted") {
+			t.Fatal(got)
+		}
+	}
+	send()
+	g.mu.Lock()
+	g.token = func(_ int, _ string, w http.ResponseWriter) { says(429, `{"error":"rate"}`)(received{}, w) }
+	g.mu.Unlock()
+	ahead.Store(int64(56 * time.Minute))
+	send()
+	waitFor(t, func() bool { return providers.FCMProblem(f) })
+	for range 10 {
+		send()
+	}
+	time.Sleep(100 * time.Millisecond) // time for a fetch in the background
+	if n := g.fetched(); n != 2 {
+		t.Errorf("%d fetches, want 2", n)
 	}
 }
 

@@ -100,14 +100,15 @@ func (g *googleTokens) forget(token string) {
 func (g *googleTokens) get(ctx context.Context) (token, project string, problem *notify.Answer) {
 	g.mu.Lock()
 	a, token, left := g.account, g.token, g.expires.Sub(g.caller.now())
-	if token == "" || left < refreshNow {
+	if left < refreshNow {
 		token = ""
-		if g.problem != nil && g.caller.now().Before(g.until) {
-			problem = g.problem
-		}
+	}
+	failed := g.problem != nil && g.caller.now().Before(g.until)
+	if failed && token == "" {
+		problem = g.problem
 	}
 	g.mu.Unlock()
-	if problem != nil || token != "" && left >= refreshEarly {
+	if failed || token != "" && left >= refreshEarly {
 		return token, a.ProjectID, problem
 	}
 	fetched := g.flight.DoChan(a.PrivateKeyID+a.ClientEmail, func() (any, error) { return g.fetch(a), nil })

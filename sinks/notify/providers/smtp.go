@@ -136,11 +136,12 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 }
 
 // deliver sends over an open connection, or else over a new one. If an open one fails before
-// anything was accepted, the server may just have closed it, and a new one is tried.
+// anything was accepted, the server may just have closed it, with a goodbye or without, and a new
+// one is tried.
 func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, string, error) {
 	if one := s.take(); one != nil {
 		at, reply, err := s.over(ctx, one, to, msg)
-		if !smtpIsClosed(err) || at >= atText || ctx.Err() != nil {
+		if !smtpIsClosed(err) && !smtpIsGoodbye(at, err) || at >= atText || ctx.Err() != nil {
 			return at, reply, err
 		}
 	}

@@ -162,6 +162,17 @@ func smtpIsReset(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
+// smtpIsGoodbye reports whether an answer to MAIL was about the connection: servers send 421 or
+// 4.4.2 before they close an idle one.
+func smtpIsGoodbye(at stage, err error) bool {
+	said, isReply := errors.AsType[*textproto.Error](err)
+	if !isReply || at != atSender {
+		return false
+	}
+	_, enhanced := codesOf(said)
+	return said.Code == 421 || enhanced == "4.4.2"
+}
+
 // smtpShown returns foreign text as a receipt may repeat it: one line of at most 256 bytes.
 func smtpShown(text string) string {
 	line := strings.Join(strings.FieldsFunc(text, func(r rune) bool {

@@ -246,6 +246,28 @@ func TestSMTPStaleConnection(t *testing.T) {
 	}
 }
 
+// If the server says goodbye on a connection that was idle, a new one is used. The answer of a
+// connection that was not idle counts.
+func TestSMTPGoodbye(t *testing.T) {
+	for _, goodbye := range []string{"421 4.4.2 timeout exceeded", "451 4.4.2 timeout, closing", "421 bye"} {
+		s := newSMTPServer(t, TLSNone, "")
+		p := newSMTP(t, s.options())
+		p.Send(t.Context(), mailTo("ada@example.org"))
+		s.mu.Lock()
+		s.once = map[string]string{"MAIL": goodbye}
+		s.mu.Unlock()
+		a := p.Send(t.Context(), mailTo("ada@example.org"))
+		if n := len(s.received()); n != 2 || a.Result.Outcome != worker.OutcomeAccepted {
+			t.Errorf("%s: %d mails, %+v", goodbye, n, a)
+		}
+		s.says(map[string]string{"MAIL": goodbye})
+		if a := newSMTP(t, s.options()).Send(t.Context(), mailTo("ada@example.org")); len(s.received()) != 2 ||
+			a.Result.Outcome == worker.OutcomeAccepted {
+			t.Errorf("%s: %+v", goodbye, a)
+		}
+	}
+}
+
 // An idle connection is closed.
 func TestSMTPIdle(t *testing.T) {
 	s := newSMTPServer(t, TLSNone, "")

@@ -77,6 +77,7 @@ type smtpServer struct {
 
 	mu          sync.Mutex
 	script      map[string]string // by command: an answer, "hang" or "close"
+	once        map[string]string // the same, for one answer
 	mails       []receivedMail
 	connections int
 	dialogue    []string // commands
@@ -160,6 +161,10 @@ func (s *smtpServer) received() []receivedMail {
 func (s *smtpServer) answer(c net.Conn, command, own string) (scripted, ok bool) {
 	s.mu.Lock()
 	says := s.script[command]
+	if next, ok := s.once[command]; ok {
+		says = next
+		delete(s.once, command)
+	}
 	s.mu.Unlock()
 	switch says {
 	case "":
