@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +51,7 @@ type Report struct {
 	RebuildProgress
 	Window Window
 	Since  time.Time       // the log has all events from then on; zero if it lost none
-	Ends   map[int32]int64 // the offsets up to which the log was replayed
+	Ends   map[int32]int64 // the offsets up to which the log was replayed, of every partition
 	Tables []TableReport   // empty if there was nothing to compare with
 }
 
@@ -78,6 +80,11 @@ func (r *Report) String() string {
 				"contained\n",
 			r.Since.UTC().Format("2006-01-02T15:04:05Z"))
 	}
+	b.WriteString("replayed up to these offsets, by partition:")
+	for _, partition := range slices.Sorted(maps.Keys(r.Ends)) {
+		fmt.Fprintf(&b, " %d:%d", partition, r.Ends[partition])
+	}
+	b.WriteString("\n")
 	for _, t := range r.Tables {
 		t.print(&b)
 	}
@@ -106,8 +113,8 @@ func (t *TableReport) print(b *strings.Builder) {
 }
 
 // Rebuild replays the whole events topic, up to its current end, into a fresh sink, and compares
-// that with the old one. It changes only the fresh sink; the operator switches over. An error of
-// the sink ends it. It may then be run once more, also into the same sink.
+// that with the old one. It changes only the fresh sink; the operator switches over (Switch). An
+// error of the sink ends it. It may then be run once more, also into the same sink.
 func Rebuild(ctx context.Context, o RebuildOptions) (*Report, error) {
 	tables := Tables
 	if o.Letters {
@@ -167,12 +174,12 @@ func (b *rebuild) plan(ctx context.Context, client *kgo.Client) error {
 	assign := map[int32]kgo.Offset{}
 	ends.Each(func(e kadm.ListedOffset) {
 		start, ok := starts.Lookup(b.o.Topic, e.Partition)
+		b.report.Ends[e.Partition] = e.Offset
 		if ok && start.Offset > 0 {
 			b.cut = append(b.cut, e.Partition)
 		}
 		if ok && start.Offset < e.Offset {
 			b.ends[e.Partition] = e.Offset
-			b.report.Ends[e.Partition] = e.Offset
 			b.report.Records += e.Offset - start.Offset
 			assign[e.Partition] = kgo.NewOffset().At(start.Offset)
 		}
@@ -238,23 +245,4 @@ func (b *rebuild) decode(r *kgo.Record) EventRecord {
 	}
 	w.To[r.Partition] = max(w.To[r.Partition], rec.EventUS)
 	return rec
-}
-
-// SwitchTo resets a projector's group to where a rebuild ended, so that later events go into the
-// rebuilt sink too. The group's projectors must be stopped, because the brokers refuse while it
-// has members.
-func (r *Report) SwitchTo(ctx context.Context, kafka []kgo.Opt, topic, group string) error {
-	client, err := kgo.NewClient(kafka...)
-	if err != nil {
-		return fmt.Errorf("switch: connect: %w", err)
-	}
-	defer client.Close()
-	offsets := kadm.Offsets{}
-	for partition, next := range r.Ends {
-		offsets.AddOffset(topic, partition, next, -1)
-	}
-	if err := kadm.NewClient(client).CommitAllOffsets(ctx, group, offsets); err != nil {
-		return fmt.Errorf("switch: set the offsets of group %s (its projectors must be stopped): %w", group, err)
-	}
-	return nil
 }

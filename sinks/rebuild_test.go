@@ -2,6 +2,7 @@ package sinks_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -167,31 +168,73 @@ func TestRebuildOfAnEmptyLog(t *testing.T) {
 	}
 }
 
-// The old projector continued during the rebuild. After the switch, the rebuilt sink gets the
-// events from that time.
-func TestSwitchTo(t *testing.T) {
+// The report names the end of every partition, also of one that has no events yet.
+func TestRebuildSaysItsEnds(t *testing.T) {
+	l := sinktest.NewLog(t)
+	l.Write(kgo.TryCommit, l.Lives("a", 1)...)
+	r := rebuildAgainst(t, l, func(*sink) {})
+	if len(r.Ends) != sinktest.LogPartitions {
+		t.Errorf("ends %v, want those of %d partitions", r.Ends, sinktest.LogPartitions)
+	}
+	for partition, end := range r.Ends {
+		if want := fmt.Sprintf(" %d:%d", partition, end); !strings.Contains(r.String(), want) {
+			t.Errorf("want %q in\n%s", want, r)
+		}
+	}
+}
+
+// The old projector continued during the rebuild, also on partitions that had been empty. After the switch,
+// the rebuilt sink gets the events from that time.
+func TestSwitch(t *testing.T) {
+	const group = "waterclock-history"
 	l, old, fresh := sinktest.NewLog(t), newSink(t), newSink(t)
 	old.groupOffsets, fresh.groupOffsets = true, true
-	l.Write(kgo.TryCommit, l.Lives("a", 30)...)
-	r, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh})
+	l.Write(kgo.TryCommit, l.Lives("a", 1)...)
+	_, err := sinks.Rebuild(context.Background(), sinks.RebuildOptions{Kafka: l.Kafka(), Into: fresh})
 	if err != nil {
 		t.Fatal(err)
+	}
+	at, err := sinks.Positions(t.Context(), fresh, "waterclock.events", "waterclock.dead-letter")
+	if err != nil || len(at) != 1 {
+		t.Fatalf("positions %v: %v, want that of one partition", at, err)
 	}
 	l.Write(kgo.TryCommit, l.Lives("meanwhile", 30)...)
 	switchWithMembers := error(nil)
 	sinktest.Project(t, old, sinks.Options{Kafka: l.Kafka()}, func() bool {
-		if sinktest.Rows(t, old) < l.Events {
+		if at, end := l.Committed(group); at < end {
 			return false
 		}
-		switchWithMembers = r.SwitchTo(context.Background(), l.Kafka(), "waterclock.events", "waterclock-history")
+		_, switchWithMembers = sinks.Switch(context.Background(), l.Kafka(), group, at)
 		return true
 	})
 	if switchWithMembers == nil || !strings.Contains(switchWithMembers.Error(), "must be stopped") {
 		t.Errorf("the offsets of a running group were set: %v", switchWithMembers)
 	}
-	if err := r.SwitchTo(context.Background(), l.Kafka(), "waterclock.events", "waterclock-history"); err != nil {
-		t.Fatal(err)
+	moved, err := sinks.Switch(context.Background(), l.Kafka(), group, at)
+	if err != nil || len(moved) != sinktest.LogPartitions {
+		t.Fatalf("moved %v: %v, want %d partitions", moved, err, sinktest.LogPartitions)
 	}
-	sinktest.Project(t, fresh, sinks.Options{Kafka: l.Kafka()},
-		func() bool { return sinktest.Rows(t, fresh) == l.Events })
+	sinktest.Project(t, fresh, sinks.Options{Kafka: l.Kafka()}, func() bool {
+		at, end := l.Committed(group)
+		return at == end
+	})
+	if n := sinktest.Rows(t, fresh); n != l.Events {
+		t.Errorf("the rebuilt sink has %d of %d events", n, l.Events)
+	}
+	if moved, err := sinks.Switch(context.Background(), l.Kafka(), group, map[sinks.TopicPartition]int64{
+		{Topic: "waterclock.events", Partition: 0}: 1 << 40,
+		{Topic: "waterclock.events", Partition: 1}: 1 << 40,
+		{Topic: "waterclock.events", Partition: 2}: 1 << 40,
+		{Topic: "waterclock.events", Partition: 3}: 1 << 40,
+	}); err != nil || len(moved) != 0 {
+		t.Errorf("offsets were set forward: %v, %v", moved, err)
+	}
+}
+
+// A group that never committed reads everything from the beginning: there is nothing to set.
+func TestSwitchOfANewGroup(t *testing.T) {
+	l := sinktest.NewLog(t)
+	if moved, err := sinks.Switch(t.Context(), l.Kafka(), "nobody", nil); err != nil || len(moved) != 0 {
+		t.Errorf("%v: %v", moved, err)
+	}
 }

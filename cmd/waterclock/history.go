@@ -17,8 +17,8 @@ import (
 )
 
 func newHistory(a *app) *cobra.Command {
-	return parent("history", "Create, migrate and rebuild the tables of the history", newHistoryRebuild(a),
-		newHistoryMigrate(a))
+	return parent("history", "Create, migrate, rebuild and switch the tables of the history", newHistoryRebuild(a),
+		newHistorySwitch(a), newHistoryMigrate(a))
 }
 
 type rebuildFlags struct {
@@ -33,10 +33,11 @@ func newHistoryRebuild(a *app) *cobra.Command {
 		Short: "Replay the event log into fresh tables, and compare them with those in use",
 		Long: `Replay the event log into fresh tables, and compare them with those in use.
 With cassandra.hosts they are another keyspace (--keyspace); without, a
-directory (--dir). What is in use is only read: to switch over, set
-cassandra.keyspace and restart. What notifications said is read from the due
-topics, as far as they reach. A rebuild that was interrupted may be run again
-into the same tables. The exit code is 1 if they differ.`,
+directory (--dir). What is in use is only read. To switch to the keyspace, set
+cassandra.keyspace, and run "waterclock history switch" before the projectors
+start again. What notifications said is read from the due topics, as far as they
+reach. A rebuild that was interrupted may be run again into the same tables. The
+exit code is 1 if they differ.`,
 		Example: "  waterclock history rebuild --keyspace waterclock_2 --config waterclock.yaml\n" +
 			"  waterclock history rebuild --dir ./history-2",
 		Args: cobra.NoArgs,
@@ -110,6 +111,7 @@ func (a *app) printRebuild(r *sinks.Report, said *sinks.ContentReport, into stri
 	answer := map[string]any{
 		"into": into, "compared": compared, "events": r.Events, "not_events": r.Poison,
 		"seconds": r.Elapsed.Seconds(), "same": r.Same(), "tables": r.Tables, "contents": said.Events,
+		"ends": r.Ends,
 	}
 	if !said.Since.IsZero() {
 		answer["contents_since"] = said.Since.UTC().Format(time.RFC3339)

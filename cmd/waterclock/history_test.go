@@ -2,17 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/node"
+	"github.com/waterclock/waterclock/sinks"
+	"github.com/waterclock/waterclock/sinks/embedded"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -81,6 +86,7 @@ func TestHistoryRebuild(t *testing.T) {
 	appendEvents(t, brokers, "tea", 0, 5)
 	run().want(t, exitOK, "replayed 5 events", "history-rebuild", "there is no history at "+live, "--data-dir")
 	run("-o", "json", "--jq", ".compared").want(t, exitOK, "false")
+	run("-o", "json", "--jq", ".ends | length > 1, add").want(t, exitOK, "true\n5")
 	appendDue(t, brokers, "tea")
 	run().want(t, exitOK, "content of 1 emissions; that is all of it")
 	run("-o", "json", "--jq", ".contents, .contents_since").want(t, exitOK, "1\nnull")
@@ -101,8 +107,76 @@ func TestHistoryRebuild(t *testing.T) {
 	}
 }
 
+// The projectors went on with the old tables after the rebuild. The switch sets all three groups back to what
+// the new tables hold.
+func TestHistorySwitch(t *testing.T) {
+	brokers, fresh := cluster(t), filepath.Join(t.TempDir(), "fresh")
+	appendEvents(t, brokers, "tea", 0, 5)
+	appendDue(t, brokers, "tea")
+	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--dir", fresh, "--no-compare").want(t, exitOK,
+		"replayed 5 events")
+	appendEvents(t, brokers, "tea", 5, 3)
+	appendEvents(t, brokers, "milk", 0, 2) // on a partition that was empty
+	appendDue(t, brokers, "tea")
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	admin := kadm.NewClient(cl)
+	for group, topic := range map[string]string{
+		"waterclock-history": "waterclock.events", "waterclock-history-letters": "waterclock.dead-letter",
+		"waterclock-history-content": "waterclock.due.default",
+	} {
+		ends, err := admin.ListEndOffsets(t.Context(), topic)
+		if err == nil {
+			err = admin.CommitAllOffsets(t.Context(), group, ends.Offsets())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := embedded.Open(embedded.Options{Dir: fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	c, err := config.Load(config.Options{Flags: map[string]string{"brokers": brokers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moves := func() (moved []string) {
+		t.Helper()
+		var out, note strings.Builder
+		a := newApp(stdio{out: &out, err: &note})
+		a.out.format = "json"
+		var all []sinks.Moved
+		if err := errors.Join(a.switchTo(t.Context(), c, h), json.Unmarshal([]byte(out.String()), &all)); err != nil {
+			t.Fatal(err)
+		}
+		if want := plural(len(all), "offset"); !strings.HasPrefix(note.String(), want) {
+			t.Errorf("it says %q, want %q", note.String(), want)
+		}
+		for _, m := range all {
+			moved = append(moved, fmt.Sprintf("%s: %d to %d", m.Group, m.From, m.To))
+		}
+		slices.Sort(moved)
+		return moved
+	}
+	want := []string{
+		"waterclock-history-content: 2 to 1", "waterclock-history: 2 to 0", "waterclock-history: 8 to 5",
+	}
+	if got := moves(); !slices.Equal(got, want) {
+		t.Errorf("set %q, want %q", got, want)
+	}
+	if got := moves(); len(got) != 0 {
+		t.Errorf("the second time it set %q", got)
+	}
+}
+
 func TestHistoryUsage(t *testing.T) {
 	cli(t, nil, "", "history", "migrate").want(t, exitUsage, "cassandra.hosts")
+	cli(t, nil, "", "history", "switch").want(t, exitUsage, "cassandra.hosts")
 	brokers := cluster(t)
 	cli(t, nil, "", "history", "rebuild", "--brokers", brokers, "--keyspace", "x").want(t, exitUsage,
 		"--keyspace needs cassandra.hosts")

@@ -401,6 +401,12 @@ func (c *Config) Channel(name string) Channel {
 	return out
 }
 
+// HistoryGroup is the consumer group by which role history reads events.
+func (c *Config) HistoryGroup() string { return c.Group + "-history" }
+
+// LettersGroup is the consumer group by which role history reads dead letters.
+func (c *Config) LettersGroup() string { return c.Group + "-history-letters" }
+
 // ContentGroup is the consumer group by which role history reads the due topics. It answers
 // no due event.
 func (c *Config) ContentGroup() string { return c.Group + "-history-content" }

@@ -84,7 +84,7 @@ func (n *node) historyNotes() []string {
 // runHistory writes events to the history until ctx ends.
 func (n *node) runHistory(ctx context.Context) error {
 	p, err := sinks.NewProjector(n.history, sinks.Options{
-		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.Group + "-history",
+		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.HistoryGroup(),
 		Logger: n.log.With("role", "history"), Hooks: n.metrics.History(),
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (n *node) runHistory(ctx context.Context) error {
 // runLetters writes dead letters to the history until ctx ends.
 func (n *node) runLetters(ctx context.Context) error {
 	p, err := sinks.NewLetterProjector(n.history, sinks.Options{
-		Kafka: n.clients, Topic: n.names.DeadLetter(), Group: n.cfg.Group + "-history-letters",
+		Kafka: n.clients, Topic: n.names.DeadLetter(), Group: n.cfg.LettersGroup(),
 		Logger: n.log.With("role", "history"), Hooks: n.metrics.Letters(),
 	})
 	if err != nil {
