@@ -21,8 +21,10 @@ func (d *doctor) examineAPI(ctx context.Context) {
 	from := newAPI(d.c)
 	from.within = checkWithin
 	status, body, date, err := probe(ctx, from, "/readyz")
+	alive := false
 	if err == nil && status == http.StatusNotFound { // with auth enabled, /readyz is on admin.listen
 		status, _, date, err = probe(ctx, from, aliveAt)
+		alive = status == http.StatusOK
 	}
 	switch {
 	case err != nil && d.c.Source("url").Kind == "default":
@@ -31,6 +33,9 @@ func (d *doctor) examineAPI(ctx context.Context) {
 			from.base)
 	case err != nil:
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
+	case alive && err == nil:
+		d.ok("api", "%s answers. Whether it is ready, only /readyz on its admin.listen says", from.base)
+		d.clockOf(from.base, date)
 	case status == http.StatusOK:
 		d.ok("api", "%s is ready", from.base)
 		for _, note := range strings.Split(body, "\n")[1:] { // problems that do not make the API unready
@@ -168,19 +173,28 @@ func (d *doctor) space(dir string) {
 		d.warn("disk", "check with df", "the free space at %s cannot be read: %v", dir, err)
 		return
 	}
-	free := s.Bavail * uint64(s.Bsize)
+	d.free(dir, s.Bavail*uint64(s.Bsize), s.Blocks*uint64(s.Bsize))
+	if s.Files > 0 && s.Ffree < 10_000 {
+		d.warn("disk", "delete small files", "%d inodes free at %s", s.Ffree, dir)
+	}
+}
+
+// free judges the free bytes of a disk. Below disk.reserve, or a tenth of a small disk, an engine
+// gives its partitions away. It warns below four times that, like the alert WaterclockDiskLow.
+func (d *doctor) free(dir string, free, total uint64) {
 	const advice = "free some space: 50 million pending triggers take about 8 GB, and the embedded broker keeps its " +
 		"topics here too"
+	reserve := min(uint64(d.c.Disk.Reserve), total/10)
 	switch {
+	case free < reserve:
+		d.fail("disk", advice, "%s free at %s, and disk.reserve is %s: an engine there gives its partitions away",
+			bytesText(free), dir, bytesText(reserve))
 	case free < spaceFail:
 		d.fail("disk", advice, "%s free at %s", bytesText(free), dir)
-	case free < spaceWarn:
+	case free < max(spaceWarn, 4*reserve):
 		d.warn("disk", advice, "%s free at %s", bytesText(free), dir)
 	default:
 		d.ok("disk", "%s free at %s", bytesText(free), dir)
-	}
-	if s.Files > 0 && s.Ffree < 10_000 {
-		d.warn("disk", "delete small files", "%d inodes free at %s", s.Ffree, dir)
 	}
 }
 

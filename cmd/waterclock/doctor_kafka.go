@@ -263,19 +263,39 @@ func (d *doctor) replicasOf(t kadm.TopicDetail, configs kadm.ResourceConfigs, br
 		return
 	}
 	setting := settingsOf(configs, t.Topic)
-	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil && isr < 2 {
-		d.warn("replicas", "set it to 2",
-			"min.insync.replicas of %s is %d: an acknowledged record may be on only one disk",
-			t.Topic, isr)
-	} else if err == nil && isr >= least {
-		d.warn("replicas", fmt.Sprintf("set it to %d", least-1),
-			"min.insync.replicas of %s is %d of %d replicas: one broker down stops it", t.Topic, isr, least)
+	if isr, err := strconv.Atoi(setting["min.insync.replicas"]); err == nil {
+		d.inSync(t.Topic, isr, least)
 	}
 	if setting["unclean.leader.election.enable"] == "true" {
 		d.warn("replicas", "set it to false",
 			"unclean.leader.election.enable of %s is true: a broker that lags may take over and lose what was "+
 				"acknowledged",
 			t.Topic)
+	}
+}
+
+// inSync judges min.insync.replicas of a topic with replicas. Of two replicas no value is good for a
+// topic that must neither stop nor lose: then only a third replica helps. A due topic may lose a
+// record rather than stop, because Kafka cannot even abort a transaction on it while it stops
+// (docs/operations/kafka.md).
+func (d *doctor) inSync(topic string, isr, replicas int) {
+	due := topics.Names{Prefix: d.c.Topics.Prefix}.Channel(topic) != ""
+	third := "give it 3 replicas (kafka-reassign-partitions), and min.insync.replicas 2"
+	switch {
+	case isr >= replicas:
+		advice := fmt.Sprintf("set it to %d", replicas-1)
+		if replicas == 2 && !due {
+			advice = third
+		}
+		d.warn("replicas", advice, "min.insync.replicas of %s is %d of %d replicas: one broker down stops it", topic,
+			isr, replicas)
+	case isr < 2 && (replicas > 2 || !due):
+		advice := "set it to 2"
+		if replicas == 2 {
+			advice = third
+		}
+		d.warn("replicas", advice, "min.insync.replicas of %s is %d: an acknowledged record may be on only one disk",
+			topic, isr)
 	}
 }
 

@@ -320,6 +320,101 @@ func TestDoctorOnTheAPI(t *testing.T) {
 	}
 }
 
+// With auth, /readyz is on admin.listen alone. That the API answers does not show that it is ready.
+func TestDoctorOnAnAPIWithAuth(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/openapi.json":
+			fmt.Fprintln(w, "{}")
+		case "/readyz":
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(s.Close)
+	r := cli(t, nil, "", "doctor", "--brokers", nobody(t), "--url", s.URL, "--data-dir", t.TempDir())
+	r.want(t, exitFailed, "ok    api", s.URL+" answers", "admin.listen")
+	if strings.Contains(r.out, s.URL+" is ready") {
+		t.Errorf("nobody has asked whether it is ready:\n%s", r.out)
+	}
+}
+
+// What the doctor says of min.insync.replicas. No advice may lead to a value that the doctor
+// advises against.
+func TestDoctorOnReplicas(t *testing.T) {
+	for _, row := range []struct {
+		topic     string
+		replicas  int
+		isr, want string // want is "" for nothing to say
+	}{
+		{"waterclock.state", 1, "1", "has one replica"},
+		{"waterclock.state", 2, "1", "only one disk. Give it 3 replicas"},
+		{"waterclock.state", 2, "2", "one broker down stops it. Give it 3 replicas"},
+		{"waterclock.state", 3, "1", "only one disk. Set it to 2"},
+		{"waterclock.state", 3, "2", ""},
+		{"waterclock.state", 3, "3", "one broker down stops it. Set it to 2"},
+		{"waterclock.due.orders", 2, "1", ""},
+		{"waterclock.due.orders", 2, "2", "one broker down stops it. Set it to 1"},
+		{"waterclock.due.orders", 3, "1", "only one disk. Set it to 2"},
+		{"waterclock.due.orders", 3, "2", ""},
+	} {
+		t.Run(fmt.Sprintf("%s %s of %d", row.topic, row.isr, row.replicas), func(t *testing.T) {
+			c, err := config.Load(config.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := make([]int32, row.replicas)
+			d := &doctor{c: c}
+			d.replicasOf(kadm.TopicDetail{
+				Topic: row.topic, Partitions: kadm.PartitionDetails{0: {Replicas: all, ISR: all}},
+			}, kadm.ResourceConfigs{{
+				Name: row.topic, Configs: []kadm.Config{{Key: "min.insync.replicas", Value: &row.isr}},
+			}}, 3)
+			said := ""
+			for _, f := range d.findings {
+				said += f.Detail + ". " + upperFirst(f.Advice)
+			}
+			if !strings.Contains(said, row.want) || (said == "") != (row.want == "") {
+				t.Errorf("it says %q, want %q", said, row.want)
+			}
+		})
+	}
+}
+
+// The disk counts as full below disk.reserve, or a tenth of a small one, as for the engine.
+func TestDoctorOnTheDisk(t *testing.T) {
+	for _, row := range []struct {
+		reserve     string
+		free, total uint64
+		status      string
+		want        string
+	}{
+		{"256MiB", 5 << 30, 100 << 30, "ok", "5.0 GiB free"},
+		{"256MiB", 1 << 30, 100 << 30, "warn", "1.0 GiB free"},
+		{"256MiB", 255 << 20, 100 << 30, "fail", "disk.reserve is 256.0 MiB"},
+		{"10GiB", 5 << 30, 100 << 30, "fail", "disk.reserve is 10.0 GiB"},
+		{"10GiB", 5 << 30, 20 << 30, "warn", "5.0 GiB free"},
+		{"10GiB", 30 << 30, 100 << 30, "warn", "30.0 GiB free"},
+		{"10GiB", 50 << 30, 100 << 30, "ok", "50.0 GiB free"},
+		{"0B", 255 << 20, 100 << 30, "fail", "255.0 MiB free"},
+		{"0B", 3 << 30, 100 << 30, "ok", "3.0 GiB free"},
+	} {
+		t.Run(fmt.Sprintf("%s, %s of %s", row.reserve, bytesText(row.free), bytesText(row.total)), func(t *testing.T) {
+			c, err := config.Load(config.Options{Flags: map[string]string{"disk.reserve": row.reserve}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := &doctor{c: c}
+			d.free("/data", row.free, row.total)
+			if len(d.findings) != 1 || d.findings[0].Status != row.status ||
+				!strings.Contains(d.findings[0].Detail, row.want) {
+				t.Errorf("it says %+v, want %s %q", d.findings, row.status, row.want)
+			}
+		})
+	}
+}
+
 func TestDoctorOnTheDataDirectory(t *testing.T) {
 	for _, row := range []struct {
 		name   string
