@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
 )
 
 func newConfig(a *app) *cobra.Command {
@@ -78,24 +80,23 @@ func newConfigValidate(a *app) *cobra.Command {
 			return a.out.record(map[string]any{"ok": true, "warnings": append([]string{}, c.Warnings...)}, validRows(c))
 		},
 	}
-	cmd.Flags().BoolVar(&serve, "serve", false, "also check what serve needs")
+	cmd.Flags().BoolVar(&serve, "serve", false, "also check what serve needs, with its certificates and keys")
 	return cmd
 }
 
-// checkMore reads the files that the settings name, and checks what serve needs.
+// checkMore reads the files that the settings name, and checks what serve needs. It returns every
+// problem.
 func (a *app) checkMore(c *config.Config, serve bool) error {
-	if _, err := kafkaconn.Options(c, "check", nil); err != nil {
-		return err
-	}
+	_, kafka := kafkaconn.Options(c, "check", nil)
+	problems := []error{kafka}
 	if c.Cassandra.TLS.Enabled {
-		if _, err := kafkaconn.TLS("cassandra.tls", c.Cassandra.TLS); err != nil {
-			return err
-		}
+		_, err := kafkaconn.TLS("cassandra.tls", c.Cassandra.TLS)
+		problems = append(problems, err)
 	}
 	if serve {
-		return c.CheckServe()
+		problems = append(problems, c.CheckServe(), node.CheckFiles(c))
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 func validRows(c *config.Config) [][2]string {

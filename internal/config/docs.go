@@ -42,7 +42,7 @@ A value comes from the first of these that has it: **flag**, **environment**, **
   a number of bytes. Lists: separated by commas; in YAML a list works too.
 
 ` + "`waterclock config show`" + ` prints every setting with its value and where it came from, ` + "`--docs`" + ` also what it is.
-` + "`waterclock config validate`" + ` lists every error.
+` + "`waterclock config validate`" + ` lists every error; with ` + "`--serve`" + `, also what ` + "`serve`" + ` needs at its start.
 `
 
 func writeRow(b *strings.Builder, s *Setting) {

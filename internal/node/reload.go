@@ -223,6 +223,18 @@ func (n *node) ownHost(host string) bool {
 	return err == nil && strings.EqualFold(host, self) || n.cert.names(host)
 }
 
+// CheckFiles reads the certificates and keys that `serve` reads when it starts. It returns
+// everything that is wrong with them.
+func CheckFiles(c *config.Config) error {
+	n := &node{cfg: c, log: slog.New(slog.DiscardHandler)}
+	_, peers := n.peerTrust()
+	var keys error
+	if c.HasRole("api") && c.Auth.KeysFile != "" {
+		_, keys = n.readKeys(c.Auth.KeysFile)
+	}
+	return errors.Join(n.openCert(), peers, keys)
+}
+
 // peerFiles lists the files with which instances authenticate each other.
 func (n *node) peerFiles() (files []string) {
 	t := n.cfg.Internal.TLS
