@@ -40,6 +40,7 @@ type reloads struct {
 	subjects []subject
 	seen     []([sha256.Size]byte) // hash of each subject's files at the last check
 	failed   []string              // why each was not valid at the last check; empty: it was
+	begun    bool                  // there was a check
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
@@ -47,9 +48,9 @@ func newReloads(log *slog.Logger, subjects ...subject) *reloads {
 	for _, s := range subjects {
 		if len(s.files) > 0 {
 			r.subjects = append(r.subjects, s)
-			r.seen = append(r.seen, contentOf(s.files))
 		}
 	}
+	r.seen = make([]([sha256.Size]byte), len(r.subjects))
 	return r
 }
 
@@ -81,12 +82,16 @@ func directoryContent(dir string) ([]byte, error) {
 	return sum[:], nil
 }
 
-// check loads the subjects that have changed, or all of them. One that was not valid is tried
-// again at each check: what was wrong may have been its mode, which no content shows.
+// check loads the subjects that have changed, or all of them. The first check loads all, because a
+// file may have changed since the process read it at its start; it does not log that. A subject
+// that was not valid is tried again at each check: what was wrong may have been its mode, which no
+// content shows.
 func (r *reloads) check(all bool) {
+	first := !r.begun
+	r.begun = true
 	for i, s := range r.subjects {
 		now := contentOf(s.files)
-		changed := all || now != r.seen[i]
+		changed := all || first || now != r.seen[i]
 		if !changed && r.failed[i] == "" {
 			continue
 		}
@@ -100,12 +105,16 @@ func (r *reloads) check(all bool) {
 			continue
 		}
 		r.failed[i] = ""
+		if first && !all {
+			continue
+		}
 		r.log.Info("changed files were read again", "what", s.name)
 	}
 }
 
-// run checks at intervals, and at once on a signal.
+// run checks at once, at intervals, and on a signal.
 func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
+	r.check(false)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waterclock/waterclock/internal/config"
@@ -156,6 +157,38 @@ func TestReloads(t *testing.T) {
 	}
 	if r.check(false); signs() != "the second secret" {
 		t.Error("a secret that is gone put an end to the old")
+	}
+}
+
+// A key that is withdrawn after the process read the file, and before it begins to look at it, is
+// refused from the first check on.
+func TestReloadOfWhatChangedDuringTheStart(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	key := func(n int) string { return fmt.Sprintf("key-%036d", n) }
+	put(t, keys, "acme "+key(1)+"\n", 0o600)
+	log := &logtest.Buffer{}
+	n := &node{
+		cfg: &config.Config{Auth: config.Auth{KeysFile: keys}, Reload: config.Reload{Interval: time.Hour}},
+		log: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	if _, err := n.authenticator(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, keys, "acme "+key(2)+"\n", 0o600)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := newReloads(n.log, subject{"keys", []string{keys}, n.loadKeys})
+		go r.run(ctx, time.Hour, nil)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+	})
+	for k, want := range map[string]bool{key(1): false, key(2): true} {
+		req, _ := http.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set("X-API-Key", k)
+		if _, err := n.keys.Authenticate(req); (err == nil) != want {
+			t.Errorf("%s: %v, want it accepted: %v", k, err, want)
+		}
 	}
 }
 
