@@ -37,6 +37,7 @@ func newDoor(r *prometheus.Registry) door {
 			"Refused attempts, recorded or dropped because there were too many.", "outcome"),
 		records: counterVec("audit_records_total", "Records of topic audit, by what became of them.", "outcome"),
 	}
+	fromZero(d.audited, "recorded", "dropped")
 	r.MustRegister(d.requests, d.inFlight, d.streams, d.dropped, d.audited, d.records)
 	return d
 }

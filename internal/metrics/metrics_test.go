@@ -20,6 +20,7 @@ func TestKnownLabelsBeginAtZero(t *testing.T) {
 		"waterclock_transaction_aborts_total": {"closed", "fenced", "fetch", "other", "produce"},
 		"waterclock_quota_rejected_total":     {"max_pending", "rate", "reads"},
 		"waterclock_misfires_total":           {"fire_all", "fire_once", "skip"},
+		"waterclock_audit_attempts_total":     {"dropped", "recorded"},
 	} {
 		if got := zeros(t, New(), name); !slices.Equal(got, want) {
 			t.Errorf("%s begins with %v, want %v", name, got, want)
