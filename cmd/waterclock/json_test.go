@@ -19,7 +19,8 @@ import (
 var notJSON = map[string]string{
 	"dev": "runs until it is stopped", "serve": "runs until it is stopped", "man": "writes files",
 	"help": "for people", "completion": "for shells", "bench": "TestBenchJSON, and takes long",
-	"history migrate": "needs Cassandra", "history switch": "TestHistorySwitch, and needs Cassandra", "calendar delete": "TestCalendarDelete, and works once",
+	"history migrate": "needs Cassandra", "history switch": "TestHistorySwitch, and needs Cassandra",
+	"calendar delete":   "TestCalendarDelete, and works once",
 	"backup":            "TestBackup, and wants a new directory each time",
 	"dead-letters show": "TestDeadLetters of test/e2e, and needs one",
 	"redrive":           "TestDeadLetters of test/e2e, and needs one",
