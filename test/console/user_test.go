@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -54,21 +56,29 @@ func TestNotificationsOfUser(t *testing.T) {
 	b.await("main", "The history has no notification of this user.")
 }
 
-// A page has 50 notifications. The next ones follow a button, each once.
+// A page has 50 notifications. A new one appears on it by itself. The next ones follow a button, each once; what was
+// read so is not read again.
 func TestManyNotifications(t *testing.T) {
 	s := dev(t)
 	const n = 60
-	for i := range n {
+	for i := range n - 1 {
 		s.put(fmt.Sprintf("many-%d", i), `{"delay":"0s","channel":"orders","user_id":"u_60"}`)
 	}
-	s.notified("u_60", n)
+	s.notified("u_60", n-1)
 	b := s.open(t, 1200, 900)
 	rows := func() (distinct int) {
 		b.do(chromedp.Evaluate(
 			`new Set([...document.querySelectorAll('main tbody tr')].map((r) => r.textContent)).size`, &distinct))
 		return distinct
 	}
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error { // a page that reads again each second
+		_, err := page.AddScriptToEvaluateOnNewDocument(`const real = setInterval;
+			window.setInterval = (f, ms) => real(f, ms / 10);`).Do(ctx)
+		return err
+	}))
 	b.visit("user?id=u_60")
+	b.await("main table", "many-58")
+	s.put("many-59", `{"delay":"0s","channel":"orders","user_id":"u_60"}`)
 	b.await("main table", "many-59")
 	if got := rows(); got != 50 {
 		t.Errorf("the first page has %d", got)
@@ -76,6 +86,11 @@ func TestManyNotifications(t *testing.T) {
 	b.click("More")
 	b.await("main table tbody tr:nth-child(60)", "many-")
 	b.do(chromedp.WaitNotPresent("main p button", chromedp.ByQuery))
+	b.take(&b.asked)
+	time.Sleep(3 * time.Second)
+	if asked := b.take(&b.asked); len(asked) > 0 {
+		t.Errorf("it reads again: %q", asked)
+	}
 	if got := rows(); got != n {
 		t.Errorf("both pages have %d", got)
 	}

@@ -59,6 +59,7 @@ const route = (path) => (path || '').split('#')[0];
 export function useData(path, every = 0, movesRows = true) {
   const [state, set] = useState({});
   const again = useRef(() => {});
+  const under = useRef(() => {}); // ends the read that is under way
   useEffect(() => {
     if (!path) return undefined;
     let timer;
@@ -79,19 +80,21 @@ export function useData(path, every = 0, movesRows = true) {
     };
     const wait = () => (document.hidden || (movesRows && pointed()) ? (timer = setTimeout(wait, every)) : read());
     again.current = read;
+    under.current = () => ended.abort();
     read();
     return () => { clearTimeout(timer); ended.abort(); };
   }, [path, every, movesRows]);
   const reload = useCallback(() => again.current(), []);
-  return path && route(state.path) === route(path) ? {...state, reload} : {reload};
+  const stop = useCallback(() => under.current(), []);
+  return path && route(state.path) === route(path) ? {...state, reload, stop} : {reload, stop};
 }
 
 const mostPages = 10; // for so many rows as a page is asked for
 
 // useList reads a list, whose path asks for pages of full rows, from its first page on. A page may be short, or empty,
 // though others follow: an owner visits some triggers for a page and then answers with what matched. So it is read on
-// until full rows are there, and not for ever. A list that is whole on its first page is read again each so many
-// milliseconds. A longer one is not: a row that moves to the second page would be missing between the two.
+// until full rows are there, and not for ever. The first page is read again each so many milliseconds, until another
+// one has been read: a row that moves to the second page would be missing between the two.
 export function useList(path, full, every = 0) {
   const first = useData(path);
   const page = first.data;
@@ -102,6 +105,7 @@ export function useList(path, full, every = 0) {
   const more = kept.of === page ? kept : {}; // not what followed on another first page
   const cursor = page && (more.of ? more.cursor : page.next_cursor);
   const read = async (wants = full) => {
+    first.stop();
     let list = {...more, of: page, cursor, busy: true, error: undefined};
     const put = (fields) => {
       list = {...list, ...fields};
@@ -119,12 +123,12 @@ export function useList(path, full, every = 0) {
   };
   const short = page && page.next_cursor && page.items.length < full;
   useEffect(() => { if (short) read(full - page.items.length); }, [page]);
-  const whole = page && !page.next_cursor;
+  const alone = page && !more.of && !short;
   useEffect(() => {
-    if (!every || !whole) return undefined;
+    if (!every || !alone) return undefined;
     const timer = setInterval(() => document.hidden || pointed() || first.reload(), every);
     return () => clearInterval(timer);
-  }, [path, every, whole]);
+  }, [path, every, alone]);
   return {
     first, items: page ? [...page.items, ...(more.items || [])] : [], cursor, error: more.error, read: () => read(),
     busy: more.of ? more.busy : short, // a short page is read on right after its first drawing
