@@ -266,12 +266,12 @@ func TestDrainEndsHook(t *testing.T) {
 }
 
 // parent is a context that counts its children.
-type parent struct {
-	context.Context
-	children atomic.Int64
-}
+type parent struct{ children atomic.Int64 }
 
-func (p *parent) Done() <-chan struct{} { return make(chan struct{}) }
+func (p *parent) Deadline() (at time.Time, ok bool) { return at, false }
+func (p *parent) Done() <-chan struct{}             { return make(chan struct{}) }
+func (p *parent) Err() error                        { return nil }
+func (p *parent) Value(any) any                     { return nil }
 
 func (p *parent) AfterFunc(func()) (stop func() bool) {
 	p.children.Add(1)
@@ -294,7 +294,7 @@ func TestHookPanicLeavesNoContext(t *testing.T) {
 	it := w.decode(due{key: "a"}.record())
 	it.part = newPartition(dueTopic, 0, laneNormal)
 	w.queue.add(it)
-	base := &parent{Context: context.Background()}
+	base := &parent{}
 	if !w.dispatch(t.Context(), base) || base.children.Load() != 1 {
 		t.Fatalf("%d contexts", base.children.Load())
 	}
