@@ -292,7 +292,7 @@ func (d *decision) keepFiring(f Firing) {
 // it, because events about it have that time.
 func (d *decision) keepFirstFired(f *Firing) {
 	i := slices.IndexFunc(d.s.Live, func(l Live) bool { return l.Occurrence == f.Occurrence })
-	if i >= 0 {
+	if i >= 0 && d.s.Live[i].FirstFired == 0 { // else f.At is that of a redrive
 		d.s.Live = slices.Clone(d.s.Live)
 		d.s.Live[i].FirstFired = f.At
 	}

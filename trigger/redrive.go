@@ -40,7 +40,7 @@ func (d *decision) redrive(c *Command) *Error {
 		Due:  min(c.From.Append, d.now),
 		Step: dead.Step, Attempt: dead.Attempt + 1, AttemptsBeforeRedrive: dead.Attempt, Revision: dead.Revision,
 	}
-	if d.s.firstFired(l.Occurrence) == 0 {
+	if known := d.s.firstFired(l.Occurrence); known == 0 || dead.FirstFired < known { // known may be that of a redrive
 		l.FirstFired = min(dead.FirstFired, d.now) // anybody may write a redrive
 	}
 	l.Was = d.s.sharedContent(dead.Spec)

@@ -87,6 +87,25 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, event, "trigger.cancelled", 2, "2026-11-19T15:00:00Z", "")
 		fmt.Fprintf(w, event, "trigger.registered", 3, now, "")
 		fmt.Fprintf(w, event, "occurrence.fired", 3, now, "the one")
+	case strings.HasSuffix(path, "/recent") && r.Method == "PUT":
+		w.WriteHeader(202)
+		fmt.Fprint(w, `{"trigger_id":"recent"}`)
+	case strings.HasSuffix(path, "/recent"):
+		fmt.Fprintf(w, `{"trigger_id":"recent","state":"PENDING","revision":1,"updated_at":%q}`,
+			time.Now().UTC().Format(time.RFC3339Nano))
+	case strings.HasSuffix(path, "/recent/events"): // without a history it begins behind the register
+		if w.(http.Flusher).Flush(); f.asks.Add(1) > 1 {
+			fmt.Fprintf(w, `data: {"type":"occurrence.fired","revision":1,"occurred_at":%q,"occurrence":"o"}`+"\n\n",
+				time.Now().UTC().Format(time.RFC3339Nano))
+			return
+		}
+		<-r.Context().Done()
+	case strings.HasSuffix(path, "/forgotten/events"):
+		w.(http.Flusher).Flush()
+		time.Sleep(overAfter + overAfter/4) // it has no state now
+		fmt.Fprint(w, "data: {\"type\":\"trigger.registered\",\"trigger\":\"forgotten\",\"state\":\"PENDING\"}\n\n")
+	case strings.HasSuffix(path, "/forgotten"):
+		problemJSON(w, 404, "not_found", "no such trigger")
 	case strings.HasSuffix(path, "/refused/events"):
 		fmt.Fprintf(w, "data: {\"type\":\"command.rejected\",\"occurred_at\":%q,\"reason\":\"conflict\"}\n\n",
 			time.Now().UTC().Format(time.RFC3339Nano))

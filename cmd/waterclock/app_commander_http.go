@@ -191,8 +191,15 @@ func (h *httpCommander) awaitDecision(ctx context.Context, d *decision) error {
 	if d.Decided {
 		return nil
 	}
+	waiting, end := context.WithCancel(ctx)
+	defer end()
 	var decided error
-	err := h.api.follow(ctx, followPath(d.TriggerID), nil, func(e *topics.Event) bool {
+	began := func() {
+		if h.decidedByState(waiting, d) {
+			end()
+		}
+	}
+	err := h.api.follow(waiting, followPath(d.TriggerID), began, func(e *topics.Event) bool {
 		at, err := time.Parse(time.RFC3339, e.OccurredAt)
 		if err != nil || at.Before(d.asked.Add(-clocksDiffer)) {
 			return false
@@ -204,7 +211,32 @@ func (h *httpCommander) awaitDecision(ctx context.Context, d *decision) error {
 		}
 		return false
 	})
+	if d.Decided && decided == nil {
+		return nil
+	}
 	return errors.Join(err, decided)
+}
+
+// decidedByState reports whether the trigger has changed since the command was sent. Without a history the
+// stream of a new trigger begins behind the event of its decision.
+func (h *httpCommander) decidedByState(ctx context.Context, d *decision) bool {
+	var now struct {
+		State     string
+		Revision  int64
+		FireAt    string `json:"fire_at"`
+		LocalTime string `json:"local_time"`
+		UpdatedAt string `json:"updated_at"`
+	}
+	if h.api.get(ctx, triggerPath(d.TriggerID), &now) != nil {
+		return false // the stream says more
+	}
+	at, err := time.Parse(time.RFC3339, now.UpdatedAt)
+	if err != nil || at.Before(d.asked.Add(-clocksDiffer)) {
+		return false
+	}
+	d.Decided, d.Result = true, ""
+	d.State, d.Revision, d.FireAt, d.LocalTime = now.State, now.Revision, now.FireAt, now.LocalTime
+	return true
 }
 
 // followPath streams the events of a trigger, those of its history first.

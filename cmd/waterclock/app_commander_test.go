@@ -258,6 +258,21 @@ func TestWaitOverHTTPForWhatIsUndecided(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "schedule", "refused", "--in", "0", "--wait").want(t, exitConflict, "conflict")
 }
 
+// Without a history the stream of a new trigger has no event of its decision.
+func TestWaitOverHTTPWithoutHistory(t *testing.T) {
+	f := newFakeAPI(t)
+	cli(t, nil, "", "--url", f.URL, "schedule", "recent", "--in", "1s", "--wait").want(t, exitOK, "occurrence.fired")
+}
+
+// A trigger that was forgotten has no state, and has not been erased: --wait waits for its next life.
+func TestWatchWaitsForWhatIsForgotten(t *testing.T) {
+	f := newFakeAPI(t)
+	r := cli(t, nil, "", "--url", f.URL, "watch", "forgotten", "--wait")
+	if !strings.Contains(r.out, "trigger.registered") || strings.Contains(r.err, "ERASED") {
+		t.Errorf("%s%s", r.out, r.err)
+	}
+}
+
 // The engine decides after the wait for its decision has ended.
 func TestWaitOverKafkaForWhatIsUndecided(t *testing.T) {
 	brokers := cluster(t)

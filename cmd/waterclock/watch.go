@@ -49,7 +49,7 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 		} // the stream below reports any other error
 	}
 	var failed error
-	var over atomic.Bool
+	var over, erased atomic.Bool
 	following, end := context.WithCancel(ctx)
 	defer end()
 	var quiet *time.Timer
@@ -58,6 +58,12 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 			return
 		}
 		switch state, err := stateOf(following, from, key); {
+		case exitOf(err) == exitNotFound && f.wait && !erased.Load():
+			// it was forgotten, and a new register may come
+		case exitOf(err) == exitNotFound:
+			a.note("%s is %s and has ended (--forever continues)", key, trigger.Erased)
+			over.Store(true)
+			end()
 		case err != nil:
 			quiet.Reset(overAfter) // a partition that moves does not answer for a moment
 		case state.Finished():
@@ -75,6 +81,7 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 	began := func() { quiet.Reset(overAfter) }
 	err := follow(following, followPath(key), began, func(e *topics.Event) bool {
 		began()
+		erased.Store(trigger.FactType(e.Type) == trigger.ErasedFact)
 		failed = a.out.item(e, func() string { return eventLine(e) })
 		return failed != nil
 	})
@@ -90,14 +97,10 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 // never is long enough for a timer that is to be set later.
 const never = 1<<63 - 1
 
-// stateOf returns the state of a trigger. One that the API does not know, though its events are
-// followed, was erased.
+// stateOf returns the state of a trigger.
 func stateOf(ctx context.Context, from *api, key string) (trigger.Status, error) {
 	var t struct{ State string }
 	err := from.get(ctx, triggerPath(key), &t)
-	if exitOf(err) == exitNotFound {
-		return trigger.Erased, nil
-	}
 	state, _ := trigger.ParseStatus(t.State)
 	return state, err
 }

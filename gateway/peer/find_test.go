@@ -212,6 +212,37 @@ func TestFindOverItsBudgetGoesOn(t *testing.T) {
 	}
 }
 
+// noTimers has triggers, and none that fires.
+type noTimers struct{ *passing }
+
+func (noTimers) ScanTimers(context.Context, int32, TimerCursor,
+	func(TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	return nil
+}
+
+// What fires between two instants is found by its timers alone.
+func TestFindByNextFireWithinTimes(t *testing.T) {
+	const pending, paused = StateSet(1 << trigger.Pending), StateSet(1 << trigger.Paused)
+	for _, c := range []struct {
+		states   StateSet
+		from, to trigger.Instant
+		scans    bool
+	}{
+		{pending, 1, 2, false}, {mayFire, 1, 0, false}, {pending, 0, 2, false}, {pending, 0, 0, true},
+		{paused, 1, 2, true},
+	} {
+		o := noTimers{&passing{keys: []trigger.Key{"k"}}}
+		q := &Query{
+			Tenant: trigger.DefaultTenant, ByNextFire: true, Limit: 10, Budget: 10,
+			States: c.states, From: c.from, To: c.to,
+		}
+		if _, err := find(t.Context(), o, 0, q); err != nil || (o.passed > 0) != c.scans {
+			t.Errorf("%+v: %d triggers visited, %v", c, o.passed, err)
+		}
+	}
+}
+
 // However little a request may cost, and however triggers lie on partitions, the pages of a list are all that is there,
 // once, in order.
 func TestFindPagesWithinABudget(t *testing.T) {

@@ -84,10 +84,10 @@ func storable(s string) string {
 }
 
 // After handles the result of a due event that was to be sent. A permanent failure does not count
-// against its user, nor does what was suppressed instead.
+// against its user, nor does what was suppressed at its first attempt.
 func (g *Gate) After(ctx context.Context, e *worker.DueEvent, r worker.Result) {
 	u := userOf(e)
-	unsent := r.Outcome == worker.OutcomeFailed || r.Outcome == worker.OutcomeSuppressed
+	unsent := r.Outcome == worker.OutcomeFailed || r.Outcome == worker.OutcomeSuppressed && e.Attempt == 1
 	if !unsent || g.opts.Store == nil || !g.opts.limited() || u.Check() != nil {
 		return
 	}

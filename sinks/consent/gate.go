@@ -121,13 +121,14 @@ func (g *Gate) OnBatch(ctx context.Context, events []*worker.DueEvent) any {
 
 // Of returns the verdict on a due event. Call it right before the event is sent: if the event has
 // waited for over a second, it is read anew. An event that the preferences forbid, although it may
-// have been claimed before, counts no longer against its user.
+// have been claimed before, counts no longer against its user. If there was an attempt, it may have
+// been sent, and counts.
 func (g *Gate) Of(ctx context.Context, e *worker.DueEvent) Verdict {
 	if g.opts.Store == nil || e.User == "" {
 		return Verdict{}
 	}
 	v, claimed := g.of(ctx, e)
-	if v.Answer != nil && enough[v.Answer.Code] == "" && (claimed || e.Attempt > 1 || e.Postponed > 0) {
+	if v.Answer != nil && enough[v.Answer.Code] == "" && e.Attempt == 1 && (claimed || e.Postponed > 0) {
 		g.After(ctx, e, *v.Answer)
 	}
 	return v
