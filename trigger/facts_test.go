@@ -406,9 +406,9 @@ func TestFirstEmissionOutlivesARedrive(t *testing.T) {
 		if got := last(t, &facts, OccurrenceFired).FirstFired; got != first {
 			t.Errorf("refused %v: after the redrive it first went out at %s, want %s", refused, got, first)
 		}
-		again := last(t, &facts, OccurrenceFired)
+		redriven := last(t, &facts, OccurrenceFired)
 		w.receive("k", &Receipt{
-			Occurrence: again.Occurrence, Outcome: ReceiptFailed, Attempt: again.Attempt, At: w.now,
+			Occurrence: redriven.Occurrence, Outcome: ReceiptFailed, Attempt: redriven.Attempt, At: w.now,
 		})
 		if len(dead) != 2 || dead[1].Fire.FirstFired != first {
 			t.Fatalf("refused %v: the second dead letter: %+v", refused, dead)
@@ -416,7 +416,7 @@ func TestFirstEmissionOutlivesARedrive(t *testing.T) {
 		f = carried(dead[1].Fire)
 		w.command(&Command{Key: "k", Op: OpRedrive, From: w.origin(), Dead: &f})
 		w.advance(w.now.Add(time.Minute))
-		if got := last(t, &facts, OccurrenceFired); got.Attempt != again.Attempt+1 || got.FirstFired != first {
+		if got := last(t, &facts, OccurrenceFired); got.Attempt != redriven.Attempt+1 || got.FirstFired != first {
 			t.Errorf("refused %v: after another redrive attempt %d first went out at %s, want %s", refused, got.Attempt,
 				got.FirstFired, first)
 		}
