@@ -1,9 +1,6 @@
 package broker
 
-import (
-	"context"
-	"path/filepath"
-)
+import "context"
 
 // endOpen writes the marker of every transaction that has none.
 func (r *repairer) endOpen(context.Context) error {
@@ -30,22 +27,17 @@ func (r *repairer) endOpen(context.Context) error {
 }
 
 // decided says whether an open transaction of one partition was committed:
-// an outcome says so that lists the partition, was written behind the data,
-// and was not taken back.
+// an outcome that stands lists the partition, and was written behind the data.
+// A producer may keep its epoch, so earlier transactions have outcomes too.
 func (r *repairer) decided(p *part, pid int64, open *openData) bool {
 	for i := len(r.outcomes) - 1; i >= 0; i-- {
 		o := &r.outcomes[i]
-		if o.pid != pid || o.epoch != open.epoch {
+		if o.pid != pid || o.epoch != open.epoch || !o.stands() {
 			continue
 		}
-		if o.kind == kindAbort {
-			return false
-		}
-		end, ok := o.tail(p)
-		if ok && open.at.before(end) {
+		if end, ok := o.tail(p); ok && open.at.before(end) {
 			return !r.refuted(o)
 		}
-		return false
 	}
 	return false
 }
@@ -60,9 +52,8 @@ func (o *outcome) tail(p *part) (position, bool) {
 }
 
 // refuted says whether an outcome does not hold. Kfake may have aborted the
-// transaction after all: its timeout ran out between our writing and kfake's
-// reading. Then one of its partitions has an ABORT marker where the COMMIT
-// marker belongs, or pids.log has the timeout. Or kfake never heard of it.
+// transaction after all: then one of its partitions has an ABORT marker where
+// the COMMIT marker belongs. Or kfake never heard of it.
 func (r *repairer) refuted(o *outcome) bool {
 	for _, p := range r.parts {
 		end, ok := o.tail(p)
@@ -75,7 +66,7 @@ func (r *repairer) refuted(o *outcome) bool {
 			}
 		}
 	}
-	return r.ahead(o) || r.timedOut(o)
+	return r.ahead(o)
 }
 
 // ahead says whether an outcome reached its own file before all the data that
@@ -90,25 +81,20 @@ func (r *repairer) ahead(o *outcome) bool {
 	return false
 }
 
-func (r *repairer) timedOut(o *outcome) bool {
-	entries, _, err := loadLog[pidEntry](filepath.Join(r.data, "pids.log"))
-	if err != nil {
-		return false // restoreProducers reports it
-	}
-	for _, e := range entries {
-		if e.Type == "timeout" && e.PID == o.pid && e.Epoch == o.epoch+1 {
-			return true
+// takeBack marks the commits that an abort took back: each the newest of its
+// producer and epoch before it that stands.
+func takeBack(list []outcome) {
+	for i := range list {
+		if list[i].kind != kindAbort {
+			continue
+		}
+		for j := i - 1; j >= 0; j-- {
+			if o := &list[j]; o.stands() && o.pid == list[i].pid && o.epoch == list[i].epoch {
+				o.void = true
+				break
+			}
 		}
 	}
-	return false
 }
 
-// takenBack says whether an abort follows outcome i.
-func (r *repairer) takenBack(i int) bool {
-	for _, o := range r.outcomes[i+1:] {
-		if o.kind == kindAbort && o.pid == r.outcomes[i].pid && o.epoch == r.outcomes[i].epoch {
-			return true
-		}
-	}
-	return false
-}
+func (o *outcome) stands() bool { return o.kind == kindCommit && !o.void }

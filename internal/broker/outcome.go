@@ -23,7 +23,7 @@ const (
 )
 
 // outcome is one entry. A commit is presumed: once it is on disk the
-// transaction is committed, unless a later abort of the same producer and
+// transaction is committed, unless the next abort of the same producer and
 // epoch, or kfake's own ABORT marker in one of its partitions, says no.
 type outcome struct {
 	kind    byte
@@ -33,6 +33,8 @@ type outcome struct {
 	at      int64 // Unix ms, when it was decided
 	parts   []tail
 	offsets []groupOffset
+
+	void bool // an abort took it back; not in the file
 }
 
 // tail is where a partition's log ended when the outcome was decided. Data of

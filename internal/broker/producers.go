@@ -83,8 +83,14 @@ func (r *repairer) restoreProducers(context.Context) error {
 			r.pids.wrote(pid, epoch)
 		}
 	}
+	last := map[endedTxn]*outcome{}
 	for i := range r.outcomes {
-		if o := &r.outcomes[i]; o.kind == kindCommit && !r.takenBack(i) && !r.refuted(o) {
+		o := &r.outcomes[i]
+		last[endedTxn{o.pid, o.epoch}] = o
+	}
+	for i := range r.outcomes { // in order: a commit may raise the epoch to that of the next
+		o := &r.outcomes[i]
+		if o == last[endedTxn{o.pid, o.epoch}] && o.stands() && !r.refuted(o) {
 			r.pids.committed(o)
 		}
 	}

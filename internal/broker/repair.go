@@ -190,6 +190,7 @@ func (r *repairer) readOutcomes(context.Context) error {
 	if r.outcomes, _, err = readOutcomes(raw); err != nil {
 		return fmt.Errorf("%s: %w", outcomeFile, err)
 	}
+	takeBack(r.outcomes)
 	r.floors, err = loadFloors(filepath.Join(r.dir, floorsFile))
 	return err
 }
@@ -237,7 +238,7 @@ func (r *repairer) restoreGroups(context.Context) error {
 	added := 0
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
-		if o.kind != kindCommit || len(o.offsets) == 0 || r.takenBack(i) || r.refuted(o) {
+		if !o.stands() || len(o.offsets) == 0 || r.refuted(o) {
 			continue
 		}
 		for _, g := range o.offsets {

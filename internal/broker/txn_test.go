@@ -208,6 +208,76 @@ func TestAbortAfterCommit(t *testing.T) {
 	wantCommitted(t, start(t, crash))
 }
 
+// TestAbortLeavesTheCommitBefore: a producer that keeps its epoch commits one transaction, and the next one is
+// taken back. A power cut takes a marker of the first one, and the group's offset.
+func TestAbortLeavesTheCommitBefore(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest)
+	}{
+		{"abort", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			end.Commit = false
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+				t.Fatalf("the abort: error %d", resp.ErrorCode)
+			}
+		}},
+		{"timeout", func(t *testing.T, b *Broker, _ *kmsg.EndTxnRequest) {
+			read(t, b, "a", 1, committed()) // returns once it has timed out
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 2)
+			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(time.Second))
+			end := endOf(t, cl)
+			write := func(partition, sequence int32, value string) {
+				raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, sequence, value))
+				if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
+					t.Fatalf("%s: error %d", value, p.ErrorCode)
+				}
+			}
+			write(0, 0, "1")
+			write(1, 0, "1")
+			addOffset(t, b, end, "g", 1)
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+				t.Fatalf("the commit: error %d", resp.ErrorCode)
+			}
+			write(1, 1, "2")
+			end.Version = 4
+			if o, _, err := b.txns.prepare(end); err != nil || o == nil {
+				t.Fatal("nothing was written down", err)
+			}
+			c.do(t, b, end)
+			crash := withoutMarkers(t, dir)
+			if err := os.Remove(filepath.Join(crash, dataDir, "groups.log")); err != nil {
+				t.Fatal(err)
+			}
+			b = start(t, crash)
+			wantCommitted(t, b, "1")
+			wantOffset(t, b, "g", "a", 1)
+		})
+	}
+}
+
+// TestOlderCommitInAnotherPartition: as TestAbortLeavesTheCommitBefore, but the next transaction is committed too.
+func TestOlderCommitInAnotherPartition(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	for p := range int32(2) {
+		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
+		if p := produceIn(t, b, "x", "a", p, raw); p.ErrorCode != 0 {
+			t.Fatalf("error %d", p.ErrorCode)
+		}
+		if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+			t.Fatalf("the commit: error %d", resp.ErrorCode)
+		}
+	}
+	wantCommitted(t, start(t, withoutMarkers(t, dir)), "v")
+}
+
 // TestCommitAfterTimeout: as TestAbortAfterCommit, but it was kfake that aborted. Nothing in the segments or in
 // pids.log shows it.
 func TestCommitAfterTimeout(t *testing.T) {
@@ -392,21 +462,29 @@ func TestTransactionalIDsSurvive(t *testing.T) {
 	wantValues(t, read(t, b, "a", 0, committed()), "1", "2")
 }
 
+// addOffset makes an offset of a/0 part of the transaction that end is to end.
+func addOffset(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64) {
+	t.Helper()
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, group
+	req.Generation = -1
+	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{
+		Topic:      "a",
+		Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: offset, LeaderEpoch: -1}},
+	}}
+	v5 := kgo.MaxVersions(maxVersion(int16(kmsg.TxnOffsetCommit), 5))
+	resp, err := req.RequestWith(testContext(t), client(t, b, v5))
+	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+}
+
 // TestDeletedGroupStaysDeleted: the offsets of a group were committed by a transaction, and the group was deleted.
 func TestDeletedGroupStaysDeleted(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir)
 	_, end := opened(t, b)
-	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, "g"
-	req.Generation = -1
-	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{
-		Topic: "a", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: 1, LeaderEpoch: -1}},
-	}}
-	if _, err := req.RequestWith(testContext(t),
-		client(t, b, kgo.MaxVersions(maxVersion(int16(kmsg.TxnOffsetCommit), 5)))); err != nil {
-		t.Fatal(err)
-	}
+	addOffset(t, b, end, "g", 1)
 	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
 		t.Fatalf("the commit: error %d", resp.ErrorCode)
 	}
