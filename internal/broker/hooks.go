@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -74,13 +75,10 @@ func (b *node) writtenBy(key int16) []target {
 
 // reveals says whether an answer shows what others have written: it then
 // waits until that cannot be lost any more.
-func reveals(key int16) bool {
-	switch kmsg.Key(key) {
-	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ListOffsets, kmsg.OffsetFetch, kmsg.OffsetForLeaderEpoch,
-		kmsg.DescribeProducers:
-		return true
-	}
-	return false
+func reveals(key int16) bool { return slices.Contains(revealing, kmsg.Key(key)) }
+
+var revealing = []kmsg.Key{
+	kmsg.Fetch, kmsg.ShareFetch, kmsg.ListOffsets, kmsg.OffsetFetch, kmsg.OffsetForLeaderEpoch, kmsg.DescribeProducers,
 }
 
 func (b *node) inspectEnd(c *conn, cl *call, req *kmsg.EndTxnRequest) error {
@@ -295,6 +293,14 @@ func (b *node) hook(c *kfake.Cluster) {
 		b.onWriteTxnMarkers(req.(*kmsg.WriteTxnMarkersRequest))
 		return nil
 	})
+	if b.syncer != nil {
+		for _, key := range revealing { // what was written before is complete, though nobody may wait for it
+			b.control(c, key, func(kmsg.Request) kmsg.Response {
+				b.syncer.begin(nil)
+				return nil
+			})
+		}
+	}
 	b.control(c, freezeKey, func(kmsg.Request) kmsg.Response {
 		b.onFreeze()
 		return nil

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -134,4 +136,55 @@ func TestReadersWaitForTheDisk(t *testing.T) {
 		t.Error(err)
 	}
 	wantValues(t, (<-seen).Records(), "1")
+}
+
+// TestReadersSyncOnce: what nobody waits for is made durable for the first who reads, and not for everybody after.
+func TestReadersSyncOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(t *testing.T, b *Broker)
+	}{
+		{"timeout", func(t *testing.T, b *Broker) {
+			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(200*time.Millisecond))
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, rec("a", 0, "k", "v"))
+			read(t, b, "a", 0, committed()) // returns once it has timed out
+		}},
+		{"refused init", func(t *testing.T, b *Broker) {
+			cl := client(t, b, kgo.TransactionalID("x"))
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, rec("a", 0, "k", "v"))
+			if err := initX(t, b, time.Hour); err == nil {
+				t.Error("a timeout of an hour was accepted")
+			}
+		}},
+		{"marker of an operator", func(t *testing.T, b *Broker) { writeMarker(t, b) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := start(t, t.TempDir())
+			create(t, b, "a", 1)
+			c.do(t, b)
+			adm := kadm.NewClient(client(t, b))
+			ends := func() {
+				if _, err := adm.ListEndOffsets(testContext(t), "a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ends()
+			var syncs atomic.Int64
+			fsync := b.syncer.fsync
+			b.syncer.fsync = func(f *os.File) error {
+				syncs.Add(1)
+				return fsync(f)
+			}
+			ends()
+			if n := syncs.Load(); n > 0 {
+				t.Errorf("%d syncs for a reader of what is on disk", n)
+			}
+		})
+	}
 }

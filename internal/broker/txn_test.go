@@ -353,14 +353,7 @@ func TestOffsetsAreGivenOnce(t *testing.T) {
 				t.Fatal(resp)
 			}
 		}},
-		{"marker of an operator", 1, func(t *testing.T, b *Broker) {
-			req := kmsg.NewPtrWriteTxnMarkersRequest()
-			topics := []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "a", Partitions: []int32{0}}}
-			req.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 7000, Topics: topics}}
-			if _, err := client(t, b).Broker(0).Request(testContext(t), req); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		{"marker of an operator", 1, func(t *testing.T, b *Broker) { writeMarker(t, b) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := start(t, t.TempDir())
@@ -372,6 +365,17 @@ func TestOffsetsAreGivenOnce(t *testing.T) {
 			d.cut(t, after, nothingUnsynced)
 			wantEnds(t, start(t, after), c.end, c.end)
 		})
+	}
+}
+
+// writeMarker writes an ABORT marker to a/0 as an operator may.
+func writeMarker(t *testing.T, b *Broker) {
+	t.Helper()
+	req := kmsg.NewPtrWriteTxnMarkersRequest()
+	topics := []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: "a", Partitions: []int32{0}}}
+	req.Markers = []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: 7000, Topics: topics}}
+	if _, err := client(t, b).Broker(0).Request(testContext(t), req); err != nil {
+		t.Fatal(err)
 	}
 }
 
