@@ -312,21 +312,34 @@ func TestFloorAboveTheEnd(t *testing.T) {
 	}
 }
 
-// TestListingsOfCoarseTimes: a directory's time may have a grain of two seconds, so that it does not show a
-// second change.
-func TestListingsOfCoarseTimes(t *testing.T) {
-	dir := t.TempDir()
-	coarse := time.Now().Add(-time.Second)
-	var l listings
-	for want := 1; want <= 2; want++ {
-		if err := os.WriteFile(filepath.Join(dir, segmentName(int64(want))), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(dir, coarse, coarse); err != nil {
-			t.Fatal(err)
-		}
-		if bases, err := l.bases(dir); err != nil || len(bases) != want {
-			t.Errorf("segments %v, %v; want %d", bases, err, want)
-		}
+// TestListingIsKept: a listing is read again for as long as the directory's time may hide a second change, which
+// is a moment, but seconds where the grain is two seconds.
+func TestListingIsKept(t *testing.T) {
+	second := time.Now().Truncate(time.Second)
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		kept bool
+	}{
+		{"fine", second.Add(-time.Second + time.Millisecond), true},
+		{"coarse", second, false},
+		{"coarse, long ago", second.Add(-time.Minute), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			var l listings
+			for i := range int64(2) {
+				if err := os.WriteFile(filepath.Join(dir, segmentName(i)), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(dir, c.at, c.at); err != nil {
+					t.Fatal(err)
+				}
+				bases, err := l.bases(dir)
+				if read := len(bases) == int(i)+1; err != nil || i == 1 && read == c.kept {
+					t.Errorf("bases %v, %v", bases, err)
+				}
+			}
+		})
 	}
 }

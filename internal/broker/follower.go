@@ -125,9 +125,14 @@ type listing struct {
 	bases   []int64
 }
 
-// tick is more than the grain of a directory's modification time: a second on
-// ext3 and HFS+, two on FAT.
-const tick = 3 * time.Second
+// tick is more than the grain of a directory's modification time: at most 10 ms where it shows parts of a
+// second, else a second on ext3 and HFS+, two on FAT.
+func tick(changed time.Time) time.Duration {
+	if changed.Nanosecond() != 0 {
+		return 100 * time.Millisecond
+	}
+	return 3 * time.Second
+}
 
 // bases is segmentBases, read again only if the directory may have changed.
 func (c *listings) bases(dir string) ([]int64, error) {
@@ -141,7 +146,7 @@ func (c *listings) bases(dir string) ([]int64, error) {
 	if ok && l.sure && l.changed.Equal(info.ModTime()) {
 		return l.bases, nil
 	}
-	l = listing{changed: info.ModTime(), sure: time.Since(info.ModTime()) > tick}
+	l = listing{changed: info.ModTime(), sure: time.Since(info.ModTime()) > tick(info.ModTime())}
 	if l.bases, err = segmentBases(dir); err != nil {
 		return nil, err
 	}
