@@ -305,7 +305,14 @@ func (b *node) hook(c *kfake.Cluster) {
 		b.onFreeze()
 		return nil
 	})
+	for _, key := range []kmsg.Key{kmsg.OffsetDelete, kmsg.DeleteGroups} {
+		b.control(c, key, func(kmsg.Request) kmsg.Response {
+			b.txns.deleting()
+			return nil
+		})
+	}
 	b.control(c, kmsg.DeleteTopics, func(req kmsg.Request) kmsg.Response {
+		b.txns.deleting()
 		b.onDeleteTopics(req.(*kmsg.DeleteTopicsRequest))
 		return nil
 	})

@@ -509,6 +509,19 @@ func (x *txns) restart() error {
 	return x.begin(x.log.Name(), keep)
 }
 
+// deleting is called as kfake turns to a request that may delete group offsets, or a topic: outcomes of before
+// must not bring them back.
+func (x *txns) deleting() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.log == nil || x.size <= int64(len(outcomeMagic)) {
+		return
+	}
+	if err := x.restart(); err != nil {
+		x.b.fail(err)
+	}
+}
+
 // sync sees to it that nothing in the log matters: every marker that it could have to restore is on disk,
 // and so are offsets and epochs.
 func (x *txns) sync() error {

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -503,6 +505,60 @@ func TestDeletedGroupStaysDeleted(t *testing.T) {
 		t.Errorf("groups %v, %v; want none", groups.Groups(), err)
 	}
 	wantCommitted(t, b, "v")
+}
+
+// TestDeletedOffsetsAfterKill: as TestDeletedGroupStaysDeleted, but the process is killed, after kfake has rewritten
+// groups.log: nothing in there tells of the group.
+func TestDeletedOffsetsAfterKill(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(ctx context.Context, adm *kadm.Client) error
+	}{
+		{"group", func(ctx context.Context, adm *kadm.Client) error {
+			_, err := adm.DeleteGroup(ctx, "g")
+			return err
+		}},
+		{"offset", func(ctx context.Context, adm *kadm.Client) error {
+			var s kadm.TopicsSet
+			s.Add("a", 0)
+			resp, err := adm.DeleteOffsets(ctx, "g", s)
+			return errors.Join(err, resp.Error())
+		}},
+		{"topic", func(ctx context.Context, adm *kadm.Client) error {
+			if _, err := adm.DeleteTopic(ctx, "a"); err != nil {
+				return err
+			}
+			_, err := adm.CreateTopic(ctx, 2, 1, nil, "a")
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			_, end := opened(t, b)
+			addOffset(t, b, end, "g", 1)
+			if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
+				t.Fatalf("the commit: error %d", resp.ErrorCode)
+			}
+			wantOffset(t, b, "g", "a", 1)
+			if err := c.do(testContext(t), kadm.NewClient(client(t, b))); err != nil {
+				t.Fatal(err)
+			}
+			for p := range int32(2) { // as much as before, in a topic that is new
+				produce(t, client(t, b), rec("a", p, "k", "1"), rec("a", p, "k", "2"))
+			}
+			crash := copyDir(t, dir)
+			cut(t, filepath.Join(crash, dataDir, "groups.log"), 0)
+			b = start(t, crash)
+			offsets, err := kadm.NewClient(client(t, b)).FetchOffsets(testContext(t), "g")
+			if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+				t.Fatal(err)
+			}
+			if o, ok := offsets.Lookup("a", 0); ok && o.At >= 0 {
+				t.Errorf("offset %d, want none", o.At)
+			}
+		})
+	}
 }
 
 // TestStopThenPowerCut: a clean stop empties the outcome log, and nothing that it could have mended is lost.
