@@ -239,7 +239,7 @@ func (w *worker) finish(it *item) {
 // and the producer has queued it.
 func (w *worker) answer(it *item, r Result) {
 	receipt := it.event.Receipt(w.channel, r, w.now())
-	u := &unacked{entry: newEntry(receipt.Outcome, receipt.Attempt, receipt.Postponed, unknownOffset)}
+	u := &unacked{history: newHistory(receipt.Outcome, receipt.Attempt, receipt.Postponed, unknownOffset)}
 	w.mu.Lock()
 	if w.memoryOf(it.event) != nil {
 		w.unacked[receipt.DueID] = u

@@ -13,8 +13,8 @@ const maxCount = 1<<24 - 1
 const unknownOffset = math.MaxInt64
 
 // memory holds the last receipts of one partition. Events in it need not be handled a second
-// time. It stores no strings: an entry is the hash of a ce_id, 8 bytes in the ring and about 25
-// in the map, so 3.5 MB for 100,000 receipts. The probability that two of them share a hash is
+// time. It stores no strings: an entry is the hash of a ce_id, and takes about 110 bytes in all, so
+// 11 MB for 100,000 receipts. The probability that two of them share a hash is
 // below 10^-9 per partition. Then an event may be skipped by mistake, and the engine's receipt
 // timeout brings it back.
 type memory struct {
@@ -23,45 +23,61 @@ type memory struct {
 	ring  []uint64 // hashes in the order of their receipts; grows to limit
 	count uint32   // number of receipts so far: ring[(count-1)%limit] is the newest
 	known map[uint64]entry
+	past  map[uint64]past // few have one
 	next  int64 // offset to read next; 0 before the first reading
 }
 
-// entry holds what is known about one ce_id.
+// entry holds the newest receipt of one ce_id.
 type entry struct {
-	slot   uint32 // count of its newest receipt, so that an older slot of the ring does not drop it
-	final  uint32 // how far before newest its newest final receipt is, plus 1; 0 if there is none
-	round  uint64 // attempt<<24 | postponed, the highest
-	newest int64  // offset of its newest receipt
+	slot   uint32 // count of this receipt, so that an older slot of the ring does not drop it
+	final  bool
+	newest answer
 }
 
-func newEntry(outcome Outcome, attempt, postponed int, offset int64) entry {
-	e := entry{round: round(attempt, postponed), newest: offset}
+// past holds what earlier receipts of one ce_id say that its newest does not.
+type past struct {
+	highest answer
+	final   int64
+}
+
+// history is what all receipts of one ce_id say together. Of those that the engine had not read when it
+// decided an event, the highest round counts. The highest of all may be one that it had read, of a life
+// that has ended. Then the newest one counts.
+type history struct {
+	highest answer
+	newest  answer
+	final   int64 // offset of the newest final receipt; -1 if there is none
+}
+
+// answer is the round of a receipt, and where it stands.
+type answer struct {
+	round  uint64 // attempt<<24 | postponed
+	offset int64
+}
+
+func newHistory(outcome Outcome, attempt, postponed int, offset int64) history {
+	a := answer{round(attempt, postponed), offset}
+	h := history{highest: a, newest: a, final: -1}
 	if outcome.final() {
-		e.final = 1
+		h.final = offset
 	}
-	return e
+	return h
 }
 
-// and returns what is known after both receipts.
-func (e entry) and(other entry) entry {
-	final := max(e.newestFinal(), other.newestFinal())
-	both := entry{slot: e.slot, round: max(e.round, other.round), newest: max(e.newest, other.newest)}
-	if final >= 0 {
-		both.final = uint32(min(both.newest-final+1, math.MaxUint32))
+// and returns what is known after one more receipt.
+func (h history) and(one history) history {
+	h.final = max(h.final, one.final)
+	if a := one.highest; a.round > h.highest.round || a.round == h.highest.round && a.offset > h.highest.offset {
+		h.highest = a
 	}
-	return both
-}
-
-// newestFinal returns the offset of the newest final receipt, or -1 if there is none.
-func (e entry) newestFinal() int64 {
-	if e.final == 0 {
-		return -1
+	if a := one.newest; a.offset > h.newest.offset || a.offset == h.newest.offset && a.round > h.newest.round {
+		h.newest = a
 	}
-	return e.newest - int64(e.final) + 1
+	return h
 }
 
 func newMemory(limit int) *memory {
-	return &memory{limit: limit, seed: maphash.MakeSeed(), known: map[uint64]entry{}}
+	return &memory{limit: limit, seed: maphash.MakeSeed(), known: map[uint64]entry{}, past: map[uint64]past{}}
 }
 
 func round(attempt, postponed int) uint64 {
@@ -74,15 +90,35 @@ func (m *memory) add(dueID string, outcome Outcome, attempt, postponed int, offs
 		return
 	}
 	hash := maphash.String(m.seed, dueID)
-	old, ok := m.known[hash]
-	now := newEntry(outcome, attempt, postponed, offset)
-	if ok {
+	now := newHistory(outcome, attempt, postponed, offset)
+	if old, ok := m.find(hash); ok {
 		if now = old.and(now); now == old {
 			return // our own receipt, read from the topic
 		}
 	}
-	now.slot = m.push(hash)
-	m.known[hash] = now
+	m.put(hash, now)
+}
+
+func (m *memory) find(hash uint64) (h history, ok bool) {
+	e, ok := m.known[hash]
+	h = history{highest: e.newest, newest: e.newest, final: -1}
+	if e.final {
+		h.final = e.newest.offset
+	}
+	if p, more := m.past[hash]; more {
+		h.highest, h.final = p.highest, p.final
+	}
+	return h, ok
+}
+
+func (m *memory) put(hash uint64, h history) {
+	final := h.final == h.newest.offset
+	m.known[hash] = entry{slot: m.push(hash), final: final, newest: h.newest}
+	if h.highest == h.newest && (final || h.final < 0) {
+		delete(m.past, hash)
+		return
+	}
+	m.past[hash] = past{h.highest, h.final}
 }
 
 // push adds a hash to the ring. If the ring is full, it drops the oldest hash.
@@ -96,6 +132,7 @@ func (m *memory) push(hash uint64) uint32 {
 	at := int(slot) % m.limit
 	if oldest := m.ring[at]; m.known[oldest].slot == slot-uint32(m.limit) {
 		delete(m.known, oldest)
+		delete(m.past, oldest)
 	}
 	m.ring[at] = hash
 	return slot
@@ -117,30 +154,32 @@ func (m *memory) check(e *DueEvent) SkipReason {
 	if m == nil || len(m.known) == 0 {
 		return SkipNot
 	}
-	old, ok := m.known[maphash.String(m.seed, e.ID)]
+	h, ok := m.find(maphash.String(m.seed, e.ID))
 	if !ok {
 		return SkipNot
 	}
-	return old.answers(e)
+	return h.answers(e)
 }
 
 // answers reports whether e needs no handling after these receipts. A receipt that the engine had
 // read when it decided e is no answer to it: its dead letter was redriven, or its trigger was
 // forgotten and registered again with the same time.
-func (e entry) answers(event *DueEvent) SkipReason {
-	read := event.receiptsRead()
+func (h history) answers(e *DueEvent) SkipReason {
+	read, asked := e.receiptsRead(), round(e.Attempt, e.Postponed)
 	switch {
-	case e.newestFinal() >= read:
+	case h.final >= read:
 		return SkipFinal
-	case e.newest >= read && round(event.Attempt, event.Postponed) <= e.round:
+	case h.highest.answers(asked, read), h.newest.answers(asked, read):
 		return SkipAnswered
 	}
 	return SkipNot
 }
 
+func (a answer) answers(asked uint64, read int64) bool { return a.offset >= read && asked <= a.round }
+
 // unacked is a receipt that the brokers do not have yet. It enters the memory once they have it.
 type unacked struct {
-	entry
+	history
 	copies []*item // events that it answers too; their offsets wait for it
 }
 

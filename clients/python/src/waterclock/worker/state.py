@@ -39,12 +39,13 @@ class Memory:
         if self.limit <= 0:
             return
         key = hash(due_id)
-        round_, newest, final = _round(attempt, postponed), offset, offset if outcome in FINAL else -1
+        round_, final = _round(attempt, postponed), offset if outcome in FINAL else -1
+        highest, newest = (round_, offset), (offset, round_)
         old = self._find(key)
         if old is not None:
-            old_round, old_newest, old_final = _unpack(old)
-            round_, newest, final = max(round_, old_round), max(newest, old_newest), max(final, old_final)
-        self._now[key] = _pack(round_, newest, final)
+            old_highest, old_newest, old_final = _unpack(old)
+            highest, newest, final = max(highest, old_highest), max(newest, old_newest), max(final, old_final)
+        self._now[key] = _pack(highest, newest, final)
         if len(self._now) >= self.limit:
             self._before, self._now = self._now, {}
 
@@ -57,10 +58,11 @@ class Memory:
         old = self._find(hash(event.id))
         if old is None:
             return ""
-        round_, newest, final = _unpack(old)
+        highest, newest, final = _unpack(old)
         read = event.receipts_read
-        if newest < read:
+        if newest[0] < read:
             return ""
+        round_ = highest[0] if highest[1] >= read else newest[1]
         return answers(round_ << 1 | (final >= read), event)
 
     def _find(self, key: int) -> int | None:
@@ -75,17 +77,24 @@ def _round(attempt: int, postponed: int) -> int:
     return min(max(attempt, 0), MAX_COUNT) << 24 | min(max(postponed, 0), MAX_COUNT)
 
 
-# A value of the memory is one number, which is small: the highest round, the offset of the newest receipt, and above
-# them how far before it the newest final one is, plus 1; 0 if there is none.
+# Of the receipts that the engine had not read when it decided an event, the highest round counts. The highest of all
+# may be one that it had read, of a life that has ended. Then the newest one counts.
+#
+# A value of the memory is one number, which is small. From below: the round of the newest receipt and its offset; how
+# far before it the newest final one is, plus 1, or 0 if there is none; and of the highest round, how far before it that
+# is, and how much higher.
 
 
-def _pack(round_: int, newest: int, final: int) -> int:
-    return (newest - final + 1 if final >= 0 else 0) << 112 | newest << 48 | round_
+def _pack(highest: tuple[int, int], newest: tuple[int, int], final: int) -> int:
+    offset, round_ = newest
+    before = offset - final + 1 if final >= 0 else 0
+    return (highest[0] - round_ << 64 | offset - highest[1]) << 176 | before << 112 | offset << 48 | round_
 
 
-def _unpack(value: int) -> tuple[int, int, int]:
-    newest, before = value >> 48 & UNKNOWN, value >> 112
-    return value & (1 << 48) - 1, newest, newest - before + 1 if before else -1
+def _unpack(value: int) -> tuple[tuple[int, int], tuple[int, int], int]:
+    round_, offset, before = value & (1 << 48) - 1, value >> 48 & UNKNOWN, value >> 112 & (1 << 64) - 1
+    back, higher = value >> 176 & (1 << 64) - 1, value >> 240
+    return (round_ + higher, offset - back), (offset, round_), offset - before + 1 if before else -1
 
 
 def answer_of(outcome: str, attempt: int, postponed: int) -> int:

@@ -5,7 +5,7 @@ import java.util.concurrent.ThreadLocalRandom;
 /**
  * The last receipts of one partition: what is in it is not handled a second time. It has hashes, in two generations of
  * {@code limit} each: the last {@code limit} receipts are known for certain, and at most twice as many are. One costs
- * 60 to 120 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
+ * 100 to 200 bytes. Two ids with one hash are improbable (10^-9 for a full partition); the engine's time-out brings the
  * event back then.
  */
 final class Memory {
@@ -29,17 +29,9 @@ final class Memory {
             return;
         }
         long hash = hash(dueId);
-        long value = answer(outcome, attempt, postponed);
-        long newest = offset;
-        long newestFinal = outcome.isFinal() ? offset : -1;
-        Table table = tableOf(hash);
-        if (table != null) {
-            int at = table.find(hash);
-            value = Math.max(value >> 2, table.values[at] >> 2) << 2 | (value | table.values[at]) & 2 | 1;
-            newest = Math.max(newest, table.newest[at]);
-            newestFinal = Math.max(newestFinal, table.newestFinal[at]);
-        }
-        now.put(hash, value, newest, newestFinal);
+        Known known = new Known(round(attempt, postponed), offset, outcome);
+        Known old = find(hash);
+        now.put(hash, old == null ? known : old.and(known));
         if (now.size >= limit) {
             before = now;
             now = new Table();
@@ -51,25 +43,13 @@ final class Memory {
      * answer to it: its dead letter was redriven, or its trigger was forgotten and registered again with the same time.
      */
     String check(DueEvent e) {
-        if (now.size == 0 && before.size == 0) {
-            return null;
-        }
-        long hash = hash(e.id());
-        Table table = tableOf(hash);
-        if (table == null) {
-            return null;
-        }
-        int at = table.find(hash);
-        long read = e.receiptsRead();
-        if (table.newest[at] < read) {
-            return null;
-        }
-        boolean ended = table.newestFinal[at] >= read;
-        return check(ended ? table.values[at] : table.values[at] & ~2, e);
+        Known known = now.size == 0 && before.size == 0 ? null : find(hash(e.id()));
+        return known == null ? null : known.check(e);
     }
 
-    private Table tableOf(long hash) {
-        return now.has(hash) ? now : before.has(hash) ? before : null;
+    private Known find(long hash) {
+        Known known = now.get(hash);
+        return known != null ? known : before.get(hash);
     }
 
     /** What a receipt answers: its round, and whether it is final. Never 0. */
@@ -106,57 +86,77 @@ final class Memory {
         return h == 0 ? 1 : h;
     }
 
-    /** Hash to what the receipts of an id answer, and the offsets of the newest one and of the newest final one. */
-    private static final class Table {
-        private long[] keys = new long[64];
-        private long[] values = new long[64];
-        private long[] newest = new long[64];
-        private long[] newestFinal = new long[64]; // -1 if there is none
-        private int size;
-
-        boolean has(long key) {
-            return keys[find(key)] != 0;
+    /**
+     * What is known of one id. Of the receipts that the engine had not read when it decided an event, the highest round
+     * counts. The highest of all may be one that it had read, of a life that has ended. Then the newest one counts.
+     */
+    private record Known(long highest, long highestAt, long newest, long newestAt, long finalAt) {
+        Known(long round, long offset, Result.Outcome outcome) {
+            this(round, offset, round, offset, outcome.isFinal() ? offset : -1);
         }
 
-        void put(long key, long value, long offset, long finalOffset) {
+        /** What is known after one more receipt. */
+        Known and(Known one) {
+            boolean higher = one.highest > highest || one.highest == highest && one.highestAt > highestAt;
+            boolean newer = one.newestAt > newestAt || one.newestAt == newestAt && one.newest > newest;
+            return new Known(higher ? one.highest : highest, higher ? one.highestAt : highestAt,
+                    newer ? one.newest : newest, newer ? one.newestAt : newestAt, Math.max(finalAt, one.finalAt));
+        }
+
+        String check(DueEvent e) {
+            long read = e.receiptsRead();
+            if (finalAt >= read) {
+                return "final";
+            }
+            long asked = round(e.attempt(), e.postponed());
+            boolean answered = highestAt >= read && asked <= highest || newestAt >= read && asked <= newest;
+            return answered ? "answered" : null;
+        }
+    }
+
+    /** Hash to what is known, without an object for each. */
+    private static final class Table {
+        private static final int WIDTH = 6; // the hash, and the fields of Known
+        private long[] cells = new long[64 * WIDTH];
+        private int size;
+
+        Known get(long key) {
             int at = find(key);
-            if (keys[at] == 0) {
-                keys[at] = key;
+            return cells[at] == 0 ? null
+                    : new Known(cells[at + 1], cells[at + 2], cells[at + 3], cells[at + 4], cells[at + 5]);
+        }
+
+        void put(long key, Known k) {
+            int at = find(key);
+            if (cells[at] == 0) {
                 size++;
             }
-            values[at] = value;
-            newest[at] = offset;
-            newestFinal[at] = finalOffset;
-            if (size * 2 > keys.length) {
+            cells[at] = key;
+            cells[at + 1] = k.highest;
+            cells[at + 2] = k.highestAt;
+            cells[at + 3] = k.newest;
+            cells[at + 4] = k.newestAt;
+            cells[at + 5] = k.finalAt;
+            if (size * 2 > cells.length / WIDTH) {
                 grow();
             }
         }
 
         private int find(long key) {
-            int mask = keys.length - 1;
+            int mask = cells.length / WIDTH - 1;
             int at = (int) key & mask;
-            while (keys[at] != 0 && keys[at] != key) {
+            while (cells[at * WIDTH] != 0 && cells[at * WIDTH] != key) {
                 at = at + 1 & mask;
             }
-            return at;
+            return at * WIDTH;
         }
 
         private void grow() {
-            long[] oldKeys = keys;
-            long[] oldValues = values;
-            long[] oldNewest = newest;
-            long[] oldNewestFinal = newestFinal;
-            keys = new long[oldKeys.length * 2];
-            values = new long[oldKeys.length * 2];
-            newest = new long[oldKeys.length * 2];
-            newestFinal = new long[oldKeys.length * 2];
-            for (int i = 0; i < oldKeys.length; i++) {
-                if (oldKeys[i] != 0) {
-                    int at = find(oldKeys[i]);
-                    keys[at] = oldKeys[i];
-                    values[at] = oldValues[i];
-                    newest[at] = oldNewest[i];
-                    newestFinal[at] = oldNewestFinal[i];
+            long[] old = cells;
+            cells = new long[old.length * 2];
+            for (int i = 0; i < old.length; i += WIDTH) {
+                if (old[i] != 0) {
+                    System.arraycopy(old, i, cells, find(old[i]), WIDTH);
                 }
             }
         }
