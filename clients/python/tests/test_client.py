@@ -8,10 +8,13 @@ import struct
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
-from waterclock import Client, KafkaClient, Retry, TooLarge, Unauthenticated, Unavailable, model, webhook, worker
+from confluent_kafka import KafkaError
+from waterclock import Client, KafkaClient, Retry, TooLarge, Unauthenticated, Unavailable, kafka, model, webhook, worker
 from waterclock.kafka import NotWritten
 
 from conftest import Dev, await_
@@ -193,6 +196,51 @@ def test_kafka_refuses_the_log_in() -> None:
             assert (raised.value.code, raised.value.maybe_applied) == ("unauthenticated", False)
             assert brokers.logins == logins
     assert heard, "the caller's own error_cb is called too"
+
+
+def test_all_kafka_brokers_refuse_the_log_in() -> None:
+    both = Refusing(), Refusing()
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN", "sasl.username": "u",
+              "sasl.password": "p", "log_level": 0}
+    addresses = ",".join(b.address for b in both)
+    with both[0].listener, both[1].listener, KafkaClient(addresses, timeout=20, config=config) as client:
+        with pytest.raises(Unauthenticated, match="nope"):
+            client.cancel("a")
+    assert both[0].logins and both[1].logins
+
+
+@pytest.mark.parametrize("errors, refused, doubt", [
+    ("refused", False, False),  # one broker of three: the others may have the messages
+    ("refused down", True, False),
+    ("handshake down", True, False),
+    ("down refused", True, True),  # there was a connection before, and what was sent over it may be applied
+    ("refused acked down", False, True),
+    ("token down", False, False),  # no broker was asked, and the token before may still be good
+])
+def test_kafka_refusals(monkeypatch: pytest.MonkeyPatch, errors: str, refused: bool, doubt: bool) -> None:
+    """Which errors of librdkafka end a session."""
+    made: dict[str, Any] = {}
+    producer = SimpleNamespace(poll=lambda seconds: None, purge=lambda **what: made.update(purged=True))
+    monkeypatch.setattr(kafka, "Producer", lambda config: made.update(config) or producer)
+    session = kafka._Session({})
+    authentication, broker = KafkaError._AUTHENTICATION, "sasl_ssl://b1:9092/1: "
+    all_of_them = {
+        "refused": KafkaError(authentication, broker + "SASL authentication error: nope (after 4ms in state AUTH_REQ)"),
+        "handshake": KafkaError(authentication, broker + "SASL SCRAM-SHA-512 mechanism handshake failed: Broker: "
+                                "Unsupported SASL mechanism: broker's supported mechanisms: PLAIN"),
+        "token": KafkaError(authentication, "Failed to acquire SASL OAUTHBEARER token: 503"),
+        "down": KafkaError(KafkaError._ALL_BROKERS_DOWN, "3/3 brokers are down"),
+    }
+    for name in errors.split():
+        if name == "acked":
+            session.acked()
+        else:
+            made["error_cb"](all_of_them[name])
+    session.poll(0)
+    assert (session.refused, "purged" in made) == (refused, refused)
+    error = session.failed("t", KafkaError(KafkaError._PURGE_QUEUE))
+    assert isinstance(error, Unauthenticated) == refused
+    assert not refused or error.maybe_applied == doubt
 
 
 def test_values_of_python() -> None:

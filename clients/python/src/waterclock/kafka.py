@@ -93,38 +93,66 @@ def _failed(topic: str, error: KafkaError) -> ApiError:
     return failed
 
 
+def _refusal(error: KafkaError) -> bool:
+    """Whether a broker refused a log-in. A token that cannot be fetched has the same code."""
+    text = error.str()
+    return error.code() == KafkaError._AUTHENTICATION and (
+        "SASL authentication error:" in text or "mechanism handshake failed:" in text)
+
+
+class _Heard:
+    """The errors of a session, as far as they say whether its log-in is good."""
+
+    def __init__(self) -> None:
+        self.refusal: KafkaError | None = None  # the first one since a broker acknowledged something
+        self.down = False  # no broker has a connection; one that refuses has none
+        self.sent = False  # something, maybe: there was a connection
+
+
 class _Session:
-    """A producer, until the brokers refuse its log-in. librdkafka itself would try again until the message times out."""
+    """A producer, until the brokers refuse its log-in. librdkafka itself would try again until the message times out.
+
+    One broker that refuses does not end it, as long as another one has a connection.
+    """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self.wrote = False  # something: the log-in was accepted before
-        self._refusals: list[KafkaError] = []
+        self.refused = False
         # No method: the producer is to end as soon as nobody uses the session, and no cycle may keep it.
-        inform, refusals = config.get("error_cb"), self._refusals
+        inform, heard = config.get("error_cb"), _Heard()
 
         def failed(error: KafkaError) -> None:
-            if error.code() == KafkaError._AUTHENTICATION:
-                refusals.append(error)
+            if _refusal(error):
+                heard.refusal = heard.refusal or error
+            elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+                heard.down = True
+            if heard.refusal is None:
+                heard.sent = True
             if inform is not None:
                 inform(error)
 
+        self._heard = heard
         self.producer = Producer({**config, "error_cb": failed})
 
-    @property
-    def refused(self) -> bool:
-        return bool(self._refusals)
+    def acked(self) -> None:
+        """A broker has acknowledged something."""
+        self._heard.sent = True
+        if not self.refused:
+            self._heard.refusal, self._heard.down = None, False
 
     def poll(self, seconds: float) -> None:
         self.producer.poll(seconds)
+        if self._heard.refusal is not None and self._heard.down:
+            self.refused = True
         if self.refused:
             # What is not sent yet fails with _PURGE_QUEUE. What a broker has in hand is still answered.
             self.producer.purge(in_queue=True, in_flight=False, blocking=False)
 
     def failed(self, topic: str, error: KafkaError) -> ApiError:
-        if not self.refused or error.code() != KafkaError._PURGE_QUEUE:
+        refusal = self._heard.refusal
+        if not self.refused or refusal is None or error.code() != KafkaError._PURGE_QUEUE:
             return _failed(topic, error)
-        refused = Unauthenticated(0, "unauthenticated", f"{topic}: {self._refusals[0].str()}")
-        refused.maybe_applied = self.wrote  # it may have been sent once, and have waited for its repeat
+        refused = Unauthenticated(0, "unauthenticated", f"{topic}: {refusal.str()}")
+        refused.maybe_applied = self._heard.sent  # it may have been sent once, and have waited for its repeat
         return refused
 
 
@@ -132,8 +160,8 @@ class KafkaClient:
     """Writes commands. It may be used by many threads.
 
     config adds options of librdkafka: TLS, SASL. tenant is put before ids. Each method waits until the brokers have
-    the command, at most timeout seconds. A log-in that they refuse raises Unauthenticated at once; the next call logs
-    in anew.
+    the command, at most timeout seconds. A log-in that all of them refuse raises Unauthenticated at once; the next call
+    logs in anew.
     """
 
     def __init__(self, brokers: str = "127.0.0.1:9092", *, prefix: str = "waterclock.", tenant: str | None = None,
@@ -199,7 +227,7 @@ class KafkaClient:
         error, message = result
         if error is not None:
             raise session.failed(self.topic, error)
-        session.wrote = True
+        session.acked()
         return Written(self.topic, message.partition() or 0, message.offset() or 0)
 
     def command(self, id: str, op: str, fields: Mapping[str, Any], if_revision: int | None = None,
