@@ -118,15 +118,16 @@ func DrainTimeout(d time.Duration) Option { return func(o *options) { o.drainTim
 
 // RevokeTimeout is how long a rebalance waits for handlers and receipts of a partition that moves
 // to another worker. Then the contexts of the handlers end, and the other worker gets their
-// events. The default is 10 s; keep it below the session timeout (45 s). The group's rebalance
-// timeout is 5 s longer: a worker that dies during a rebalance delays the others by that time.
+// events. A worker that ends waits for DrainTimeout instead. The default is 10 s; keep it below the
+// session timeout (45 s). The group's rebalance timeout is 5 s longer than the longer one of the
+// two: a worker that dies during a rebalance delays the others by that time.
 func RevokeTimeout(d time.Duration) Option { return func(o *options) { o.revokeTimeout = d } }
 
 // CommitInterval is the time between two commits of offsets. After a crash, the events since the
 // last commit are read again; Memory skips those that have a receipt. The default is 1 s.
 func CommitInterval(d time.Duration) Option { return func(o *options) { o.commitInterval = d } }
 
-// Memory is the setting worker.memory: how many receipts are stored per partition, about 35 bytes
+// Memory is the setting worker.memory: how many receipts are stored per partition, about 110 bytes
 // each. They are read from the end of the receipts topic when a partition is assigned, so that a
 // second worker skips what the first has answered. The default is 100,000; -1 turns it off.
 func Memory(receipts int) Option { return func(o *options) { o.memory = receipts } }

@@ -98,12 +98,13 @@ func (w *worker) close(which map[string][]int32) (parts []*partition) {
 }
 
 // waitIdle waits for RevokeTimeout at most, until no handler of the partitions runs, and all of
-// their receipts are acknowledged. If the worker leaves the group, drain has waited already. While
-// it drains, handlers may still finish, whoever gets their partitions.
+// their receipts are acknowledged. While the worker drains, drain ends the handlers, and waitIdle
+// waits until it leaves the group: else the events would go to another worker while they are handled.
 func (w *worker) waitIdle(ctx context.Context, parts []*partition) (idle bool) {
-	w.waitUntil(ctx, w.revokeTimeout, func() bool {
+	late := time.Now().Add(w.revokeTimeout)
+	w.waitUntil(ctx, w.revokeTimeout+w.drainTimeout, func() bool {
 		idle = !slices.ContainsFunc(parts, func(p *partition) bool { return len(p.running) > 0 || p.pending > 0 })
-		return idle || w.leaving
+		return idle || w.leaving || !w.ending && time.Now().After(late)
 	})
 	return idle
 }

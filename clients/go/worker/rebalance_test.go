@@ -109,7 +109,7 @@ func TestRebalanceWhileDraining(t *testing.T) {
 		case <-ctx.Done():
 			return Result{}, ctx.Err()
 		}
-	}, WithMetrics(m), DrainTimeout(patience), RevokeTimeout(patience))
+	}, WithMetrics(m), DrainTimeout(patience), RevokeTimeout(100*time.Millisecond))
 	w.eventually("both have begun", func() bool { return len(first.all()) == 2 })
 	synced := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.SyncGroup}, Observe: true, Count: -1})
 	r.stop()

@@ -121,7 +121,7 @@ func (w *worker) consumerOpts() []kgo.Opt {
 	return append(
 		append([]kgo.Opt{
 			kgo.HeartbeatInterval(time.Second), // how soon a rebalance is noticed
-			kgo.RebalanceTimeout(w.revokeTimeout + rebalanceMargin),
+			kgo.RebalanceTimeout(max(w.revokeTimeout, w.drainTimeout) + rebalanceMargin),
 			kgo.Balancers(kgo.CooperativeStickyBalancer()),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		}, w.common()...),
@@ -143,8 +143,6 @@ func (w *worker) consumerOpts() []kgo.Opt {
 }
 
 // rebalanceMargin is the time that a member has to rejoin after it has given its partitions up.
-// If a member dies during a rebalance, the group waits that long, and no partition moves. The
-// client's default is 60 s.
 const rebalanceMargin = 5 * time.Second
 
 // partitionFetch bounds how much of a partition one fetch returns: a few hundred records. So
