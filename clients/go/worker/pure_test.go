@@ -111,6 +111,21 @@ func TestMemoryAgainstModel(t *testing.T) {
 	}
 }
 
+// TestMemoryOfUnknownOffsets: a receipt whose offset nobody says makes no older one newer.
+func TestMemoryOfUnknownOffsets(t *testing.T) {
+	m := newMemory(10)
+	m.add("a", OutcomeDelivered, 1, 0, 5)
+	m.add("a", OutcomeRetry, 2, 0, unknownOffset)
+	for attempt, want := range map[int]SkipReason{2: SkipAnswered, 3: SkipNot} {
+		if got := m.check(&DueEvent{ID: "a", Attempt: attempt, Basis: "1.5.9.6.0"}); got != want {
+			t.Errorf("attempt %d: %q, want %q", attempt, got, want)
+		}
+	}
+	if got := m.check(&DueEvent{ID: "a", Attempt: 3, Basis: "1.5.9.5.0"}); got != SkipFinal {
+		t.Errorf("what was decided before: %q", got)
+	}
+}
+
 // TestMemoryBound: after a million receipts, the memory uses what 100,000 need.
 func TestMemoryBound(t *testing.T) {
 	heap := func() uint64 {
