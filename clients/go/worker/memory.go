@@ -24,7 +24,7 @@ type memory struct {
 	count uint32   // number of receipts so far: ring[(count-1)%limit] is the newest
 	known map[uint64]entry
 	past  map[uint64]past // few have one
-	next  int64 // offset to read next; 0 before the first reading
+	next  int64           // offset to read next; 0 before the first reading
 }
 
 // entry holds the newest receipt of one ce_id.
