@@ -131,6 +131,47 @@ func TestFetchIsBounded(t *testing.T) {
 	}
 }
 
+// TestShareFetchIsBounded: as TestFetchIsBounded. kfake looks at the number of records alone.
+func TestShareFetchIsBounded(t *testing.T) {
+	for _, version := range []int16{1, 2} {
+		for most, want := range map[int32]int64{math.MaxInt32: 2, 0: 2, 1: 1} {
+			b := start(t, t.TempDir(), func(o *Options) { o.fetchBytes = 2 << 20 })
+			create(t, b, "a", 1)
+			group, member := "g", "m"
+			cl := client(t, b, kgo.MaxVersions(maxVersion(int16(kmsg.ShareFetch), version)))
+			join := kmsg.NewPtrShareGroupHeartbeatRequest()
+			join.GroupID, join.MemberID, join.SubscribedTopicNames = group, member, []string{"a"}
+			if resp, err := join.RequestWith(testContext(t), cl); err != nil || resp.ErrorCode != 0 {
+				t.Fatal(err, resp)
+			}
+			fetch := func(epoch int32) *kmsg.ShareFetchResponse {
+				req := kmsg.NewPtrShareFetchRequest()
+				req.GroupID, req.MemberID, req.ShareSessionEpoch, req.MaxRecords = &group, &member, epoch, most
+				req.Topics = []kmsg.ShareFetchRequestTopic{{
+					TopicID:    b.topics.named("a").id,
+					Partitions: []kmsg.ShareFetchRequestTopicPartition{{}},
+				}}
+				resp, err := cl.Broker(0).Request(testContext(t), req)
+				if err != nil || resp.(*kmsg.ShareFetchResponse).ErrorCode != 0 {
+					t.Fatal(err, resp)
+				}
+				return resp.(*kmsg.ShareFetchResponse)
+			}
+			fetch(0) // from here on
+			for range 5 {
+				produce(t, client(t, b), rec("a", 0, "k", "v"))
+			}
+			var got int64
+			for _, a := range fetch(1).Topics[0].Partitions[0].AcquiredRecords {
+				got += a.LastOffset - a.FirstOffset + 1
+			}
+			if got != want {
+				t.Errorf("version %d: got %d records for %d, want %d", version, got, most, want)
+			}
+		}
+	}
+}
+
 // TestConnectionsOfOthers: the limit of connections does not shut out the engine, which is in the same process.
 func TestConnectionsOfOthers(t *testing.T) {
 	b := start(t, "", func(o *Options) { o.MaxConns = 2 })

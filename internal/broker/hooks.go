@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,6 +20,8 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 		return b.inspectProduce(cl, req, body, rest)
 	case *kmsg.FetchRequest:
 		b.boundFetch(req.Version, rest)
+	case *kmsg.ShareFetchRequest:
+		b.boundShareFetch(req.Version, rest)
 	case *kmsg.EndTxnRequest:
 		if req.ReadFrom(rest) != nil {
 			return errFrame
@@ -53,6 +56,25 @@ func (b *node) boundFetch(version int16, rest []byte) {
 	}
 	if version >= 3 && len(rest) >= at+4 && int32(binary.BigEndian.Uint32(rest[at:])) > b.opts.fetchBytes {
 		binary.BigEndian.PutUint32(rest[at:], uint32(b.opts.fetchBytes))
+	}
+}
+
+// boundShareFetch lowers the most records of an answer, all that kfake looks at, to as many as boundFetch lets
+// through when each has the 1 MiB that a batch has at most by default. Version 0 names none: kfake gives 500.
+func (b *node) boundShareFetch(version int16, rest []byte) {
+	r := kbin.Reader{Src: rest}
+	r.CompactNullableString() // group
+	r.CompactNullableString() // member
+	r.Span(4 * 4)             // epoch, max wait, min and max bytes
+	if !r.Ok() || version < 1 || len(r.Src) < 10 {
+		return
+	}
+	if renews := version >= 2 && r.Src[9] != 0; renews {
+		return // it fetches nothing, and has to have 0 here
+	}
+	most := max(b.opts.fetchBytes>>20, 1)
+	if n := int32(binary.BigEndian.Uint32(r.Src)); n <= 0 || n > most {
+		binary.BigEndian.PutUint32(r.Src, uint32(most))
 	}
 }
 
