@@ -144,13 +144,17 @@ func TestShareFetchIsBounded(t *testing.T) {
 			if resp, err := join.RequestWith(testContext(t), cl); err != nil || resp.ErrorCode != 0 {
 				t.Fatal(err, resp)
 			}
+			var acks []kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch
 			fetch := func(epoch int32) *kmsg.ShareFetchResponse {
 				req := kmsg.NewPtrShareFetchRequest()
 				req.GroupID, req.MemberID, req.ShareSessionEpoch, req.MaxRecords = &group, &member, epoch, most
 				req.Topics = []kmsg.ShareFetchRequestTopic{{
 					TopicID:    b.topics.named("a").id,
-					Partitions: []kmsg.ShareFetchRequestTopicPartition{{}},
+					Partitions: []kmsg.ShareFetchRequestTopicPartition{{AcknowledgementBatches: acks}},
 				}}
+				if req.IsRenewAck = acks != nil; req.IsRenewAck {
+					req.MaxRecords, req.MaxBytes = 0, 0
+				}
 				resp, err := cl.Broker(0).Request(testContext(t), req)
 				if err != nil || resp.(*kmsg.ShareFetchResponse).ErrorCode != 0 {
 					t.Fatal(err, resp)
@@ -167,6 +171,10 @@ func TestShareFetchIsBounded(t *testing.T) {
 			}
 			if got != want {
 				t.Errorf("version %d: got %d records for %d, want %d", version, got, most, want)
+			}
+			if version >= 2 { // renewing locks, it has to ask for none
+				acks = []kmsg.ShareFetchRequestTopicPartitionAcknowledgementBatch{{AcknowledgeTypes: []int8{4}}}
+				fetch(2)
 			}
 		}
 	}
