@@ -99,6 +99,9 @@ func newWorker(o *options, handle Handler) (*worker, error) {
 	if w.receipts, err = newReceiptWriter(o); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	// The group may assign partitions before NewClient returns. Its callbacks begin with mu.
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.consumer, err = kgo.NewClient(w.consumerOpts()...); err != nil {
 		w.receipts.close()
 		return nil, fmt.Errorf("worker: %w", err)
