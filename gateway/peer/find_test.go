@@ -229,7 +229,10 @@ func TestFindByNextFireWithinTimes(t *testing.T) {
 		from, to trigger.Instant
 		scans    bool
 	}{
-		{pending, 1, 2, false}, {mayFire, 1, 0, false}, {pending, 0, 2, false}, {pending, 0, 0, true},
+		{pending, 1, 2, false},
+		{mayFire, 1, 0, false},
+		{pending, 0, 2, false},
+		{pending, 0, 0, true},
 		{paused, 1, 2, true},
 	} {
 		o := noTimers{&passing{keys: []trigger.Key{"k"}}}
