@@ -39,6 +39,7 @@ type node struct {
 	fatal  *fatal
 	noRoom *first
 	listen string
+	kept   net.Listener // of the node before, for that address; nil: listen anew
 
 	topics   topics
 	tickets  tickets
@@ -80,7 +81,7 @@ func (b *Broker) start(ctx context.Context) error {
 			return err
 		}
 	}
-	n, err := startNode(ctx, b.opts, b.opts.Listen, b.fatal)
+	n, err := startNode(ctx, b.opts, b.opts.Listen, nil, b.fatal)
 	if err != nil {
 		return err
 	}
@@ -94,11 +95,13 @@ func (b *Broker) start(ctx context.Context) error {
 	return nil
 }
 
-func startNode(ctx context.Context, o Options, listen string, f *fatal) (*node, error) {
+// startNode starts a node that listens at an address, or goes on with the listener of the node before.
+func startNode(ctx context.Context, o Options, listen string, kept net.Listener, f *fatal) (*node, error) {
 	n := &node{
 		opts:    o,
 		log:     o.Logger,
 		listen:  listen,
+		kept:    kept,
 		fatal:   f,
 		noRoom:  newFirst(),
 		tickets: tickets{open: map[int32]*produceCall{}},
@@ -162,7 +165,10 @@ func (b *node) serve() error {
 		kfake.WithLogger(b),
 		kfake.BrokerConfigs(b.configs()),
 		kfake.ListenFn(func(network, _ string) (net.Listener, error) {
-			ln, err := b.opts.ListenFn(network, net.JoinHostPort(host, port))
+			ln, err := b.kept, error(nil)
+			if ln == nil {
+				ln, err = b.opts.ListenFn(network, net.JoinHostPort(host, port))
+			}
 			if err != nil {
 				return nil, fmt.Errorf("listen on %s: %w", b.listen, err)
 			}
@@ -195,6 +201,8 @@ func (b *node) configs() map[string]string {
 		"log.segment.bytes":              strconv.FormatInt(b.opts.SegmentBytes, 10),
 		"transactional.id.expiration.ms": "2147483647", // the most kfake can take, 24.8 days
 		"default.replication.factor":     "1",
+		// A share fetch reads all that lies between the records it gives out: at most this many.
+		"group.share.partition.max.record.locks": strconv.Itoa(int(max(b.opts.fetchBytes>>20, 1))),
 	}
 }
 

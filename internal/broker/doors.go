@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"google.golang.org/grpc/test/bufconn"
 )
@@ -21,6 +23,9 @@ type doors struct {
 	shut         chan struct{} // no more connections come in
 	once         sync.Once
 	err          error // why
+
+	kept  atomic.Bool    // the network's listener stays open for the next node
+	outer sync.WaitGroup // who accepts from it
 }
 
 // innerBuffer is what a connection within the process holds in each direction.
@@ -28,9 +33,32 @@ const innerBuffer = 64 << 10
 
 func openDoors(outer net.Listener) *doors {
 	d := &doors{Listener: outer, inner: bufconn.Listen(innerBuffer), in: make(chan net.Conn), shut: make(chan struct{})}
-	go d.admit(d.Listener)
+	d.outer.Go(func() { d.admit(d.Listener) })
 	go d.admit(d.inner)
 	return d
+}
+
+// keep lets close leave the network's listener open, so that clients that connect meanwhile wait for the
+// next node. It returns nil if the listener cannot be kept.
+func (d *doors) keep() net.Listener {
+	if _, ok := d.Listener.(deadliner); !ok {
+		return nil
+	}
+	d.kept.Store(true)
+	return d.Listener
+}
+
+// deadliner is a listener whose Accept can be ended without closing it.
+type deadliner interface{ SetDeadline(time.Time) error }
+
+// leave ends Accept of the network's listener.
+func (d *doors) leave() error {
+	l := d.Listener.(deadliner)
+	if err := l.SetDeadline(time.Unix(1, 0)); err != nil {
+		return err
+	}
+	d.outer.Wait()
+	return l.SetDeadline(time.Time{})
 }
 
 // admit brings in what comes through one door. When one is shut both are.
@@ -38,7 +66,7 @@ func (d *doors) admit(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			d.close(err)
+			go d.close(err) // which may wait for this loop to end
 			return
 		}
 		select {
@@ -75,7 +103,11 @@ func (d *doors) close(why error) (err error) {
 	d.once.Do(func() {
 		d.err = why
 		close(d.shut)
-		err = errors.Join(d.Listener.Close(), d.inner.Close())
+		if err = d.inner.Close(); d.kept.Load() {
+			err = errors.Join(err, d.leave())
+		} else {
+			err = errors.Join(err, d.Listener.Close())
+		}
 	})
 	return err
 }

@@ -92,3 +92,33 @@ func TestDialNobody(t *testing.T) {
 		t.Error("dialed for nobody")
 	}
 }
+
+// TestConnectWhileRestarting: who connects over the network during a restart in place waits, and is not refused.
+func TestConnectWhileRestarting(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	restarted := make(chan error)
+	go func() {
+		var err error
+		for range 20 {
+			err = errors.Join(err, b.restart(t.Context()))
+		}
+		restarted <- err
+	}()
+	for n := 0; ; n++ {
+		c, err := net.Dial("tcp", b.Addr())
+		if err != nil {
+			t.Fatalf("connection %d: %v", n, err)
+		}
+		c.Close()
+		select {
+		case err := <-restarted:
+			if err != nil || n == 0 {
+				t.Errorf("%d connections, %v", n, err)
+			}
+			wantEnds(t, b, 0, 0)
+			return
+		default:
+		}
+	}
+}

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -107,6 +108,18 @@ func (b *Broker) restart(ctx context.Context) error {
 	defer b.mu.Unlock()
 	begun := time.Now()
 	b.node.txns.quiet(ctx, 2*time.Second)
+	kept := b.node.doors.keep()
+	if err := b.restartNode(ctx, kept); err != nil {
+		if kept != nil {
+			kept.Close()
+		}
+		return err
+	}
+	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
+	return nil
+}
+
+func (b *Broker) restartNode(ctx context.Context, kept net.Listener) error {
 	if err := b.node.close(); err != nil {
 		b.node.stopped(err)
 		return err
@@ -114,11 +127,10 @@ func (b *Broker) restart(ctx context.Context) error {
 	if err := b.node.failure(); err != nil {
 		return err
 	}
-	if err := b.startAnew(ctx); err != nil {
+	if err := b.startAnew(ctx, kept); err != nil {
 		b.node.stopped(err)
 		return err
 	}
-	b.opts.Logger.Info("compacted topics by a restart of the broker", "took", time.Since(begun))
 	return nil
 }
 

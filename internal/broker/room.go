@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -71,7 +72,7 @@ func (b *Broker) resume(stop context.Context) bool {
 			continue
 		}
 		b.mu.Lock()
-		err := b.startAnew(stop)
+		err := b.startAnew(stop, nil)
 		b.mu.Unlock()
 		switch {
 		case err == nil:
@@ -103,8 +104,8 @@ func (b *Broker) hasRoom() bool {
 }
 
 // startAnew starts kfake on the same address as before.
-func (b *Broker) startAnew(ctx context.Context) error {
-	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, b.fatal)
+func (b *Broker) startAnew(ctx context.Context, kept net.Listener) error {
+	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, kept, b.fatal)
 	if err != nil {
 		return err
 	}
