@@ -172,9 +172,26 @@ func (s *State) wallOfPlan() string {
 
 // forgotten reports whether an occurrence at an instant may have fired before the last 16
 // firings, which are all that the State keeps. Nothing fires before its instant, so an
-// instant after the oldest known firing is new.
+// instant after the oldest known firing is new. If the known ones fired in the order of
+// their plan, so is one after the oldest one's own instant, however late that fired.
 func forgotten(done []Firing, at Instant) bool {
-	return len(done) >= keepFirings && at <= done[0].At
+	if len(done) < keepFirings {
+		return false
+	}
+	if inOrder(done) {
+		return at <= done[0].Nominal
+	}
+	return at <= done[0].At
+}
+
+// inOrder reports whether all firings are of the plan, each for a later instant than the one before.
+func inOrder(done []Firing) bool {
+	for i := range done {
+		if offThePlan(done[i].Occurrence) || i > 0 && done[i].Nominal <= done[i-1].Nominal {
+			return false
+		}
+	}
+	return true
 }
 
 func fired(done []Firing, occurrence string) bool {
