@@ -28,7 +28,7 @@ var listenerSection = section{"Listeners", "", []Setting{
 		Key:  "internal.advertise",
 		into: func(c *Config, _ string) any { return &c.Internal.Advertise },
 		Doc: "`host:port` at which other instances reach `internal.listen`. Unset means the address that it " +
-			"listens on.",
+			"listens on, and the host's name where that is `0.0.0.0` or `::`.",
 	},
 	{
 		Key: "internal.secret", Secret: true,

@@ -10,8 +10,8 @@ var topicSection = section{"Topics", "", []Setting{
 	{
 		Key: "topics.partitions", Default: "16", Dev: "4", Min: "1", Max: "1024",
 		into: func(c *Config, _ string) any { return &c.Topics.Partitions },
-		Doc: "Partitions of every topic but `control`. The number is fixed when the topics are created; " +
-			"another number later is refused.",
+		Doc: "Partitions of every topic but `control`, `audit` and `endpoints`. The number is fixed when the " +
+			"topics are created; another number later is refused.",
 	},
 	{
 		Key: "topics.manage", Default: "true",
