@@ -10,10 +10,10 @@ chmod 755 "$SVC_HOME"                                          # PostgreSQL read
 export SVC_HOME SVC_CACHE PATH="$SVC_CACHE/bin:$PATH"
 export CGO_ENABLED=0                             # as make build does: and so no package is compiled twice
 export WATERCLOCK_TEST_BUILT="$SVC_HOME/built"   # programs that several packages start are linked once
-background= # the process group that runs beside the others
+background= # the process groups that run beside the front
 cleanup() {
   set +e # a step that fails stops neither the next one nor changes the exit code
-  [ -z "$background" ] || kill -- "-$background" 2>/dev/null
+  for group in $background; do kill -- "-$group" 2>/dev/null; done
   "$HERE/services.sh" down >/dev/null 2>&1
   rm -rf "$SVC_HOME"
 }
@@ -28,33 +28,42 @@ if [ $# -gt 0 ]; then
   exit $failed
 fi
 
-# Most tests of the others wait: for a process, a broker, a time-out. So these, which compute and
-# have a clock of their own or need no exact one, take what the others leave of the cores.
-behind=(./analytics/... ./calendar/... ./gateway/... ./internal/broker ./internal/check ./internal/sim ./pipeline/... ./sinks
-  ./sinks/notify/... ./statestore ./test/java ./test/python ./trigger)
-run_behind() { # all of it, also if some fails: one run names all that fails
+# Three lanes. Most tests of the front wait: for a process, a broker, a time-out. So the other two take what it leaves of
+# the cores. "compute" needs nothing else, or has a clock of its own. "quiet" has what waits and needs no exact time; it is
+# done before the front gets busy.
+compute=(./analytics/... ./calendar/... ./internal/check ./internal/sim ./pipeline/... ./sinks ./sinks/notify/...
+  ./statestore ./trigger)
+quiet=(./test/python ./test/java ./gateway/... ./internal/broker)
+run_compute() { # all of it, also if some fails: one run names all that fails
+  nice -n 10 go test -p 1 -vet=off -timeout 50m "${compute[@]}"
+}
+run_quiet() {
   local failed=0
+  for package in "${quiet[@]}"; do nice -n 10 go test -p 1 -vet=off -timeout 50m "$package" || failed=1; done
   nice -n 10 make check || failed=1 # vets all, so go test need not
-  nice -n 10 go test -p 1 -vet=off -timeout 50m "${behind[@]}" || failed=1
   # Go keeps results by the files of the module, and the server, the conformance file and the documents are outside of
   # this one: -count 1 runs its tests anew.
   (cd clients/go && nice -n 10 go test -p 1 -vet=off -count 1 ./...) || failed=1
   nice -n 10 go test -vet=off -tags flaws -run "Flaws|MutedOwner" ./pipeline || failed=1
   return $failed
 }
-set -m # a process group of its own
-run_behind > "$SVC_HOME/behind.log" 2>&1 &
-background=$!
+set -m # process groups of their own
+run_compute > "$SVC_HOME/compute.log" 2>&1 &
+compute_lane=$!
+run_quiet > "$SVC_HOME/quiet.log" 2>&1 &
+quiet_lane=$!
 set +m
-comm -23 <(go list ./... | sort) <(go list "${behind[@]}" | sort) |
+background="$compute_lane $quiet_lane"
+comm -23 <(go list ./... | sort) <(go list "${compute[@]}" "${quiet[@]}" | sort) |
   xargs go test -p 1 -vet=off -timeout 40m 2>&1 | tee "$SVC_HOME/front.log" || failed=1
-wait "$background" || failed=1
-cat "$SVC_HOME/behind.log"
+wait "$quiet_lane" || failed=1
+wait "$compute_lane" || failed=1
+cat "$SVC_HOME/quiet.log" "$SVC_HOME/compute.log"
 # Once more at the end, where a log that was cut still has it: each failed test with its first lines.
 [ $failed = 0 ] || awk '
   /^(ok|PASS|[?])/ { lines = 0 }
   /^FAIL/ { lines = 1 }
   /^ *--- FAIL|^panic:|^fatal error:|^# / { lines = 60 }
   lines-- > 0
-' "$SVC_HOME/front.log" "$SVC_HOME/behind.log"
+' "$SVC_HOME/front.log" "$SVC_HOME/quiet.log" "$SVC_HOME/compute.log"
 exit $failed
