@@ -23,19 +23,24 @@ func TestDeadLetterIsTheDueEvent(t *testing.T) {
 	due, dead := w.Tail(w.Names.Due("r-push")), w.Tail(w.Names.DeadLetter())
 	w.Send("k",
 		`{"op":"register","delay":"10ms","channel":"r-push","payload":{"a":1},"headers":{"x":"y"},"tags":{"type":"t"},"expires_after":"1h"}`)
-	var last *kgo.Record
+	var first, last *kgo.Record
 	for attempt := 1; attempt <= 3; attempt++ {
-		last = due.Next()
+		if last = due.Next(); first == nil {
+			first = last
+		}
 		w.Receipt("k", fmt.Sprintf(`{"due_id":%q,"channel":"r-push","outcome":"retry","attempt":%d,"code":"503"}`,
 			pipelinetest.Header(last, "ce_id"), attempt))
 	}
 	letter := dead.Next()
-	got, want := headersOf(letter, "wc-error-"), headersOf(last, "ce_wcbasis", "ce_wcreceiptby")
+	got, want := headersOf(letter, "wc-error-", "wcx-first-fired"), headersOf(last, "ce_wcbasis", "ce_wcreceiptby")
 	if got != want || string(letter.Value) != string(last.Value) {
 		t.Errorf("the dead letter is %s\n%s\nits due event\n%s", letter.Value, got, want)
 	}
 	if code := pipelinetest.Header(letter, "wc-error-code"); code != "503" {
 		t.Errorf("wc-error-code %q", code)
+	}
+	if at := pipelinetest.Header(letter, "wcx-first-fired"); at != pipelinetest.Header(first, "ce_wcfired") {
+		t.Errorf("wcx-first-fired %q, and it first went out at %q", at, pipelinetest.Header(first, "ce_wcfired"))
 	}
 }
 
