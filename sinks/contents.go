@@ -73,7 +73,7 @@ func RunContents(ctx context.Context, h History, o ContentOptions) error {
 		return errors.New("contents: no topics")
 	}
 	r := &contentReader{
-		h: h, o: o.withDefaults(), next: map[TopicPartition]int64{}, stopped: map[TopicPartition]*contentStop{},
+		h: h, o: o.withDefaults(), next: map[TopicPartition]int64{}, stopped: stops[TopicPartition, *kgo.Record]{},
 	}
 	opts := append([]kgo.Opt{}, o.Kafka...)
 	opts = append(opts,
@@ -119,7 +119,7 @@ type contentReader struct {
 
 	mu       sync.Mutex
 	next     map[TopicPartition]int64 // next offset of each owned partition; unknown (-1) until something was read
-	stopped  map[TopicPartition]*contentStop
+	stopped  stops[TopicPartition, *kgo.Record]
 	reported time.Time // when the stopped partitions were last logged
 }
 

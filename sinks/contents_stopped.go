@@ -10,14 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// contentStop is a partition whose content the store refuses. Records that were fetched already
-// wait here, in order; no more are fetched.
-type contentStop struct {
-	waiting []*kgo.Record
-	wait    time.Duration // before the next try
-	next    time.Time
-}
-
 // deliver applies records and commits them. If the store refuses them, they are applied partition
 // by partition. Partitions that are refused stop, and the others continue, as in Projector.
 func (r *contentReader) deliver(ctx context.Context, records []*kgo.Record) {
@@ -39,7 +31,10 @@ func (r *contentReader) deliver(ctx context.Context, records []*kgo.Record) {
 		parts[p] = append(parts[p], rec)
 	}
 	for p, part := range parts {
-		switch err := r.apply(ctx, part); {
+		if len(parts) > 1 {
+			err = r.apply(ctx, part)
+		}
+		switch {
 		case err == nil:
 			r.commit(ctx, part)
 		case errors.Is(err, ErrRefused):
@@ -72,7 +67,7 @@ func (r *contentReader) stop(p TopicPartition, records []*kgo.Record, err error)
 	if _, ours := r.next[p]; !ours {
 		return
 	}
-	r.stopped[p] = &contentStop{waiting: records, wait: r.o.RetryMin, next: time.Now().Add(r.o.RetryMin)}
+	r.stopped.add(p, records, r.o.RetryMin)
 	r.client.PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
 	r.report(err)
 }
@@ -96,23 +91,13 @@ func (r *contentReader) resume(p TopicPartition) {
 func (r *contentReader) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var first time.Time
-	for _, s := range r.stopped {
-		if first.IsZero() || s.next.Before(first) {
-			first = s.next
-		}
-	}
-	if first.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, max(pollAtLeast, time.Until(first)))
+	return r.stopped.untilRetry(ctx)
 }
 
 // retryStopped retries the partitions whose wait is over.
 func (r *contentReader) retryStopped(ctx context.Context) {
 	r.mu.Lock()
-	due := maps.Clone(r.stopped)
-	maps.DeleteFunc(due, func(_ TopicPartition, s *contentStop) bool { return s.next.After(time.Now()) })
+	due := r.stopped.due()
 	r.mu.Unlock()
 	for p, s := range due {
 		r.retry(ctx, p, s)
@@ -120,7 +105,7 @@ func (r *contentReader) retryStopped(ctx context.Context) {
 }
 
 // retry applies the waiting records of a partition. The partition continues once they are durable.
-func (r *contentReader) retry(ctx context.Context, p TopicPartition, s *contentStop) {
+func (r *contentReader) retry(ctx context.Context, p TopicPartition, s *stop[*kgo.Record]) {
 	err := r.apply(ctx, s.waiting)
 	r.mu.Lock()
 	ours := r.stopped[p] == s // it may have been revoked meanwhile
@@ -129,8 +114,7 @@ func (r *contentReader) retry(ctx context.Context, p TopicPartition, s *contentS
 		r.resume(p)
 		r.o.Logger.Info("history: the store accepts content again", "topic", p.Topic, "partition", p.Partition)
 	case ours && errors.Is(err, ErrRefused):
-		s.wait = min(2*s.wait, r.o.RetryMax)
-		s.next = time.Now().Add(s.wait)
+		s.backOff(r.o.RetryMax)
 		r.report(err)
 	}
 	r.mu.Unlock()

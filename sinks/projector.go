@@ -25,9 +25,9 @@ type Projector struct {
 	decode func(*kgo.Record) (EventRecord, error)
 
 	mu       sync.Mutex
-	owned    map[int32]int64 // the offset to apply next; unknown (-1) until a record was applied
-	stopped  map[int32]*stop // partitions whose rows the sink refuses
-	reported time.Time       // when these partitions were last logged
+	owned    map[int32]int64     // the offset to apply next; unknown (-1) until a record was applied
+	stopped  stops[int32, batch] // partitions whose rows the sink refuses
+	reported time.Time           // when these partitions were last logged
 }
 
 // NewProjector makes a projector. Run joins the group.
@@ -36,7 +36,8 @@ func NewProjector(sink Writer, opts Options) (*Projector, error) {
 		return nil, err
 	}
 	return &Projector{
-		opts: opts.withDefaults(), sink: sink, decode: recordOf, owned: map[int32]int64{}, stopped: map[int32]*stop{},
+		opts: opts.withDefaults(), sink: sink, decode: recordOf, owned: map[int32]int64{},
+		stopped: stops[int32, batch]{},
 	}, nil
 }
 

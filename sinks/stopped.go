@@ -10,14 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// stop is a partition whose rows the sink refuses. Records that were fetched already wait here,
-// in order; no more are fetched.
-type stop struct {
-	waiting []batch
-	wait    time.Duration // before the next try
-	next    time.Time
-}
-
 // deliver applies a batch and commits it. If the sink refuses it, it is applied partition by
 // partition. Partitions that are refused stop, and the others continue. After ctx has ended it
 // does nothing; the next owner applies the batch.
@@ -90,13 +82,10 @@ func (p *Projector) stop(partition int32, part batch, err error) {
 	if _, ok := p.owned[partition]; !ok {
 		return
 	}
-	p.stopped[partition] = &stop{waiting: []batch{part}, wait: p.opts.RetryMin, next: time.Now().Add(p.opts.RetryMin)}
+	p.stopped.add(partition, []batch{part}, p.opts.RetryMin)
 	p.client.PauseFetchPartitions(map[string][]int32{p.opts.Topic: {partition}})
 	p.report(partition, err)
 }
-
-// reportEvery is how often stopped partitions are logged.
-const reportEvery = time.Minute
 
 // report calls the hook and logs the stopped partitions. The caller holds the lock.
 func (p *Projector) report(partition int32, err error) {
@@ -116,35 +105,17 @@ func (p *Projector) resume(partition int32) {
 	p.opts.Hooks.Stopped(partition, nil)
 }
 
-// pollAtLeast is the shortest time of a poll while a partition waits for a retry. A poll whose
-// time is over already returns nothing, and the other partitions would starve.
-const pollAtLeast = 5 * time.Millisecond
-
 // untilRetry bounds a poll by the next try of a stopped partition.
 func (p *Projector) untilRetry(ctx context.Context) (context.Context, context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var first time.Time
-	for _, s := range p.stopped {
-		if first.IsZero() || s.next.Before(first) {
-			first = s.next
-		}
-	}
-	if first.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, max(pollAtLeast, time.Until(first)))
+	return p.stopped.untilRetry(ctx)
 }
 
 // retryStopped retries the partitions whose wait is over.
 func (p *Projector) retryStopped(ctx context.Context) {
 	p.mu.Lock()
-	due := map[int32]*stop{}
-	for partition, s := range p.stopped {
-		if !s.next.After(time.Now()) {
-			due[partition] = s
-		}
-	}
+	due := p.stopped.due()
 	p.mu.Unlock()
 	for partition, s := range due {
 		p.retry(ctx, partition, s)
@@ -153,13 +124,12 @@ func (p *Projector) retryStopped(ctx context.Context) {
 
 // retry applies the waiting records of a partition. The partition continues once all of them are
 // durable.
-func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
+func (p *Projector) retry(ctx context.Context, partition int32, s *stop[batch]) {
 	for len(s.waiting) > 0 && p.isStopped(partition, s) {
 		err := p.apply(ctx, s.waiting[0].events)
 		if errors.Is(err, ErrRefused) {
 			p.mu.Lock()
-			s.wait = min(2*s.wait, p.opts.RetryMax)
-			s.next = time.Now().Add(s.wait)
+			s.backOff(p.opts.RetryMax)
 			if p.stopped[partition] == s {
 				p.report(partition, err)
 			}
@@ -182,7 +152,7 @@ func (p *Projector) retry(ctx context.Context, partition int32, s *stop) {
 
 // isStopped reports whether s is still the partition's stop. The partition may have been revoked,
 // and assigned once more, meanwhile.
-func (p *Projector) isStopped(partition int32, s *stop) bool {
+func (p *Projector) isStopped(partition int32, s *stop[batch]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stopped[partition] == s
