@@ -20,7 +20,7 @@
 // # Source of truth
 //
 // After a crash, in this order: the journal, which repairs segments and outcome log
-// (replay.go); the segments; the outcome log (txn.go); kfake's own logs. repair.go turns them
+// (replay.go); the segments; the outcome log (txn_log.go); kfake's own logs. repair.go turns them
 // into what kfake leaves after a clean close with every transaction ended. So kfake's own
 // recovery never runs.
 //

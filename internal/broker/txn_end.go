@@ -1,0 +1,266 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// prepare writes the outcome of a commit, unless it is written, and says what must be on disk
+// before kfake may see the request. It returns nil if there is nothing that a crash could tear.
+func (x *txns) prepare(req *kmsg.EndTxnRequest) (*outcome, []target, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.find(req.ProducerID, req.ProducerEpoch)
+	if x.log == nil || t == nil || t.ends > 0 || t.empty() {
+		return nil, nil, nil
+	}
+	targets := append(t.targets(true), x.target())
+	if t.outcome != nil {
+		return t.outcome, targets, nil
+	}
+	o, err := x.outcomeOf(t, req.Version >= 5)
+	if err != nil {
+		return nil, nil, err
+	}
+	if x.b.syncer != nil {
+		x.b.syncer.note(targets) // before the outcome: see (*syncer).record
+	}
+	if err := x.append(*o); err != nil {
+		return nil, nil, err
+	}
+	for _, at := range targets[:len(targets)-1] {
+		x.moved[at] = struct{}{}
+	}
+	t.outcome = o
+	return o, targets, nil
+}
+
+// prepared is called when the outcome is on disk.
+func (x *txns) prepared(o *outcome) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if t := x.find(o.pid, o.epoch); t != nil && t.outcome == o {
+		t.durable = true
+	}
+}
+
+// empty says that nothing becomes visible with a commit.
+func (t *openTxn) empty() bool { return len(t.offsets) == 0 && len(t.targets(true)) == 0 }
+
+// targets are the partitions with data, or those without.
+func (t *openTxn) targets(data bool) []target {
+	var out []target
+	for at, p := range t.parts {
+		if p.data == data {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+func (x *txns) outcomeOf(t *openTxn, bumps bool) (*outcome, error) {
+	o := &outcome{
+		kind: kindCommit, pid: t.pid, epoch: t.epoch, bumps: bumps, at: time.Now().UnixMilli(),
+		offsets: latestOffsets(t.offsets),
+	}
+	for at, p := range t.parts {
+		if !p.data {
+			continue
+		}
+		end, ok, err := x.b.tailOf(at.path, tail{topic: p.topic, partition: p.partition})
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			o.parts = append(o.parts, end)
+		}
+	}
+	return o, nil
+}
+
+// tailOf says where a partition's log ends now; not ok, if it has none.
+func (b *node) tailOf(dir string, t tail) (tail, bool, error) {
+	bases, err := b.listings.bases(dir)
+	if errors.Is(err, os.ErrNotExist) || len(bases) == 0 && err == nil {
+		return t, false, nil
+	}
+	if err != nil {
+		return t, false, err
+	}
+	t.base = bases[len(bases)-1]
+	info, err := os.Stat(filepath.Join(dir, segmentName(t.base)))
+	if err != nil {
+		return t, false, err
+	}
+	t.size = info.Size()
+	return t, true, nil
+}
+
+// takeBack writes, durably, that a commit is none after all, unless kfake has turned to it. The lock is held.
+func (x *txns) takeBack(t *openTxn) {
+	if x.log == nil || t.outcome == nil || t.ends > 0 {
+		return
+	}
+	t.outcome, t.durable = nil, false
+	o := outcome{kind: kindAbort, pid: t.pid, epoch: t.epoch, at: time.Now().UnixMilli()}
+	err := x.append(o)
+	if err == nil && x.b.syncer != nil {
+		err = x.b.syncer.fsync(x.log)
+	}
+	if err != nil {
+		x.b.fail(fmt.Errorf("take back an outcome: %w", err))
+	}
+}
+
+// ending is called as kfake turns to an EndTxn request; kfake must not see it if ok is false.
+func (x *txns) ending(req *kmsg.EndTxnRequest) (ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.find(req.ProducerID, req.ProducerEpoch)
+	switch {
+	case t == nil:
+		return true
+	case t.ends > 0: // asked for twice: kfake knows the answer
+	case req.Commit:
+		if !t.empty() && !t.durable {
+			return false
+		}
+		// A start writes the markers behind data anew, and those alone.
+		t.touched = t.targets(false)
+	default:
+		x.takeBack(t)
+		t.touched = x.aborted(t)
+	}
+	t.ends++
+	x.touch(t.touched)
+	return true
+}
+
+// aborted is what kfake writes as it aborts a transaction: to readers its offsets are as good as any.
+func (x *txns) aborted(t *openTxn) []target {
+	return append(append(t.targets(true), t.targets(false)...), x.b.pidsLog())
+}
+
+func (x *txns) touch(targets []target) {
+	if x.b.syncer != nil && len(targets) > 0 {
+		x.b.syncer.begin(targets)
+	}
+}
+
+// ended is called with kfake's answer to an EndTxn request, and returns what it has touched.
+func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touched []target) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	o, t := x.owners[req.ProducerID], x.find(req.ProducerID, req.ProducerEpoch)
+	if t != nil {
+		touched = t.touched
+	}
+	switch {
+	case o == nil:
+		return nil
+	case resp.ErrorCode != 0:
+		if t != nil && t.ends > 0 {
+			if t.ends--; t.ends == 0 { // else the other request may have committed it
+				x.takeBack(t)
+			}
+		}
+		return touched
+	}
+	o.drop(func(e *openTxn) bool { return e == t && e.ends > 0 })
+	switch {
+	case resp.ProducerID < 0 || resp.Version < 5:
+		x.forget(o, req.ProducerEpoch)
+	case resp.ProducerID == req.ProducerID:
+		x.forget(o, resp.ProducerEpoch)
+	default: // its epochs are used up
+		delete(x.owners, req.ProducerID)
+		x.owner(resp.ProducerID, o.txnID)
+	}
+	if x.log != nil && x.size > maxOutcomeBytes {
+		if err := x.restart(); err != nil {
+			x.b.fail(err)
+		}
+	}
+	return touched
+}
+
+// forget drops what was asked for in epochs below one that kfake has given.
+func (x *txns) forget(o *owner, epoch int16) (touched []target) {
+	o.drop(func(t *openTxn) bool {
+		if t.epoch >= epoch {
+			return false
+		}
+		touched = t.touched
+		x.takeBack(t)
+		return true
+	})
+	return touched
+}
+
+func (x *txns) owner(pid int64, txnID string) *owner {
+	o := x.owners[pid]
+	if o == nil {
+		o = &owner{}
+		x.owners[pid] = o
+	}
+	o.txnID = txnID
+	return o
+}
+
+// fence is called as kfake turns to an InitProducerID request. If it accepts that, it aborts what is open
+// under the transactional id, or of the producer id.
+func (x *txns) fence(req *kmsg.InitProducerIDRequest) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var open []*openTxn
+	var touched []target
+	for pid, o := range x.owners {
+		if o.txnID != *req.TransactionalID && pid != req.ProducerID {
+			continue
+		}
+		for _, t := range o.open {
+			if t.ends == 0 {
+				x.takeBack(t)
+				open, touched = append(open, t), append(touched, x.aborted(t)...)
+			}
+		}
+	}
+	for _, t := range open {
+		t.touched = touched
+	}
+	x.touch(touched)
+}
+
+// fenced is called with the answer to an InitProducerID request that kfake accepted, and returns what it
+// has touched.
+func (x *txns) fenced(req *kmsg.InitProducerIDRequest, resp *kmsg.InitProducerIDResponse) (touched []target) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	txnID := *req.TransactionalID
+	if req.ProducerID >= 0 && req.ProducerEpoch >= 0 { // kfake goes by the producer id then (KIP-360)
+		o := x.owners[req.ProducerID]
+		if o == nil {
+			return nil
+		}
+		txnID = o.txnID
+	}
+	return x.forget(x.owner(resp.ProducerID, txnID), resp.ProducerEpoch)
+}
+
+// timedOut is called as kfake aborts a transaction by itself.
+func (x *txns) timedOut(pid int64, epoch int16) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.find(pid, epoch)
+	if t == nil {
+		return
+	}
+	x.takeBack(t)
+	x.touch(x.aborted(t))
+	x.owners[pid].drop(func(e *openTxn) bool { return e == t })
+}
