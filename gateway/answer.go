@@ -197,7 +197,8 @@ func (v *verdict) statusOfRegister() int {
 // problemOfCancel is the answer to a cancel that came too late, and to a repeat of it; nil for one in time.
 func problemOfCancel(c *command, v verdict) *problem.Problem {
 	st := v.state
-	if !v.decided || !v.has(trigger.CancelTooLate) && !(v.has(trigger.Duplicate) && cancelledInFlight(st)) {
+	repeated := v.has(trigger.Duplicate) && st != nil && st.CancelledInFlight()
+	if !v.decided || !v.has(trigger.CancelTooLate) && !repeated {
 		return nil
 	}
 	if st == nil || st.Status == trigger.Unknown || st.Status == trigger.Erased {
@@ -210,12 +211,6 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic
 	}
 	return p
-}
-
-// cancelledInFlight reports whether a trigger that fires once was cancelled after it had gone out.
-func cancelledInFlight(st *trigger.State) bool {
-	return st != nil && st.Status == trigger.Cancelled && !st.Recurring() &&
-		slices.ContainsFunc(st.Done, func(f trigger.Firing) bool { return !strings.HasPrefix(f.Occurrence, "run-") })
 }
 
 // sendJSON writes v as the answer.

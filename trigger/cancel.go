@@ -1,6 +1,9 @@
 package trigger
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // cancel ends a trigger, or says that it came too late and where it fired.
 func (d *decision) cancel(c *Command) *Error {
@@ -34,6 +37,12 @@ func (d *decision) cancel(c *Command) *Error {
 		d.addStoppedFacts(stopped)
 	}
 	return nil
+}
+
+// CancelledInFlight reports whether a one-shot was cancelled after it had gone out: too late.
+func (s *State) CancelledInFlight() bool {
+	return s.Status == Cancelled && !s.Recurring() &&
+		slices.ContainsFunc(s.Done, func(f Firing) bool { return !strings.HasPrefix(f.Occurrence, runPrefix) })
 }
 
 // planned is the next occurrence of the plan, or, without one, the first snoozed occurrence.

@@ -227,7 +227,7 @@ func (d *decision) ofContent(l *Live, f *Fact) *Fact {
 	spec := d.content(l)
 	f.Channel, f.UserID, f.Corr = spec.ChannelOfStep(l.Step), spec.UserID, spec.CorrelationID
 	f.Zone = cmp.Or(zoneOf(l.Local), spec.When.Zone)
-	f.FirstFired = cmp.Or(l.FirstFired, d.s.firstFired(l.Occurrence))
+	f.FirstFired = d.s.firstFiredOf(l)
 	return f
 }
 
@@ -340,6 +340,11 @@ func (s *State) firstFired(occurrence string) Instant {
 		}
 	}
 	return 0
+}
+
+// firstFiredOf is firstFired of a live occurrence, also if Done no longer has it, or has a redrive.
+func (s *State) firstFiredOf(l *Live) Instant {
+	return cmp.Or(l.FirstFired, s.firstFired(l.Occurrence))
 }
 
 // bare is an occurrence id without the life's suffix.

@@ -1,9 +1,6 @@
 package trigger
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // retry plans the next attempt of a failed delivery, after the time in the receipt or in the
 // channel's retry profile. If the profile has no attempt left, the occurrence has failed.
@@ -40,7 +37,7 @@ func (d *decision) profile(l *Live) []time.Duration {
 // deadLetter sends an occurrence to the dead letters.
 func (d *decision) deadLetter(l *Live, code, detail string) {
 	f := d.dueEvent(l)
-	f.Fired, f.FirstFired = d.sentAt(l), cmp.Or(l.FirstFired, d.s.firstFired(l.Occurrence))
+	f.Fired, f.FirstFired = d.sentAt(l), d.s.firstFiredOf(l)
 	d.out.Dead = append(d.out.Dead, DeadLetter{Fire: f, Code: code, Detail: detail})
 	d.addFactOf(l, Fact{Type: DeadLettered, Scheduled: l.Nominal, Reason: code, Detail: detail})
 }
