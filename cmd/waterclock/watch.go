@@ -57,13 +57,14 @@ func (a *app) watch(ctx context.Context, from *api, key string, f *watchFlags) e
 		if f.forever {
 			return
 		}
-		switch state, err := stateOf(following, from, key); {
-		case exitOf(err) == exitNotFound && f.wait && !erased.Load():
-			// it was forgotten, and a new register may come
-		case exitOf(err) == exitNotFound:
-			a.note("%s is %s and has ended (--forever continues)", key, trigger.Erased)
-			over.Store(true)
-			end()
+		state, err := stateOf(following, from, key)
+		if exitOf(err) == exitNotFound {
+			if f.wait && !erased.Load() {
+				return // it was forgotten, and a new register may come
+			}
+			state, err = trigger.Erased, nil
+		}
+		switch {
 		case err != nil:
 			quiet.Reset(overAfter) // a partition that moves does not answer for a moment
 		case state.Finished():
