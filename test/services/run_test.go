@@ -20,13 +20,18 @@ case $1 in
 esac
 `
 
+// fakeMake answers as make does. It fails a target that FAILS names, as a package does.
+const fakeMake = `#!/usr/bin/env bash
+case "make $*" in *"$FAILS"*) exec go test "$FAILS" ;; esac
+`
+
 // fakeServices says when it is stopped.
 const fakeServices = `#!/usr/bin/env bash
 [ "$1" != down ] || touch "$DOWN"
 `
 
-// TestRunEnds runs test/run.sh with another go and other services. Its exit code is that of the tests, whichever of
-// both lanes fails, the failed test stands at the end of what it prints, and the services are stopped.
+// TestRunEnds runs test/run.sh with another go, another make and other services. Its exit code is that of the tests,
+// whichever of the three lanes fails, the failed test stands at the end of what it prints, and the services are stopped.
 func TestRunEnds(t *testing.T) {
 	for _, row := range []struct {
 		name, fails string
@@ -35,7 +40,9 @@ func TestRunEnds(t *testing.T) {
 	}{
 		{"all pass", "nothing", nil, false},
 		{"one fails", "example/topics", nil, true},
-		{"one in the lane behind fails", "./calendar", nil, true},
+		{"one of those that compute fails", "./calendar", nil, true},
+		{"one of those that wait fails", "./gateway/...", nil, true},
+		{"make check fails", "make check", nil, true},
 		{"one of a client fails", "-count 1", nil, true},
 		{"some pass", "nothing", []string{"./topics"}, false},
 		{"some fail", "./topics", []string{"./topics"}, true},
@@ -63,6 +70,7 @@ func TestRunEnds(t *testing.T) {
 			}
 			put("test/services/services.sh", fakeServices)
 			put("cache/bin/go", fakeGo)
+			put("cache/bin/make", fakeMake)
 			put("clients/go/go.mod", "module example\n")
 			put("tmp/keep", "")
 			down := filepath.Join(dir, "down")

@@ -59,12 +59,13 @@ def test_a_skipped_copy_waits_for_the_receipt() -> None:
 
     w._writer = cast(ReceiptWriter, Writer())
     before, after = Partition("t", 0, 1, gone=True), Partition("t", 0, 1)  # it moved away and came back
-    first, copy = Item(7, 1, before, worker.example("a")), Item(7, 1, after, worker.example("a"))
+    event = worker.example("a")  # its id has the time: another example would be another event
+    first, copy = Item(7, 1, before, event), Item(7, 1, after, event)
     for item in (first, copy):
         item.part.add(item)
         w._queue.add(item)
     assert w._pick() == (first, False)
-    w._answer(first, worker.example("a"), worker.Delivered())
+    w._answer(first, event, worker.Delivered())
     assert w._pick() is None and after.next == -1 and after.pending == 1
     written[0](0, 0)
     assert after.next == 8 and after.pending == 0
