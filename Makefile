@@ -23,7 +23,9 @@ help: ## these lines
 build: ## bin/waterclock, static
 	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/waterclock ./cmd/waterclock
 
-test: setup ## everything: check, unit, simulated, embedded, foreign clients, real services
+# Go compiles while the rest is fetched: on a bare machine both take minutes.
+test: ## everything: check, unit, simulated, embedded, foreign clients, real services
+	@go list -deps -export -test ./... > /dev/null & test/setup.sh && wait
 	test/run.sh
 
 quick: check ## unit and embedded tests only

@@ -22,14 +22,25 @@ main() {
   mkdir -p "$SVC_CACHE/bin"
   need "Go 1.26 or newer (https://go.dev/dl)" command -v go
   install_packages
-  get_promtool
-  get_python_packages
-  get_data_packages
-  get_iceberg_packages
-  get_node_packages
-  [ ${#missing[@]} -gt 0 ] || "$HERE/fetch.sh" kafka cassandra > /dev/null
-  [ ${#missing[@]} -gt 0 ] || get_maven_packages
+  # One beside the other, because they wait for the network.
+  local rest=(get_promtool get_python_packages get_data_packages get_iceberg_packages get_node_packages)
+  [ ${#missing[@]} -gt 0 ] || rest+=(get_jars get_maven_packages)
+  together "${rest[@]}"
   report
+}
+
+# together FUNCTION... : runs them at once, and notes what any of them missed.
+together() {
+  local notes f job failed=0; notes=$(mktemp -d)
+  for f in "$@"; do
+    (missing=(); "$f"; [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}" > "$notes/$f") &
+  done
+  for job in $(jobs -p); do wait "$job" || failed=1; done
+  for f in "$@"; do
+    if [ -f "$notes/$f" ]; then mapfile -t -O ${#missing[@]} missing < "$notes/$f"; fi
+  done
+  rm -rf "$notes"
+  [ $failed = 0 ] || exit 1 # what failed has said why
 }
 
 # need DESCRIPTION COMMAND... : notes it as missing unless the command succeeds.
@@ -127,6 +138,11 @@ get_node_packages() {
   mkdir -p "$dir"
   npm install --silent --no-audit --no-fund --prefix "$dir" "${wanted[@]}" >&2 \
     || missing+=("npm install --prefix $dir ${wanted[*]}")
+}
+
+get_jars() {
+  "$HERE/fetch.sh" kafka cassandra > /dev/null
+  "$HERE/kafka.sh" classes
 }
 
 # One test is run, because surefire fetches what it needs only then. test/java works without a network after it.

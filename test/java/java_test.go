@@ -53,7 +53,7 @@ func TestClient(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "mvn", "-B", "-ntp", "-q", "-o", "-Dbuild.dir="+target,
 		"-Dmaven.repo.local="+filepath.Join(filepath.Dir(jars), "maven"), "test")
 	cmd.Dir, cmd.Env = project, append(os.Environ(), "WATERCLOCK_BIN="+binary,
-		"WATERCLOCK_TEST_KAFKA="+services.Kafka(t).Bootstrap)
+		"WATERCLOCK_TEST_KAFKA="+services.Kafka(t).Bootstrap, "MAVEN_OPTS=-XX:TieredStopAtLevel=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with its JVMs and dev
 	cmd.WaitDelay = 5 * time.Second

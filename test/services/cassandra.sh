@@ -104,8 +104,10 @@ launch() {
 run() {
   more_files
   export MALLOC_ARENA_MAX=2
+  local java=("$JAVA")
+  [ "$SVC_JIT" = full ] || java+=(-XX:TieredStopAtLevel=1)
   # Alone, it need not wait for a ring or for gossip to settle: 20 s less.
-  exec "$JAVA" "@$HERE/conf/cassandra.options" "-Xms$CASSANDRA_HEAP" "-Xmx$CASSANDRA_HEAP" \
+  exec "${java[@]}" "@$HERE/conf/cassandra.options" "-Xms$CASSANDRA_HEAP" "-Xmx$CASSANDRA_HEAP" \
     "-javaagent:$(ls "$JARS"/jamm-*.jar)" \
     "-Dcassandra.config=file://$ROOT/conf/cassandra.yaml" "-Dcassandra.storagedir=$ROOT" "-Dcassandra.logdir=$ROOT/logs" \
     "-Dlogback.configurationFile=$HERE/conf/logback.xml" "-Dcassandra.triggers_dir=$ROOT/conf/triggers" \

@@ -2,6 +2,7 @@
 #
 #   SVC_HOME   data, logs and process ids of running services  (default $TMPDIR/waterclock-test-<uid>)
 #   SVC_CACHE  jars, kept between runs                         (default $XDG_CACHE_HOME/waterclock)
+#   SVC_JIT    full, or quick: the JVMs compile little, for tests that start many and use each for a short time
 #
 # Neither is ever inside the repository. Only processes whose id was written at
 # start are signalled; nothing is found by name.
@@ -9,6 +10,7 @@ set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 SVC_HOME=${SVC_HOME:-${TMPDIR:-/tmp}/waterclock-test-$(id -u)}
 SVC_CACHE=${SVC_CACHE:-${XDG_CACHE_HOME:-${HOME:-$SVC_HOME}/.cache}/waterclock}
+SVC_JIT=${SVC_JIT:-full}
 JAVA=${JAVA:-${JAVA_HOME:+$JAVA_HOME/bin/}java}
 KAFKA_VERSION=${KAFKA_VERSION:-4.3.1}
 CASSANDRA_VERSION=${CASSANDRA_VERSION:-5.0.8}

@@ -31,7 +31,8 @@ const fakeServices = `#!/usr/bin/env bash
 `
 
 // TestRunEnds runs test/run.sh with another go, another make and other services. Its exit code is that of the tests,
-// whichever of the three lanes fails, the failed test stands at the end of what it prints, and the services are stopped.
+// whichever of the three lanes fails, the failed test stands at the end of what it prints, and the services are
+// stopped.
 func TestRunEnds(t *testing.T) {
 	for _, row := range []struct {
 		name, fails string
