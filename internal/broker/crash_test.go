@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -436,8 +437,12 @@ func TestSameEpochTwice(t *testing.T) {
 // TestRetriedEndTxn: the client that did not hear of its commit asks again
 // after the crash, and is told it is done.
 func TestRetriedEndTxn(t *testing.T) {
-	for _, version := range []int16{3, 5} {
-		t.Run(fmt.Sprintf("version %d", version), func(t *testing.T) {
+	for _, c := range []struct {
+		version int16
+		reached bool // kfake had written the marker, and the end
+	}{{3, false}, {3, true}, {5, false}, {5, true}} {
+		version := c.version
+		t.Run(fmt.Sprintf("version %d reached %v", version, c.reached), func(t *testing.T) {
 			dir := t.TempDir()
 			b := start(t, dir)
 			create(t, b, "a", 1)
@@ -454,10 +459,12 @@ func TestRetriedEndTxn(t *testing.T) {
 				t.Fatalf("error %d", resp.ErrorCode)
 			}
 			crash := copyDir(t, dir)
-			path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
-			cut(t, path, size(t, path)-markerSize)
-			pids := filepath.Join(crash, dataDir, "pids.log")
-			cut(t, pids, firstFrame(t, pids))
+			if !c.reached {
+				path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
+				cut(t, path, size(t, path)-markerSize)
+				pids := filepath.Join(crash, dataDir, "pids.log")
+				cut(t, pids, firstFrame(t, pids))
+			}
 			b = start(t, crash)
 			resp := endTxn(t, b, req, version)
 			if resp.ErrorCode != 0 || version >= 5 && resp.ProducerEpoch != req.ProducerEpoch+1 {
@@ -490,6 +497,78 @@ func firstFrame(t testing.TB, path string) int64 {
 		t.Fatal(err)
 	}
 	return int64(8 + len(nextLogEntry(raw)))
+}
+
+// TestForgottenTransaction: a start has ended a transaction that had group offsets alone. Its commit is not taken for
+// a retry of the one before.
+func TestForgottenTransaction(t *testing.T) {
+	for _, killed := range []bool{true, false} {
+		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 1)
+			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+			addOffset(t, b, end, "g", 0)
+			resp := endTxn(t, b, end, 5)
+			if resp.ErrorCode != 0 {
+				t.Fatalf("error %d", resp.ErrorCode)
+			}
+			end.ProducerEpoch = resp.ProducerEpoch
+			addOffset(t, b, end, "g", 1)
+			if !killed {
+				stop(t, b)
+			}
+			b = start(t, copyDir(t, dir))
+			if resp := endTxn(t, b, end, 5); resp.ErrorCode != kerr.InvalidTxnState.Code {
+				t.Errorf("the commit: error %d", resp.ErrorCode)
+			}
+			wantOffset(t, b, "g", "a", 0)
+			if err := initX(t, b, time.Minute); err != nil { // the producer begins anew
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestClockSetBackBetweenCommits: which of two commits has the newer group offset is a matter of their order.
+func TestClockSetBackBetweenCommits(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	for offset := range int64(2) {
+		addOffset(t, b, end, "g", offset)
+		resp := endTxn(t, b, end, 5)
+		if resp.ErrorCode != 0 {
+			t.Fatalf("error %d", resp.ErrorCode)
+		}
+		end.ProducerEpoch = resp.ProducerEpoch
+	}
+	crash := copyDir(t, dir)
+	const back = 60_000 // ms, by which the first commit is later
+	raw, err := os.ReadFile(filepath.Join(crash, outcomeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, _, err := readOutcomes(raw)
+	if err != nil || len(outcomes) != 2 {
+		t.Fatalf("%d outcomes, %v", len(outcomes), err)
+	}
+	outcomes[0].at += back
+	raw = []byte(outcomeMagic)
+	for i := range outcomes {
+		raw = outcomes[i].appendTo(raw)
+	}
+	if err := os.WriteFile(filepath.Join(crash, outcomeFile), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b = start(t, crash)
+	wantOffset(t, b, "g", "a", 1)
 }
 
 // TestFencedCommit: a commit was written down, and before kfake turned to it

@@ -12,7 +12,11 @@ func (r *repairer) endOpen(context.Context) error {
 			if err := p.close(pid, open.epoch, commit, r.now.UnixMilli()); err != nil {
 				return err
 			}
-			r.ended[endedTxn{pid, open.epoch}] = commit
+			// A commit and a later abort may have one epoch: it is the abort that fences.
+			txn := endedTxn{pid, open.epoch}
+			if committed, ok := r.ended[txn]; !ok || committed {
+				r.ended[txn] = commit
+			}
 			if commit {
 				commits++
 			} else {
@@ -35,8 +39,8 @@ func (r *repairer) decided(p *part, pid int64, open *openData) bool {
 		if o.pid != pid || o.epoch != open.epoch || !o.stands() {
 			continue
 		}
-		if end, ok := o.tail(p); ok && open.at.before(end) {
-			return !r.refuted(o)
+		if end, ok := o.tail(p); ok && open.at.before(end) && !r.refuted(o) {
+			return true
 		}
 	}
 	return false

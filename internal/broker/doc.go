@@ -46,8 +46,8 @@
 //   - EndTxn writes its markers before it answers, so read_committed sees the end at
 //     once. A commit gets CONCURRENT_TRANSACTIONS only if something else came to the
 //     transaction while it waited for the disk: more data, an abort, an InitProducerID.
-//   - EndTxn of a transaction without records or offsets answers a commit as the last
-//     transaction ended, so INVALID_TXN_STATE after an abort.
+//   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
+//     from version 5 on. Before, a commit is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.
 //     Transactional ids are forgotten after 24.8 idle days, not 7.
 //   - A producer epoch above the known one is accepted and becomes the known

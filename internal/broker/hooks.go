@@ -293,16 +293,21 @@ func (b *node) hook(c *kfake.Cluster) {
 		b.txns.added(req.(*kmsg.AddPartitionsToTxnRequest))
 		return nil
 	})
+	b.control(c, kmsg.AddOffsetsToTxn, func(req kmsg.Request) kmsg.Response {
+		b.txns.begun(req.(*kmsg.AddOffsetsToTxnRequest))
+		return nil
+	})
 	b.control(c, kmsg.TxnOffsetCommit, func(req kmsg.Request) kmsg.Response {
 		b.txns.committed(req.(*kmsg.TxnOffsetCommitRequest))
 		return nil
 	})
 	b.control(c, kmsg.EndTxn, func(req kmsg.Request) kmsg.Response {
-		if b.txns.ending(req.(*kmsg.EndTxnRequest)) {
+		err := b.txns.ending(req.(*kmsg.EndTxnRequest))
+		if err == nil {
 			return nil
 		}
 		resp := req.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = kerr.ConcurrentTransactions.Code
+		resp.ErrorCode = err.Code
 		return resp
 	})
 	b.control(c, kmsg.InitProducerID, func(req kmsg.Request) kmsg.Response {

@@ -261,6 +261,35 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 	}
 }
 
+// TestOlderOutcomeBehindOneAhead: an outcome that is ahead of its data does not hold. The one before it does, though
+// producer and epoch are the same.
+func TestOlderOutcomeBehindOneAhead(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	cl := oldClient(t, b, "x")
+	for _, v := range []string{"old", "new"} {
+		transact(t, cl, true, rec("a", 0, "k", v))
+	}
+	after := copyDir(t, dir)
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Join(after, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, _, err := readOutcomes(raw)
+	if err != nil || len(outcomes) != 2 || outcomes[0].epoch != outcomes[1].epoch {
+		t.Fatalf("%d outcomes, %v", len(outcomes), err)
+	}
+	end := outcomes[0].parts[0]
+	cut(t, filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", 0), segmentName(end.base)), end.size)
+	wantValues(t, read(t, start(t, after), "a", 0, committed()), "old")
+}
+
 // TestRecordsUpToTheSize: a round takes what a file held when it came to it, and
 // so ends however fast others write. A segment that leads to /dev/full has no
 // end at all, and once filled the disk with a journal of zeros; /proc/version

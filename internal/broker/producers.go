@@ -30,6 +30,7 @@ type producer struct {
 	txnID   string
 	timeout int32
 	commit  bool // the last transaction was committed
+	ended   bool // and it ended in this epoch, or the one before
 }
 
 func readPids(entries []pidEntry) *pidTable {
@@ -38,13 +39,15 @@ func readPids(entries []pidEntry) *pidTable {
 		p := t.byID[e.PID]
 		switch {
 		case e.Type == "init":
-			p = &producer{id: e.PID, txnID: e.TxID, timeout: e.Timeout}
+			// An epoch that follows on the end of a transaction: its client may repeat that, without the answer.
+			commit := p != nil && p.ended && p.commit
+			p = &producer{id: e.PID, txnID: e.TxID, timeout: e.Timeout, commit: commit}
 			t.byID[e.PID] = p
 		case p == nil:
 			continue
 		}
-		p.epoch = e.Epoch
-		if e.Commit != nil {
+		p.epoch, p.ended = e.Epoch, e.Commit != nil
+		if p.ended {
 			p.commit = *e.Commit
 		}
 	}

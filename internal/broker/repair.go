@@ -236,15 +236,21 @@ func (r *repairer) restoreGroups(context.Context) error {
 		}
 	}
 	added := 0
-	for i := range r.outcomes {
+	// The newest first, and that one alone: the clock may have been set back since an older one.
+	seen := map[offsetKey]bool{}
+	for i := len(r.outcomes) - 1; i >= 0; i-- {
 		o := &r.outcomes[i]
 		if !o.stands() || len(o.offsets) == 0 || r.refuted(o) {
 			continue
 		}
 		for _, g := range o.offsets {
-			if at, ok := latest[offsetKey{g.group, g.topic, g.partition}]; ok && at >= o.at {
+			key := offsetKey{g.group, g.topic, g.partition}
+			at, ok := latest[key]
+			if done := ok && at >= o.at || seen[key]; done {
+				seen[key] = true
 				continue
 			}
+			seen[key] = true
 			entries = append(entries, groupEntry{
 				Type: "commit", Group: g.group, Topic: g.topic, Part: g.partition,
 				Offset: g.offset, Epoch: g.leaderEpoch, Metadata: g.metadata, LastCommit: &o.at,

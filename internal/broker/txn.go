@@ -41,6 +41,7 @@ type txns struct {
 // owner is a producer that kfake gave a transactional id. Others have no transactions.
 type owner struct {
 	txnID string
+	epoch int16      // the newest that kfake has given
 	open  []*openTxn // by epoch: what a fenced producer still asks for is apart
 }
 
@@ -73,7 +74,7 @@ func (x *txns) own(pids *pidTable) {
 	defer x.mu.Unlock()
 	for id, p := range pids.byID {
 		if p.txnID != "" {
-			x.owners[id] = &owner{txnID: p.txnID}
+			x.owners[id] = &owner{txnID: p.txnID, epoch: p.epoch}
 		}
 	}
 }
@@ -119,6 +120,15 @@ func (x *txns) added(req *kmsg.AddPartitionsToTxnRequest) {
 			at := x.b.partition(rt.Topic, p)
 			t.parts[at] = txnPart{rt.Topic, p, t.parts[at].data}
 		}
+	}
+}
+
+// begun notes a transaction that has nothing yet.
+func (x *txns) begun(req *kmsg.AddOffsetsToTxnRequest) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if o := x.owners[req.ProducerID]; o != nil && o.txnID == req.TransactionalID {
+		x.change(req.ProducerID, req.ProducerEpoch)
 	}
 }
 

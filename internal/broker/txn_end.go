@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -117,18 +118,24 @@ func (x *txns) takeBack(t *openTxn) {
 	}
 }
 
-// ending is called as kfake turns to an EndTxn request; kfake must not see it if ok is false.
-func (x *txns) ending(req *kmsg.EndTxnRequest) (ok bool) {
+// ending is called as kfake turns to an EndTxn request. If it returns an error, that is the answer, and kfake must
+// not see the request.
+func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.find(req.ProducerID, req.ProducerEpoch)
+	o, t := x.owners[req.ProducerID], x.find(req.ProducerID, req.ProducerEpoch)
 	switch {
 	case t == nil:
-		return true
+		// From version 5 on each transaction has its own epoch (KIP-890), so this is no retry. A start has forgotten
+		// the transaction, and kfake would take it for the one before, and say that it is committed.
+		if x.log != nil && req.Commit && req.Version >= 5 && o != nil && o.epoch == req.ProducerEpoch {
+			return kerr.InvalidTxnState
+		}
+		return nil
 	case t.ends > 0: // asked for twice: kfake knows the answer
 	case req.Commit:
 		if !t.empty() && !t.durable {
-			return false
+			return kerr.ConcurrentTransactions
 		}
 		// A start writes the markers behind data anew, and those alone.
 		t.touched = t.targets(false)
@@ -138,7 +145,7 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) (ok bool) {
 	}
 	t.ends++
 	x.touch(t.touched)
-	return true
+	return nil
 }
 
 // aborted is what kfake writes as it aborts a transaction: to readers its offsets are as good as any.
@@ -179,7 +186,7 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 		x.forget(o, resp.ProducerEpoch)
 	default: // its epochs are used up
 		delete(x.owners, req.ProducerID)
-		x.owner(resp.ProducerID, o.txnID)
+		x.owner(resp.ProducerID, o.txnID).epoch = resp.ProducerEpoch
 	}
 	if x.log != nil && x.size > maxOutcomeBytes {
 		if err := x.restart(); err != nil {
@@ -191,6 +198,7 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 
 // forget drops what was asked for in epochs below one that kfake has given.
 func (x *txns) forget(o *owner, epoch int16) (touched []target) {
+	o.epoch = max(o.epoch, epoch)
 	o.drop(func(t *openTxn) bool {
 		if t.epoch >= epoch {
 			return false

@@ -280,6 +280,41 @@ func TestOlderCommitInAnotherPartition(t *testing.T) {
 	wantCommitted(t, start(t, withoutMarkers(t, dir)), "v")
 }
 
+// TestAbortBesideAnOlderCommit: after a power cut one partition lacks the marker of a commit, another one has an open
+// transaction of the same epoch. That one is aborted, so its producer must not commit it.
+func TestAbortBesideAnOlderCommit(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	write := func(partition int32, value string) {
+		t.Helper()
+		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, value))
+		if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
+			t.Fatalf("error %d", p.ErrorCode)
+		}
+	}
+	write(1, "old")
+	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+		t.Fatalf("the commit: error %d", resp.ErrorCode)
+	}
+	write(0, "new")
+	crash := copyDir(t, dir)
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 1), segmentName(0))
+	cut(t, path, size(t, path)-markerSize)
+	b = start(t, crash)
+	if resp := endTxn(t, b, end, 4); resp.ErrorCode == 0 {
+		t.Error("a commit of what was aborted succeeds")
+	}
+	wantValues(t, read(t, b, "a", 1, committed()), "old")
+	wantValues(t, read(t, b, "a", 0, committed()))
+}
+
 // TestCommitAfterTimeout: as TestAbortAfterCommit, but it was kfake that aborted. Nothing in the segments or in
 // pids.log shows it.
 func TestCommitAfterTimeout(t *testing.T) {
