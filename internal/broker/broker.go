@@ -273,5 +273,6 @@ func (b *node) partition(topic string, partition int32) target {
 	return target{partitionDir(b.data, topic, partition), aPartition}
 }
 
-func (b *node) groupsLog() target { return target{filepath.Join(b.data, "groups.log"), aFile} }
-func (b *node) pidsLog() target   { return target{filepath.Join(b.data, "pids.log"), aFile} }
+func (b *node) groupsLog() target  { return target{filepath.Join(b.data, "groups.log"), aFile} }
+func (b *node) pidsLog() target    { return target{filepath.Join(b.data, "pids.log"), aFile} }
+func (b *node) outcomeLog() target { return target{filepath.Join(b.opts.Dir, outcomeFile), aLog} }

@@ -46,6 +46,7 @@
 //   - EndTxn writes its markers before it answers, so read_committed sees the end at
 //     once. A commit gets CONCURRENT_TRANSACTIONS only if something else came to the
 //     transaction while it waited for the disk: more data, an abort, an InitProducerID.
+//   - AddPartitionsToTxn and AddOffsetsToTxn wait for the disk: a start has to know what it ends.
 //   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
 //     from version 5 on. Before, a commit is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.

@@ -46,6 +46,29 @@ func TestGoldenOutcomes(t *testing.T) {
 	}
 }
 
+// goldenMarks is what came to version 1 later: where a transaction began, and that it was aborted.
+const goldenMarks = "57434f5554434d01" + // magic, version 1
+	"00000016" + "cace830f" + "03" + "00" + "0102030405060708" + "0009" + "000001a3185c5000" + "00" + "00" + // begun
+	"00000016" + "fe0aee8c" + "04" + "00" + "0102030405060708" + "0009" + "000001a3185c5001" + "00" + "00" // aborted
+
+func TestGoldenMarks(t *testing.T) {
+	list := []outcome{
+		{kind: kindBegun, pid: sampleOutcome.pid, epoch: 9, at: 1_800_000_000_000},
+		{kind: kindAborted, pid: sampleOutcome.pid, epoch: 9, at: 1_800_000_000_001},
+	}
+	raw := []byte(outcomeMagic)
+	for _, o := range list {
+		raw = o.appendTo(raw)
+	}
+	if got := hex.EncodeToString(raw); got != goldenMarks {
+		t.Errorf("written\n%s, want\n%s", got, goldenMarks)
+	}
+	golden, _ := hex.DecodeString(goldenMarks)
+	if read, valid, err := readOutcomes(golden); err != nil || valid != len(golden) || !reflect.DeepEqual(read, list) {
+		t.Errorf("read %+v, %d of %d bytes, %v", read, valid, len(golden), err)
+	}
+}
+
 func TestGoldenVersion(t *testing.T) {
 	const want = "waterclock-broker 2 kfake 1 v0.0.0-20260918054303-01f206a7e32c\n"
 	if got := versionText(); got != want {

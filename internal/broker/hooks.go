@@ -88,6 +88,8 @@ func (b *node) writtenBy(key int16) []target {
 		return []target{b.groupsLog()}
 	case kmsg.InitProducerID:
 		return []target{b.pidsLog()}
+	case kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn: // where a transaction began
+		return []target{b.outcomeLog()}
 	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
 		kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials:
 		return []target{{b.data, aDir}} // kfake syncs the file, not its name

@@ -15,8 +15,10 @@ import (
 const outcomeMagic = "WCOUTCM\x01"
 
 const (
-	kindCommit = 1
-	kindAbort  = 2
+	kindCommit  = 1
+	kindAbort   = 2
+	kindBegun   = 3
+	kindAborted = 4
 
 	frameHeader = 8
 	maxFrame    = 16 << 20
@@ -25,6 +27,10 @@ const (
 // outcome is one entry. A commit is presumed: once it is on disk the
 // transaction is committed, unless the next abort of the same producer and
 // epoch, or kfake's own ABORT marker in one of its partitions, says no.
+//
+// Clients before KIP-890 keep their epoch, so a commit that is repeated looks as one of the
+// next transaction. For them the log also has where a transaction began, and that kfake
+// was to abort it.
 type outcome struct {
 	kind    byte
 	pid     int64
@@ -194,7 +200,7 @@ func decodeOutcome(body []byte) (outcome, error) {
 	for n := r.count(6); n > 0; n-- {
 		o.offsets = append(o.offsets, r.groupOffset())
 	}
-	if r.bad || len(r.src) > 0 || o.kind != kindCommit && o.kind != kindAbort {
+	if r.bad || len(r.src) > 0 || o.kind < kindCommit || o.kind > kindAborted {
 		return outcome{}, errOutcomeBody
 	}
 	return o, nil

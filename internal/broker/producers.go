@@ -93,8 +93,15 @@ func (r *repairer) restoreProducers(context.Context) error {
 	}
 	for i := range r.outcomes { // in order: a commit may raise the epoch to that of the next
 		o := &r.outcomes[i]
-		if o == last[endedTxn{o.pid, o.epoch}] && o.stands() && !r.refuted(o) {
+		txn := endedTxn{o.pid, o.epoch}
+		switch {
+		case o != last[txn]:
+		case o.stands() && !r.refuted(o):
 			r.pids.committed(o)
+		case o.kind == kindAborted:
+			r.pids.aborted(txn)
+		case r.pids.is(txn): // it was begun, and this start has ended it
+			r.ended[txn] = false
 		}
 	}
 	for txn, committed := range r.ended {
@@ -129,6 +136,19 @@ func (t *pidTable) committed(o *outcome) {
 	if o.bumps && p.epoch < lastEpoch {
 		p.epoch++
 	}
+}
+
+// aborted makes a retry of an abort succeed.
+func (t *pidTable) aborted(txn endedTxn) {
+	if t.is(txn) {
+		t.byID[txn.pid].commit = false
+	}
+}
+
+// is says whether a transaction has the epoch of its producer.
+func (t *pidTable) is(txn endedTxn) bool {
+	p := t.byID[txn.pid]
+	return p != nil && p.epoch == txn.epoch
 }
 
 func (t *pidTable) fence(txn endedTxn) {

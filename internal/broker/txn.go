@@ -49,6 +49,7 @@ type owner struct {
 type openTxn struct {
 	pid     int64
 	epoch   int16
+	keeps   bool // of a client that keeps its epoch: the log has where it began
 	parts   map[target]txnPart
 	offsets []groupOffset
 
@@ -97,7 +98,7 @@ func (x *txns) refuse(txnID string, pid int64) *refusal {
 func (x *txns) wrote(p *partCall) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t := x.change(p.batch.producerID(), p.batch.producerEpoch()); t != nil {
+	if t := x.change(p.batch.producerID(), p.batch.producerEpoch(), false); t != nil {
 		t.parts[x.b.partition(p.topic.name, p.partition)] = txnPart{p.topic.name, p.partition, true}
 	}
 }
@@ -111,7 +112,7 @@ func (x *txns) added(req *kmsg.AddPartitionsToTxnRequest) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.change(req.ProducerID, req.ProducerEpoch)
+	t := x.change(req.ProducerID, req.ProducerEpoch, true)
 	if t == nil {
 		return
 	}
@@ -128,7 +129,7 @@ func (x *txns) begun(req *kmsg.AddOffsetsToTxnRequest) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if o := x.owners[req.ProducerID]; o != nil && o.txnID == req.TransactionalID {
-		x.change(req.ProducerID, req.ProducerEpoch)
+		x.change(req.ProducerID, req.ProducerEpoch, true)
 	}
 }
 
@@ -140,7 +141,7 @@ func (x *txns) committed(req *kmsg.TxnOffsetCommitRequest) {
 	if o := x.owners[req.ProducerID]; o == nil || o.txnID != req.TransactionalID {
 		return // kfake refuses it
 	}
-	t := x.change(req.ProducerID, req.ProducerEpoch)
+	t := x.change(req.ProducerID, req.ProducerEpoch, req.Version < 5)
 	if t == nil {
 		return
 	}
@@ -199,7 +200,10 @@ func (x *txns) find(pid int64, epoch int16) *openTxn {
 
 // change returns the transaction that a request adds to: an outcome that was written speaks of less.
 // It returns nil if nobody needs to know: in memory, or of a producer that kfake will not know.
-func (x *txns) change(pid int64, epoch int16) *openTxn {
+//
+// With keeps, the client is one that keeps its epoch. A start then has to know of the transaction, so the first answer
+// waits for the log: see (*node).writtenBy. A producer gives a batch only after that.
+func (x *txns) change(pid int64, epoch int16, keeps bool) *openTxn {
 	o := x.owners[pid]
 	if x.log == nil || o == nil {
 		return nil
@@ -211,9 +215,19 @@ func (x *txns) change(pid int64, epoch int16) *openTxn {
 	}
 	// If kfake has ended it, this begins the next one, perhaps before the answer is on its way.
 	o.drop(func(e *openTxn) bool { return e == t })
-	t = &openTxn{pid: pid, epoch: epoch, parts: map[target]txnPart{}}
+	t = &openTxn{pid: pid, epoch: epoch, keeps: keeps, parts: map[target]txnPart{}}
 	o.open = append(o.open, t)
+	if keeps {
+		if err := x.append(t.mark(kindBegun)); err != nil {
+			x.b.fail(err)
+		}
+	}
 	return t
+}
+
+// mark is an entry of the log without partitions and offsets.
+func (t *openTxn) mark(kind byte) outcome {
+	return outcome{kind: kind, pid: t.pid, epoch: t.epoch, at: time.Now().UnixMilli()}
 }
 
 func (o *owner) drop(which func(*openTxn) bool) { o.open = slices.DeleteFunc(o.open, which) }

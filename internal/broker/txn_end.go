@@ -20,7 +20,7 @@ func (x *txns) prepare(req *kmsg.EndTxnRequest) (*outcome, []target, error) {
 	if x.log == nil || t == nil || t.ends > 0 || t.empty() {
 		return nil, nil, nil
 	}
-	targets := append(t.targets(true), x.target())
+	targets := append(t.targets(true), x.b.outcomeLog())
 	if t.outcome != nil {
 		return t.outcome, targets, nil
 	}
@@ -108,8 +108,7 @@ func (x *txns) takeBack(t *openTxn) {
 		return
 	}
 	t.outcome, t.durable = nil, false
-	o := outcome{kind: kindAbort, pid: t.pid, epoch: t.epoch, at: time.Now().UnixMilli()}
-	err := x.append(o)
+	err := x.append(t.mark(kindAbort))
 	if err == nil && x.b.syncer != nil {
 		err = x.b.syncer.fsync(x.log)
 	}
@@ -142,6 +141,12 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 	default:
 		x.takeBack(t)
 		t.touched = x.aborted(t)
+		if t.keeps {
+			if err := x.append(t.mark(kindAborted)); err != nil {
+				x.b.fail(err)
+			}
+			t.touched = append(t.touched, x.b.outcomeLog())
+		}
 	}
 	t.ends++
 	x.touch(t.touched)

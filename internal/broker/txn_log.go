@@ -11,8 +11,6 @@ import (
 // maxOutcomeBytes is where the log starts anew.
 const maxOutcomeBytes = 4 << 20
 
-func (x *txns) target() target { return target{x.log.Name(), aLog} }
-
 var errLongOutcome = errors.New("the transaction has too many partitions and group offsets")
 
 // append writes one outcome. The lock is held.
@@ -34,7 +32,7 @@ func (x *txns) restart() error {
 	if err := x.sync(); err != nil {
 		return err
 	}
-	var keep []outcome
+	keep := x.begunOnes()
 	clear(x.moved)
 	for _, o := range x.owners {
 		for _, t := range o.open {
@@ -48,6 +46,18 @@ func (x *txns) restart() error {
 		}
 	}
 	return x.begin(x.log.Name(), keep)
+}
+
+// begunOnes are the transactions of which the log has the beginning, and kfake has not turned to their end.
+func (x *txns) begunOnes() (list []outcome) {
+	for _, o := range x.owners {
+		for _, t := range o.open {
+			if t.keeps && t.ends == 0 {
+				list = append(list, t.mark(kindBegun))
+			}
+		}
+	}
+	return list
 }
 
 // deleting is called as kfake turns to a request that may delete group offsets, or a topic: outcomes of before
@@ -69,7 +79,7 @@ func (x *txns) sync() error {
 	if x.b.syncer == nil {
 		return nil
 	}
-	return x.b.syncer.emptyJournal(append(slices.Collect(maps.Keys(x.moved)), x.target(), x.b.groupsLog(),
+	return x.b.syncer.emptyJournal(append(slices.Collect(maps.Keys(x.moved)), x.b.outcomeLog(), x.b.groupsLog(),
 		x.b.pidsLog())...)
 }
 
@@ -98,7 +108,7 @@ func createOutcomes(path string, keep []outcome) (*os.File, int64, error) {
 	return f, int64(len(raw)), nil
 }
 
-// close ends the log. After a clean stop it is empty: what kfake has saved is all there is, and offsets in
+// close ends the log. After a clean stop it has no outcomes: what kfake has saved is all there is, and offsets in
 // here may be of groups that were deleted since.
 func (x *txns) close() error {
 	x.mu.Lock()
@@ -109,7 +119,7 @@ func (x *txns) close() error {
 	var err error
 	if x.size > int64(len(outcomeMagic)) && x.b.failure() == nil {
 		if err = x.sync(); err == nil {
-			err = x.begin(x.log.Name(), nil)
+			err = x.begin(x.log.Name(), x.begunOnes())
 		}
 	}
 	err = errors.Join(err, x.log.Close())

@@ -336,6 +336,120 @@ func TestCommitAfterTimeout(t *testing.T) {
 	wantCommitted(t, start(t, crash))
 }
 
+// addPartition adds a/0 to the transaction of x, as clients before KIP-890 do.
+func addPartition(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+	t.Helper()
+	req := kmsg.NewPtrAddPartitionsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = "x", end.ProducerID, end.ProducerEpoch
+	req.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "a", Partitions: []int32{0}}}
+	v3 := kgo.MaxVersions(maxVersion(int16(kmsg.AddPartitionsToTxn), 3))
+	resp, err := req.RequestWith(testContext(t), client(t, b, v3))
+	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+}
+
+// addGroup adds a group to the transaction of x, as clients before KIP-890 do, and an offset of a/0.
+func addGroup(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64) {
+	t.Helper()
+	req := kmsg.NewPtrAddOffsetsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, group
+	resp, err := req.RequestWith(testContext(t), client(t, b))
+	if err != nil || resp.ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+	addOffsetBy(t, b, end, group, offset, 4)
+}
+
+// TestKeptEpoch: a client that keeps its epoch asks for the end of a transaction, and the broker has stopped meanwhile.
+// What a start has ended is not taken for the transaction before it, and what had ended is answered as before.
+func TestKeptEpoch(t *testing.T) {
+	var seq int32
+	write := func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, value string) {
+		t.Helper()
+		addPartition(t, b, end)
+		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, seq, value))
+		seq++
+		if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
+			t.Fatalf("error %d", p.ErrorCode)
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		second  func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest)
+		lose    bool // the power is cut: what the second one has written is gone
+		stopped bool // cleanly
+		commit  bool // is asked for
+		fails   bool
+		goesOn  bool // the producer may begin another one
+	}{
+		{"records, and a power cut", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			write(t, b, end, "second")
+		}, true, false, true, true, false},
+		{"offsets, and a kill", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			addGroup(t, b, end, "g", 1)
+		}, false, false, true, true, false},
+		{"offsets, and a stop", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			addGroup(t, b, end, "g", 1)
+		}, false, true, true, true, false},
+		{"an abort, and a kill", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			write(t, b, end, "second")
+			abort := *end
+			abort.Commit = false
+			if resp := endTxn(t, b, &abort, 4); resp.ErrorCode != 0 {
+				t.Fatalf("the abort: error %d", resp.ErrorCode)
+			}
+		}, false, false, false, false, true},
+		{"nothing, and a kill", func(*testing.T, *Broker, *kmsg.EndTxnRequest) {}, false, false, true, false, true},
+		{"nothing, and a stop", func(*testing.T, *Broker, *kmsg.EndTxnRequest) {}, false, true, true, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seq = 0
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 1)
+			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+			write(t, b, end, "first")
+			addGroup(t, b, end, "g", 0)
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+				t.Fatalf("the first commit: error %d", resp.ErrorCode)
+			}
+			segment := func(dir string) string {
+				return filepath.Join(partitionDir(filepath.Join(dir, dataDir), "a", 0), segmentName(0))
+			}
+			before := size(t, segment(dir))
+			c.second(t, b, end)
+			if c.stopped {
+				stop(t, b)
+			}
+			crash := copyDir(t, dir)
+			if c.lose {
+				for i := range 2 {
+					if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				cut(t, segment(crash), before)
+			}
+			b = start(t, crash)
+			repeat := *end
+			repeat.Commit = c.commit
+			if resp := endTxn(t, b, &repeat, 4); resp.ErrorCode != 0 != c.fails {
+				t.Errorf("repeated: error %d", resp.ErrorCode)
+			}
+			wantOffset(t, b, "g", "a", 0)
+			wantValues(t, read(t, b, "a", 0, committed()), "first")
+			if c.goesOn {
+				write(t, b, end, "next")
+				if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+					t.Errorf("the next commit: error %d", resp.ErrorCode)
+				}
+				wantValues(t, read(t, b, "a", 0, committed()), "first", "next")
+			}
+		})
+	}
+}
+
 // TestOffsetsAreGivenOnce: readers go past what was aborted, and past markers, so a power cut does not take them.
 func TestOffsetsAreGivenOnce(t *testing.T) {
 	begin := func(t *testing.T, b *Broker, opts ...kgo.Opt) *kgo.Client {
@@ -348,14 +462,7 @@ func TestOffsetsAreGivenOnce(t *testing.T) {
 	}
 	add := func(t *testing.T, b *Broker) *kmsg.EndTxnRequest {
 		end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-		req := kmsg.NewPtrAddPartitionsToTxnRequest()
-		req.TransactionalID, req.ProducerID, req.ProducerEpoch = "x", end.ProducerID, end.ProducerEpoch
-		req.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "a", Partitions: []int32{0}}}
-		v3 := kgo.MaxVersions(maxVersion(int16(kmsg.AddPartitionsToTxn), 3))
-		resp, err := req.RequestWith(testContext(t), client(t, b, v3))
-		if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
-			t.Fatal(err, resp)
-		}
+		addPartition(t, b, end)
 		return end
 	}
 	for _, c := range []struct {
@@ -506,6 +613,11 @@ func TestTransactionalIDsSurvive(t *testing.T) {
 // addOffset makes an offset of a/0 part of the transaction that end is to end.
 func addOffset(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64) {
 	t.Helper()
+	addOffsetBy(t, b, end, group, offset, 5)
+}
+
+func addOffsetBy(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64, version int16) {
+	t.Helper()
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, group
 	req.Generation = -1
@@ -513,8 +625,8 @@ func addOffset(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, o
 		Topic:      "a",
 		Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: offset, LeaderEpoch: -1}},
 	}}
-	v5 := kgo.MaxVersions(maxVersion(int16(kmsg.TxnOffsetCommit), 5))
-	resp, err := req.RequestWith(testContext(t), client(t, b, v5))
+	most := kgo.MaxVersions(maxVersion(int16(kmsg.TxnOffsetCommit), version))
+	resp, err := req.RequestWith(testContext(t), client(t, b, most))
 	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
 		t.Fatal(err, resp)
 	}
