@@ -342,7 +342,7 @@ func (b *node) hook(c *kfake.Cluster) {
 	}
 	b.control(c, kmsg.DeleteTopics, func(req kmsg.Request) kmsg.Response {
 		b.txns.deleting()
-		b.onDeleteTopics(req.(*kmsg.DeleteTopicsRequest))
+		b.onDeleteTopics(b.deletedBy(req.(*kmsg.DeleteTopicsRequest)))
 		return nil
 	})
 	b.control(c, kmsg.DeleteRecords, func(req kmsg.Request) kmsg.Response {
@@ -356,10 +356,16 @@ func (b *node) hook(c *kfake.Cluster) {
 
 // onDeleteTopics sees to it that a start cannot bring records back, or give
 // them to an heir of the same name.
-func (b *node) onDeleteTopics(req *kmsg.DeleteTopicsRequest) {
+func (b *node) onDeleteTopics(deleted map[string]bool) {
 	if b.syncer == nil || b.syncer.emptyJournal() != nil {
 		return // the broker has stopped
 	}
+	b.syncer.forget(func(dir string) bool { return deleted[topicOf(dir)] })
+	b.txns.forgetTopics(deleted)
+}
+
+// deletedBy names the topics of a request.
+func (b *node) deletedBy(req *kmsg.DeleteTopicsRequest) map[string]bool {
 	deleted := map[string]bool{}
 	for _, name := range req.TopicNames {
 		deleted[name] = true
@@ -372,7 +378,7 @@ func (b *node) onDeleteTopics(req *kmsg.DeleteTopicsRequest) {
 		b.topics.name(&name, t.TopicID)
 		deleted[name] = true
 	}
-	b.syncer.forget(func(dir string) bool { return deleted[topicOf(dir)] })
+	return deleted
 }
 
 // onWriteTxnMarkers sees to it that readers wait for the markers, which take offsets.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -259,6 +260,43 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTopicDeletedBeforeTheCommit: a topic of a transaction is deleted, after its commit was written down and before
+// kfake turned to it. The commit holds for the other one, though the next topic of that name is shorter.
+func TestTopicDeletedBeforeTheCommit(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	create(t, b, "b", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	for _, topic := range []string{"a", "b"} {
+		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
+		if p := produceIn(t, b, "x", topic, 0, raw); p.ErrorCode != 0 {
+			t.Fatalf("error %d", p.ErrorCode)
+		}
+	}
+	o, _, err := b.txns.prepare(end)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.txns.prepared(o)
+	if _, err := kadm.NewClient(client(t, b)).DeleteTopic(testContext(t), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
+		t.Fatalf("the commit: error %d", resp.ErrorCode)
+	}
+	create(t, b, "a", 1)
+	after := copyDir(t, dir)
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Join(after, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(partitionDir(filepath.Join(after, dataDir), "b", 0), segmentName(0))
+	cut(t, path, size(t, path)-markerSize)
+	wantValues(t, read(t, start(t, after), "b", 0, committed()), "v")
 }
 
 // TestOlderOutcomeBehindOneAhead: an outcome that is ahead of its data does not hold. The one before it does, though

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -223,6 +224,22 @@ func (x *txns) owner(pid int64, txnID string) *owner {
 	}
 	o.txnID = txnID
 	return o
+}
+
+// forgetTopics is called as kfake turns to a request that deletes topics. An outcome that names one would speak, at a
+// start, of the next topic of that name, which is shorter.
+func (x *txns) forgetTopics(deleted map[string]bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, o := range x.owners {
+		for _, t := range o.open {
+			before := len(t.parts)
+			maps.DeleteFunc(t.parts, func(_ target, p txnPart) bool { return deleted[p.topic] })
+			if len(t.parts) < before {
+				x.takeBack(t)
+			}
+		}
+	}
 }
 
 // fence is called as kfake turns to an InitProducerID request. If it accepts that, it aborts what is open
