@@ -44,7 +44,10 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	defer tail.Close()
 	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
 	if err := s.events.replay(r, key, out); err != nil {
-		if !out.begun {
+		switch {
+		case ctx.Err() != nil: // the caller has hung up, or this server stops
+			return nil
+		case !out.begun:
 			return err
 		}
 		// What follows in the topic would move Last-Event-ID past what is missing.
@@ -53,7 +56,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	}
 	out.begin()
 	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
-	if err := out.tail(ctx, tail, key, mayGoOn); err != nil {
+	if err := out.tail(ctx, tail, key, mayGoOn); err != nil && ctx.Err() == nil {
 		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.events.topic, "error", err)
 	}
 	return nil

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -160,6 +163,38 @@ func TestFollowEndsWhereTheHistoryBreaksOff(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"trigger.registered"}) || lines.Err() != nil {
 		t.Errorf("events %v, %v", got, lines.Err())
+	}
+}
+
+// hungUp is a history whose caller hangs up while it answers.
+type hungUp struct {
+	*keptEvents
+	hangUp func()
+}
+
+func (h hungUp) Events(ctx context.Context, _ string, _ trigger.Key, after EventCursor, _ int, _ int64) (
+	[]topics.Event, bool, error,
+) {
+	if after != (EventCursor{}) {
+		h.hangUp()
+		<-ctx.Done()
+		return nil, false, ctx.Err()
+	}
+	return h.all[:1], true, nil
+}
+
+// Nobody is warned of a caller that has hung up: the history is not to blame.
+func TestFollowOfACallerThatHangsUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	history := hungUp{&keptEvents{all: []topics.Event{event("e", 10, 1, "trigger.registered")}, next: 1}, cancel}
+	log := &logtest.Buffer{}
+	w := newWorld(t, func(o *Options) { o.History, o.Logger = history, slog.New(slog.NewTextHandler(log, nil)) })
+	w.publisher("e")(history.all[0])
+	req := httptest.NewRequestWithContext(ctx, "GET", "http://127.0.0.1/v1/triggers/e/events?follow=1", nil)
+	answer := httptest.NewRecorder()
+	w.server.Handler().ServeHTTP(answer, req)
+	if !strings.Contains(answer.Body.String(), "trigger.registered") || strings.Contains(log.String(), "stream") {
+		t.Errorf("answer\n%s\nlog\n%s", answer.Body, log)
 	}
 }
 
