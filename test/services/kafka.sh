@@ -115,7 +115,7 @@ classes() {
   else
     say "kafka $KAFKA_VERSION: no archive of classes, so nodes start more slowly"
   fi
-  SVC_HOME="$home" "$0" clean > /dev/null 2>&1
+  SVC_HOME="$home" "$0" clean > /dev/null 2>&1 || true
   rm -rf "$home" "$archive.$$"
 }
 
