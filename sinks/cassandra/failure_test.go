@@ -39,16 +39,26 @@ func TestCassandraAway(t *testing.T) {
 func survive(t *testing.T, o Options, away, back func()) {
 	l, s := sinktest.NewLog(t), openTest(t, o)
 	l.Write(kgo.TryCommit, l.Lives("before", 300)...)
-	var retries atomic.Int64
+	var retries, batches atomic.Int64
 	stage := 0
 	po := sinks.Options{
 		Kafka: l.Kafka(), MaxRecords: 100, Attempt: 4 * time.Second,
-		Hooks: sinks.Hooks{Retry: func(int, error) { retries.Add(1) }},
+		Hooks: sinks.Hooks{
+			Applied: func(int, time.Duration) {
+				// Away a moment after it has acknowledged rows, whose offsets are committed.
+				if batches.Add(1) == 5 {
+					away()
+				}
+			},
+			Retry: func(int, error) { retries.Add(1) },
+		},
 	}
 	sinktest.Project(t, s, po, func() bool {
 		switch stage {
 		case 0:
-			away()
+			if batches.Load() < 5 {
+				return false
+			}
 			l.Write(kgo.TryCommit, l.Lives("during", 300)...)
 			stage++
 		case 1:

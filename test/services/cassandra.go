@@ -36,11 +36,11 @@ func Cassandra(t testing.TB) *CassandraNode {
 	return &CassandraNode{Hosts: c.Hosts, t: t}
 }
 
-// OwnCassandra returns a node that only this test has, and may kill.
+// OwnCassandra returns a node that only this test has, and may kill: what it has acknowledged stays.
 func OwnCassandra(t testing.TB) *CassandraNode {
 	t.Helper()
 	skipShort(t, "Cassandra")
-	c, err := startCassandra()
+	c, err := startCassandra("CASSANDRA_SYNC=batch")
 	if err != nil {
 		t.Fatalf("services: Cassandra: %v", err)
 	}
@@ -76,10 +76,10 @@ func (c *CassandraNode) Cont() {
 	c.must("continue", c.own().signal(syscall.SIGCONT))
 }
 
-var sharedCassandra = sync.OnceValues(startCassandra)
+var sharedCassandra = sync.OnceValues(func() (*CassandraNode, error) { return startCassandra() })
 
-func startCassandra() (*CassandraNode, error) {
-	h, err := newHome("CASSANDRA_PORTS=")
+func startCassandra(env ...string) (*CassandraNode, error) {
+	h, err := newHome(append(env, "CASSANDRA_PORTS=")...)
 	if err != nil {
 		return nil, err
 	}

@@ -8,11 +8,15 @@
 # Read by start and prepare, and remembered until clean:
 #   CASSANDRA_PORTS="cql storage"     default free ones
 #   CASSANDRA_HEAP=1g
+#   CASSANDRA_SYNC=periodic           or batch: a write is acknowledged once the disk has it. With periodic, Cassandra's
+#                                     default, kill -9 takes what was acknowledged in the last 100 ms or so, and a
+#                                     power cut that of 10 s: a cluster has it on other nodes, one node alone has not.
 . "$(dirname "$0")/common.sh"
 ROOT="$SVC_HOME/cassandra"
 SETTINGS="$ROOT/settings"
 if [ -f "$SETTINGS" ]; then . "$SETTINGS"; fi
 CASSANDRA_PORTS=${CASSANDRA_PORTS:-} CASSANDRA_HEAP=${CASSANDRA_HEAP:-1g}
+CASSANDRA_SYNC=${CASSANDRA_SYNC:-periodic}
 JARS="$SVC_CACHE/cassandra-$CASSANDRA_VERSION"
 
 main() {
@@ -37,7 +41,7 @@ prepare() {
   "$HERE/fetch.sh" cassandra > /dev/null
   mkdir -p "$ROOT"/{conf/triggers,data,commitlog,saved_caches,hints,cdc_raw,logs,tmp}
   [ -n "$CASSANDRA_PORTS" ] || CASSANDRA_PORTS=$(free_ports 2)
-  for v in CASSANDRA_PORTS CASSANDRA_HEAP; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
+  for v in CASSANDRA_PORTS CASSANDRA_HEAP CASSANDRA_SYNC; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
   configure
 }
 
@@ -69,8 +73,8 @@ commitlog_directory: $ROOT/commitlog
 saved_caches_directory: $ROOT/saved_caches
 hints_directory: $ROOT/hints
 cdc_raw_directory: $ROOT/cdc_raw
-commitlog_sync: periodic
-commitlog_sync_period: 10000ms
+commitlog_sync: $CASSANDRA_SYNC
+$([ "$CASSANDRA_SYNC" = batch ] || echo commitlog_sync_period: 10000ms)
 commitlog_segment_size: 16MiB
 commitlog_total_space: 256MiB
 disk_failure_policy: die
