@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -30,6 +29,46 @@ func copyDir(t testing.TB, dir string) string {
 
 // unsynced is for tests that cut files: there is no journal to mend them.
 func unsynced(o *Options) { o.Sync = false }
+
+// segment0 is the first segment of a partition in the data directory dir.
+func segment0(dir, topic string, partition int32) string {
+	return filepath.Join(partitionDir(filepath.Join(dir, dataDir), topic, partition), segmentName(0))
+}
+
+// withoutJournal takes from dir what would restore the bytes that a test cuts.
+func withoutJournal(t testing.TB, dir string) {
+	t.Helper()
+	for i := range 2 {
+		if err := os.RemoveAll(filepath.Join(dir, journalName(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// commitsIn are the commits that the outcome log of dir has.
+func commitsIn(t testing.TB, dir string) []outcome {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, outcomeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := readOutcomes(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(list, func(o outcome) bool { return o.kind != kindCommit })
+}
+
+func writeOutcomes(t testing.TB, dir string, list []outcome) {
+	t.Helper()
+	raw := []byte(outcomeMagic)
+	for i := range list {
+		raw = list[i].appendTo(raw)
+	}
+	if err := os.WriteFile(filepath.Join(dir, outcomeFile), raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func cut(t testing.TB, path string, size int64) {
 	t.Helper()
@@ -87,7 +126,7 @@ func TestTornCommit(t *testing.T) {
 				crash := copyDir(t, dir)
 				for p := range int32(parts) {
 					if mask>>p&1 == 1 {
-						path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0))
+						path := segment0(crash, "a", p)
 						cut(t, path, size(t, path)-markerSize)
 					}
 				}
@@ -122,7 +161,7 @@ func TestOutcomeCutEverywhere(t *testing.T) {
 	for n := int64(0); n <= outcomes(t, dir); n++ {
 		crash := copyDir(t, dir)
 		for p := range int32(2) {
-			path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0))
+			path := segment0(crash, "a", p)
 			cut(t, path, size(t, path)-markerSize)
 		}
 		cut(t, filepath.Join(crash, outcomeFile), n)
@@ -165,14 +204,14 @@ func TestSegmentCutEverywhere(t *testing.T) {
 	create(t, b, "a", 2)
 	cl := client(t, b)
 	var ends []int64
-	path := filepath.Join(partitionDir(b.data, "a", 0), segmentName(0))
+	path := segment0(dir, "a", 0)
 	for i := range 3 {
 		produce(t, cl, rec("a", 0, "k", fmt.Sprint(i)))
 		ends = append(ends, size(t, path))
 	}
 	for n := int64(0); n <= ends[2]; n++ {
 		crash := copyDir(t, dir)
-		cut(t, filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0)), n)
+		cut(t, segment0(crash, "a", 0), n)
 		want := int64(0)
 		for i, end := range ends {
 			if n >= end {
@@ -184,7 +223,7 @@ func TestSegmentCutEverywhere(t *testing.T) {
 		}
 	}
 	crash := copyDir(t, dir)
-	cut(t, filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0)), ends[2]-1)
+	cut(t, segment0(crash, "a", 0), ends[2]-1)
 	b = start(t, crash)
 	produce(t, client(t, b), rec("a", 0, "k", "after"))
 	stop(t, b)
@@ -198,7 +237,7 @@ func TestDamageInside(t *testing.T) {
 	b := start(t, dir)
 	create(t, b, "a", 1)
 	cl := client(t, b)
-	path := filepath.Join(partitionDir(b.data, "a", 0), segmentName(0))
+	path := segment0(dir, "a", 0)
 	for i := range 3 {
 		produce(t, cl, rec("a", 0, "k", fmt.Sprint(i)))
 	}
@@ -224,7 +263,7 @@ func TestHoleAtTheEnd(t *testing.T) {
 	b := start(t, dir)
 	create(t, b, "a", 1)
 	cl := client(t, b)
-	path := filepath.Join(partitionDir(b.data, "a", 0), segmentName(0))
+	path := segment0(dir, "a", 0)
 	produce(t, cl, rec("a", 0, "k", "kept"))
 	kept := size(t, path)
 	produce(t, cl, rec("a", 0, "k", strings.Repeat("x", 8192)))
@@ -460,7 +499,7 @@ func TestRetriedEndTxn(t *testing.T) {
 			}
 			crash := copyDir(t, dir)
 			if !c.reached {
-				path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
+				path := segment0(crash, "a", 0)
 				cut(t, path, size(t, path)-markerSize)
 				pids := filepath.Join(crash, dataDir, "pids.log")
 				cut(t, pids, firstFrame(t, pids))
@@ -499,78 +538,6 @@ func firstFrame(t testing.TB, path string) int64 {
 	return int64(8 + len(nextLogEntry(raw)))
 }
 
-// TestForgottenTransaction: a start has ended a transaction that had group offsets alone. Its commit is not taken for
-// a retry of the one before.
-func TestForgottenTransaction(t *testing.T) {
-	for _, killed := range []bool{true, false} {
-		t.Run(fmt.Sprintf("killed %v", killed), func(t *testing.T) {
-			dir := t.TempDir()
-			b := start(t, dir)
-			create(t, b, "a", 1)
-			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-			addOffset(t, b, end, "g", 0)
-			resp := endTxn(t, b, end, 5)
-			if resp.ErrorCode != 0 {
-				t.Fatalf("error %d", resp.ErrorCode)
-			}
-			end.ProducerEpoch = resp.ProducerEpoch
-			addOffset(t, b, end, "g", 1)
-			if !killed {
-				stop(t, b)
-			}
-			b = start(t, copyDir(t, dir))
-			if resp := endTxn(t, b, end, 5); resp.ErrorCode != kerr.InvalidTxnState.Code {
-				t.Errorf("the commit: error %d", resp.ErrorCode)
-			}
-			wantOffset(t, b, "g", "a", 0)
-			if err := initX(t, b, time.Minute); err != nil { // the producer begins anew
-				t.Fatal(err)
-			}
-		})
-	}
-}
-
-// TestClockSetBackBetweenCommits: which of two commits has the newer group offset is a matter of their order.
-func TestClockSetBackBetweenCommits(t *testing.T) {
-	dir := t.TempDir()
-	b := start(t, dir)
-	create(t, b, "a", 1)
-	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-	for offset := range int64(2) {
-		addOffset(t, b, end, "g", offset)
-		resp := endTxn(t, b, end, 5)
-		if resp.ErrorCode != 0 {
-			t.Fatalf("error %d", resp.ErrorCode)
-		}
-		end.ProducerEpoch = resp.ProducerEpoch
-	}
-	crash := copyDir(t, dir)
-	const back = 60_000 // ms, by which the first commit is later
-	raw, err := os.ReadFile(filepath.Join(crash, outcomeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, _, err := readOutcomes(raw)
-	if err != nil || len(outcomes) != 2 {
-		t.Fatalf("%d outcomes, %v", len(outcomes), err)
-	}
-	outcomes[0].at += back
-	raw = []byte(outcomeMagic)
-	for i := range outcomes {
-		raw = outcomes[i].appendTo(raw)
-	}
-	if err := os.WriteFile(filepath.Join(crash, outcomeFile), raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	b = start(t, crash)
-	wantOffset(t, b, "g", "a", 1)
-}
-
 // TestFencedCommit: a commit was written down, and before kfake turned to it
 // somebody took the transactional id over. It must not come back.
 func TestFencedCommit(t *testing.T) {
@@ -594,7 +561,7 @@ func TestFencedCommit(t *testing.T) {
 	}
 	crash := copyDir(t, dir)
 	for p := range int32(2) {
-		path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p), segmentName(0))
+		path := segment0(crash, "a", p)
 		cut(t, path, size(t, path)-markerSize)
 	}
 	b = start(t, crash)
@@ -631,8 +598,7 @@ func TestTimedOutCommit(t *testing.T) {
 			read(t, b, "a", 0, committed()) // returns once it has timed out
 			crash := copyDir(t, dir)
 			for p := range int32(2) {
-				if path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", p),
-					segmentName(0)); p != c.evident {
+				if path := segment0(crash, "a", p); p != c.evident {
 					cut(t, path, size(t, path)-markerSize)
 				}
 			}
@@ -665,7 +631,7 @@ func TestOutcomeLogStartsAnew(t *testing.T) {
 	}
 	transact(t, cl, true, rec("a", 0, "k", "2"))
 	crash := copyDir(t, dir)
-	path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 0), segmentName(0))
+	path := segment0(crash, "a", 0)
 	cut(t, path, size(t, path)-markerSize)
 	wantValues(t, read(t, start(t, crash), "a", 0, committed()), "1", "2")
 }

@@ -12,16 +12,12 @@ func (r *repairer) endOpen(context.Context) error {
 			if err := p.close(pid, open.epoch, commit, r.now.UnixMilli()); err != nil {
 				return err
 			}
-			// A commit and a later abort may have one epoch: it is the abort that fences.
-			txn := endedTxn{pid, open.epoch}
-			if committed, ok := r.ended[txn]; !ok || committed {
-				r.ended[txn] = commit
-			}
 			if commit {
 				commits++
-			} else {
-				aborts++
+				continue
 			}
+			aborts++
+			r.aborted[endedTxn{pid, open.epoch}] = true
 		}
 	}
 	if commits+aborts > 0 {

@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	}{
 		{
 			"segment",
-			func(b *Broker) string { return filepath.Join(partitionDir(b.data, "a", 0), segmentName(0)) },
+			func(b *Broker) string { return segment0(b.opts.Dir, "a", 0) },
 			func(t *testing.T, b *Broker) error {
 				return brief(t, b, kgo.DisableIdempotentWrite()).ProduceSync(testContext(t),
 					rec("a", 0, "k", "v")).FirstErr()

@@ -46,7 +46,7 @@
 //   - EndTxn writes its markers before it answers, so read_committed sees the end at
 //     once. A commit gets CONCURRENT_TRANSACTIONS only if something else came to the
 //     transaction while it waited for the disk: more data, an abort, an InitProducerID.
-//   - AddPartitionsToTxn and AddOffsetsToTxn wait for the disk: a start has to know what it ends.
+//   - The first answer in a transaction waits for the disk: a start has to know what it ends.
 //   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
 //     from version 5 on. Before, a commit is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.
@@ -57,8 +57,8 @@
 //     refused, INVALID_PRODUCER_ID_MAPPING.
 //   - A batch that takes more than 32 MiB decompressed is refused,
 //     MESSAGE_TOO_LARGE. Kafka accepts it.
-//   - A transaction that times out in epoch 32766 leaves the last stable
-//     offset where it is until the broker restarts.
+//   - A transaction that times out in epoch 32766, the last of a producer id, hangs the
+//     broker until its process is restarted: kfake tries to end it for ever.
 //   - DeleteRecords answers at once, but disk space comes back by whole
 //     segments; ListOffsets for the maximum timestamp may name a record below
 //     the log start offset. ListOffsets by time compares records within a

@@ -261,7 +261,7 @@ func (b *node) respondInit(cl *call, frame []byte) {
 	}
 }
 
-// respondTxnOffsets forgets offsets that kfake refused.
+// respondTxnOffsets forgets offsets that kfake refused, and waits for where the transaction began.
 func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	if _, ok := parse(frame, cl, resp); !ok {
@@ -276,6 +276,9 @@ func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 				b.txns.refused(cl.offsets, rt.Topic, rp.Partition)
 			}
 		}
+	}
+	if b.syncer != nil && b.txns.bare(cl.offsets) {
+		cl.writes = []target{b.outcomeLog()}
 	}
 }
 

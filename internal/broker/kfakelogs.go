@@ -127,6 +127,17 @@ type groupEntry struct {
 	MemberID   string `json:"member,omitempty"`
 }
 
+func (e groupEntry) key() offsetKey { return offsetKey{e.Group, e.Topic, e.Part} }
+
+func (e groupEntry) offset() groupOffset {
+	return groupOffset{e.Group, e.Topic, e.Part, e.Offset, e.Epoch, e.Metadata}
+}
+
+// isOf says whether kfake may have written e for a commit.
+func (e groupEntry) isOf(c groupEntry) bool {
+	return e.offset().equal(c.offset()) && *e.LastCommit >= *c.LastCommit
+}
+
 // topicsJSON is topics.json, which kfake replaces whole.
 type topicsJSON struct {
 	Version int         `json:"version"`

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,18 +222,10 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			after := copyDir(t, dir)
-			for i := range 2 {
-				if err := os.Remove(filepath.Join(after, journalName(i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			outcomes, _, err := readOutcomes(raw)
-			if err != nil || len(outcomes) != 2 || len(outcomes[1].parts) != 2 {
-				t.Fatalf("%d outcomes, %v", len(outcomes), err)
+			withoutJournal(t, after)
+			outcomes := commitsIn(t, after)
+			if len(outcomes) != 2 || len(outcomes[1].parts) != 2 {
+				t.Fatalf("%d outcomes", len(outcomes))
 			}
 			for i := range outcomes[1].parts {
 				end := &outcomes[1].parts[i]
@@ -248,13 +239,7 @@ func TestOutcomeAheadOfItsData(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			raw = []byte(outcomeMagic)
-			for i := range outcomes {
-				raw = outcomes[i].appendTo(raw)
-			}
-			if err := os.WriteFile(filepath.Join(after, outcomeFile), raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			writeOutcomes(t, after, outcomes)
 			second := start(t, after)
 			for p := range int32(2) {
 				wantValues(t, read(t, second, "a", p, committed()), c.want...)
@@ -290,12 +275,8 @@ func TestTopicDeletedBeforeTheCommit(t *testing.T) {
 	}
 	create(t, b, "a", 1)
 	after := copyDir(t, dir)
-	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(after, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path := filepath.Join(partitionDir(filepath.Join(after, dataDir), "b", 0), segmentName(0))
+	withoutJournal(t, after)
+	path := segment0(after, "b", 0)
 	cut(t, path, size(t, path)-markerSize)
 	wantValues(t, read(t, start(t, after), "b", 0, committed()), "v")
 }
@@ -311,19 +292,10 @@ func TestOlderOutcomeBehindOneAhead(t *testing.T) {
 		transact(t, cl, true, rec("a", 0, "k", v))
 	}
 	after := copyDir(t, dir)
-	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(after, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	raw, err := os.ReadFile(filepath.Join(after, outcomeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes, _, err := readOutcomes(raw)
-	outcomes = slices.DeleteFunc(outcomes, func(o outcome) bool { return o.kind != kindCommit })
-	if err != nil || len(outcomes) != 2 || outcomes[0].epoch != outcomes[1].epoch {
-		t.Fatalf("%d outcomes, %v", len(outcomes), err)
+	withoutJournal(t, after)
+	outcomes := commitsIn(t, after)
+	if len(outcomes) != 2 || outcomes[0].epoch != outcomes[1].epoch {
+		t.Fatalf("%d outcomes", len(outcomes))
 	}
 	end := outcomes[0].parts[0]
 	cut(t, filepath.Join(partitionDir(filepath.Join(after, dataDir), "a", 0), segmentName(end.base)), end.size)

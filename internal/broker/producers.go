@@ -30,7 +30,7 @@ type producer struct {
 	txnID   string
 	timeout int32
 	commit  bool // the last transaction was committed
-	ended   bool // and it ended in this epoch, or the one before
+	ended   bool // the last entry says so
 }
 
 func readPids(entries []pidEntry) *pidTable {
@@ -46,9 +46,12 @@ func readPids(entries []pidEntry) *pidTable {
 		case p == nil:
 			continue
 		}
-		p.epoch, p.ended = e.Epoch, e.Commit != nil
-		if p.ended {
+		p.epoch, p.ended = e.Epoch, e.Type == "endtx"
+		switch {
+		case e.Commit != nil: // of an end, or of what a start has written
 			p.commit = *e.Commit
+		case e.Type == "timeout":
+			p.commit = false
 		}
 	}
 	t.dropReplaced(entries)
@@ -101,13 +104,11 @@ func (r *repairer) restoreProducers(context.Context) error {
 		case o.kind == kindAborted:
 			r.pids.aborted(txn)
 		case r.pids.is(txn): // it was begun, and this start has ended it
-			r.ended[txn] = false
+			r.aborted[txn] = true
 		}
 	}
-	for txn, committed := range r.ended {
-		if !committed {
-			r.pids.fence(txn)
-		}
+	for txn := range r.aborted {
+		r.pids.fence(txn)
 	}
 	windows := r.windows()
 	if err := r.writeWindows(windows); err != nil {

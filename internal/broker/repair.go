@@ -41,7 +41,7 @@ type repairer struct {
 	parts    []*part
 	pids     *pidTable
 
-	ended map[endedTxn]bool // what was decided about open transactions: committed?
+	aborted map[endedTxn]bool // by this start
 }
 
 type part struct {
@@ -58,7 +58,7 @@ type endedTxn struct {
 func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) {
 	r := &repairer{
 		opts: o, log: log, dir: o.Dir, data: filepath.Join(o.Dir, dataDir),
-		now: time.Now(), ended: map[endedTxn]bool{},
+		now: time.Now(), aborted: map[endedTxn]bool{},
 	}
 	for _, step := range []struct {
 		verb string
@@ -229,39 +229,60 @@ func (r *repairer) restoreGroups(context.Context) error {
 	if err != nil {
 		return err
 	}
-	latest := map[offsetKey]int64{}
-	for _, e := range entries {
-		if e.Type == "commit" && e.LastCommit != nil {
-			latest[offsetKey{e.Group, e.Topic, e.Part}] = *e.LastCommit
-		}
+	missing := missingOffsets(entries, r.committedOffsets())
+	if !torn && len(missing) == 0 {
+		return nil
 	}
-	added := 0
-	// The newest first, and that one alone: the clock may have been set back since an older one.
-	seen := map[offsetKey]bool{}
-	for i := len(r.outcomes) - 1; i >= 0; i-- {
+	return storeLog(path, append(entries, missing...))
+}
+
+// committedOffsets are the group offsets of transactions, as entries of groups.log, in the order of their commits.
+func (r *repairer) committedOffsets() (list []groupEntry) {
+	for i := range r.outcomes {
 		o := &r.outcomes[i]
 		if !o.stands() || len(o.offsets) == 0 || r.refuted(o) {
 			continue
 		}
 		for _, g := range o.offsets {
-			key := offsetKey{g.group, g.topic, g.partition}
-			at, ok := latest[key]
-			if done := ok && at >= o.at || seen[key]; done {
-				seen[key] = true
-				continue
-			}
-			seen[key] = true
-			entries = append(entries, groupEntry{
+			list = append(list, groupEntry{
 				Type: "commit", Group: g.group, Topic: g.topic, Part: g.partition,
 				Offset: g.offset, Epoch: g.leaderEpoch, Metadata: g.metadata, LastCommit: &o.at,
 			})
-			added++
 		}
 	}
-	if !torn && added == 0 {
-		return nil
+	return list
+}
+
+// missingOffsets are those of committed that kfake has not written. Of each partition of a group the last one alone
+// can be: kfake writes in order, and a crash takes the end.
+//
+// The clock may have been set back between two commits, so times alone do not say which entry came first. An entry is
+// taken for that of the first commit that is not later and says the same.
+func missingOffsets(entries, committed []groupEntry) (missing []groupEntry) {
+	open := map[offsetKey][]groupEntry{} // commits that no entry was taken for yet
+	for _, c := range committed {
+		open[c.key()] = append(open[c.key()], c)
 	}
-	return storeLog(path, entries)
+	newer := map[offsetKey]int64{} // the latest entry that is of none of them
+	for _, e := range entries {
+		if e.Type != "commit" || e.LastCommit == nil {
+			continue
+		}
+		i := slices.IndexFunc(open[e.key()], e.isOf)
+		if i < 0 {
+			newer[e.key()] = max(newer[e.key()], *e.LastCommit)
+			continue
+		}
+		open[e.key()] = open[e.key()][i+1:]
+	}
+	for _, c := range committed {
+		rest := open[c.key()]
+		delete(open, c.key())
+		if n := len(rest); n > 0 && newer[c.key()] < *rest[n-1].LastCommit {
+			missing = append(missing, rest[n-1])
+		}
+	}
+	return missing
 }
 
 // snapshot writes index and snapshot.json of every partition.

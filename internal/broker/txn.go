@@ -49,7 +49,6 @@ type owner struct {
 type openTxn struct {
 	pid     int64
 	epoch   int16
-	keeps   bool // of a client that keeps its epoch: the log has where it began
 	parts   map[target]txnPart
 	offsets []groupOffset
 
@@ -88,7 +87,7 @@ func (x *txns) refuse(txnID string, pid int64) *refusal {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if o := x.owners[pid]; o == nil || o.txnID != txnID {
+	if !x.owns(pid, txnID) {
 		return &refusal{kerr.InvalidProducerIDMapping.Code, -1, "the producer id is not of this transactional id"}
 	}
 	return nil
@@ -98,7 +97,7 @@ func (x *txns) refuse(txnID string, pid int64) *refusal {
 func (x *txns) wrote(p *partCall) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t := x.change(p.batch.producerID(), p.batch.producerEpoch(), false); t != nil {
+	if t := x.change(p.batch.producerID(), p.batch.producerEpoch()); t != nil {
 		t.parts[x.b.partition(p.topic.name, p.partition)] = txnPart{p.topic.name, p.partition, true}
 	}
 }
@@ -112,7 +111,7 @@ func (x *txns) added(req *kmsg.AddPartitionsToTxnRequest) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.change(req.ProducerID, req.ProducerEpoch, true)
+	t := x.change(req.ProducerID, req.ProducerEpoch)
 	if t == nil {
 		return
 	}
@@ -128,8 +127,8 @@ func (x *txns) added(req *kmsg.AddPartitionsToTxnRequest) {
 func (x *txns) begun(req *kmsg.AddOffsetsToTxnRequest) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if o := x.owners[req.ProducerID]; o != nil && o.txnID == req.TransactionalID {
-		x.change(req.ProducerID, req.ProducerEpoch, true)
+	if x.owns(req.ProducerID, req.TransactionalID) {
+		x.change(req.ProducerID, req.ProducerEpoch)
 	}
 }
 
@@ -138,10 +137,10 @@ func (x *txns) committed(req *kmsg.TxnOffsetCommitRequest) {
 	x.b.nameTopics(req)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if o := x.owners[req.ProducerID]; o == nil || o.txnID != req.TransactionalID {
+	if !x.owns(req.ProducerID, req.TransactionalID) {
 		return // kfake refuses it
 	}
-	t := x.change(req.ProducerID, req.ProducerEpoch, req.Version < 5)
+	t := x.change(req.ProducerID, req.ProducerEpoch)
 	if t == nil {
 		return
 	}
@@ -187,6 +186,20 @@ func (x *txns) refused(req *kmsg.TxnOffsetCommitRequest, topic string, partition
 	}
 }
 
+// owns says whether a producer id is of a transactional id.
+func (x *txns) owns(pid int64, txnID string) bool {
+	o := x.owners[pid]
+	return o != nil && o.txnID == txnID
+}
+
+// bare says whether a transaction has group offsets, and no records that tell a start of it.
+func (x *txns) bare(req *kmsg.TxnOffsetCommitRequest) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	t := x.find(req.ProducerID, req.ProducerEpoch)
+	return t != nil && len(t.targets(true)) == 0
+}
+
 func (x *txns) find(pid int64, epoch int16) *openTxn {
 	if o := x.owners[pid]; o != nil {
 		for _, t := range o.open {
@@ -201,9 +214,9 @@ func (x *txns) find(pid int64, epoch int16) *openTxn {
 // change returns the transaction that a request adds to: an outcome that was written speaks of less.
 // It returns nil if nobody needs to know: in memory, or of a producer that kfake will not know.
 //
-// With keeps, the client is one that keeps its epoch. A start then has to know of the transaction, so the first answer
-// waits for the log: see (*node).writtenBy. A producer gives a batch only after that.
-func (x *txns) change(pid int64, epoch int16, keeps bool) *openTxn {
+// The log has where each transaction began: a start has to know what it ends, or the client goes on in the same epoch
+// with the rest of it. Answers wait for the log unless records say the same: see writtenBy and respondTxnOffsets.
+func (x *txns) change(pid int64, epoch int16) *openTxn {
 	o := x.owners[pid]
 	if x.log == nil || o == nil {
 		return nil
@@ -215,13 +228,9 @@ func (x *txns) change(pid int64, epoch int16, keeps bool) *openTxn {
 	}
 	// If kfake has ended it, this begins the next one, perhaps before the answer is on its way.
 	o.drop(func(e *openTxn) bool { return e == t })
-	t = &openTxn{pid: pid, epoch: epoch, keeps: keeps, parts: map[target]txnPart{}}
+	t = &openTxn{pid: pid, epoch: epoch, parts: map[target]txnPart{}}
 	o.open = append(o.open, t)
-	if keeps {
-		if err := x.append(t.mark(kindBegun)); err != nil {
-			x.b.fail(err)
-		}
-	}
+	x.write(t.mark(kindBegun))
 	return t
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -66,10 +65,8 @@ func (t *openTxn) targets(data bool) []target {
 }
 
 func (x *txns) outcomeOf(t *openTxn, bumps bool) (*outcome, error) {
-	o := &outcome{
-		kind: kindCommit, pid: t.pid, epoch: t.epoch, bumps: bumps, at: time.Now().UnixMilli(),
-		offsets: latestOffsets(t.offsets),
-	}
+	o := t.mark(kindCommit)
+	o.bumps, o.offsets = bumps, latestOffsets(t.offsets)
 	for at, p := range t.parts {
 		if !p.data {
 			continue
@@ -82,7 +79,7 @@ func (x *txns) outcomeOf(t *openTxn, bumps bool) (*outcome, error) {
 			o.parts = append(o.parts, end)
 		}
 	}
-	return o, nil
+	return &o, nil
 }
 
 // tailOf says where a partition's log ends now; not ok, if it has none.
@@ -139,19 +136,26 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 		}
 		// A start writes the markers behind data anew, and those alone.
 		t.touched = t.targets(false)
+		if t.empty() {
+			x.endsInEpoch(req, t, kindCommit)
+		}
 	default:
 		x.takeBack(t)
 		t.touched = x.aborted(t)
-		if t.keeps {
-			if err := x.append(t.mark(kindAborted)); err != nil {
-				x.b.fail(err)
-			}
-			t.touched = append(t.touched, x.b.outcomeLog())
-		}
+		x.endsInEpoch(req, t, kindAborted)
 	}
 	t.ends++
 	x.touch(t.touched)
 	return nil
+}
+
+// endsInEpoch notes that a transaction is over if its client keeps the epoch (before KIP-890): a start would take what
+// has begun in it for open.
+func (x *txns) endsInEpoch(req *kmsg.EndTxnRequest, t *openTxn, kind byte) {
+	if req.Version < 5 {
+		x.write(t.mark(kind))
+		t.touched = append(t.touched, x.b.outcomeLog())
+	}
 }
 
 // aborted is what kfake writes as it aborts a transaction: to readers its offsets are as good as any.

@@ -26,6 +26,13 @@ func (x *txns) append(o outcome) error {
 	return nil
 }
 
+// write is append for what nobody waits for here: if it fails, so does the broker. The lock is held.
+func (x *txns) write(o outcome) {
+	if err := x.append(o); err != nil {
+		x.b.fail(err)
+	}
+}
+
 // restart begins a new log once nothing in the old one matters. Commits that kfake has not answered
 // move over. The lock is held.
 func (x *txns) restart() error {
@@ -48,11 +55,11 @@ func (x *txns) restart() error {
 	return x.begin(x.log.Name(), keep)
 }
 
-// begunOnes are the transactions of which the log has the beginning, and kfake has not turned to their end.
+// begunOnes are the transactions that kfake has not turned to the end of.
 func (x *txns) begunOnes() (list []outcome) {
 	for _, o := range x.owners {
 		for _, t := range o.open {
-			if t.keeps && t.ends == 0 {
+			if t.ends == 0 {
 				list = append(list, t.mark(kindBegun))
 			}
 		}

@@ -57,11 +57,9 @@ func initX(t *testing.T, b *Broker, timeout time.Duration) error {
 func withoutMarkers(t *testing.T, dir string) string {
 	t.Helper()
 	crash := copyDir(t, dir)
-	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-		path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", int32(i)), segmentName(0))
+	withoutJournal(t, crash)
+	for p := range int32(2) {
+		path := segment0(crash, "a", p)
 		cut(t, path, size(t, path)-markerSize)
 	}
 	return crash
@@ -280,41 +278,6 @@ func TestOlderCommitInAnotherPartition(t *testing.T) {
 	wantCommitted(t, start(t, withoutMarkers(t, dir)), "v")
 }
 
-// TestAbortBesideAnOlderCommit: after a power cut one partition lacks the marker of a commit, another one has an open
-// transaction of the same epoch. That one is aborted, so its producer must not commit it.
-func TestAbortBesideAnOlderCommit(t *testing.T) {
-	dir := t.TempDir()
-	b := start(t, dir)
-	create(t, b, "a", 2)
-	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-	write := func(partition int32, value string) {
-		t.Helper()
-		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, value))
-		if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
-			t.Fatalf("error %d", p.ErrorCode)
-		}
-	}
-	write(1, "old")
-	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
-		t.Fatalf("the commit: error %d", resp.ErrorCode)
-	}
-	write(0, "new")
-	crash := copyDir(t, dir)
-	for i := range 2 {
-		if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path := filepath.Join(partitionDir(filepath.Join(crash, dataDir), "a", 1), segmentName(0))
-	cut(t, path, size(t, path)-markerSize)
-	b = start(t, crash)
-	if resp := endTxn(t, b, end, 4); resp.ErrorCode == 0 {
-		t.Error("a commit of what was aborted succeeds")
-	}
-	wantValues(t, read(t, b, "a", 1, committed()), "old")
-	wantValues(t, read(t, b, "a", 0, committed()))
-}
-
 // TestCommitAfterTimeout: as TestAbortAfterCommit, but it was kfake that aborted. Nothing in the segments or in
 // pids.log shows it.
 func TestCommitAfterTimeout(t *testing.T) {
@@ -334,120 +297,6 @@ func TestCommitAfterTimeout(t *testing.T) {
 	pids := filepath.Join(crash, dataDir, "pids.log")
 	cut(t, pids, firstFrame(t, pids))
 	wantCommitted(t, start(t, crash))
-}
-
-// addPartition adds a/0 to the transaction of x, as clients before KIP-890 do.
-func addPartition(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
-	t.Helper()
-	req := kmsg.NewPtrAddPartitionsToTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch = "x", end.ProducerID, end.ProducerEpoch
-	req.Topics = []kmsg.AddPartitionsToTxnRequestTopic{{Topic: "a", Partitions: []int32{0}}}
-	v3 := kgo.MaxVersions(maxVersion(int16(kmsg.AddPartitionsToTxn), 3))
-	resp, err := req.RequestWith(testContext(t), client(t, b, v3))
-	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
-		t.Fatal(err, resp)
-	}
-}
-
-// addGroup adds a group to the transaction of x, as clients before KIP-890 do, and an offset of a/0.
-func addGroup(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64) {
-	t.Helper()
-	req := kmsg.NewPtrAddOffsetsToTxnRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, group
-	resp, err := req.RequestWith(testContext(t), client(t, b))
-	if err != nil || resp.ErrorCode != 0 {
-		t.Fatal(err, resp)
-	}
-	addOffsetBy(t, b, end, group, offset, 4)
-}
-
-// TestKeptEpoch: a client that keeps its epoch asks for the end of a transaction, and the broker has stopped meanwhile.
-// What a start has ended is not taken for the transaction before it, and what had ended is answered as before.
-func TestKeptEpoch(t *testing.T) {
-	var seq int32
-	write := func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, value string) {
-		t.Helper()
-		addPartition(t, b, end)
-		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, seq, value))
-		seq++
-		if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
-			t.Fatalf("error %d", p.ErrorCode)
-		}
-	}
-	for _, c := range []struct {
-		name    string
-		second  func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest)
-		lose    bool // the power is cut: what the second one has written is gone
-		stopped bool // cleanly
-		commit  bool // is asked for
-		fails   bool
-		goesOn  bool // the producer may begin another one
-	}{
-		{"records, and a power cut", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
-			write(t, b, end, "second")
-		}, true, false, true, true, false},
-		{"offsets, and a kill", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
-			addGroup(t, b, end, "g", 1)
-		}, false, false, true, true, false},
-		{"offsets, and a stop", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
-			addGroup(t, b, end, "g", 1)
-		}, false, true, true, true, false},
-		{"an abort, and a kill", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
-			write(t, b, end, "second")
-			abort := *end
-			abort.Commit = false
-			if resp := endTxn(t, b, &abort, 4); resp.ErrorCode != 0 {
-				t.Fatalf("the abort: error %d", resp.ErrorCode)
-			}
-		}, false, false, false, false, true},
-		{"nothing, and a kill", func(*testing.T, *Broker, *kmsg.EndTxnRequest) {}, false, false, true, false, true},
-		{"nothing, and a stop", func(*testing.T, *Broker, *kmsg.EndTxnRequest) {}, false, true, true, false, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			seq = 0
-			dir := t.TempDir()
-			b := start(t, dir)
-			create(t, b, "a", 1)
-			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-			write(t, b, end, "first")
-			addGroup(t, b, end, "g", 0)
-			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
-				t.Fatalf("the first commit: error %d", resp.ErrorCode)
-			}
-			segment := func(dir string) string {
-				return filepath.Join(partitionDir(filepath.Join(dir, dataDir), "a", 0), segmentName(0))
-			}
-			before := size(t, segment(dir))
-			c.second(t, b, end)
-			if c.stopped {
-				stop(t, b)
-			}
-			crash := copyDir(t, dir)
-			if c.lose {
-				for i := range 2 {
-					if err := os.RemoveAll(filepath.Join(crash, journalName(i))); err != nil {
-						t.Fatal(err)
-					}
-				}
-				cut(t, segment(crash), before)
-			}
-			b = start(t, crash)
-			repeat := *end
-			repeat.Commit = c.commit
-			if resp := endTxn(t, b, &repeat, 4); resp.ErrorCode != 0 != c.fails {
-				t.Errorf("repeated: error %d", resp.ErrorCode)
-			}
-			wantOffset(t, b, "g", "a", 0)
-			wantValues(t, read(t, b, "a", 0, committed()), "first")
-			if c.goesOn {
-				write(t, b, end, "next")
-				if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
-					t.Errorf("the next commit: error %d", resp.ErrorCode)
-				}
-				wantValues(t, read(t, b, "a", 0, committed()), "first", "next")
-			}
-		})
-	}
 }
 
 // TestOffsetsAreGivenOnce: readers go past what was aborted, and past markers, so a power cut does not take them.
@@ -554,13 +403,9 @@ func TestRefusedOffsetKeepsOthers(t *testing.T) {
 	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
 		t.Fatalf("the commit: error %d", resp.ErrorCode)
 	}
-	raw, err := os.ReadFile(filepath.Join(b.opts.Dir, outcomeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, _, err := readOutcomes(raw)
-	if err != nil || len(list) != 1 || len(list[0].offsets) != 1 || list[0].offsets[0].offset != 1 {
-		t.Errorf("outcomes %+v, %v; want one, of offset 1", list, err)
+	list := commitsIn(t, b.opts.Dir)
+	if len(list) != 1 || len(list[0].offsets) != 1 || list[0].offsets[0].offset != 1 {
+		t.Errorf("outcomes %+v; want one, of offset 1", list)
 	}
 }
 
