@@ -16,10 +16,12 @@ PROMETHEUS_CLIENT=0.26.0
 DUCKDB=2.0.1 POLARS=2.1.0 PYARROW=26.0.1 PYTZ=2026.6
 PYICEBERG=0.12.0 SQLALCHEMY=2.1.9
 KAFKAJS=2.2.4 CLOUDEVENTS_JS=10.0.0 ASYNCAPI_PARSER=3.6.3 AXE_CORE=4.14.1
-missing=()
+missing=() failed=0
 
 main() {
   mkdir -p "$SVC_CACHE/bin"
+  exec 9> "$SVC_CACHE/setup.lock" # two at once would install into the same directories
+  ! command -v flock > /dev/null || flock 9
   need "Go 1.26 or newer (https://go.dev/dl)" command -v go
   install_packages
   # One beside the other, because they wait for the network.
@@ -31,16 +33,20 @@ main() {
 
 # together FUNCTION... : runs them at once, and notes what any of them missed.
 together() {
-  local notes f job failed=0; notes=$(mktemp -d)
+  local notes f job; notes=$(mktemp -d)
+  # Process groups of their own: interrupted, this ends them with all that they run.
+  trap 'for job in $(jobs -p); do kill -- "-$job" 2> /dev/null; done' EXIT
+  trap 'exit 130' INT TERM
+  set -m
   for f in "$@"; do
-    (missing=(); "$f"; [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}" > "$notes/$f") &
+    (missing=(); "$f"; [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}" > "$notes/$f") < /dev/null &
   done
+  set +m
   for job in $(jobs -p); do wait "$job" || failed=1; done
   for f in "$@"; do
     if [ -f "$notes/$f" ]; then mapfile -t -O ${#missing[@]} missing < "$notes/$f"; fi
   done
   rm -rf "$notes"
-  [ $failed = 0 ] || exit 1 # what failed has said why
 }
 
 # need DESCRIPTION COMMAND... : notes it as missing unless the command succeeds.
@@ -161,7 +167,10 @@ get_maven_packages() {
 }
 
 report() {
-  if [ ${#missing[@]} -eq 0 ]; then say "everything that the tests need is here"; return 0; fi
+  if [ ${#missing[@]} -eq 0 ]; then
+    [ $failed = 0 ] || exit 1 # what failed has said why
+    say "everything that the tests need is here"; return 0
+  fi
   echo "The tests need what is not here. Type, as root where it is apt-get:" >&2
   printf '    %s\n' "${missing[@]}" >&2
   exit 1
