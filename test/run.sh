@@ -2,7 +2,7 @@
 # run.sh [go test arguments] : every test against real services, which it starts
 # first and stops after, however the tests end. Without arguments: ./... of each
 # module.
-case " $* " in *" -bench "*) ;; *) export SVC_JIT=${SVC_JIT:-quick} ;; esac # what is measured runs as in production
+case " $* " in *" -bench"[\ =]*) ;; *) export SVC_JIT=${SVC_JIT:-quick} ;; esac # what is measured runs as in production
 . "$(dirname "${BASH_SOURCE[0]}")/services/common.sh"
 cd "$HERE/../.."
 
