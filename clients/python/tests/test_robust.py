@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import math
@@ -17,7 +18,7 @@ from waterclock import InvalidRequest, KafkaClient, TooLarge, worker
 from waterclock.worker import receipts
 from waterclock.worker.receipts import ReceiptWriter
 from waterclock.worker.result import Result, receipt
-from waterclock.worker.state import Item, Memory, Partition, read_receipt
+from waterclock.worker.state import UNKNOWN, Item, Memory, Partition, read_receipt
 
 from conftest import Dev
 
@@ -69,6 +70,20 @@ def test_a_skipped_copy_waits_for_the_receipt() -> None:
     assert w._pick() is None and after.next == -1 and after.pending == 1
     written[0](0, 0)
     assert after.next == 8 and after.pending == 0
+
+
+@pytest.mark.parametrize("outcome", ["delivered", "retry"])
+@pytest.mark.parametrize("placed", [1, 2, 3])
+def test_unknown_offsets_find_their_place(outcome: str, placed: int) -> None:
+    """Once a receipt of the same round or a later one has an offset, what the engine decided after it is handled."""
+    m = Memory(10)
+    m.add("a@1", outcome, 2, 0, UNKNOWN)
+    m.add("a@1", "failed", placed, 0, 7)
+    answered = "final" if outcome == "delivered" else "answered"
+    # Of an earlier attempt, it says nothing about the later one.
+    redriven = answered if placed == 1 else ""
+    for basis, want in ("1.5.9.7.0", answered), ("1.5.9.8.0", redriven):
+        assert m.check(dataclasses.replace(worker.example("a"), id="a@1", attempt=1, basis=basis)) == want
 
 
 class Topic:

@@ -44,6 +44,10 @@ class Memory:
         old = self._find(key)
         if old is not None:
             old_highest, old_newest, old_final = _unpack(old)
+            if old_newest[0] == UNKNOWN and round_ >= old_newest[1]:
+                # Those of unknown offset, of its round or earlier ones, stand here at the latest.
+                old_newest = offset, old_newest[1]
+                old_highest, old_final = (old_highest[0], min(old_highest[1], offset)), min(old_final, offset)
             highest, newest, final = max(highest, old_highest), max(newest, old_newest), max(final, old_final)
         self._now[key] = _pack(highest, newest, final)
         if len(self._now) >= self.limit:

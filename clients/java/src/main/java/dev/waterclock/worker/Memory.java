@@ -97,6 +97,16 @@ final class Memory {
 
         /** What is known after one more receipt. */
         Known and(Known one) {
+            return placed(one.newest, one.newestAt).with(one);
+        }
+
+        /** Those of unknown offset, of this round or earlier ones, stand at this offset, at the latest. */
+        private Known placed(long round, long offset) {
+            return newestAt != UNKNOWN || round < newest ? this
+                    : new Known(highest, Math.min(highestAt, offset), newest, offset, Math.min(finalAt, offset));
+        }
+
+        private Known with(Known one) {
             boolean higher = one.highest > highest || one.highest == highest && one.highestAt > highestAt;
             boolean newer = one.newestAt > newestAt || one.newestAt == newestAt && one.newest > newest;
             return new Known(higher ? one.highest : highest, higher ? one.highestAt : highestAt,

@@ -79,6 +79,32 @@ class PureTest {
         assertNull(m.check(event("a", 3)));
     }
 
+    private static DueEvent decided(String id, int receiptsRead) {
+        ConsumerRecord<byte[], byte[]> r = record(id, 1, 0);
+        r.headers().add("ce_wcbasis", ("1.5.9." + receiptsRead + ".0").getBytes());
+        try {
+            return Decoder.decode(r, false);
+        } catch (Decoder.Garbled e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    /** Once a receipt of the same round or a later one has an offset, what the engine decided after it is handled. */
+    @Test
+    void unknownOffsetsFindTheirPlace() {
+        for (Result.Outcome outcome : List.of(Result.Outcome.DELIVERED, Result.Outcome.RETRY)) {
+            for (int placed = 1; placed <= 3; placed++) {
+                Memory m = new Memory(10);
+                m.add("a@1#0", outcome, 2, 0, Memory.UNKNOWN);
+                m.add("a@1#0", Result.Outcome.FAILED, placed, 0, 7);
+                String answered = outcome.isFinal() ? "final" : "answered";
+                assertEquals(answered, m.check(decided("a", 7)));
+                // Of an earlier attempt, it says nothing about the later one.
+                assertEquals(placed == 1 ? answered : null, m.check(decided("a", 8)));
+            }
+        }
+    }
+
     /** A clock of ours that is wrong is corrected by what is appended after a question. */
     @Test
     void clock() {
