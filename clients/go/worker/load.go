@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -127,7 +128,49 @@ func (w *worker) receiptPartitions(ctx context.Context) (int, error) {
 	if !ok {
 		return 0, kerr.UnknownTopicOrPartition
 	}
-	return len(topic.Partitions), topic.Err // the topic does not exist, or we may not read it
+	if topic.Err != nil {
+		return 0, topic.Err // the topic does not exist, or we may not read it
+	}
+	w.renew(topic.ID)
+	return len(topic.Partitions), nil
+}
+
+// renew forgets all receipts if the topic was made anew: its offsets begin at 0 again, so the old
+// ones would seem to be newer.
+func (w *worker) renew(id kadm.TopicID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isAnother(id) {
+		w.log.Warn("the receipts topic was made anew; reading it again", "topic", w.options.receipts)
+		for num := range w.memories {
+			w.memories[num] = newMemory(w.options.memory)
+		}
+	}
+	w.topicID = id
+}
+
+// isAnother reports whether id is not that of the topic of the memories. Old brokers give topics no
+// ids. mu is held.
+func (w *worker) isAnother(id kadm.TopicID) bool {
+	return w.topicID != kadm.TopicID{} && id != kadm.TopicID{} && id != w.topicID
+}
+
+// checkReceipts reads the memories again if the receipts topic was made anew.
+func (w *worker) checkReceipts(ctx context.Context) {
+	parts := w.assignedParts()
+	if w.options.memory < 0 || len(parts) == 0 {
+		return
+	}
+	found, err := w.admin.ListTopics(ctx, w.options.receipts)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	another := w.isAnother(found[w.options.receipts].ID)
+	w.mu.Unlock()
+	if another {
+		w.loadLoop(ctx, parts)
+	}
 }
 
 // wanted returns the partitions of the receipts topic that some partitions need.
@@ -261,10 +304,11 @@ func (w *worker) learn(num int32, records []*kgo.Record) {
 	}
 }
 
-// askLoop asks for the ends of the due topics, for the clock.
+// askLoop asks for the ends of the due topics, for the clock, and whether topics are there and the same.
 func (w *worker) askLoop(ctx context.Context) {
 	every(ctx, w.askInterval, func() {
 		w.askEnds(ctx)
+		w.checkReceipts(ctx)
 		w.checkTopic(ctx)
 	})
 }

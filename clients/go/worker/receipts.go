@@ -75,20 +75,25 @@ func (p *receiptWriter) failed(cl *kgo.Client, err error) {
 	p.metrics.ReceiptFailed()
 	p.failing.log(p.log, "cannot write receipts; retrying, and committing no offsets meanwhile",
 		"topic", p.options.receipts, "error", err)
-	if final(err) && !p.checking && p.cl == cl {
+	anew := errors.Is(err, kerr.UnknownTopicID)
+	if (anew || final(err)) && !p.checking && p.cl == cl {
 		p.checking = true
-		go p.check(cl)
+		go p.check(cl, anew)
 	}
 }
 
-// check replaces a client that has no producer id and will never get one. After one refusal, such
-// a client fails every record.
-func (p *receiptWriter) check(cl *kgo.Client) {
+// check replaces a client that has no producer id and will never get one: after one refusal, such
+// a client fails every record. It also replaces a client that knows a topic that was made anew by
+// its old id, for it never asks again.
+func (p *receiptWriter) check(cl *kgo.Client, anew bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_, _, err := cl.ProducerID(ctx)
+	var err error
+	if !anew {
+		_, _, err = cl.ProducerID(ctx)
+	}
 	var next *kgo.Client
-	if final(err) {
+	if anew || final(err) {
 		next, _ = p.client() // cannot fail, since the same options worked before
 	}
 	p.mu.Lock()

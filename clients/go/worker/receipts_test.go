@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -321,6 +322,59 @@ func TestMemoryIsTheTail(t *testing.T) {
 	w.eventually("all is committed", func() bool { return w.committedAt(dueTopic, 0) == 300 })
 	if n := m.get(func(m *counting) int { return m.skipped[SkipFinal] }); n != 99 || w.receiptCount() != 300+201 {
 		t.Errorf("%d skipped, %d receipts", n, w.receiptCount())
+	}
+}
+
+// TestReceiptsMadeAnew: offsets of a topic that was made anew begin at 0. The worker forgets the old
+// ones, and reads the new topic.
+func TestReceiptsMadeAnew(t *testing.T) {
+	w := newWorld(t, 1)
+	fill := make([]*kgo.Record, 100)
+	for i := range fill {
+		fill[i] = &kgo.Record{Topic: receiptTopic, Key: []byte("x"), Value: []byte("{}")}
+	}
+	if err := w.cl.ProduceSync(t.Context(), fill...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	var seen calls
+	m := newCounting()
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, WithMetrics(m), func(o *options) { o.askInterval = 50 * time.Millisecond })
+	w.write(due{key: "a"})
+	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == 1 })
+
+	adm := kadm.NewClient(w.cl)
+	if _, err := adm.DeleteTopics(t.Context(), receiptTopic); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.cluster.CreateTopic(receiptTopic, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	theirs := &kgo.Record{
+		Topic: receiptTopic, Key: []byte("b"),
+		Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":"delivered"}`, due{key: "b"}.id()),
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), theirs).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	again := 0 // redriven, as an engine says that has read the one receipt of the new topic
+	w.eventually("the old receipt answers no more", func() bool {
+		again++
+		w.write(due{key: "a", headers: map[string]string{"ce_wcattempt": "2", "ce_wcbasis": "1.5.9.1.0"}})
+		w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(1+again) })
+		return len(seen.all()) == 2
+	})
+	w.write(due{key: "b"})
+	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(2+again) })
+	if got := seen.all(); len(got) != 2 {
+		t.Errorf("handled %v, want a twice, and not b: the new topic has its receipt", got)
 	}
 }
 

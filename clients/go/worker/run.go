@@ -72,6 +72,7 @@ type worker struct {
 	memories map[int32]*memory   // by partition of the receipts topic
 	unacked  map[string]*unacked // by ce_id; the newest receipt of each
 	numbers  int32               // number of partitions of that topic, once known
+	topicID  kadm.TopicID        // of the receipts topic that the memories are of
 	murmur2  kgo.TopicPartitioner
 	clock    clock
 	running  int // running handlers

@@ -136,6 +136,31 @@ def test_a_partition_without_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.end == 7 and second.asked == 0
 
 
+def test_receipts_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The offsets of a topic that was made anew begin at 0: what is known of the old one answers nothing."""
+    asked: list[str] = []
+
+    class Ids(Admin):
+        def describe_topics(self, topics: Any, request_timeout: float) -> Any:
+            asked.append("")
+            found: Future[Any] = Future()
+            if len(asked) == 2:
+                found.set_exception(KafkaException("it is deleted"))
+            else:
+                found.set_result(SimpleNamespace(topic_id="old" if len(asked) == 1 else "new"))
+            return {"waterclock.receipts": found}
+
+    monkeypatch.setattr(import_module("waterclock.worker.run"), "AdminClient", Ids)
+    w = worker.Worker("print", lambda _: worker.Delivered())
+    w._memories[0] = Memory(10)
+    w._memories[0].add("a@1", "delivered", 1, 0, 100)
+    redriven = dataclasses.replace(worker.example("a"), id="a@1", attempt=2, basis="1.5.9.1.0")
+    assert not w._made_anew() and not w._made_anew()
+    assert w._memories[0].check(redriven) == "final"
+    assert w._made_anew() and not w._made_anew()
+    assert w._memories[0].check(redriven) == "" and len(asked) == 4
+
+
 def test_a_callback_that_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """error_cb is the caller's, and a producer may not be there to be made: receipts are written all the same."""
     made: list[Any] = []

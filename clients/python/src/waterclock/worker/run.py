@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from confluent_kafka import (
-    TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition,
+    TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined,unused-ignore]
@@ -142,6 +142,7 @@ class Worker:
         self._unacked: dict[str, Unacked] = {}  # by ce_id; the newest receipt of each
         self._to_load: list[Partition] = []
         self._numbers = 0  # partitions of the receipts topic, once known
+        self._topic_id = ""  # of the receipts topic that the memories are of
         self._clock = Clock()
         self._running = self._pending = self._threads = self._idle = 0
         self._waking = False  # a handler's thread is on its way: it wakes the next one
@@ -665,6 +666,8 @@ class Worker:
                 if parts or time.monotonic() - asked >= ASK_INTERVAL:
                     asked = time.monotonic()
                     self._ask_ends()
+                    if self._limit > 0 and self._made_anew():
+                        parts = [p for p in self._parts.values() if not p.gone]
                 if parts:
                     parts = self._load(parts)
                 if parts:
@@ -715,6 +718,22 @@ class Worker:
                 p.held = []
             self._wake()
         return [p for p in parts if p not in ready]
+
+    def _made_anew(self) -> bool:
+        """Whether the receipts topic was made anew. Its offsets begin at 0 again, so the old ones would seem newer."""
+        admin = AdminClient(self._config)
+        found = admin.describe_topics(TopicCollection([self._receipts_topic]), request_timeout=2)[self._receipts_topic]
+        try:
+            topic_id = str(found.result(5).topic_id)
+        except Exception:  # it is not there, or the brokers are not: what is read says so
+            return False
+        with self._lock:
+            known, self._topic_id = self._topic_id, topic_id
+            if known in ("", topic_id):
+                return False
+            self._memories = {num: Memory(self._limit) for num in self._memories}
+        self._log.warning("%s was made anew; reading it again", self._receipts_topic)
+        return True
 
     def _renew(self, num: int) -> None:
         """The receipts topic was made anew: what is known of it is of another life."""

@@ -68,6 +68,11 @@ final class Memories {
         all.computeIfPresent(partition, (num, old) -> new Memory(limit));
     }
 
+    /** All of it was made anew. */
+    void renew() {
+        all.replaceAll((num, old) -> new Memory(limit));
+    }
+
     void readUpTo(Map<Integer, Long> ends) {
         ends.forEach((num, end) -> {
             Memory memory = all.get(num);

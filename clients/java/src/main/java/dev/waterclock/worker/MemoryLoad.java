@@ -11,11 +11,13 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.LeaderNotAvailableException;
 import org.slf4j.Logger;
@@ -99,6 +101,7 @@ final class MemoryLoad implements Runnable, Loader.Sink {
                     if (!mine.isEmpty() || now - asked >= ASK_EVERY) {
                         asked = now;
                         askEnds(admin);
+                        checkReceipts(admin, mine);
                     }
                     if (!mine.isEmpty()) {
                         List<Part> left = load(loader::read, receiptPartitions(admin), mine);
@@ -151,6 +154,26 @@ final class MemoryLoad implements Runnable, Loader.Sink {
             } catch (ExecutionException e) {
                 LOG.debug("the end of {} is unknown: {}", tp, e.toString());
             }
+        }
+    }
+
+    /** Adds the partitions whose memory is to be read again, because the receipts topic was made anew. */
+    void checkReceipts(Admin admin, List<Part> mine) throws InterruptedException {
+        if (o.memory <= 0) {
+            return;
+        }
+        try {
+            DescribeTopicsOptions within = new DescribeTopicsOptions().timeoutMs(ASK_WITHIN_MS);
+            Uuid id = admin.describeTopics(List.of(names.receipts()), within).allTopicNames().get()
+                    .get(names.receipts()).topicId();
+            List<Part> again = state.receiptsTopic(id);
+            if (!again.isEmpty()) {
+                LOG.warn("{} was made anew; reading it again", names.receipts());
+                again.removeAll(mine);
+                mine.addAll(again);
+            }
+        } catch (ExecutionException e) { // it is not there, or the brokers are not: what reads it says so
+            LOG.debug("the id of {} is unknown: {}", names.receipts(), e.toString());
         }
     }
 

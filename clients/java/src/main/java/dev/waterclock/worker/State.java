@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 
 /**
  * What is in memory: partitions, their events, what is known of receipts. Its monitor guards all of it; nobody waits
@@ -37,6 +38,7 @@ final class State {
     private int running;
     private int pending;
     private boolean ending;
+    private Uuid topicId = Uuid.ZERO_UUID; // of the receipts topic that the memories are of
 
     State(WorkerBuilder o, Meter meter) {
         this.o = o;
@@ -300,6 +302,20 @@ final class State {
 
     synchronized void renew(int partition) {
         memories.renew(partition);
+    }
+
+    /**
+     * The receipts topic has this id. If it was made anew, its offsets begin at 0 again, so those that are known would
+     * seem to be newer: they are forgotten. Returns the partitions whose memory is to be read again.
+     */
+    synchronized List<Part> receiptsTopic(Uuid id) {
+        boolean anew = !topicId.equals(Uuid.ZERO_UUID) && !id.equals(Uuid.ZERO_UUID) && !topicId.equals(id);
+        topicId = id;
+        if (!anew) {
+            return List.of();
+        }
+        memories.renew();
+        return assigned();
     }
 
     synchronized void readUpTo(Map<Integer, Long> ends) {

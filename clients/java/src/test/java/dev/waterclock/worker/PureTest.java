@@ -25,6 +25,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.internals.KafkaFutureImpl;
@@ -103,6 +104,24 @@ class PureTest {
                 assertEquals(placed == 1 ? answered : null, m.check(decided("a", 8)));
             }
         }
+    }
+
+    /** The offsets of a topic that was made anew begin at 0: what is known of the old one answers nothing. */
+    @Test
+    void receiptsMadeAnew() {
+        State state = new State(Worker.builder("print", e -> Result.delivered()), new Meter(null, null));
+        List<Part> parts = state.assign(List.of(new TopicPartition("t", 0)));
+        state.beginMemories(Set.of(0), 1);
+        state.readUpTo(Map.of(0, 101L));
+        state.learn(0, new Receipts.Seen("a@1#0", Result.Outcome.DELIVERED, 1, 0), 100);
+        Uuid old = Uuid.randomUuid();
+        Uuid anew = Uuid.randomUuid();
+        assertTrue(state.receiptsTopic(old).isEmpty());
+        assertTrue(state.receiptsTopic(old).isEmpty());
+        assertEquals(Map.of(0, 101L), state.beginMemories(Set.of(0), 1));
+        assertEquals(parts, state.receiptsTopic(anew));
+        assertEquals(Map.of(0, 0L), state.beginMemories(Set.of(0), 1)); // the new one is read from its beginning
+        assertTrue(state.receiptsTopic(anew).isEmpty());
     }
 
     /** A clock of ours that is wrong is corrected by what is appended after a question. */
