@@ -248,6 +248,9 @@ func (d *redriver) lines(from io.Reader) *Error {
 		}
 		p, of := &RedriveProgress{}, problem{}
 		if err := errors.Join(json.Unmarshal(lines.Bytes(), p), json.Unmarshal(lines.Bytes(), &of)); err != nil {
+			if !lines.Scan() { // it was cut off in this line
+				return brokenOff(lines.Err())
+			}
 			return unreadable(http.StatusOK, err)
 		}
 		if of.Code != "" {
@@ -259,11 +262,14 @@ func (d *redriver) lines(from io.Reader) *Error {
 			return nil
 		}
 	}
-	if len(refused) > 0 {
+	if len(refused) > 0 && lines.Err() == nil {
 		return refused[len(refused)-1]
 	}
+	return brokenOff(lines.Err())
+}
+
+func brokenOff(cause error) *Error {
 	return &Error{
-		Type: Unavailable, Detail: "the redrive broke off: repeat it, and it goes on with what is open",
-		cause: lines.Err(),
+		Type: Unavailable, Detail: "the redrive broke off: repeat it, and it goes on with what is open", cause: cause,
 	}
 }

@@ -6,7 +6,7 @@ import json
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -99,14 +99,23 @@ class Attempts:
         try:
             result = request.parse(response)
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
-            self.maybe_applied = self.maybe_applied or request.write
-            what = f"{request.method} {request.path}: the answer is none of the API's: {cause}"
-            raise self.note(errors.ServerError(response.status_code, "", what)) from cause
+            raise self._unreadable(response.status_code, cause) from cause
         except errors.ApiError as refused:
             raise self.ended(refused) from None
         for error in request.refusals(result):
             error.attempts, error.maybe_applied = self.sent, self.maybe_applied or error.status >= 500
         return result
+
+    def _unreadable(self, status: int, cause: Exception) -> errors.ApiError:
+        self.maybe_applied = self.maybe_applied or self.request.write
+        what = f"{self.request.method} {self.request.path}: the answer is none of the API's: {cause}"
+        return self.note(errors.ServerError(status, "", what))
+
+    def fed(self, lines: RedriveLines, chunk: bytes) -> list[RedriveProgress]:
+        try:
+            return lines.feed(chunk)
+        except (ValueError, KeyError, TypeError, AttributeError) as cause:
+            raise self._unreadable(200, cause) from cause
 
     def ended(self, error: errors.ApiError) -> errors.ApiError:
         """Complete the error that an answer ends with whose status was one of success."""
@@ -114,9 +123,9 @@ class Attempts:
         self.maybe_applied = self.maybe_applied or (self.request.write and unsure)
         return self.note(error)
 
-    def end(self, lines: RedriveLines) -> None:
+    def end(self, lines: RedriveLines, whole: bool) -> None:
         try:
-            lines.end()
+            lines.end(whole)
         except errors.ApiError as error:
             raise self.ended(error) from None
 
@@ -387,13 +396,14 @@ def count_dead_letters(query: Mapping[str, Any]) -> Request[list[dict[str, Any]]
                    lambda r: [dict(group) for group in r.json()["groups"]], write=False)
 
 
-def redrive(fields: Mapping[str, Any]) -> Request[RedriveProgress]:
-    """A redrive of one trigger. Each letter goes out once, so a repeat does no harm."""
-    def parse(r: httpx.Response) -> RedriveProgress:
-        lines = RedriveLines()
-        return [*lines.feed(r.content), *lines.end()][-1]
+def redrive(fields: Mapping[str, Any]) -> Request[None]:
+    """A redrive, whose answer is RedriveLines. Each letter goes out once, so a repeat does no harm."""
+    return Request("POST", "/v1/dead-letters:redrive", lambda _: None, encode(_letter_fields(fields)), _json({}))
 
-    return Request("POST", "/v1/dead-letters:redrive", parse, encode(_letter_fields(fields)), _json({}))
+
+def ended(course: Sequence[RedriveProgress]) -> RedriveProgress:
+    """The end of a redrive, with the refusals of its whole course."""
+    return replace(course[-1], refusals=tuple(refusal for progress in course for refusal in progress.refusals))
 
 
 class RedriveLines:
@@ -416,12 +426,11 @@ class RedriveLines:
                 self._refused, self._done = [], bool(raw.get("done"))
         return found
 
-    def end(self) -> list[RedriveProgress]:
-        """Raises unless the last line said that it was done."""
+    def end(self, whole: bool) -> None:
+        """Raises unless the last line said that it was done. The answer may not be whole: it was cut off."""
         if not self._done:
-            raise self._refused[-1] if self._refused else errors.Unavailable(
-                0, "", "the redrive was cut off: repeat it, and it goes on with what is open")
-        return []
+            raise self._refused[-1] if whole and self._refused and not self._rest else errors.Unavailable(
+                0, "", "the redrive broke off: repeat it, and it goes on with what is open")
 
 
 # --- server-sent events ---------------------------------------------------------

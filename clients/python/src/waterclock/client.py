@@ -196,8 +196,9 @@ class Client:
     def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None, include_expired: bool = False,
                 dry_run: bool = False) -> RedriveProgress:
         """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate."""
-        return self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note,
-                                         "include_expired": include_expired, "dry_run": dry_run}))
+        request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
+                                 "dry_run": dry_run})
+        return _http.ended(list(self._redrive(request, self._client.timeout)))
 
     def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
@@ -212,27 +213,29 @@ class Client:
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
             "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
             "cursor": cursor})
+        yield from self._redrive(request, httpx.Timeout(10, read=60))
+
+    def _redrive(self, request: Request[None], timeout: httpx.Timeout) -> Iterator[RedriveProgress]:
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
             begun = False
             wait: float | None
             try:
                 with self._client.stream(request.method, request.path, content=request.content,
-                                         headers=dict(request.headers),
-                                         timeout=httpx.Timeout(10, read=60)) as response:
+                                         headers=dict(request.headers), timeout=timeout) as response:
                     if not response.is_success:
                         response.read()
                     wait = course.answered(response)
                     if wait is None:
                         begun = True
                         for chunk in response.iter_bytes():
-                            for progress in lines.feed(chunk):
+                            for progress in course.fed(lines, chunk):
                                 yield progress
-                        course.end(lines)
+                        course.end(lines, True)
                         return
             except httpx.RequestError as error:
                 if begun:
-                    course.end(lines)  # raises, unless the last line came
+                    course.end(lines, False)  # raises, unless the last line came
                     return
                 wait = course.failed(error)
             time.sleep(wait)
@@ -465,8 +468,9 @@ class AsyncClient:
 
     async def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None,
                       include_expired: bool = False, dry_run: bool = False) -> RedriveProgress:
-        return await self._send(_http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note,
-                                               "include_expired": include_expired, "dry_run": dry_run}))
+        request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
+                                 "dry_run": dry_run})
+        return _http.ended([progress async for progress in self._redrive(request, self._client.timeout)])
 
     async def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
@@ -477,27 +481,30 @@ class AsyncClient:
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
             "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
             "cursor": cursor})
+        async for progress in self._redrive(request, httpx.Timeout(10, read=60)):
+            yield progress
+
+    async def _redrive(self, request: Request[None], timeout: httpx.Timeout) -> AsyncIterator[RedriveProgress]:
         course, lines = Attempts(request, self._retry), _http.RedriveLines()
         while True:
             begun = False
             wait: float | None
             try:
                 async with self._client.stream(request.method, request.path, content=request.content,
-                                               headers=dict(request.headers),
-                                               timeout=httpx.Timeout(10, read=60)) as response:
+                                               headers=dict(request.headers), timeout=timeout) as response:
                     if not response.is_success:
                         await response.aread()
                     wait = course.answered(response)
                     if wait is None:
                         begun = True
                         async for chunk in response.aiter_bytes():
-                            for progress in lines.feed(chunk):
+                            for progress in course.fed(lines, chunk):
                                 yield progress
-                        course.end(lines)
+                        course.end(lines, True)
                         return
             except httpx.RequestError as error:
                 if begun:
-                    course.end(lines)  # raises, unless the last line came
+                    course.end(lines, False)  # raises, unless the last line came
                     return
                 wait = course.failed(error)
             await asyncio.sleep(wait)

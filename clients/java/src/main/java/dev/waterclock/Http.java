@@ -65,6 +65,7 @@ final class Http {
         byte[] body;
         boolean safe = true;
         boolean write = true;
+        boolean course; // the answer says how far it is: once it has begun, the request is not repeated
 
         Request(String method, String path) {
             this.method = method;
@@ -111,8 +112,12 @@ final class Http {
         Attempts attempts = new Attempts(request);
         while (true) {
             Duration wait;
+            AtomicBoolean begun = new AtomicBoolean();
             try {
-                HttpResponse<byte[]> response = begin(request, BodyHandlers.ofByteArray());
+                HttpResponse<byte[]> response = begin(request, info -> {
+                    begun.set(request.course && info.statusCode() / 100 == 2);
+                    return BodyHandlers.ofByteArray().apply(info);
+                });
                 wait = attempts.answered(response, response.body());
                 if (wait == null) {
                     T result = attempts.read(response, reader);
@@ -120,10 +125,15 @@ final class Http {
                     return result;
                 }
             } catch (IOException e) {
-                wait = attempts.failed(e);
+                wait = begun.get() ? attempts.brokenOff(e) : attempts.failed(e);
             }
             attempts.pause(wait);
         }
+    }
+
+    /** A redrive was cut off. */
+    static ApiException brokenOff(Throwable cause) {
+        return ApiException.of(0, "the redrive broke off: repeat it, and it goes on with what is open", cause);
     }
 
     /** One attempt. */
@@ -224,6 +234,11 @@ final class Http {
             }
             String detail = request.method + " " + request.path + ": no answer: " + e;
             throw ApiException.of(0, detail, e).noted(sent, maybeApplied);
+        }
+
+        /** Of an answer that had begun well. */
+        Duration brokenOff(IOException e) {
+            throw Http.brokenOff(e).noted(++sent, true);
         }
 
         /** Completes the error of a part of the answer. */

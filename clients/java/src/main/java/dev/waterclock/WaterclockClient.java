@@ -344,7 +344,12 @@ public final class WaterclockClient implements Commands<Answer> {
 
     private Redrive redrive(Map<String, Object> body) {
         Http.Request request = new Http.Request("POST", "/v1/dead-letters:redrive").json(body);
+        request.course = true;
         return http.send(request, r -> {
+            String text = new String(r.body(), StandardCharsets.UTF_8);
+            if (!text.endsWith("\n")) { // it was cut off in a line
+                throw Http.brokenOff(null);
+            }
             List<Map<String, Object>> progress = lines(r);
             if (progress.isEmpty()) {
                 throw new IllegalArgumentException("it has no line");
@@ -356,7 +361,7 @@ public final class WaterclockClient implements Commands<Answer> {
             }
             Redrive ended = new Redrive(last);
             if (!ended.done()) {
-                throw ApiException.of(0, "the answer ended before the redrive: repeat it, it goes on", null);
+                throw Http.brokenOff(null);
             }
             return ended;
         });
