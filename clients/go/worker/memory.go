@@ -64,9 +64,9 @@ func newHistory(outcome Outcome, attempt, postponed int, offset int64) history {
 	return h
 }
 
-// placed returns what is known if a receipt stands at a. Those of unknown offset, of its round or
+// bounded returns what is known if a receipt stands at a. Those of unknown offset, of its round or
 // earlier ones, then stand there too, at the latest.
-func (h history) placed(a answer) history {
+func (h history) bounded(a answer) history {
 	if h.newest.offset != unknownOffset || a.offset == unknownOffset || a.round < h.newest.round {
 		return h
 	}
@@ -78,7 +78,7 @@ func (h history) placed(a answer) history {
 
 // and returns what is known after one more receipt.
 func (h history) and(one history) history {
-	h = h.placed(one.newest)
+	h = h.bounded(one.newest)
 	h.final = max(h.final, one.final)
 	if a := one.highest; a.round > h.highest.round || a.round == h.highest.round && a.offset > h.highest.offset {
 		h.highest = a

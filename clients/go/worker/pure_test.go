@@ -126,24 +126,24 @@ func TestMemoryOfUnknownOffsets(t *testing.T) {
 	}
 }
 
-// TestMemoryPlacesUnknownOffsets: once a receipt of the same round or a later one has an offset, a
+// TestMemoryBoundsUnknownOffsets: once a receipt of the same round or a later one has an offset, a
 // redrive or a new life that the engine decided after it is handled.
-func TestMemoryPlacesUnknownOffsets(t *testing.T) {
+func TestMemoryBoundsUnknownOffsets(t *testing.T) {
 	for _, outcome := range []Outcome{OutcomeDelivered, OutcomeRetry} {
-		for _, placed := range []int{1, 2, 3} {
+		for _, later := range []int{1, 2, 3} {
 			m := newMemory(10)
 			m.add("a", outcome, 2, 0, unknownOffset)
-			m.add("a", OutcomeFailed, placed, 0, 7)
+			m.add("a", OutcomeFailed, later, 0, 7)
 			answered, redriven := SkipAnswered, SkipNot
 			if outcome.final() {
 				answered = SkipFinal
 			}
-			if placed == 1 { // of an earlier attempt, it says nothing about the later one
+			if later == 1 { // of an earlier attempt, it says nothing about the later one
 				redriven = answered
 			}
 			for basis, want := range map[string]SkipReason{"1.5.9.7.0": answered, "1.5.9.8.0": redriven} {
 				if got := m.check(&DueEvent{ID: "a", Attempt: 1, Basis: basis}); got != want {
-					t.Errorf("%s, then attempt %d at 7: %s is %q, want %q", outcome, placed, basis, got, want)
+					t.Errorf("%s, then attempt %d at 7: %s is %q, want %q", outcome, later, basis, got, want)
 				}
 			}
 		}

@@ -364,15 +364,15 @@ func TestReceiptsMadeAnew(t *testing.T) {
 	if err := cl.ProduceSync(t.Context(), theirs).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	again := 0 // redriven, as an engine says that has read the one receipt of the new topic
+	redrives := 0 // redriven, as an engine says that has read the one receipt of the new topic
 	w.eventually("the old receipt answers no more", func() bool {
-		again++
+		redrives++
 		w.write(due{key: "a", headers: map[string]string{"ce_wcattempt": "2", "ce_wcbasis": "1.5.9.1.0"}})
-		w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(1+again) })
+		w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(1+redrives) })
 		return len(seen.all()) == 2
 	})
 	w.write(due{key: "b"})
-	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(2+again) })
+	w.eventually("it is committed", func() bool { return w.committedAt(dueTopic, 0) == int64(2+redrives) })
 	if got := seen.all(); len(got) != 2 {
 		t.Errorf("handled %v, want a twice, and not b: the new topic has its receipt", got)
 	}
