@@ -88,6 +88,11 @@ func (l *loader) checkAddresses() {
 			l.checkAddress(key, address)
 		}
 	}
+	if at := l.c.Internal; loopback(at.Listen) && !loopback(at.Advertise) {
+		l.c.Warnings = append(l.c.Warnings, fmt.Sprintf("internal.listen %s is on loopback, but internal.advertise %s "+
+			"is not: other instances reach this one only if something on this host forwards to it", at.Listen,
+			at.Advertise))
+	}
 	if e := l.c.Tracing.Endpoint; e != "" {
 		if u, err := url.Parse(e); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			l.at("tracing.endpoint", "%q is not a URL: write for example http://127.0.0.1:4318", Masked(e))
