@@ -83,8 +83,7 @@ func (d *decider) guess(ctx context.Context, c *command) (verdict, error) {
 	case c.op == trigger.OpRegister && st.Hash == c.hash && peer.Shown.Has(st.Status) &&
 		st.Status != trigger.Cancelled && st.Status != trigger.Failed:
 		return verdict{decided: true, state: st}, nil
-	// Otherwise the cancel may have been too late.
-	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && (st.Recurring() || len(st.Done) == 0):
+	case c.op == trigger.OpCancel && st.Status == trigger.Cancelled && !st.CancelledInFlight():
 		return verdict{decided: true, state: st, facts: []trigger.FactType{trigger.CancelledFact}}, nil
 	}
 	return verdict{}, nil

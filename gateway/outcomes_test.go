@@ -71,3 +71,17 @@ func TestForgottenCancelOfWhatHasFired(t *testing.T) {
 	w.engine.forget()
 	w.must(http.StatusAccepted, "DELETE", "/v1/triggers/forgotten", "")
 }
+
+// A run on demand is no firing of the plan: a cancel behind it came in time.
+func TestForgottenCancelAfterARun(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/ran", at(""))
+	w.must(http.StatusOK, "POST", "/v1/triggers/ran:run", "")
+	w.engine.fire(idKey("ran"))
+	if st := w.state("ran"); len(st.Done) != 1 || len(st.Live) != 0 {
+		t.Fatalf("it did not run: %+v", st)
+	}
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/ran", "")
+	w.engine.forget()
+	w.must(http.StatusOK, "DELETE", "/v1/triggers/ran", "")
+}

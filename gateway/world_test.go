@@ -196,7 +196,8 @@ func (e *engine) fire(key trigger.Key) {
 	if len(timers) == 0 {
 		e.t.Fatalf("%s has no timer", key)
 	}
-	out := e.machine.Due(s, timers[0], timers[0].Due)
+	first := slices.MinFunc(timers, func(a, b trigger.Timer) int { return cmp.Compare(a.Due, b.Due) })
+	out := e.machine.Due(s, first, first.Due)
 	e.states[key] = out.State
 }
 
