@@ -65,7 +65,7 @@ func TestReportNamesWhatIsBehind(t *testing.T) {
 			}
 		}
 	}
-	r, err := Read(l.export(8), options())
+	r, err := Read(t.Context(), l.export(8), options())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func TestPNG(t *testing.T) {
 	}
 	o := options()
 	o.Objective.Within = 99 * time.Millisecond
-	r, err := Read(l.export(256), o)
+	r, err := Read(t.Context(), l.export(256), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestPNG(t *testing.T) {
 
 // A report without fires has a picture, too.
 func TestPNGOfNothing(t *testing.T) {
-	r, err := Read(newLake(t, 1).export(8), options())
+	r, err := Read(t.Context(), newLake(t, 1).export(8), options())
 	if err != nil {
 		t.Fatal(err)
 	}

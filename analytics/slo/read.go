@@ -1,6 +1,8 @@
 package slo
 
 import (
+	"context"
+
 	"github.com/waterclock/waterclock/analytics"
 )
 
@@ -11,12 +13,12 @@ type planRow struct {
 	Rule    string `parquet:"rule"`
 }
 
-// Read makes the report of an export.
-func Read(from *analytics.Reader, o Options) (Report, error) {
+// Read makes the report of an export. It ends with the error of ctx once that has one.
+func Read(ctx context.Context, from *analytics.Reader, o Options) (Report, error) {
 	f := New(o)
 	ends := map[int32]int64{}
 	for {
-		if err := f.pass(from, ends); err != nil {
+		if err := f.pass(ctx, from, ends); err != nil {
 			return Report{}, err
 		}
 		if !f.Refine() {
@@ -36,8 +38,11 @@ func Read(from *analytics.Reader, o Options) (Report, error) {
 // pass gives the fold all rows. Nothing happens before it is due, so a file that ends before
 // the window has no fire of it, and what it says of priorities is all that counts. The first
 // pass notes where each partition ends; later ones end there too.
-func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
+func (f *Fold) pass(ctx context.Context, from *analytics.Reader, ends map[int32]int64) error {
 	for p := range from.Partitions() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		f.Partition()
 		old := map[int64]bool{} // by first offset: an exporter may seal more between the two
 		before := func(file *analytics.File) bool {
@@ -51,7 +56,7 @@ func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
 			for i := range rows {
 				f.Plan(rows[i].Type, rows[i].Trigger, rows[i].Rule)
 			}
-			return nil
+			return ctx.Err()
 		})
 		if err != nil {
 			return err
@@ -67,7 +72,7 @@ func (f *Fold) pass(from *analytics.Reader, ends map[int32]int64) error {
 				}
 				f.Add(&rows[i])
 			}
-			return nil
+			return ctx.Err()
 		})
 		if err != nil {
 			return err

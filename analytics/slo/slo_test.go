@@ -2,7 +2,9 @@ package slo
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -142,7 +144,7 @@ func TestWhatCounts(t *testing.T) {
 			c.change(&e)
 			l := newLake(t, 1)
 			l.add(0, due.Add(5*time.Millisecond), e)
-			r, err := Read(l.export(8), options())
+			r, err := Read(t.Context(), l.export(8), options())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +174,7 @@ func TestBudget(t *testing.T) {
 		}
 		l.add(0, due.Add(late), fired("k", due, late))
 	}
-	r, err := Read(l.export(256), options())
+	r, err := Read(t.Context(), l.export(256), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +192,7 @@ func TestBudget(t *testing.T) {
 	}
 	o := options()
 	o.Objective.Thousandths = 99_900
-	if r, err = Read(l.export(256), o); err != nil || r.Budget.Met {
+	if r, err = Read(t.Context(), l.export(256), o); err != nil || r.Budget.Met {
 		t.Errorf("99.9 %% is met with 4 of 1001: %+v, %v", r.Budget, err)
 	}
 }
@@ -202,7 +204,7 @@ func TestNeverWentOut(t *testing.T) {
 	e := fired("q", due, 0)
 	e.Type, e.FirstFired, e.LatenessMS = "delivery.dead_lettered", "", nil
 	l.add(0, due.Add(20*time.Minute), e)
-	r, err := Read(l.export(256), options())
+	r, err := Read(t.Context(), l.export(256), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +225,7 @@ func TestManyTenants(t *testing.T) {
 	}
 	o := options()
 	o.MaxTenants = 5
-	r, err := Read(l.export(8), o)
+	r, err := Read(t.Context(), l.export(8), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +289,7 @@ func TestReportEqualsDuckDB(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(l.dir, "views.sql"), []byte(analytics.Views(l.dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Read(from, options())
+	r, err := Read(t.Context(), from, options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +328,7 @@ func TestReportEqualsDuckDB(t *testing.T) {
 		}
 	}
 	var second Report
-	if second, err = Read(from, o); err != nil || second.Total.spelled() != r.Total.spelled() {
+	if second, err = Read(t.Context(), from, o); err != nil || second.Total.spelled() != r.Total.spelled() {
 		t.Errorf("a second reading says %s, and the first %s: %v", second.Total.spelled(), r.Total.spelled(), err)
 	}
 }
@@ -410,7 +412,7 @@ func TestPage(t *testing.T) {
 		e.Tenant = "<script>"
 		l.add(0, due.Add(late), e)
 	}
-	r, err := Read(l.export(256), options())
+	r, err := Read(t.Context(), l.export(256), options())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +431,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	empty, err := Read(newLake(t, 1).export(8), options())
+	empty, err := Read(t.Context(), newLake(t, 1).export(8), options())
 	if err != nil || empty.HTML(&b) != nil || empty.Budget.Met || empty.Budget.Verdict != NoData {
 		t.Errorf("an export without events: %+v, %v", empty, err)
 	}
@@ -450,5 +452,17 @@ func TestParseObjective(t *testing.T) {
 		if o, err := ParseObjective(text, config.ParseDuration); err == nil {
 			t.Errorf("%q is %+v", text, o)
 		}
+	}
+}
+
+// Whoever interrupts a report of a large export does not wait for its end.
+func TestReadIsInterrupted(t *testing.T) {
+	l := newLake(t, 1)
+	l.add(0, noon, fired("k", noon, 0))
+	from := l.export(8)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, err := Read(ctx, from, options()); !errors.Is(err, context.Canceled) || r.Manifest != 0 {
+		t.Errorf("got manifest %d, %v", r.Manifest, err)
 	}
 }

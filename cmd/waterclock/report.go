@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
@@ -52,7 +53,7 @@ beside it.`,
 			if err != nil {
 				return err
 			}
-			return a.slo(f, o)
+			return a.slo(cmd.Context(), f, o)
 		},
 	}
 	fs := cmd.Flags()
@@ -84,7 +85,7 @@ func (f *sloFlags) options(now time.Time) (o slo.Options, err error) {
 	return o, nil
 }
 
-func (a *app) slo(f *sloFlags, o slo.Options) error {
+func (a *app) slo(ctx context.Context, f *sloFlags, o slo.Options) error {
 	from, err := analytics.Open(f.dir)
 	if err != nil {
 		return exportFailure(nil, err)
@@ -93,7 +94,7 @@ func (a *app) slo(f *sloFlags, o slo.Options) error {
 		return &failure{Exit: exitNotFound, Msg: fmt.Sprintf(
 			"%s has no export yet: waterclock events export --dir %s", f.dir, f.dir)}
 	}
-	r, err := slo.Read(from, o)
+	r, err := slo.Read(ctx, from, o)
 	if err != nil {
 		return exportFailure(nil, err)
 	}
