@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from waterclock import Client, KafkaClient, Retry, TooLarge, Unauthenticated, Unavailable, kafka, model, webhook, worker
 from waterclock.kafka import NotWritten
 
@@ -213,6 +213,7 @@ def test_all_kafka_brokers_refuse_the_log_in() -> None:
     ("refused", False, False),  # one broker of three: the others may have the messages
     ("refused down", True, False),
     ("handshake down", True, False),
+    ("down up refused", False, False),  # all have come back, and then one refuses: librdkafka does not say so
     ("down refused", True, True),  # there was a connection before, and what was sent over it may be applied
     ("refused acked down", False, True),
     ("token down", False, False),  # no broker was asked, and the token before may still be good
@@ -220,7 +221,14 @@ def test_all_kafka_brokers_refuse_the_log_in() -> None:
 def test_kafka_refusals(monkeypatch: pytest.MonkeyPatch, errors: str, refused: bool, doubt: bool) -> None:
     """Which errors of librdkafka end a session."""
     made: dict[str, Any] = {}
-    producer = SimpleNamespace(poll=lambda seconds: None, purge=lambda **what: made.update(purged=True))
+
+    def list_topics(timeout: float) -> None:
+        assert 0 < timeout <= 1
+        if "up" not in made:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    producer = SimpleNamespace(poll=lambda seconds: None, purge=lambda **what: made.update(purged=True),
+                               list_topics=list_topics)
     monkeypatch.setattr(kafka, "Producer", lambda config: made.update(config) or producer)
     session = kafka._Session({})
     authentication, broker = KafkaError._AUTHENTICATION, "sasl_ssl://b1:9092/1: "
@@ -234,6 +242,8 @@ def test_kafka_refusals(monkeypatch: pytest.MonkeyPatch, errors: str, refused: b
     for name in errors.split():
         if name == "acked":
             session.acked()
+        elif name == "up":
+            made["up"] = True
         else:
             made["error_cb"](all_of_them[name])
     session.poll(0)

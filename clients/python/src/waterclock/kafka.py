@@ -106,6 +106,7 @@ class _Heard:
     def __init__(self) -> None:
         self.refusal: KafkaError | None = None  # the first one since a broker acknowledged something
         self.down = False  # no broker has a connection; one that refuses has none
+        self.stale = False  # that was before the refusal, and librdkafka does not say if one has come back
         self.sent = False  # something, maybe: there was a connection
 
 
@@ -122,9 +123,10 @@ class _Session:
 
         def failed(error: KafkaError) -> None:
             if _refusal(error):
+                heard.stale = heard.down if heard.refusal is None else heard.stale
                 heard.refusal = heard.refusal or error
             elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-                heard.down = True
+                heard.down, heard.stale = True, False
             if heard.refusal is None:
                 heard.sent = True
             if inform is not None:
@@ -139,10 +141,21 @@ class _Session:
         if not self.refused:
             self._heard.refusal, self._heard.down = None, False
 
+    def _connected(self) -> bool:
+        try:
+            self.producer.list_topics(timeout=1)
+        except KafkaException:
+            return False
+        return True
+
     def poll(self, seconds: float) -> None:
         self.producer.poll(seconds)
-        if self._heard.refusal is not None and self._heard.down:
-            self.refused = True
+        heard = self._heard
+        if heard.refusal is not None and heard.down and not self.refused:
+            if heard.stale and self._connected():
+                heard.refusal, heard.down = None, False
+            else:
+                self.refused = True
         if self.refused:
             # What is not sent yet fails with _PURGE_QUEUE. What a broker has in hand is still answered.
             self.producer.purge(in_queue=True, in_flight=False, blocking=False)
