@@ -133,7 +133,7 @@ func (a *api) send(ctx context.Context, method, path string, header http.Header,
 func (a *api) explain(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return &failure{Exit: exitFailed, Msg: fmt.Sprintf(
+		return &failure{Exit: exitFailed, Passing: true, Msg: fmt.Sprintf(
 			"no API answers at %s: start one with `waterclock dev`, or name yours with --url", a.base)}
 	}
 	if errors.As(err, new(x509.UnknownAuthorityError)) {
@@ -145,7 +145,7 @@ func (a *api) explain(err error) error {
 	}
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP") {
 		return &failure{
-			Exit: exitFailed,
+			Exit: exitFailed, Passing: true,
 			Msg: a.base + " closed the connection without an HTTP answer: if this is a broker's port, name it with " +
 				"--brokers",
 			Err: err,
@@ -173,7 +173,10 @@ func problem(resp *http.Response, body []byte) error {
 	if p.Field != "" {
 		p.Code += " (" + p.Field + ")"
 	}
-	return &failure{Exit: exitOfStatus(resp.StatusCode, p.Code), Msg: strings.TrimSuffix(p.Code+": "+p.Detail, ": ")}
+	return &failure{
+		Exit: exitOfStatus(resp.StatusCode, p.Code), Msg: strings.TrimSuffix(p.Code+": "+p.Detail, ": "),
+		Passing: resp.StatusCode >= http.StatusBadGateway && resp.StatusCode <= http.StatusGatewayTimeout,
+	}
 }
 
 func exitOfStatus(status int, code string) int {
@@ -206,22 +209,50 @@ func (a *api) follow(ctx context.Context, path string, began func(), done func(*
 // pollEvery is the time between two retries for a trigger that does not exist yet.
 const pollEvery = 500 * time.Millisecond
 
+// backWithin is for how long stream tries to get back to an API that it has lost.
+const backWithin = 30 * time.Second
+
+// stream is follow for a trigger that exists. When the answer breaks off, it comes back and continues behind the last
+// event, so an API that restarts ends no watch.
 func (a *api) stream(ctx context.Context, path string, began func(), done func(*topics.Event) bool) error {
-	return a.serverSent(ctx, path, began, func(_, data string) (bool, error) {
+	last := "" // id
+	var heard time.Time
+	begun := func() {
+		if heard = time.Now(); began != nil {
+			began()
+		}
+	}
+	take := func(id, _, data string) (bool, error) {
 		var e topics.Event
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return false, fmt.Errorf("read an event of %s: %w", a.base, err)
 		}
+		last, heard = id, time.Now()
 		return done(&e), nil
-	})
+	}
+	for {
+		err := a.serverSent(ctx, path, last, begun, take)
+		var f *failure
+		if !errors.As(err, &f) || !f.Passing || last == "" || time.Since(heard) > backWithin {
+			return err // without an id it would begin anew
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pollEvery):
+		}
+	}
 }
 
-// serverSent reads server-sent events until take returns done or an error. It is an error if the
-// server ends the stream before that. It calls began, which may be nil, when the answer begins.
-func (a *api) serverSent(ctx context.Context, path string, began func(),
-	take func(event, data string) (done bool, err error),
+// serverSent reads server-sent events, behind the one whose id is last, until take returns done or an error. It is an
+// error if the server ends the stream before that. It calls began, which may be nil, when the answer begins.
+func (a *api) serverSent(ctx context.Context, path, last string, began func(),
+	take func(id, event, data string) (done bool, err error),
 ) error {
 	header := http.Header{"Accept": {"text/event-stream"}}
+	if last != "" {
+		header.Set("Last-Event-ID", last)
+	}
 	answer, err := a.open(ctx, http.MethodGet, path, header, nil)
 	if err != nil {
 		return err
@@ -232,21 +263,25 @@ func (a *api) serverSent(ctx context.Context, path string, began func(),
 	}
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20) // an event carries a payload of up to 512 KiB
-	var event string
+	var id, event string
 	for lines.Scan() {
 		switch field, value, _ := strings.Cut(lines.Text(), ":"); field {
+		case "id":
+			id = strings.TrimPrefix(value, " ")
 		case "event":
 			event = strings.TrimPrefix(value, " ")
 		case "data":
-			if done, err := take(event, value); done || err != nil {
+			if done, err := take(id, event, value); done || err != nil {
 				return err
 			}
+			id = ""
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("follow %s: %w", a.base, err)
+		passing := !errors.Is(err, bufio.ErrTooLong) && ctx.Err() == nil
+		return &failure{Exit: exitFailed, Passing: passing, Msg: "follow " + a.base, Err: err}
 	}
-	return failf("%s ended the stream of events", a.base)
+	return &failure{Exit: exitFailed, Passing: true, Msg: a.base + " ended the stream of events"}
 }
 
 // fetchPages reads a list page by page until it has limit items. A limit of 0 means all.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/topics"
 )
 
 // fakeAPI answers like the gateway and records the requests.
@@ -144,6 +146,8 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 				"data: {\"type\":\"occurrence.fired\",\"revision\":3,\"occurred_at\":%q,\"occurrence\":\"number "+
 					"%d\"}\n\n", at, i)
 		}
+	case strings.HasSuffix(path, "/restarted/events"):
+		f.restarted(w, r.Header.Get("Last-Event-ID"))
 	case strings.HasSuffix(path, "/events"):
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, ": hello\n\nid: 1\ndata: {\"type\":\"occurrence.fired\",\"trigger\":\"k\",\"revision\":1}\n\n"+
@@ -160,6 +164,28 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"3"`)
 		fmt.Fprint(w,
 			`{"trigger_id":"k","state":"PENDING","revision":3,"next_fire_at":"2026-11-20T14:00:00.000Z","payload":{"n":12345678901234567890},"zzz":true}`)
+	}
+}
+
+// restarted breaks a stream off behind the first event, is away once, and goes on behind that event.
+func (f *fakeAPI) restarted(w http.ResponseWriter, last string) {
+	n := f.asks.Add(1)
+	switch {
+	case n == 2:
+		problemJSON(w, 503, "unavailable", "starting")
+		return
+	case n == 3 && last != "first":
+		problemJSON(w, 400, "invalid", "Last-Event-ID is "+last)
+		return
+	case n == 1:
+		fmt.Fprint(w, "id: first\ndata: {\"type\":\"trigger.registered\"}\n\nid: half\n")
+	default:
+		fmt.Fprint(w, "id: second\ndata: {\"type\":\"occurrence.fired\"}\n\n")
+	}
+	w.(http.Flusher).Flush()
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		conn.Close()
 	}
 }
 
@@ -235,6 +261,20 @@ func TestWatch(t *testing.T) {
 	cli(t, nil, "", "--url", f.URL, "watch", "missing", "--wait").want(t, exitFailed, "ended the stream")
 	if want := "GET /v1/triggers/missing/events?follow=1"; f.last() != want {
 		t.Errorf("asked %q, want %q", f.last(), want)
+	}
+}
+
+// TestStreamComesBack: an API restarts while somebody follows a trigger.
+func TestStreamComesBack(t *testing.T) {
+	f := newFakeAPI(t)
+	from := &api{base: f.URL, client: &http.Client{}}
+	var got []string
+	err := from.stream(t.Context(), followPath("restarted"), nil, func(e *topics.Event) bool {
+		got = append(got, e.Type)
+		return e.Type == "occurrence.fired"
+	})
+	if err != nil || !slices.Equal(got, []string{"trigger.registered", "occurrence.fired"}) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 

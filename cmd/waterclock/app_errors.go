@@ -25,9 +25,10 @@ const (
 // failure is the only error type that verbs create. Msg says what to do, Exit is the exit code,
 // and Err is the cause, if there is one.
 type failure struct {
-	Exit int
-	Msg  string
-	Err  error
+	Exit    int
+	Msg     string
+	Err     error
+	Passing bool // the API is away, or its answer broke off: a moment later it may be back
 }
 
 func (f *failure) Error() string {

@@ -45,7 +45,7 @@ func (a *app) live(ctx context.Context, from *api, n int, states bool) error {
 		path += fmt.Sprint("?n=", n)
 	}
 	seen := 0
-	err := from.serverSent(ctx, path, nil, func(event, data string) (done bool, err error) {
+	err := from.serverSent(ctx, path, "", nil, func(_, event, data string) (done bool, err error) {
 		switch event {
 		case "fact":
 			err = a.liveFact(data)
