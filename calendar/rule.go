@@ -144,6 +144,14 @@ func (r *Rule) instantsOf(id string) (all []int64) {
 	return all
 }
 
+// LastBy is the last date whose wall times fire on a date or before it, as the calendars move them.
+func (r *Rule) LastBy(date Date) Date {
+	if r.kind != onWalls || r.holidays == nil {
+		return date
+	}
+	return r.holidays.lastBy(date)
+}
+
 // LocalTime writes what clocks in the zone show when o fires:
 // 2026-11-20T09:00:00[America/New_York]. In a gap that is the shifted time.
 func (r *Rule) LocalTime(o Occurrence) string {

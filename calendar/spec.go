@@ -222,6 +222,22 @@ func (h *holidays) apply(d Date) (to Date, ok bool) {
 	return to, max(to-d, d-to) < maxMove
 }
 
+// lastBy is the last date that apply leaves on a date, or moves to it or before it.
+func (h *holidays) lastBy(date Date) Date {
+	last := date
+	switch h.on {
+	case OnNext:
+		for to, _ := h.apply(last); to > date && date-last < maxMove; to, _ = h.apply(last) {
+			last--
+		}
+	case OnPrevious:
+		for to, _ := h.apply(last + 1); to <= date && last-date < maxMove; to, _ = h.apply(last + 1) {
+			last++
+		}
+	}
+	return last
+}
+
 // ahead and behind are how far, in ms, firing may lie after and before the
 // scheduled wall time.
 func (h *holidays) ahead() int64 {

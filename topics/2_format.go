@@ -34,12 +34,19 @@ const Watermarks Format = 4
 // lost at the end of the turn that decided the run, and a later firing has no detail.
 const RunNotes Format = 5
 
+// DecidedNames is the first format that has which names of a rule are decided, where instants do not say so: a calendar
+// moves its days, or it has moved to another zone. In an older one a restart forgets them, and what is decided is
+// derived from instants, as before.
+const DecidedNames Format = 6
+
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so
 // that who does not use what is new can go back to an older version.
 func FormatOf(s *trigger.State) Format {
 	switch {
 	case alwaysNewest:
 		return Newest
+	case len(s.Series.Decided)+len(s.Series.Begun) > 0:
+		return DecidedNames
 	case slices.ContainsFunc(s.Live, func(l trigger.Live) bool { return l.Note != "" }):
 		return RunNotes
 	case s.Erasure != trigger.Erasure{}:

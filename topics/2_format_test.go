@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -26,6 +27,8 @@ func TestFormatOf(t *testing.T) {
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
 		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
 		"note of a run":     {trigger.State{Live: []trigger.Live{{Note: "n"}}}, RunNotes},
+		"decided names":     {trigger.State{Series: trigger.Series{Decided: []trigger.NameStep{{Day: 1}}}}, DecidedNames},
+		"begun":             {trigger.State{Series: trigger.Series{Begun: []trigger.NameStep{{Day: 1}}}}, DecidedNames},
 		"erased before":     {trigger.State{Erasure: trigger.Erasure{Revision: 1}}, Erasures},
 		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {
@@ -39,7 +42,8 @@ func TestFormatOf(t *testing.T) {
 		back, err := DecodeState("k", b)
 		if err != nil || len(back.Redriven) != len(c.state.Redriven) || len(back.Live) != len(c.state.Live) ||
 			len(back.Live) == 1 && back.Live[0].Note != c.state.Live[0].Note ||
-			back.Erasure != c.state.Erasure {
+			back.Erasure != c.state.Erasure || !slices.Equal(back.Series.Decided, c.state.Series.Decided) ||
+			!slices.Equal(back.Series.Begun, c.state.Series.Begun) {
 			t.Errorf("%s: came back as %+v, %v", name, back, err)
 		}
 	}

@@ -4,6 +4,6 @@ package topics
 
 // Newest is the newest format that this version reads.
 const (
-	Newest       = RunNotes
+	Newest       = DecidedNames
 	alwaysNewest = false
 )

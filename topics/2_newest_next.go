@@ -6,6 +6,6 @@ package topics
 // binary with this build tag writes it once every member reads it, and this version must then
 // refuse it.
 const (
-	Newest       Format = 6
+	Newest       Format = 7
 	alwaysNewest        = true
 )

@@ -129,7 +129,20 @@ func (w *wire) series(n protowire.Number, s *trigger.Series) {
 	w.int(9, s.Jitter)
 	w.int(10, int64(s.MissedUntil))
 	w.int(11, int64(s.RetryAt))
+	if w.format >= DecidedNames {
+		w.nameSteps(12, s.Decided)
+		w.nameSteps(13, s.Begun)
+	}
 	w.closeUnlessEmpty(start, mark)
+}
+
+func (w *wire) nameSteps(n protowire.Number, steps []trigger.NameStep) {
+	for _, s := range steps {
+		mark := w.open(n)
+		w.int(1, int64(s.Until))
+		w.int(2, int64(s.Day))
+		w.close(mark)
+	}
 }
 
 func (w *wire) live(n protowire.Number, all []trigger.Live, i int) {

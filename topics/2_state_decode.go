@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -160,11 +161,32 @@ func decodeSeries(b []byte, s *trigger.Series) error {
 			s.MissedUntil = trigger.Instant(fv.v)
 		case number | 11:
 			s.RetryAt = trigger.Instant(fv.v)
+		case data | 12:
+			return decodeNameStep(fv.p, &s.Decided)
+		case data | 13:
+			return decodeNameStep(fv.p, &s.Begun)
 		default:
 			return fv.unknown("series")
 		}
 		return nil
 	})
+}
+
+func decodeNameStep(b []byte, all *[]trigger.NameStep) error {
+	var s trigger.NameStep
+	err := fields(b, func(fv fieldValue) error {
+		switch fv.key() {
+		case number | 1:
+			s.Until = calendar.Wall(fv.v)
+		case number | 2:
+			s.Day = calendar.Date(fv.v)
+		default:
+			return fv.unknown("name step")
+		}
+		return nil
+	})
+	*all = append(*all, s)
+	return err
 }
 
 // decodeLive reads the last occurrence of all. Those before it are complete.

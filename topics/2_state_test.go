@@ -292,6 +292,13 @@ func TestLiveShareTheirContent(t *testing.T) {
 
 // pbState is the schema's message for a State, written down independently of
 // AppendState.
+func pbNameSteps(steps []trigger.NameStep) (out []*statepb.NameStep) {
+	for _, s := range steps {
+		out = append(out, &statepb.NameStep{Until: int64(s.Until), Day: int64(s.Day)})
+	}
+	return out
+}
+
 func pbState(s *trigger.State) *statepb.State {
 	m := &statepb.State{
 		Format: uint32(Newest), Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,
@@ -310,6 +317,7 @@ func pbState(s *trigger.State) *statepb.State {
 			Start: s.Series.Start, After: int64(s.Series.After), Tzdata: s.Series.TZData, Skip: s.Series.Skip,
 			Retry:  int64(s.Series.Retry),
 			Jitter: s.Series.Jitter, Told: int64(s.Series.MissedUntil), RetryAt: int64(s.Series.RetryAt),
+			Decided: pbNameSteps(s.Series.Decided), Begun: pbNameSteps(s.Series.Begun),
 		}),
 	}
 	for _, l := range s.Live {

@@ -106,6 +106,14 @@ func goldenStateV5() *trigger.State {
 	return s
 }
 
+// goldenStateV6 has what format 6 added.
+func goldenStateV6() *trigger.State {
+	s := goldenStateV5()
+	s.Series.Decided = []trigger.NameStep{{Until: 32_400_000, Day: 20_777}, {Until: 86_399_999, Day: 20_774}}
+	s.Series.Begun = []trigger.NameStep{{Until: 86_399_999, Day: 20_700}}
+	return s
+}
+
 func goldenProgress() *Progress {
 	return &Progress{
 		NextCommand: 4812, NextReceipt: 911, NextControl: 3, EventUS: 1_790_000_000_000_123, Seq: 81_234,
@@ -209,6 +217,10 @@ func goldens(t *testing.T) []golden {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stateV6, err := AppendStateAs(nil, goldenStateV6(), DecidedNames)
+	if err != nil {
+		t.Fatal(err)
+	}
 	progress, err := AppendProgress(nil, goldenProgress())
 	if err != nil {
 		t.Fatal(err)
@@ -252,6 +264,7 @@ func goldens(t *testing.T) []golden {
 		golden{"state-v2", []byte(hex.EncodeToString(stateV2))},
 		golden{"state-v3", []byte(hex.EncodeToString(stateV3))},
 		golden{"state-v5", []byte(hex.EncodeToString(stateV5))},
+		golden{"state-v6", []byte(hex.EncodeToString(stateV6))},
 		golden{"progress", []byte(hex.EncodeToString(progress))},
 		golden{"progress-v4", []byte(hex.EncodeToString(progressV4))},
 		golden{"nonce", []byte(hex.EncodeToString(nonce))},
@@ -336,6 +349,10 @@ func TestGoldenDecodes(t *testing.T) {
 	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v3")); err != nil ||
 		!reflect.DeepEqual(s, goldenStateV3()) {
 		t.Errorf("state of format 3: %+v, %v", s, err)
+	}
+	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v6")); err != nil ||
+		!reflect.DeepEqual(s, goldenStateV6()) {
+		t.Errorf("state of format 6: %+v, %v", s, err)
 	}
 	if s, err := DecodeState("acme/pills", readGoldenHex(t, "state-v5")); err != nil ||
 		!reflect.DeepEqual(s, goldenStateV5()) {

@@ -112,6 +112,7 @@ func (d *decision) moveTo(o occurrence) {
 	s.Series = d.m.series(&s.Spec, s.Life, s.Key, o)
 	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(),
 		old.After
+	s.Series.Decided, s.Series.Begun = old.Decided, old.Begun
 }
 
 // keepLatest drops all but the latest n of a run of count occurrences. To find the nth from

@@ -258,7 +258,7 @@ func (d *decision) end(status Status) {
 	s.Status, s.Note = status, ""
 	ended := Series{Start: s.Series.Start, TZData: s.Series.TZData, After: s.Series.After}
 	if !s.reborn() { // a register goes on with this life
-		ended.Skip = s.Series.Skip
+		ended.Skip, ended.Decided, ended.Begun = s.Series.Skip, s.Series.Decided, s.Series.Begun
 	}
 	s.Series = ended
 	s.Live = nil

@@ -16,9 +16,8 @@ type past struct {
 	zone  string
 	skip  []string // skips of the same rule
 
-	local      bool    // the zone differs, and the rule yields wall times
-	moved      bool    // the same rule moves to another zone, after the wall times decided in the old one
-	begun, was Instant // moved: in the old zone, all from begun to was is decided
+	local bool   // the zone differs, and the rule yields wall times
+	names *names // of the same rule with the same times: what is decided by name
 
 	sameTimes bool // all but the zone is the same, so the rule yields the same wall times
 	sameZone  bool
@@ -50,6 +49,9 @@ func (d *decision) past(w *When, from Instant) past {
 		keep.start = s.Series.Start
 	}
 	if keep.sameZone {
+		if r, err := d.rule(); err == nil && keep.sameTimes && keep.start != "" {
+			keep.names = d.decidedNames(r)
+		}
 		return keep
 	}
 	switch keep.local = d.local(); {
@@ -58,8 +60,10 @@ func (d *decision) past(w *When, from Instant) past {
 	case w.Start != "":
 		keep.start = "" // a wall time is another instant there
 	}
+	if keep.local {
+		keep.names = d.namesThere()
+	}
 	if keep.local && d.decidedSome() {
-		keep.moved, keep.begun, keep.was = true, s.CreatedAt, keep.after
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
@@ -115,17 +119,6 @@ func (p *past) decided(o occurrence, life Life) bool {
 		}
 	}
 	return forgotten(p.done, at)
-}
-
-// decidedThere reports whether an occurrence's wall time was decided in the series' old zone.
-// In the second pass of an overlap that includes wall times ahead of the clock, because the
-// first pass had them under the same ids.
-func (p *past) decidedThere(t *Timetable, o occurrence) bool {
-	if !p.moved || strings.HasSuffix(bare(o.ID), "+f1") {
-		return false
-	}
-	at, ok := t.instantOf(o.ID, p.zone)
-	return ok && p.begun <= at && at <= p.was
 }
 
 // ahead is the largest offset from UTC, in ms, among the zones of the firings. local is false

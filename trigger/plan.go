@@ -138,7 +138,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	}
 	o, ok, err := r.next(max(after, before.after, before.beyond))
 	for ok && err == nil {
-		if before.decidedThere(m.Timetable, o) {
+		if before.names.has(o) {
 			before.after = o.At
 		} else if !before.decided(o, life) {
 			break
@@ -159,6 +159,16 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		skipsFrom(before.leaveOut(), &spec.When, min(before.after, from))
 	if !before.goesOn {
 		p.After = max(p.After, after)
+	}
+	switch n := before.names; {
+	case r.ElapsedTime():
+	case n != nil:
+		p.Decided, p.Begun = n.decided, n.begun
+		if before.local && before.goesOn { // the move let pass what comes before the plan
+			p.Decided = raise(p.Decided, r.passed(max(before.after, before.beyond)))
+		}
+	case spec.When.movesDays():
+		p.Begun = r.passed(from)
 	}
 	return p, nil
 }
@@ -199,6 +209,10 @@ func (d *decision) planAfter(t Instant) {
 		Skip: skipsFrom(skip, &s.Spec.When, min(t, d.now)),
 	}
 	r, err := d.rule()
+	end.Decided, end.Begun = s.Series.Decided, s.Series.Begun
+	if err == nil {
+		d.keepNames(r, &end, t)
+	}
 	for err == nil {
 		var o occurrence
 		var ok bool
@@ -212,6 +226,7 @@ func (d *decision) planAfter(t Instant) {
 		}
 		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After,
 			end.MissedUntil, end.Skip
+		p.Decided, p.Begun = end.Decided, end.Begun
 		s.Series = p
 		return
 	}

@@ -86,7 +86,7 @@ func (d *decision) replannedSeries() (Series, bool) {
 		return s.Series, false
 	}
 	from := d.decidedUntil()
-	moved := d.movesUnder(r)
+	moved := d.decidedNames(r)
 	o, ok, err := d.nextUndecided(r, from, moved)
 	if err != nil {
 		return s.Series, false
@@ -101,6 +101,9 @@ func (d *decision) replannedSeries() (Series, bool) {
 		p = d.m.series(&s.Spec, s.Life, s.Key, o)
 	}
 	p.Start, p.After, p.MissedUntil = s.Series.Start, s.Series.After, s.Series.MissedUntil
+	if p.Begun = s.Series.Begun; moved != nil {
+		p.Decided, p.Begun = moved.decided, moved.begun
+	}
 	p.Skip = d.withFiredEarly(r, from, moved)
 	if p.After != 0 {
 		p.After = from
@@ -114,7 +117,7 @@ const maxReplanSteps = 2000
 
 // nextUndecided is the first occurrence after from that is not yet decided. It does not fire
 // late: before now it counts only if it is not before the planned one, which is undecided.
-func (d *decision) nextUndecided(r rule, from Instant, moved *moves) (o occurrence, ok bool, err *Error) {
+func (d *decision) nextUndecided(r rule, from Instant, moved *names) (o occurrence, ok bool, err *Error) {
 	from = max(from, min(d.now, d.s.Series.At-1))
 	for range maxReplanSteps {
 		if o, ok, err = r.next(from); err != nil || !ok || !d.decided(o, moved) {
@@ -126,26 +129,26 @@ func (d *decision) nextUndecided(r rule, from Instant, moved *moves) (o occurren
 }
 
 // decided reports whether an occurrence was skipped, has fired, or was decided on another day.
-func (d *decision) decided(o occurrence, moved *moves) bool {
+func (d *decision) decided(o occurrence, moved *names) bool {
 	id := o.ID + d.s.Life.suffix()
-	return indexSkip(d.s.Series.Skip, id) >= 0 || d.s.hasFired(id) || moved.decided(o)
+	return indexSkip(d.s.Series.Skip, id) >= 0 || d.s.hasFired(id) || moved.has(o)
 }
 
-// withFiredEarly is Skip, and the occurrences that a calendar had moved to a day before their
-// own, where they were decided, and that come once more by the calendar as it is now. The
-// last 16 firings would not tell all of them. It lists at most 2,000.
-func (d *decision) withFiredEarly(r rule, from Instant, moved *moves) []string {
+// withFiredEarly is Skip, and the occurrences whose names are decided, and that come once more by
+// the calendar as it is now. The last 16 firings would not tell all of them. It lists at most 2,000.
+func (d *decision) withFiredEarly(r rule, from Instant, moved *names) []string {
 	skip := d.s.Series.Skip
-	if moved == nil || !moved.back {
+	if moved == nil || len(moved.decided) == 0 {
 		return skip
 	}
 	skip = slices.Clone(skip)
+	last := moved.last()
 	for range maxReplanSteps {
 		o, ok, err := r.next(from)
-		if err != nil || !ok || r.Zone().Wall(int64(o.At)).Date() > moved.until.Date() || len(skip) >= maxSkips {
+		if err != nil || !ok || dayOfName(o.ID) > last && r.Zone().Wall(int64(o.At)).Date() > last || len(skip) >= maxSkips {
 			break
 		}
-		if moved.decided(o) && indexSkip(skip, o.ID) < 0 {
+		if moved.has(o) && indexSkip(skip, o.ID) < 0 {
 			skip = append(skip, o.ID)
 		}
 		from = o.At

@@ -91,6 +91,10 @@ type Series struct {
 	MissedUntil Instant // misfires up to here have their fact; a snoozed one-shot's own instant
 	Retry       int     // failed attempts to emit the due record; with At 0: it is stranded
 	RetryAt     Instant // after a failed attempt: when to try again
+
+	// Of a rule whose days a calendar moves, or that has moved to another zone: the names that are decided, and those
+	// that had passed when the rule began, which are not.
+	Decided, Begun []NameStep
 }
 
 // Due is when the next occurrence's timer goes off: its nominal instant plus jitter, or later

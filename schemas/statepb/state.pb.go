@@ -1196,18 +1196,21 @@ func (x *Callback) GetRecheck() bool {
 
 // Series is the next scheduled occurrence.
 type Series struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
-	Occurrence    string                 `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
-	Local         string                 `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
-	Start         string                 `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
-	After         int64                  `protobuf:"varint,5,opt,name=after,proto3" json:"after,omitempty"`
-	Tzdata        string                 `protobuf:"bytes,6,opt,name=tzdata,proto3" json:"tzdata,omitempty"`
-	Skip          []string               `protobuf:"bytes,7,rep,name=skip,proto3" json:"skip,omitempty"`
-	Retry         int64                  `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
-	Jitter        int64                  `protobuf:"varint,9,opt,name=jitter,proto3" json:"jitter,omitempty"` // milliseconds
-	Told          int64                  `protobuf:"varint,10,opt,name=told,proto3" json:"told,omitempty"`
-	RetryAt       int64                  `protobuf:"varint,11,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	At         int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"`
+	Occurrence string                 `protobuf:"bytes,2,opt,name=occurrence,proto3" json:"occurrence,omitempty"`
+	Local      string                 `protobuf:"bytes,3,opt,name=local,proto3" json:"local,omitempty"`
+	Start      string                 `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
+	After      int64                  `protobuf:"varint,5,opt,name=after,proto3" json:"after,omitempty"`
+	Tzdata     string                 `protobuf:"bytes,6,opt,name=tzdata,proto3" json:"tzdata,omitempty"`
+	Skip       []string               `protobuf:"bytes,7,rep,name=skip,proto3" json:"skip,omitempty"`
+	Retry      int64                  `protobuf:"varint,8,opt,name=retry,proto3" json:"retry,omitempty"`
+	Jitter     int64                  `protobuf:"varint,9,opt,name=jitter,proto3" json:"jitter,omitempty"` // milliseconds
+	Told       int64                  `protobuf:"varint,10,opt,name=told,proto3" json:"told,omitempty"`
+	RetryAt    int64                  `protobuf:"varint,11,opt,name=retry_at,json=retryAt,proto3" json:"retry_at,omitempty"`
+	// Format 6.
+	Decided       []*NameStep `protobuf:"bytes,12,rep,name=decided,proto3" json:"decided,omitempty"` // names of a rule that are decided, where instants do not say so
+	Begun         []*NameStep `protobuf:"bytes,13,rep,name=begun,proto3" json:"begun,omitempty"`     // names that had passed when the rule began
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1319,6 +1322,73 @@ func (x *Series) GetRetryAt() int64 {
 	return 0
 }
 
+func (x *Series) GetDecided() []*NameStep {
+	if x != nil {
+		return x.Decided
+	}
+	return nil
+}
+
+func (x *Series) GetBegun() []*NameStep {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+// NameStep is a day up to which names are meant, of the times of day up to one, and after that of the step before.
+type NameStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Until         int64                  `protobuf:"varint,1,opt,name=until,proto3" json:"until,omitempty"` // milliseconds
+	Day           int64                  `protobuf:"varint,2,opt,name=day,proto3" json:"day,omitempty"`     // since 1970
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NameStep) Reset() {
+	*x = NameStep{}
+	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NameStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NameStep) ProtoMessage() {}
+
+func (x *NameStep) ProtoReflect() protoreflect.Message {
+	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NameStep.ProtoReflect.Descriptor instead.
+func (*NameStep) Descriptor() ([]byte, []int) {
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *NameStep) GetUntil() int64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *NameStep) GetDay() int64 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
 // Live is an occurrence with a timer of its own.
 type Live struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1348,7 +1418,7 @@ type Live struct {
 
 func (x *Live) Reset() {
 	*x = Live{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	mi := &file_waterclock_v1_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1360,7 +1430,7 @@ func (x *Live) String() string {
 func (*Live) ProtoMessage() {}
 
 func (x *Live) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[10]
+	mi := &file_waterclock_v1_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1373,7 +1443,7 @@ func (x *Live) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Live.ProtoReflect.Descriptor instead.
 func (*Live) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Live) GetKind() LiveKind {
@@ -1512,7 +1582,7 @@ type IdempotencyKey struct {
 
 func (x *IdempotencyKey) Reset() {
 	*x = IdempotencyKey{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[11]
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1594,7 @@ func (x *IdempotencyKey) String() string {
 func (*IdempotencyKey) ProtoMessage() {}
 
 func (x *IdempotencyKey) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[11]
+	mi := &file_waterclock_v1_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1607,7 @@ func (x *IdempotencyKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdempotencyKey.ProtoReflect.Descriptor instead.
 func (*IdempotencyKey) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *IdempotencyKey) GetKey() string {
@@ -1567,7 +1637,7 @@ type Firing struct {
 
 func (x *Firing) Reset() {
 	*x = Firing{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1649,7 @@ func (x *Firing) String() string {
 func (*Firing) ProtoMessage() {}
 
 func (x *Firing) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[12]
+	mi := &file_waterclock_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1662,7 @@ func (x *Firing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Firing.ProtoReflect.Descriptor instead.
 func (*Firing) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Firing) GetOccurrence() string {
@@ -1642,7 +1712,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1724,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[13]
+	mi := &file_waterclock_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1737,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Erasure) GetRevision() int64 {
@@ -1703,7 +1773,7 @@ type Redrive struct {
 
 func (x *Redrive) Reset() {
 	*x = Redrive{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1785,7 @@ func (x *Redrive) String() string {
 func (*Redrive) ProtoMessage() {}
 
 func (x *Redrive) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[14]
+	mi := &file_waterclock_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1798,7 @@ func (x *Redrive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redrive.ProtoReflect.Descriptor instead.
 func (*Redrive) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Redrive) GetOccurrence() string {
@@ -1781,7 +1851,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1863,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[15]
+	mi := &file_waterclock_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1876,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Progress) GetFormat() uint32 {
@@ -1952,7 +2022,7 @@ type ChannelCount struct {
 
 func (x *ChannelCount) Reset() {
 	*x = ChannelCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2034,7 @@ func (x *ChannelCount) String() string {
 func (*ChannelCount) ProtoMessage() {}
 
 func (x *ChannelCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[16]
+	mi := &file_waterclock_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2047,7 @@ func (x *ChannelCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelCount.ProtoReflect.Descriptor instead.
 func (*ChannelCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ChannelCount) GetChannel() string {
@@ -2004,7 +2074,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2086,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[17]
+	mi := &file_waterclock_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2099,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PartitionOffset) GetPartition() int32 {
@@ -2057,7 +2127,7 @@ type TopicCount struct {
 
 func (x *TopicCount) Reset() {
 	*x = TopicCount{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2069,7 +2139,7 @@ func (x *TopicCount) String() string {
 func (*TopicCount) ProtoMessage() {}
 
 func (x *TopicCount) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[18]
+	mi := &file_waterclock_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2082,7 +2152,7 @@ func (x *TopicCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicCount.ProtoReflect.Descriptor instead.
 func (*TopicCount) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TopicCount) GetTopic() string {
@@ -2122,7 +2192,7 @@ type Nonce struct {
 
 func (x *Nonce) Reset() {
 	*x = Nonce{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2204,7 @@ func (x *Nonce) String() string {
 func (*Nonce) ProtoMessage() {}
 
 func (x *Nonce) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[19]
+	mi := &file_waterclock_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2217,7 @@ func (x *Nonce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Nonce.ProtoReflect.Descriptor instead.
 func (*Nonce) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Nonce) GetFormat() uint32 {
@@ -2214,7 +2284,7 @@ type Guard struct {
 
 func (x *Guard) Reset() {
 	*x = Guard{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2296,7 @@ func (x *Guard) String() string {
 func (*Guard) ProtoMessage() {}
 
 func (x *Guard) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[20]
+	mi := &file_waterclock_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2309,7 @@ func (x *Guard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Guard.ProtoReflect.Descriptor instead.
 func (*Guard) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Guard) GetSeq() int64 {
@@ -2303,7 +2373,7 @@ type AppliedOrigin struct {
 
 func (x *AppliedOrigin) Reset() {
 	*x = AppliedOrigin{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[21]
+	mi := &file_waterclock_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2385,7 @@ func (x *AppliedOrigin) String() string {
 func (*AppliedOrigin) ProtoMessage() {}
 
 func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[21]
+	mi := &file_waterclock_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2398,7 @@ func (x *AppliedOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppliedOrigin.ProtoReflect.Descriptor instead.
 func (*AppliedOrigin) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AppliedOrigin) GetPartition() int32 {
@@ -2367,7 +2437,7 @@ type LastRead struct {
 
 func (x *LastRead) Reset() {
 	*x = LastRead{}
-	mi := &file_waterclock_v1_state_proto_msgTypes[22]
+	mi := &file_waterclock_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2449,7 @@ func (x *LastRead) String() string {
 func (*LastRead) ProtoMessage() {}
 
 func (x *LastRead) ProtoReflect() protoreflect.Message {
-	mi := &file_waterclock_v1_state_proto_msgTypes[22]
+	mi := &file_waterclock_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2462,7 @@ func (x *LastRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LastRead.ProtoReflect.Descriptor instead.
 func (*LastRead) Descriptor() ([]byte, []int) {
-	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_waterclock_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LastRead) GetOffset() int64 {
@@ -2525,7 +2595,7 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x05retry\x18\x03 \x03(\x03R\x05retry\x12\x19\n" +
 	"\bno_retry\x18\x04 \x01(\bR\anoRetry\x12\x10\n" +
 	"\x03raw\x18\x05 \x01(\bR\x03raw\x12\x18\n" +
-	"\arecheck\x18\x06 \x01(\bR\arecheck\"\x83\x02\n" +
+	"\arecheck\x18\x06 \x01(\bR\arecheck\"\xe5\x02\n" +
 	"\x06Series\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x1e\n" +
 	"\n" +
@@ -2540,7 +2610,12 @@ const file_waterclock_v1_state_proto_rawDesc = "" +
 	"\x06jitter\x18\t \x01(\x03R\x06jitter\x12\x12\n" +
 	"\x04told\x18\n" +
 	" \x01(\x03R\x04told\x12\x19\n" +
-	"\bretry_at\x18\v \x01(\x03R\aretryAt\"\x90\x04\n" +
+	"\bretry_at\x18\v \x01(\x03R\aretryAt\x121\n" +
+	"\adecided\x18\f \x03(\v2\x17.waterclock.v1.NameStepR\adecided\x12-\n" +
+	"\x05begun\x18\r \x03(\v2\x17.waterclock.v1.NameStepR\x05begun\"2\n" +
+	"\bNameStep\x12\x14\n" +
+	"\x05until\x18\x01 \x01(\x03R\x05until\x12\x10\n" +
+	"\x03day\x18\x02 \x01(\x03R\x03day\"\x90\x04\n" +
 	"\x04Live\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.waterclock.v1.LiveKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -2693,7 +2768,7 @@ func file_waterclock_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_waterclock_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_waterclock_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_waterclock_v1_state_proto_goTypes = []any{
 	(Status)(0),             // 0: waterclock.v1.Status
 	(WhenKind)(0),           // 1: waterclock.v1.WhenKind
@@ -2710,30 +2785,31 @@ var file_waterclock_v1_state_proto_goTypes = []any{
 	(*Tag)(nil),             // 12: waterclock.v1.Tag
 	(*Callback)(nil),        // 13: waterclock.v1.Callback
 	(*Series)(nil),          // 14: waterclock.v1.Series
-	(*Live)(nil),            // 15: waterclock.v1.Live
-	(*IdempotencyKey)(nil),  // 16: waterclock.v1.IdempotencyKey
-	(*Firing)(nil),          // 17: waterclock.v1.Firing
-	(*Erasure)(nil),         // 18: waterclock.v1.Erasure
-	(*Redrive)(nil),         // 19: waterclock.v1.Redrive
-	(*Progress)(nil),        // 20: waterclock.v1.Progress
-	(*ChannelCount)(nil),    // 21: waterclock.v1.ChannelCount
-	(*PartitionOffset)(nil), // 22: waterclock.v1.PartitionOffset
-	(*TopicCount)(nil),      // 23: waterclock.v1.TopicCount
-	(*Nonce)(nil),           // 24: waterclock.v1.Nonce
-	(*Guard)(nil),           // 25: waterclock.v1.Guard
-	(*AppliedOrigin)(nil),   // 26: waterclock.v1.AppliedOrigin
-	(*LastRead)(nil),        // 27: waterclock.v1.LastRead
+	(*NameStep)(nil),        // 15: waterclock.v1.NameStep
+	(*Live)(nil),            // 16: waterclock.v1.Live
+	(*IdempotencyKey)(nil),  // 17: waterclock.v1.IdempotencyKey
+	(*Firing)(nil),          // 18: waterclock.v1.Firing
+	(*Erasure)(nil),         // 19: waterclock.v1.Erasure
+	(*Redrive)(nil),         // 20: waterclock.v1.Redrive
+	(*Progress)(nil),        // 21: waterclock.v1.Progress
+	(*ChannelCount)(nil),    // 22: waterclock.v1.ChannelCount
+	(*PartitionOffset)(nil), // 23: waterclock.v1.PartitionOffset
+	(*TopicCount)(nil),      // 24: waterclock.v1.TopicCount
+	(*Nonce)(nil),           // 25: waterclock.v1.Nonce
+	(*Guard)(nil),           // 26: waterclock.v1.Guard
+	(*AppliedOrigin)(nil),   // 27: waterclock.v1.AppliedOrigin
+	(*LastRead)(nil),        // 28: waterclock.v1.LastRead
 }
 var file_waterclock_v1_state_proto_depIdxs = []int32{
 	0,  // 0: waterclock.v1.State.status:type_name -> waterclock.v1.Status
 	6,  // 1: waterclock.v1.State.life:type_name -> waterclock.v1.Life
 	7,  // 2: waterclock.v1.State.spec:type_name -> waterclock.v1.Spec
 	14, // 3: waterclock.v1.State.series:type_name -> waterclock.v1.Series
-	15, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
-	16, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
-	17, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
-	19, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
-	18, // 8: waterclock.v1.State.erasure:type_name -> waterclock.v1.Erasure
+	16, // 4: waterclock.v1.State.live:type_name -> waterclock.v1.Live
+	17, // 5: waterclock.v1.State.keys:type_name -> waterclock.v1.IdempotencyKey
+	18, // 6: waterclock.v1.State.done:type_name -> waterclock.v1.Firing
+	20, // 7: waterclock.v1.State.redriven:type_name -> waterclock.v1.Redrive
+	19, // 8: waterclock.v1.State.erasure:type_name -> waterclock.v1.Erasure
 	9,  // 9: waterclock.v1.Spec.when:type_name -> waterclock.v1.When
 	11, // 10: waterclock.v1.Spec.headers:type_name -> waterclock.v1.Header
 	12, // 11: waterclock.v1.Spec.tags:type_name -> waterclock.v1.Tag
@@ -2743,20 +2819,22 @@ var file_waterclock_v1_state_proto_depIdxs = []int32{
 	8,  // 15: waterclock.v1.Spec.escalation:type_name -> waterclock.v1.Step
 	1,  // 16: waterclock.v1.When.kind:type_name -> waterclock.v1.WhenKind
 	10, // 17: waterclock.v1.When.calendars:type_name -> waterclock.v1.Calendars
-	4,  // 18: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
-	7,  // 19: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
-	22, // 20: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
-	22, // 21: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
-	23, // 22: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
-	21, // 23: waterclock.v1.Progress.put_off:type_name -> waterclock.v1.ChannelCount
-	27, // 24: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
-	27, // 25: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
-	26, // 26: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	15, // 18: waterclock.v1.Series.decided:type_name -> waterclock.v1.NameStep
+	15, // 19: waterclock.v1.Series.begun:type_name -> waterclock.v1.NameStep
+	4,  // 20: waterclock.v1.Live.kind:type_name -> waterclock.v1.LiveKind
+	7,  // 21: waterclock.v1.Live.was:type_name -> waterclock.v1.Spec
+	23, // 22: waterclock.v1.Progress.applied:type_name -> waterclock.v1.PartitionOffset
+	23, // 23: waterclock.v1.Progress.forwarded:type_name -> waterclock.v1.PartitionOffset
+	24, // 24: waterclock.v1.Progress.manifest:type_name -> waterclock.v1.TopicCount
+	22, // 25: waterclock.v1.Progress.put_off:type_name -> waterclock.v1.ChannelCount
+	28, // 26: waterclock.v1.Guard.commands:type_name -> waterclock.v1.LastRead
+	28, // 27: waterclock.v1.Guard.receipts:type_name -> waterclock.v1.LastRead
+	27, // 28: waterclock.v1.Guard.applied:type_name -> waterclock.v1.AppliedOrigin
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_waterclock_v1_state_proto_init() }
@@ -2770,7 +2848,7 @@ func file_waterclock_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_waterclock_v1_state_proto_rawDesc), len(file_waterclock_v1_state_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

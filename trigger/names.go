@@ -1,0 +1,183 @@
+package trigger
+
+import (
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/waterclock/waterclock/calendar"
+)
+
+// NameStep is a part of what is decided of a rule, by the names of its occurrences: of the times of day up to Until, and
+// after that of the step before, all names are decided up to Day. Names stay what they are when a calendar is edited
+// or the series moves to another zone; instants do not.
+type NameStep struct {
+	Until calendar.Wall // a time of day
+	Day   calendar.Date
+}
+
+// wallDay is a day of wall time.
+const wallDay = calendar.Wall(24 * time.Hour / time.Millisecond)
+
+// maxSteps bounds them. A rule that needs more forgets the lowest.
+const maxSteps = 64
+
+// keepsNames reports whether a series needs Decided: else After and the zone say the same.
+func (w *When) keepsNames(p *Series) bool { return w.movesDays() || len(p.Begun) > 0 }
+
+// passed has the names that r's calendars, as they are now, have let pass up to an instant: on the days that were moved
+// to earlier ones, and on this one up to the time of day that clocks have shown.
+func (r rule) passed(at Instant) []NameStep {
+	shown := shown(r.Zone(), int64(at))
+	day := shown.Date()
+	return raise(
+		[]NameStep{{shown - calendar.Wall(day)*wallDay, r.LastBy(day)}},
+		[]NameStep{{wallDay - 1, r.LastBy(day - 1)}},
+	)
+}
+
+// shown is the wall time up to which everything has been on clocks. In the second pass of an overlap that is its end.
+// After a gap it is what clocks would show without it, since what lies in the gap fires that much later.
+func shown(z *calendar.Zone, at int64) calendar.Wall {
+	const while = int64(3 * time.Hour / time.Millisecond)
+	wall, before := z.Wall(at), z.Wall(at-while)+calendar.Wall(while)
+	if before <= wall {
+		return before
+	}
+	n := sort.Search(int(before-wall), func(n int) bool { return z.ResolveFirst(wall+calendar.Wall(n)+1) > at })
+	return wall + calendar.Wall(n)
+}
+
+// raise has all names of both.
+func raise(a, b []NameStep) (out []NameStep) {
+	var until []calendar.Wall
+	for _, s := range slices.Concat(a, b) {
+		until = append(until, s.Until)
+	}
+	slices.Sort(until)
+	for _, t := range slices.Compact(until) {
+		x, inA := dayAt(a, t)
+		y, inB := dayAt(b, t)
+		if !inA || inB && y > x {
+			x = y
+		}
+		if n := len(out); n > 0 && out[n-1].Day == x {
+			out[n-1].Until = t
+		} else {
+			out = append(out, NameStep{t, x})
+		}
+	}
+	for len(out) > maxSteps {
+		lowest := 0
+		for i := range out[:len(out)-1] {
+			if out[i].Day < out[lowest].Day {
+				lowest = i
+			}
+		}
+		out = slices.Delete(out, lowest, lowest+1) // its times join the step behind it
+	}
+	return out
+}
+
+// dayAt is the last decided day of a time of day.
+func dayAt(steps []NameStep, t calendar.Wall) (calendar.Date, bool) {
+	for _, s := range steps {
+		if t <= s.Until {
+			return s.Day, true
+		}
+	}
+	return 0, false
+}
+
+// below reports whether a name is among the steps.
+func below(steps []NameStep, name calendar.Wall) bool {
+	day, ok := dayAt(steps, name-calendar.Wall(name.Date())*wallDay)
+	return ok && name.Date() <= day
+}
+
+// names is what is decided of a rule, without what had passed when it began.
+type names struct {
+	decided, begun []NameStep
+	include        []string // dates that no calendar moves
+}
+
+// has reports whether an occurrence is decided by its name. The second pass of an overlap has the names of the first.
+func (n *names) has(o occurrence) bool {
+	if n == nil || len(n.decided) == 0 || strings.HasSuffix(bare(o.ID), "+f1") {
+		return false
+	}
+	wall, err := calendar.ParseWall(bare(o.ID))
+	if err != nil || !below(n.decided, wall) || below(n.begun, wall) {
+		return false
+	}
+	return !slices.ContainsFunc(n.include, func(text string) bool {
+		w, err := calendar.ParseWall(text)
+		return err == nil && w == wall
+	})
+}
+
+// dayOfName is the day in an occurrence's id, or the first of all if it has none.
+func dayOfName(id string) calendar.Date {
+	wall, err := calendar.ParseWall(wallOfID(id))
+	if err != nil {
+		return 0
+	}
+	return wall.Date()
+}
+
+// last is the last day of which a name is decided.
+func (n *names) last() (day calendar.Date) {
+	for _, s := range n.decided {
+		day = max(day, s.Day)
+	}
+	return day
+}
+
+// decidedNames is nil if instants alone say what is decided. A state of an older format does not have the names.
+func (d *decision) decidedNames(r rule) *names {
+	s := d.s
+	n := &names{s.Series.Decided, s.Series.Begun, s.Spec.When.Include}
+	switch {
+	case !d.local() || !s.Spec.When.keepsNames(&s.Series):
+		return nil
+	case len(n.decided) == 0 && len(n.begun) == 0 && d.decidedSome():
+		n.decided, n.begun = r.passed(s.Series.After), r.passed(s.CreatedAt)
+	}
+	return n
+}
+
+// namesThere is what is decided by the names of a series that moves to another zone.
+func (d *decision) namesThere() *names {
+	s := d.s
+	r, err := d.rule()
+	if err != nil {
+		return nil
+	}
+	if s.Spec.When.keepsNames(&s.Series) {
+		return d.decidedNames(r)
+	}
+	n := &names{begun: r.passed(s.CreatedAt), include: s.Spec.When.Include}
+	if d.decidedSome() {
+		n.decided = r.passed(s.Series.After)
+	}
+	return n
+}
+
+// keepNames notes in p that the plan of s has decided everything up to t, and its planned occurrence if that is not later.
+func (d *decision) keepNames(r rule, p *Series, t Instant) {
+	old := &d.s.Series
+	p.Decided, p.Begun = old.Decided, old.Begun
+	if r.ElapsedTime() || !d.s.Spec.When.keepsNames(old) {
+		return
+	}
+	p.Decided = raise(p.Decided, r.passed(t))
+	wall, err := calendar.ParseWall(bare(old.Occurrence))
+	if err == nil && old.At != 0 && old.At <= t && !below(p.Decided, wall) {
+		tod, low := wall-calendar.Wall(wall.Date())*wallDay, wall.Date()
+		for _, s := range p.Decided {
+			low = min(low, s.Day)
+		}
+		p.Decided = raise(p.Decided, []NameStep{{tod - 1, low}, {tod, wall.Date()}, {wallDay - 1, low}})
+	}
+}
