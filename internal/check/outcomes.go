@@ -114,7 +114,7 @@ func (t *life) passRun(e *event, policy string) {
 	if n != e.count || last.at != e.last {
 		if t.unsure || e.first <= t.hazy {
 			t.w.skip("runs of missed occurrences while a calendar changed")
-			t.believe(spell(e.last), e.last)
+			t.believeRun(e, policy)
 			return
 		}
 		t.fail(Recurrence, t.eventRecord(e), "%d missed from %s to %s: number %d of the rule is %s", e.count,
@@ -129,17 +129,60 @@ func (t *life) passRun(e *event, policy string) {
 	t.wholeRun(e, policy, last)
 }
 
+// believeRun takes what was missed from an event, by the old calendars or by those that may be in force. What does not
+// fire is decided.
+func (t *life) believeRun(e *event, policy string) {
+	if policy == "fire_all" {
+		t.believe(spell(e.last), e.last)
+		return
+	}
+	upTo := e.last
+	if policy == "fire_once" {
+		upTo--
+	}
+	runs := []*series{t.plan.series}
+	for _, offset := range t.changes(t.settings, t.newer) {
+		if s := t.seriesBelow(offset); s != nil {
+			runs = append(runs, s)
+		}
+	}
+	for _, s := range runs {
+		for it := s.later(e.first - 1); ; {
+			o, ok := it.next()
+			if !ok || o.at > upTo {
+				break
+			}
+			t.decide(o)
+		}
+	}
+	t.believe(spell(e.last), e.last)
+	if policy == "skip" {
+		t.reached = max(t.reached, e.last)
+		t.advance()
+	}
+}
+
 // wholeRun checks that the occurrence after the run was not missed as well.
 func (t *life) wholeRun(e *event, policy string, last occurrence) {
 	if policy == "fire_all" || t.plan.series == nil {
 		return
 	}
 	o, ok := t.plan.series.later(last.at).next()
-	if ok && !t.done[o.name] && !t.skips[o.name] &&
+	if ok && !t.done[o.name] && !t.skips[o.name] && t.surely(&o) &&
 		e.occurred-o.at > t.o.MisfireAfter.Milliseconds()+t.jitter()+misfireSlack {
 		t.fail(Recurrence, t.eventRecord(e), "%s was missed as well, and the run ends at %s", spell(o.at),
 			spell(e.last))
 	}
+}
+
+// surely reports whether the calendars that may be in force have an occurrence, too.
+func (t *life) surely(o *occurrence) bool {
+	for _, offset := range t.changes(t.settings, t.newer) {
+		if found, ok := t.findIn(t.seriesBelow(offset), o); !ok || found.at != o.at {
+			return false
+		}
+	}
+	return true
 }
 
 // expire replays an occurrence that expired before it could fire.
