@@ -24,7 +24,7 @@ const wallDay = calendar.Wall(24 * time.Hour / time.Millisecond)
 const maxSteps = 64
 
 // keepsNames reports whether a series needs Decided: else After and the zone say the same.
-func (w *When) keepsNames(p *Series) bool { return w.movesDays() || len(p.Begun) > 0 }
+func (w *When) keepsNames(p *Series) bool { return w.movesDays() || len(p.Decided) > 0 }
 
 // passed has the names that r's calendars, as they are now, have let pass up to an instant: on the days that were moved
 // to earlier ones, and on this one up to the time of day that clocks have shown.

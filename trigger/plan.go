@@ -165,7 +165,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	case n != nil:
 		p.Decided, p.Begun = n.decided, n.begun
 		if before.local && before.goesOn { // the move let pass what comes before the plan
-			p.Decided = raise(p.Decided, r.passed(max(before.after, before.beyond)))
+			p.Decided, p.Begun = raise(p.Decided, r.passed(max(before.after, before.beyond))), nil
 		}
 	case spec.When.movesDays():
 		p.Begun = r.passed(from)

@@ -339,10 +339,10 @@ func (s *series) excluded(o *occurrence) bool {
 	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.ruled()]
 }
 
-// leavesOut reports whether the day of an occurrence of the rule is excluded. One that a calendar moves is left out
-// before it comes to the instant of another.
+// leavesOut reports whether an occurrence of the rule is excluded: before it comes to the instant of another, or, with a
+// calendar, another is moved to its own.
 func (s *series) leavesOut(o *occurrence) bool {
-	return s.outDays[o.local.day()] || o.shift != 0 && s.excluded(o)
+	return s.outDays[o.local.day()] || (o.shift != 0 || s.holidays != nil) && s.excluded(o)
 }
 
 // past reports whether an occurrence is after the end of the rule.
