@@ -44,6 +44,7 @@ type model struct {
 	moved       bool        // by reschedule, snooze or rezone: when differs from reg's
 	anchor      *phaseStart // phase of a series without a start
 	plan        plan
+	perhaps     *plan                // in its place, if the engine planned by newer calendars before it said so
 	live        map[string]*live     // occurrences that are off the plan or in flight
 	redriven    map[string]*redriven // by full name, of any life
 	erasure     *erasure             // the last erase; nil: none is known
@@ -220,7 +221,7 @@ func commandMark(kind string, c *command) string {
 
 // setPlan computes the plan of the time part. Occurrences count from instant from (ms).
 func (t *life) setPlan(from int64) {
-	t.plan = plan{}
+	t.plan, t.perhaps = plan{}, nil
 	w := &t.when
 	switch w.kind {
 	case whenDelay:
@@ -315,7 +316,7 @@ func (t *life) advance() {
 // decide notes that an occurrence of the plan was decided: it fired, was missed, expired or was
 // skipped.
 func (t *life) decide(o occurrence) {
-	t.done[o.name] = true
+	t.done[o.name], t.perhaps = true, nil
 	for _, name := range o.also {
 		t.merged[name] = true
 	}

@@ -339,8 +339,8 @@ func (s *series) excluded(o *occurrence) bool {
 	return s.outDays[w.day()] || s.outWalls[w] || s.outInstants[o.ruled()]
 }
 
-// leavesOut reports whether an occurrence of the rule is excluded: before it comes to the instant of another, or, with a
-// calendar, another is moved to its own.
+// leavesOut reports whether an occurrence of the rule is excluded: before it comes to the instant of another, or,
+// with a calendar, another is moved to its own.
 func (s *series) leavesOut(o *occurrence) bool {
 	return s.outDays[o.local.day()] || (o.shift != 0 || s.holidays != nil) && s.excluded(o)
 }

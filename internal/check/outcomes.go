@@ -100,25 +100,26 @@ func (t *life) passRun(e *event, policy string) {
 		t.run = misfireRun{left: e.count - leave, last: e.last, policy: policy}
 	}
 	start := p.next
-	n, last := int64(1), start
-	for it := p.series.later(start.at); n < e.count; {
-		o, ok := it.next()
-		if !ok {
+	last, ok := t.runOf(p.series, e)
+	for _, offset := range t.changes(t.settings, t.newer) {
+		if ok {
 			break
 		}
-		if t.done[o.name] || t.skips[o.name] {
-			continue
+		newer := t.seriesBelow(offset)
+		var found occurrence
+		if found, ok = t.runOf(newer, e); ok { // only its first was planned by the older calendars
+			last = found
+			t.goOn(&plan{has: true, next: start, series: newer, it: newer.later(start.at)}, offset, start.at-1)
 		}
-		n, last = n+1, o
 	}
-	if n != e.count || last.at != e.last {
+	if !ok {
 		if t.unsure || e.first <= t.hazy {
 			t.w.skip("runs of missed occurrences while a calendar changed")
 			t.believeRun(e, policy)
 			return
 		}
-		t.fail(Recurrence, t.eventRecord(e), "%d missed from %s to %s: number %d of the rule is %s", e.count,
-			spell(e.first), spell(e.last), n, spell(last.at))
+		t.fail(Recurrence, t.eventRecord(e), "%d missed from %s to %s: a run of as many in the rule ends at %s",
+			e.count, spell(e.first), spell(e.last), spell(last.at))
 		t.believe(spell(e.last), e.last)
 		return
 	}
@@ -129,11 +130,30 @@ func (t *life) passRun(e *event, policy string) {
 	t.wholeRun(e, policy, last)
 }
 
+// runOf walks a run from the next occurrence on along a series. It returns the last one, and whether the series has the
+// run of an event.
+func (t *life) runOf(s *series, e *event) (last occurrence, ok bool) {
+	n, last := int64(1), t.plan.next
+	if s == nil {
+		return last, false
+	}
+	for it := s.later(last.at); n < e.count; {
+		o, ok := it.next()
+		if !ok {
+			break
+		}
+		if !t.done[o.name] && !t.skips[o.name] {
+			n, last = n+1, o
+		}
+	}
+	return last, n == e.count && last.at == e.last
+}
+
 // believeRun takes what was missed from an event, by the old calendars or by those that may be in force. What does not
 // fire is decided.
 func (t *life) believeRun(e *event, policy string) {
-	if policy == "fire_all" {
-		t.believe(spell(e.last), e.last)
+	if policy == "fire_all" { // what does not fire of it is not known
+		t.hazy = max(t.hazy, e.last)
 		return
 	}
 	upTo := e.last

@@ -174,6 +174,9 @@ func (t *life) readSettings(from, to, turn int64) {
 	}
 	if p, ok := t.notLater(t.settings, t.plan.next.name, t.plan.next.at, plans); ok {
 		t.goOn(&p, t.settings, turn)
+		if unsure {
+			t.perhaps = &plans[0]
+		}
 		return
 	}
 	if plans[0].has && !unsure {
@@ -200,7 +203,7 @@ func (p *plan) says() string {
 // goOn takes a plan that was made anew at an instant. If it begins before, the contract does not say which of the
 // occurrences until then are missed as well.
 func (t *life) goOn(p *plan, offset, now int64) {
-	t.plan, t.settings = *p, max(t.settings, offset)
+	t.plan, t.perhaps, t.settings = *p, nil, max(t.settings, offset)
 	if p.has && p.next.at <= now {
 		t.hazy = now
 	}
@@ -322,6 +325,10 @@ func (t *life) replannedTo(name string, at, now int64) bool {
 func (t *life) advancedTo(name string, at, now int64) bool {
 	if !t.known || t.plan.open || t.drift || t.plan.series == nil {
 		return false
+	}
+	if p := t.perhaps; p != nil && p.at(name, at) {
+		t.plan, t.perhaps = *p, nil
+		return true
 	}
 	for _, offset := range t.changes(t.settings, t.newer) {
 		if s := t.seriesBelow(offset); s != nil {
