@@ -13,6 +13,7 @@ func TestFormatOf(t *testing.T) {
 		Callback: &trigger.Callback{Recheck: true},
 	}
 	steps := &trigger.Spec{Escalation: []trigger.Step{{Channel: "push"}}}
+	decided := []trigger.NameStep{{Day: 1}}
 	for name, c := range map[string]struct {
 		state trigger.State
 		want  Format
@@ -27,8 +28,8 @@ func TestFormatOf(t *testing.T) {
 		"raw when it fired": {trigger.State{Live: []trigger.Live{{Was: raw}}}, Deliveries},
 		"first fired":       {trigger.State{Live: []trigger.Live{{FirstFired: 1}}}, Deliveries},
 		"note of a run":     {trigger.State{Live: []trigger.Live{{Note: "n"}}}, RunNotes},
-		"decided names":     {trigger.State{Series: trigger.Series{Decided: []trigger.NameStep{{Day: 1}}}}, DecidedNames},
-		"begun":             {trigger.State{Series: trigger.Series{Begun: []trigger.NameStep{{Day: 1}}}}, DecidedNames},
+		"decided names":     {trigger.State{Series: trigger.Series{Decided: decided}}, DecidedNames},
+		"begun":             {trigger.State{Series: trigger.Series{Begun: decided}}, DecidedNames},
 		"erased before":     {trigger.State{Erasure: trigger.Erasure{Revision: 1}}, Erasures},
 		"recheck":           {trigger.State{Spec: *recheck}, Deliveries},
 	} {

@@ -290,8 +290,6 @@ func TestLiveShareTheirContent(t *testing.T) {
 	}
 }
 
-// pbState is the schema's message for a State, written down independently of
-// AppendState.
 func pbNameSteps(steps []trigger.NameStep) (out []*statepb.NameStep) {
 	for _, s := range steps {
 		out = append(out, &statepb.NameStep{Until: int64(s.Until), Day: int64(s.Day)})
@@ -299,6 +297,8 @@ func pbNameSteps(steps []trigger.NameStep) (out []*statepb.NameStep) {
 	return out
 }
 
+// pbState is the schema's message for a State, written down independently of
+// AppendState.
 func pbState(s *trigger.State) *statepb.State {
 	m := &statepb.State{
 		Format: uint32(Newest), Status: statepb.Status(s.Status), Revision: s.Revision, Seq: s.Seq,

@@ -9,9 +9,9 @@ import (
 	"github.com/waterclock/waterclock/calendar"
 )
 
-// NameStep is a part of what is decided of a rule, by the names of its occurrences: of the times of day up to Until, and
-// after that of the step before, all names are decided up to Day. Names stay what they are when a calendar is edited
-// or the series moves to another zone; instants do not.
+// NameStep is a part of what is decided of a rule, by the names of its occurrences: of the times of day up to Until,
+// and after that of the step before, all names are decided up to Day. Names stay what they are when a calendar is
+// edited or the series moves to another zone; instants do not.
 type NameStep struct {
 	Until calendar.Wall // a time of day
 	Day   calendar.Date
@@ -164,7 +164,8 @@ func (d *decision) namesThere() *names {
 	return n
 }
 
-// keepNames notes in p that the plan of s has decided everything up to t, and its planned occurrence if that is not later.
+// keepNames notes in p that the plan of s has decided everything up to t, and its planned occurrence if that is not
+// later.
 func (d *decision) keepNames(r rule, p *Series, t Instant) {
 	old := &d.s.Series
 	p.Decided, p.Begun = old.Decided, old.Begun

@@ -145,7 +145,8 @@ func (d *decision) withFiredEarly(r rule, from Instant, moved *names) []string {
 	last := moved.last()
 	for range maxReplanSteps {
 		o, ok, err := r.next(from)
-		if err != nil || !ok || dayOfName(o.ID) > last && r.Zone().Wall(int64(o.At)).Date() > last || len(skip) >= maxSkips {
+		if err != nil || !ok || len(skip) >= maxSkips ||
+			dayOfName(o.ID) > last && r.Zone().Wall(int64(o.At)).Date() > last {
 			break
 		}
 		if moved.has(o) && indexSkip(skip, o.ID) < 0 {
