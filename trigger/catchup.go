@@ -22,6 +22,9 @@ func (d *decision) catchUp() (Live, bool) {
 		d.planAfter(last.At)
 		return Live{}, false
 	case FireOnce:
+		if r, err := d.rule(); err == nil && last.At != s.Series.At {
+			d.keepNames(r, &s.Series, s.Series.At) // the planned one is missed
+		}
 		d.moveTo(last)
 	case FireAll:
 		d.keepLatest(d.m.MaxCatchUp, count, first, last)
@@ -43,6 +46,7 @@ func (d *decision) missedRun() (count int, last occurrence) {
 		return 1, last
 	}
 	decided := max(s.Series.At, s.Series.After) // an edit of a calendar may move the planned one to before After
+	d.skipNamed(r, decided)
 	n, l := r.missed(decided, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
 	if n > 0 {
 		last = l
@@ -55,6 +59,15 @@ func (d *decision) missedRun() (count int, last occurrence) {
 		n, last = n+1, o // within the window each has its own jitter
 	}
 	return n + 1 - d.leftOut(r, decided, last), d.notLeftOut(r, decided, last)
+}
+
+// skipNamed adds to the skips what is decided with the planned occurrence, and comes once more by calendars that are
+// newer than the plan.
+func (d *decision) skipNamed(r rule, after Instant) {
+	p := d.s.Series
+	if d.keepNames(r, &p, p.At); len(p.Decided) > 0 {
+		d.s.Series.Skip = d.withFiredEarly(r, after, &names{p.Decided, p.Begun, d.s.Spec.When.Include})
+	}
 }
 
 // late reports whether o is missed, with its jitter taken into account.

@@ -20,7 +20,8 @@ type NameStep struct {
 // wallDay is a day of wall time.
 const wallDay = calendar.Wall(24 * time.Hour / time.Millisecond)
 
-// maxSteps bounds them. A rule that needs more forgets the lowest.
+// maxSteps bounds them. Of more, the two next to each other that differ least become one, with the later day. So what
+// is decided stays so, and some names that are not count as decided.
 const maxSteps = 64
 
 // keepsNames reports whether a series needs Decided: else After and the zone say the same.
@@ -69,16 +70,20 @@ func raise(a, b []NameStep) (out []NameStep) {
 		}
 	}
 	for len(out) > maxSteps {
-		lowest := 0
+		near := 0
 		for i := range out[:len(out)-1] {
-			if out[i].Day < out[lowest].Day {
-				lowest = i
+			if apart(out[i:]) < apart(out[near:]) {
+				near = i
 			}
 		}
-		out = slices.Delete(out, lowest, lowest+1) // its times join the step behind it
+		out[near+1].Day = max(out[near].Day, out[near+1].Day)
+		out = slices.Delete(out, near, near+1)
 	}
 	return out
 }
+
+// apart is how many days lie between the first two steps.
+func apart(s []NameStep) calendar.Date { return max(s[0].Day-s[1].Day, s[1].Day-s[0].Day) }
 
 // dayAt is the last decided day of a time of day.
 func dayAt(steps []NameStep, t calendar.Wall) (calendar.Date, bool) {
@@ -142,9 +147,51 @@ func (d *decision) decidedNames(r rule) *names {
 	case !d.local() || !s.Spec.When.keepsNames(&s.Series):
 		return nil
 	case len(n.decided) == 0 && len(n.begun) == 0 && d.decidedSome():
-		n.decided, n.begun = r.passed(s.Series.After), r.passed(s.CreatedAt)
+		n.decided, n.begun = d.olderNames(r)
 	}
 	return n
+}
+
+// olderNames derives from instants what a state of an older format does not have. r may have calendars that were
+// edited since. So the firings that the state keeps, and the planned one, also say which days had moved to others.
+func (d *decision) olderNames(r rule) (decided, begun []NameStep) {
+	s := d.s
+	decided, begun = r.passed(s.Series.After), r.passed(s.CreatedAt)
+	zone := r.Zone()
+	planned, err := calendar.ParseWall(wallOfID(s.Series.Occurrence))
+	if err != nil {
+		return decided, begun
+	}
+	reached, created := zone.Wall(int64(s.Series.After)), zone.Wall(int64(s.CreatedAt))
+	if s.Spec.When.Calendars == nil || s.Spec.When.Calendars.On != calendar.OnPrevious {
+		return raise(decided, upTo(min(reached, planned-1), 0)), begun
+	}
+	last := reached.Date() // the last day that had moved to the day of reached
+	for i := range s.Done {
+		f := &s.Done[i]
+		name, err := calendar.ParseWall(wallOfID(f.Occurrence))
+		if err == nil && zone.Wall(int64(f.Nominal)).Date() == reached.Date() {
+			last = max(last, name.Date())
+		}
+	}
+	switch to := zone.Wall(int64(s.Series.At)); {
+	case to == planned: // not moved: perhaps a date of include, which says nothing of others
+	case to.Date() > reached.Date():
+		last = max(last, to.Date()-1)
+	default:
+		last = max(last, planned.Date())
+	}
+	ahead := last - reached.Date()
+	if created.Date() == reached.Date() {
+		begun = raise(begun, upTo(created, ahead))
+	}
+	return raise(decided, upTo(reached, ahead)), begun
+}
+
+// upTo has all names up to a wall time, and those of its times of day on some days after it.
+func upTo(wall calendar.Wall, days calendar.Date) []NameStep {
+	day := wall.Date()
+	return []NameStep{{wall - calendar.Wall(day)*wallDay, day + days}, {wallDay - 1, day - 1}}
 }
 
 // namesThere is what is decided by the names of a series that moves to another zone.

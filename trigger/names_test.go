@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waterclock/waterclock/calendar"
 )
 
 // Anybody may redrive an occurrence of any name. A rule that comes after it is planned, and leaves out nothing.
@@ -58,6 +60,54 @@ func TestNoteOfARunWhoseFirstStepNeverWentOut(t *testing.T) {
 			if l.Note != "" {
 				t.Errorf("%+v still has the note", l)
 			}
+		}
+	}
+}
+
+// What is decided by two sets of steps is decided by what raise makes of them, and nothing else.
+func TestRaise(t *testing.T) {
+	sets := [][]NameStep{
+		nil,
+		{{wallDay - 1, 5}},
+		{{10, 7}, {wallDay - 1, 5}},
+		{{20, 6}, {wallDay - 1, 6}},
+		{{5, 4}, {30, 9}, {wallDay - 1, 3}},
+	}
+	for _, a := range sets {
+		for _, b := range sets {
+			both := raise(a, b)
+			for _, tod := range []calendar.Wall{0, 5, 6, 10, 11, 20, 21, 30, 31, wallDay - 1} {
+				for day := range calendar.Wall(11) {
+					name := day*wallDay + tod
+					if got, want := below(both, name), below(a, name) || below(b, name); got != want {
+						t.Errorf("%v and %v: %v: %d of day %d: %v", a, b, both, tod, day, got)
+					}
+				}
+			}
+			for i := range both[:max(0, len(both)-1)] {
+				if both[i].Day == both[i+1].Day {
+					t.Errorf("%v and %v: %v has a step too many", a, b, both)
+				}
+			}
+		}
+	}
+}
+
+// However many steps there would be, at most 64 are kept. What was decided stays so.
+func TestRaiseIsBounded(t *testing.T) {
+	var steps []NameStep
+	decided := map[calendar.Wall]bool{}
+	for i := range calendar.Wall(500) {
+		day := calendar.Date(1 + i*7919%100)
+		steps = raise(steps, []NameStep{{i, 0}, {i + 1, day}, {wallDay - 1, 0}})
+		decided[calendar.Wall(day)*wallDay+i+1] = true
+		if len(steps) > maxSteps {
+			t.Fatalf("%d steps", len(steps))
+		}
+	}
+	for name := range decided {
+		if !below(steps, name) {
+			t.Errorf("%v is no longer decided", name)
 		}
 	}
 }

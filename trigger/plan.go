@@ -213,6 +213,7 @@ func (d *decision) planAfter(t Instant) {
 	if err == nil {
 		d.keepNames(r, &end, t)
 	}
+	named := &names{end.Decided, end.Begun, s.Spec.When.Include} // the calendars may be newer than the plan
 	for err == nil {
 		var o occurrence
 		var ok bool
@@ -220,7 +221,7 @@ func (d *decision) planAfter(t Instant) {
 			break
 		}
 		p := d.m.series(&s.Spec, s.Life, s.Key, o)
-		if indexSkip(skip, p.Occurrence) >= 0 || s.hasFired(p.Occurrence) {
+		if indexSkip(skip, p.Occurrence) >= 0 || s.hasFired(p.Occurrence) || named.has(o) {
 			t = o.At
 			continue
 		}

@@ -24,7 +24,8 @@ import (
 //	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
 //	OP […]                    a command of the contract, by its op
 //	repeat n=N by=D           the command in the line below, every D
-//	restart format=2          what that format of topic state does not hold is forgotten
+//	closed dates=D,…          the dates of calendar closed; late: no trigger is planned anew yet
+//	restart format=N          what that format of topic state does not hold is forgotten
 //	show                      the state, its keys and firings
 //
 // All take key=K (default k), brief (leave the states out) and sum (only how
@@ -68,7 +69,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 	case "topic":
 		s.w.refuse, s.w.silent = a.has("refuses"), a.has("silent")
 	case "closed":
-		s.w.close(append([]string{}, a.list("dates")...))
+		s.w.put(append([]string{}, a.list("dates")...))
+		if !a.has("late") {
+			s.w.replan("calendar")
+		}
 	case "tzdata":
 		s.w.retime(a.zones())
 	case "forbid":
@@ -79,7 +83,12 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.repeat(a)
 	case "restart":
 		st := *s.w.states[a.key()]
-		st.Erasure = Erasure{}
+		if n := a.number("format"); n < 6 {
+			st.Series.Decided, st.Series.Begun = nil, nil
+			if n < 3 {
+				st.Erasure = Erasure{}
+			}
+		}
 		s.w.states[a.key()] = &st
 	case "show":
 		s.show(a.key())

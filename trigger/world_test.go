@@ -103,13 +103,18 @@ func (w *world) retime(zones *calendar.Zones) {
 	w.replan("tzdata")
 }
 
-// close makes dates the calendar "closed".
+// close makes dates the calendar "closed", and plans the triggers anew.
 func (w *world) close(dates []string) {
+	w.put(dates)
+	w.replan("calendar")
+}
+
+// put makes dates the calendar "closed".
+func (w *world) put(dates []string) {
 	w.machine.Timetable = w.machine.Timetable.Fork()
 	if err := w.machine.Timetable.PutCalendar("closed", dates); err != nil {
 		w.t.Fatal(err)
 	}
-	w.replan("calendar")
 }
 
 func (w *world) replan(reason string) {
