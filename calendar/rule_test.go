@@ -541,3 +541,33 @@ func TestUntilInAGap(t *testing.T) {
 		}
 	}
 }
+
+// LastBy is the last of all days that come to a day or to one before it.
+func TestLastBy(t *testing.T) {
+	first := Date(20_700)
+	for _, on := range []string{OnSkip, OnNext, OnPrevious} {
+		for closed := range 1 << 8 {
+			var dates DateSet
+			for i := range Date(8) {
+				if closed>>i&1 == 1 {
+					dates = append(dates, first+10+i)
+				}
+			}
+			h, err := newHolidays(&CalendarRule{On: on, Sets: []DateSet{dates}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for day := first + 8; day < first+20; day++ {
+				last := first
+				for d := first; d < first+40; d++ {
+					if to, _ := h.apply(d); to <= day {
+						last = max(last, d)
+					}
+				}
+				if got := h.lastBy(day); got != last {
+					t.Errorf("%s, closed %v: the last by %v is %v, want %v", on, dates, day, got, last)
+				}
+			}
+		}
+	}
+}
