@@ -22,9 +22,6 @@ func (d *decision) catchUp() (Live, bool) {
 		d.planAfter(last.At)
 		return Live{}, false
 	case FireOnce:
-		if r, err := d.rule(); err == nil && last.At != s.Series.At {
-			d.keepNames(r, &s.Series, s.Series.At) // the planned one is missed
-		}
 		d.moveTo(last)
 	case FireAll:
 		d.keepLatest(d.m.MaxCatchUp, count, first, last)
@@ -46,7 +43,6 @@ func (d *decision) missedRun() (count int, last occurrence) {
 		return 1, last
 	}
 	decided := max(s.Series.At, s.Series.After) // an edit of a calendar may move the planned one to before After
-	d.skipNamed(r, decided)
 	n, l := r.missed(decided, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
 	if n > 0 {
 		last = l
@@ -61,15 +57,6 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	return n + 1 - d.leftOut(r, decided, last), d.notLeftOut(r, decided, last)
 }
 
-// skipNamed adds to the skips what is decided with the planned occurrence, and comes once more by calendars that are
-// newer than the plan.
-func (d *decision) skipNamed(r rule, after Instant) {
-	p := d.s.Series
-	if d.keepNames(r, &p, p.At); len(p.Decided) > 0 {
-		d.s.Series.Skip = d.withFiredEarly(r, after, &names{p.Decided, p.Begun, d.s.Spec.When.Include})
-	}
-}
-
 // late reports whether o is missed, with its jitter taken into account.
 func (d *decision) late(o occurrence) bool {
 	p := d.m.series(&d.s.Spec, d.s.Life, d.s.Key, o)
@@ -80,6 +67,19 @@ func (d *decision) late(o occurrence) bool {
 // list of skips has others, too: those that fired in this life before the rule was
 // registered.
 func (d *decision) leftOut(r rule, decided Instant, last occurrence) (n int) {
+	if d.s.Spec.When.movesDays() { // a name does not say when it fires
+		for range maxReplanSteps {
+			o, ok, err := r.next(decided)
+			if err != nil || !ok || o.At > last.At || len(d.s.Series.Skip) == 0 {
+				break
+			}
+			if indexSkip(d.s.Series.Skip, o.ID) >= 0 {
+				n++
+			}
+			decided = o.At
+		}
+		return n
+	}
 	for _, id := range d.s.Series.Skip {
 		at, err := calendar.ParseInstant(id)
 		if wall, ok := d.m.Timetable.instantOf(id, d.s.Spec.When.Zone); err != nil && ok {

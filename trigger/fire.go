@@ -47,11 +47,23 @@ func DueID(k Key, occurrence string, step int) string {
 
 // Due applies one timer of s that goes off at now. A timer that s no longer has is stale and
 // does nothing. The wheel may still hold timers that were cancelled or moved.
+//
+// The calendars may be newer than the plan. Then it is made anew first: what is decided by the one says nothing of what
+// the others would fire.
 func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
+	changed := false
+	if s.Spec.When.Calendars != nil && s.isPlanned(t) {
+		out := m.Replan(s, now, "settings")
+		if len(out.Facts) > 0 || out.State.Series.At == 0 {
+			return out
+		}
+		s, changed = out.State, out.Changed
+	}
 	d := m.begin(s, now)
+	d.out.Changed = changed
 	switch t.Kind {
 	case TimerSeries:
-		if s.Status == Pending && s.Series.At != 0 && s.Series.Occurrence == t.Occurrence && s.Series.Due() == t.Due {
+		if s.isPlanned(t) {
 			d.seriesDue()
 		}
 	case TimerLive:
@@ -64,6 +76,12 @@ func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 		}
 	}
 	return d.finish()
+}
+
+// isPlanned reports whether a timer is that of the next occurrence of the plan.
+func (s *State) isPlanned(t Timer) bool {
+	return t.Kind == TimerSeries && s.Status == Pending && s.Series.At != 0 && s.Series.Occurrence == t.Occurrence &&
+		s.Series.Due() == t.Due
 }
 
 // liveAt is the index of a timer's occurrence, -1 if the timer is stale. step reports whether

@@ -52,23 +52,61 @@ func shown(z *calendar.Zone, at int64) calendar.Wall {
 
 // raise has all names of both.
 func raise(a, b []NameStep) (out []NameStep) {
-	var until []calendar.Wall
-	for _, s := range slices.Concat(a, b) {
-		until = append(until, s.Until)
-	}
-	slices.Sort(until)
-	for _, t := range slices.Compact(until) {
+	for _, t := range times(a, b) {
 		x, inA := dayAt(a, t)
 		y, inB := dayAt(b, t)
 		if !inA || inB && y > x {
 			x = y
 		}
-		if n := len(out); n > 0 && out[n-1].Day == x {
-			out[n-1].Until = t
-		} else {
-			out = append(out, NameStep{t, x})
-		}
+		out = addStep(out, t, x)
 	}
+	return bounded(out)
+}
+
+// pass moves a plan on: the names that are in passed and not in before are decided now. Of a time of day, what is
+// decided lies between begun and decided. Those up to begun that were given back join it when their day comes.
+func pass(decided, begun, before, passed []NameStep) (newDecided, newBegun []NameStep) {
+	if len(begun) == 0 {
+		return raise(decided, passed), nil
+	}
+	for _, t := range times(decided, begun, before, passed) {
+		from, _ := dayAt(begun, t)
+		to, some := dayAt(decided, t)
+		was, _ := dayAt(before, t)
+		is, _ := dayAt(passed, t)
+		switch none := !some || to <= from; {
+		case none && was < is:
+			from, to = min(from, was), is
+		case none || is <= from: // given back in part, and some after it are decided: those stay so
+			to = max(to, is)
+		default:
+			from, to = min(from, was), max(to, is)
+		}
+		newDecided, newBegun = addStep(newDecided, t, to), addStep(newBegun, t, from)
+	}
+	return bounded(newDecided), bounded(newBegun)
+}
+
+// times has the times of day at which a step ends.
+func times(all ...[]NameStep) (until []calendar.Wall) {
+	for _, s := range slices.Concat(all...) {
+		until = append(until, s.Until)
+	}
+	slices.Sort(until)
+	return slices.Compact(until)
+}
+
+// addStep adds a step, or makes the last one longer.
+func addStep(steps []NameStep, until calendar.Wall, day calendar.Date) []NameStep {
+	if n := len(steps); n > 0 && steps[n-1].Day == day {
+		steps[n-1].Until = until
+		return steps
+	}
+	return append(steps, NameStep{until, day})
+}
+
+// bounded has at most maxSteps.
+func bounded(out []NameStep) []NameStep {
 	for len(out) > maxSteps {
 		near := 0
 		for i := range out[:len(out)-1] {
@@ -219,9 +257,12 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 	if r.ElapsedTime() || !d.s.Spec.When.keepsNames(old) {
 		return
 	}
-	p.Decided = raise(p.Decided, r.passed(t))
-	wall, err := calendar.ParseWall(bare(old.Occurrence))
-	if err == nil && old.At != 0 && old.At <= t && !below(p.Decided, wall) {
+	if old.At == 0 || old.At > t {
+		p.Decided = raise(p.Decided, r.passed(t))
+		return
+	}
+	p.Decided, p.Begun = pass(p.Decided, p.Begun, r.passed(old.At-1), r.passed(t))
+	if wall, err := calendar.ParseWall(bare(old.Occurrence)); err == nil && !below(p.Decided, wall) {
 		tod, low := wall-calendar.Wall(wall.Date())*wallDay, wall.Date()
 		for _, s := range p.Decided {
 			low = min(low, s.Day)
