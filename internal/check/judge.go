@@ -24,6 +24,7 @@ func (t *life) judge() {
 	t.now = 0
 	if n := len(t.part.settings); n > 0 {
 		t.readSettings(t.part.settings[n-1].next, 0, t.part.settings[n-1].at)
+		t.planOfState()
 	}
 	t.restOfCommands()
 	t.restOfDues()
@@ -33,6 +34,16 @@ func (t *life) judge() {
 	t.fold()
 	if t.waits() {
 		t.w.live++
+	}
+}
+
+// planOfState takes the one of two possible plans that topic state has.
+func (t *life) planOfState() {
+	if t.perhaps == nil {
+		return
+	}
+	if s := t.lastState(); s != nil && s.Series != nil && t.perhaps.at("", s.Series.At) {
+		t.plan, t.perhaps = *t.perhaps, nil
 	}
 }
 

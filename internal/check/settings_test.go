@@ -1,6 +1,12 @@
 package check
 
-import "testing"
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/waterclock/waterclock/schemas/statepb"
+)
 
 // TestRunWhileACalendarChanges replays runs of missed occurrences of a daily rule at 09:00 whose calendar is edited. No
 // event says whether the engine knew of the edit when it told of the run.
@@ -88,6 +94,26 @@ func TestRunWhileACalendarChanges(t *testing.T) {
 		}
 		if c.next != "" && l.plan.next.at != nine(c.next) {
 			t.Errorf("%s: next is %s, want %s", c.name, spell(l.plan.next.at), c.next)
+		}
+	}
+}
+
+// TestPlanOfState is the same at the end of the history, where topic state has one of the two plans.
+func TestPlanOfState(t *testing.T) {
+	for day, want := range map[string]string{
+		"2026-10-28": "2026-10-28", "2026-10-29": "2026-10-29", "2026-10-30": "2026-10-29",
+	} {
+		l := edits("skip", []string{"2026-10-28"}, nil)
+		l.readSettings(1, 2, nine("2026-10-27")+3_600_000)
+		l.misfire(&event{
+			kind: evMisfired, count: 2, first: nine("2026-10-26"), last: nine("2026-10-27"),
+			occurred: nine("2026-10-27") + 3_600_000, reason: "skip",
+		})
+		l.readSettings(2, 2, nine("2026-10-27")+3_600_000)
+		l.lastRaw, _ = proto.Marshal(&statepb.State{Series: &statepb.Series{At: nine(day)}})
+		l.planOfState()
+		if l.plan.next.at != nine(want) {
+			t.Errorf("topic state has %s: next is %s, want %s", day, spell(l.plan.next.at), want)
 		}
 	}
 }
