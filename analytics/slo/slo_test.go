@@ -455,14 +455,38 @@ func TestParseObjective(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a report of a large export does not wait for its end.
+// interrupted is a context that is canceled once it was asked so many times.
+type interrupted struct{ after, asked int }
+
+func (*interrupted) Deadline() (at time.Time, ok bool) { return }
+func (*interrupted) Done() <-chan struct{}             { return nil }
+func (*interrupted) Value(any) any                     { return nil }
+func (c *interrupted) Err() error {
+	if c.asked++; c.asked > c.after {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Whoever interrupts a report of a large export does not wait for its end: it asks before each
+// partition and after each batch of rows, of plans and of fires.
 func TestReadIsInterrupted(t *testing.T) {
 	l := newLake(t, 1)
-	l.add(0, noon, fired("k", noon, 0))
+	for _, at := range []time.Time{noon.Add(-72 * time.Hour), noon.Add(-time.Hour)} { // the first is of plans alone
+		for range 16 {
+			l.add(0, at, fired("k", at, 0))
+		}
+	}
 	from := l.export(8)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if r, err := Read(ctx, from, options()); !errors.Is(err, context.Canceled) || r.Manifest != 0 {
-		t.Errorf("got manifest %d, %v", r.Manifest, err)
+	whole := &interrupted{after: 1 << 20}
+	if _, err := Read(whole, from, options()); err != nil || whole.asked < 5 {
+		t.Fatalf("asked %d times: %v", whole.asked, err)
+	}
+	for after := range whole.asked {
+		ctx := &interrupted{after: after}
+		r, err := Read(ctx, from, options())
+		if !errors.Is(err, context.Canceled) || r.Manifest != 0 || ctx.asked != after+1 {
+			t.Errorf("canceled after %d questions: asked %d, manifest %d, %v", after, ctx.asked, r.Manifest, err)
+		}
 	}
 }
