@@ -92,9 +92,12 @@ func (w *worker) loadOnce(ctx context.Context, parts []*partition) (left []*part
 		w.release(parts)
 		return nil, nil
 	}
-	numbers, err := w.receiptPartitions(ctx)
+	numbers, anew, err := w.receiptPartitions(ctx)
 	if err != nil {
 		return parts, err
+	}
+	if anew {
+		parts = w.assignedParts()
 	}
 	wanted, err := w.wanted(parts, numbers)
 	if err != nil {
@@ -118,35 +121,36 @@ func (w *worker) loadOnce(ctx context.Context, parts []*partition) (left []*part
 }
 
 // receiptPartitions returns how many partitions the receipts topic has, with those that have no
-// leader.
-func (w *worker) receiptPartitions(ctx context.Context) (int, error) {
+// leader, and whether it was made anew: then the memory of every partition must be read again.
+func (w *worker) receiptPartitions(ctx context.Context) (numbers int, anew bool, err error) {
 	found, err := w.admin.ListTopics(ctx, w.options.receipts)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	topic, ok := found[w.options.receipts]
 	if !ok {
-		return 0, kerr.UnknownTopicOrPartition
+		return 0, false, kerr.UnknownTopicOrPartition
 	}
 	if topic.Err != nil {
-		return 0, topic.Err // the topic does not exist, or we may not read it
+		return 0, false, topic.Err // the topic does not exist, or we may not read it
 	}
-	w.renew(topic.ID)
-	return len(topic.Partitions), nil
+	return len(topic.Partitions), w.renew(topic.ID), nil
 }
 
-// renew forgets all receipts if the topic was made anew: its offsets begin at 0 again, so the old
-// ones would seem to be newer.
-func (w *worker) renew(id kadm.TopicID) {
+// renew forgets all receipts if the topic was made anew, and reports that: its offsets begin at 0
+// again, so the old ones would seem to be newer.
+func (w *worker) renew(id kadm.TopicID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.isAnother(id) {
+	anew := w.isAnother(id)
+	if anew {
 		w.log.Warn("the receipts topic was made anew; reading it again", "topic", w.options.receipts)
 		for num := range w.memories {
 			w.memories[num] = newMemory(w.options.memory)
 		}
 	}
 	w.topicID = id
+	return anew
 }
 
 // isAnother reports whether id is not that of the topic of the memories. Old brokers give topics no

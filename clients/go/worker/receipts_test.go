@@ -378,6 +378,52 @@ func TestReceiptsMadeAnew(t *testing.T) {
 	}
 }
 
+// TestReceiptsMadeAnewBeforeARebalance: if the reading for a new partition finds that the topic was
+// made anew, it reads the memory of the others again, too.
+func TestReceiptsMadeAnewBeforeARebalance(t *testing.T) {
+	w := newWorld(t, 2)
+	o, err := newOptions("print", []Option{Brokers(w.cluster.ListenAddrs()...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, assigned := newPartition(dueTopic, 0, laneNormal), newPartition(dueTopic, 1, laneNormal)
+	run := &worker{
+		options: o, reader: newReceiptReader("print"), admin: kadm.NewClient(w.cl),
+		loading: make(chan struct{}, 1), wake: make(chan struct{}, 1), queue: newQueue(),
+		memories: map[int32]*memory{},
+		parts:    map[topicPartition]*partition{{dueTopic, 0}: have, {dueTopic, 1}: assigned},
+	}
+	load := func(p *partition) {
+		t.Helper()
+		if left, err := run.loadOnce(t.Context(), []*partition{p}); err != nil || len(left) > 0 {
+			t.Fatalf("%d partitions are left: %v", len(left), err)
+		}
+	}
+	load(have)
+	if _, err := run.admin.DeleteTopics(t.Context(), receiptTopic); err != nil {
+		t.Fatal(err)
+	}
+	w.create(receiptTopic)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	receipt := &kgo.Record{
+		Topic: receiptTopic, Key: []byte("a"),
+		Value: fmt.Appendf(nil, `{"due_id":%q,"outcome":"delivered"}`, due{key: "a"}.id()),
+	}
+	if err := cl.ProduceSync(t.Context(), receipt).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	run.admin = kadm.NewClient(cl) // the other one may cache the old id for a while
+	load(assigned)
+	if got := run.memories[0].check(&DueEvent{ID: due{key: "a"}.id(), Attempt: 1}); got != SkipFinal {
+		t.Errorf("a delivered event is %q", got)
+	}
+}
+
 // TestPartitionCountsDiffer: if the due topic has more partitions than the receipts topic, the
 // log names the option.
 func TestPartitionCountsDiffer(t *testing.T) {

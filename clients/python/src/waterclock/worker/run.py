@@ -667,7 +667,8 @@ class Worker:
                     asked = time.monotonic()
                     self._ask_ends()
                     if self._limit > 0 and self._made_anew():
-                        parts = [p for p in self._parts.values() if not p.gone]
+                        with self._lock:
+                            parts = [p for p in self._parts.values() if not p.gone]
                 if parts:
                     parts = self._load(parts)
                 if parts:
