@@ -240,6 +240,7 @@ func (d *redriver) stream(ctx context.Context) (sent bool, e *Error) {
 // lines reads progress. A problem is about one dead letter, unless it is the last line.
 func (d *redriver) lines(from io.Reader) *Error {
 	lines := bufio.NewScanner(from)
+	lines.Split(wholeLine)
 	lines.Buffer(nil, int(min(d.c.maxAnswer, 1<<30)))
 	var refused []*Error
 	for lines.Scan() {
@@ -248,9 +249,6 @@ func (d *redriver) lines(from io.Reader) *Error {
 		}
 		p, of := &RedriveProgress{}, problem{}
 		if err := errors.Join(json.Unmarshal(lines.Bytes(), p), json.Unmarshal(lines.Bytes(), &of)); err != nil {
-			if !lines.Scan() { // it was cut off in this line
-				return brokenOff(lines.Err())
-			}
 			return unreadable(http.StatusOK, err)
 		}
 		if of.Code != "" {
@@ -266,6 +264,17 @@ func (d *redriver) lines(from io.Reader) *Error {
 		return refused[len(refused)-1]
 	}
 	return brokenOff(lines.Err())
+}
+
+// wholeLine splits at line ends. What follows the last one is an error: the answer was cut off in it.
+func wholeLine(b []byte, atEOF bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(b, '\n'); end >= 0 {
+		return end + 1, b[:end], nil
+	}
+	if atEOF && len(b) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return 0, nil, nil
 }
 
 func brokenOff(cause error) *Error {

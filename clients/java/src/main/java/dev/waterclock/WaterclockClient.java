@@ -352,7 +352,7 @@ public final class WaterclockClient implements Commands<Answer> {
             }
             List<Map<String, Object>> progress = lines(r);
             if (progress.isEmpty()) {
-                throw new IllegalArgumentException("it has no line");
+                throw Http.brokenOff(null);
             }
             Map<String, Object> last = progress.get(progress.size() - 1);
             if (last.containsKey("code")) { // of one letter, unless it is the last line: then of the redrive
