@@ -438,7 +438,7 @@ func TestRedriveBesideOthers(t *testing.T) {
 		got, _ := w.redrive(`{"all":true,"rate":100000}`, "Authorization", "Bearer "+keyA)
 		done <- got
 	}()
-	if got := w.written(t, "acme/"); got != beside {
+	if got := w.written(t, "acme/", beside); got != beside {
 		t.Errorf("%d commands are written and not decided; room is for %d", got, beside)
 	}
 	w.engine.thaw()

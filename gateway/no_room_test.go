@@ -29,7 +29,7 @@ func TestNoRoom(t *testing.T) {
 	})
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""))
 	full.Store(true)
-	before := w.written(t, "")
+	before := w.written(t, "", 1)
 	for _, r := range newRouteTable(&parts{}).all() {
 		if r.right != auth.Write && r.right != auth.Act || r.method == http.MethodGet {
 			continue
@@ -42,7 +42,7 @@ func TestNoRoom(t *testing.T) {
 	}
 	w.must(http.StatusOK, "GET", "/v1/triggers/x", "")
 	w.must(http.StatusOK, "POST", "/v1/preview", `{"delay":"1h"}`)
-	if n := w.written(t, ""); n != before {
+	if n := w.written(t, "", before); n != before {
 		t.Errorf("%d commands were written meanwhile", n-before)
 	}
 	full.Store(false)
