@@ -81,12 +81,12 @@ func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 }
 
 // tail reads the trigger's partition of topic events from where the history ends; without a
-// history from its present end.
-func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, error) {
+// history from its present end, or for a caller that comes back, from some time before.
+func (h *eventLog) tail(ctx context.Context, key trigger.Key, resumes bool) (*kgo.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.within)
 	defer cancel()
 	partition := h.router.PartitionOf(key)
-	from, err := h.end(ctx, partition)
+	from, err := h.end(ctx, partition, resumes)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +99,15 @@ func (h *eventLog) tail(ctx context.Context, key trigger.Key) (*kgo.Client, erro
 }
 
 // historyBegins is how far back the tail begins if the history has nothing of a partition
-// yet. What the history has still to read is newer, unless nobody keeps it.
+// yet. What the history has still to read is newer, unless nobody keeps it. Without a history, it is
+// for how long a caller may have been away that comes back.
 const historyBegins = time.Minute
 
-func (h *eventLog) end(ctx context.Context, partition int32) (offset int64, err error) {
+func (h *eventLog) end(ctx context.Context, partition int32, resumes bool) (offset int64, err error) {
 	if h.history == nil {
+		if resumes {
+			return h.recent(ctx, partition)
+		}
 		offset, err = stableEnd(ctx, h.kafka.Client(), h.topic, partition)
 		return offset, noKafka(err)
 	}
@@ -114,8 +118,12 @@ func (h *eventLog) end(ctx context.Context, partition int32) (offset int64, err 
 	case next > 0:
 		return next, nil
 	}
+	return h.recent(ctx, partition)
+}
+
+func (h *eventLog) recent(ctx context.Context, partition int32) (int64, error) {
 	since := trigger.At(time.Now().Add(-historyBegins))
-	offset, err = offsetSince(ctx, h.kafka.Client(), h.topic, partition, since)
+	offset, err := offsetSince(ctx, h.kafka.Client(), h.topic, partition, since)
 	return offset, noKafka(err)
 }
 

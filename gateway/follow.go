@@ -37,7 +37,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer s.onStop(cancel)()
-	tail, err := s.events.tail(ctx, key)
+	tail, err := s.events.tail(ctx, key, after != EventCursor{})
 	if err != nil {
 		return err
 	}

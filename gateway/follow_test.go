@@ -221,6 +221,31 @@ func TestFollowNeedsThePositionOfTheHistory(t *testing.T) {
 	}
 }
 
+// TestFollowComesBackWithoutHistory: what happened while the caller was away comes from the topic.
+func TestFollowComesBackWithoutHistory(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.History = nil })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/e", at(""))
+	seen, away := event("e", 10, 1, "trigger.paused"), event("e", 12, 2, "trigger.resumed")
+	w.publisher("e")(seen, away)
+	req, _ := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	req.Header.Set("Last-Event-ID", cursorOf(&seen).String())
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	w.publisher("e")(event("e", 14, 3, "trigger.completed"))
+	var got []string
+	for lines := bufio.NewScanner(resp.Body); lines.Scan() && !slices.Contains(got, "trigger.completed"); {
+		if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			got = append(got, text)
+		}
+	}
+	if want := []string{"trigger.resumed", "trigger.completed"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Following asks for the same trigger as listing: one that has neither a state
 // nor a history is not there.
 func TestFollowOfNothing(t *testing.T) {
