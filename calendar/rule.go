@@ -215,7 +215,7 @@ func (r *Rule) nextOnWalls(after int64) (best Occurrence, ok bool, err error) {
 func (r *Rule) resolve(wall, moved Wall, after int64) (Occurrence, bool) {
 	var buf [2]Resolved
 	n := r.zone.resolve(moved, r.dst, &buf)
-	if moved != wall && r.includes(wall) {
+	if moved != wall && r.Includes(wall) {
 		return Occurrence{}, false // of that name there is one already, on the day that was asked for
 	}
 	for _, res := range buf[:n] {
@@ -234,8 +234,8 @@ func (r *Rule) resolve(wall, moved Wall, after int64) (Occurrence, bool) {
 	return Occurrence{}, false
 }
 
-// includes says whether include names a wall time.
-func (r *Rule) includes(wall Wall) bool {
+// Includes says whether include names a wall time.
+func (r *Rule) Includes(wall Wall) bool {
 	return slices.ContainsFunc(r.include, func(o Occurrence) bool { return !o.Elapsed && o.Local == wall })
 }
 

@@ -35,8 +35,8 @@ const Watermarks Format = 4
 const RunNotes Format = 5
 
 // DecidedNames is the first format that has which names of a rule are decided, where instants do not say so: a calendar
-// moves its days, or it has moved to another zone. In an older one a restart forgets them, and what is decided is
-// derived from instants, as before.
+// moves its days, or it has moved to another zone. In an older one they are lost at the end of the turn, and what is
+// decided is derived from instants, as before.
 const DecidedNames Format = 6
 
 // FormatOf is the oldest format that holds all of a state. Nothing newer is written, so

@@ -75,6 +75,7 @@ func pass(decided, begun, before, passed []NameStep) (newDecided, newBegun []Nam
 		was, _ := dayAt(before, t)
 		is, _ := dayAt(passed, t)
 		switch none := !some || to <= from; {
+		case was == is: // none of them passed
 		case none && was < is:
 			from, to = min(from, was), is
 		case none || is <= from: // given back in part, and some after it are decided: those stay so
@@ -142,7 +143,7 @@ func below(steps []NameStep, name calendar.Wall) bool {
 // names is what is decided of a rule, without what had passed when it began.
 type names struct {
 	decided, begun []NameStep
-	include        []string // dates that no calendar moves
+	rule           rule // no calendar moves its dates
 }
 
 // has reports whether an occurrence is decided by its name. The second pass of an overlap has the names of the first.
@@ -154,10 +155,24 @@ func (n *names) has(o occurrence) bool {
 	if err != nil || !below(n.decided, wall) || below(n.begun, wall) {
 		return false
 	}
-	return !slices.ContainsFunc(n.include, func(text string) bool {
-		w, err := calendar.ParseWall(text)
-		return err == nil && w == wall
-	})
+	return !n.rule.Includes(wall)
+}
+
+// behind is the instant from which to look for what is undecided, behind so many that have their names among the
+// decided ones. Of many, all days that are decided whole are left out at once.
+func (n *names) behind(o occurrence, seen int) Instant {
+	if seen%maxReplanSteps != 0 {
+		return o.At
+	}
+	low := n.last()
+	for _, s := range n.decided {
+		low = min(low, s.Day)
+	}
+	// The last day on which nothing fires that is named after low.
+	most := 2 * int(maxAhead.Hours()/24)
+	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(low-calendar.Date(days)) <= low })
+	next := low - calendar.Date(back) + 1
+	return max(o.At, Instant(n.rule.Zone().ResolveFirst(calendar.Wall(next)*wallDay)-1))
 }
 
 // dayOfName is the day in an occurrence's id, or the first of all if it has none.
@@ -180,7 +195,7 @@ func (n *names) last() (day calendar.Date) {
 // decidedNames is nil if instants alone say what is decided. A state of an older format does not have the names.
 func (d *decision) decidedNames(r rule) *names {
 	s := d.s
-	n := &names{s.Series.Decided, s.Series.Begun, s.Spec.When.Include}
+	n := &names{s.Series.Decided, s.Series.Begun, r}
 	switch {
 	case !d.local() || !s.Spec.When.keepsNames(&s.Series):
 		return nil
@@ -242,7 +257,7 @@ func (d *decision) namesThere() *names {
 	if s.Spec.When.keepsNames(&s.Series) {
 		return d.decidedNames(r)
 	}
-	n := &names{begun: r.passed(s.CreatedAt), include: s.Spec.When.Include}
+	n := &names{begun: r.passed(s.CreatedAt), rule: r}
 	if d.decidedSome() {
 		n.decided = r.passed(s.Series.After)
 	}
@@ -256,6 +271,12 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 	p.Decided, p.Begun = old.Decided, old.Begun
 	if r.ElapsedTime() || !d.s.Spec.When.keepsNames(old) {
 		return
+	}
+	if len(p.Decided)+len(p.Begun) == 0 { // of an older format
+		p.Begun = r.passed(d.s.CreatedAt)
+		if d.decidedSome() {
+			p.Decided, p.Begun = d.olderNames(r)
+		}
 	}
 	if old.At == 0 || old.At > t {
 		p.Decided = raise(p.Decided, r.passed(t))

@@ -137,13 +137,15 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = from - 1 // a start in the past only sets the phase: nothing before the append fires or is missed
 	}
 	o, ok, err := r.next(max(after, before.after, before.beyond))
-	for ok && err == nil {
+	for seen := 1; ok && err == nil; seen++ {
+		next := o.At
 		if before.names.has(o) {
-			before.after = o.At
+			next = before.names.behind(o, seen)
+			before.after = next
 		} else if !before.decided(o, life) {
 			break
 		}
-		o, ok, err = r.next(o.At) // the same wall time in another zone, or by other rules
+		o, ok, err = r.next(next) // the same wall time in another zone, or by other rules
 	}
 	if err != nil {
 		return Series{}, err
@@ -213,16 +215,21 @@ func (d *decision) planAfter(t Instant) {
 	if err == nil {
 		d.keepNames(r, &end, t)
 	}
-	named := &names{end.Decided, end.Begun, s.Spec.When.Include} // the calendars may be newer than the plan
-	for err == nil {
+	named := &names{end.Decided, end.Begun, r} // the calendars may be newer than the plan
+	for seen := 1; err == nil; {
 		var o occurrence
 		var ok bool
 		if o, ok, err = r.next(t); err != nil || !ok {
 			break
 		}
 		p := d.m.series(&s.Spec, s.Life, s.Key, o)
-		if indexSkip(skip, p.Occurrence) >= 0 || s.hasFired(p.Occurrence) || named.has(o) {
+		if indexSkip(skip, p.Occurrence) >= 0 || s.hasFired(p.Occurrence) {
 			t = o.At
+			continue
+		}
+		if named.has(o) {
+			t = named.behind(o, seen)
+			seen++
 			continue
 		}
 		p.Start, p.TZData, p.After, p.MissedUntil, p.Skip = r.Start(), d.m.Timetable.Zones.Release(), end.After,

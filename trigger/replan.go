@@ -111,6 +111,16 @@ func (d *decision) replannedSeries() (Series, bool) {
 	return p, true
 }
 
+// planStands reports whether the calendars in force give the plan that the trigger has.
+func (d *decision) planStands() bool {
+	r, err := d.rule()
+	if err != nil {
+		return true // what cannot be planned stays as it is
+	}
+	o, ok, err := d.nextUndecided(r, d.decidedUntil(), d.decidedNames(r))
+	return err != nil || ok && o.At == d.s.Series.At && o.ID == bare(d.s.Series.Occurrence)
+}
+
 // maxReplanSteps bounds how many occurrences a replan looks at. A plan that needs more stays
 // as it is.
 const maxReplanSteps = 2000
