@@ -260,6 +260,62 @@ func TestRepeatedAbortOfNothing(t *testing.T) {
 	}
 }
 
+// TestRepeatedAfterACompaction: kfake compacts pids.log as it writes the end of a transaction, and is killed. What is
+// left is an entry of what it knew then, and the next epoch.
+func TestRepeatedAfterACompaction(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	addOffset(t, b, end, "g", 0)
+	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
+		t.Fatalf("the commit: error %d", resp.ErrorCode)
+	}
+	crash := copyDir(t, dir)
+	path := filepath.Join(crash, dataDir, "pids.log")
+	entries, _, err := loadLog[pidEntry](path)
+	if err != nil || len(entries) < 2 {
+		t.Fatal(err, entries)
+	}
+	compacted := &entries[len(entries)-2]
+	if compacted.Type != "endtx" {
+		t.Fatalf("%+v", entries)
+	}
+	compacted.Type, compacted.TxID, compacted.Timeout = "init", "x", 60_000
+	if err := storeLog(path, entries[len(entries)-2:]); err != nil {
+		t.Fatal(err)
+	}
+	if resp := endTxn(t, start(t, crash), end, 5); resp.ErrorCode != 0 || resp.ProducerEpoch != end.ProducerEpoch+1 {
+		t.Errorf("repeated: error %d, epoch %d after %d", resp.ErrorCode, resp.ProducerEpoch, end.ProducerEpoch)
+	}
+}
+
+// TestInterruptedAbort: a client that keeps its epoch asks for an abort, and kfake does not get to it before a kill.
+func TestInterruptedAbort(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	end.Commit = false
+	addPartition(t, b, end)
+	if p := produceIn(t, b, "x", "a", 0, inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))); p.ErrorCode != 0 {
+		t.Fatalf("error %d", p.ErrorCode)
+	}
+	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+		t.Fatalf("the abort: error %d", resp.ErrorCode)
+	}
+	crash := copyDir(t, dir)
+	withoutJournal(t, crash)
+	cut(t, segment0(crash, "a", 0), size(t, segment0(crash, "a", 0))-markerSize)
+	pids := filepath.Join(crash, dataDir, "pids.log")
+	cut(t, pids, firstFrame(t, pids))
+	b = start(t, crash)
+	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+		t.Errorf("the abort, a second time: error %d", resp.ErrorCode)
+	}
+	wantValues(t, read(t, b, "a", 0, committed()))
+}
+
 // TestOffsetsBeforeAStart: a transaction has group offsets alone when the broker is killed, or loses its power. Its
 // producer does not hear of that, writes a record, and commits: it is not to get a part of what it asked for.
 func TestOffsetsBeforeAStart(t *testing.T) {
@@ -298,7 +354,7 @@ func TestGroupOffsetsByOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest)
-		lost int // of the last entries of groups.log
+		lost int // of the last entries of groups.log, or if below 0 of the first
 		want int64
 	}{
 		{"both are there", commitOffsets(1, 2), 0, 2},
@@ -309,6 +365,10 @@ func TestGroupOffsetsByOrder(t *testing.T) {
 			commitPlain(t, b, 5)
 			commitOffsets(1)(t, b, end)
 		}, 1, 1},
+		{"a plain one behind two, and compacted", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+			commitOffsets(5, 7)(t, b, end)
+			commitPlain(t, b, 5)
+		}, -2, 5},
 		{"a plain one behind it", func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
 			commitOffsets(3)(t, b, end)
 			commitPlain(t, b, 2)
@@ -329,7 +389,10 @@ func TestGroupOffsetsByOrder(t *testing.T) {
 				}
 				entries = slices.DeleteFunc(entries, func(e groupEntry) bool { return e.Type != "commit" })
 				list := commitsIn(t, crash)
-				if setBack { // behind the first commit
+				if c.lost < 0 {
+					entries, c.lost = entries[-c.lost:], 0
+				}
+				if setBack && len(entries) > 1 { // behind the first commit
 					list[0].at += back
 					*entries[0].LastCommit += back
 				}

@@ -133,9 +133,17 @@ func (e groupEntry) offset() groupOffset {
 	return groupOffset{e.Group, e.Topic, e.Part, e.Offset, e.Epoch, e.Metadata}
 }
 
-// isOf says whether kfake may have written e for a commit.
-func (e groupEntry) isOf(c groupEntry) bool {
-	return e.offset().equal(c.offset()) && *e.LastCommit >= *c.LastCommit
+// behindIts finds the commit that kfake may have written e for, the first of some in their order, and returns those
+// behind it.
+func (e groupEntry) behindIts(commits []groupEntry) ([]groupEntry, bool) {
+	for i, c := range commits {
+		rest := commits[i+1:]
+		nextWasBefore := len(rest) > 0 && *c.LastCommit <= *rest[0].LastCommit && *rest[0].LastCommit < *e.LastCommit
+		if e.offset().equal(c.offset()) && *c.LastCommit <= *e.LastCommit && !nextWasBefore {
+			return rest, true
+		}
+	}
+	return nil, false
 }
 
 // topicsJSON is topics.json, which kfake replaces whole.

@@ -101,8 +101,9 @@ func (r *repairer) restoreProducers(context.Context) error {
 		case o != last[txn]:
 		case o.stands() && !r.refuted(o):
 			r.pids.committed(o)
-		case o.kind == kindAborted:
+		case o.kind == kindAborted: // as the client has asked, so it may go on
 			r.pids.aborted(txn)
+			delete(r.aborted, txn)
 		case r.pids.is(txn): // it was begun, and this start has ended it
 			r.aborted[txn] = true
 		}
@@ -130,12 +131,15 @@ func (t *pidTable) wrote(pid int64, epoch int16) {
 // committed makes a retry of the EndTxn request succeed, as it would have.
 func (t *pidTable) committed(o *outcome) {
 	p := t.byID[o.pid]
-	if p == nil || p.epoch != o.epoch {
-		return
-	}
-	p.commit = true
-	if o.bumps && p.epoch < lastEpoch {
-		p.epoch++
+	switch {
+	case p == nil:
+	case p.epoch == o.epoch:
+		p.commit = true
+		if o.bumps && p.epoch < lastEpoch {
+			p.epoch++
+		}
+	case o.bumps && p.epoch == o.epoch+1: // pids.log has the next epoch, but perhaps no longer why
+		p.commit = true
 	}
 }
 

@@ -257,7 +257,7 @@ func (r *repairer) committedOffsets() (list []groupEntry) {
 // can be: kfake writes in order, and a crash takes the end.
 //
 // The clock may have been set back between two commits, so times alone do not say which entry came first. An entry is
-// taken for that of the first commit that is not later and says the same.
+// taken for that of the first commit that is not later and says the same, unless the next commit came before the entry.
 func missingOffsets(entries, committed []groupEntry) (missing []groupEntry) {
 	open := map[offsetKey][]groupEntry{} // commits that no entry was taken for yet
 	for _, c := range committed {
@@ -268,12 +268,11 @@ func missingOffsets(entries, committed []groupEntry) (missing []groupEntry) {
 		if e.Type != "commit" || e.LastCommit == nil {
 			continue
 		}
-		i := slices.IndexFunc(open[e.key()], e.isOf)
-		if i < 0 {
-			newer[e.key()] = max(newer[e.key()], *e.LastCommit)
+		if rest, ok := e.behindIts(open[e.key()]); ok {
+			open[e.key()] = rest
 			continue
 		}
-		open[e.key()] = open[e.key()][i+1:]
+		newer[e.key()] = max(newer[e.key()], *e.LastCommit)
 	}
 	for _, c := range committed {
 		rest := open[c.key()]

@@ -218,7 +218,7 @@ func (x *txns) find(pid int64, epoch int16) *openTxn {
 // with the rest of it. Answers wait for the log unless records say the same: see writtenBy and respondTxnOffsets.
 func (x *txns) change(pid int64, epoch int16) *openTxn {
 	o := x.owners[pid]
-	if x.log == nil || o == nil {
+	if x.log == nil || o == nil || epoch < o.epoch { // of before: kfake refuses it
 		return nil
 	}
 	t := x.find(pid, epoch)
