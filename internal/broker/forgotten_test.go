@@ -298,7 +298,8 @@ func TestInterruptedAbort(t *testing.T) {
 	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
 	end.Commit = false
 	addPartition(t, b, end)
-	if p := produceIn(t, b, "x", "a", 0, inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))); p.ErrorCode != 0 {
+	raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
+	if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
 		t.Fatalf("error %d", p.ErrorCode)
 	}
 	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
