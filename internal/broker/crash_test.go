@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -126,8 +125,7 @@ func TestTornCommit(t *testing.T) {
 				crash := copyDir(t, dir)
 				for p := range int32(parts) {
 					if mask>>p&1 == 1 {
-						path := segment0(crash, "a", p)
-						cut(t, path, size(t, path)-markerSize)
+						cutMarker(t, crash, p)
 					}
 				}
 				want := []string{"old", "new"}
@@ -161,8 +159,7 @@ func TestOutcomeCutEverywhere(t *testing.T) {
 	for n := int64(0); n <= outcomes(t, dir); n++ {
 		crash := copyDir(t, dir)
 		for p := range int32(2) {
-			path := segment0(crash, "a", p)
-			cut(t, path, size(t, path)-markerSize)
+			cutMarker(t, crash, p)
 		}
 		cut(t, filepath.Join(crash, outcomeFile), n)
 		r := repaired0(t, crash)
@@ -499,8 +496,7 @@ func TestRetriedEndTxn(t *testing.T) {
 			}
 			crash := copyDir(t, dir)
 			if !c.reached {
-				path := segment0(crash, "a", 0)
-				cut(t, path, size(t, path)-markerSize)
+				cutMarker(t, crash, 0)
 				pids := filepath.Join(crash, dataDir, "pids.log")
 				cut(t, pids, firstFrame(t, pids))
 			}
@@ -538,83 +534,6 @@ func firstFrame(t testing.TB, path string) int64 {
 	return int64(8 + len(nextLogEntry(raw)))
 }
 
-// TestFencedCommit: a commit was written down, and before kfake turned to it
-// somebody took the transactional id over. It must not come back.
-func TestFencedCommit(t *testing.T) {
-	dir := t.TempDir()
-	b := start(t, dir)
-	create(t, b, "a", 2)
-	cl := client(t, b, kgo.TransactionalID("x"))
-	if err := cl.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
-	req := kmsg.NewPtrEndTxnRequest()
-	req.TransactionalID, req.Commit = "x", true
-	req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
-	req.Version = 5
-	if e, _, err := b.txns.prepare(req); err != nil || e == nil {
-		t.Fatal("nothing was written down", err)
-	}
-	if _, _, err := client(t, b, kgo.TransactionalID("x")).ProducerID(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	crash := copyDir(t, dir)
-	for p := range int32(2) {
-		path := segment0(crash, "a", p)
-		cut(t, path, size(t, path)-markerSize)
-	}
-	b = start(t, crash)
-	for p := range int32(2) {
-		if got := read(t, b, "a", p, committed()); len(got) > 0 {
-			t.Errorf("partition %d: %q of a fenced transaction", p, values(got))
-		}
-	}
-}
-
-// TestTimedOutCommit: as TestFencedCommit, but the transaction's timeout ran
-// out, of which only kfake knows: its marker in one partition says it.
-func TestTimedOutCommit(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		evident int32 // partition that keeps the ABORT marker; 2: only pids.log tells
-	}{{"marker in 0", 0}, {"marker in 1", 1}, {"pids.log", 2}} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			b := start(t, dir)
-			create(t, b, "a", 2)
-			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(300*time.Millisecond))
-			if err := cl.BeginTransaction(); err != nil {
-				t.Fatal(err)
-			}
-			produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
-			req := kmsg.NewPtrEndTxnRequest()
-			req.TransactionalID, req.Commit = "x", true
-			req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
-			req.Version = 5
-			if e, _, err := b.txns.prepare(req); err != nil || e == nil {
-				t.Fatal("nothing was written down", err)
-			}
-			read(t, b, "a", 0, committed()) // returns once it has timed out
-			crash := copyDir(t, dir)
-			for p := range int32(2) {
-				if path := segment0(crash, "a", p); p != c.evident {
-					cut(t, path, size(t, path)-markerSize)
-				}
-			}
-			if pids := filepath.Join(crash, dataDir, "pids.log"); c.evident < 2 {
-				cut(t, pids, firstFrame(t, pids))
-			}
-			b = start(t, crash)
-			for p := range int32(2) {
-				if got := read(t, b, "a", p, committed()); len(got) > 0 {
-					t.Errorf("partition %d: %q of an aborted transaction", p, values(got))
-				}
-			}
-		})
-	}
-}
-
 // TestOutcomeLogStartsAnew: it does not grow for ever, and forgets nothing
 // that is not yet on disk.
 func TestOutcomeLogStartsAnew(t *testing.T) {
@@ -631,7 +550,6 @@ func TestOutcomeLogStartsAnew(t *testing.T) {
 	}
 	transact(t, cl, true, rec("a", 0, "k", "2"))
 	crash := copyDir(t, dir)
-	path := segment0(crash, "a", 0)
-	cut(t, path, size(t, path)-markerSize)
+	cutMarker(t, crash, 0)
 	wantValues(t, read(t, start(t, crash), "a", 0, committed()), "1", "2")
 }

@@ -22,12 +22,7 @@ func TestForgottenTransaction(t *testing.T) {
 			b := start(t, dir)
 			create(t, b, "a", 1)
 			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-			addOffset(t, b, end, "g", 0)
-			resp := endTxn(t, b, end, 5)
-			if resp.ErrorCode != 0 {
-				t.Fatalf("error %d", resp.ErrorCode)
-			}
-			end.ProducerEpoch = resp.ProducerEpoch
+			commitOffsets(0)(t, b, end)
 			addOffset(t, b, end, "g", 1)
 			if !killed {
 				stop(t, b)
@@ -51,22 +46,14 @@ func TestAbortBesideAnOlderCommit(t *testing.T) {
 	b := start(t, dir)
 	create(t, b, "a", 2)
 	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-	write := func(partition int32, value string) {
-		t.Helper()
-		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, value))
-		if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
-			t.Fatalf("error %d", p.ErrorCode)
-		}
-	}
-	write(1, "old")
+	writeIn(t, b, end, 1, 0, "old")
 	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
 		t.Fatalf("the commit: error %d", resp.ErrorCode)
 	}
-	write(0, "new")
+	writeIn(t, b, end, 0, 0, "new")
 	crash := copyDir(t, dir)
 	withoutJournal(t, crash)
-	path := segment0(crash, "a", 1)
-	cut(t, path, size(t, path)-markerSize)
+	cutMarker(t, crash, 1)
 	b = start(t, crash)
 	if resp := endTxn(t, b, end, 4); resp.ErrorCode == 0 {
 		t.Error("a commit of what was aborted succeeds")
@@ -107,11 +94,8 @@ func TestKeptEpoch(t *testing.T) {
 	write := func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, value string) {
 		t.Helper()
 		addPartition(t, b, end)
-		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, seq, value))
+		writeIn(t, b, end, 0, seq, value)
 		seq++
-		if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
-			t.Fatalf("error %d", p.ErrorCode)
-		}
 	}
 	for _, c := range []struct {
 		name    string
@@ -159,10 +143,7 @@ func TestKeptEpoch(t *testing.T) {
 			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
 				t.Fatalf("the first commit: error %d", resp.ErrorCode)
 			}
-			segment := func(dir string) string {
-				return segment0(dir, "a", 0)
-			}
-			before := size(t, segment(dir))
+			before := size(t, segment0(dir, "a", 0))
 			c.second(t, b, end)
 			if c.stopped {
 				stop(t, b)
@@ -170,7 +151,7 @@ func TestKeptEpoch(t *testing.T) {
 			crash := copyDir(t, dir)
 			if c.lose {
 				withoutJournal(t, crash)
-				cut(t, segment(crash), before)
+				cut(t, segment0(crash, "a", 0), before)
 			}
 			b = start(t, crash)
 			repeat := *end
@@ -206,28 +187,15 @@ func TestEndedByOthers(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			b := start(t, dir)
+			b := start(t, t.TempDir())
 			create(t, b, "a", 1)
 			end := endOf(t, client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(time.Second)))
-			for _, value := range []string{"first", "second"} {
-				raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, value))
-				if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
-					t.Fatalf("%s: error %d", value, p.ErrorCode)
-				}
-				if value == "second" {
-					break
-				}
-				resp := endTxn(t, b, end, 5)
-				if resp.ErrorCode != 0 {
-					t.Fatalf("the first commit: error %d", resp.ErrorCode)
-				}
-				end.ProducerEpoch = resp.ProducerEpoch
-				b = start(t, copyDir(t, dir)) // its pids.log begins with how the last transaction ended
-				dir = b.opts.Dir
-			}
+			writeIn(t, b, end, 0, 0, "first")
+			commitX(t, b, end)
+			b = start(t, copyDir(t, b.opts.Dir)) // its pids.log begins with how the last transaction ended
+			writeIn(t, b, end, 0, 0, "second")
 			c.end(t, b)
-			b = start(t, copyDir(t, dir))
+			b = start(t, copyDir(t, b.opts.Dir))
 			if resp := endTxn(t, b, end, 5); resp.ErrorCode == 0 {
 				t.Error("a commit of what was aborted succeeds")
 			}
@@ -243,12 +211,8 @@ func TestRepeatedAbortOfNothing(t *testing.T) {
 	b := start(t, dir)
 	create(t, b, "a", 1)
 	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-	addOffset(t, b, end, "g", 0)
-	resp := endTxn(t, b, end, 5)
-	if resp.ErrorCode != 0 {
-		t.Fatalf("the commit: error %d", resp.ErrorCode)
-	}
-	end.ProducerEpoch, end.Commit = resp.ProducerEpoch, false
+	commitOffsets(0)(t, b, end)
+	end.Commit = false
 	b = start(t, copyDir(t, dir))
 	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
 		t.Fatalf("the abort: error %d", resp.ErrorCode)
@@ -298,16 +262,13 @@ func TestInterruptedAbort(t *testing.T) {
 	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
 	end.Commit = false
 	addPartition(t, b, end)
-	raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
-	if p := produceIn(t, b, "x", "a", 0, raw); p.ErrorCode != 0 {
-		t.Fatalf("error %d", p.ErrorCode)
-	}
+	writeIn(t, b, end, 0, 0, "v")
 	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
 		t.Fatalf("the abort: error %d", resp.ErrorCode)
 	}
 	crash := copyDir(t, dir)
 	withoutJournal(t, crash)
-	cut(t, segment0(crash, "a", 0), size(t, segment0(crash, "a", 0))-markerSize)
+	cutMarker(t, crash, 0)
 	pids := filepath.Join(crash, dataDir, "pids.log")
 	cut(t, pids, firstFrame(t, pids))
 	b = start(t, crash)
@@ -391,13 +352,13 @@ func TestGroupOffsetsByOrder(t *testing.T) {
 				entries = slices.DeleteFunc(entries, func(e groupEntry) bool { return e.Type != "commit" })
 				list := commitsIn(t, crash)
 				if c.lost < 0 {
-					entries, c.lost = entries[-c.lost:], 0
+					entries = entries[-c.lost:]
 				}
 				if setBack && len(entries) > 1 { // behind the first commit
 					list[0].at += back
 					*entries[0].LastCommit += back
 				}
-				if err := storeLog(path, entries[:len(entries)-c.lost]); err != nil {
+				if err := storeLog(path, entries[:len(entries)-max(0, c.lost)]); err != nil {
 					t.Fatal(err)
 				}
 				writeOutcomes(t, crash, list)
@@ -413,13 +374,19 @@ func commitOffsets(offsets ...int64) func(*testing.T, *Broker, *kmsg.EndTxnReque
 		t.Helper()
 		for _, offset := range offsets {
 			addOffset(t, b, end, "g", offset)
-			resp := endTxn(t, b, end, 5)
-			if resp.ErrorCode != 0 {
-				t.Fatalf("error %d", resp.ErrorCode)
-			}
-			end.ProducerEpoch = resp.ProducerEpoch
+			commitX(t, b, end)
 		}
 	}
+}
+
+// commitX commits the transaction of x. The next one has the next epoch (KIP-890).
+func commitX(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) {
+	t.Helper()
+	resp := endTxn(t, b, end, 5)
+	if resp.ErrorCode != 0 {
+		t.Fatalf("the commit: error %d", resp.ErrorCode)
+	}
+	end.ProducerEpoch = resp.ProducerEpoch
 }
 
 func commitPlain(t *testing.T, b *Broker, offset int64) {
@@ -428,5 +395,81 @@ func commitPlain(t *testing.T, b *Broker, offset int64) {
 	offsets.AddOffset("a", 0, offset, -1)
 	if err := kadm.NewClient(client(t, b)).CommitAllOffsets(testContext(t), "g", offsets); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFencedCommit: a commit was written down, and before kfake turned to it
+// somebody took the transactional id over. It must not come back.
+func TestFencedCommit(t *testing.T) {
+	dir := t.TempDir()
+	b := start(t, dir)
+	create(t, b, "a", 2)
+	cl := client(t, b, kgo.TransactionalID("x"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.Commit = "x", true
+	req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
+	req.Version = 5
+	if e, _, err := b.txns.prepare(req); err != nil || e == nil {
+		t.Fatal("nothing was written down", err)
+	}
+	if _, _, err := client(t, b, kgo.TransactionalID("x")).ProducerID(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	crash := copyDir(t, dir)
+	for p := range int32(2) {
+		cutMarker(t, crash, p)
+	}
+	b = start(t, crash)
+	for p := range int32(2) {
+		if got := read(t, b, "a", p, committed()); len(got) > 0 {
+			t.Errorf("partition %d: %q of a fenced transaction", p, values(got))
+		}
+	}
+}
+
+// TestTimedOutCommit: as TestFencedCommit, but the transaction's timeout ran
+// out, of which only kfake knows: its marker in one partition says it.
+func TestTimedOutCommit(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		evident int32 // partition that keeps the ABORT marker; 2: only pids.log tells
+	}{{"marker in 0", 0}, {"marker in 1", 1}, {"pids.log", 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := start(t, dir)
+			create(t, b, "a", 2)
+			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(300*time.Millisecond))
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
+			req := kmsg.NewPtrEndTxnRequest()
+			req.TransactionalID, req.Commit = "x", true
+			req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
+			req.Version = 5
+			if e, _, err := b.txns.prepare(req); err != nil || e == nil {
+				t.Fatal("nothing was written down", err)
+			}
+			read(t, b, "a", 0, committed()) // returns once it has timed out
+			crash := copyDir(t, dir)
+			for p := range int32(2) {
+				if path := segment0(crash, "a", p); p != c.evident {
+					cut(t, path, size(t, path)-markerSize)
+				}
+			}
+			if pids := filepath.Join(crash, dataDir, "pids.log"); c.evident < 2 {
+				cut(t, pids, firstFrame(t, pids))
+			}
+			b = start(t, crash)
+			for p := range int32(2) {
+				if got := read(t, b, "a", p, committed()); len(got) > 0 {
+					t.Errorf("partition %d: %q of an aborted transaction", p, values(got))
+				}
+			}
+		})
 	}
 }

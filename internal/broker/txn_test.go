@@ -59,10 +59,25 @@ func withoutMarkers(t *testing.T, dir string) string {
 	crash := copyDir(t, dir)
 	withoutJournal(t, crash)
 	for p := range int32(2) {
-		path := segment0(crash, "a", p)
-		cut(t, path, size(t, path)-markerSize)
+		cutMarker(t, crash, p)
 	}
 	return crash
+}
+
+// cutMarker cuts the last marker off a partition of a.
+func cutMarker(t *testing.T, dir string, partition int32) {
+	t.Helper()
+	path := segment0(dir, "a", partition)
+	cut(t, path, size(t, path)-markerSize)
+}
+
+// writeIn writes a record into the transaction of x.
+func writeIn(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, partition, sequence int32, value string) {
+	t.Helper()
+	raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, sequence, value))
+	if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
+		t.Fatalf("%s: error %d", value, p.ErrorCode)
+	}
 }
 
 func wantCommitted(t *testing.T, b *Broker, want ...string) {
@@ -231,19 +246,13 @@ func TestAbortLeavesTheCommitBefore(t *testing.T) {
 			create(t, b, "a", 2)
 			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(time.Second))
 			end := endOf(t, cl)
-			write := func(partition, sequence int32, value string) {
-				raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, sequence, value))
-				if p := produceIn(t, b, "x", "a", partition, raw); p.ErrorCode != 0 {
-					t.Fatalf("%s: error %d", value, p.ErrorCode)
-				}
-			}
-			write(0, 0, "1")
-			write(1, 0, "1")
+			writeIn(t, b, end, 0, 0, "1")
+			writeIn(t, b, end, 1, 0, "1")
 			addOffset(t, b, end, "g", 1)
 			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
 				t.Fatalf("the commit: error %d", resp.ErrorCode)
 			}
-			write(1, 1, "2")
+			writeIn(t, b, end, 1, 1, "2")
 			end.Version = 4
 			if o, _, err := b.txns.prepare(end); err != nil || o == nil {
 				t.Fatal("nothing was written down", err)
@@ -267,10 +276,7 @@ func TestOlderCommitInAnotherPartition(t *testing.T) {
 	create(t, b, "a", 2)
 	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
 	for p := range int32(2) {
-		raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
-		if p := produceIn(t, b, "x", "a", p, raw); p.ErrorCode != 0 {
-			t.Fatalf("error %d", p.ErrorCode)
-		}
+		writeIn(t, b, end, p, 0, "v")
 		if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
 			t.Fatalf("the commit: error %d", resp.ErrorCode)
 		}
