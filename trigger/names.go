@@ -33,7 +33,7 @@ func (r rule) passed(at Instant) []NameStep {
 	shown := shown(r.Zone(), int64(at))
 	day := shown.Date()
 	return raise(
-		[]NameStep{{shown - calendar.Wall(day)*wallDay, r.LastBy(day)}},
+		[]NameStep{{timeOfDay(shown), r.LastBy(day)}},
 		[]NameStep{{wallDay - 1, r.LastBy(day - 1)}},
 	)
 }
@@ -121,6 +121,16 @@ func bounded(out []NameStep) []NameStep {
 	return out
 }
 
+// lowest is the first day of the steps, or day if that is before it.
+func lowest(steps []NameStep, day calendar.Date) calendar.Date {
+	for _, s := range steps {
+		day = min(day, s.Day)
+	}
+	return day
+}
+
+func timeOfDay(wall calendar.Wall) calendar.Wall { return wall - calendar.Wall(wall.Date())*wallDay }
+
 // apart is how many days lie between the first two steps.
 func apart(s []NameStep) calendar.Date { return max(s[0].Day-s[1].Day, s[1].Day-s[0].Day) }
 
@@ -136,7 +146,7 @@ func dayAt(steps []NameStep, t calendar.Wall) (calendar.Date, bool) {
 
 // below reports whether a name is among the steps.
 func below(steps []NameStep, name calendar.Wall) bool {
-	day, ok := dayAt(steps, name-calendar.Wall(name.Date())*wallDay)
+	day, ok := dayAt(steps, timeOfDay(name))
 	return ok && name.Date() <= day
 }
 
@@ -164,10 +174,7 @@ func (n *names) behind(o occurrence, seen int) Instant {
 	if seen%maxReplanSteps != 0 {
 		return o.At
 	}
-	low := n.last()
-	for _, s := range n.decided {
-		low = min(low, s.Day)
-	}
+	low := lowest(n.decided, n.last())
 	// The last day on which nothing fires that is named after low.
 	most := 2 * int(maxAhead.Hours()/24)
 	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(low-calendar.Date(days)) <= low })
@@ -244,7 +251,7 @@ func (d *decision) olderNames(r rule) (decided, begun []NameStep) {
 // upTo has all names up to a wall time, and those of its times of day on some days after it.
 func upTo(wall calendar.Wall, days calendar.Date) []NameStep {
 	day := wall.Date()
-	return []NameStep{{wall - calendar.Wall(day)*wallDay, day + days}, {wallDay - 1, day - 1}}
+	return []NameStep{{timeOfDay(wall), day + days}, {wallDay - 1, day - 1}}
 }
 
 // namesThere is what is decided by the names of a series that moves to another zone.
@@ -284,10 +291,7 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 	}
 	p.Decided, p.Begun = pass(p.Decided, p.Begun, r.passed(old.At-1), r.passed(t))
 	if wall, err := calendar.ParseWall(bare(old.Occurrence)); err == nil && !below(p.Decided, wall) {
-		tod, low := wall-calendar.Wall(wall.Date())*wallDay, wall.Date()
-		for _, s := range p.Decided {
-			low = min(low, s.Day)
-		}
+		tod, low := timeOfDay(wall), lowest(p.Decided, wall.Date())
 		p.Decided = raise(p.Decided, []NameStep{{tod - 1, low}, {tod, wall.Date()}, {wallDay - 1, low}})
 	}
 }
