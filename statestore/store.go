@@ -177,6 +177,7 @@ func (s *Store) open() error {
 	s.db = db
 	if err := s.load(); err != nil {
 		s.db = nil
+		s.end()
 		return errors.Join(err, failed("close", db.Close()))
 	}
 	s.closing.Store(false)
@@ -227,11 +228,16 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) close() error {
+// end ends scans, and the waits of damaged.
+func (s *Store) end() {
 	s.closing.Store(true)
 	if ending := s.ending.Swap(nil); ending != nil {
 		close(*ending)
 	}
+}
+
+func (s *Store) close() error {
+	s.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db == nil {

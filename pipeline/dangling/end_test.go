@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -53,10 +55,11 @@ func writeMarkersOn(t *testing.T, brokers []string) {
 	if _, err := kadm.NewClient(asks).CreateTopic(ctx, 2, 1, nil, topic); err != nil {
 		t.Fatal(err)
 	}
+	all := []TopicPartition{{Topic: topic}, {Topic: topic, Partition: 1}, {Topic: topic + "-is-not-there"}}
+	awaitLeaders(ctx, t, asks, all[:2]...)
 	if last := Describe(ctx, asks, id); last.How != NeverBegun || last.Err != nil {
 		t.Fatalf("before the first transaction: %+v", last)
 	}
-	all := []TopicPartition{{Topic: topic}, {Topic: topic, Partition: 1}, {Topic: topic + "-is-not-there"}}
 	var producer int64
 	quiet := func(when string) {
 		t.Helper()
@@ -181,6 +184,18 @@ func producerOf(t *testing.T, brokers []string, id string, more ...kgo.Opt) *kgo
 	}
 	t.Cleanup(cl.Close)
 	return cl
+}
+
+// awaitLeaders waits until the partitions of a new topic answer: for a moment a broker says that it
+// does not lead what it was just given.
+func awaitLeaders(ctx context.Context, t *testing.T, cl *kgo.Client, all ...TopicPartition) {
+	t.Helper()
+	if err := kafkapart.Retry(ctx, kerr.IsRetriable, func() error {
+		_, missing := kafkapart.Ends(ctx, cl, all, kafkapart.ReadCommitted)
+		return errors.Join(slices.Collect(maps.Values(missing))...)
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // writeOpen writes records in a transaction, and leaves it open.
