@@ -24,6 +24,7 @@ type fact struct {
 // decoder makes rows. It is not safe for concurrent use.
 type decoder struct {
 	hide      *hider
+	instants  instants
 	unknown   int64 // fields that went into extra
 	notEvents int64
 }
@@ -85,13 +86,23 @@ func (d *decoder) fill(f *fact, out *Row) error {
 	// Check has refused what has more than 32 bits.
 	out.Version, out.Attempt, out.Count = int32(e.Version), int32(e.Attempt), int32(e.Count) //nolint:gosec // see above
 	if e.Step != nil {
-		step := int32(*e.Step) //nolint:gosec // see above
-		out.Step = &step
+		out.Step = pointerTo(*e.Step)
 	}
-	return times(f, out)
+	return d.times(f, out)
 }
 
-func times(f *fact, out *Row) error {
+// steps are the numbers that nearly all events have. They are never changed.
+var steps = [...]int32{0, 1, 2, 3, 4, 5, 6, 7}
+
+func pointerTo(step int) *int32 {
+	if 0 <= step && step < len(steps) {
+		return &steps[step]
+	}
+	n := int32(step) //nolint:gosec // Check has refused what has more than 32 bits
+	return &n
+}
+
+func (d *decoder) times(f *fact, out *Row) error {
 	for _, c := range [...]struct {
 		text string
 		into *int64
@@ -108,13 +119,54 @@ func times(f *fact, out *Row) error {
 		if c.text == "" {
 			continue
 		}
-		t, err := time.Parse(time.RFC3339, c.text)
-		if err != nil {
+		var err error
+		if *c.into, err = d.instants.parse(c.text); err != nil {
 			return err
 		}
-		*c.into = t.UnixMilli()
 	}
 	return nil
+}
+
+// instants reads instants. It remembers the last day, because most are of one.
+type instants struct {
+	day      string // 2006-01-02T
+	midnight int64
+}
+
+// parse reads RFC 3339, rounded down to milliseconds.
+func (d *instants) parse(text string) (ms int64, err error) {
+	if ms, ok := timeOfDay(text); ok && strings.HasPrefix(text, d.day) && d.day != "" {
+		return d.midnight + ms, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return 0, err
+	}
+	if ms, ok := timeOfDay(text); ok {
+		d.day, d.midnight = text[:len("2006-01-02T")], t.UnixMilli()-ms
+	}
+	return t.UnixMilli(), nil
+}
+
+// timeOfDay reads the time of an instant in the form that engines write: 2006-01-02T15:04:05.000Z.
+func timeOfDay(text string) (ms int64, ok bool) {
+	const form = "2006-01-02T15:04:05.000Z"
+	if len(text) != len(form) {
+		return 0, false
+	}
+	for i := len("2006-01-02"); i < len(form); i++ {
+		if c := text[i]; form[i] < '0' || form[i] > '9' { // T, Z and what stands between
+			ok = c == form[i]
+		} else {
+			ok = '0' <= c && c <= '9'
+		}
+		if !ok {
+			return 0, false
+		}
+	}
+	two := func(i int) int64 { return int64(text[i]-'0')*10 + int64(text[i+1]-'0') }
+	hour, minute, second := two(11), two(14), two(17)
+	return ((hour*60+minute)*60+second)*1000 + two(20)*10 + int64(text[22]-'0'), hour < 24 && minute < 60 && second < 60
 }
 
 // fields counts the members of an object.

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"strings"
@@ -172,5 +173,35 @@ func TestFieldIDsAreFrozen(t *testing.T) {
 	}
 	if text := strings.Join(got, ", "); text != frozen {
 		t.Errorf("columns are\n%s\nwant\n%s", text, frozen)
+	}
+}
+
+// TestInstants: what is read without the library is what the library reads.
+func TestInstants(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	plain := 0
+	d := instants{}
+	for range 20_000 {
+		text := []byte(time.UnixMilli(r.Int64N(4_000_000_000_000)).UTC().Format("2006-01-02T15:04:05.000Z"))
+		if r.IntN(2) == 0 {
+			copy(text, "2026-12-31")
+		}
+		for range r.IntN(3) {
+			text[r.IntN(len(text))] = "0123456789-:.TZ+ x"[r.IntN(18)]
+		}
+		if r.IntN(10) == 0 {
+			text = text[:r.IntN(len(text)+1)]
+		}
+		want, wantErr := time.Parse(time.RFC3339, string(text))
+		got, err := d.parse(string(text))
+		if (err == nil) != (wantErr == nil) || err == nil && got != want.UnixMilli() {
+			t.Fatalf("%s: %d, %v, want %v, %v", text, got, err, want, wantErr)
+		}
+		if _, ok := timeOfDay(string(text)); ok && err == nil {
+			plain++
+		}
+	}
+	if plain < 5000 {
+		t.Errorf("only %d were plain", plain)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"hash/maphash"
 )
 
 // Users says what the files have of user ids and of the values of tags.
@@ -31,19 +32,23 @@ func (u Users) mode() string {
 	return "hashed:" + hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// hider hides values. Hashes are kept for a while, since users and tags repeat.
+// hider hides values. Some hashes are kept, since users and tags repeat.
 type hider struct {
 	users Users
 	sum   hash.Hash
-	kept  map[string]string
+	text  []byte        // what is hashed
+	kept  []hiddenValue // a value stands where seed hashes it to, over the one before
+	seed  maphash.Seed
 }
 
-const mostKept = 32_768
+type hiddenValue struct{ text, out string }
+
+const mostKept = 1 << 13
 
 func newHash(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
 
 func newHider(u Users) *hider {
-	h := &hider{users: u, kept: map[string]string{}}
+	h := &hider{users: u, kept: make([]hiddenValue, mostKept), seed: maphash.MakeSeed()}
 	if !u.Plain && len(u.Key) > 0 {
 		h.sum = newHash(u.Key)
 	}
@@ -77,16 +82,13 @@ func (h *hider) hashed(kind, value string) string {
 	if h.sum == nil {
 		return ""
 	}
-	text := kind + value
-	if out, ok := h.kept[text]; ok {
-		return out
+	h.text = append(append(h.text[:0], kind...), value...)
+	at := &h.kept[maphash.Bytes(h.seed, h.text)%mostKept]
+	if at.text != string(h.text) {
+		h.sum.Reset()
+		h.sum.Write(h.text)
+		var sum [sha256.Size]byte
+		at.text, at.out = string(h.text), base64.RawURLEncoding.EncodeToString(h.sum.Sum(sum[:0])[:12])
 	}
-	h.sum.Reset()
-	h.sum.Write([]byte(text))
-	out := base64.RawURLEncoding.EncodeToString(h.sum.Sum(nil)[:12])
-	if len(h.kept) >= mostKept {
-		clear(h.kept)
-	}
-	h.kept[text] = out
-	return out
+	return at.out
 }

@@ -20,13 +20,16 @@ const (
 // batchRows are decoded before the writer gets them.
 const batchRows = 512
 
-// sealing is the one file that is being written: the offsets from First on.
+// sealing is the one file that is being written: the offsets from First on. A batch is written
+// while the next one is decoded.
 type sealing struct {
 	output[Row]
 
-	meta  File
-	day   int64
-	batch []Row
+	meta    File
+	day     int64
+	batch   []Row
+	spare   []Row      // the batch that is being written, or was
+	writing chan error // how that ends; nil: nothing is being written
 }
 
 // begin starts a file of the offsets from first on. Nothing is written before a row comes.
@@ -79,16 +82,32 @@ func (s *sealing) add(r *kgo.Record) (bool, error) {
 	return true, s.flush()
 }
 
-// flush gives the writer the rows that are waiting.
+// flush gives the writer the rows that are waiting. How that ends, the next flush or close says.
 func (s *sealing) flush() error {
+	if err := s.written(); err != nil {
+		return err
+	}
 	if !s.open {
 		if err := s.create(); err != nil {
 			return err
 		}
 	}
-	_, err := s.writer.Write(s.batch)
-	clear(s.batch)
-	s.batch = s.batch[:0]
+	rows, to, ended := s.batch, s.writer, make(chan error, 1)
+	s.batch, s.spare, s.writing = s.spare[:0], rows, ended
+	go func() {
+		_, err := to.Write(rows)
+		clear(rows)
+		ended <- err
+	}()
+	return nil
+}
+
+// written waits until nothing is being written.
+func (s *sealing) written() (err error) {
+	if s.writing != nil {
+		err = <-s.writing
+	}
+	s.writing = nil
 	return err
 }
 
@@ -118,6 +137,9 @@ func (s *sealing) close(put func(to string) error) error {
 	if err := s.flush(); err != nil {
 		return err
 	}
+	if err := s.written(); err != nil {
+		return err
+	}
 	err := s.finish(s.meta.Path, put)
 	s.meta.SHA256, s.meta.Bytes = s.digest, s.bytes
 	s.meta.Unknown, s.meta.NotEvents = s.e.decode.unknown, s.e.decode.notEvents
@@ -126,6 +148,7 @@ func (s *sealing) close(put func(to string) error) error {
 
 // drop gives up what is not sealed.
 func (s *sealing) drop() {
+	_ = s.written()
 	s.output.drop()
 	s.batch = s.batch[:0]
 }
