@@ -2,7 +2,9 @@ package topics
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -41,7 +43,7 @@ func UnmarshalEvent(value []byte, e *Event) error {
 // leaves e undefined: a JSON library reads that, with the same result but at several times
 // the CPU. The strings of e share one copy of value.
 func ReadEvent(value []byte, e *Event) bool {
-	r := eventReader{text: string(value)}
+	r := eventReader{value: value, text: string(value)}
 	if !r.take('{') {
 		return false
 	}
@@ -59,8 +61,9 @@ func ReadEvent(value []byte, e *Event) bool {
 // eventReader reads tokens. Each method reports false where the next token is not of the plain
 // form that it reads.
 type eventReader struct {
-	text string
-	at   int // what was read so far
+	value []byte
+	text  string // the same
+	at    int    // what was read so far
 }
 
 func (r *eventReader) take(c byte) bool {
@@ -189,19 +192,41 @@ func (r *eventReader) string() (string, bool) {
 		return "", false
 	}
 	ascii := true
-	for begin := r.at; r.at < len(r.text); r.at++ {
+	for begin := r.at; ; r.at++ {
+		r.at += plainBytes(r.value[r.at:])
+		if r.at == len(r.text) {
+			return "", false
+		}
 		switch c := r.text[r.at]; {
 		case c == '"':
 			s := r.text[begin:r.at]
 			r.at++
 			return s, ascii || utf8.ValidString(s)
-		case c < ' ', c == '\\':
+		case c < utf8.RuneSelf: // an escape, or a control character
 			return "", false
-		case c >= utf8.RuneSelf:
-			ascii = false
+		}
+		ascii = false
+	}
+}
+
+// plainBytes counts the bytes before the first one that is a quote, a backslash, a control character or
+// not ASCII. It looks at eight at a time: in each of the terms the lowest byte with its high bit set
+// is the first such one, and what stands above it may be wrong.
+func plainBytes(b []byte) (n int) {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	for ; n+8 <= len(b); n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote, backslash := w^(each*'"'), w^(each*'\\')
+		if hits := ((quote-each)&^quote | (backslash-each)&^backslash | (w-each*' ')&^w | w) & high; hits != 0 {
+			return n + bits.TrailingZeros64(hits)/8
 		}
 	}
-	return "", false
+	for ; n < len(b); n++ {
+		if c := b[n]; c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return n
 }
 
 // number reads an integer of at most 18 digits, which fits an int64.

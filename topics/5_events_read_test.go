@@ -3,8 +3,11 @@ package topics
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -91,4 +94,28 @@ func BenchmarkReadEvent(b *testing.B) {
 			}
 		}
 	})
+}
+
+func isMarked(c byte) bool { return c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf }
+
+// TestPlainBytes looks for each byte at each position, also behind and in front of others.
+func TestPlainBytes(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			for _, behind := range []byte{'a', '"', '\\', 0, 0xff, '!', '#'} {
+				b := []byte(strings.Repeat("~", 20))
+				b[at] = byte(c)
+				for i := at + 1; i < len(b); i++ {
+					b[i] = behind
+				}
+				want := slices.IndexFunc(b, isMarked)
+				if want < 0 {
+					want = len(b)
+				}
+				if got := plainBytes(b); got != want {
+					t.Fatalf("%q: %d, want %d", b, got, want)
+				}
+			}
+		}
+	}
 }
