@@ -172,7 +172,7 @@ func (d *decision) addExpiredFact(l *Live, reason string) {
 		Type: OccurrenceExpired, Reason: reason, Scheduled: l.Nominal, Local: l.Local,
 		Occurrence: l.Occurrence, Detail: l.Note,
 	}
-	if l.Step > 0 {
+	if l.Step > 0 || l.AttemptsBeforeRedrive > 0 {
 		f.Step, f.Attempt, f.HasStep = l.Step, l.Attempt, true
 	}
 	d.ofContent(l, d.addFact(f))

@@ -168,8 +168,8 @@ func (f *Fold) planned(r *Row) bool {
 // neverOut: the end of an occurrence of the plan that was never emitted. A redrive may end it once
 // more, as a further attempt.
 func (r *Row) neverOut() bool {
-	ended := r.Type == typeExpired || r.Type == typeDeadLetter && r.Attempt == 1
-	return ended && r.FirstFired == 0 && r.Step == 0 && onPlan(r.Occurrence)
+	ended := r.Type == typeExpired || r.Type == typeDeadLetter
+	return ended && r.Attempt <= 1 && r.FirstFired == 0 && r.Step == 0 && onPlan(r.Occurrence)
 }
 
 // onPlan says that an occurrence is neither a snooze nor a run_now.

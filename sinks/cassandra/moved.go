@@ -17,10 +17,17 @@ type moved struct {
 	us int64
 }
 
-// noteMoved notes an occurrence that first went out with a redrive. It had become a dead letter
-// before that, so its notification began when it did.
+// noteMoved notes an occurrence that first went out with a redrive, or that ended once more without
+// having gone out. It had become a dead letter before that, so its notification began when it did.
 func (w *writes) noteMoved(r *sinks.EventRecord, k sinks.NotificationKey) {
-	if trigger.FactType(r.Type) == trigger.OccurrenceFired && r.Attempt > 1 && r.FirstFired == r.OccurredAt {
+	moves := false
+	switch trigger.FactType(r.Type) {
+	case trigger.OccurrenceFired:
+		moves = r.FirstFired == r.OccurredAt
+	case trigger.DeadLettered, trigger.OccurrenceExpired:
+		moves = r.FirstFired == ""
+	}
+	if moves && r.Attempt > 1 {
 		w.moved = append(w.moved, moved{k, r.EventUS})
 	}
 }

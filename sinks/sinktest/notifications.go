@@ -209,7 +209,7 @@ func testRedriven(t *testing.T, w *world) {
 	})
 	redriven := []sinks.EventRecord{
 		w.about(key, "ann", o, later, trigger.OccurrenceFired, "push", func(r *sinks.EventRecord) {
-			r.Attempt, r.OccurredAt = 2, r.FirstFired
+			r.Attempt, r.OccurredAt = 4, r.FirstFired
 			r.EventUS = later.UnixMicro()
 		}),
 		w.about(key, "ann", o, later, trigger.DeliveryDelivered, "push", func(r *sinks.EventRecord) {
@@ -217,6 +217,11 @@ func testRedriven(t *testing.T, w *world) {
 		}),
 	}
 	older := w.about(w.tenant+"/older", "ann", o, w.start.Add(-time.Hour), trigger.OccurrenceFired, "push")
+	var again []sinks.EventRecord // before it goes out, two redrives of it end, too
+	for i, end := range []trigger.FactType{trigger.DeadLettered, trigger.OccurrenceExpired} {
+		again = append(again, w.about(key, "ann", o, w.start.Add(time.Duration(i+1)*time.Hour), end, "push",
+			func(r *sinks.EventRecord) { r.FirstFired, r.Tags, r.Attempt = "", nil, 2+i }))
+	}
 	check := func(when string) {
 		t.Helper()
 		got := w.notifications(topics.NotificationQuery{User: "ann", Limit: 1})
@@ -229,10 +234,16 @@ func testRedriven(t *testing.T, w *world) {
 	if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
 		t.Errorf("as a dead letter: %v", got)
 	}
+	for _, end := range again {
+		w.apply(end)
+		if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
+			t.Errorf("after %s of a redrive: %v", end.Type, got)
+		}
+	}
 	w.apply(redriven...)
 	check("after the redrive")
 	w.apply(older, dead)
-	w.apply(append([]sinks.EventRecord{dead}, redriven...)...)
+	w.apply(slices.Concat([]sinks.EventRecord{dead}, again, redriven)...)
 	check("in a replay")
 	w.apply(w.event(key, trigger.ErasedFact, trigger.Erased, func(r *sinks.EventRecord) {
 		w.at(r, later.Add(time.Minute))
