@@ -29,8 +29,10 @@ type output[T any] struct {
 	tmp    string
 	file   file
 	buf    *bufio.Writer
+	pieces *pieces[T]
 	writer *parquet.GenericWriter[T]
 	sum    hash.Hash
+	rows   int64
 	bytes  int64
 	digest string // SHA-256 of the finished file
 }
@@ -41,13 +43,25 @@ func (o *output[T]) create() (err error) {
 	if o.file, err = o.e.disk.Create(o.tmp); err != nil {
 		return err
 	}
-	o.open, o.bytes = true, 0
+	o.open, o.rows, o.bytes = true, 0, 0
 	o.sum = sha256.New()
 	if o.buf == nil {
-		o.buf = bufio.NewWriterSize(nil, 256<<10)
+		o.buf, o.pieces = bufio.NewWriterSize(nil, 256<<10), newPieces[T]()
 	}
 	o.buf.Reset(summed[T]{o})
 	o.writer = newWriter[T](o.buf, o.bloom) // one that is reset writes other bytes than a new one
+	return nil
+}
+
+// write adds rows to the file.
+func (o *output[T]) write(rows []T) error {
+	for len(rows) > 0 {
+		n := o.pieces.next(rows[:min(int64(len(rows)), rowsPerGroup-o.rows%rowsPerGroup)])
+		if _, err := o.writer.Write(rows[:n]); err != nil {
+			return err
+		}
+		rows, o.rows = rows[n:], o.rows+int64(n)
+	}
 	return nil
 }
 

@@ -92,10 +92,10 @@ func (s *sealing) flush() error {
 			return err
 		}
 	}
-	rows, to, ended := s.batch, s.writer, make(chan error, 1)
+	rows, ended := s.batch, make(chan error, 1)
 	s.batch, s.spare, s.writing = s.spare[:0], rows, ended
 	go func() {
-		_, err := to.Write(rows)
+		err := s.write(rows)
 		clear(rows)
 		ended <- err
 	}()

@@ -149,7 +149,7 @@ func (e *Exporter) writeSnapshot(ctx context.Context, s *Snapshot, all stream) e
 	defer out.drop()
 	batch := make([]Standing, 0, batchRows)
 	flush := func() error {
-		_, err := out.writer.Write(batch)
+		err := out.write(batch)
 		clear(batch)
 		batch = batch[:0]
 		return errors.Join(err, ctx.Err())

@@ -217,9 +217,9 @@ func testRedriven(t *testing.T, w *world) {
 		}),
 	}
 	older := w.about(w.tenant+"/older", "ann", o, w.start.Add(-time.Hour), trigger.OccurrenceFired, "push")
-	var again []sinks.EventRecord // before it goes out, two redrives of it end, too
+	var ends []sinks.EventRecord // before it goes out, two redrives of it end, too
 	for i, end := range []trigger.FactType{trigger.DeadLettered, trigger.OccurrenceExpired} {
-		again = append(again, w.about(key, "ann", o, w.start.Add(time.Duration(i+1)*time.Hour), end, "push",
+		ends = append(ends, w.about(key, "ann", o, w.start.Add(time.Duration(i+1)*time.Hour), end, "push",
 			func(r *sinks.EventRecord) { r.FirstFired, r.Tags, r.Attempt = "", nil, 2+i }))
 	}
 	check := func(when string) {
@@ -234,7 +234,7 @@ func testRedriven(t *testing.T, w *world) {
 	if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
 		t.Errorf("as a dead letter: %v", got)
 	}
-	for _, end := range again {
+	for _, end := range ends {
 		w.apply(end)
 		if got := idsOf(w.notifications(topics.NotificationQuery{User: "ann"})); len(got) != 2 || got[0] != id {
 			t.Errorf("after %s of a redrive: %v", end.Type, got)
@@ -243,7 +243,7 @@ func testRedriven(t *testing.T, w *world) {
 	w.apply(redriven...)
 	check("after the redrive")
 	w.apply(older, dead)
-	w.apply(slices.Concat([]sinks.EventRecord{dead}, again, redriven)...)
+	w.apply(slices.Concat([]sinks.EventRecord{dead}, ends, redriven)...)
 	check("in a replay")
 	w.apply(w.event(key, trigger.ErasedFact, trigger.Erased, func(r *sinks.EventRecord) {
 		w.at(r, later.Add(time.Minute))
