@@ -135,13 +135,13 @@ func (b *node) onProduce(req *kmsg.ProduceRequest) kmsg.Response {
 		kept := req.Topics[i].Partitions[:0]
 		for j, rp := range req.Topics[i].Partitions {
 			p := &pc.topics[i][j]
+			if p.refused == nil && p.batch != nil && p.batch.transactional() {
+				p.refused = b.txns.writes(p)
+			}
 			if p.refused != nil {
 				continue
 			}
 			p.prepare(now)
-			if p.batch != nil && p.batch.transactional() {
-				b.txns.wrote(p)
-			}
 			kept = append(kept, rp)
 		}
 		req.Topics[i].Partitions = kept

@@ -93,13 +93,19 @@ func (x *txns) refuse(txnID string, pid int64) *refusal {
 	return nil
 }
 
-// wrote notes a transactional batch, in kfake's loop.
-func (x *txns) wrote(p *partCall) {
+// writes notes a transactional batch, in kfake's loop. It refuses one of a producer that was fenced: kfake would, but
+// only once it has put the heir into a transaction, which in time would fence the heir too.
+func (x *txns) writes(p *partCall) *refusal {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t := x.change(p.batch.producerID(), p.batch.producerEpoch()); t != nil {
+	pid, epoch := p.batch.producerID(), p.batch.producerEpoch()
+	if o := x.owners[pid]; o != nil && epoch < o.epoch {
+		return &refusal{kerr.InvalidProducerEpoch.Code, -1, "the producer is fenced"}
+	}
+	if t := x.change(pid, epoch); t != nil {
 		t.parts[x.b.partition(p.topic.name, p.partition)] = txnPart{p.topic.name, p.partition, true}
 	}
+	return nil
 }
 
 // added notes partitions that get a marker with the transaction's end, whether or not they get data.

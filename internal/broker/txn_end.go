@@ -286,15 +286,16 @@ func (x *txns) fenced(req *kmsg.InitProducerIDRequest, resp *kmsg.InitProducerID
 	return x.forget(x.owner(resp.ProducerID, txnID), resp.ProducerEpoch)
 }
 
-// timedOut is called as kfake aborts a transaction by itself.
+// timedOut is called as kfake aborts a transaction by itself. It raises the epoch, but at the last one.
 func (x *txns) timedOut(pid int64, epoch int16) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.find(pid, epoch)
-	if t == nil {
-		return
+	if t := x.find(pid, epoch); t != nil {
+		x.takeBack(t)
+		x.touch(x.aborted(t))
+		x.owners[pid].drop(func(e *openTxn) bool { return e == t })
 	}
-	x.takeBack(t)
-	x.touch(x.aborted(t))
-	x.owners[pid].drop(func(e *openTxn) bool { return e == t })
+	if o := x.owners[pid]; o != nil {
+		o.epoch = max(o.epoch, min(epoch, lastEpoch-1)+1)
+	}
 }
