@@ -70,8 +70,9 @@ type call struct {
 	init    *kmsg.InitProducerIDRequest
 	offsets *kmsg.TxnOffsetCommitRequest
 	join    *kmsg.JoinGroupRequest
-	silent  bool     // acks=0: the client expects no answer
-	writes  []target // what must be durable before it is answered
+	txns    []inEpoch // what it adds to
+	silent  bool      // acks=0: the client expects no answer
+	writes  []target  // what must be durable before it is answered
 }
 
 // forget drops what was kept for kfake's turn to the call.

@@ -17,7 +17,7 @@ func (r *repairer) endOpen(context.Context) error {
 				continue
 			}
 			aborts++
-			r.aborted[endedTxn{pid, open.epoch}] = true
+			r.aborted[inEpoch{pid, open.epoch}] = true
 		}
 	}
 	if commits+aborts > 0 {

@@ -46,10 +46,9 @@
 //   - EndTxn writes its markers before it answers, so read_committed sees the end at
 //     once. A commit gets CONCURRENT_TRANSACTIONS only if something else came to the
 //     transaction while it waited for the disk: more data, an abort, an InitProducerID.
-//   - AddPartitionsToTxn and AddOffsetsToTxn wait for the disk, and so does TxnOffsetCommit
-//     without records before it: a start has to know what it ends. Records of a transaction are
-//     on disk with its commit. So a client that adds no partitions (KIP-890) does not hear of a
-//     power cut that took its first records, and may commit the others.
+//   - The first answer in a transaction waits for the disk, whatever it is to: a start has to
+//     know what it ends. Records of a transaction are on disk with its commit. A power cut may
+//     take them before, and then the producer has to begin anew.
 //   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
 //     from version 5 on. Before, a commit is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.

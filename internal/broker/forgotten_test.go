@@ -278,33 +278,40 @@ func TestInterruptedAbort(t *testing.T) {
 	wantValues(t, read(t, b, "a", 0, committed()))
 }
 
-// TestOffsetsBeforeAStart: a transaction has group offsets alone when the broker is killed, or loses its power. Its
-// producer does not hear of that, writes a record, and commits: it is not to get a part of what it asked for.
-func TestOffsetsBeforeAStart(t *testing.T) {
+// TestBegunBeforeAStart: a transaction has something when the broker is killed, or loses its power. Its producer does
+// not hear of that, writes a record, and commits: it is not to get a part of what it asked for.
+func TestBegunBeforeAStart(t *testing.T) {
+	kill := func(t *testing.T, d *disk) string { return copyDir(t, d.dir) }
+	powerCut := func(t *testing.T, d *disk) string {
+		to := t.TempDir()
+		d.cut(t, to, nothingUnsynced)
+		return to
+	}
+	offset := func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) { addOffset(t, b, end, "g", 1) }
+	record := func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest) { writeIn(t, b, end, 1, 0, "first") }
 	for _, c := range []struct {
 		name  string
+		begin func(t *testing.T, b *Broker, end *kmsg.EndTxnRequest)
 		crash func(t *testing.T, d *disk) string
 	}{
-		{"killed", func(t *testing.T, d *disk) string { return copyDir(t, d.dir) }},
-		{"power cut", func(t *testing.T, d *disk) string {
-			to := t.TempDir()
-			d.cut(t, to, nothingUnsynced)
-			return to
-		}},
+		{"an offset, killed", offset, kill},
+		{"an offset, power cut", offset, powerCut},
+		{"a record, killed", record, kill},
+		{"a record, power cut", record, powerCut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := start(t, t.TempDir())
-			d := mount(t, b)
-			create(t, b, "a", 1)
+			create(t, b, "a", 2)
 			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
-			addOffset(t, b, end, "g", 1)
+			d := mount(t, b)
+			c.begin(t, b, end)
 			b = start(t, c.crash(t, d))
 			raw := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "v"))
 			produced := produceIn(t, b, "x", "a", 0, raw)
 			if resp := endTxn(t, b, end, 5); resp.ErrorCode == 0 {
-				t.Errorf("the commit succeeds, and the record got %d: the offsets are lost", produced.ErrorCode)
+				t.Errorf("the commit succeeds, and the record got %d: what came before is lost", produced.ErrorCode)
 			}
-			wantValues(t, read(t, b, "a", 0, committed()))
+			wantCommitted(t, b)
 		})
 	}
 }

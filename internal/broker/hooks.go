@@ -32,6 +32,17 @@ func (b *node) inspect(c *conn, cl *call, req kmsg.Request, body, rest []byte) e
 			return errFrame
 		}
 		cl.offsets = req
+		cl.txns = []inEpoch{{req.ProducerID, req.ProducerEpoch}}
+	case *kmsg.AddPartitionsToTxnRequest:
+		if req.ReadFrom(rest) != nil {
+			return errFrame
+		}
+		cl.txns = []inEpoch{{req.ProducerID, req.ProducerEpoch}}
+	case *kmsg.AddOffsetsToTxnRequest:
+		if req.ReadFrom(rest) != nil {
+			return errFrame
+		}
+		cl.txns = []inEpoch{{req.ProducerID, req.ProducerEpoch}}
 	case *kmsg.InitProducerIDRequest:
 		if req.ReadFrom(rest) != nil {
 			return errFrame
@@ -88,8 +99,6 @@ func (b *node) writtenBy(key int16) []target {
 		return []target{b.groupsLog()}
 	case kmsg.InitProducerID:
 		return []target{b.pidsLog()}
-	case kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn: // where a transaction began
-		return []target{b.outcomeLog()}
 	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs,
 		kmsg.CreateACLs, kmsg.DeleteACLs, kmsg.AlterClientQuotas, kmsg.AlterUserSCRAMCredentials:
 		return []target{{b.data, aDir}} // kfake syncs the file, not its name
@@ -163,7 +172,12 @@ func (b *node) respond(cl *call, frame []byte) ([]byte, *round) {
 	default:
 		b.respondAdmin(cl)
 	}
-	if b.syncer == nil || len(cl.writes) == 0 && !reveals(cl.key) {
+	switch {
+	case b.syncer == nil:
+		return frame, nil
+	case len(cl.txns) > 0:
+		return frame, b.txns.vouch(cl.txns, cl.writes)
+	case len(cl.writes) == 0 && !reveals(cl.key):
 		return frame, nil
 	}
 	return frame, b.syncer.ticket(cl.writes)
@@ -261,7 +275,7 @@ func (b *node) respondInit(cl *call, frame []byte) {
 	}
 }
 
-// respondTxnOffsets forgets offsets that kfake refused, and waits for where the transaction began.
+// respondTxnOffsets forgets offsets that kfake refused.
 func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 	resp := kmsg.NewPtrTxnOffsetCommitResponse()
 	if _, ok := parse(frame, cl, resp); !ok {
@@ -276,9 +290,6 @@ func (b *node) respondTxnOffsets(cl *call, frame []byte) {
 				b.txns.refused(cl.offsets, rt.Topic, rp.Partition)
 			}
 		}
-	}
-	if b.syncer != nil && b.txns.bare(cl.offsets) {
-		cl.writes = []target{b.outcomeLog()}
 	}
 }
 

@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
@@ -19,6 +20,7 @@ type produceCall struct {
 	txnID  string
 	topics [][]partCall // as in the request
 	writes []target     // partitions that get data outside a transaction
+	txns   []inEpoch    // that get data
 }
 
 type partCall struct {
@@ -67,7 +69,7 @@ func (b *node) inspectProduce(cl *call, req *kmsg.ProduceRequest, body, rest []b
 	binary.BigEndian.PutUint32(at[2:], uint32(pc.ticket))
 	b.tickets.put(pc)
 	cl.produce = pc
-	cl.writes = pc.writes
+	cl.writes, cl.txns = pc.writes, pc.txns
 	return nil
 }
 
@@ -93,8 +95,14 @@ func (b *node) inspectTopic(pc *produceCall, rt *kmsg.ProduceRequestTopic, versi
 				p.refused = b.txns.refuse(pc.txnID, bt.producerID())
 			}
 		}
-		if p.batch != nil && p.refused == nil && !p.batch.transactional() {
+		switch {
+		case p.batch == nil || p.refused != nil:
+		case !p.batch.transactional():
 			pc.writes = append(pc.writes, b.partition(t.name, p.partition))
+		default:
+			if txn := (inEpoch{p.batch.producerID(), p.batch.producerEpoch()}); !slices.Contains(pc.txns, txn) {
+				pc.txns = append(pc.txns, txn)
+			}
 		}
 	}
 	return parts

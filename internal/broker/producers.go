@@ -89,14 +89,14 @@ func (r *repairer) restoreProducers(context.Context) error {
 			r.pids.wrote(pid, epoch)
 		}
 	}
-	last := map[endedTxn]*outcome{}
+	last := map[inEpoch]*outcome{}
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
-		last[endedTxn{o.pid, o.epoch}] = o
+		last[inEpoch{o.pid, o.epoch}] = o
 	}
 	for i := range r.outcomes { // in order: a commit may raise the epoch to that of the next
 		o := &r.outcomes[i]
-		txn := endedTxn{o.pid, o.epoch}
+		txn := inEpoch{o.pid, o.epoch}
 		switch {
 		case o != last[txn]:
 		case o.stands() && !r.refuted(o):
@@ -144,19 +144,19 @@ func (t *pidTable) committed(o *outcome) {
 }
 
 // aborted makes a retry of an abort succeed.
-func (t *pidTable) aborted(txn endedTxn) {
+func (t *pidTable) aborted(txn inEpoch) {
 	if t.is(txn) {
 		t.byID[txn.pid].commit = false
 	}
 }
 
 // is says whether a transaction has the epoch of its producer.
-func (t *pidTable) is(txn endedTxn) bool {
+func (t *pidTable) is(txn inEpoch) bool {
 	p := t.byID[txn.pid]
 	return p != nil && p.epoch == txn.epoch
 }
 
-func (t *pidTable) fence(txn endedTxn) {
+func (t *pidTable) fence(txn inEpoch) {
 	p := t.byID[txn.pid]
 	if p == nil || p.epoch > txn.epoch {
 		return

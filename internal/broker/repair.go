@@ -41,7 +41,7 @@ type repairer struct {
 	parts    []*part
 	pids     *pidTable
 
-	aborted map[endedTxn]bool // by this start
+	aborted map[inEpoch]bool // by this start
 }
 
 type part struct {
@@ -50,15 +50,10 @@ type part struct {
 	*partScan
 }
 
-type endedTxn struct {
-	pid   int64
-	epoch int16
-}
-
 func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) {
 	r := &repairer{
 		opts: o, log: log, dir: o.Dir, data: filepath.Join(o.Dir, dataDir),
-		now: time.Now(), aborted: map[endedTxn]bool{},
+		now: time.Now(), aborted: map[inEpoch]bool{},
 	}
 	for _, step := range []struct {
 		verb string

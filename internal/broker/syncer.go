@@ -64,6 +64,16 @@ type round struct {
 	upTo map[target]int64 // of logs: an outcome behind that may speak of data that the round misses
 }
 
+// over says that the round has ended.
+func (r *round) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // journalBytes is how long a run of the journal gets, unless the checkpoint of
 // the one before takes longer.
 const journalBytes = 16 << 20

@@ -45,12 +45,18 @@ type owner struct {
 	open  []*openTxn // by epoch: what a fenced producer still asks for is apart
 }
 
+// inEpoch is a producer in one of its epochs.
+type inEpoch struct {
+	pid   int64
+	epoch int16
+}
+
 // openTxn is what a producer has asked for in one epoch since its last EndTxn.
 type openTxn struct {
-	pid     int64
-	epoch   int16
+	inEpoch
 	parts   map[target]txnPart
 	offsets []groupOffset
+	begun   *round // after which the log on disk has where it began; nil: nobody waits for that yet
 
 	outcome *outcome // of the commit that is written down; nil: none that stands
 	durable bool     // it is on disk, with all that it speaks of
@@ -198,12 +204,32 @@ func (x *txns) owns(pid int64, txnID string) bool {
 	return o != nil && o.txnID == txnID
 }
 
-// bare says whether a transaction has group offsets, and no records that tell a start of it.
-func (x *txns) bare(req *kmsg.TxnOffsetCommitRequest) bool {
+// vouch is the syncer's ticket for an answer to a request that adds to transactions: besides what it writes, their
+// beginning has to be on disk. Of a transaction the first answers wait, and share the round.
+func (x *txns) vouch(list []inEpoch, writes []target) *round {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	t := x.find(req.ProducerID, req.ProducerEpoch)
-	return t != nil && len(t.targets(true)) == 0
+	waits := len(writes) > 0
+	var first []*openTxn
+	for _, txn := range list {
+		switch t := x.find(txn.pid, txn.epoch); {
+		case t == nil: // kfake has refused the request, or it is over
+		case t.begun == nil:
+			first = append(first, t)
+		case !t.begun.over():
+			waits = true // for a round that is not before that one
+		}
+	}
+	if len(first) > 0 {
+		writes = append(slices.Clip(writes), x.b.outcomeLog())
+	} else if !waits {
+		return nil
+	}
+	r := x.b.syncer.ticket(writes)
+	for _, t := range first {
+		t.begun = r
+	}
+	return r
 }
 
 func (x *txns) find(pid int64, epoch int16) *openTxn {
@@ -221,7 +247,7 @@ func (x *txns) find(pid int64, epoch int16) *openTxn {
 // It returns nil if nobody needs to know: in memory, or of a producer that kfake will not know.
 //
 // The log has where each transaction began: a start has to know what it ends, or the client goes on in the same epoch
-// with the rest of it. Answers wait for the log unless records say the same: see writtenBy and respondTxnOffsets.
+// with the rest of it. Answers wait for that: see vouch.
 func (x *txns) change(pid int64, epoch int16) *openTxn {
 	o := x.owners[pid]
 	if x.log == nil || o == nil || epoch < o.epoch { // of before: kfake refuses it
@@ -234,7 +260,7 @@ func (x *txns) change(pid int64, epoch int16) *openTxn {
 	}
 	// If kfake has ended it, this begins the next one, perhaps before the answer is on its way.
 	o.drop(func(e *openTxn) bool { return e == t })
-	t = &openTxn{pid: pid, epoch: epoch, parts: map[target]txnPart{}}
+	t = &openTxn{inEpoch: inEpoch{pid, epoch}, parts: map[target]txnPart{}}
 	o.open = append(o.open, t)
 	x.write(t.mark(kindBegun))
 	return t
