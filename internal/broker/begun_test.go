@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,4 +45,74 @@ func TestStaleBatchOpensNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// start is killed, wherever that may be, and the next one must not believe the commit because the marker has taken the
+// records' place.
+func TestRefutedCommitStaysSo(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	writeIn(t, b, end, 0, 0, "1")
+	part := size(t, segment0(b.opts.Dir, "a", 0))
+	writeIn(t, b, end, 0, 1, "2")
+	addOffset(t, b, end, "g", 1)
+	if o, _, err := b.txns.prepare(end); err != nil || o == nil {
+		t.Fatal("nothing was written down", err)
+	}
+	for steps := 1; ; steps++ {
+		crash := copyDir(t, b.opts.Dir)
+		withoutJournal(t, crash)
+		cut(t, segment0(crash, "a", 0), part)
+		ctx := &dying{after: int64(steps)}
+		_, err := repair(ctx, Options{Dir: crash}.withDefaults(), quiet)
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		second := start(t, crash)
+		if resp := endTxn(t, second, end, 5); resp.ErrorCode == 0 {
+			t.Errorf("killed at %d: the commit, asked for again, succeeds", steps)
+		}
+		offsets := commitsOf(t, second, "g")
+		if got := read(t, second, "a", 0, committed()); len(got) > 0 || len(offsets) > 0 {
+			t.Errorf("killed at %d: records %q and offsets %v of the transaction", steps, values(got), offsets)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
+// dying ends a start after some steps.
+type dying struct {
+	steps atomic.Int64
+	after int64
+}
+
+var errKilled = errors.New("killed")
+
+func (*dying) Deadline() (end time.Time, ok bool) { return end, false }
+func (*dying) Done() <-chan struct{}              { return nil }
+func (*dying) Value(any) any                      { return nil }
+
+func (d *dying) Err() error {
+	if d.steps.Add(1) > d.after {
+		return errKilled
+	}
+	return nil
+}
+
+// commitsOf are the offsets of a group that groups.log has.
+func commitsOf(t *testing.T, b *Broker, group string) (list []groupEntry) {
+	t.Helper()
+	entries, _, err := loadLog[groupEntry](b.groupsLog().path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Type == "commit" && e.Group == group {
+			list = append(list, e)
+		}
+	}
+	return list
 }

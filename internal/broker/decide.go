@@ -1,6 +1,32 @@
 package broker
 
-import "context"
+import (
+	"context"
+	"path/filepath"
+)
+
+// takeBackRefuted writes into the log which commits do not hold. The markers of this start take the place of what a
+// power cut took, and the next start would believe such a commit, should this one be killed.
+func (r *repairer) takeBackRefuted(context.Context) error {
+	var list []outcome
+	for i := range r.outcomes {
+		o := &r.outcomes[i]
+		void := o.stands() && r.refuted(o)
+		o.void = o.void || void
+		if list = append(list, *o); void {
+			list = append(list, outcome{kind: kindAbort, pid: o.pid, epoch: o.epoch, at: o.at})
+		}
+	}
+	if len(list) == len(r.outcomes) {
+		return nil
+	}
+	r.outcomes = list
+	f, _, err := createOutcomes(filepath.Join(r.dir, outcomeFile), list)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
 
 // endOpen writes the marker of every transaction that has none.
 func (r *repairer) endOpen(context.Context) error {
@@ -35,7 +61,7 @@ func (r *repairer) decided(p *part, pid int64, open *openData) bool {
 		if o.pid != pid || o.epoch != open.epoch || !o.stands() {
 			continue
 		}
-		if end, ok := o.tail(p); ok && open.at.before(end) && !r.refuted(o) {
+		if end, ok := o.tail(p); ok && open.at.before(end) {
 			return true
 		}
 	}

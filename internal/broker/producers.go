@@ -99,7 +99,7 @@ func (r *repairer) restoreProducers(context.Context) error {
 		txn := inEpoch{o.pid, o.epoch}
 		switch {
 		case o != last[txn]:
-		case o.stands() && !r.refuted(o):
+		case o.stands():
 			r.pids.committed(o)
 		case o.kind == kindAborted: // as the client has asked, so it may go on
 			r.pids.aborted(txn)

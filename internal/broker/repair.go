@@ -64,6 +64,7 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 		{"read topics", r.readTopics},
 		{"read outcomes", r.readOutcomes},
 		{"scan segments", r.scan},
+		{"take back commits that do not hold", r.takeBackRefuted},
 		{"end transactions", r.endOpen},
 		{"restore group offsets", r.restoreGroups},
 		{"restore producers", r.restoreProducers},
@@ -235,7 +236,7 @@ func (r *repairer) restoreGroups(context.Context) error {
 func (r *repairer) committedOffsets() (list []groupEntry) {
 	for i := range r.outcomes {
 		o := &r.outcomes[i]
-		if !o.stands() || len(o.offsets) == 0 || r.refuted(o) {
+		if !o.stands() || len(o.offsets) == 0 {
 			continue
 		}
 		for _, g := range o.offsets {

@@ -469,6 +469,14 @@ func addOffset(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, o
 
 func addOffsetBy(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64, version int16) {
 	t.Helper()
+	if code := sendOffset(t, b, end, group, offset, version); code != 0 {
+		t.Fatalf("the offset: error %d", code)
+	}
+}
+
+// sendOffset returns the answer's error.
+func sendOffset(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string, offset int64, version int16) int16 {
+	t.Helper()
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = "x", end.ProducerID, end.ProducerEpoch, group
 	req.Generation = -1
@@ -478,9 +486,10 @@ func addOffsetBy(t *testing.T, b *Broker, end *kmsg.EndTxnRequest, group string,
 	}}
 	most := kgo.MaxVersions(maxVersion(int16(kmsg.TxnOffsetCommit), version))
 	resp, err := req.RequestWith(testContext(t), client(t, b, most))
-	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
-		t.Fatal(err, resp)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return resp.Topics[0].Partitions[0].ErrorCode
 }
 
 // TestDeletedGroupStaysDeleted: the offsets of a group were committed by a transaction, and the group was deleted.
