@@ -116,3 +116,25 @@ func commitsOf(t *testing.T, b *Broker, group string) (list []groupEntry) {
 	}
 	return list
 }
+
+// TestNewProducerIDSurvivesAPowerCut: a commit uses up the epochs of a producer id, and its answer has another one.
+func TestNewProducerIDSurvivesAPowerCut(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	d := mount(t, b)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	end.ProducerEpoch = lastEpoch
+	writeIn(t, b, end, 0, 0, "last")
+	resp := endTxn(t, b, end, 5)
+	if resp.ErrorCode != 0 || resp.ProducerID == end.ProducerID {
+		t.Fatalf("the commit: %+v", resp)
+	}
+	after := t.TempDir()
+	d.cut(t, after, nothingUnsynced)
+	b = start(t, after)
+	next := *end
+	next.ProducerID, next.ProducerEpoch = resp.ProducerID, resp.ProducerEpoch
+	writeIn(t, b, &next, 0, 0, "next")
+	commitX(t, b, &next)
+	wantValues(t, read(t, b, "a", 0, committed()), "last", "next")
+}

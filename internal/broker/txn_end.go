@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -194,7 +195,8 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 		x.forget(o, req.ProducerEpoch)
 	case resp.ProducerID == req.ProducerID:
 		x.forget(o, resp.ProducerEpoch)
-	default: // its epochs are used up
+	default: // its epochs are used up: nothing but pids.log has the new producer id
+		touched = append(slices.Clip(touched), x.b.pidsLog())
 		delete(x.owners, req.ProducerID)
 		x.owner(resp.ProducerID, o.txnID).epoch = resp.ProducerEpoch
 	}
