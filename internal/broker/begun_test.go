@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -137,4 +138,26 @@ func TestNewProducerIDSurvivesAPowerCut(t *testing.T) {
 	writeIn(t, b, &next, 0, 0, "next")
 	commitX(t, b, &next)
 	wantValues(t, read(t, b, "a", 0, committed()), "last", "next")
+}
+
+// TestNothingBehindATornOutcome: once a frame could not be written, none is written behind it: a start would not see
+// it, and somebody may have got an answer that it has to keep.
+func TestNothingBehindATornOutcome(t *testing.T) {
+	b := start(t, t.TempDir())
+	x := b.txns
+	log := x.log
+	var err error
+	if x.log, err = os.Open(log.Name()); err != nil { // takes no bytes
+		t.Fatal(err)
+	}
+	defer x.log.Close()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if err := x.append(outcome{kind: kindBegun}); err == nil {
+		t.Fatal("the first frame is written")
+	}
+	x.log = log
+	if err := x.append(outcome{kind: kindBegun}); err == nil || size(t, log.Name()) > int64(len(outcomeMagic)) {
+		t.Errorf("a frame is written behind one that may be torn: %v", err)
+	}
 }

@@ -13,14 +13,20 @@ const maxOutcomeBytes = 4 << 20
 
 var errLongOutcome = errors.New("the transaction has too many partitions and group offsets")
 
-// append writes one outcome. The lock is held.
+// append writes one outcome. If it fails, so does the broker: a start sees nothing behind a frame that is torn, so none
+// may follow. The lock is held.
 func (x *txns) append(o outcome) error {
+	if err := x.b.failure(); err != nil {
+		return err
+	}
 	frame := o.appendTo(nil)
 	if len(frame) > maxFrame {
 		return errLongOutcome // a start would take it, and all behind it, for a torn end
 	}
 	if _, err := x.log.Write(frame); err != nil {
-		return fmt.Errorf("write outcome: %w", err)
+		err = fmt.Errorf("write outcome: %w", err)
+		x.b.fail(err)
+		return err
 	}
 	x.size += int64(len(frame))
 	return nil
