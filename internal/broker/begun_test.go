@@ -161,3 +161,21 @@ func TestNothingBehindATornOutcome(t *testing.T) {
 		t.Errorf("a frame is written behind one that may be torn: %v", err)
 	}
 }
+
+// TestRepeatedEmptyCommit: a transaction has nothing and is committed, the power is cut, and the client repeats that.
+func TestRepeatedEmptyCommit(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	d := mount(t, b)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	addPartition(t, b, end)
+	if resp := endTxn(t, b, end, 5); resp.ErrorCode != 0 {
+		t.Fatalf("the commit: error %d", resp.ErrorCode)
+	}
+	after := t.TempDir()
+	d.cut(t, after, nothingUnsynced)
+	resp := endTxn(t, start(t, after), end, 5)
+	if resp.ErrorCode != 0 || resp.ProducerEpoch != end.ProducerEpoch+1 {
+		t.Errorf("repeated: error %d, epoch %d after %d", resp.ErrorCode, resp.ProducerEpoch, end.ProducerEpoch)
+	}
+}

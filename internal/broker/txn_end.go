@@ -138,25 +138,26 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 		// A start writes the markers behind data anew, and those alone.
 		t.touched = t.targets(false)
 		if t.empty() {
-			x.endsInEpoch(req, t, kindCommit)
+			o := t.mark(kindCommit)
+			o.bumps = req.Version >= 5
+			x.ends(t, o)
 		}
 	default:
 		x.takeBack(t)
 		t.touched = x.aborted(t)
-		x.endsInEpoch(req, t, kindAborted)
+		if req.Version < 5 { // else pids.log has the next epoch
+			x.ends(t, t.mark(kindAborted))
+		}
 	}
 	t.ends++
 	x.touch(t.touched)
 	return nil
 }
 
-// endsInEpoch notes that a transaction is over if its client keeps the epoch (before KIP-890): a start would take what
-// has begun in it for open.
-func (x *txns) endsInEpoch(req *kmsg.EndTxnRequest, t *openTxn, kind byte) {
-	if req.Version < 5 {
-		x.write(t.mark(kind))
-		t.touched = append(t.touched, x.b.outcomeLog())
-	}
+// ends notes that a transaction is over, though nothing becomes visible: a start would take what has begun for open.
+func (x *txns) ends(t *openTxn, how outcome) {
+	x.write(how)
+	t.touched = append(t.touched, x.b.outcomeLog())
 }
 
 // aborted is what kfake writes as it aborts a transaction: to readers its offsets are as good as any.
