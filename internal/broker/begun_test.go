@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -177,5 +178,36 @@ func TestRepeatedEmptyCommit(t *testing.T) {
 	resp := endTxn(t, start(t, after), end, 5)
 	if resp.ErrorCode != 0 || resp.ProducerEpoch != end.ProducerEpoch+1 {
 		t.Errorf("repeated: error %d, epoch %d after %d", resp.ErrorCode, resp.ProducerEpoch, end.ProducerEpoch)
+	}
+}
+
+// client writes then is a transaction, and a start that aborts it says so.
+func TestRefusedEnd(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		t.Run(fmt.Sprintf("commit %v", commit), func(t *testing.T) {
+			b := start(t, t.TempDir())
+			create(t, b, "a", 1)
+			end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+			addPartition(t, b, end) // so that there is a last end, of the other kind
+			end.Commit = !commit
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+				t.Fatalf("the end before: error %d", resp.ErrorCode)
+			}
+			if code := sendOffset(t, b, end, "g", 1, 4); code != kerr.InvalidTxnState.Code {
+				t.Fatalf("an offset of a group that is in no transaction: error %d", code)
+			}
+			end.Commit = commit
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode != kerr.InvalidTxnState.Code {
+				t.Fatalf("the end: error %d, want INVALID_TXN_STATE", resp.ErrorCode)
+			}
+			addGroup(t, b, end, "g", 1)
+			b = start(t, copyDir(t, b.opts.Dir))
+			end.Commit = true
+			rest := inTxn(sequenced(end.ProducerID, end.ProducerEpoch, 0, "rest"))
+			produced := produceIn(t, b, "x", "a", 0, rest)
+			if resp := endTxn(t, b, end, 4); resp.ErrorCode == 0 {
+				t.Errorf("the commit succeeds, and the record got %d: the offset is lost", produced.ErrorCode)
+			}
+		})
 	}
 }

@@ -262,8 +262,16 @@ func (x *txns) change(pid int64, epoch int16) *openTxn {
 	o.drop(func(e *openTxn) bool { return e == t })
 	t = &openTxn{inEpoch: inEpoch{pid, epoch}, parts: map[target]txnPart{}}
 	o.open = append(o.open, t)
-	x.write(t.mark(kindBegun))
+	x.begins(t)
 	return t
+}
+
+// begins notes that a transaction is open from here on.
+func (x *txns) begins(t *openTxn) {
+	if x.log != nil {
+		x.write(t.mark(kindBegun))
+		t.begun = nil
+	}
 }
 
 // mark is an entry of the log without partitions and offsets.

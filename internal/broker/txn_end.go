@@ -186,6 +186,7 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 		if t != nil && t.ends > 0 {
 			if t.ends--; t.ends == 0 { // else the other request may have committed it
 				x.takeBack(t)
+				x.begins(t) // what the log has of its end does not hold
 			}
 		}
 		return touched
