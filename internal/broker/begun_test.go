@@ -211,3 +211,27 @@ func TestRefusedEnd(t *testing.T) {
 		})
 	}
 }
+
+// that keeps its epoch, and before it has ended it. Then the broker is killed.
+func TestLogBegunAnewWhileOneEnds(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	addPartition(t, b, end)
+	writeIn(t, b, end, 0, 0, "v")
+	end.Version, end.Commit = 4, false
+	if err := b.txns.ending(end); err != nil {
+		t.Fatal(err)
+	}
+	b.txns.mu.Lock()
+	err := b.txns.restart()
+	b.txns.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = start(t, copyDir(t, b.opts.Dir))
+	if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+		t.Errorf("the abort, after a start: error %d", resp.ErrorCode)
+	}
+	wantValues(t, read(t, b, "a", 0, committed()))
+}

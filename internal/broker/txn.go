@@ -61,6 +61,7 @@ type openTxn struct {
 	outcome *outcome // of the commit that is written down; nil: none that stands
 	durable bool     // it is on disk, with all that it speaks of
 	ends    int      // EndTxn requests that kfake has turned to
+	ended   *outcome // what the log has of them, if nothing becomes visible
 	touched []target // what they write, and may be shown before it is on disk
 }
 
@@ -270,7 +271,7 @@ func (x *txns) change(pid int64, epoch int16) *openTxn {
 func (x *txns) begins(t *openTxn) {
 	if x.log != nil {
 		x.write(t.mark(kindBegun))
-		t.begun = nil
+		t.begun, t.ended = nil, nil
 	}
 }
 

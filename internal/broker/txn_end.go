@@ -157,6 +157,7 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 // ends notes that a transaction is over, though nothing becomes visible: a start would take what has begun for open.
 func (x *txns) ends(t *openTxn, how outcome) {
 	x.write(how)
+	t.ended = &how
 	t.touched = append(t.touched, x.b.outcomeLog())
 }
 

@@ -39,7 +39,7 @@ func (x *txns) write(o outcome) {
 	}
 }
 
-// restart begins a new log once nothing in the old one matters. Commits that kfake has not answered
+// restart begins a new log once nothing in the old one matters. Ends that kfake has not answered
 // move over. The lock is held.
 func (x *txns) restart() error {
 	if err := x.sync(); err != nil {
@@ -49,6 +49,9 @@ func (x *txns) restart() error {
 	clear(x.moved)
 	for _, o := range x.owners {
 		for _, t := range o.open {
+			if t.ends > 0 && t.ended != nil {
+				keep = append(keep, *t.ended)
+			}
 			if t.outcome == nil {
 				continue
 			}
