@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,6 +50,7 @@ func TestStaleBatchOpensNothing(t *testing.T) {
 	}
 }
 
+// TestRefutedCommitStaysSo: a power cut took records that a commit speaks of, so a start aborts the transaction. That
 // start is killed, wherever that may be, and the next one must not believe the commit because the marker has taken the
 // records' place.
 func TestRefutedCommitStaysSo(t *testing.T) {
@@ -181,6 +183,7 @@ func TestRepeatedEmptyCommit(t *testing.T) {
 	}
 }
 
+// TestRefusedEnd: kfake refuses to end a transaction that it does not have, of a client that keeps its epoch. What that
 // client writes then is a transaction, and a start that aborts it says so.
 func TestRefusedEnd(t *testing.T) {
 	for _, commit := range []bool{true, false} {
@@ -212,6 +215,7 @@ func TestRefusedEnd(t *testing.T) {
 	}
 }
 
+// TestLogBegunAnewWhileOneEnds: the outcome log starts anew after kfake turned to the end of a transaction, of a client
 // that keeps its epoch, and before it has ended it. Then the broker is killed.
 func TestLogBegunAnewWhileOneEnds(t *testing.T) {
 	b := start(t, t.TempDir())
@@ -234,4 +238,20 @@ func TestLogBegunAnewWhileOneEnds(t *testing.T) {
 		t.Errorf("the abort, after a start: error %d", resp.ErrorCode)
 	}
 	wantValues(t, read(t, b, "a", 0, committed()))
+}
+
+// TestLogStaysShortWithoutEnds: transactions that their clients do not end make the outcome log no longer than others.
+func TestLogStaysShortWithoutEnds(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 2)
+	addPartition(t, b, endOf(t, client(t, b, kgo.TransactionalID("x"))))
+	b.txns.mu.Lock()
+	b.txns.size = maxOutcomeBytes + 1
+	b.txns.mu.Unlock()
+	if err := initX(t, b, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if n := size(t, filepath.Join(b.opts.Dir, outcomeFile)); n != int64(len(outcomeMagic)) {
+		t.Errorf("the log has %d bytes", n)
+	}
 }

@@ -176,6 +176,7 @@ func (x *txns) touch(targets []target) {
 func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touched []target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.shorten()
 	o, t := x.owners[req.ProducerID], x.find(req.ProducerID, req.ProducerEpoch)
 	if t != nil {
 		touched = t.touched
@@ -202,11 +203,6 @@ func (x *txns) ended(req *kmsg.EndTxnRequest, resp *kmsg.EndTxnResponse) (touche
 		touched = append(slices.Clip(touched), x.b.pidsLog())
 		delete(x.owners, req.ProducerID)
 		x.owner(resp.ProducerID, o.txnID).epoch = resp.ProducerEpoch
-	}
-	if x.log != nil && x.size > maxOutcomeBytes {
-		if err := x.restart(); err != nil {
-			x.b.fail(err)
-		}
 	}
 	return touched
 }
@@ -280,6 +276,7 @@ func (x *txns) fence(req *kmsg.InitProducerIDRequest) {
 func (x *txns) fenced(req *kmsg.InitProducerIDRequest, resp *kmsg.InitProducerIDResponse) (touched []target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	defer x.shorten() // who ends none of its transactions asks for a producer id after each
 	txnID := *req.TransactionalID
 	if req.ProducerID >= 0 && req.ProducerEpoch >= 0 { // kfake goes by the producer id then (KIP-360)
 		o := x.owners[req.ProducerID]

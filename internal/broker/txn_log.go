@@ -64,6 +64,16 @@ func (x *txns) restart() error {
 	return x.begin(x.log.Name(), keep)
 }
 
+// shorten begins a new log if this one is long. The lock is held.
+func (x *txns) shorten() {
+	if x.log == nil || x.size <= maxOutcomeBytes {
+		return
+	}
+	if err := x.restart(); err != nil {
+		x.b.fail(err)
+	}
+}
+
 // begunOnes are the transactions that kfake has not turned to the end of.
 func (x *txns) begunOnes() (list []outcome) {
 	for _, o := range x.owners {
