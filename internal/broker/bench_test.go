@@ -71,10 +71,15 @@ func benchProduce(b *testing.B, addr string, linger time.Duration) {
 // BenchmarkTransaction: transactions a second of ten records of 200 bytes over
 // 4 partitions, one after another.
 func BenchmarkTransaction(b *testing.B) {
-	for _, sync := range []bool{true, false} {
-		b.Run(fmt.Sprintf("sync=%v", sync), func(b *testing.B) {
-			addr := benchBroker(b, sync)
-			cl := client(b, &Broker{addr: addr}, kgo.TransactionalID("x"))
+	for _, c := range []struct{ sync, inner bool }{{true, false}, {true, true}, {false, false}} {
+		b.Run(fmt.Sprintf("sync=%v,inner=%v", c.sync, c.inner), func(b *testing.B) {
+			br := start(b, b.TempDir(), func(o *Options) { o.Sync = c.sync })
+			create(b, br, "a", 4, "message.timestamp.type", "LogAppendTime")
+			opts := []kgo.Opt{kgo.TransactionalID("x")}
+			if c.inner {
+				opts = append(opts, kgo.Dialer(br.Dial))
+			}
+			cl := client(b, br, opts...)
 			value := make([]byte, 200)
 			ctx := context.Background()
 			n := 0

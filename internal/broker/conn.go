@@ -248,6 +248,9 @@ func (c *conn) request(body []byte) error {
 	if err := c.b.inspect(c, cl, req, body, r.Src); err != nil {
 		return err
 	}
+	if c.inner {
+		cl.txns = nil // a client in this process does not outlive a power cut, so it does not wait for vouch
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead != nil {

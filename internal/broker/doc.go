@@ -48,7 +48,8 @@
 //     transaction while it waited for the disk: more data, an abort, an InitProducerID.
 //   - The first answer in a transaction waits for the disk, whatever it is to: a start has to
 //     know what it ends. Records of a transaction are on disk with its commit. A power cut may
-//     take them before, and then the producer has to begin anew.
+//     take them before, and then the producer has to begin anew. A client of Broker.Dial does
+//     not outlive a power cut, so its answers do not wait.
 //   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
 //     from version 5 on. Before, a commit is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.
