@@ -42,7 +42,11 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	if err != nil {
 		return 1, last
 	}
-	decided := max(s.Series.At, s.Series.After) // an edit of a calendar may move the planned one to before After
+	names := d.decidedNames(r)
+	decided := s.Series.At
+	if !s.Spec.When.movesNames(names) {
+		decided = max(decided, s.Series.After) // an edit of a calendar may move the planned one to before After
+	}
 	n, l := r.missed(decided, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
 	if n > 0 {
 		last = l
@@ -54,7 +58,7 @@ func (d *decision) missedRun() (count int, last occurrence) {
 		}
 		n, last = n+1, o // within the window each has its own jitter
 	}
-	return n + 1 - d.leftOut(r, decided, last), d.notLeftOut(r, decided, last)
+	return n + 1 - d.leftOut(r, names, decided, last), d.notLeftOut(r, names, decided, last)
 }
 
 // late reports whether o is missed, with its jitter taken into account.
@@ -66,19 +70,23 @@ func (d *decision) late(o occurrence) bool {
 // leftOut counts the rule's occurrences after decided, up to last, that must not fire. The
 // list of skips has others, too: those that fired in this life before the rule was
 // registered.
-func (d *decision) leftOut(r rule, decided Instant, last occurrence) (n int) {
+func (d *decision) leftOut(r rule, names *names, decided Instant, last occurrence) (n int) {
 	if d.s.Spec.When.movesDays() { // a name does not say when it fires
-		for range maxReplanSteps {
+		until := names.last()
+		for _, id := range d.s.Series.Skip {
+			until = max(until, dayOfName(id))
+		}
+		for {
 			o, ok, err := r.next(decided)
-			if err != nil || !ok || o.At > last.At || len(d.s.Series.Skip) == 0 {
-				break
+			if err != nil || !ok || o.At > last.At ||
+				dayOfName(o.ID) > until && r.Zone().Wall(int64(o.At)).Date() > until {
+				return n
 			}
-			if indexSkip(d.s.Series.Skip, o.ID) >= 0 {
+			if d.isLeftOut(names, o) {
 				n++
 			}
 			decided = o.At
 		}
-		return n
 	}
 	for _, id := range d.s.Series.Skip {
 		at, err := calendar.ParseInstant(id)
@@ -102,10 +110,15 @@ func (r rule) yields(id string, at Instant) bool {
 	return err == nil && ok && o.ID == id
 }
 
+// isLeftOut reports whether an occurrence was skipped, or is decided by its name.
+func (d *decision) isLeftOut(names *names, o occurrence) bool {
+	return indexSkip(d.s.Series.Skip, o.ID) >= 0 || names.has(o)
+}
+
 // notLeftOut is last, or else the last occurrence before it, but after decided, that is not left
 // out. If there is none, it is the planned one.
-func (d *decision) notLeftOut(r rule, decided Instant, last occurrence) occurrence {
-	for last.At > decided && indexSkip(d.s.Series.Skip, last.ID) >= 0 {
+func (d *decision) notLeftOut(r rule, names *names, decided Instant, last occurrence) occurrence {
+	for last.At > decided && d.isLeftOut(names, last) {
 		before, ok, err := r.Prev(int64(last.At) - 1)
 		if err != nil || !ok {
 			break
@@ -118,14 +131,17 @@ func (d *decision) notLeftOut(r rule, decided Instant, last occurrence) occurren
 	return last
 }
 
-// moveTo makes o the planned occurrence.
+// moveTo makes o the planned occurrence. What was planned before it was missed.
 func (d *decision) moveTo(o occurrence) {
 	s := d.s
 	old := s.Series
-	s.Series = d.m.series(&s.Spec, s.Life, s.Key, o)
-	s.Series.Start, s.Series.Skip, s.Series.TZData, s.Series.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(),
-		old.After
-	s.Series.Decided, s.Series.Begun = old.Decided, old.Begun
+	p := d.m.series(&s.Spec, s.Life, s.Key, o)
+	p.Start, p.Skip, p.TZData, p.After = old.Start, old.Skip, d.m.Timetable.Zones.Release(), old.After
+	p.Decided, p.Begun = old.Decided, old.Begun
+	if r, err := d.rule(); err == nil && o.At > old.At {
+		d.keepNames(r, &p, o.At-1)
+	}
+	s.Series = p
 }
 
 // keepLatest drops all but the latest n of a run of count occurrences. To find the nth from
@@ -135,7 +151,11 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 	if count <= n || err != nil {
 		return
 	}
-	begin := int64(max(first.Nominal-1, d.s.Series.After)) // at After the planned one is the only one before
+	names := d.decidedNames(r)
+	begin := int64(first.Nominal - 1)
+	if !d.s.Spec.When.movesNames(names) {
+		begin = max(begin, int64(d.s.Series.After)) // at After the planned one is the only one before
+	}
 	until, span := int64(last.At), int64(last.At-first.Nominal)
 	for back := max(span/int64(count), 1) * int64(n); ; back *= 2 {
 		from := max(begin, until-back)
@@ -144,8 +164,7 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 			return
 		}
 		list = slices.DeleteFunc(list, func(o calendar.Occurrence) bool {
-			return indexSkip(d.s.Series.Skip,
-				o.ID()) >= 0
+			return d.isLeftOut(names, occurrence{At: Instant(o.At), ID: o.ID()})
 		})
 		if len(list) >= n {
 			d.planAfter(Instant(list[len(list)-n].At) - 1)

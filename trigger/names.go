@@ -3,7 +3,6 @@ package trigger
 import (
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -26,6 +25,9 @@ const maxSteps = 64
 
 // keepsNames reports whether a series needs Decided: else After and the zone say the same.
 func (w *When) keepsNames(p *Series) bool { return w.movesDays() || len(p.Decided) > 0 }
+
+// movesNames reports whether names say what is decided, and calendars may have moved what is not to before After.
+func (w *When) movesNames(n *names) bool { return !n.none() && w.movesDays() }
 
 // passed has the names that r's calendars, as they are now, have let pass up to an instant: on the days that were moved
 // to earlier ones, and on this one up to the time of day that clocks have shown.
@@ -153,19 +155,40 @@ func below(steps []NameStep, name calendar.Wall) bool {
 // names is what is decided of a rule, without what had passed when it began.
 type names struct {
 	decided, begun []NameStep
-	rule           rule // no calendar moves its dates
+	rule           rule    // no calendar moves its dates
+	after          Instant // of what has no name here, or had passed when the rule began, all up to this is decided
 }
 
 // has reports whether an occurrence is decided by its name. The second pass of an overlap has the names of the first.
 func (n *names) has(o occurrence) bool {
-	if n == nil || len(n.decided) == 0 || strings.HasSuffix(bare(o.ID), "+f1") {
+	if n.none() {
 		return false
 	}
-	wall, err := calendar.ParseWall(bare(o.ID))
-	if err != nil || !below(n.decided, wall) || below(n.begun, wall) {
-		return false
+	wall, err := calendar.ParseWall(bare(o.ID)) // not of a second pass
+	if err != nil || n.rule.Includes(wall) || below(n.begun, wall) {
+		return o.At <= n.after
 	}
-	return !n.rule.Includes(wall)
+	return below(n.decided, wall)
+}
+
+// none reports whether no name says anything.
+func (n *names) none() bool { return n == nil || len(n.decided)+len(n.begun) == 0 }
+
+// first is an instant before all that is not decided by its name: an edit of a calendar may have moved it to the past.
+func (n *names) first(from Instant) Instant {
+	tod := calendar.Wall(0)
+	for _, s := range raise(n.decided, n.begun) {
+		from = min(from, Instant(n.rule.Zone().Reach(calendar.Wall(n.dayAfter(s.Day))*wallDay+tod)-1))
+		tod = s.Until + 1
+	}
+	return from
+}
+
+// dayAfter is the first day on which anything fires that is named after a day.
+func (n *names) dayAfter(day calendar.Date) calendar.Date {
+	most := 2 * int(maxAhead.Hours()/24)
+	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(day-calendar.Date(days)) <= day })
+	return day - calendar.Date(back) + 1
 }
 
 // behind is the instant from which to look for what is undecided, behind so many that have their names among the
@@ -174,11 +197,7 @@ func (n *names) behind(o occurrence, seen int) Instant {
 	if seen%maxReplanSteps != 0 {
 		return o.At
 	}
-	low := lowest(n.decided, n.last())
-	// The last day on which nothing fires that is named after low.
-	most := 2 * int(maxAhead.Hours()/24)
-	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(low-calendar.Date(days)) <= low })
-	next := low - calendar.Date(back) + 1
+	next := n.dayAfter(lowest(n.decided, n.last()))
 	return max(o.At, Instant(n.rule.Zone().ResolveFirst(calendar.Wall(next)*wallDay)-1))
 }
 
@@ -193,6 +212,9 @@ func dayOfName(id string) calendar.Date {
 
 // last is the last day of which a name is decided.
 func (n *names) last() (day calendar.Date) {
+	if n == nil {
+		return 0
+	}
 	for _, s := range n.decided {
 		day = max(day, s.Day)
 	}
@@ -202,7 +224,7 @@ func (n *names) last() (day calendar.Date) {
 // decidedNames is nil if instants alone say what is decided. A state of an older format does not have the names.
 func (d *decision) decidedNames(r rule) *names {
 	s := d.s
-	n := &names{s.Series.Decided, s.Series.Begun, r}
+	n := &names{s.Series.Decided, s.Series.Begun, r, s.Series.After}
 	switch {
 	case !d.local() || !s.Spec.When.keepsNames(&s.Series):
 		return nil

@@ -111,3 +111,32 @@ func TestRaiseIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Skip may have no room for what an edit of a calendar gives back. A run of missed occurrences asks for names, too.
+func TestMissedRunWithAFullSkip(t *testing.T) {
+	m := newMachine()
+	put := func(dates ...string) {
+		if err := m.Timetable.PutCalendar("closed", dates); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("2026-12-24")
+	start := instant("2026-12-23T08:00:00Z")
+	spec := dailySpec()
+	spec.When.Recurrence, spec.When.Start = "FREQ=DAILY;BYHOUR=9,17;BYMINUTE=0", "2026-12-23T00:00:00"
+	spec.When.Calendars = &Calendars{Names: []string{"closed"}, On: calendar.OnPrevious}
+	register := Command{Key: "k", From: Origin{Append: start}, Op: OpRegister, Spec: spec, Hash: contentOf(spec)}
+	s := m.Apply(nil, &register, start).State
+	s = m.Due(s, s.Timers(nil)[0], s.Series.At).State // 23T09 and 24T09
+	for i := range maxSkips {
+		day := calendar.Wall(s.CreatedAt) + calendar.Wall(i)*1000
+		s.Series.Skip = append(s.Series.Skip, day.String())
+	}
+	put("2027-12-24")
+	now := instant("2026-12-24T10:00:00Z")
+	s = m.Replan(s, instant("2026-12-23T12:00:00Z"), "calendar").State
+	out := m.Due(s, s.Timers(nil)[0], now)
+	if len(out.Fires) != 1 || out.Fires[0].Occurrence != "2026-12-23T17:00:00" || out.Facts[0].Count != 1 {
+		t.Errorf("facts %+v, due events %+v", out.Facts, out.Fires)
+	}
+}

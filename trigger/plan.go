@@ -136,12 +136,16 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	case spec.When.Start != "":
 		after = from - 1 // a start in the past only sets the phase: nothing before the append fires or is missed
 	}
-	o, ok, err := r.next(max(after, before.after, before.beyond))
+	begin := max(after, before.after, before.beyond)
+	if before.goesOn && before.sameZone && spec.When.movesNames(before.names) {
+		begin = before.beyond // what is pending may have been moved to before After
+	}
+	o, ok, err := r.next(begin)
 	for seen := 1; ok && err == nil; seen++ {
 		next := o.At
 		if before.names.has(o) {
 			next = before.names.behind(o, seen)
-			before.after = next
+			before.after = max(before.after, next)
 		} else if !before.decided(o, life) {
 			break
 		}
@@ -168,6 +172,9 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		p.Decided, p.Begun = n.decided, n.begun
 		if before.local && before.goesOn { // the move let pass what comes before the plan
 			p.Decided, p.Begun = raise(p.Decided, r.passed(max(before.after, before.beyond))), nil
+		}
+		if !before.goesOn && spec.When.movesDays() { // what is pending and past does not fire
+			p.Decided = raise(p.Decided, r.passed(from))
 		}
 	case spec.When.movesDays():
 		p.Begun = r.passed(from)
@@ -200,22 +207,26 @@ func (d *decision) advance() {
 	d.planAfter(s.Series.At)
 }
 
-// planAfter moves a rule's plan to the first occurrence after t that is not skipped. After
+// planAfter moves a rule's plan to the first occurrence after t that is not decided. After
 // never goes back: an edit of a calendar may have moved the planned occurrence before it.
+// Others that are pending may have been moved, too: what is before After counts if its name is not decided.
 func (d *decision) planAfter(t Instant) {
 	s := d.s
-	t = max(t, s.Series.After)
+	after := max(t, s.Series.After)
 	skip := s.Series.Skip
 	end := Series{
-		Start: s.Series.Start, TZData: s.Series.TZData, After: t, MissedUntil: s.Series.MissedUntil,
-		Skip: skipsFrom(skip, &s.Spec.When, min(t, d.now)),
+		Start: s.Series.Start, TZData: s.Series.TZData, After: after, MissedUntil: s.Series.MissedUntil,
+		Skip: skipsFrom(skip, &s.Spec.When, min(after, d.now)),
 	}
 	r, err := d.rule()
 	end.Decided, end.Begun = s.Series.Decided, s.Series.Begun
 	if err == nil {
 		d.keepNames(r, &end, t)
 	}
-	named := &names{end.Decided, end.Begun, r} // the calendars may be newer than the plan
+	named := &names{end.Decided, end.Begun, r, after} // the calendars may be newer than the plan
+	if !s.Spec.When.movesNames(named) {
+		t = after
+	}
 	for seen := 1; err == nil; {
 		var o occurrence
 		var ok bool

@@ -91,7 +91,11 @@ func (d *decision) replannedSeries() (Series, bool) {
 	if err != nil {
 		return s.Series, false
 	}
-	// The planned one counts also if it is past now: it has not fired, and does so late.
+	// The planned one counts also if it is past now, and was given back after the rule began: it has not fired, and
+	// does so late.
+	if moved != nil {
+		moved.after = minInstant
+	}
 	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) &&
 		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved)) {
 		o, ok = planned, true
@@ -104,8 +108,16 @@ func (d *decision) replannedSeries() (Series, bool) {
 	if p.Begun = s.Series.Begun; moved != nil {
 		p.Decided, p.Begun = moved.decided, moved.begun
 	}
-	p.Skip = d.withFiredEarly(r, from, moved)
-	if p.After != 0 {
+	base := d.looksFrom(from)
+	if moved != nil {
+		moved.after = base
+	}
+	p.Skip = d.withFiredEarly(r, base, moved)
+	switch {
+	case p.After == 0:
+	case moved != nil && ok && p.At <= base: // it is late, and of what has no name nothing else is
+		p.After = base
+	default:
 		p.After = from
 	}
 	return p, true
@@ -125,10 +137,18 @@ func (d *decision) planStands() bool {
 // as it is.
 const maxReplanSteps = 2000
 
-// nextUndecided is the first occurrence after from that is not yet decided. It does not fire
-// late: before now it counts only if it is not before the planned one, which is undecided.
+// looksFrom is where a replan begins to look. What it finds does not fire late: before now it
+// counts only if it is not before the planned one, which is undecided.
+func (d *decision) looksFrom(from Instant) Instant { return max(from, min(d.now, d.s.Series.At-1)) }
+
+// nextUndecided is the first occurrence after from that is not yet decided. If a calendar moves days, all that has a
+// name is pending until that is decided, also what has moved to the past.
 func (d *decision) nextUndecided(r rule, from Instant, moved *names) (o occurrence, ok bool, err *Error) {
-	from = max(from, min(d.now, d.s.Series.At-1))
+	from = d.looksFrom(from)
+	if d.s.Spec.When.movesNames(moved) {
+		moved.after = from
+		from = moved.first(from)
+	}
 	for range maxReplanSteps {
 		if o, ok, err = r.next(from); err != nil || !ok || !d.decided(o, moved) {
 			return o, ok, err
