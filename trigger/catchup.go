@@ -44,15 +44,12 @@ func (d *decision) missedRun() (count int, last occurrence) {
 	}
 	names := d.decidedNames(r)
 	decided := s.Series.At
-	if !s.Spec.When.movesNames(names) {
-		decided = max(decided, s.Series.After) // an edit of a calendar may move the planned one to before After
-	}
 	n, l := r.missed(decided, d.now.Add(-d.m.MisfireAfter-d.m.window(&s.Spec))-1)
 	if n > 0 {
 		last = l
 	}
 	for {
-		o, ok, err := r.next(max(last.At, decided))
+		o, ok, err := r.next(last.At)
 		if err != nil || !ok || !d.late(o) {
 			break
 		}
@@ -153,9 +150,6 @@ func (d *decision) keepLatest(n, count int, first Live, last occurrence) {
 	}
 	names := d.decidedNames(r)
 	begin := int64(first.Nominal - 1)
-	if !d.s.Spec.When.movesNames(names) {
-		begin = max(begin, int64(d.s.Series.After)) // at After the planned one is the only one before
-	}
 	until, span := int64(last.At), int64(last.At-first.Nominal)
 	for back := max(span/int64(count), 1) * int64(n); ; back *= 2 {
 		from := max(begin, until-back)

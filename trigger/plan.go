@@ -224,9 +224,6 @@ func (d *decision) planAfter(t Instant) {
 		d.keepNames(r, &end, t)
 	}
 	named := &names{end.Decided, end.Begun, r, after} // the calendars may be newer than the plan
-	if !s.Spec.When.movesNames(named) {
-		t = after
-	}
 	for seen := 1; err == nil; {
 		var o occurrence
 		var ok bool
