@@ -52,7 +52,7 @@ func DueID(k Key, occurrence string, step int) string {
 // says nothing of what the others would fire.
 func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 	changed := false
-	if s.Spec.When.Calendars != nil && s.isPlanned(t) && !m.begin(s, now).planStands() {
+	if s.isPlanned(t) && !m.plansByCalendars(s, now) {
 		out := m.Replan(s, now, "settings")
 		if len(out.Facts) > 0 || out.State.Series.At == 0 {
 			return out

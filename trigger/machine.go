@@ -61,13 +61,28 @@ type Outcome struct {
 // Apply applies one command, or refuses it. s is nil for an unknown key. A refused command
 // changes nothing in the state but Seq.
 func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
-	d := m.begin(s, now)
-	d.actor = c.Actor
+	before := m.replanFirst(s, c, now)
+	d := m.begin(before.State, now)
+	d.actor, d.out.Facts, d.out.Changed = c.Actor, before.Facts, before.Changed
 	if err := d.apply(c); err != nil {
 		return m.Reject(s, err, c.Actor)
 	}
 	d.addNote(c)
 	return d.finish()
+}
+
+// replanFirst plans anew what a command goes on with, if its calendars are newer than its plan.
+func (m *Machine) replanFirst(s *State, c *Command, now Instant) Outcome {
+	goesOn := c.Op == OpSkip || c.Op == OpRezone || c.Op == OpRegister && c.Patch
+	if s == nil || !goesOn || s.Status.Finished() || m.plansByCalendars(s, now) {
+		return Outcome{State: s}
+	}
+	return m.Replan(s, now, "settings")
+}
+
+// plansByCalendars reports whether the calendars in force give the plan that s has.
+func (m *Machine) plansByCalendars(s *State, now Instant) bool {
+	return s.Spec.When.Calendars == nil || s.Series.At == 0 || m.begin(s, now).planStands()
 }
 
 // Reject adds the fact that a command about s was refused. It is also for commands that could
