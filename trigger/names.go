@@ -316,4 +316,7 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 		tod, low := timeOfDay(wall), lowest(p.Decided, wall.Date())
 		p.Decided = raise(p.Decided, []NameStep{{tod - 1, low}, {tod, wall.Date()}, {wallDay - 1, low}})
 	}
+	if here := r.passed(t); !d.s.Spec.When.movesDays() && slices.Equal(raise(p.Decided, here), here) {
+		p.Decided, p.Begun = nil, nil // all that was decided in another zone has been on clocks in this one
+	}
 }

@@ -140,3 +140,43 @@ func TestMissedRunWithAFullSkip(t *testing.T) {
 		t.Errorf("facts %+v, due events %+v", out.Facts, out.Fires)
 	}
 }
+
+// After a rezone, names say what is decided until the clocks of the new zone have shown all of it. From then on the
+// state is one of an older format again.
+func TestNamesGoAfterARezone(t *testing.T) {
+	m, now := newMachine(), instant("2026-03-02T01:00:00Z")
+	spec := dailySpec()
+	spec.When.Recurrence, spec.When.Start, spec.When.Zone = "FREQ=DAILY;BYHOUR=12;BYMINUTE=0", "", "Asia/Tokyo"
+	apply := func(s *State, c Command) *State {
+		c.Key, c.From = "k", Origin{Append: now}
+		out := m.Apply(s, &c, now)
+		if out.Rejected != nil {
+			t.Fatal(out.Rejected)
+		}
+		return out.State
+	}
+	fire := func(s *State) *State {
+		now = s.Series.At
+		return m.Due(s, s.Timers(nil)[0], now).State
+	}
+	s := fire(apply(nil, Command{Op: OpRegister, Spec: spec, Hash: contentOf(spec)}))
+	if len(s.Series.Decided)+len(s.Series.Begun) != 0 {
+		t.Errorf("it has not moved, and has %+v", s.Series)
+	}
+	now = instant("2026-03-02T03:30:00Z")
+	s = apply(s, Command{Op: OpRezone, Zone: "America/New_York"})
+	if len(s.Series.Decided) == 0 {
+		t.Errorf("12:00 of that day has fired in Tokyo, and is still to come: %+v", s.Series)
+	}
+	if s = fire(s); len(s.Series.Decided)+len(s.Series.Begun) != 0 {
+		t.Errorf("12:00 of the next day has fired, and it has %+v", s.Series)
+	}
+	s = apply(apply(nil, Command{Op: OpRegister, Spec: spec, Hash: contentOf(spec)}), Command{Op: OpCancel})
+	s = apply(s, Command{Op: OpRegister, Spec: spec, Hash: contentOf(spec)})
+	other := *spec
+	other.When.Zone = "Asia/Seoul"
+	s = apply(s, Command{Op: OpRegister, Spec: &other, Hash: contentOf(&other)})
+	if len(s.Series.Decided)+len(s.Series.Begun) != 0 {
+		t.Errorf("nothing has fired in Tokyo, and it has %+v", s.Series)
+	}
+}

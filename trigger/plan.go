@@ -171,10 +171,14 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	case n != nil:
 		p.Decided, p.Begun = n.decided, n.begun
 		if before.local && before.goesOn { // the move let pass what comes before the plan
-			p.Decided, p.Begun = raise(p.Decided, r.passed(max(before.after, before.beyond))), nil
+			there := r.passed(max(before.after, before.beyond))
+			p.Decided, p.Begun = pass(raise(p.Decided, there), p.Begun, r.passed(from), there)
 		}
 		if !before.goesOn && spec.When.movesDays() { // what is pending and past does not fire
 			p.Decided = raise(p.Decided, r.passed(from))
+		}
+		if !spec.When.keepsNames(&p) {
+			p.Begun = nil
 		}
 	case spec.When.movesDays():
 		p.Begun = r.passed(from)
