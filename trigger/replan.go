@@ -108,7 +108,7 @@ func (d *decision) replannedSeries() (Series, bool) {
 	if p.Begun = s.Series.Begun; moved != nil {
 		p.Decided, p.Begun = moved.decided, moved.begun
 	}
-	base := d.looksFrom(from)
+	base := d.replansFrom(from)
 	if moved != nil {
 		moved.after = base
 	}
@@ -137,14 +137,14 @@ func (d *decision) planStands() bool {
 // as it is.
 const maxReplanSteps = 2000
 
-// looksFrom is where a replan begins to look. What it finds does not fire late: before now it
+// replansFrom is where a replan begins. What it finds does not fire late: before now it
 // counts only if it is not before the planned one, which is undecided.
-func (d *decision) looksFrom(from Instant) Instant { return max(from, min(d.now, d.s.Series.At-1)) }
+func (d *decision) replansFrom(from Instant) Instant { return max(from, min(d.now, d.s.Series.At-1)) }
 
 // nextUndecided is the first occurrence after from that is not yet decided. If a calendar moves days, all that has a
 // name is pending until that is decided, also what has moved to the past.
 func (d *decision) nextUndecided(r rule, from Instant, moved *names) (o occurrence, ok bool, err *Error) {
-	from = d.looksFrom(from)
+	from = d.replansFrom(from)
 	if d.s.Spec.When.movesNames(moved) {
 		moved.after = from
 		from = moved.first(from)
