@@ -20,16 +20,18 @@ func TestStaleBatchOpensNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fence func(t *testing.T, b *Broker, old *kmsg.EndTxnRequest)
+		abort int16 // what the fenced producer's own abort gets
 	}{
-		{"by an heir", func(t *testing.T, b *Broker, _ *kmsg.EndTxnRequest) {
+		{"by an heir", func(t *testing.T, b *Broker, old *kmsg.EndTxnRequest) {
+			writeIn(t, b, old, 1, 0, "open")
 			if err := initX(t, b, time.Minute); err != nil {
 				t.Fatal(err)
 			}
-		}},
+		}, kerr.ProducerFenced.Code},
 		{"by a timeout", func(t *testing.T, b *Broker, old *kmsg.EndTxnRequest) {
 			writeIn(t, b, old, 1, 0, "slow")
 			read(t, b, "a", 1, committed()) // returns once it has timed out
-		}},
+		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := start(t, t.TempDir())
@@ -46,7 +48,37 @@ func TestStaleBatchOpensNothing(t *testing.T) {
 			if err != nil || resp.TransactionStates[0].State != "Empty" {
 				t.Errorf("x is in a transaction: %+v, %v", resp.TransactionStates, err)
 			}
+			// It must not get its heir's epoch by that: their records would be taken for one another's.
+			abort := *old
+			abort.Commit = false
+			if got := endTxn(t, b, &abort, 5).ErrorCode; got != c.abort {
+				t.Errorf("its own abort: error %d, want %d", got, c.abort)
+			}
 		})
+	}
+}
+
+// TestIDBegunAnew: kfake forgets a transactional id that is idle for long, and then gives the same producer id again,
+// with epoch 0. Its batches are no stale ones.
+func TestIDBegunAnew(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	x := b.current().txns
+	req, resp := kmsg.NewPtrInitProducerIDRequest(), kmsg.NewPtrInitProducerIDResponse()
+	req.TransactionalID, resp.ProducerID, resp.ProducerEpoch = &end.TransactionalID, end.ProducerID, 1000
+	x.fenced(req, resp)
+	if x.find(end.ProducerID, 0) != nil || x.owners[end.ProducerID].epoch != 1000 {
+		t.Fatalf("the owner is %+v", x.owners[end.ProducerID])
+	}
+	resp.ProducerEpoch = 0
+	x.fenced(req, resp)
+	if p := produceIn(t, b, "x", "a", 0, inTxn(sequenced(end.ProducerID, 0, 0, "anew"))); p.ErrorCode != 0 {
+		t.Errorf("a batch of epoch 0: error %d", p.ErrorCode)
+	}
+	end.ProducerEpoch, end.Commit = 0, true
+	if got := endTxn(t, b, end, 5).ErrorCode; got != 0 {
+		t.Errorf("its commit: error %d", got)
 	}
 }
 

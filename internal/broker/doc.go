@@ -33,8 +33,9 @@
 //     an open transaction are the exception.
 //   - A failing disk stops the broker: it sends no acknowledgement that it cannot keep. With
 //     Options.AwaitRoom a full one does so until there is room (room.go).
-//   - A producer id is never given twice. Epochs only rise. Retries are recognised for a day,
-//     also across a crash.
+//   - A producer id is never given twice, but to a transactional id that was idle for 24.8
+//     days: that begins anew with epoch 0. Else epochs only rise. Retries are recognised for a
+//     day, also across a crash.
 //
 // # Where it differs from Kafka
 //
@@ -50,8 +51,8 @@
 //     know what it ends. Records of a transaction are on disk with its commit. A power cut may
 //     take them before, and then the producer has to begin anew. A client of Broker.Dial does
 //     not outlive a power cut, so its answers do not wait.
-//   - EndTxn of a transaction without records or offsets is refused with INVALID_TXN_STATE
-//     from version 5 on. Before, a commit is answered as the last transaction ended.
+//   - A commit of a transaction for which nothing was asked is refused with INVALID_TXN_STATE
+//     from version 5 on. Before, it is answered as the last transaction ended.
 //   - InitProducerID of an id that is in a transaction aborts it at once.
 //     Transactional ids are forgotten after 24.8 idle days, not 7.
 //   - A producer epoch above the known one is accepted and becomes the known
@@ -61,7 +62,8 @@
 //   - A batch that takes more than 32 MiB decompressed is refused,
 //     MESSAGE_TOO_LARGE. Kafka accepts it.
 //   - A transaction that times out in epoch 32766, the last of a producer id, hangs the
-//     broker until its process is restarted: kfake tries to end it for ever.
+//     broker: kfake tries to end it for ever, with a warning and a new producer each time. Only
+//     kill -9 ends the process.
 //   - DeleteRecords answers at once, but disk space comes back by whole
 //     segments; ListOffsets for the maximum timestamp may name a record below
 //     the log start offset. ListOffsets by time compares records within a

@@ -42,6 +42,7 @@ type txns struct {
 type owner struct {
 	txnID string
 	epoch int16      // the newest that kfake has given
+	given int16      // the newest that an InitProducerID got
 	open  []*openTxn // by epoch: what a fenced producer still asks for is apart
 }
 

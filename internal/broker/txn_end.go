@@ -123,6 +123,12 @@ func (x *txns) ending(req *kmsg.EndTxnRequest) *kerr.Error {
 	defer x.mu.Unlock()
 	o, t := x.owners[req.ProducerID], x.find(req.ProducerID, req.ProducerEpoch)
 	switch {
+	case o != nil && req.ProducerEpoch < o.given:
+		// kfake would take a request of the epoch before its own for a retry, and tell the client the heir's epoch.
+		if req.Version < 2 {
+			return kerr.InvalidProducerEpoch
+		}
+		return kerr.ProducerFenced
 	case t == nil:
 		// From version 5 on each transaction has its own epoch (KIP-890), so this is no retry. A start has forgotten
 		// the transaction, and kfake would take it for the one before, and say that it is committed.
@@ -285,7 +291,13 @@ func (x *txns) fenced(req *kmsg.InitProducerIDRequest, resp *kmsg.InitProducerID
 		}
 		txnID = o.txnID
 	}
-	return x.forget(x.owner(resp.ProducerID, txnID), resp.ProducerEpoch)
+	o := x.owner(resp.ProducerID, txnID)
+	if resp.ProducerEpoch == 0 { // it begins anew: kfake forgets a transactional id that is idle for long
+		o.epoch, o.given = 0, 0
+	}
+	touched = x.forget(o, resp.ProducerEpoch)
+	o.given = max(o.given, resp.ProducerEpoch)
+	return touched
 }
 
 // timedOut is called as kfake aborts a transaction by itself. It raises the epoch, but at the last one.
