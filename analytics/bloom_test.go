@@ -61,8 +61,12 @@ func TestBloomFilters(t *testing.T) {
 				}
 				return ok
 			}
+			least, most := boundsOf(t, group, "trigger")
 			for trigger := range triggersOf(t, group) {
 				known++
+				if trigger < least || trigger[:min(len(trigger), max(1, len(most)))] > most {
+					t.Errorf("pages of %s have %q to %q, and %s", name, least, most, trigger)
+				}
 				if !has("trigger", trigger) {
 					t.Errorf("the filter of %s does not know its own %s", name, trigger)
 				}
@@ -102,6 +106,31 @@ func openWithFilters(t *testing.T, name string) *parquet.File {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// boundsOf are what the column index says of a column's pages. Readers pass over a page by that. It may cut texts.
+func boundsOf(t *testing.T, group parquet.RowGroup, column string) (least, most string) {
+	t.Helper()
+	for i, chunk := range group.ColumnChunks() {
+		if strings.Join(group.Schema().Columns()[i], ".") != column {
+			continue
+		}
+		index, err := chunk.ColumnIndex()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for page := range index.NumPages() {
+			if index.NullPage(page) {
+				continue
+			}
+			from, to := string(index.MinValue(page).ByteArray()), string(index.MaxValue(page).ByteArray())
+			if least == "" || from < least {
+				least = from
+			}
+			most = max(most, to)
+		}
+	}
+	return least, most
 }
 
 // triggersOf reads the column of triggers.

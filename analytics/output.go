@@ -69,19 +69,18 @@ func (o *output[T]) write(rows []T) error {
 // the clock, or the build but for the module's versions.
 func newWriter[T any](buf *bufio.Writer, bloom []string) *parquet.GenericWriter[T] {
 	filters := make([]parquet.BloomFilterColumn, len(bloom))
-	options := []parquet.WriterOption{parquet.DataPageStatistics(false)} // the column index has them, too
 	for i, column := range bloom {
 		filters[i] = parquet.SplitBlockFilter(10, column)
-		options = append(options, parquet.SkipPageBounds(column)) // nearly every page has the whole range
 	}
-	return parquet.NewGenericWriter[T](buf, append(options,
+	return parquet.NewGenericWriter[T](buf,
 		parquet.CreatedBy("waterclock", "1", "0"),
 		parquet.KeyValueMetadata("waterclock.version", strconv.Itoa(manifestVersion)),
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.MaxRowsPerRowGroup(rowsPerGroup),
 		parquet.PageBufferSize(64<<10),
+		parquet.DataPageStatistics(false), // the column index has them, too
 		parquet.BloomFilters(filters...),
-	)...)
+	)
 }
 
 // summed writes to the file, and counts and hashes what it writes.
