@@ -267,6 +267,12 @@ func (b *tab) click(text string) {
 	b.do(chromedp.Click(path, chromedp.BySearch, chromedp.NodeVisible))
 }
 
+// gone waits until no table has a link of that text.
+func (b *tab) gone(text string) {
+	b.t.Helper()
+	b.do(chromedp.WaitNotPresent(fmt.Sprintf(`//main//table//a[normalize-space()=%q]`, text), chromedp.BySearch))
+}
+
 // logout logs out, and waits until that is answered: whoever leaves the page before keeps the cookie.
 func (b *tab) logout() {
 	b.t.Helper()

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,4 +51,33 @@ func TestShortAnswers(t *testing.T) {
 	b.await("main table", "tea")
 	b.click("tea")
 	b.await("main", "Fri 2027-01-01 10:00:00 America/New_York")
+}
+
+// What became of a fired trigger is asked for once its row is in view, and not before: a list would ask thirty times
+// at once. A row whose answer fails says so.
+func TestListAsksOfRowsInView(t *testing.T) {
+	s := dev(t)
+	s.put("tea", daily)
+	b := s.open(t, 1200, 500)
+	b.visit("search?q=tea")
+	b.await("main table", "tea")
+	var rows []string
+	for i := range 30 {
+		rows = append(rows, fmt.Sprintf(`{"trigger_id":"fired-%02d","tenant":"default","state":"FIRED","revision":1,`+
+			`"channel":"push","fire_at":"2026-01-01T00:00:00.000Z"}`, i))
+	}
+	b.stub("GET", "/explain", 200, `{"code":"delivered","sentence":"Delivered"}`)
+	b.stub("GET", "/fired-01/explain", 429, `{"status":429,"code":"over_quota","detail":"too many reads"}`)
+	b.stub("GET", "/v1/triggers?", 200, `{"items":[`+strings.Join(rows, ",")+`],"as_of":"2026-01-02T00:00:00.000Z"}`)
+	b.click("Triggers")
+	b.await("main tbody tr:nth-child(1)", "FIRED DELIVERED")
+	b.await("main tbody tr:nth-child(2)", "not known what became of it")
+	var asked int
+	b.do(chromedp.Evaluate(`[...document.querySelectorAll('main tbody tr')]
+		.filter((r) => r.textContent.includes('DELIVERED')).length`, &asked))
+	if asked >= 25 {
+		t.Errorf("%d of 30 rows were asked for, in a window of some ten", asked)
+	}
+	b.do(chromedp.ScrollIntoView("main tbody tr:nth-child(30)", chromedp.ByQuery))
+	b.await("main tbody tr:nth-child(30)", "FIRED DELIVERED")
 }

@@ -206,6 +206,7 @@ func (s *server) failuresByCause(t *testing.T, group string) {
 		s.happened(id, "delivery.redriven", "has moved")
 		b.click("All codes")
 		b.await("main", "By cause, of the newest")
+		b.gone(id) // its row, above what is clicked: a click goes to where its target was
 		b.click("period_too_short")
 		b.await("main", "Refused commands with code period_too_short")
 		b.await("main", "bad-"+id)

@@ -89,6 +89,22 @@ export function useData(path, every = 0, movesRows = true) {
   return path && route(state.path) === route(path) ? {...state, reload, stop} : {reload, stop};
 }
 
+// useSeen says of the element with its reference whether it has been in view.
+export function useSeen() {
+  const at = useRef(null);
+  const [seen, set] = useState(false);
+  useEffect(() => {
+    const observer = new IntersectionObserver((all) => {
+      if (!all.some((e) => e.isIntersecting)) return;
+      observer.disconnect();
+      set(true);
+    });
+    observer.observe(at.current);
+    return () => observer.disconnect();
+  }, []);
+  return [at, seen];
+}
+
 const mostPages = 10; // for so many rows as a page is asked for
 
 // useList reads a list, whose path asks for pages of full rows, from its first page on. A page may be short, or empty,

@@ -3,7 +3,7 @@ import {html} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Loaded, More, Table, ToTrigger, Twins, go, none, quoted, silence, useData, useList,
+  Became, Loaded, More, Table, ToTrigger, Twins, go, none, quoted, silence, useData, useList, useSeen,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -16,10 +16,14 @@ const fields = [
 // tagOf spells a tag as the API does, name:value.
 const tagOf = (tag = '') => (/^[^:=]*=/.test(tag) ? tag.replace('=', ':') : tag);
 
-// Ended is the state of a trigger. Of one that has fired it asks what became of it: the list does not say.
+// Ended is the state of a trigger. Of one that has fired it asks what became of it, once the row is in view: the list
+// does not say, and the answer is a costly read.
 function Ended({of: t, who}) {
-  const why = useData(t.state === 'FIRED' && who.history ? trigger(t.trigger_id, '/explain?fresh=false') : '');
-  return html`<${Became} state=${t.state} code=${why.data && why.data.code} />`;
+  const [at, seen] = useSeen();
+  const asks = t.state === 'FIRED' && who.history;
+  const why = useData(asks && seen ? trigger(t.trigger_id, '/explain?fresh=false') : '');
+  return html`<span ref=${at}><${Became} state=${t.state} code=${why.data && why.data.code} />${
+    why.error ? html` <small title=${why.error.message}>not known what became of it</small>` : ''}</span>`;
 }
 
 export function Triggers({query, again, who}) {
