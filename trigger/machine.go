@@ -67,7 +67,7 @@ func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 	if err := d.apply(c); err != nil {
 		return m.Reject(s, err, c.Actor)
 	}
-	d.addNote(c)
+	d.addNote(c, len(before.Facts))
 	return d.finish()
 }
 

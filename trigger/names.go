@@ -188,7 +188,12 @@ func (n *names) first(from Instant) Instant {
 func (n *names) dayAfter(day calendar.Date) calendar.Date {
 	most := 2 * int(maxAhead.Hours()/24)
 	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(day-calendar.Date(days)) <= day })
-	return day - calendar.Date(back) + 1
+	if back > 0 {
+		return day - calendar.Date(back) + 1
+	}
+	const farthest = 366 // no calendar moves a day further
+	ahead := sort.Search(farthest, func(days int) bool { return n.rule.LastBy(day+1+calendar.Date(days)) > day })
+	return day + 1 + calendar.Date(ahead%farthest)
 }
 
 // behind is the instant from which to look for what is undecided, behind so many that have their names among the

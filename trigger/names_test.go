@@ -180,3 +180,34 @@ func TestNamesGoAfterARezone(t *testing.T) {
 		t.Errorf("nothing has fired in Tokyo, and it has %+v", s.Series)
 	}
 }
+
+// On a weekend nothing fires: what is named after a Friday fires on the Monday at the earliest. A plan that began to
+// look on the Saturday would, at each firing of the Monday, look at all that fired before on that day.
+func TestDayAfter(t *testing.T) {
+	m := newMachine()
+	if err := m.Timetable.PutCalendar("closed", []string{"2026-12-24"}); err != nil { // a Thursday
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ on, day, want string }{
+		{calendar.OnNext, "2026-12-17", "2026-12-18"},
+		{calendar.OnNext, "2026-12-18", "2026-12-21"},
+		{calendar.OnNext, "2026-12-19", "2026-12-21"},
+		{calendar.OnNext, "2026-12-23", "2026-12-25"},
+		{calendar.OnNext, "2026-12-25", "2026-12-28"},
+		{calendar.OnPrevious, "2026-12-18", "2026-12-18"}, // on which what is named after Saturday fires
+		{calendar.OnPrevious, "2026-12-20", "2026-12-21"},
+		{calendar.OnPrevious, "2026-12-23", "2026-12-23"},
+		{calendar.OnPrevious, "2026-12-24", "2026-12-25"},
+	} {
+		w := dailySpec().When
+		w.Calendars = &Calendars{Names: []string{"closed"}, On: c.on}
+		r, fault := m.Timetable.compile(&w, "", "2026-12-01T00:00:00", instant("2026-12-01T00:00:00Z"))
+		day, err := calendar.ParseDate(c.day)
+		if fault != nil || err != nil {
+			t.Fatal(fault, err)
+		}
+		if got := (&names{rule: r}).dayAfter(day).String(); got != c.want {
+			t.Errorf("%s: what is named after %s fires from %s on, want %s", c.on, c.day, got, c.want)
+		}
+	}
+}

@@ -2,13 +2,14 @@ package trigger
 
 import "slices"
 
-// addNote makes the note of a command the detail of the fact about it. Facts that follow from
-// it, such as dropped snoozes, have none. An ack has a fact for each occurrence that it ends.
-func (d *decision) addNote(c *Command) {
+// addNote makes the note of a command the detail of the fact about it. So many facts before it, and
+// those that follow from it, such as dropped snoozes, have none. An ack has a fact for each
+// occurrence that it ends.
+func (d *decision) addNote(c *Command, before int) {
 	if c.Note == "" {
 		return
 	}
-	for i := range d.out.Facts {
+	for i := before; i < len(d.out.Facts); i++ {
 		f := &d.out.Facts[i]
 		if f.Type != Duplicate && !slices.Contains(factsAbout[c.Op], f.Type) || f.Detail != "" {
 			continue

@@ -123,3 +123,26 @@ func noteCrowded() *State {
 	}
 	return s
 }
+
+// An edit of a calendar that no walk has reached is planned for before a rezone. The note is about the rezone.
+func TestNoteBehindAReplan(t *testing.T) {
+	m := newMachine()
+	put := func(date string) {
+		if err := m.Timetable.PutCalendar("closed", []string{date}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("2026-12-23")
+	now := instant("2026-12-22T18:00:00Z")
+	spec := dailySpec()
+	spec.When.Recurrence, spec.When.Start, spec.When.Zone = "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "2026-12-22T13:00:00", "UTC"
+	spec.When.Calendars = &Calendars{Names: []string{"closed"}, On: calendar.OnNext}
+	register := Command{Key: "k", From: Origin{Append: now}, Op: OpRegister, Spec: spec, Hash: contentOf(spec)}
+	s := m.Apply(nil, &register, now).State
+	put("2026-12-25")
+	rezone := Command{Key: "k", From: Origin{Append: now}, Op: OpRezone, Zone: "Europe/Berlin", Note: "moved"}
+	facts := m.Apply(s, &rezone, now).Facts
+	if len(facts) != 2 || facts[0].Detail != "" || facts[1].Detail != "moved" || facts[1].Reason != "rezone" {
+		t.Errorf("facts %+v", facts)
+	}
+}
