@@ -169,7 +169,7 @@ func (e *Exporter) step(ctx context.Context) (r Report, err error) {
 }
 
 // A tail is written anew from its beginning. So a pass that took long is followed by a rest
-// in proportion: following takes a third of a core at most.
+// in proportion: following takes two thirds of a core at most.
 const (
 	restMin    = time.Second
 	restFor    = 2
