@@ -135,7 +135,8 @@ func TestNoteBehindAReplan(t *testing.T) {
 	put("2026-12-23")
 	now := instant("2026-12-22T18:00:00Z")
 	spec := dailySpec()
-	spec.When.Recurrence, spec.When.Start, spec.When.Zone = "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "2026-12-22T13:00:00", "UTC"
+	spec.When.Recurrence, spec.When.Start = "FREQ=DAILY;BYHOUR=9;BYMINUTE=0", "2026-12-22T13:00:00"
+	spec.When.Zone = "UTC"
 	spec.When.Calendars = &Calendars{Names: []string{"closed"}, On: calendar.OnNext}
 	register := Command{Key: "k", From: Origin{Append: now}, Op: OpRegister, Spec: spec, Hash: contentOf(spec)}
 	s := m.Apply(nil, &register, now).State
