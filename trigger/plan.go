@@ -137,8 +137,8 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		after = from - 1 // a start in the past only sets the phase: nothing before the append fires or is missed
 	}
 	begin := max(after, before.after, before.beyond)
-	if before.goesOn && before.sameZone && spec.When.movesNames(before.names) {
-		begin = before.beyond // what is pending may have been moved to before After
+	if (before.goesOn || before.sameZone) && spec.When.movesNames(before.names) {
+		begin = max(after, before.beyond) // what is pending may have been moved to before After
 	}
 	o, ok, err := r.next(begin)
 	for seen := 1; ok && err == nil; seen++ {
@@ -171,7 +171,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	case n != nil:
 		p.Decided, p.Begun = n.decided, n.begun
 		if before.local && before.goesOn { // the move let pass what comes before the plan
-			there := r.passed(max(before.after, before.beyond))
+			there := r.passed(begin)
 			p.Decided, p.Begun = pass(raise(p.Decided, there), p.Begun, r.passed(from), there)
 		}
 		if !before.goesOn && spec.When.movesDays() { // what is pending and past does not fire
