@@ -171,6 +171,14 @@ func (n *names) has(o occurrence) bool {
 	return below(n.decided, wall)
 }
 
+// until is n with another After.
+func (n *names) until(after Instant) *names {
+	if n == nil {
+		return nil
+	}
+	return &names{n.decided, n.begun, n.rule, after}
+}
+
 // none reports whether no name says anything.
 func (n *names) none() bool { return n == nil || len(n.decided)+len(n.begun) == 0 }
 
@@ -186,13 +194,14 @@ func (n *names) first(from Instant) Instant {
 
 // dayAfter is the first day on which anything fires that is named after a day.
 func (n *names) dayAfter(day calendar.Date) calendar.Date {
-	most := 2 * int(maxAhead.Hours()/24)
-	back := sort.Search(most, func(days int) bool { return n.rule.LastBy(day-calendar.Date(days)) <= day })
-	if back > 0 {
-		return day - calendar.Date(back) + 1
+	later := func(date calendar.Date) bool { return n.rule.LastBy(date) > day }
+	if later(day) {
+		most := 2 * int(maxAhead.Hours()/24)
+		back := sort.Search(most, func(days int) bool { return !later(day - calendar.Date(days)) })
+		return day + 1 - calendar.Date(back)
 	}
 	const farthest = 366 // no calendar moves a day further
-	ahead := sort.Search(farthest, func(days int) bool { return n.rule.LastBy(day+1+calendar.Date(days)) > day })
+	ahead := sort.Search(farthest, func(days int) bool { return later(day + 1 + calendar.Date(days)) })
 	return day + 1 + calendar.Date(ahead%farthest)
 }
 

@@ -93,11 +93,8 @@ func (d *decision) replannedSeries() (Series, bool) {
 	}
 	// The planned one counts also if it is past now, and was given back after the rule began: it has not fired, and
 	// does so late.
-	if moved != nil {
-		moved.after = minInstant
-	}
 	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) &&
-		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved)) {
+		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved.until(minInstant))) {
 		o, ok = planned, true
 	}
 	p := Series{TZData: d.m.Timetable.Zones.Release()}
@@ -109,10 +106,7 @@ func (d *decision) replannedSeries() (Series, bool) {
 		p.Decided, p.Begun = moved.decided, moved.begun
 	}
 	base := d.replansFrom(from)
-	if moved != nil {
-		moved.after = base
-	}
-	p.Skip = d.withFiredEarly(r, base, moved)
+	p.Skip = d.withFiredEarly(r, base, moved.until(base))
 	switch {
 	case p.After == 0:
 	case moved != nil && ok && p.At <= base: // it is late, and of what has no name nothing else is
@@ -146,7 +140,7 @@ func (d *decision) replansFrom(from Instant) Instant { return max(from, min(d.no
 func (d *decision) nextUndecided(r rule, from Instant, moved *names) (o occurrence, ok bool, err *Error) {
 	from = d.replansFrom(from)
 	if d.s.Spec.When.movesNames(moved) {
-		moved.after = from
+		moved = moved.until(from)
 		from = moved.first(from)
 	}
 	for range maxReplanSteps {
