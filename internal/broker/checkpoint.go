@@ -33,14 +33,7 @@ func (s *syncer) checkpoint() {
 	}()
 }
 
-func (s *syncer) idle() bool {
-	select {
-	case <-s.checkpointed:
-		return true
-	default:
-		return false
-	}
-}
+func (s *syncer) idle() bool { return isClosed(s.checkpointed) }
 
 // emptyJournal makes all that the journal holds, and extra, durable where it lies,
 // and empties the journal: files may be replaced or deleted then. Whoever calls

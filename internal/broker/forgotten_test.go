@@ -411,18 +411,7 @@ func TestFencedCommit(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir)
 	create(t, b, "a", 2)
-	cl := client(t, b, kgo.TransactionalID("x"))
-	if err := cl.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
-	req := kmsg.NewPtrEndTxnRequest()
-	req.TransactionalID, req.Commit = "x", true
-	req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
-	req.Version = 5
-	if e, _, err := b.txns.prepare(req); err != nil || e == nil {
-		t.Fatal("nothing was written down", err)
-	}
+	writeDown(t, b)
 	if _, _, err := client(t, b, kgo.TransactionalID("x")).ProducerID(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -449,23 +438,12 @@ func TestTimedOutCommit(t *testing.T) {
 			dir := t.TempDir()
 			b := start(t, dir)
 			create(t, b, "a", 2)
-			cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(300*time.Millisecond))
-			if err := cl.BeginTransaction(); err != nil {
-				t.Fatal(err)
-			}
-			produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
-			req := kmsg.NewPtrEndTxnRequest()
-			req.TransactionalID, req.Commit = "x", true
-			req.ProducerID, req.ProducerEpoch, _ = cl.ProducerID(testContext(t))
-			req.Version = 5
-			if e, _, err := b.txns.prepare(req); err != nil || e == nil {
-				t.Fatal("nothing was written down", err)
-			}
+			writeDown(t, b, kgo.TransactionTimeout(300*time.Millisecond))
 			read(t, b, "a", 0, committed()) // returns once it has timed out
 			crash := copyDir(t, dir)
 			for p := range int32(2) {
-				if path := segment0(crash, "a", p); p != c.evident {
-					cut(t, path, size(t, path)-markerSize)
+				if p != c.evident {
+					cutMarker(t, crash, p)
 				}
 			}
 			if pids := filepath.Join(crash, dataDir, "pids.log"); c.evident < 2 {

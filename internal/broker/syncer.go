@@ -65,9 +65,11 @@ type round struct {
 }
 
 // over says that the round has ended.
-func (r *round) over() bool {
+func (r *round) over() bool { return isClosed(r.done) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-r.done:
+	case <-c:
 		return true
 	default:
 		return false

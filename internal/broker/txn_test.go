@@ -40,6 +40,20 @@ func endOf(t *testing.T, cl *kgo.Client) *kmsg.EndTxnRequest {
 	return req
 }
 
+// writeDown writes down the commit of a transaction of x that has a record in both partitions of a. kfake has not
+// turned to it.
+func writeDown(t *testing.T, b *Broker, opts ...kgo.Opt) {
+	t.Helper()
+	cl := client(t, b, append(opts, kgo.TransactionalID("x"))...)
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
+	if o, _, err := b.txns.prepare(endOf(t, cl)); err != nil || o == nil {
+		t.Fatal("nothing was written down", err)
+	}
+}
+
 // initX asks for the producer id of x, and returns the answer's error.
 func initX(t *testing.T, b *Broker, timeout time.Duration) error {
 	t.Helper()
@@ -290,14 +304,7 @@ func TestCommitAfterTimeout(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir)
 	create(t, b, "a", 2)
-	cl := client(t, b, kgo.TransactionalID("x"), kgo.TransactionTimeout(300*time.Millisecond))
-	if err := cl.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	produce(t, cl, rec("a", 0, "k", "v"), rec("a", 1, "k", "v"))
-	if _, _, err := b.txns.prepare(endOf(t, cl)); err != nil {
-		t.Fatal(err)
-	}
+	writeDown(t, b, kgo.TransactionTimeout(300*time.Millisecond))
 	wantCommitted(t, b) // returns once it has timed out
 	crash := withoutMarkers(t, dir)
 	pids := filepath.Join(crash, dataDir, "pids.log")
