@@ -135,15 +135,16 @@ type instants struct {
 
 // parse reads RFC 3339, rounded down to milliseconds.
 func (d *instants) parse(text string) (ms int64, err error) {
-	if ms, ok := timeOfDay(text); ok && strings.HasPrefix(text, d.day) && d.day != "" {
-		return d.midnight + ms, nil
+	tod, plain := timeOfDay(text)
+	if plain && d.day != "" && strings.HasPrefix(text, d.day) {
+		return d.midnight + tod, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return 0, err
 	}
-	if ms, ok := timeOfDay(text); ok {
-		d.day, d.midnight = text[:len("2006-01-02T")], t.UnixMilli()-ms
+	if plain {
+		d.day, d.midnight = text[:len("2006-01-02T")], t.UnixMilli()-tod
 	}
 	return t.UnixMilli(), nil
 }

@@ -48,9 +48,9 @@ const mostKept = 1 << 13
 func newHash(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
 
 func newHider(u Users) *hider {
-	h := &hider{users: u, kept: make([]hiddenValue, mostKept), seed: maphash.MakeSeed()}
+	h := &hider{users: u}
 	if !u.Plain && len(u.Key) > 0 {
-		h.sum = newHash(u.Key)
+		h.sum, h.kept, h.seed = newHash(u.Key), make([]hiddenValue, mostKept), maphash.MakeSeed()
 	}
 	return h
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // parquet-go (v0.32.0, its issue 154) writes some nulls of optional columns as "" or 0. It takes up to 64 rows at a
-// time, and notes a column's in a word: a bit for each row that is not null. Where so many bits stand one behind the
-// other as stand before them, and none behind, it takes all rows behind them for not null, too:
+// time. If the last n values in a column, one behind the other, begin at row n, it takes all nulls behind them for
+// values:
 //
 //	row  0 1 2 3 4 5 ...            row  0 1 2 3 4 5 ...
 //	     . . x x . . ... wrong           . . x x x . ... right

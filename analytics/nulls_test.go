@@ -38,14 +38,12 @@ type asRead struct {
 // nulls has x for each column that is not null.
 func (r *asRead) nulls() string { return present(r.Text, r.Plain, r.At, r.Count, r.Step, r.Tags) }
 
-func (r *sparse) nulls() string {
-	return present(r.Text, r.Plain, r.At, r.Count, r.Step, r.Tags)
-}
+func (r *sparse) nulls() string { return present(r.Text, r.Plain, r.At, r.Count, r.Step, r.Tags) }
 
 func present(columns ...any) string {
 	var b strings.Builder
 	for _, c := range columns {
-		if v := reflect.ValueOf(c); v.IsZero() {
+		if reflect.ValueOf(c).IsZero() {
 			b.WriteByte('.')
 		} else {
 			b.WriteByte('x')
