@@ -8,8 +8,11 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
+// isDuplicate reports whether a command changed nothing. The fact before it may say that the plan moved: an edit of a
+// calendar counts before a command does.
 func isDuplicate(out *trigger.Outcome) bool {
-	return len(out.Facts) == 1 && out.Facts[0].Type == trigger.Duplicate
+	n := len(out.Facts)
+	return n > 0 && out.Facts[n-1].Type == trigger.Duplicate
 }
 
 // admit checks what only the engine knows: the size of the record, channels and limits. It

@@ -70,6 +70,9 @@ func (d *decision) late(o occurrence) bool {
 func (d *decision) leftOut(r rule, names *names, decided Instant, last occurrence) (n int) {
 	if d.s.Spec.When.movesDays() { // a name does not say when it fires
 		until := names.last()
+		if names != nil { // of dates of include, and of what has no name here, all up to After is decided
+			until = max(until, r.Zone().Wall(int64(names.after)).Date())
+		}
 		for _, id := range d.s.Series.Skip {
 			until = max(until, dayOfName(id))
 		}

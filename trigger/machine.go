@@ -71,13 +71,17 @@ func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 	return d.finish()
 }
 
-// replanFirst plans anew what a command goes on with, if its calendars are newer than its plan.
+// replanFirst plans anew what a command goes on with, if its calendars or the tz release are newer than its plan.
 func (m *Machine) replanFirst(s *State, c *Command, now Instant) Outcome {
 	goesOn := c.Op == OpSkip || c.Op == OpRezone || c.Op == OpRegister && c.Patch
-	if s == nil || !goesOn || s.Status.Finished() || m.plansByCalendars(s, now) {
-		return Outcome{State: s}
+	switch {
+	case s == nil || !goesOn || s.Status.Finished() || s.Series.At == 0:
+	case !m.plansByCalendars(s, now):
+		return m.Replan(s, now, "settings")
+	case s.Spec.When.Calendars == nil && s.Recurring() && s.Series.TZData != m.Timetable.Zones.Release():
+		return m.Replan(s, now, "tzdata")
 	}
-	return m.Replan(s, now, "settings")
+	return Outcome{State: s}
 }
 
 // plansByCalendars reports whether the calendars in force give the plan that s has.

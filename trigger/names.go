@@ -161,8 +161,8 @@ type names struct {
 
 // has reports whether an occurrence is decided by its name. The second pass of an overlap has the names of the first.
 func (n *names) has(o occurrence) bool {
-	if n.none() {
-		return false
+	if n.none() { // instants say it
+		return n != nil && o.At <= n.after
 	}
 	wall, err := calendar.ParseWall(bare(o.ID)) // not of a second pass
 	if err != nil || n.rule.Includes(wall) || below(n.begun, wall) {
@@ -177,6 +177,18 @@ func (n *names) until(after Instant) *names {
 		return nil
 	}
 	return &names{n.decided, n.begun, n.rule, after}
+}
+
+// late is n for an occurrence that counts although it is past, as one of the rule's own does. A date of include does
+// not.
+func (n *names) late(o occurrence) *names {
+	if n == nil {
+		return nil
+	}
+	if wall, err := calendar.ParseWall(bare(o.ID)); err == nil && n.rule.Includes(wall) {
+		return n
+	}
+	return n.until(minInstant)
 }
 
 // none reports whether no name says anything.
@@ -240,7 +252,7 @@ func (d *decision) decidedNames(r rule) *names {
 	s := d.s
 	n := &names{s.Series.Decided, s.Series.Begun, r, s.Series.After}
 	switch {
-	case !d.local() || !s.Spec.When.keepsNames(&s.Series):
+	case !s.Spec.When.keepsNames(&s.Series) || !d.local():
 		return nil
 	case len(n.decided) == 0 && len(n.begun) == 0 && d.decidedSome():
 		n.decided, n.begun = d.olderNames(r)
@@ -326,7 +338,8 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 		return
 	}
 	p.Decided, p.Begun = pass(p.Decided, p.Begun, r.passed(old.At-1), r.passed(t))
-	if wall, err := calendar.ParseWall(bare(old.Occurrence)); err == nil && !below(p.Decided, wall) {
+	wall, err := calendar.ParseWall(bare(old.Occurrence))
+	if err == nil && !r.Includes(wall) && !below(p.Decided, wall) { // a date of include says nothing of other names
 		tod, low := timeOfDay(wall), lowest(p.Decided, wall.Date())
 		p.Decided = raise(p.Decided, []NameStep{{tod - 1, low}, {tod, wall.Date()}, {wallDay - 1, low}})
 	}

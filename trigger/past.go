@@ -49,8 +49,8 @@ func (d *decision) past(w *When, from Instant) past {
 		keep.start = s.Series.Start
 	}
 	if keep.sameZone {
-		if r, err := d.rule(); err == nil && keep.sameTimes && keep.start != "" {
-			keep.names = d.decidedNames(r)
+		if r, err := d.rule(); err == nil {
+			d.keepDecided(&keep, r, w, from)
 		}
 		return keep
 	}
@@ -67,6 +67,44 @@ func (d *decision) past(w *When, from Instant) past {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
+}
+
+// keepDecided adds to keep what r, the same rule in the same zone, has decided by name. If a plan with other dates
+// begins before After, it adds what was decided since: a missed run may have gone on before a forwarded command was
+// known.
+func (d *decision) keepDecided(keep *past, r rule, w *When, from Instant) {
+	s := d.s
+	ahead := s.Series.After > from
+	switch {
+	case keep.start != "" && (keep.sameTimes || !ahead && w.sameButDates(&s.Spec.When)):
+		keep.names = d.decidedNames(r)
+	case ahead && !keep.sameTimes:
+		var all bool
+		if keep.skip, all = d.decidedSince(r, from); !all {
+			keep.after = s.Series.After // nothing fires twice, and new dates before it do not fire
+		}
+	}
+}
+
+// decidedSince is Skip, and what r has decided after an instant. It lists at most 2,000; all is false if there are
+// more.
+func (d *decision) decidedSince(r rule, from Instant) (skip []string, all bool) {
+	p := &d.s.Series
+	names := d.decidedNames(r)
+	skip = slices.Clone(p.Skip)
+	for {
+		o, ok, err := r.next(from)
+		if err != nil || !ok || o.At > p.After {
+			return skip, true
+		}
+		if indexSkip(skip, o.ID) < 0 && (names == nil || names.has(o)) {
+			if len(skip) >= maxSkips {
+				return skip, false
+			}
+			skip = append(skip, o.ID)
+		}
+		from = o.At
+	}
 }
 
 // local reports whether the rule yields wall times. Its planned occurrence does not say so:

@@ -129,6 +129,9 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if err := spread(spec, r); err != nil && !before.spread {
 		return Series{}, err
 	}
+	if before.names != nil {
+		before.names.rule = r // it may have other dates of include, in another zone
+	}
 	after := from
 	switch {
 	case before.goesOn:

@@ -23,6 +23,9 @@ func (m *Machine) Replan(s *State, now Instant, reason string) Outcome {
 	if !ok || same && len(series.Skip) == len(before.Skip) {
 		return Outcome{State: s}
 	}
+	if same { // its due topic may refuse it
+		series.Retry, series.RetryAt = before.Retry, before.RetryAt
+	}
 	d.s.Series = series
 	d.s.UpdatedAt = now
 	d.out.Changed = true
@@ -94,7 +97,7 @@ func (d *decision) replannedSeries() (Series, bool) {
 	// The planned one counts also if it is past now, and was given back after the rule began: it has not fired, and
 	// does so late.
 	if planned, found := r.named(bare(s.Series.Occurrence)); found && (!ok || planned.At < o.At) &&
-		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved.until(minInstant))) {
+		(planned.ID == bare(s.Series.Occurrence) || !d.decided(planned, moved.late(planned))) {
 		o, ok = planned, true
 	}
 	p := Series{TZData: d.m.Timetable.Zones.Release()}
@@ -139,8 +142,8 @@ func (d *decision) replansFrom(from Instant) Instant { return max(from, min(d.no
 // name is pending until that is decided, also what has moved to the past.
 func (d *decision) nextUndecided(r rule, from Instant, moved *names) (o occurrence, ok bool, err *Error) {
 	from = d.replansFrom(from)
+	moved = moved.until(from)
 	if d.s.Spec.When.movesNames(moved) {
-		moved = moved.until(from)
 		from = moved.first(from)
 	}
 	for range maxReplanSteps {

@@ -18,7 +18,7 @@ import (
 //	new at=T                  forget everything, set the clock
 //	clock to=T|by=D           the clock goes and every timer lets go at its instant
 //	outage to=T|by=D          the clock goes while no engine runs; then what is overdue goes
-//	tzdata 2023c|2025c        another release of the tz database is in force
+//	tzdata 2023c|2025c        another release of the tz database is in force; late: no trigger is planned anew yet
 //	forbid [key=K] url=U      the settings allow the tenant of K every callback but U
 //	topic refuses|silent|takes  whether the due topic takes records
 //	receipt OUTCOME […]       about the last due event, or occ= step= attempt= echo=; appended now, or at=
@@ -27,6 +27,7 @@ import (
 //	closed dates=D,…          the dates of calendar closed; late: no trigger is planned anew yet
 //	restart format=N          what that format of topic state does not hold is forgotten
 //	show                      the state, its keys and firings
+//	upcoming n=N              what is listed as the next N occurrences
 //
 // All take key=K (default k), brief (leave the states out) and sum (only how
 // many of what). Commands take
@@ -75,6 +76,9 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		}
 	case "tzdata":
 		s.w.retime(a.zones())
+		if !a.has("late") {
+			s.w.replan("tzdata")
+		}
 	case "forbid":
 		s.w.machine.CallbackURL = forbid(a)
 	case "receipt":
@@ -92,6 +96,10 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		s.w.states[a.key()] = &st
 	case "show":
 		s.show(a.key())
+	case "upcoming":
+		for _, p := range s.w.machine.Timetable.Upcoming(s.w.states[a.key()], int(a.number("n")), 0) {
+			fmt.Fprintf(&s.out, "%s %s\n", p.Occurrence, text(p.At))
+		}
 	default:
 		s.w.command(s.command(a))
 	}

@@ -79,19 +79,21 @@ func (s *State) waitingPlanned() []Planned {
 	return out
 }
 
-// follow calls f for the occurrences after the planned one that were not skipped.
+// follow calls f for the occurrences after the planned one that are not decided: skipped, or fired on another day.
 func (t *Timetable) follow(s *State, until Instant, f func(Planned) bool) {
-	r, err := t.compile(&s.Spec.When, s.Key.Tenant(), s.Series.Start, s.CreatedAt)
+	d := (&Machine{Timetable: t}).begin(s, 0)
+	r, err := d.rule()
 	if err != nil {
 		return
 	}
+	decided := d.decidedNames(r)
 	for at := s.Series.At; ; {
 		o, ok, err := r.next(at)
 		if err != nil || !ok || (until != 0 && o.At > until) {
 			return
 		}
 		at = o.At
-		if indexSkip(s.Series.Skip, o.ID) < 0 && !f(Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local}) {
+		if !d.decided(o, decided) && !f(Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local}) {
 			return
 		}
 	}

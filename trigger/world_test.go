@@ -96,11 +96,9 @@ func (w *world) fire(k Key, t Timer) Outcome {
 	return w.step(k, stepInput{timer: &t}, decide, s)
 }
 
-// retime puts another release of the tz database in force, and plans again
-// what depends on it.
+// retime puts another release of the tz database in force.
 func (w *world) retime(zones *calendar.Zones) {
 	w.machine.Timetable = &Timetable{Zones: zones, Calendars: w.machine.Timetable.Calendars}
-	w.replan("tzdata")
 }
 
 // close makes dates the calendar "closed", and plans the triggers anew.
