@@ -119,6 +119,40 @@ func TestRefutedCommitStaysSo(t *testing.T) {
 	}
 }
 
+// TestCommitSurvivesCompaction: a start that compacts a partition is killed, wherever that may be. The next one does
+// not take a commit back because the partition is shorter than the commit says: the producer goes on in its epoch.
+func TestCommitSurvivesCompaction(t *testing.T) {
+	b := start(t, t.TempDir())
+	create(t, b, "a", 1, "cleanup.policy", "compact")
+	produce(t, client(t, b), rec("a", 0, "first", "stays")) // so the compacted segment begins where it did
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	for seq := range int32(20) {
+		addPartition(t, b, end)
+		writeIn(t, b, end, 0, seq, "value")
+		if resp := endTxn(t, b, end, 4); resp.ErrorCode != 0 {
+			t.Fatalf("the commit: error %d", resp.ErrorCode)
+		}
+	}
+	for steps := 1; ; steps++ {
+		crash := copyDir(t, b.opts.Dir)
+		ctx := &dying{after: int64(steps)}
+		o := Options{Dir: crash, CompactBytes: 1}.withDefaults()
+		_, err := repair(ctx, o, quiet)
+		if err != nil && !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+		second := start(t, crash)
+		addPartition(t, second, end)
+		writeIn(t, second, end, 0, 20, "next")
+		if resp := endTxn(t, second, end, 4); resp.ErrorCode != 0 {
+			t.Errorf("killed at %d: the next commit: error %d", steps, resp.ErrorCode)
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
 // dying ends a start after some steps.
 type dying struct {
 	steps atomic.Int64

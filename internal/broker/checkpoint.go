@@ -92,8 +92,13 @@ func (s *syncer) forget(deleted func(dir string) bool) {
 	}
 }
 
-// close forgets the open files. No round may be running.
+// close forgets the open files. No round may be running, and none begins.
 func (s *syncer) close() {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = os.ErrClosed
+	}
+	s.mu.Unlock()
 	s.work.Lock()
 	defer s.work.Unlock()
 	<-s.checkpointed

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"maps"
 	"math"
@@ -324,6 +325,23 @@ func TestRecordsUpToTheSize(t *testing.T) {
 	defer f.close()
 	if err := f.recordFile(j, path, math.MaxInt64); err != nil || f.end.byte != 0 {
 		t.Errorf("recorded %d bytes of 0, %v", f.end.byte, err)
+	}
+}
+
+// TestWaitAfterClose: an answer that comes late is not taken for a failed disk.
+func TestWaitAfterClose(t *testing.T) {
+	dir := t.TempDir()
+	s, err := newSyncer(dir, nil, &listings{}, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	path := filepath.Join(dir, "x.log")
+	if err := os.WriteFile(path, []byte("late"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.wait(target{path, aLog}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -68,6 +68,8 @@ func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) 
 		{"end transactions", r.endOpen},
 		{"restore group offsets", r.restoreGroups},
 		{"restore producers", r.restoreProducers},
+		{"sync markers", r.sync},
+		{"empty the outcome log", r.emptyOutcomes},
 		{"trim", r.trim},
 		{"compact", r.compact},
 		{"write snapshots", r.snapshot},
@@ -337,6 +339,16 @@ func (r *repairer) sync(context.Context) error {
 		}
 	}
 	return g.Wait()
+}
+
+// emptyOutcomes drops the outcomes: markers, offsets and producers say the same now. A compaction makes partitions
+// shorter, so a start after one that was killed in it would take commits for ones that ran ahead of their data.
+func (r *repairer) emptyOutcomes(context.Context) error {
+	f, _, err := createOutcomes(filepath.Join(r.dir, outcomeFile), nil)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func (r *repairer) ends() map[string]position {
