@@ -1,9 +1,12 @@
 package cassandra
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +23,31 @@ func TestConformance(t *testing.T) {
 		o.Retention = c.Retention
 		return openTest(t, o)
 	})
+}
+
+// TestWarnsOfOneCopyInMemory: the log says that a crash of Cassandra loses rows, if this node is set so.
+func TestWarnsOfOneCopyInMemory(t *testing.T) {
+	o := newKeyspace(t)
+	session, err := oneNode(o.withDefaults(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	var sync string
+	if err := session.Query(`SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'`).
+		WithContext(t.Context()).Scan(&sync); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	connected, err := openTest(t, o).connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	connected.Close()
+	if got := strings.Contains(log.String(), "commitlog_sync: batch"); got != (sync == "periodic") {
+		t.Errorf("commitlog_sync %s: %s", sync, log.String())
+	}
 }
 
 // newKeyspace creates and migrates a keyspace for the test, and drops it afterwards.

@@ -52,6 +52,11 @@ func (s *Store) connect(ctx context.Context) (*gocql.Session, error) {
 		return nil, err
 	}
 	s.opts.Logger.Info("history: connected to Cassandra", "keyspace", s.opts.Keyspace)
+	if oneCopyInMemory(ctx, session, s.opts.Keyspace) {
+		s.opts.Logger.Warn("history: Cassandra keeps one copy of a row and acknowledges it before it is on the disk: "+
+			"a crash takes the last seconds, and nothing notices. Set commitlog_sync: batch in its cassandra.yaml, "+
+			"or keep three copies", "keyspace", s.opts.Keyspace)
+	}
 	return session, nil
 }
 

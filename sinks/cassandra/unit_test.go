@@ -228,3 +228,22 @@ func TestErasSince(t *testing.T) {
 		}
 	}
 }
+
+// TestIsOneCopy: which keyspaces lose rows with one node.
+func TestIsOneCopy(t *testing.T) {
+	const class = "org.apache.cassandra.locator.NetworkTopologyStrategy"
+	for _, c := range []struct {
+		replication map[string]string
+		want        bool
+	}{
+		{map[string]string{"class": class, "dc1": "1"}, true},
+		{map[string]string{"class": "org.apache.cassandra.locator.SimpleStrategy", "replication_factor": "1"}, true},
+		{map[string]string{"class": class, "dc1": "3"}, false},
+		{map[string]string{"class": class, "dc1": "1", "dc2": "1"}, false},
+		{map[string]string{"class": class}, false},
+	} {
+		if got := isOneCopy(c.replication); got != c.want {
+			t.Errorf("%v: %v", c.replication, got)
+		}
+	}
+}
