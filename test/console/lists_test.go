@@ -53,6 +53,23 @@ func TestShortAnswers(t *testing.T) {
 	b.await("main", "Fri 2027-01-01 10:00:00 America/New_York")
 }
 
+// Who did what is a list as others are: it goes on behind the newest twenty.
+func TestActsAreReadOn(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	s.call("POST", "/v1/triggers/pills:pause", `{"note":"the first of all"}`)
+	for range 12 {
+		s.call("POST", "/v1/triggers/pills:resume", "")
+		s.call("POST", "/v1/triggers/pills:pause", "")
+	}
+	b := s.open(t, 1200, 900)
+	b.visit("system")
+	b.await(`[aria-label="The newest acts over HTTP"] tbody tr:nth-child(20)`, "pills")
+	b.do(chromedp.WaitNotPresent(`[aria-label="The newest acts over HTTP"] tbody tr:nth-child(21)`, chromedp.ByQuery))
+	b.click("More")
+	b.await("main", "the first of all")
+}
+
 // What became of a fired trigger is asked for once its row is in view, and not before: a list would ask thirty times
 // at once. A row whose answer fails says so.
 func TestListAsksOfRowsInView(t *testing.T) {

@@ -1,7 +1,9 @@
 // System: who owns what, by which rules, and who did what?
 import {html} from '../vendor/htm-preact.js';
 import {inZone} from '../time.js';
-import {A, Loaded, Table, ToTrigger, Twins, curl, kcatReads, partsOf, tenants, useData} from '../parts.js';
+import {
+  A, Loaded, More, Table, ToTrigger, Twins, curl, kcatReads, none, partsOf, tenants, useData, useList,
+} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 // Settings shows first what differs from the defaults.
@@ -21,7 +23,7 @@ export function System({who}) {
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   const settings = useData(operates ? 'v1/settings' : '');
-  const acts = useData(operates ? 'v1/audit?limit=20' : '', 10000);
+  const acts = useList(operates ? 'v1/audit?limit=20' : '', 20, 10000);
   return html`<article><h1>System</h1><h2>Partitions</h2>
     ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
@@ -49,16 +51,16 @@ export function System({who}) {
     ${operates ? html`<h2>Settings</h2>
       <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
     ${operates ? html`<h2>Who did what</h2>
-      <${Loaded} of=${acts}>${({items}) => html`<${Table} caption="The newest acts over HTTP" rows=${items}
-        none="Nobody has done anything yet." columns=${[
+      <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
+        none=${none(acts, 'Nobody has done anything yet.')} columns=${[
           ['At', (a) => inZone(a.at)], ['Who', (a) => [a.actor || 'no log-in', a.role, a.address].join(', ')],
           ['Act', (a) => a.verb],
           ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} ...${partsOf(a.trigger)} who=${who} />` :
             a.target || '')],
-          ...tenants(items, who, (a) => (a.trigger ? partsOf(a.trigger).tenant : '')),
+          ...tenants(acts.items, who, (a) => (a.trigger ? partsOf(a.trigger).tenant : '')),
           ['Note', (a) => a.note || ''],
           ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
-        ]} />`}<//>` : ''}
+        ]} /><${More} of=${acts} />`}<//>` : ''}
     <${Twins} lines=${[
       ...(operates ? [curl(who, 'v1/partitions'), 'waterclock audit -n 20', curl(who, 'v1/settings'),
         kcatReads(who, 'audit')] : []),
