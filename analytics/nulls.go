@@ -29,6 +29,7 @@ type nullable struct {
 // nullables are the fields of a row that are null where they are zero. Pointers are not among them: parquet-go
 // writes them one by one.
 func nullables(row reflect.Type) (all []nullable) {
+	const word = unsafe.Sizeof(uintptr(0))
 	for f := range row.Fields() {
 		if _, options, _ := strings.Cut(f.Tag.Get("parquet"), ","); !strings.Contains(options, "optional") {
 			continue
@@ -36,8 +37,10 @@ func nullables(row reflect.Type) (all []nullable) {
 		switch f.Type.Kind() {
 		case reflect.Pointer:
 		case reflect.String: // its length
-			all = append(all, nullable{f.Offset + unsafe.Sizeof(uintptr(0)), true})
-		case reflect.Int64, reflect.Map:
+			all = append(all, nullable{f.Offset + word, word == 8})
+		case reflect.Map: // a pointer
+			all = append(all, nullable{f.Offset, word == 8})
+		case reflect.Int64:
 			all = append(all, nullable{f.Offset, true})
 		case reflect.Int32:
 			all = append(all, nullable{f.Offset, false})
