@@ -17,6 +17,7 @@ import (
 
 func newBench(a *app) *cobra.Command {
 	o, asJSON := loadtest.EngineOptions{}, false
+	delay := time.Duration(0)
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure registers/s, fires/s and lateness, on the embedded broker or yours",
@@ -35,13 +36,15 @@ second later, so that registers and fires run side by side.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := errors.Join(within("triggers", o.Triggers, 1, loadtest.MaxTriggers), payloadWithin(o.Payload),
-				within("window", o.Window, 0, 24*time.Hour), within("rate", o.Rate, 0, 1_000_000)); err != nil {
+				within("window", o.Window, 0, 24*time.Hour), within("rate", o.Rate, 0, 1_000_000),
+				within("broker-delay", delay, 0, time.Second)); err != nil {
 				return err
 			}
 			setup, err := a.benchSetup(cmd)
 			if err != nil {
 				return err
 			}
+			setup.Delay = delay
 			r, err := loadtest.MeasureEngine(cmd.Context(), setup, o)
 			if r == nil {
 				return err
@@ -58,6 +61,7 @@ second later, so that registers and fires run side by side.`,
 	f.StringVar(&o.Profile, "cpuprofile", "", "write a CPU profile to `file`")
 	f.IntSliceVar(&o.Brokers, "broker-pid", nil, "processes of the brokers on this machine, for their CPU time")
 	f.BoolVar(&o.Sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
+	f.DurationVar(&delay, "broker-delay", 0, "add this to every answer of the brokers to the engine; not with TLS")
 	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a), newBenchNotify(a),
 		newBenchReminders(a), newBenchCampaign(a), newBenchConsole(a))
 	return cmd
@@ -105,6 +109,7 @@ func (a *app) printBench(r *loadtest.EngineResult, asJSON bool) error {
 		row("bytes a life", "%.0f produced by the engine; at rest %s", r.WireBytes, atRest(r.RestBytes)),
 		row("requests of 1,000 lives", "%s", requestsOf(r.Requests)),
 		row("peak RSS", "%d MB", r.RSSBytes>>20), row("turns", "%d, commit %.1f ms", r.Turns, r.CommitMS),
+		row("a turn's time", "%s", turnOf(r.TurnMS)),
 		row("store bytes/trigger", "%.0f", r.BytesPerTrigger),
 		row("lost/doubled/early", "%d / %d / %d", r.Lost, r.Duplicates, r.Early),
 	})
@@ -115,6 +120,17 @@ func ofRaw(r *loadtest.EngineResult) string {
 		return "- (measure it with --window 0s)"
 	}
 	return fmt.Sprintf("%.0f (%.2f of raw)", r.LivesPerS, r.OfRaw)
+}
+
+// turnOf lists what the time of a turn goes to, the most first.
+func turnOf(parts map[string]float64) string {
+	var list []string
+	for _, part := range slices.SortedFunc(maps.Keys(parts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(parts[b], parts[a]), cmp.Compare(a, b))
+	}) {
+		list = append(list, fmt.Sprintf("%s %.2f ms", part, parts[part]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // requestsOf lists what an engine sent to brokers for 1,000 lives, the most first.

@@ -52,10 +52,14 @@ type EngineResult struct {
 	BytesPerTrigger float64  `json:"bytes_per_trigger"` // size of the store with all triggers pending
 	Turns           int64    `json:"turns"`
 	CommitMS        float64  `json:"commit_ms"` // mean duration of EndTransaction and the store's batch
+	DelayMS         float64  `json:"broker_delay_ms,omitempty"`
 	Duplicates      int      `json:"duplicates"`
 	Lost            int      `json:"lost"`
 	Early           int      `json:"early"`
 	Machine         Machine  `json:"machine"`
+
+	// TurnMS is what the time of a turn goes to, in the mean, from the first register to the last due record.
+	TurnMS map[string]float64 `json:"turn_ms,omitempty"`
 
 	// Requests counts what the engine's clients sent to brokers for a life, by Kafka's name of the request.
 	Requests map[string]float64 `json:"requests_per_life,omitempty"`
@@ -84,6 +88,7 @@ type engineRun struct {
 	drained     time.Duration // time to drain a backlog that was due at one instant; else 0
 	wire        *requests     // of every client with the engine's options, including produce and consume
 	own         requests      // of produce and consume
+	parts       *turnParts    // of the turns since the first register
 	stall       *stall        // ends the run when nothing moves
 }
 
@@ -92,14 +97,17 @@ type engineRun struct {
 // topics could not be removed.
 func MeasureEngine(ctx context.Context, s Setup, o EngineOptions) (r *EngineResult, err error) {
 	allowPayload(s.Config, o.Payload)
-	wire, watcher := &requests{}, &stall{}
+	wire, watcher, parts := &requests{}, &stall{}, newTurnParts()
+	s.step = parts.step
 	watcher.begin(fmt.Sprintf("open %d partitions", s.Config.Topics.Partitions), openWithin)
 	err = watcher.watch(ctx, func(ctx context.Context) error {
 		return s.besideEngine(ctx, o.Sync, func(ctx context.Context, e *node.Engine, broker string) error {
 			b := &engineRun{
-				engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, stall: watcher, result: &EngineResult{
+				engine: e, cfg: s.Config, o: o, run: node.NewID(), wire: wire, stall: watcher, parts: parts,
+				result: &EngineResult{
 					Triggers: o.Triggers, Payload: o.Payload, Window: o.Window.String(), Rate: o.Rate,
 					Partitions: s.Config.Topics.Partitions, Broker: broker, Machine: s.machine(),
+					DelayMS: float64(s.Delay.Microseconds()) / 1000,
 				},
 			}
 			r, err = b.measure(ctx)
@@ -132,6 +140,7 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.parts.begin()
 	read := make(chan error, 1)
 	go func() { read <- b.read(ctx) }()
 	if err := b.register(ctx); err != nil {
@@ -143,6 +152,7 @@ func (b *engineRun) measure(ctx context.Context) (*EngineResult, error) {
 	if err := b.since(used); err != nil {
 		return nil, err
 	}
+	b.result.TurnMS = b.parts.each()
 	b.result.Turns, b.result.CommitMS = b.engine.Turns()
 	if b.result.RestBytes, err = b.atRest(ctx); err != nil {
 		return nil, fmt.Errorf("sizes of the topics: %w", err)

@@ -5,6 +5,8 @@
 // # Files
 //
 //	engine.go     an engine in this process: registers/s, fires/s, lateness, lost, doubled and early records
+//	turns.go      what the time of its turns goes to
+//	far.go        brokers that answer late
 //	lives.go      what the life of a trigger costs, and Kafka's own speed with the same records
 //	requests.go   the requests that clients send to brokers
 //	fairness.go   how late other tenants are during one tenant's herd
@@ -31,6 +33,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -44,6 +47,7 @@ import (
 	"github.com/waterclock/waterclock/internal/broker"
 	"github.com/waterclock/waterclock/internal/config"
 	"github.com/waterclock/waterclock/internal/node"
+	"github.com/waterclock/waterclock/pipeline"
 )
 
 // Setup says where a measurement runs.
@@ -54,6 +58,9 @@ type Setup struct {
 	// brokers of the settings, with its own topics.
 	Embedded bool
 	Commit   string // commit of this program, for the result
+
+	Delay time.Duration // added to all that brokers answer the engine
+	step  func(partition int32, step pipeline.Step)
 }
 
 func (s Setup) machine() Machine {
@@ -98,8 +105,11 @@ func (s Setup) besideEngine(
 	}
 	defer os.RemoveAll(dir)
 	c.DataDir = dir
-	o := node.Options{Config: c, Logger: s.Logger}
+	o := node.Options{Config: c, Logger: s.Logger, Step: s.step}
 	if !s.Embedded {
+		if s.Delay > 0 {
+			opts = append(opts, kgo.Dialer(far((&net.Dialer{}).DialContext, s.Delay)))
+		}
 		c.Topics.Prefix = "waterclock-bench-" + node.NewID() + "."
 		c.Group = c.Topics.Prefix + "engine"
 		var reach []kgo.Opt
@@ -117,7 +127,7 @@ func (s Setup) besideEngine(
 	}
 	defer b.Close()
 	c.Brokers = []string{b.Addr()}
-	opts = append(opts, kgo.Dialer(b.Dial))
+	opts = append(opts, kgo.Dialer(far(b.Dial, s.Delay)))
 	return node.RunEngine(ctx, o, func(ctx context.Context, e *node.Engine) error {
 		return f(ctx, e, "embedded")
 	}, opts...)

@@ -73,6 +73,8 @@ type Options struct {
 
 	AcceptGaps []pipeline.Gap // losses of commands that the operator accepts
 	TakeOver   string         // a group whose topics this process takes over; "" takes none
+
+	Step func(partition int32, step pipeline.Step) // hears the steps of turns; nil in all but measurements
 }
 
 // SettingError says that a setting is wrong. Its message names the setting.

@@ -43,11 +43,26 @@ func (n *node) engineOptions() pipeline.Options {
 		MinInterval: n.minInterval(), BarrierMaxHold: c.Barrier.MaxHold, MaxClockOffset: c.Clock.MaxOffset,
 		WatermarkInterval: c.Watermarks.Interval, WatermarkIdle: c.Watermarks.IdleInterval,
 
-		Logger: n.log, Listener: n.metrics, Tracing: n.tracing,
+		Logger: n.log, Listener: n.listener(), Tracing: n.tracing,
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o
 }
+
+// listener is the metrics, and whoever measures the steps of turns.
+func (n *node) listener() pipeline.Listener {
+	if n.opts.Step == nil {
+		return n.metrics
+	}
+	return stepped{n.metrics, n.opts.Step}
+}
+
+type stepped struct {
+	pipeline.Listener
+	step func(int32, pipeline.Step)
+}
+
+func (s stepped) Step(partition int32, step pipeline.Step) { s.step(partition, step) }
 
 // minInterval converts the setting. A transaction costs an embedded broker little, so there
 // adaptive means none.
