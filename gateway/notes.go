@@ -29,7 +29,8 @@ func (c *command) notes(v *verdict) (notes []string) {
 	if c.content != "" && v.state != nil && !repeat {
 		notes = append(notes, c.content)
 	}
-	if v.state == nil || c.patch && !v.has(trigger.Rescheduled) {
+	moved := v.has(trigger.Rescheduled) && !v.has(trigger.Replaced) // else an edit of a calendar did, before the patch
+	if v.state == nil || c.patch && !moved {
 		return notes
 	}
 	return append(notes, topics.Notes(&c.when, c.sent, v.state.Nominal(), repeat)...)

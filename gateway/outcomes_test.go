@@ -85,3 +85,25 @@ func TestForgottenCancelAfterARun(t *testing.T) {
 	w.engine.forget()
 	w.must(http.StatusOK, "DELETE", "/v1/triggers/ran", "")
 }
+
+// What fired before a replacement or a snooze says nothing of a cancel of what comes after it: that one was in time,
+// also for who repeats the request.
+func TestRepeatedCancelAfterAnEarlierFiring(t *testing.T) {
+	for name, goesOn := range map[string]func(w *world){
+		"replaced": func(w *world) {
+			w.must(http.StatusOK, "PUT", "/v1/triggers/k", `{"delay":"7m","payload":2,"user_id":"ada"}`)
+		},
+		"snoozed": func(w *world) { w.must(http.StatusOK, "POST", "/v1/triggers/k:snooze", `{"for":"1h"}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.must(http.StatusCreated, "PUT", "/v1/triggers/k", at(`,"user_id":"ada"`))
+			w.engine.fire(idKey("k"))
+			goesOn(w)
+			w.must(http.StatusOK, "DELETE", "/v1/triggers/k", "")
+			w.must(http.StatusOK, "DELETE", "/v1/triggers/k", "")
+			w.engine.forget()
+			w.must(http.StatusOK, "DELETE", "/v1/triggers/k", "")
+		})
+	}
+}

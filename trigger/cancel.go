@@ -28,6 +28,9 @@ func (d *decision) cancel(c *Command) *Error {
 		next, others := s.planned()
 		stopped := d.escalating()
 		d.endWithCancel(c)
+		if s.CancelledInFlight() {
+			s.Series.Occurrence = next.Occurrence // what fired was another one: a repeat of this cancel is not too late
+		}
 		s.Revision++
 		d.addFact(Fact{
 			Type: CancelledFact, Scheduled: next.Nominal, Local: next.Local, Occurrence: next.Occurrence,
@@ -39,9 +42,10 @@ func (d *decision) cancel(c *Command) *Error {
 	return nil
 }
 
-// CancelledInFlight reports whether a one-shot was cancelled after it had gone out: too late.
+// CancelledInFlight reports whether a one-shot was cancelled after it had gone out: too late. If an earlier occurrence
+// had fired, and the cancel came before the next one, Series has that one's id.
 func (s *State) CancelledInFlight() bool {
-	return s.Status == Cancelled && !s.Recurring() &&
+	return s.Status == Cancelled && !s.Recurring() && s.Series.Occurrence == "" &&
 		slices.ContainsFunc(s.Done, func(f Firing) bool { return !strings.HasPrefix(f.Occurrence, runPrefix) })
 }
 

@@ -110,9 +110,9 @@ func (r rule) yields(id string, at Instant) bool {
 	return err == nil && ok && o.ID == id
 }
 
-// isLeftOut reports whether an occurrence was skipped, or is decided by its name.
+// isLeftOut reports whether an occurrence was skipped, has fired, or is decided by its name.
 func (d *decision) isLeftOut(names *names, o occurrence) bool {
-	return indexSkip(d.s.Series.Skip, o.ID) >= 0 || names.has(o)
+	return d.decided(o, names)
 }
 
 // notLeftOut is last, or else the last occurrence before it, but after decided, that is not left

@@ -329,7 +329,7 @@ func (d *decision) keepNames(r rule, p *Series, t Instant) {
 	}
 	if len(p.Decided)+len(p.Begun) == 0 { // of an older format
 		p.Begun = r.passed(d.s.CreatedAt)
-		if d.decidedSome() {
+		if d.decidedSome() || old.At != 0 && old.At <= old.After { // an edit has moved what is planned to before After
 			p.Decided, p.Begun = d.olderNames(r)
 		}
 	}

@@ -74,15 +74,15 @@ func (d *decision) past(w *When, from Instant) past {
 // known.
 func (d *decision) keepDecided(keep *past, r rule, w *When, from Instant) {
 	s := d.s
-	ahead := s.Series.After > from
-	switch {
-	case keep.start != "" && (keep.sameTimes || !ahead && w.sameButDates(&s.Spec.When)):
-		keep.names = d.decidedNames(r)
-	case ahead && !keep.sameTimes:
-		var all bool
-		if keep.skip, all = d.decidedSince(r, from); !all {
+	if s.Series.After > from && !keep.sameTimes {
+		if skip, all := d.decidedSince(r, from); all {
+			keep.skip = skip
+		} else {
 			keep.after = s.Series.After // nothing fires twice, and new dates before it do not fire
 		}
+	}
+	if keep.start != "" && (keep.sameTimes || w.movesDays() && w.sameButDates(&s.Spec.When)) {
+		keep.names = d.decidedNames(r).until(keep.after)
 	}
 }
 

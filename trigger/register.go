@@ -19,6 +19,9 @@ func (d *decision) register(c *Command) *Error {
 	if c.IfRevision != 0 && (s == nil || s.Revision != c.IfRevision) {
 		return revisionConflict(revisionOf(s))
 	}
+	if c.Patch && !alive { // it ended after the patch had been made, which is for what was there
+		return d.tooLateToChange()
+	}
 	if err := d.zoneExists(c.Zone); err != nil {
 		return err
 	}
@@ -29,6 +32,13 @@ func (d *decision) register(c *Command) *Error {
 		return d.replace(c)
 	}
 	return d.beginLife(c)
+}
+
+func (d *decision) tooLateToChange() *Error {
+	if d.s == nil || d.s.cancelled() {
+		return &Error{Code: CodeNotFound, Msg: "there is no trigger with this key"}
+	}
+	return &Error{Code: CodeAlreadyFired, Msg: "it is too late to change: the trigger is " + d.s.Status.String()}
 }
 
 // movesBack reports whether a patch restores the time of the register after a reschedule. The
@@ -106,7 +116,7 @@ func (d *decision) beginLife(c *Command) *Error {
 func (d *decision) replace(c *Command) *Error {
 	s := d.s
 	if c.Patch && (s.Status == InFlight || s.Status.Finished()) { // it fired after the patch had been made
-		return &Error{Code: CodeAlreadyFired, Msg: "it is too late to change: the trigger is " + s.Status.String()}
+		return d.tooLateToChange()
 	}
 	kept := d.past(&c.Spec.When, c.From.Append)
 	if kept.goesOn = c.Patch && s.Recurring() && s.Spec.When.same(&c.Spec.When); kept.goesOn {

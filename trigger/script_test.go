@@ -63,6 +63,9 @@ func (p *script) step() {
 		switch n := p.pick(4); {
 		case n == 1 && p.zones:
 			p.w.retime(of(p, zones2023c(p.w.t), calendar.Embedded()))
+			if p.pick(2) == 0 {
+				p.w.replan("tzdata")
+			}
 			return
 		case n == 2 && p.zones:
 			p.closeDays()

@@ -23,6 +23,10 @@ func (t *life) byCommand(e *event, at location) {
 	for ; t.next < i; t.next++ {
 		t.silent(t.commands[t.next])
 	}
+	if e.kind == evRescheduled && (e.reason == "settings" || e.reason == "tzdata") {
+		t.byTimer(e) // the plan was made anew first; the command's own event follows
+		return
+	}
 	t.next++
 	t.apply(t.commands[i], e)
 }

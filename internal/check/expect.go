@@ -101,7 +101,12 @@ func (t *life) expectRegister(c *command) []string {
 		}
 		return out
 	}
-	if !exists || s == cancelled || s == failed {
+	switch {
+	case c.patch && s == failed: // it has fired after the patch was made
+		return []string{refused("already_fired")}
+	case c.patch && (!exists || s == cancelled):
+		return []string{refused("not_found")}
+	case !exists || s == cancelled || s == failed:
 		return []string{evRegistered}
 	}
 	if c.idem == "" && t.reg != nil && t.reg.same(c) {
