@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // compact rewrites compacted topics that have grown enough. Every transaction
@@ -18,23 +20,38 @@ func (r *repairer) compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := cleanedJSON{Version: layoutVersion}
+	var g errgroup.Group
+	g.SetLimit(compactedAtOnce)
 	for _, p := range r.parts {
 		if !p.topic.compacts() || len(p.segments) == 0 {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return err
+		if !r.opts.toCompact(p.bytes, cleaned[floorKey{p.topic.ID, p.partition}]) {
+			continue
 		}
-		size, ok := cleaned[floorKey{p.topic.ID, p.partition}]
-		if r.opts.toCompact(p.bytes, size) {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, g.Wait())
+		}
+		p.compacted = true
+		g.Go(func() error {
 			if err := r.compactPart(p); err != nil {
 				return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
 			}
-			size, ok = p.bytes, true
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	next := cleanedJSON{Version: layoutVersion}
+	for _, p := range r.parts {
+		key := floorKey{p.topic.ID, p.partition}
+		size, before := cleaned[key]
+		if p.compacted {
+			size = p.bytes
 		}
-		if ok {
-			cleaned[floorKey{p.topic.ID, p.partition}] = size
+		if p.compacted || before && p.topic.compacts() && len(p.segments) > 0 {
+			cleaned[key] = size
 			next.Partitions = append(next.Partitions, cleanedPart{p.topic.ID, p.partition, size})
 		}
 	}
@@ -45,6 +62,9 @@ func (r *repairer) compact(ctx context.Context) error {
 	}
 	return replaceFile(path, raw)
 }
+
+// compactedAtOnce bounds what is in memory: of a partition, where the newest record of each key is.
+const compactedAtOnce = 2
 
 // toCompact says whether a partition of that length is compacted at a start; cleaned is how long it was when
 // it last was, or 0.

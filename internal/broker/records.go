@@ -50,12 +50,13 @@ func (b batch) codec() kgo.CompressionCodecType {
 	return kgo.CompressionCodecType(b.attrs() & attrCodec)
 }
 
-// compressors has one for each codec, because a compressor of kgo chooses among those that it has.
+// compressors has one for each codec, because a compressor of kgo chooses among those that it has. Zstd is at its
+// quickest: clients wait while a start compacts.
 var compressors = sync.OnceValues(func() (by map[kgo.CompressionCodecType]kgo.Compressor, err error) {
 	by = map[kgo.CompressionCodecType]kgo.Compressor{}
 	for codec, c := range map[kgo.CompressionCodecType]kgo.CompressionCodec{
 		kgo.CodecGzip: kgo.GzipCompression(), kgo.CodecSnappy: kgo.SnappyCompression(),
-		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression(),
+		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression().WithLevel(1),
 	} {
 		var failed error
 		by[codec], failed = kgo.DefaultCompressor(c)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ type repairer struct {
 type part struct {
 	topic     topicJSON
 	partition int32
+	compacted bool // by this start
 	*partScan
 }
 
@@ -334,10 +336,20 @@ func (r *repairer) sync(context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(16) // so many share a commit of the file system's journal
 	for _, p := range r.parts {
+		if len(p.segments) > 0 {
+			g.Go(func() error { return syncDir(p.dir) })
+		}
 		for _, seg := range p.segments[max(0, len(p.segments)-2):] {
 			g.Go(func() error { return syncPath(filepath.Join(p.dir, segmentName(seg.base)), datasync) })
 		}
 	}
+	g.Go(func() error { // EndTxn is answered once the outcome is durable, not the offsets
+		err := syncPath(filepath.Join(r.data, "groups.log"), datasync)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return errors.Join(err, syncDir(r.data))
+	})
 	return g.Wait()
 }
 
