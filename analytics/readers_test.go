@@ -46,9 +46,11 @@ print(json.dumps({
   "row": row,
   "fires": one("select count(*) from fires"),
   "late": one("select sum(fires)::bigint from lateness"),
-  "double_fires": con.execute("select trigger, fires from double_fires").fetchall(),
+  "double_fires": con.execute("select trigger, fires from double_fires order by 1").fetchall(),
   "seq_gaps": con.execute("select trigger, seq_before, seq_after from seq_gaps order by log_offset").fetchall(),
-  "deliveries": con.execute("select trigger, outcome, reason, attempts from deliveries order by 1").fetchall(),
+  "deliveries": con.execute(
+    "select trigger, outcome, reason, attempts, answers, channel, user_id = (select user_id from fires where "
+    "trigger = 'twice' limit 1) as adas from deliveries order by 1").fetchall(),
   "escalations": con.execute("select trigger, steps, last_step, reason from escalations").fetchall(),
   "pending": con.execute("select trigger from pending_at(timestamptz '2026-11-25 12:00:30+00') order by 1").fetchall(),
 }, default=str))
@@ -136,16 +138,17 @@ func TestReaders(t *testing.T) {
 			t.Errorf("%s has id %d, want %d", c.Name, got.IDs[c.Name], c.ID)
 		}
 	}
-	if got.Late != fired-4 { // a retry, a postponed one that went out again, a run and a snooze
-		t.Errorf("lateness has %d fires of %d, want all but 4", got.Late, fired)
+	if got.Late != fired-5 { // two retries, a postponed one that went out again, a run and a snooze
+		t.Errorf("lateness has %d fires of %d, want all but 5", got.Late, fired)
 	}
 	if text, _ := json.Marshal(got.Row[:8]); string(text) != wantRow {
 		t.Errorf("the first row is %s, want %s", text, wantRow)
 	}
-	same(t, "double_fires", got.DoubleFires, `[["twice",2]]`)
+	same(t, "double_fires", got.DoubleFires, `[["later",2],["twice",2]]`)
 	same(t, "seq_gaps", got.SeqGaps, `[["hole",1,3],["masked",2,2],["masked",2,4]]`)
 	same(t, "deliveries", got.Deliveries,
-		`[["again","postponed",null,1],["lost","dead_lettered","provider_error",2],["sent","delivered",null,1]]`)
+		`[["again","postponed",null,1,1,"push",true],["lost","dead_lettered","provider_error",2,2,"push",true],`+
+			`["sent","delivered",null,2,2,"push",true]]`)
 	same(t, "escalations", got.Escalations, `[["ladder",1,1,"ack"]]`)
 	same(t, "pending", got.Pending, `[["hole"],["waits"]]`)
 }
@@ -212,14 +215,23 @@ func (w *world) story() {
 	add(10*time.Second, "twice", "occurrence.fired", "FIRED", 2, o(0, 1))
 	add(11*time.Second, "twice", "occurrence.fired", "FIRED", 3, o(0, 1))
 	add(12*time.Second, "sent", "occurrence.fired", "IN_FLIGHT", 2, o(0, 1))
-	add(13*time.Second, "sent", "delivery.delivered", "FIRED", 3, o(0, 1))
+	add(12300*time.Millisecond, "sent", "delivery.retried", "IN_FLIGHT", 3, because(o(0, 1), "receipt_timeout"))
+	add(12600*time.Millisecond, "sent", "occurrence.fired", "IN_FLIGHT", 4, o(0, 2))
+	add(13*time.Second, "sent", "delivery.delivered", "FIRED", 5, o(0, 2))
+	bobs := because(o(0, 1), "late") // of the first attempt, when the trigger was Bob's already
+	bobs["user_id"], bobs["channel"] = "bob", "sms"
+	add(13500*time.Millisecond, "sent", "delivery.failed", "FIRED", 6, bobs)
 	add(14*time.Second, "lost", "occurrence.fired", "IN_FLIGHT", 2, o(0, 1))
 	add(15*time.Second, "lost", "delivery.retried", "IN_FLIGHT", 3, because(o(0, 1), "provider_error"))
 	add(16*time.Second, "lost", "occurrence.fired", "IN_FLIGHT", 4, o(0, 2))
 	add(17*time.Second, "lost", "delivery.dead_lettered", "FAILED", 5, because(o(0, 2), "provider_error"))
 	add(18*time.Second, "later", "occurrence.fired", "IN_FLIGHT", 2, o(0, 1))
-	add(19*time.Second, "later", "trigger.replaced", "PENDING", 3, nil) // then the same attempt is another one
+	add(19*time.Second, "later", "trigger.replaced", "PENDING", 3, nil) // what has fired stays fired
 	add(20*time.Second, "later", "occurrence.fired", "FIRED", 4, o(0, 1))
+	for _, at := range []time.Duration{23 * time.Second, 25 * time.Second} { // it was forgotten in between
+		add(at, "forgotten", "trigger.registered", "PENDING", 1, nil)
+		add(at+time.Second, "forgotten", "occurrence.fired", "FIRED", 2, o(0, 1))
+	}
 	add(21*time.Second, "ladder", "escalation.advanced", "FIRED", 2, o(1, 1))
 	add(22*time.Second, "ladder", "escalation.stopped", "FIRED", 3, because(o(1, 1), "ack"))
 	add(40*time.Second, "hole", "trigger.paused", "PAUSED", 3, nil)

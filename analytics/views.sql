@@ -36,22 +36,26 @@ SELECT tenant, trigger, occurrence, step, attempt, channel, user_id, tags, sched
 FROM events WHERE type = 'occurrence.fired';
 
 -- How late first emissions were, by hour and channel. Retries, further steps, redriven events, what was postponed and
--- went out again, snoozes and runs do not count.
+-- went out again, snoozes and runs do not count. A further step is a first emission if due topics refused those before.
 CREATE OR REPLACE VIEW lateness AS
 SELECT hour, tenant, channel, fires, ranked[1] AS p50_ms, ranked[2] AS p99_ms, max_ms FROM (
-  SELECT time_bucket(INTERVAL 1 HOUR, make_timestamp(epoch_us(scheduled_at))) AS hour, tenant, channel,
-    count(*) AS fires, quantile_disc(lateness_ms, [0.5, 0.99]) AS ranked, max(lateness_ms) AS max_ms
-  FROM fires WHERE step = 0 AND attempt = 1 AND (first_fired_at IS NULL OR first_fired_at = fired_at)
+  SELECT to_timestamp(epoch(time_bucket(INTERVAL 1 HOUR, make_timestamp(epoch_us(scheduled_at))))) AS hour, tenant,
+    channel, count(*) AS fires, quantile_disc(late, [0.5, 0.99]) AS ranked, max(late) AS max_ms
+  FROM (SELECT *, CASE WHEN step = 0 THEN lateness_ms ELSE epoch_ms(fired_at) - epoch_ms(scheduled_at) END AS late
+    FROM fires)
+  WHERE attempt = 1 AND (step = 0 AND first_fired_at IS NULL OR first_fired_at = fired_at)
     AND NOT starts_with(coalesce(occurrence, ''), 'snz-') AND NOT starts_with(coalesce(occurrence, ''), 'run-')
-    AND lateness_ms IS NOT NULL GROUP BY ALL);
+    AND late IS NOT NULL GROUP BY ALL);
 
 -- How each notification fared: a row for each step of an occurrence that was answered. The outcome is its last
--- delivery event.
+-- delivery event. Of receipts that came too late to change anything, those count that say it was delivered.
 CREATE OR REPLACE VIEW deliveries AS
-SELECT tenant, trigger, occurrence, step, any_value(channel) AS channel, any_value(user_id) AS user_id,
-  max(attempt) AS attempts, count(*) AS answers, substr(arg_max(type, log_offset), 10) AS outcome,
-  arg_max(reason, log_offset) AS reason, min(first_fired_at) AS first_fired_at, max(occurred_at) AS answered_at
-FROM events WHERE starts_with(type, 'delivery.') AND occurrence IS NOT NULL GROUP BY ALL;
+SELECT tenant, trigger, occurrence, step, arg_min(channel, log_offset) AS channel,
+  arg_min(user_id, log_offset) AS user_id, max(attempt) AS attempts, count(*) AS answers,
+  substr(arg_max(type, log_offset), 10) AS outcome, arg_max_null(reason, log_offset) AS reason,
+  min(first_fired_at) AS first_fired_at, max(occurred_at) AS answered_at
+FROM events WHERE starts_with(type, 'delivery.') AND occurrence IS NOT NULL
+  AND (coalesce(reason, '') NOT IN ('late', 'unknown') OR type = 'delivery.delivered' AND reason = 'late') GROUP BY ALL;
 
 -- Steps of escalations, and what ended them.
 CREATE OR REPLACE VIEW escalations AS
@@ -61,8 +65,8 @@ SELECT tenant, trigger, occurrence, count(*) FILTER (type = 'escalation.advanced
   arg_max(reason, log_offset) FILTER (type = 'escalation.stopped') AS reason
 FROM events WHERE type IN ('escalation.advanced', 'escalation.stopped') GROUP BY ALL;
 
--- Attempts that went out twice. There should be none. What was postponed, snoozed, redriven or planned anew goes
--- out as the same attempt, so the events of these begin another round.
+-- Attempts that went out twice. There should be none. What was postponed, snoozed or redriven may go out as the same
+-- attempt, so the events of these begin another round. So does a register of a key that was forgotten.
 CREATE OR REPLACE VIEW double_fires AS
 WITH suspects AS ( -- a hash takes much less memory than what it is of; what is equal by chance falls out below
   SELECT hash(tenant, trigger, occurrence, step, attempt) AS attempt_hash FROM fires
@@ -72,8 +76,7 @@ WITH suspects AS ( -- a hash takes much less memory than what it is of; what is 
   WHERE hash(tenant, trigger, occurrence, step, attempt) IN (FROM suspects)
 ), rounds AS (
   SELECT tenant, trigger, occurrence, step, attempt, type, occurred_at, log_offset,
-    count(*) FILTER (type IN ('trigger.registered', 'trigger.replaced', 'trigger.rescheduled'))
-      OVER (PARTITION BY tenant, trigger ORDER BY log_offset) AS plan,
+    count(*) FILTER (type = 'trigger.registered') OVER (PARTITION BY tenant, trigger ORDER BY log_offset) AS life,
     count(*) FILTER (type IN ('delivery.postponed', 'delivery.redriven', 'occurrence.snoozed'))
       OVER (PARTITION BY tenant, trigger, occurrence ORDER BY log_offset) AS round
   FROM events SEMI JOIN twice USING (tenant, trigger)
@@ -81,7 +84,7 @@ WITH suspects AS ( -- a hash takes much less memory than what it is of; what is 
 SELECT tenant, trigger, occurrence, step, attempt, count(*) AS fires, min(occurred_at) AS first_fired_at,
   max(occurred_at) AS last_fired_at, list(log_offset ORDER BY log_offset) AS log_offsets
 FROM rounds WHERE type = 'occurrence.fired'
-GROUP BY tenant, trigger, occurrence, step, attempt, plan, round HAVING count(*) > 1;
+GROUP BY tenant, trigger, occurrence, step, attempt, life, round HAVING count(*) > 1;
 
 -- Events that are missing: seq counts per trigger, without gaps. A gap that was accepted shows here. Only triggers
 -- whose count or sum of squares is not that of a row of numbers are sorted by offset.

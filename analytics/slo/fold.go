@@ -124,8 +124,8 @@ func (f *Fold) Add(r *Row) {
 	f.newest = max(f.newest, r.EventUS)
 	switch r.Type {
 	case typeFired:
-		if r.LatenessMS != nil && f.planned(r) {
-			f.fired(r, min(max(0, *r.LatenessMS), mostLate))
+		if r.LatenessMS != nil && r.firstOut() {
+			f.fired(r, min(max(0, r.lateness()), mostLate))
 		}
 	case typeExpired:
 		if r.neverOut() {
@@ -160,16 +160,26 @@ func (f *Fold) Plan(kind, key, rule string) {
 	}
 }
 
-// planned: the first emission of an occurrence of the plan.
-func (f *Fold) planned(r *Row) bool {
-	return r.Step == 0 && r.Attempt == 1 && (r.FirstFired == 0 || r.FirstFired == r.OccurredAt) && onPlan(r.Occurrence)
+// firstOut: the first emission of an occurrence of the plan. If due topics refused the steps before, it is of a further
+// one.
+func (r *Row) firstOut() bool {
+	first := r.FirstFired == r.OccurredAt || r.FirstFired == 0 && r.Step == 0
+	return first && r.Attempt == 1 && onPlan(r.Occurrence)
+}
+
+// lateness of a further step counts from when the occurrence was due: its own is from when the step was.
+func (r *Row) lateness() int64 {
+	if r.Step == 0 || r.Scheduled == 0 {
+		return *r.LatenessMS
+	}
+	return r.OccurredAt - r.Scheduled
 }
 
 // neverOut: the end of an occurrence of the plan that was never emitted. A redrive may end it once
 // more, as a further attempt.
 func (r *Row) neverOut() bool {
 	ended := r.Type == typeExpired || r.Type == typeDeadLetter
-	return ended && r.Attempt <= 1 && r.FirstFired == 0 && r.Step == 0 && onPlan(r.Occurrence)
+	return ended && r.Attempt <= 1 && r.FirstFired == 0 && onPlan(r.Occurrence)
 }
 
 // onPlan says that an occurrence is neither a snooze nor a run_now.

@@ -112,7 +112,12 @@ func TestWhatCounts(t *testing.T) {
 		{"before the window", func(e *topics.Event) { e.ScheduledAt = text(opens.Add(-1e6)) }, [5]int64{}},
 		{"after the window", func(e *topics.Event) { e.ScheduledAt = text(noon) }, [5]int64{}},
 		{"a retry", func(e *topics.Event) { e.Attempt = 2 }, [5]int64{}},
-		{"a further step", func(e *topics.Event) { *e.Step = 1 }, [5]int64{}},
+		{"a further step", func(e *topics.Event) {
+			*e.Step, e.FirstFired = 1, text(noon.Add(-2*time.Hour))
+		}, [5]int64{}},
+		{"a further step that is the first to go out", func(e *topics.Event) {
+			*e.Step, e.ScheduledAt = 1, text(noon.Add(-80*time.Minute))
+		}, [5]int64{1, 1, 0, 0, 0}},
 		{"postponed", func(e *topics.Event) { e.FirstFired = text(noon.Add(-2 * time.Hour)) }, [5]int64{}},
 		{"run_now", func(e *topics.Event) { e.Occurrence = "run-0-7" }, [5]int64{}},
 		{"snoozed", func(e *topics.Event) { e.Occurrence = "snz-0-7" }, [5]int64{}},
@@ -138,7 +143,13 @@ func TestWhatCounts(t *testing.T) {
 		}, [5]int64{0, 0, 0, 0, 1}},
 		{"a further step that never went out", func(e *topics.Event) {
 			e.Type, e.FirstFired, *e.Step = "delivery.dead_lettered", "", 1
+		}, [5]int64{0, 0, 1, 0, 1}},
+		{"a further step after one that went out", func(e *topics.Event) {
+			e.Type, *e.Step = "delivery.dead_lettered", 1
 		}, [5]int64{0, 0, 0, 0, 1}},
+		{"expired at a further step, and never out", func(e *topics.Event) {
+			e.Type, e.FirstFired, *e.Step = "occurrence.expired", "", 1
+		}, [5]int64{0, 0, 1, 0, 0}},
 		{"delivered", func(e *topics.Event) { e.Type = "delivery.delivered" }, [5]int64{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -251,14 +262,15 @@ rows = con.execute("""
   with e as (select *, last_value(case when rule is not null then coalesce(json, 'normal') end ignore nulls)
       over (partition by trigger order by log_offset) as priority
     from (select *, nullif(regexp_extract(rule, '"priority":"([a-z]+)"', 1), '') as json from events))
-  select case when type = 'delivery.dead_lettered' and first_fired_at is null and step = 0 and attempt = 1
+  select case when type = 'delivery.dead_lettered' and first_fired_at is null and attempt = 1
       and not regexp_matches(occurrence, '^(snz|run)-') then 'never' else type end,
-    coalesce(channel, '(none)'), coalesce(priority, 'normal'), tenant, lateness_ms, count,
+    coalesce(channel, '(none)'), coalesce(priority, 'normal'), tenant,
+    case when step = 0 then lateness_ms else epoch_ms(occurred_at) - epoch_ms(scheduled_at) end, count,
     coalesce(epoch_ms(case when type = 'occurrence.misfired' then first else scheduled_at end), epoch_ms(event_us)) due
   from e where case type
-    when 'occurrence.fired' then step = 0 and attempt = 1 and first_fired_at = occurred_at
+    when 'occurrence.fired' then attempt = 1 and first_fired_at = occurred_at
       and not regexp_matches(occurrence, '^(snz|run)-')
-    when 'occurrence.expired' then first_fired_at is null and coalesce(step, 0) = 0 and coalesce(attempt, 1) = 1
+    when 'occurrence.expired' then first_fired_at is null and coalesce(attempt, 1) = 1
       and not regexp_matches(occurrence, '^(snz|run)-')
     else type in ('occurrence.misfired', 'delivery.dead_lettered') end
 """).fetchall()
