@@ -32,7 +32,8 @@ type BatchResult struct {
 // the whole request failed.
 //
 // A register with neither an id nor an IdempotencyKey gets a generated key, so that it is safe to
-// repeat. The client repeats the batch only if that is safe for every command: see IfRevision.
+// repeat. The client repeats the batch only if that is safe for every command (see IfRevision), and if no id
+// is there twice.
 //
 // If all commands have Async, the batch does not wait for decisions: Status is then 202.
 func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult, error) {
@@ -44,6 +45,7 @@ func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult
 	}
 	var body bytes.Buffer
 	repeat, async := safely, commands[0].async
+	ids := map[string]bool{}
 	for i, cmd := range commands {
 		if err := cmd.checkBatch(async); err != nil {
 			return nil, fmt.Errorf("command %d: %w", i+1, err)
@@ -55,6 +57,12 @@ func (c *Client) Batch(ctx context.Context, commands ...*Command) ([]BatchResult
 		body.Write(line)
 		body.WriteByte('\n')
 		repeat = min(repeat, cmd.repeatable())
+		if cmd.ID != "" {
+			if ids[cmd.ID] {
+				repeat = never // the first command would meet what the second one left
+			}
+			ids[cmd.ID] = true
+		}
 	}
 	one := *c
 	if one.timeout <= 0 {

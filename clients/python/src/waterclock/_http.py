@@ -207,7 +207,9 @@ def schedule(id: str | None, fields: Mapping[str, Any], idempotency_key: str | N
         # Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change, and
         # re-arm a delay.
         idempotency_key = str(uuid.uuid4())
-    if idempotency_key is not None:
+    if idempotency_key is not None and not idempotency_key.isascii():
+        fields = {**fields, "idempotency_key": idempotency_key}  # headers have no such letters
+    elif idempotency_key is not None:
         headers["Idempotency-Key"] = idempotency_key
     content = encode(body(fields))
     if id is None:
@@ -337,6 +339,7 @@ def batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[li
     if len(lines) > BATCH:
         raise errors.TooLarge(0, "too_large", f"a batch has at most {BATCH:,} lines; send several")
     spelled, safe = [], True
+    ids: set[str] = set()
     for line in lines:
         one = body(line)
         if one.get("op", "register") == "register":
@@ -345,6 +348,9 @@ def batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[li
         elif one["op"] != "cancel":
             verb = "run" if one["op"] == "run_now" else str(one["op"])
             safe = safe and is_safe(verb, one, one.get("if_revision"))
+        if "id" in one:  # a second time, the first line would meet what the second one left
+            safe = safe and str(one["id"]) not in ids
+            ids.add(str(one["id"]))
         spelled.append(encode(one))
     headers = {"Content-Type": "application/x-ndjson", **conditions(None, respond_async)}
 

@@ -319,7 +319,7 @@ class Client:
         """Many commands, at most 10,000, in their order. A line is a register, or has `op` and `id`.
 
         A refused line does not raise: its result has the error. Registers without id and idempotency_key get a key.
-        The request is repeated only if every line is safe to repeat.
+        The request is repeated only if every line is safe to repeat, and no id is there twice.
         """
         given = tuple(lines)
         return self._send(_http.batch(given, respond_async)) if given else []

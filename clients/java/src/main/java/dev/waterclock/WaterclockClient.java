@@ -8,12 +8,14 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Objects;
+import java.util.Set;
 import java.util.UUID;
 import java.util.function.Function;
 
@@ -109,10 +111,16 @@ public final class WaterclockClient implements Commands<Answer> {
         Http.Request request = c.id == null ? new Http.Request("POST", TRIGGERS) : new Http.Request("PUT", path(c.id));
         // Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change.
         String key = c.options.idempotencyKey == null && c.id == null ? newKey() : c.options.idempotencyKey;
-        if (key != null) {
-            request.headers.put("Idempotency-Key", key);
+        if (key == null) {
+            return request.json(c.fields);
         }
-        return request.json(c.fields);
+        if (key.chars().allMatch(letter -> letter < 0x80)) {
+            request.headers.put("Idempotency-Key", key);
+            return request.json(c.fields);
+        }
+        Map<String, Object> fields = new LinkedHashMap<>(c.fields); // a header would have '?' for each other letter
+        fields.put("idempotency_key", key);
+        return request.json(fields);
     }
 
     private static String newKey() {
@@ -133,8 +141,8 @@ public final class WaterclockClient implements Commands<Answer> {
 
     /**
      * Sends many commands, at most 10,000, in their order. One that is refused has its error in its result and affects
-     * no other. The request is repeated only if that is safe for each command. If all have {@link Options#async}, it
-     * does not wait for decisions: the status of an answer is then 202.
+     * no other. The request is repeated only if that is safe for each command, and no id is there twice. If all have
+     * {@link Options#async}, it does not wait for decisions: the status of an answer is then 202.
      */
     public List<BatchResult> batch(List<Command> commands) {
         if (commands.size() > MAX_BATCH) { // several requests would have several outcomes, and an exception has one
@@ -147,10 +155,11 @@ public final class WaterclockClient implements Commands<Answer> {
         StringBuilder body = new StringBuilder();
         Options waits = commands.get(0).options.async ? Options.NONE.async() : Options.NONE;
         conditions(request, waits);
+        Set<String> ids = new HashSet<>(); // repeated, the first line of an id would meet what the second one left
         for (Command c : commands) {
             c.checkBatch(waits.async);
             body.append(line(c)).append('\n');
-            request.safe &= c.repeatable();
+            request.safe &= c.repeatable() && (c.id == null || ids.add(c.id));
         }
         request.body(body.toString(), "application/x-ndjson");
         return http.send(request, r -> results(r, commands.size()),

@@ -12,12 +12,14 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.LocalDate;
+import java.util.AbstractMap;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -140,6 +142,24 @@ class ClientTest {
     }
 
     /** What is written is read back as it was: numbers of any size, a class, bytes. */
+    /** A map that has no order of its own is written in one: a program that starts anew sends the same content. */
+    @Test
+    void payloadOfAnyOrder() {
+        Map<String, Object> values = Map.of("seat", "4", "holdId", "h_8c4", "at", Map.of("y", 2, "x", 1));
+        for (List<String> keys : List.of(List.of("seat", "holdId", "at"), List.of("at", "holdId", "seat"))) {
+            Map<String, Object> map = new AbstractMap<>() {
+                @Override
+                public Set<Entry<String, Object>> entrySet() {
+                    Set<Entry<String, Object>> all = new LinkedHashSet<>();
+                    keys.forEach(key -> all.add(Map.entry(key, values.get(key))));
+                    return all;
+                }
+            };
+            assertEquals("{\"payload\":{\"at\":{\"x\":1,\"y\":2},\"holdId\":\"h_8c4\",\"seat\":\"4\"}}",
+                    Json.write(new Register().payload(map).fields));
+        }
+    }
+
     @Test
     void payloadRoundTrip() {
         WaterclockClient c = WaterclockClient.of(Dev.shared().url());

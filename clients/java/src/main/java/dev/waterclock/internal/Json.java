@@ -20,9 +20,13 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneId;
 import java.time.temporal.TemporalAccessor;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.SortedMap;
 
 /** JSON as plain objects: Map, List, String, Long, Double, Boolean and null. */
 public final class Json {
@@ -80,10 +84,32 @@ public final class Json {
         return d;
     }
 
-    /** The value as JSON; IllegalArgumentException for what has none. */
+    /** Maps without an order of their own, such as those of Map.of, are in that of their keys. */
+    private static Object ordered(Object v) {
+        if (v instanceof Map<?, ?> map) {
+            List<Map.Entry<?, ?>> entries = new ArrayList<>(map.entrySet());
+            if (!(map instanceof LinkedHashMap || map instanceof SortedMap)) {
+                entries.sort(Comparator.comparing(e -> String.valueOf(e.getKey())));
+            }
+            Map<Object, Object> out = new LinkedHashMap<>();
+            entries.forEach(e -> out.put(e.getKey(), ordered(e.getValue())));
+            return out;
+        }
+        if (v instanceof List<?> list) {
+            List<Object> out = new ArrayList<>(list.size());
+            list.forEach(e -> out.add(ordered(e)));
+            return out;
+        }
+        return v;
+    }
+
+    /**
+     * The value as JSON; IllegalArgumentException for what has none. The same value has the same text in every run of
+     * the JVM, since a trigger's content is its text.
+     */
     public static String write(Object v) {
         try {
-            return GSON.toJson(v);
+            return GSON.toJson(ordered(v));
         } catch (JsonParseException | UnsupportedOperationException | StackOverflowError e) {
             throw new IllegalArgumentException("it cannot be encoded as JSON: " + e.getMessage(), e);
         }
