@@ -20,19 +20,17 @@ func (r *repairer) compact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	compacted := map[*part]bool{}
 	var g errgroup.Group
 	g.SetLimit(compactedAtOnce)
 	for _, p := range r.parts {
-		if !p.topic.compacts() || len(p.segments) == 0 {
-			continue
-		}
-		if !r.opts.toCompact(p.bytes, cleaned[floorKey{p.topic.ID, p.partition}]) {
+		if !p.mayCompact() || !r.opts.toCompact(p.bytes, cleaned[floorKey{p.topic.ID, p.partition}]) {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, g.Wait())
 		}
-		p.compacted = true
+		compacted[p] = true
 		g.Go(func() error {
 			if err := r.compactPart(p); err != nil {
 				return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
@@ -47,10 +45,10 @@ func (r *repairer) compact(ctx context.Context) error {
 	for _, p := range r.parts {
 		key := floorKey{p.topic.ID, p.partition}
 		size, before := cleaned[key]
-		if p.compacted {
+		if compacted[p] {
 			size = p.bytes
 		}
-		if p.compacted || before && p.topic.compacts() && len(p.segments) > 0 {
+		if compacted[p] || before && p.mayCompact() {
 			cleaned[key] = size
 			next.Partitions = append(next.Partitions, cleanedPart{p.topic.ID, p.partition, size})
 		}
@@ -62,6 +60,8 @@ func (r *repairer) compact(ctx context.Context) error {
 	}
 	return replaceFile(path, raw)
 }
+
+func (p *part) mayCompact() bool { return p.topic.compacts() && len(p.segments) > 0 }
 
 // compactedAtOnce bounds what is in memory: of a partition, where the newest record of each key is.
 const compactedAtOnce = 2

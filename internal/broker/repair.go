@@ -48,7 +48,6 @@ type repairer struct {
 type part struct {
 	topic     topicJSON
 	partition int32
-	compacted bool // by this start
 	*partScan
 }
 
