@@ -194,9 +194,13 @@ func (v *verdict) statusOfRegister() int {
 	return http.StatusOK
 }
 
-// problemOfCancel is the answer to a cancel that came too late, and to a repeat of it; nil for one in time.
-func problemOfCancel(c *command, v verdict) *problem.Problem {
+// problemOfChange is the answer to a change that was decided and did nothing: a cancel that came too late, also
+// repeated, and an acknowledgement of what does not exist. It is nil for any other.
+func problemOfChange(c *command, v verdict) *problem.Problem {
 	st := v.state
+	if c.op == trigger.OpAck && v.decided && (st == nil || st.Status == trigger.Unknown) {
+		return problem.NotFound(c.id)
+	}
 	repeated := v.has(trigger.Duplicate) && st != nil && st.CancelledInFlight()
 	if !v.decided || !v.has(trigger.CancelTooLate) && !repeated {
 		return nil
@@ -207,7 +211,9 @@ func problemOfCancel(c *command, v verdict) *problem.Problem {
 	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
 		"it has already fired: nothing is left to cancel").About(c.id)
 	p.State = st.Status.String()
-	if n := len(st.Done); n > 0 {
+	if n := len(st.Done); st.Status == trigger.Expired {
+		p.Detail = "it has expired: nothing is left to cancel"
+	} else if n > 0 {
 		p.Detail = "it has fired: occurrence " + st.Done[n-1].Occurrence + " is on topic " + st.Done[n-1].Topic
 	}
 	return p

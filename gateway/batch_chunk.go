@@ -280,7 +280,7 @@ func (l *batchLine) word(ctx context.Context, s *batches, failed error, a *peer.
 	if err != nil || !v.decided {
 		return accepted, err
 	}
-	if p := problemOfCancel(c, v); p != nil {
+	if p := problemOfChange(c, v); p != nil {
 		return nil, p
 	}
 	if c.op == trigger.OpRegister {

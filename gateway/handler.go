@@ -137,7 +137,7 @@ func (s *Server) filledUp(err error) error {
 		return err
 	}
 	if why := s.opts.NoRoom(); why != "" {
-		return problem.Unavailable(nil, why)
+		return problem.Unavailable(nil, why).About(p.TriggerID)
 	}
 	return err
 }

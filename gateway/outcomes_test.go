@@ -72,6 +72,21 @@ func TestForgottenCancelOfWhatHasFired(t *testing.T) {
 	w.must(http.StatusAccepted, "DELETE", "/v1/triggers/forgotten", "")
 }
 
+// A line of a batch is answered as the same request would be.
+func TestLinesThatDoNothing(t *testing.T) {
+	w := newWorld(t, nil)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/fired", at(`,"channel":"sms"`))
+	w.engine.fire(idKey("fired"))
+	a := w.must(http.StatusOK, "POST", "/v1/triggers:batch",
+		`{"id":"none","op":"ack"}`+"\n"+`{"id":"fired","op":"cancel"}`)
+	lines := strings.Split(strings.TrimSpace(a.body), "\n")
+	for i, want := range []string{`"status":404`, `"status":409`} {
+		if len(lines) != 2 || !strings.Contains(lines[i], want) {
+			t.Errorf("line %d has no %s: %s", i+1, want, a.body)
+		}
+	}
+}
+
 // A run on demand is no firing of the plan: a cancel behind it came in time.
 func TestForgottenCancelAfterARun(t *testing.T) {
 	w := newWorld(t, nil)

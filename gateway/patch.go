@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -141,21 +142,43 @@ func (s *triggerWrites) patchOnce(r *request, patch fields, of patchOf) (*comman
 		return c, verdict{decided: true, state: st}, nil
 	}
 	v, err := s.writer.do(r, c)
-	return c, v, err
+	return c, v, firedMeanwhile(c.id, err)
+}
+
+// firedMeanwhile is the answer to a reschedule of what has fired since it was read. The engine finds nothing pending;
+// for a patch it is too late, as it would be a moment later.
+func firedMeanwhile(id string, err error) error {
+	p, ok := errors.AsType[*problem.Problem](err)
+	if !ok || p.Code != trigger.CodeNotFound {
+		return err
+	}
+	for _, status := range tooLateToPatch {
+		if p.State == status.String() {
+			return patchedTooLate(id, status)
+		}
+	}
+	return err
 }
 
 // patchable refuses a patch of a finished trigger.
 func patchable(st *trigger.State) error {
-	switch st.Status {
-	case trigger.Pending, trigger.Paused:
+	switch {
+	case st.Status == trigger.Pending || st.Status == trigger.Paused:
 		return nil
-	case trigger.InFlight, trigger.Fired, trigger.Expired:
-		p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
-			"it is too late to change: the trigger is "+st.Status.String())
-		p.State = st.Status.String()
-		return p.About(st.Key.ID())
+	case slices.Contains(tooLateToPatch, st.Status):
+		return patchedTooLate(st.Key.ID(), st.Status)
 	}
 	return howItEnded(problem.NotFound(st.Key.ID()), st)
+}
+
+// tooLateToPatch is what a trigger is that has nothing left to change.
+var tooLateToPatch = []trigger.Status{trigger.InFlight, trigger.Fired, trigger.Expired}
+
+func patchedTooLate(id string, status trigger.Status) *problem.Problem {
+	p := problem.New(http.StatusConflict, trigger.CodeAlreadyFired, "",
+		"it is too late to change: the trigger is "+status.String())
+	p.State = status.String()
+	return p.About(id)
 }
 
 // patched is the command that makes st what the patch asks for, and its headers: the user's

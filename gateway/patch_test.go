@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -274,6 +275,32 @@ func TestPatchOfFinished(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/c", at(""))
 	w.must(http.StatusOK, "DELETE", "/v1/triggers/c", "")
 	w.must(http.StatusNotFound, "PATCH", "/v1/triggers/c", `{"payload":1}`)
+}
+
+// What fires between the read and the reschedule is too late to change, as it would be a moment later.
+func TestPatchOfWhatFiresMeanwhile(t *testing.T) {
+	is := func(code trigger.Code, status trigger.Status) error {
+		p := problem.New(http.StatusNotFound, code, "", "no pending trigger")
+		p.State = status.String()
+		return p
+	}
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{is(trigger.CodeNotFound, trigger.Fired), http.StatusConflict},
+		{is(trigger.CodeNotFound, trigger.Expired), http.StatusConflict},
+		{is(trigger.CodeNotFound, trigger.Cancelled), http.StatusNotFound},
+		{problem.NotFound("t"), http.StatusNotFound},
+	} {
+		p := problem.Of(firedMeanwhile("t", c.err))
+		if p.Status != c.want || c.want == http.StatusConflict && p.Code != trigger.CodeAlreadyFired {
+			t.Errorf("%v: %d %s, want %d", c.err, p.Status, p.Code, c.want)
+		}
+	}
+	if err := firedMeanwhile("t", nil); err != nil {
+		t.Error(err)
+	}
 }
 
 // The examples of RFC 7396, appendix A.

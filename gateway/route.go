@@ -82,11 +82,10 @@ func (t *routeTable) find(method, escapedPath string) (*route, map[string]string
 		if ok && r.method == method {
 			return r, names, nil
 		}
-		literal := r.verb != "" && strings.HasSuffix(escapedPath, ":"+r.verb)
-		if ok && (r.verb == "" || literal) {
+		if ok {
 			allow = append(allow, r.method)
+			verb = verb || r.verb != ""
 		}
-		verb = verb || ok && literal
 	}
 	if verb := lastVerb(segments); verb != "" && method == http.MethodPost && !slices.Contains(allow, method) {
 		return nil, nil, problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
@@ -108,19 +107,16 @@ func (r *route) match(segments []string) (map[string]string, bool) {
 		if !strings.HasPrefix(want, "{") {
 			return nil, false
 		}
-		value, err := url.PathUnescape(segments[i])
-		if err != nil {
-			return nil, false
-		}
+		segment := segments[i]
 		name, verb, hasVerb := strings.Cut(want[1:], "}:")
 		if hasVerb {
-			at := strings.LastIndexByte(value, ':')
-			if at < 0 || value[at+1:] != verb {
+			var is string
+			if segment, is = cutVerb(segment); is != verb {
 				return nil, false
 			}
-			value = value[:at]
 		}
-		if value == "" {
+		value, err := url.PathUnescape(segment)
+		if err != nil || value == "" {
 			return nil, false
 		}
 		if names == nil {
@@ -131,14 +127,25 @@ func (r *route) match(segments []string) (map[string]string, bool) {
 	return names, true
 }
 
-// lastVerb is the text after the last ':' of a trigger's path.
+// cutVerb cuts a segment at its last ':'. The colon is not encoded: x%3Apause is an id.
+func cutVerb(segment string) (rest, verb string) {
+	at := strings.LastIndexByte(segment, ':')
+	if at < 0 {
+		return segment, ""
+	}
+	if verb, err := url.PathUnescape(segment[at+1:]); err == nil {
+		return segment[:at], verb
+	}
+	return segment, ""
+}
+
+// lastVerb is the verb that a trigger's path ends in, for a message; "" if in none.
 func lastVerb(segments []string) string {
 	if len(segments) != 4 || segments[2] != "triggers" {
 		return ""
 	}
-	value, err := url.PathUnescape(segments[3])
-	if at := strings.LastIndexByte(value, ':'); err == nil && at >= 0 {
-		return printable.Quoted(value[at+1:])
+	if _, verb := cutVerb(segments[3]); verb != "" {
+		return printable.Quoted(verb)
 	}
 	return ""
 }

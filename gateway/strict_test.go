@@ -127,6 +127,16 @@ func TestAPathMeansOneThing(t *testing.T) {
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x%3Apause", at(""))
 	w.must(http.StatusOK, "GET", "/v1/triggers/x%3Apause", "")
 	w.must(http.StatusOK, "POST", "/v1/triggers/x%3Apause:pause", "")
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/x", at(""))
+	for _, id := range []string{"x%3Apause", "x%3apause"} {
+		if a := w.must(http.StatusMethodNotAllowed, "POST", "/v1/triggers/"+id, ""); !strings.Contains(
+			a.header.Get("Allow"), "PATCH") {
+			t.Errorf("POST %s: Allow %q", id, a.header.Get("Allow"))
+		}
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers/x", ""); !strings.Contains(a.body, `"PENDING"`) {
+		t.Errorf("a POST to the id x%%3Apause has paused x: %s", a.body)
+	}
 	w.must(http.StatusCreated, "PUT", "/v1/triggers/x:fly", at("")) // no verb: no harm
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
 		if a := w.must(http.StatusMethodNotAllowed, method, "/v1/triggers/x:pause",

@@ -169,7 +169,7 @@ func (s *triggerWrites) cancel(w http.ResponseWriter, r *request, say *wording) 
 	if err != nil {
 		return err
 	}
-	if p := problemOfCancel(c, v); p != nil {
+	if p := problemOfChange(c, v); p != nil {
 		return p
 	}
 	return sendChanged(w, c, v, say)
@@ -189,11 +189,11 @@ func (s *triggerWrites) verb(op trigger.Op) handler {
 // change is the common part of verbs and their aliases.
 func (s *triggerWrites) change(w http.ResponseWriter, r *request, op trigger.Op, fs fields, say *wording) error {
 	c, v, err := s.writer.apply(r, op, r.id(), fs)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case op == trigger.OpAck && v.decided && (v.state == nil || v.state.Status == trigger.Unknown):
-		return problem.NotFound(r.id())
+	}
+	if p := problemOfChange(c, v); p != nil {
+		return p
 	}
 	return sendChanged(w, c, v, say)
 }
