@@ -96,7 +96,7 @@ func (b *node) onFreeze() {
 		case err != nil:
 			return err
 		case d.IsDir() && name == cleanDir:
-			return fs.SkipDir // compaction runs at a start only, and leaves nothing here
+			return fs.SkipDir // copies of what is in the log
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(f.to, name), 0o700)
 		case leftOut(name):

@@ -101,7 +101,7 @@ func TestRefutedCommitStaysSo(t *testing.T) {
 		withoutJournal(t, crash)
 		cut(t, segment0(crash, "a", 0), part)
 		ctx := &dying{after: int64(steps)}
-		_, err := repair(ctx, Options{Dir: crash}.withDefaults(), quiet)
+		_, err := repair(ctx, Options{Dir: crash}.withDefaults(), quiet, nil)
 		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestCommitSurvivesCompaction(t *testing.T) {
 		crash := copyDir(t, b.opts.Dir)
 		ctx := &dying{after: int64(steps)}
 		o := Options{Dir: crash, CompactBytes: 1}.withDefaults()
-		_, err := repair(ctx, o, quiet)
+		_, err := repair(ctx, o, quiet, nil)
 		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func (b *Broker) start(ctx context.Context) error {
 			return err
 		}
 	}
-	n, err := startNode(ctx, b.opts, b.opts.Listen, nil, b.fatal)
+	n, err := startNode(ctx, b.opts, b.opts.Listen, before{}, b.fatal)
 	if err != nil {
 		return err
 	}
@@ -95,13 +95,19 @@ func (b *Broker) start(ctx context.Context) error {
 	return nil
 }
 
-// startNode starts a node that listens at an address, or goes on with the listener of the node before.
-func startNode(ctx context.Context, o Options, listen string, kept net.Listener, f *fatal) (*node, error) {
+// before is what a node takes over from the one before it.
+type before struct {
+	listener net.Listener        // for its address; nil: listen anew
+	copies   map[floorKey]*ahead // compacted; nil: a start compacts what has grown
+}
+
+// startNode starts a node that listens at an address.
+func startNode(ctx context.Context, o Options, listen string, from before, f *fatal) (*node, error) {
 	n := &node{
 		opts:    o,
 		log:     o.Logger,
 		listen:  listen,
-		kept:    kept,
+		kept:    from.listener,
 		fatal:   f,
 		noRoom:  newFirst(),
 		tickets: tickets{open: map[int32]*produceCall{}},
@@ -110,16 +116,16 @@ func startNode(ctx context.Context, o Options, listen string, kept net.Listener,
 	}
 	n.topics.lookup = n.ask
 	n.txns = newTxns(n)
-	if err := n.start(ctx); err != nil {
+	if err := n.start(ctx, from.copies); err != nil {
 		return nil, errors.Join(err, n.release())
 	}
 	return n, nil
 }
 
-func (b *node) start(ctx context.Context) error {
+func (b *node) start(ctx context.Context, copies map[floorKey]*ahead) error {
 	if b.opts.Dir != "" {
 		b.data = filepath.Join(b.opts.Dir, dataDir)
-		r, err := repair(ctx, b.opts, b.log)
+		r, err := repair(ctx, b.opts, b.log, copies)
 		if err != nil {
 			return err
 		}

@@ -14,14 +14,17 @@ import (
 
 // cleaner compacts one partition as Kafka's LogCleaner would, with what only
 // a log without open transactions allows: records of committed transactions
-// become plain ones, and markers go.
+// become plain ones, and markers go. Where one is open (stable), nothing changes.
 type cleaner struct {
 	p        *part
 	now      time.Time
 	lag      int64 // min.compaction.lag.ms
 	keepNull int64 // delete.retention.ms
 
-	limit   int64             // offsets from here on stay as they are
+	stable int64        // offsets from here on are copied byte for byte: some transaction has not ended
+	breath func() error // called after each segment; nil: go on
+
+	limit   int64             // records from here on stay, as min.compaction.lag.ms has it
 	latest  map[keyHash]int64 // offset of each key's last record below limit
 	written int64
 }
@@ -39,6 +42,7 @@ func newCleaner(p *part, now time.Time) *cleaner {
 		p: p, now: now,
 		lag:      p.topic.number("min.compaction.lag.ms", 0),
 		keepNull: p.topic.number("delete.retention.ms", (24 * time.Hour).Milliseconds()),
+		stable:   math.MaxInt64,
 		latest:   map[keyHash]int64{},
 	}
 }
@@ -60,14 +64,23 @@ func (c *cleaner) each(fn func(batch) (bool, error)) error {
 			}
 			raw = raw[len(b):]
 		}
+		if c.breath == nil {
+			continue
+		}
+		if err := c.breath(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // survey finds the limit, and the last record of each key below it.
 func (c *cleaner) survey() error {
-	c.limit = math.MaxInt64
+	c.limit = c.stable
 	return c.each(func(b batch) (bool, error) {
+		if b.base() >= c.stable {
+			return false, nil
+		}
 		if c.lag > 0 && b.maxTime() > c.now.UnixMilli()-c.lag {
 			c.limit = b.base()
 			return false, nil
@@ -147,6 +160,8 @@ func (c *cleaner) rewrite(dir string, segmentBytes int64) ([]segment, error) {
 // last is always kept, a marker too: who reads up to the end waits for it.
 func (c *cleaner) rewritten(b batch) (batch, error) {
 	switch {
+	case b.base() >= c.stable:
+		return b, nil
 	case c.p.isAborted(b):
 		return nil, nil
 	case b.base() >= c.limit:
@@ -241,7 +256,7 @@ func (w *segmentWriter) add(b batch) error {
 		w.open = segment{base: b.base()}
 	}
 	w.data = append(w.data, b...)
-	w.idx = appendIndexEntry(w.idx, b.leaderEpoch(), b.maxTime(), false)
+	w.idx = appendIndexEntry(w.idx, b.leaderEpoch(), b.maxTime(), b.transactional())
 	w.open.size += int64(len(b))
 	w.open.batches++
 	w.open.end = b.end()

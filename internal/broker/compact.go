@@ -13,7 +13,8 @@ import (
 )
 
 // compact rewrites compacted topics that have grown enough. Every transaction
-// is ended by now, so all of a log may be looked at.
+// is ended by now, so all of a log may be looked at. A restart in place rewrites
+// nothing, because clients wait for it: it takes the copies that were made before.
 func (r *repairer) compact(ctx context.Context) error {
 	path := filepath.Join(r.dir, cleanedFile)
 	cleaned, err := loadCleaned(path)
@@ -24,7 +25,8 @@ func (r *repairer) compact(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(compactedAtOnce)
 	for _, p := range r.parts {
-		if !p.mayCompact() || !r.opts.toCompact(p.bytes, cleaned[floorKey{p.topic.ID, p.partition}]) {
+		rewrite := r.rewriteOf(p, cleaned)
+		if rewrite == nil {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
@@ -32,7 +34,7 @@ func (r *repairer) compact(ctx context.Context) error {
 		}
 		compacted[p] = true
 		g.Go(func() error {
-			if err := r.compactPart(p); err != nil {
+			if err := rewrite(); err != nil {
 				return fmt.Errorf("%s-%d: %w", p.topic.Name, p.partition, err)
 			}
 			return nil
@@ -41,12 +43,17 @@ func (r *repairer) compact(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	for _, a := range r.copies { // those that did not fit
+		if err := os.RemoveAll(a.dir); err != nil {
+			return err
+		}
+	}
 	next := cleanedJSON{Version: layoutVersion}
 	for _, p := range r.parts {
 		key := floorKey{p.topic.ID, p.partition}
 		size, before := cleaned[key]
 		if compacted[p] {
-			size = p.bytes
+			size = p.clean
 		}
 		if compacted[p] || before && p.mayCompact() {
 			cleaned[key] = size
@@ -59,6 +66,21 @@ func (r *repairer) compact(ctx context.Context) error {
 		return err
 	}
 	return replaceFile(path, raw)
+}
+
+// rewriteOf is what compacts a partition now; nil: nothing does.
+func (r *repairer) rewriteOf(p *part, cleaned map[floorKey]int64) func() error {
+	key := floorKey{p.topic.ID, p.partition}
+	if r.copies != nil {
+		if a := r.copies[key]; a != nil && a.fits(p) {
+			return func() error { return r.exchange(p, a) }
+		}
+		return nil
+	}
+	if !p.mayCompact() || !r.opts.toCompact(p.bytes, cleaned[key]) {
+		return nil
+	}
+	return func() error { return r.compactPart(p) }
 }
 
 func (p *part) mayCompact() bool { return p.topic.compacts() && len(p.segments) > 0 }
@@ -121,7 +143,7 @@ func (r *repairer) compactPart(p *part) error {
 		return err
 	}
 	r.log.Info("compacted", "topic", p.topic.Name, "partition", p.partition, "before", p.bytes, "after", c.written)
-	p.segments, p.bytes, p.aborted = segments, c.written, nil
+	p.segments, p.bytes, p.clean, p.aborted = segments, c.written, c.written, nil
 	return nil
 }
 
@@ -150,7 +172,8 @@ func swapIn(work, name, dir string) error {
 	return nil
 }
 
-func finishCleaning(root, data string) error {
+// finishCleaning empties the directory, but for copies that a restart in place takes.
+func finishCleaning(root, data string, keepCopies bool) error {
 	work := filepath.Join(root, cleanDir)
 	entries, err := os.ReadDir(work)
 	if errors.Is(err, os.ErrNotExist) {
@@ -175,6 +198,9 @@ func finishCleaning(root, data string) error {
 		}
 	}
 	for _, e := range entries {
+		if keepCopies && strings.HasSuffix(e.Name(), aheadSuffix) {
+			continue
+		}
 		if err := os.RemoveAll(filepath.Join(work, e.Name())); err != nil {
 			return err
 		}

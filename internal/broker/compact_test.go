@@ -187,9 +187,10 @@ func TestTombstones(t *testing.T) {
 func TestCompactionIsCrashSafe(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		left []string // of dir, new, old
+		left []string // of dir, new, old, ahead
 		want string
 	}{
+		{"copy made ahead", []string{"dir", "ahead"}, "dir"},
 		{"new one half written", []string{"dir", "new"}, "dir"},
 		{"old one moved away", []string{"new", "old"}, "new"},
 		{"new one moved in", []string{"dir", "old"}, "dir"},
@@ -202,6 +203,8 @@ func TestCompactionIsCrashSafe(t *testing.T) {
 				"dir": filepath.Join(data, "partitions", "a-0"),
 				"new": filepath.Join(root, cleanDir, "a-0.new"),
 				"old": filepath.Join(root, cleanDir, "a-0.old"),
+
+				"ahead": filepath.Join(root, cleanDir, "a-0.ahead"),
 			}
 			for _, dir := range []string{filepath.Join(data, "partitions"), filepath.Join(root, cleanDir)} {
 				if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -216,7 +219,7 @@ func TestCompactionIsCrashSafe(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := finishCleaning(root, data); err != nil {
+			if err := finishCleaning(root, data, false); err != nil {
 				t.Fatal(err)
 			}
 			if got, _ := os.ReadFile(filepath.Join(paths["dir"], "who")); string(got) != c.want {
@@ -296,7 +299,7 @@ func TestRestartOnlyToCompact(t *testing.T) {
 	if n := grown(); n < 240_000 {
 		t.Errorf("%d bytes are to be compacted, and two partitions of 120,000 are", n)
 	}
-	if err := b.restart(t.Context()); err != nil {
+	if err := b.restart(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := grown(); n != 0 {

@@ -176,7 +176,7 @@ func TestOutcomeCutEverywhere(t *testing.T) {
 // repaired0 repairs dir and scans what that made of topic a.
 func repaired0(t testing.TB, dir string) []*partScan {
 	t.Helper()
-	if _, err := repair(testContext(t), Options{Dir: dir}.withDefaults(), quiet); err != nil {
+	if _, err := repair(testContext(t), Options{Dir: dir}.withDefaults(), quiet, nil); err != nil {
 		t.Fatal(err)
 	}
 	var out []*partScan

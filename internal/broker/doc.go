@@ -72,7 +72,7 @@
 //   - A fetch at the end of a partition answers with an empty record set, not
 //     null, after max.wait. A log may end in a marker. After compaction it ends
 //     in the same marker or record as before.
-//   - Compaction happens at start, or by a restart in place. It turns records
+//   - Compaction takes effect at a start, or by a restart in place. It turns records
 //     of committed transactions into plain ones and drops aborted ones and
 //     markers. A batch that loses records keeps its codec.
 //     max.compaction.lag.ms is ignored.

@@ -56,7 +56,7 @@ func TestDialWhileRestarting(t *testing.T) {
 		value := fmt.Sprint(i)
 		transact(t, cl, true, rec("a", 0, "k"+value, value))
 		want = append(want, value)
-		if err := b.restart(t.Context()); err != nil {
+		if err := b.restart(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestConnectWhileRestarting(t *testing.T) {
 	go func() {
 		var err error
 		for range 20 {
-			err = errors.Join(err, b.restart(t.Context()))
+			err = errors.Join(err, b.restart(t.Context(), nil))
 		}
 		restarted <- err
 	}()

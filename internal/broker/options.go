@@ -72,10 +72,11 @@ type Options struct {
 	CompactBytes int64
 
 	// RestartBytes: when partitions that a start would compact (CompactBytes)
-	// have grown by this much since, all told, kfake is restarted in place to
-	// compact them: it cannot do so safely while it runs. Clients reconnect; who had a
-	// transaction open begins it anew. 0 means 2 GiB; -1 never. Topics with
-	// min.compaction.lag.ms do not count.
+	// have grown by this much since, all told, closed segments are compacted beside
+	// kfake, with half a core, and kfake is restarted in place to take them. Clients
+	// reconnect; who had a transaction open begins it anew. The copies need as much
+	// room as those partitions have; without it they are compacted while kfake is
+	// down. 0 means 2 GiB; -1 never. Topics with min.compaction.lag.ms do not count.
 	RestartBytes int64
 
 	// RetentionInterval is how often retention.ms and retention.bytes are

@@ -43,18 +43,22 @@ type repairer struct {
 	pids     *pidTable
 
 	aborted map[inEpoch]bool // by this start
+
+	copies map[floorKey]*ahead // that a restart in place takes; nil: a start that compacts itself
 }
 
 type part struct {
 	topic     topicJSON
 	partition int32
 	*partScan
+
+	clean int64 // how many of its bytes this start has compacted
 }
 
-func repair(ctx context.Context, o Options, log *slog.Logger) (repaired, error) {
+func repair(ctx context.Context, o Options, log *slog.Logger, copies map[floorKey]*ahead) (repaired, error) {
 	r := &repairer{
 		opts: o, log: log, dir: o.Dir, data: filepath.Join(o.Dir, dataDir),
-		now: time.Now(), aborted: map[inEpoch]bool{},
+		now: time.Now(), aborted: map[inEpoch]bool{}, copies: copies,
 	}
 	for _, step := range []struct {
 		verb string
@@ -116,7 +120,7 @@ func (r *repairer) clear(context.Context) error {
 	if err := os.MkdirAll(filepath.Join(r.data, "partitions"), 0o700); err != nil {
 		return err
 	}
-	if err := finishCleaning(r.dir, r.data); err != nil {
+	if err := finishCleaning(r.dir, r.data, r.copies != nil); err != nil {
 		return err
 	}
 	for _, pattern := range []string{r.dir + "/*.tmp", r.data + "/*.tmp", r.data + "/partitions/*/*.tmp"} {

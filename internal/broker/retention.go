@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -66,9 +65,9 @@ func (r retention) keepFrom(segments []segment, now time.Time) int {
 	return keep
 }
 
-// housekeep applies retention while the broker runs, compacts by a restart of
-// kfake when compacted topics have grown too much, and waits for room on a full
-// disk. It alone starts kfake again.
+// housekeep applies retention while the broker runs, compacts topics that have
+// grown too much, with a restart of kfake, and waits for room on a full disk.
+// It alone starts kfake again.
 func (b *Broker) housekeep(stop context.Context) {
 	var due <-chan time.Time
 	if b.opts.RetentionInterval > 0 {
@@ -93,23 +92,24 @@ func (b *Broker) housekeep(stop context.Context) {
 		}
 		grown, err := n.retainOnce(time.Now())
 		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
-			err = b.restart(stop)
+			err = b.compactInPlace(stop, n)
 		}
-		if err != nil && b.fatal.get() == nil {
-			b.opts.Logger.Warn("could not trim topics", "error", err)
+		if err != nil && b.fatal.get() == nil && stop.Err() == nil {
+			b.opts.Logger.Warn("could not trim or compact topics", "error", err)
 		}
 	}
 }
 
-// restart closes kfake, compacts, and starts it anew on the same address.
-// Clients see what they see when a real broker restarts.
-func (b *Broker) restart(ctx context.Context) error {
+// restart closes kfake, exchanges what was compacted, and starts it anew on the same
+// address. Without copies it compacts itself. Clients see what they see when a real
+// broker restarts.
+func (b *Broker) restart(ctx context.Context, copies map[floorKey]*ahead) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	begun := time.Now()
 	b.node.txns.quiet(ctx, 2*time.Second)
 	kept := b.node.doors.keep()
-	if err := b.restartNode(ctx, kept); err != nil {
+	if err := b.restartNode(ctx, before{kept, copies}); err != nil {
 		if kept != nil {
 			kept.Close()
 		}
@@ -119,7 +119,7 @@ func (b *Broker) restart(ctx context.Context) error {
 	return nil
 }
 
-func (b *Broker) restartNode(ctx context.Context, kept net.Listener) error {
+func (b *Broker) restartNode(ctx context.Context, from before) error {
 	if err := b.node.close(); err != nil {
 		b.node.stopped(err)
 		return err
@@ -127,7 +127,7 @@ func (b *Broker) restartNode(ctx context.Context, kept net.Listener) error {
 	if err := b.node.failure(); err != nil {
 		return err
 	}
-	if err := b.startAnew(ctx, kept); err != nil {
+	if err := b.startAnew(ctx, from); err != nil {
 		b.node.stopped(err)
 		return err
 	}
@@ -137,20 +137,16 @@ func (b *Broker) restartNode(ctx context.Context, kept net.Listener) error {
 // retainOnce trims what is past retention, and returns by how many bytes
 // topics have grown that a compaction would shrink.
 func (b *node) retainOnce(now time.Time) (grown int64, err error) {
-	raw, err := os.ReadFile(filepath.Join(b.data, "topics.json"))
+	topics, err := b.topicList()
 	if err != nil {
 		return 0, err
 	}
-	var t topicsJSON
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return 0, err
-	}
-	for _, tj := range t.Topics {
-		for p := range int32(tj.Partitions) {
-			if err := b.retainPartition(tj, p, now); err != nil {
+	for _, t := range topics {
+		for p := range int32(t.Partitions) {
+			if err := b.retainPartition(t, p, now); err != nil {
 				return 0, err
 			}
-			n, err := b.growth(tj, p)
+			n, err := b.growth(partOf{t, p})
 			if err != nil {
 				return 0, err
 			}
@@ -160,21 +156,30 @@ func (b *node) retainOnce(now time.Time) (grown int64, err error) {
 	return grown, nil
 }
 
+// topicList reads kfake's list of topics.
+func (b *node) topicList() ([]topicJSON, error) {
+	raw, err := os.ReadFile(filepath.Join(b.data, "topics.json"))
+	if err != nil {
+		return nil, err
+	}
+	var t topicsJSON
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return nil, err
+	}
+	return t.Topics, nil
+}
+
 // growth is what a partition has grown by since it was last compacted, if a
 // start would compact it, and may touch all of that.
-func (b *node) growth(t topicJSON, p int32) (int64, error) {
-	if !t.compacts() || t.number("min.compaction.lag.ms", 0) > 0 {
+func (b *node) growth(p partOf) (int64, error) {
+	if !p.topic.compacts() || p.topic.number("min.compaction.lag.ms", 0) > 0 {
 		return 0, nil
 	}
-	segments, err := listSegments(partitionDir(b.data, t.Name, p))
+	size, _, err := b.length(p)
 	if err != nil {
 		return 0, err
 	}
-	var size int64
-	for _, s := range segments {
-		size += s.size
-	}
-	cleaned := b.cleaned[floorKey{t.ID, p}]
+	cleaned := b.cleaned[p.key()]
 	if !b.opts.toCompact(size, cleaned) {
 		return 0, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -72,7 +71,7 @@ func (b *Broker) resume(stop context.Context) bool {
 			continue
 		}
 		b.mu.Lock()
-		err := b.startAnew(stop, nil)
+		err := b.startAnew(stop, before{})
 		b.mu.Unlock()
 		switch {
 		case err == nil:
@@ -104,8 +103,8 @@ func (b *Broker) hasRoom() bool {
 }
 
 // startAnew starts kfake on the same address as before.
-func (b *Broker) startAnew(ctx context.Context, kept net.Listener) error {
-	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, kept, b.fatal)
+func (b *Broker) startAnew(ctx context.Context, from before) error {
+	n, err := startNode(context.WithoutCancel(ctx), b.opts, b.addr, from, b.fatal)
 	if err != nil {
 		return err
 	}

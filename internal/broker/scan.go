@@ -91,16 +91,20 @@ func (w *seqWindow) push(b batch) {
 	}
 }
 
-// scanPartition reads every segment. A torn end of the last one is cut off;
-// damage anywhere else is an error, for what lies behind it was acknowledged.
-// watched are the producers whose markers decide an outcome.
-func scanPartition(dir string, watched map[int64]bool) (*partScan, error) {
-	s := &partScan{
+func newPartScan(dir string) *partScan {
+	return &partScan{
 		dir:    dir,
 		open:   map[int64]*openData{},
 		seqs:   map[int64]*seqWindow{},
 		epochs: map[int64]int16{},
 	}
+}
+
+// scanPartition reads every segment. A torn end of the last one is cut off;
+// damage anywhere else is an error, for what lies behind it was acknowledged.
+// watched are the producers whose markers decide an outcome.
+func scanPartition(dir string, watched map[int64]bool) (*partScan, error) {
+	s := newPartScan(dir)
 	bases, err := segmentBases(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

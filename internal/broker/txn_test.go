@@ -461,7 +461,7 @@ func TestTransactionalIDsSurvive(t *testing.T) {
 	cl := client(t, b, kgo.TransactionalID("x"))
 	for _, v := range []string{"1", "2"} {
 		transact(t, cl, true, rec("a", 0, "k", v))
-		if err := b.restart(t.Context()); err != nil {
+		if err := b.restart(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
