@@ -14,7 +14,7 @@ func (p *Partition) advance(t *turn, in input) fair.Taken {
 	}
 	t.hand = min(in.fire, t.now)
 	p.timers.advance(t.hand, t.now)
-	due := p.timers.ready.Take(p.batch.size(p.opts.MaxTurnRecords), t.now)
+	due := p.timers.ready.Take(p.batch.size(p.opts.MaxTurnRecords, len(in.records)), t.now)
 	t.firing.high = due.High
 	return due
 }

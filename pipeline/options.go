@@ -146,9 +146,14 @@ type Options struct {
 	Listener Listener
 	Tracing  *tracing.Tracer // spans of sampled commands and of what fires from them; nil is off
 
+	// TimerMemory bounds the timers of one partition that are in memory, because they are due or will be within minutes.
+	// The rest lie in the store. While more are due than that, their order is by due time alone. 0 means 80 MiB, for
+	// about a million.
+	TimerMemory int64
+
 	hooks        hooks // break the engine in tests of the test suites
 	restoreChunk int   // 0 means the default
-	wheelEntries int
+	wheelEntries int   // 0: as TimerMemory has it
 	pacedEntries int
 	maxUnknown   int
 	damaged      time.Duration // 0 means damagedFor
@@ -197,8 +202,9 @@ func (o Options) withDefaults() Options {
 	def(&o.Heartbeat, time.Hour)
 	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
-	def(&o.wheelEntries, wheelEntries)
-	def(&o.pacedEntries, pacedEntries)
+	def(&o.TimerMemory, 80<<20)
+	def(&o.wheelEntries, max(1, int(o.TimerMemory/timerBytes)))
+	def(&o.pacedEntries, max(1, o.wheelEntries/pacedShare))
 	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {
 		o.InstanceID = "" // a static member that leaves would keep our partitions until the session timeout

@@ -43,6 +43,10 @@ func (p *pace) begun() {
 // slow moment made turns small, and small turns were too few for the load: the partition
 // stayed behind for good.
 //
+// A turn that reads much fires twice as many. Else registers, which are read first, could outrun
+// what fires for good: an engine with more to do than it can would take new triggers and let those
+// that it has fall behind.
+//
 // While timers of priority high fall due, turns are shorter: each of them waits for the rest
 // of one turn and for its own.
 type fireBatch struct {
@@ -58,11 +62,12 @@ const (
 	leastBatch   = 256         // of a turn while the cost is not known, or high
 	leastUrgent  = leastBatch / 8
 	leastToSay   = 64 // timers whose cost says something
+	firedOfRead  = 2  // timers that a turn may fire for each record that it has read
 )
 
-// size is how many timers the next turn may fire.
-func (b *fireBatch) size(most int) int {
-	budget, n := turnBudget, leastBatch
+// size is how many timers a turn may fire that has read some records.
+func (b *fireBatch) size(most, read int) int {
+	budget, n := turnBudget, max(leastBatch, firedOfRead*read)
 	if b.isUrgent() {
 		budget, n = urgentBudget, leastUrgent
 	}

@@ -15,7 +15,7 @@ func TestFireBatch(t *testing.T) {
 		}
 		requires := func(want int, when string) {
 			t.Helper()
-			if n := b.size(4096); n != want {
+			if n := b.size(4096, 0); n != want {
 				t.Errorf("%s a batch is of %d, want %d", when, n, want)
 			}
 		}
@@ -45,6 +45,20 @@ func TestFireBatch(t *testing.T) {
 		time.Sleep(urgentFor)
 		requires(int(turnBudget/cost), "a second after the last of them")
 	})
+}
+
+// However much is registered, what is overdue gets less.
+func TestFiresMoreThanItReads(t *testing.T) {
+	var b fireBatch
+	for _, c := range []struct{ read, want int }{{0, leastBatch}, {leastBatch, 2 * leastBatch}, {2000, 4000}, {3000, 5000}} {
+		if n := b.size(5000, c.read); n != c.want {
+			t.Errorf("a turn that reads %d fires %d, want %d", c.read, n, c.want)
+		}
+	}
+	b.urgent = time.Now()
+	if n := b.size(5000, 3000); n != leastUrgent {
+		t.Errorf("while timers of priority high fall due it fires %d, want %d", n, leastUrgent)
+	}
 }
 
 // A turn that fires and decides commands writes the states of both.

@@ -30,14 +30,14 @@ type timers struct {
 
 // The wheel is filled well ahead of the hand, a chunk of the due index at a time, so that
 // no scan delays a turn.
-const (
-	hydrateAhead = 2 * time.Minute
-	wheelEntries = 1 << 20
-)
+const hydrateAhead = 2 * time.Minute
 
-// pacedEntries bounds the timers that wait for the pacer in memory, at 70 B each. The rest
-// stay in the store until half of them have fired.
-const pacedEntries = 1 << 18
+// timerBytes is about what a timer takes in memory, in the wheel or in ready.
+const timerBytes = 80
+
+// pacedShare is how many timers the wheel may hold for each one that may wait for the pacer. The
+// rest of those stay in the store until half of them have fired.
+const pacedShare = 4
 
 // herdAhead is how long before its due time a herd is sorted.
 const herdAhead = time.Second

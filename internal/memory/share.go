@@ -12,6 +12,8 @@ type Shares struct {
 	Outbox int
 	// Fetch is one fetch of one partition's client, as the broker sends it.
 	Fetch int
+	// Timers are what one partition holds of its timers that are due, or are soon.
+	Timers int64
 	// InFlight are bodies and answers of all requests that are under way.
 	InFlight int64
 }
@@ -26,11 +28,11 @@ const (
 var (
 	most = Shares{
 		Cache: 256 * mib, MemTable: 16 * mib, Outcomes: 4 * mib, Outbox: 16 * mib, Fetch: 4 * mib,
-		InFlight: 256 * mib,
+		Timers: 80 * mib, InFlight: 256 * mib,
 	}
 	least = Shares{
 		Cache: 32 * mib, MemTable: 256 * kib, Outcomes: 128 * kib, Outbox: 256 * kib, Fetch: 128 * kib,
-		InFlight: 8 * mib,
+		Timers: 128 * kib, InFlight: 8 * mib,
 	}
 )
 
@@ -41,6 +43,7 @@ const (
 	outcomesPercent = 5
 	outboxPercent   = 5
 	fetchPercent    = 5
+	timersPercent   = 8
 	inFlightPercent = 10
 
 	memTables = 4 // of a store: statestore's MemTableStopWritesThreshold
@@ -58,6 +61,7 @@ func Share(limit int64, partitions int, cache int64) Shares {
 			Outcomes: int(part(outcomesPercent, int64(most.Outcomes), int64(least.Outcomes))),
 			Outbox:   int(part(outboxPercent, int64(most.Outbox), int64(least.Outbox))),
 			Fetch:    int(part(fetchPercent, int64(most.Fetch), int64(least.Fetch))),
+			Timers:   part(timersPercent, most.Timers, least.Timers),
 			InFlight: min(max(limit/100*inFlightPercent, least.InFlight), most.InFlight),
 		}
 	}
@@ -73,5 +77,5 @@ func Share(limit int64, partitions int, cache int64) Shares {
 // Sum is the most that the parts take together.
 func (s Shares) Sum(partitions int) int64 {
 	n := int64(partitions)
-	return max(s.Cache, memTables*n*int64(s.MemTable)) + n*int64(s.Outcomes+s.Outbox+s.Fetch) + s.InFlight
+	return max(s.Cache, memTables*n*int64(s.MemTable)) + n*(int64(s.Outcomes+s.Outbox+s.Fetch)+s.Timers) + s.InFlight
 }

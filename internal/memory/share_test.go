@@ -32,20 +32,20 @@ func TestShares(t *testing.T) {
 		{"no limit", 0, 16, 0, most},
 		{"no limit, a cache", 0, 16, 64 * mib, Shares{
 			Cache: 64 * mib, MemTable: mib, Outcomes: most.Outcomes, Outbox: most.Outbox, Fetch: most.Fetch,
-			InFlight: most.InFlight,
+			Timers: most.Timers, InFlight: most.InFlight,
 		}},
 		{"a container of 1 GiB at 16 partitions", container, 16, 0, Shares{
 			Cache: container / 100 * 30, MemTable: int(container / 100 * 30 / 4 / 16),
 			Outcomes: int(container / 100 * 5 / 16), Outbox: int(container / 100 * 5 / 16),
-			Fetch: int(container / 100 * 5 / 16), InFlight: container / 100 * 10,
+			Fetch: int(container / 100 * 5 / 16), Timers: container / 100 * 8 / 16, InFlight: container / 100 * 10,
 		}},
 		{"the least there may be, and many partitions", 128 * mib, 256, 0, Shares{
 			Cache: 128 * mib / 100 * 30, MemTable: least.MemTable, Outcomes: least.Outcomes, Outbox: least.Outbox,
-			Fetch: least.Fetch, InFlight: 128 * mib / 100 * 10,
+			Fetch: least.Fetch, Timers: least.Timers, InFlight: 128 * mib / 100 * 10,
 		}},
 		{"a large machine", 100 << 30, 4, 0, Shares{
 			Cache: mostCache, MemTable: most.MemTable, Outcomes: most.Outcomes, Outbox: most.Outbox, Fetch: most.Fetch,
-			InFlight: most.InFlight,
+			Timers: most.Timers, InFlight: most.InFlight,
 		}},
 	} {
 		if got := Share(c.limit, c.partitions, c.cache); got != c.want {

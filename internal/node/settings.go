@@ -29,7 +29,7 @@ func (n *node) engineOptions() pipeline.Options {
 		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(n.shares.Cache),
 		MemTableBytes: n.shares.MemTable, DisableWAL: !c.Store.WAL,
 		OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
-		FetchBytes: n.shares.Fetch, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
+		FetchBytes: n.shares.Fetch, TimerMemory: n.shares.Timers, DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,
 		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c), NoMaxPending: noMaxPending(c),

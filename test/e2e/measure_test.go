@@ -157,6 +157,7 @@ type pulse struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	cl     *kgo.Client
+	run    string // begins the keys
 	sent   int
 
 	mu    sync.Mutex
@@ -180,7 +181,7 @@ func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *p
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &pulse{t: t, cancel: cancel, cl: cl}
+	p := &pulse{t: t, cancel: cancel, cl: cl, run: newName("p")}
 	rctx, stopReading := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() { p.read(rctx) })
@@ -192,14 +193,14 @@ func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *p
 func (p *pulse) write(ctx context.Context, perSecond int) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	run, begin := newName("p"), time.Now()
+	begin := time.Now()
 	for ctx.Err() == nil {
 		<-tick.C
 		for want := int(time.Since(begin).Seconds() * float64(perSecond)); p.sent < want; p.sent++ {
 			payload := make([]byte, 200)
 			_, _ = crand.Read(payload)
 			p.cl.Produce(context.Background(), &kgo.Record{
-				Key: fmt.Appendf(nil, "%s-%d", run, p.sent), Value: payload,
+				Key: fmt.Appendf(nil, "%s-%d", p.run, p.sent), Value: payload,
 				Headers: []kgo.RecordHeader{{
 					Key:   "wc-fire-at",
 					Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10),
@@ -219,6 +220,9 @@ func (p *pulse) read(ctx context.Context) {
 			if err != nil {
 				p.t.Error(err)
 				return
+			}
+			if !strings.HasPrefix(string(r.Key), p.run) {
+				return // somebody else's
 			}
 			p.fired = append(p.fired, firing{r.Partition, d.Fire.Nominal.Time(), r.Timestamp})
 		})
