@@ -443,7 +443,10 @@ class RedriveLines:
 
 
 class EventStream:
-    """Lines of text/event-stream to events. `last` is the id of the last event that came whole."""
+    """Lines of text/event-stream to events. `last` is the id of the last event that came whole.
+
+    A connection is alive once an event or a comment came. When it ends, as all do, it did not fail.
+    """
 
     def __init__(self, id: str) -> None:
         self.request: Request[None] = Request("GET", path(id) + "/events?follow=1", lambda _: None, write=False)
@@ -457,6 +460,7 @@ class EventStream:
         self._data: list[str] = []
         self._id: str | None = None
         self._rest = b""
+        self.alive = False
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in a piece of the stream."""
@@ -472,10 +476,13 @@ class EventStream:
             self._data.append(value)
         elif name == "id":
             self._id = value
+        elif line.startswith(":"):
+            self.alive = True
         elif line == "":
             text, id = "\n".join(self._data), self._id
             self._data, self._id = [], None
             if text:
                 self.last = self.last if id is None else id
+                self.alive = True
                 return Event.of(json.loads(text))
         return None
