@@ -203,10 +203,12 @@ def schedule(id: str | None, fields: Mapping[str, Any], idempotency_key: str | N
     headers = conditions(if_revision, respond_async)
     if if_absent:
         headers["If-None-Match"] = "*"
-    if idempotency_key is None and id is None:
+    if idempotency_key is None and id is None and fields.get("idempotency_key") is None:
         # Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change, and
         # re-arm a delay.
         idempotency_key = str(uuid.uuid4())
+    if idempotency_key is not None and any(c < " " or c == "\x7f" for c in idempotency_key):
+        raise errors.InvalidRequest(0, "invalid", "it has a control character", "idempotency_key")
     if idempotency_key is not None and not idempotency_key.isascii():
         fields = {**fields, "idempotency_key": idempotency_key}  # headers have no such letters
     elif idempotency_key is not None:

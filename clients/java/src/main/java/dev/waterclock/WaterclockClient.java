@@ -110,7 +110,8 @@ public final class WaterclockClient implements Commands<Answer> {
     private static Http.Request register(Command c) {
         Http.Request request = c.id == null ? new Http.Request("POST", TRIGGERS) : new Http.Request("PUT", path(c.id));
         // Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change.
-        String key = c.options.idempotencyKey == null && c.id == null ? newKey() : c.options.idempotencyKey;
+        boolean needed = c.id == null && c.fields.get("idempotency_key") == null;
+        String key = c.options.idempotencyKey == null && needed ? newKey() : c.options.idempotencyKey;
         if (key == null) {
             return request.json(c.fields);
         }
