@@ -78,9 +78,9 @@ func TestProducerKeepsAClientThatWorks(t *testing.T) {
 	if e := waterclock.ErrorOf(send(t.Context(), p)); e == nil || e.Type != waterclock.Forbidden || e.MaybeApplied {
 		t.Fatalf("got %v", e)
 	}
-	for looks := true; looks; time.Sleep(time.Millisecond) {
+	for checking := true; checking; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
-		looks = p.checking
+		checking = p.checking
 		p.mu.Unlock()
 	}
 	if p.client() != was {
