@@ -21,6 +21,7 @@ package producer
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,9 +31,15 @@ import (
 
 // Producer sends commands. It is safe for concurrent use.
 type Producer struct {
-	cl     *kgo.Client
+	opts   []kgo.Opt // of each client
 	tenant string
 	topic  string
+
+	mu       sync.Mutex
+	cl       *kgo.Client
+	renewed  time.Time
+	checking bool // whether cl can still produce
+	closed   bool
 }
 
 type config struct {
@@ -74,7 +81,7 @@ func New(opts ...Option) (*Producer, error) {
 	for _, opt := range opts {
 		opt(&c)
 	}
-	cl, err := kgo.NewClient(append([]kgo.Opt{
+	all := append([]kgo.Opt{
 		kgo.SeedBrokers(c.brokers...),
 		kgo.ClientID("waterclock-producer"),
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // murmur2, like Kafka's Java client
@@ -83,17 +90,22 @@ func New(opts ...Option) (*Producer, error) {
 		// timeout and the context.
 		kgo.AllowIdempotentProduceCancellation(),
 		kgo.MaxBufferedRecords(c.buffer),
-	}, c.kafka...)...)
+	}, c.kafka...)
+	cl, err := kgo.NewClient(all...)
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{cl: cl, tenant: c.tenant, topic: c.prefix + "commands"}, nil
+	return &Producer{opts: all, cl: cl, tenant: c.tenant, topic: c.prefix + "commands"}, nil
 }
 
 // Close waits for the commands in flight, for at most Timeout.
 func (p *Producer) Close() {
-	_ = p.cl.Flush(context.Background())
-	p.cl.Close()
+	p.mu.Lock()
+	p.closed = true
+	cl := p.cl
+	p.mu.Unlock()
+	_ = cl.Flush(context.Background())
+	cl.Close()
 }
 
 // record returns the Kafka record of a command.
@@ -120,10 +132,10 @@ func (p *Producer) Send(ctx context.Context, commands ...*waterclock.Command) er
 		}
 		records = append(records, r)
 	}
-	for _, res := range p.cl.ProduceSync(ctx, records...) {
-		if res.Err != nil {
-			return failed(res.Err)
-		}
+	cl := p.client()
+	if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		p.check(cl, err)
+		return failed(err)
 	}
 	return nil
 }
@@ -136,8 +148,10 @@ func (p *Producer) SendAsync(ctx context.Context, cmd *waterclock.Command, done 
 		done(err)
 		return
 	}
-	p.cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
+	cl := p.client()
+	cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
 		if err != nil {
+			p.check(cl, err)
 			err = failed(err)
 		}
 		done(err)

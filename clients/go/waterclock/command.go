@@ -52,7 +52,9 @@ func command(op Op, id string, f *fields, opts []Option) *Command {
 
 // ScheduleCommand creates or replaces a trigger.
 func ScheduleCommand(id string, r Register, opts ...Option) *Command {
-	return command(OpRegister, id, r.fields(), opts)
+	c := command(OpRegister, id, r.fields(), opts)
+	c.hasKey = c.hasKey || r.Extra["idempotency_key"] != nil
+	return c
 }
 
 // CancelCommand ends a trigger.

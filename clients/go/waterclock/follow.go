@@ -17,6 +17,7 @@ import (
 // Follow streams the past events of a trigger, and then new ones, until the loop or the context
 // ends. After a failure, and after a minute of silence, it reconnects and continues after the last
 // event it received. If more consecutive attempts fail than Retries allows, it ends with an error.
+// A connection over which an event or a sign of life came did not fail.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		if err := checkID(id); err != nil {
@@ -25,12 +26,12 @@ func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[*Event, error]
 		}
 		f := follower{c: c, id: id, yield: yield}
 		for failures := 0; ; {
-			before := f.last
+			f.alive = false
 			err := f.stream(ctx)
 			if f.stopped || ctx.Err() != nil {
 				return
 			}
-			if f.last != before {
+			if f.alive {
 				failures = 0
 			}
 			failures++
@@ -51,6 +52,7 @@ type follower struct {
 	id      string
 	last    string // id of the last event that was received completely
 	stopped bool
+	alive   bool // whether an event or a comment came over this connection
 	yield   func(*Event, error) bool
 }
 
@@ -130,11 +132,14 @@ func (f *follower) events(body io.Reader) *Error {
 			if id != "" {
 				f.last = id
 			}
+			f.alive = true
 			if !f.yield(e, nil) {
 				f.stopped = true
 				return nil
 			}
 			id, data = "", nil
+		case name == "" && lines.Text() != "": // a comment: the trigger is quiet, and the server is well
+			f.alive = true
 		case name == "id":
 			id = value
 		case name == "data":

@@ -230,6 +230,24 @@ func TestRevisionZero(t *testing.T) {
 	}
 }
 
+// A key among the fields that the client does not know is one: a line has no second key.
+func TestBatchKeyOfItsOwn(t *testing.T) {
+	var sent []byte
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		sent, _ = io.ReadAll(r.Body)
+	}))
+	defer server.Close()
+	c, err := waterclock.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := waterclock.Register{Extra: map[string]any{"idempotency_key": "order-7"}}
+	_, _ = c.Batch(t.Context(), waterclock.ScheduleCommand("", r))
+	if got := string(sent); got != `{"idempotency_key":"order-7"}`+"\n" {
+		t.Errorf("sent %s", got)
+	}
+}
+
 // A batch has one answer, so it waits for all of its decisions or for none.
 func TestBatchOptions(t *testing.T) {
 	c, err := waterclock.New("http://127.0.0.1:1")

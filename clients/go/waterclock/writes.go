@@ -64,7 +64,7 @@ func (c *Client) Schedule(ctx context.Context, id string, r Register, opts ...Op
 	}
 	if id == "" {
 		req.method, req.path = http.MethodPost, req.path[:2]
-		if o.idempotencyKey == "" {
+		if o.idempotencyKey == "" && r.Extra["idempotency_key"] == nil {
 			o.idempotencyKey = newKey()
 		}
 	} else if err := checkID(id); err != nil {

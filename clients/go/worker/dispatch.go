@@ -207,7 +207,7 @@ func (w *worker) execute(ctx context.Context, it *item, batch any) {
 		w.log.Error("the handler panicked; its due event is retried", "ce_id", it.event.ID,
 			"panic", fmt.Sprint(f.panicked), "stack", f.stack)
 	}
-	if f.err != nil && errors.Is(context.Cause(abandoned), errAbandoned) {
+	if (f.err != nil || f.panicked != nil) && errors.Is(context.Cause(abandoned), errAbandoned) {
 		w.metrics.Abandoned()
 		w.finish(it) // without a receipt the offset is not committed
 		return

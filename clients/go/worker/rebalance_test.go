@@ -74,22 +74,33 @@ func TestPartitionAway(t *testing.T) {
 }
 
 // TestRebalanceWithStuckHandler: a handler that does not end is abandoned, and the other worker
-// gets its event.
+// gets its event. What becomes of the handler then is no answer, a panic neither.
 func TestRebalanceWithStuckHandler(t *testing.T) {
-	w := newWorld(t, 2)
-	w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
-	var begun atomic.Int64
-	m := newCounting()
-	w.start(func(ctx context.Context, _ *DueEvent) (Result, error) {
-		begun.Add(1)
-		<-ctx.Done()
-		return Result{}, ctx.Err()
-	}, RevokeTimeout(200*time.Millisecond), WithMetrics(m), DrainTimeout(time.Second))
-	w.eventually("both have begun", func() bool { return begun.Load() == 2 })
-	w.start(delivered)
-	w.receipts(1)
-	if n := m.get(func(m *counting) int { return m.abandoned }); n != 1 {
-		t.Errorf("%d abandoned", n)
+	for name, end := range map[string]func(error) error{
+		"error": func(err error) error { return err },
+		"panic": func(err error) error { panic(err) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.write(due{key: "a", partition: 0}, due{key: "b", partition: 1})
+			var begun atomic.Int64
+			m := newCounting()
+			w.start(func(ctx context.Context, _ *DueEvent) (Result, error) {
+				begun.Add(1)
+				<-ctx.Done()
+				return Result{}, end(ctx.Err())
+			}, RevokeTimeout(200*time.Millisecond), WithMetrics(m), DrainTimeout(time.Second))
+			w.eventually("both have begun", func() bool { return begun.Load() == 2 })
+			w.start(delivered)
+			for _, r := range w.receipts(1) {
+				if r.text("outcome") != "delivered" {
+					t.Errorf("receipt %v", r.Receipt)
+				}
+			}
+			if n := m.get(func(m *counting) int { return m.abandoned }); n != 1 {
+				t.Errorf("%d abandoned", n)
+			}
+		})
 	}
 }
 

@@ -39,6 +39,17 @@ def test_garbage_on_the_receipts_topic(value: bytes) -> None:
     assert read_receipt("sms", b"a", value) is None
 
 
+def test_a_tracestate_of_any_bytes() -> None:
+    """Tracing refuses no due event: the engine passes on what a producer wrote."""
+    headers: list[tuple[str, bytes | None]] = [
+        ("ce_type", b"waterclock.due.v1"), ("ce_id", b"a@1#0"), ("ce_subject", b"a"), ("ce_wcattempt", b"1"),
+        ("ce_time", b"2026-11-30T14:00:00.000Z"), ("tracestate", b"v=\xe9"),
+    ]
+    assert worker.decode("t", 0, 0, 0, b"a", b"", headers, False).tracestate == "v=\ufffd"
+    with pytest.raises(worker.Garbled, match="ce_wcuser"):  # of the engine itself
+        worker.decode("t", 0, 0, 0, b"a", b"", [*headers, ("ce_wcuser", b"\xe9")], False)
+
+
 def test_receipts_of_odd_keys() -> None:
     value = b'{"due_id":"a@1","channel":"sms","outcome":"delivered","attempt":1}'
     assert read_receipt("sms", b"\xff", value) is None and read_receipt("sms", b"b", value) is None

@@ -203,10 +203,12 @@ def schedule(id: str | None, fields: Mapping[str, Any], idempotency_key: str | N
     headers = conditions(if_revision, respond_async)
     if if_absent:
         headers["If-None-Match"] = "*"
-    if idempotency_key is None and id is None:
+    if idempotency_key is None and id is None and fields.get("idempotency_key") is None:
         # Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change, and
         # re-arm a delay.
         idempotency_key = str(uuid.uuid4())
+    if idempotency_key is not None and any(c < " " or c == "\x7f" for c in idempotency_key):
+        raise errors.InvalidRequest(0, "invalid", "it has a control character", "idempotency_key")
     if idempotency_key is not None and not idempotency_key.isascii():
         fields = {**fields, "idempotency_key": idempotency_key}  # headers have no such letters
     elif idempotency_key is not None:
@@ -443,7 +445,10 @@ class RedriveLines:
 
 
 class EventStream:
-    """Lines of text/event-stream to events. `last` is the id of the last event that came whole."""
+    """Lines of text/event-stream to events. `last` is the id of the last event that came whole.
+
+    A connection is alive once an event or a comment came. When it ends, as all do, it did not fail.
+    """
 
     def __init__(self, id: str) -> None:
         self.request: Request[None] = Request("GET", path(id) + "/events?follow=1", lambda _: None, write=False)
@@ -457,6 +462,7 @@ class EventStream:
         self._data: list[str] = []
         self._id: str | None = None
         self._rest = b""
+        self.alive = False
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in a piece of the stream."""
@@ -472,10 +478,13 @@ class EventStream:
             self._data.append(value)
         elif name == "id":
             self._id = value
+        elif line.startswith(":"):
+            self.alive = True
         elif line == "":
             text, id = "\n".join(self._data), self._id
             self._data, self._id = [], None
             if text:
                 self.last = self.last if id is None else id
+                self.alive = True
                 return Event.of(json.loads(text))
         return None

@@ -271,9 +271,10 @@ class Client:
                     else:
                         stream.begin()
                         for chunk in response.iter_bytes():
-                            for event in stream.feed(chunk):
+                            events = stream.feed(chunk)
+                            if stream.alive:
                                 course = Attempts(stream.request, self._retry)  # it works: failures count anew
-                                yield event
+                            yield from events
                         wait = course.failed(httpx.RemoteProtocolError("the stream ended"))
             except httpx.RequestError as error:
                 wait = course.failed(error)
@@ -541,8 +542,10 @@ class AsyncClient:
                     else:
                         stream.begin()
                         async for chunk in response.aiter_bytes():
-                            for event in stream.feed(chunk):
+                            events = stream.feed(chunk)
+                            if stream.alive:
                                 course = Attempts(stream.request, self._retry)  # it works: failures count anew
+                            for event in events:
                                 yield event
                         wait = course.failed(httpx.RemoteProtocolError("the stream ended"))
             except httpx.RequestError as error:

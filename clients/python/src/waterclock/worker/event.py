@@ -115,6 +115,8 @@ _KNOWN = frozenset((
     "ce_wcbasis", "content-type", "traceparent", "tracestate",
 ))
 _REQUIRED = ("ce_type", "ce_id", "ce_subject", "ce_time", "ce_wcattempt")
+# For people and tracing. The engine passes a tracestate on unchanged, whatever bytes a producer wrote.
+_LENIENT = frozenset(("ce_source", "content-type", "traceparent", "tracestate"))
 
 
 def decode(topic: str, partition: int, offset: int, appended_ms: int, key: bytes | None, value: bytes | None,
@@ -125,7 +127,7 @@ def decode(topic: str, partition: int, offset: int, appended_ms: int, key: bytes
     for name, raw in headers:
         if name in _KNOWN and name not in found:
             try:
-                found[name] = (raw or b"").decode()
+                found[name] = (raw or b"").decode(errors="replace" if name in _LENIENT else "strict")
             except UnicodeDecodeError:
                 raise Garbled(name, "is no UTF-8") from None
         else:

@@ -20,7 +20,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * What happens to a trigger, as it happens: first what has happened, then the rest, without an end. It connects anew
- * where a connection ends, behind the last event that came whole. Close it when you have seen enough.
+ * where a connection ends, behind the last event that came whole. It throws if that fails too often in succession: if
+ * neither an event came nor a sign of life. Close it when you have seen enough.
  */
 public final class EventStream implements Iterable<Event>, Iterator<Event>, AutoCloseable {
     private static final Duration QUIET = Duration.ofSeconds(60); // the server speaks every 15 s
@@ -86,11 +87,7 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
             connect();
             return;
         }
-        byte[] piece = body.take();
-        feed(piece);
-        if (!ready.isEmpty()) {
-            attempts.worked();
-        }
+        feed(body.take());
     }
 
     private void connect() throws IOException {
@@ -141,6 +138,8 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
             data.add(value);
         } else if (name.equals("id")) {
             id = value;
+        } else if (line.startsWith(":")) { // a comment: the trigger is quiet, and the server is well
+            attempts.worked();
         } else if (line.isEmpty()) {
             end();
         }
@@ -151,6 +150,7 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
         if (!text.isEmpty()) {
             ready.add(new Event(Json.object(Json.read(text))));
             last = id == null ? last : id;
+            attempts.worked();
         }
         id = null;
         data = new ArrayList<>();

@@ -9,6 +9,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerConfig;
@@ -31,17 +32,23 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
     /** Where a command stands. */
     public record Written(String topic, int partition, long offset) {}
 
+    private static final long RENEW_NANOS = TimeUnit.SECONDS.toNanos(1); // least time between two replacements
+
     private final String topic;
     private final String tenant;
     private final Duration timeout;
-    private final Producer<byte[], byte[]> producer;
+    private final Supplier<Producer<byte[], byte[]>> make;
+    private volatile Producer<byte[], byte[]> producer;
+    private long renewed = System.nanoTime() - RENEW_NANOS;
+    private boolean closed;
 
-    /** Tests bring a producer of their own. */
-    KafkaClient(Builder b, Producer<byte[], byte[]> producer) {
+    /** Tests bring producers of their own. */
+    KafkaClient(Builder b, Supplier<Producer<byte[], byte[]>> make) {
         topic = b.prefix + "commands";
         tenant = b.tenant;
         timeout = b.timeout;
-        this.producer = producer;
+        this.make = make;
+        producer = make.get();
     }
 
     private static Producer<byte[], byte[]> producer(Builder b) {
@@ -68,8 +75,7 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
     public Written send(Command command) {
         ProducerRecord<byte[], byte[]> record = record(command);
         try {
-            Future<RecordMetadata> written = producer.send(record);
-            RecordMetadata at = written.get(timeout.toMillis() + 1000, TimeUnit.MILLISECONDS);
+            RecordMetadata at = begin(record).get(timeout.toMillis() + 1000, TimeUnit.MILLISECONDS);
             return new Written(at.topic(), at.partition(), at.offset());
         } catch (ExecutionException e) {
             throw failed(e.getCause());
@@ -79,6 +85,35 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
         } catch (TimeoutException | KafkaException e) {
             throw failed(e);
         }
+    }
+
+    /**
+     * Hands over a record. A producer whose producer id was refused once takes none any more, whatever becomes of the
+     * brokers: it throws at once, and is replaced.
+     */
+    private Future<RecordMetadata> begin(ProducerRecord<byte[], byte[]> record) {
+        Producer<byte[], byte[]> with = producer;
+        try {
+            return with.send(record);
+        } catch (KafkaException | IllegalStateException e) { // the latter if another thread has replaced it
+            if (e instanceof InterruptException || !renew(with)) {
+                throw e;
+            }
+            return producer.send(record);
+        }
+    }
+
+    private synchronized boolean renew(Producer<byte[], byte[]> old) {
+        if (producer != old) {
+            return true;
+        }
+        if (closed || System.nanoTime() - renewed < RENEW_NANOS) {
+            return false;
+        }
+        renewed = System.nanoTime();
+        producer = make.get();
+        old.close(Duration.ZERO); // it has nothing any more
+        return true;
     }
 
     /** The record that a command is; it is refused if the engine would refuse its key. */
@@ -130,6 +165,9 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
     /** Waits for what is under way. */
     @Override
     public void close() {
+        synchronized (this) {
+            closed = true;
+        }
         producer.close(timeout);
     }
 
@@ -174,7 +212,7 @@ public final class KafkaClient implements Commands<KafkaClient.Written>, AutoClo
         }
 
         public KafkaClient build() {
-            return new KafkaClient(this, producer(this));
+            return new KafkaClient(this, () -> producer(this));
         }
     }
 }

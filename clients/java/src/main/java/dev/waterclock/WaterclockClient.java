@@ -110,7 +110,8 @@ public final class WaterclockClient implements Commands<Answer> {
     private static Http.Request register(Command c) {
         Http.Request request = c.id == null ? new Http.Request("POST", TRIGGERS) : new Http.Request("PUT", path(c.id));
         // Without it a repeat would make a second trigger. A PUT has none: a new key would count as a change.
-        String key = c.options.idempotencyKey == null && c.id == null ? newKey() : c.options.idempotencyKey;
+        boolean needed = c.id == null && c.fields.get("idempotency_key") == null;
+        String key = c.options.idempotencyKey == null && needed ? newKey() : c.options.idempotencyKey;
         if (key == null) {
             return request.json(c.fields);
         }
@@ -166,7 +167,7 @@ public final class WaterclockClient implements Commands<Answer> {
                 all -> all.stream().map(BatchResult::error).filter(Objects::nonNull).toList());
     }
 
-    private static String line(Command c) {
+    static String line(Command c) {
         boolean register = c.op.equals("register");
         Map<String, Object> o = new LinkedHashMap<>();
         if (!register) {
@@ -179,8 +180,8 @@ public final class WaterclockClient implements Commands<Answer> {
         if (register && c.id == null) {
             o.putIfAbsent("idempotency_key", newKey());
         }
-        String text = Http.Request.spell(o);
-        return text.indexOf('\n') < 0 ? text : Http.Request.spell(Json.read(text)); // a raw payload had line breaks
+        // A raw payload may have line breaks, which in JSON are between tokens. All else of it stays byte for byte.
+        return Http.Request.spell(o).replace('\n', ' ').replace('\r', ' ');
     }
 
     private static List<BatchResult> results(HttpResponse<byte[]> response, int want) {

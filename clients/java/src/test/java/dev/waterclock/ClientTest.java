@@ -14,7 +14,9 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.util.AbstractMap;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -141,7 +143,6 @@ class ClientTest {
         assertEquals("2d", Json.read(Json.write(Duration.ofDays(2))));
     }
 
-    /** What is written is read back as it was: numbers of any size, a class, bytes. */
     /** A map that has no order of its own is written in one: a program that starts anew sends the same content. */
     @Test
     void payloadOfAnyOrder() {
@@ -160,6 +161,49 @@ class ClientTest {
         }
     }
 
+    record Seats(Map<String, Object> byRow, Set<String> free, Collection<Title> titles) {}
+
+    /** So are maps and sets within records, lists and arrays, unless they have an order. */
+    @Test
+    void payloadOfAnyOrderWithin() {
+        for (List<String> keys : List.of(List.of("b", "a", "c"), List.of("c", "b", "a"))) {
+            Map<String, Object> rows = new LinkedHashMap<>();
+            Set<Title> titles = new LinkedHashSet<>();
+            keys.forEach(key -> rows.put(key, key.hashCode()));
+            keys.forEach(key -> titles.add(new Title(key, 1)));
+            Seats seats = new Seats(view(rows), view(rows).keySet(), Collections.unmodifiableSet(titles));
+            String want = "{\"byRow\":{\"a\":97,\"b\":98,\"c\":99},\"free\":[\"a\",\"b\",\"c\"],\"titles\":["
+                    + "{\"title\":\"a\",\"priority\":1},{\"title\":\"b\",\"priority\":1},"
+                    + "{\"title\":\"c\",\"priority\":1}]}";
+            assertEquals(want, Json.write(seats));
+            assertEquals("[" + want + "]", Json.write(new Object[] {seats}));
+            assertEquals("{\"x\":[[\"a\",\"b\",\"c\"]]}", Json.write(Map.of("x", List.of(Collections.unmodifiableSet(
+                    rows.keySet())))));
+        }
+        Set<String> own = new LinkedHashSet<>(List.of("b", "a"));
+        assertEquals("{\"byRow\":{\"b\":1,\"a\":2},\"free\":[\"b\",\"a\"],\"titles\":null}",
+                Json.write(new Seats(new LinkedHashMap<>(Json.object(Json.read("{\"b\":1,\"a\":2}"))), own, null)));
+        assertEquals("[1,null]", Json.write(new HashSet<>(Arrays.asList(null, 1))));
+    }
+
+    private static Map<String, Object> view(Map<String, Object> of) {
+        return new AbstractMap<>() {
+            @Override
+            public Set<Entry<String, Object>> entrySet() {
+                return of.entrySet();
+            }
+        };
+    }
+
+    /** A line of a batch has no line break, and else what was given. */
+    @Test
+    void payloadOfALine() {
+        String json = "{\n \"amount\": 1.10,\r\n \"rate\": 0.12345678901234567890, \"e\": [1E2, -0],\r\"t\": \"\\n\"}";
+        assertEquals("{\"id\":\"a\",\"payload\":" + json.replace('\n', ' ').replace('\r', ' ') + "}",
+                WaterclockClient.line(Command.schedule("a", new Register().payloadJson(json), Options.NONE)));
+    }
+
+    /** What is written is read back as it was: numbers of any size, a class, bytes. */
     @Test
     void payloadRoundTrip() {
         WaterclockClient c = WaterclockClient.of(Dev.shared().url());

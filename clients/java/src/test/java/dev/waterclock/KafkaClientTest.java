@@ -4,10 +4,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.ClusterAuthorizationException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
@@ -56,12 +61,9 @@ class KafkaClientTest {
 
     /** The error of a send that fails at once, or with the answer of the brokers. */
     private static ApiException thrownOf(RuntimeException cause, boolean atOnce) {
-        try (MockProducer<byte[], byte[]> producer = new MockProducer<>(atOnce, null, new ByteArraySerializer(),
-                new ByteArraySerializer())) {
-            if (atOnce) {
-                producer.sendException = cause;
-            }
-            KafkaClient client = new KafkaClient(KafkaClient.builder(), producer);
+        MockProducer<byte[], byte[]> producer = producer(atOnce, cause);
+        Deque<Producer<byte[], byte[]>> made = new ArrayDeque<>(List.of(producer, producer(atOnce, cause)));
+        try (KafkaClient client = new KafkaClient(KafkaClient.builder(), made::remove)) {
             Thread answers = new Thread(() -> {
                 while (!atOnce && !producer.errorNext(cause)) {
                     Thread.onSpinWait();
@@ -72,6 +74,28 @@ class KafkaClientTest {
             join(answers);
             return e;
         }
+    }
+
+    private static MockProducer<byte[], byte[]> producer(boolean atOnce, RuntimeException cause) {
+        MockProducer<byte[], byte[]> producer = new MockProducer<>(atOnce, null, new ByteArraySerializer(),
+                new ByteArraySerializer());
+        producer.sendException = atOnce ? cause : null;
+        return producer;
+    }
+
+    /** A producer whose producer id was refused once throws for ever. */
+    @Test
+    void producerThatHasEnded() {
+        MockProducer<byte[], byte[]> ended = producer(true, new KafkaException("we are in an error state"));
+        MockProducer<byte[], byte[]> next = producer(true, null);
+        Deque<Producer<byte[], byte[]>> made = new ArrayDeque<>(List.of(ended, next));
+        try (KafkaClient client = new KafkaClient(KafkaClient.builder(), made::remove)) {
+            client.cancel("a");
+            client.cancel("b");
+            assertEquals(2, next.history().size());
+            assertTrue(ended.closed());
+        }
+        assertTrue(next.closed());
     }
 
     private static void join(Thread t) {

@@ -7,6 +7,8 @@ import com.google.gson.JsonPrimitive;
 import com.google.gson.JsonSerializer;
 import com.google.gson.Strictness;
 import com.google.gson.TypeAdapter;
+import com.google.gson.TypeAdapterFactory;
+import com.google.gson.reflect.TypeToken;
 import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonToken;
 import com.google.gson.stream.JsonWriter;
@@ -20,13 +22,18 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneId;
 import java.time.temporal.TemporalAccessor;
+import java.util.AbstractMap.SimpleEntry;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.SortedMap;
+import java.util.SortedSet;
 
 /** JSON as plain objects: Map, List, String, Long, Double, Boolean and null. */
 public final class Json {
@@ -42,6 +49,7 @@ public final class Json {
             .registerTypeAdapter(Duration.class, text(v -> Durations.text((Duration) v)))
             .registerTypeHierarchyAdapter(TemporalAccessor.class, text(Object::toString))
             .registerTypeHierarchyAdapter(ZoneId.class, text(Object::toString))
+            .registerTypeAdapterFactory(new Ordering())
             .create();
 
     private static final int NESTING = 10_000;
@@ -84,15 +92,60 @@ public final class Json {
         return d;
     }
 
+    /** Puts what has no order of its own into one, wherever it is: in a record, an array, another map. */
+    private static final class Ordering implements TypeAdapterFactory {
+        @Override
+        public <T> TypeAdapter<T> create(Gson gson, TypeToken<T> type) {
+            Class<?> raw = type.getRawType();
+            if (!Map.class.isAssignableFrom(raw) && !Collection.class.isAssignableFrom(raw)) {
+                return null;
+            }
+            TypeAdapter<T> plain = gson.getDelegateAdapter(this, type);
+            return new TypeAdapter<T>() {
+                @Override
+                @SuppressWarnings("unchecked") // Gson's adapters write any map as any type of map, and lists as sets
+                public void write(JsonWriter out, T v) throws IOException {
+                    Object sorted = v instanceof Map<?, ?> map ? sorted(map)
+                            : v instanceof Set<?> set ? sorted(gson, set) : v;
+                    plain.write(out, (T) sorted);
+                }
+
+                @Override
+                public T read(JsonReader in) throws IOException {
+                    return plain.read(in);
+                }
+            };
+        }
+    }
+
     /** Maps without an order of their own, such as those of Map.of, are in that of their keys. */
+    private static Map<?, ?> sorted(Map<?, ?> map) {
+        if (map instanceof LinkedHashMap || map instanceof SortedMap) {
+            return map;
+        }
+        List<Map.Entry<?, ?>> entries = new ArrayList<>(map.entrySet());
+        entries.sort(Comparator.comparing(e -> String.valueOf(e.getKey())));
+        Map<Object, Object> out = new LinkedHashMap<>();
+        entries.forEach(e -> out.put(e.getKey(), e.getValue()));
+        return out;
+    }
+
+    /** Sets without an order of their own, such as those of Set.of, are in that of their elements' text. */
+    private static Collection<?> sorted(Gson gson, Set<?> set) {
+        if (set instanceof LinkedHashSet || set instanceof SortedSet) {
+            return set;
+        }
+        List<Map.Entry<String, Object>> texts = new ArrayList<>();
+        set.forEach(e -> texts.add(new SimpleEntry<>(gson.toJson(e), e)));
+        texts.sort(Map.Entry.comparingByKey());
+        return texts.stream().map(Map.Entry::getValue).toList();
+    }
+
+    /** Maps as Gson writes them: it leaves out those of anonymous classes. */
     private static Object ordered(Object v) {
         if (v instanceof Map<?, ?> map) {
-            List<Map.Entry<?, ?>> entries = new ArrayList<>(map.entrySet());
-            if (!(map instanceof LinkedHashMap || map instanceof SortedMap)) {
-                entries.sort(Comparator.comparing(e -> String.valueOf(e.getKey())));
-            }
             Map<Object, Object> out = new LinkedHashMap<>();
-            entries.forEach(e -> out.put(e.getKey(), ordered(e.getValue())));
+            sorted(map).forEach((key, e) -> out.put(key, ordered(e)));
             return out;
         }
         if (v instanceof List<?> list) {

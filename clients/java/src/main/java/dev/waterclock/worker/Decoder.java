@@ -99,7 +99,7 @@ final class Decoder {
     private boolean optional(String name, byte[] v) {
         switch (name) {
             case "ce_source":
-                return first(HAS_MORE << 1) && (e.source = text(name, v)) != null;
+                return first(HAS_MORE << 1) && (e.source = lenient(v)) != null;
             case "ce_wcfired":
                 if (!first(HAS_MORE << 2)) {
                     return false;
@@ -131,11 +131,11 @@ final class Decoder {
             case "ce_wcbasis":
                 return first(HAS_MORE << 10) && (e.basis = text(name, v)) != null;
             case "content-type":
-                return first(HAS_MORE << 11) && (e.contentType = text(name, v)) != null;
+                return first(HAS_MORE << 11) && (e.contentType = lenient(v)) != null;
             case "traceparent":
-                return first(HAS_MORE << 12) && (e.traceparent = text(name, v)) != null;
+                return first(HAS_MORE << 12) && (e.traceparent = lenient(v)) != null;
             case "tracestate":
-                return first(HAS_MORE << 13) && (e.tracestate = text(name, v)) != null;
+                return first(HAS_MORE << 13) && (e.tracestate = lenient(v)) != null;
             default:
                 return false;
         }
@@ -179,6 +179,11 @@ final class Decoder {
             }
         }
         return new String(v, StandardCharsets.ISO_8859_1);
+    }
+
+    /** For people and tracing. The engine passes a tracestate on unchanged, whatever bytes a producer wrote. */
+    private static String lenient(byte[] v) {
+        return new String(v, StandardCharsets.UTF_8);
     }
 
     private String unicode(String name, byte[] v) {

@@ -3,6 +3,7 @@ package dev.waterclock.worker;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.reflect.Proxy;
@@ -53,6 +54,16 @@ class PureTest {
         } catch (Decoder.Garbled e) {
             throw new AssertionError(e);
         }
+    }
+
+    /** Tracing refuses no due event: the engine passes on what a producer wrote. */
+    @Test
+    void tracestateOfAnyBytes() throws Decoder.Garbled {
+        ConsumerRecord<byte[], byte[]> r = due("a");
+        r.headers().add("tracestate", new byte[] {'v', '=', (byte) 0xe9});
+        assertEquals("v=\ufffd", Decoder.decode(r, false).tracestate());
+        r.headers().add("ce_wcuser", new byte[] {(byte) 0xe9}); // of the engine itself
+        assertEquals("ce_wcuser", assertThrows(Decoder.Garbled.class, () -> Decoder.decode(r, false)).header);
     }
 
     /** The last receipts are known for certain, and at most twice as many are. */
