@@ -151,7 +151,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verd
 	switch {
 	case err != nil:
 		return worker.Fail(CodeInvalidAddress, err.Error()), nil
-	case len(addresses) == 0 && v.Code == consent.CodeUnread:
+	case len(addresses) == 0 && v.Code == consent.CodeUnread && v.Preferences == nil:
 		return worker.Postpone(unreadWait, consent.CodeAway).
 			WithDetail("not sent: the address is in the preferences, and the preference store does not answer"), nil
 	case len(addresses) == 0:
