@@ -176,6 +176,9 @@ func TestHostile(t *testing.T) {
 		{"call", `{{ call .Data.name }}`, "not available"},
 		{"missing", `{{ .Data.nobody }}`, `map has no entry for key "nobody"`},
 		{"null", `{{ .Data.null }}`, `map has no entry for key "null"`},
+		{"null in a list", `{{ range .Data.rows }}{{ .n }}{{ end }}`, `map has no entry for key "n"`},
+		{"null in a list of lists", `{{ range index .Data.deep 0 }}{{ .n }}{{ end }}`, `map has no entry for key "n"`},
+		{"null as an element", `{{ index .Data.nulls 0 }}`, "out of range"},
 		{"no such field", `{{ .Nobody }}`, "can't evaluate field Nobody"},
 		{"index out of range", `{{ index .Data.list 7 }}`, "out of range"},
 		{"empty", ` `, ""},
@@ -186,6 +189,8 @@ func TestHostile(t *testing.T) {
 				`{{ end }}`})
 			in := templates.Input{Data: map[string]any{
 				"huge": huge, "list": []any{1.0}, "null": nil, "name": "x", "format": strings.Repeat("%[1]s", 200),
+				"rows": []any{map[string]any{"n": nil}}, "deep": []any{[]any{map[string]any{"n": nil}}},
+				"nulls": []any{nil},
 			}}
 			for range 2 { // the second rendering has a full budget again
 				got, err := s.Render("a", in)
