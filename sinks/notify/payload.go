@@ -20,7 +20,7 @@ const (
 	CodeNoTemplate     = "template_not_found" // there is no template of this template_id
 	CodeTemplate       = "template_failed"    // the template does not fit the data
 	CodePaused         = "provider_paused"    // the provider has asked for fewer messages
-	CodeShare          = "tenant_busy"        // not sent: the tenant uses its share, and others wait
+	CodeShare          = "tenant_busy"        // not sent: the tenant uses its share, or all connections are in use
 )
 
 // payload has the fields of a notification's payload. Other fields are the user's own.
