@@ -142,8 +142,14 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 		}
 		defer s.free.Release(m.Tenant)
 	}
-	at, reply, err := s.deliver(ctx, to.Address, msg)
-	if err != nil {
+	if s.isExpired(m) {
+		return expired()
+	}
+	at, reply, err := s.deliver(ctx, m, to.Address, msg)
+	switch {
+	case errors.Is(err, errExpired):
+		return expired()
+	case err != nil:
 		return smtpHides(smtpAnswer(at, err), to.Address)
 	}
 	a := smtpHides(smtpSaid(worker.Accepted().WithDetail(smtpShown(reply))), to.Address)
@@ -154,7 +160,7 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 // deliver sends over an open connection, or else over a new one. If an open one fails before
 // anything was accepted, the server may just have closed it, with a goodbye or without, and a new
 // one is tried.
-func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, string, error) {
+func (s *SMTP) deliver(ctx context.Context, m *notify.Message, to string, msg *gomail.Msg) (stage, string, error) {
 	if one := s.take(); one != nil {
 		at, reply, err := s.over(ctx, one, to, msg)
 		if !smtpIsClosed(err) && !smtpIsGoodbye(at, err) || at >= atText || ctx.Err() != nil {
@@ -165,7 +171,18 @@ func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, 
 	if err != nil {
 		return at, "", err
 	}
+	if s.isExpired(m) {
+		s.keep(one)
+		return atConnect, "", errExpired
+	}
 	return s.over(ctx, one, to, msg)
+}
+
+var errExpired = errors.New("the message expired while the connection was opened")
+
+func (s *SMTP) isExpired(m *notify.Message) bool {
+	_, useful := leftUntil(m.Expires, s.opts.Now())
+	return !useful
 }
 
 // over sends over one connection, and keeps it if it can be reused.

@@ -1,6 +1,8 @@
 package providers
 
 import (
+	"context"
+	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,5 +127,44 @@ func TestSMTPNoConnectionInTime(t *testing.T) {
 	x.smtp.free.Release("another")
 	if n := len(x.server.received()); n != 0 {
 		t.Errorf("%d mails were sent", n)
+	}
+}
+
+// A mail that expires while it waits for a connection is not sent.
+func TestSMTPExpires(t *testing.T) {
+	s := newSMTPServer(t, TLSNone, "")
+	o := s.options()
+	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	o.Now = func() time.Time { return now }
+	p := newSMTP(t, o)
+	m := mailTo("ada@example.org")
+	m.Expires = now.Add(20 * time.Second)
+	if a := p.Send(t.Context(), m); a.Result.Outcome != worker.OutcomeAccepted {
+		t.Errorf("%+v", a)
+	}
+	now = m.Expires
+	a := p.Send(t.Context(), m)
+	if a.Result.Outcome != worker.OutcomeSuppressed || a.Result.Code != worker.CodeExpired {
+		t.Errorf("%+v", a)
+	}
+	if n := len(s.received()); n != 1 {
+		t.Errorf("%d mails were sent", n)
+	}
+}
+
+// It is also not sent if the connection takes that long to open.
+func TestSMTPExpiresMeanwhile(t *testing.T) {
+	s := newSMTPServer(t, TLSNone, "")
+	o := s.options()
+	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	o.Now = func() time.Time { return now }
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		now = now.Add(30 * time.Second)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	m := mailTo("ada@example.org")
+	m.Expires = now.Add(20 * time.Second)
+	if a := newSMTP(t, o).Send(t.Context(), m); a.Result.Code != worker.CodeExpired || len(s.received()) != 0 {
+		t.Errorf("%+v, %d mails", a, len(s.received()))
 	}
 }
