@@ -16,12 +16,12 @@ type (
 	whole int64
 	// fraction is shown with as many decimals as P has elements: 12.50. None stand for as many
 	// as are needed.
-	fraction[P places] float64
+	fraction[P padding] float64
 	// numeral is a number that neither holds, such as 12345678901234567890.
 	numeral string
 )
 
-type places interface {
+type padding interface {
 	[0]bool | [1]bool | [2]bool | [3]bool | [4]bool
 }
 
