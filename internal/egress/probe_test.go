@@ -99,3 +99,21 @@ func TestProbeAnswer(t *testing.T) {
 		t.Errorf("%+v, %+v", r, r.TLS)
 	}
 }
+
+// A receiver that switches protocols is given nothing to keep a slot of the test with.
+func TestProbeSwitch(t *testing.T) {
+	stays := receive(t, (*httptest.Server).Start, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // until the other side closes it
+	})
+	r := transport(t, egress.Options{}).Probe(t.Context(), "acme", stays.URL, asks(stays.URL))
+	if r.Answer == nil || r.Answer.Status != 101 || r.Answer.Acknowledges {
+		t.Errorf("%+v, %+v", r, r.Answer)
+	}
+}

@@ -176,6 +176,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
+	if answer.StatusCode == http.StatusSwitchingProtocols {
+		// Its body is the bare connection, which no context and no deadline ends. Nobody here
+		// asks for another protocol.
+		_ = answer.Body.Close()
+		answer.Body = http.NoBody
+	}
 	answer.Body = &body{ReadCloser: answer.Body, left: t.limits.BodyBytes, cancel: cancel}
 	return answer, nil
 }

@@ -23,7 +23,7 @@ func (s *Store) Admit(
 	err = s.do(ctx, func(ctx context.Context) error {
 		codes = make([]string, 0, len(list))
 		for some := range slices.Chunk(list, lockedAtOnce) {
-			err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+			err := pgx.BeginTxFunc(ctx, s.pool, eachSees, func(tx pgx.Tx) error {
 				decided, err := admit(ctx, tx, at, l, some)
 				codes = append(codes, decided...)
 				return err
@@ -36,6 +36,10 @@ func (s *Store) Admit(
 	})
 	return codes, err
 }
+
+// eachSees is the isolation that the statements below rely on. A database may have another one by
+// default.
+var eachSees = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 
 // The statements of Admit. Each statement sees what was committed before it began. So the second
 // and third see what other transactions wrote before they released the locks. A process that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -162,6 +163,59 @@ FROM generate_series(1, 20000) AS i`
 	text := strings.Join(plan, "\n")
 	if most := mostRows(t, text); most > 100 {
 		t.Errorf("%d rows are read for one message:\n%s", most, text)
+	}
+}
+
+// The limits hold whatever isolation the database has by default. A snapshot from before the wait for
+// a lock would miss what others have claimed meanwhile.
+func TestLimitsByAnyIsolation(t *testing.T) {
+	at, err := url.Parse(services.PostgresDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.RawQuery += "&default_transaction_isolation=repeatable%20read"
+	s := open(t, at.String())
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m := preferences.Message{User: preferences.User{Tenant: "acme", ID: "ada"}, Channel: "sms"}
+	held, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := held.Exec(t.Context(), lockUsers, []int64{recipientOf(m).lock()}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 2 {
+		m := m
+		m.ID, m.Occurrence = fmt.Sprintf("acme/%d#0", i), fmt.Sprintf("acme/%d", i)
+		wg.Go(func() {
+			l := preferences.Limits{Caps: []preferences.Cap{{Most: 1, Within: time.Hour}}}
+			codes, err := s.Admit(t.Context(), now, l, []preferences.Message{m})
+			if err != nil {
+				t.Error(err)
+			} else if codes[0] == "" {
+				admitted.Add(1)
+			}
+		})
+	}
+	const waiting = `
+SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+	for n := 0; n < 2; time.Sleep(time.Millisecond) {
+		if err := s.pool.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := held.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	if n := admitted.Load(); n != 1 {
+		t.Errorf("a cap of one admitted %d messages", n)
 	}
 }
 

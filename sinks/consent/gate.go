@@ -182,9 +182,13 @@ func (g *Gate) read(ctx context.Context, events []*worker.DueEvent) *batch {
 	if err != nil {
 		b.away = true
 		for _, e := range asked {
-			if b.verdicts[e].Answer == nil { // what the preferences forbid stays so if only the limits are unknown
-				b.verdicts[e] = unread(e, "the preference store does not answer")
+			known := b.verdicts[e] // by the preferences, if only the limits are unknown
+			if known.Answer != nil {
+				continue // what they forbid stays so
 			}
+			v := unread(e, "the preference store does not answer")
+			v.Preferences = known.Preferences // of a user who gets it: the address and the language
+			b.verdicts[e] = v
 		}
 	}
 	return b

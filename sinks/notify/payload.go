@@ -20,7 +20,7 @@ const (
 	CodeNoTemplate     = "template_not_found" // there is no template of this template_id
 	CodeTemplate       = "template_failed"    // the template does not fit the data
 	CodePaused         = "provider_paused"    // the provider has asked for fewer messages
-	CodeShare          = "tenant_busy"        // not sent: the tenant uses its share, and others wait
+	CodeShare          = "tenant_busy"        // not sent: the tenant uses its share, or all connections are in use
 )
 
 // payload has the fields of a notification's payload. Other fields are the user's own.
@@ -56,7 +56,7 @@ func decodePayload(e *worker.DueEvent) (p payload, err error) {
 	r := fields{all: all}
 	p = payload{
 		Title: r.text("title"), Body: r.text("body"), DeepLink: r.text("deep_link"), TemplateID: r.text("template_id"),
-		Locale: r.text("locale"), To: r.texts("to"), Data: r.pairs("data"), TemplateData: r.object("template_data"),
+		Locale: r.text("locale"), To: r.texts("to"), Data: r.pairs("data"), TemplateData: r.data("template_data"),
 	}
 	switch {
 	case r.err != nil:
@@ -116,7 +116,7 @@ func (r *fields) texts(name string) (out []string) {
 	return nil
 }
 
-// pairs returns an object of strings. Numbers, true and false are formatted as in JSON, because
+// pairs returns an object of strings. Numbers, true and false are written as in JSON, because
 // push services accept only strings.
 func (r *fields) pairs(name string) map[string]string {
 	all := r.object(name)
@@ -127,7 +127,7 @@ func (r *fields) pairs(name string) map[string]string {
 	for key, v := range all {
 		switch v := v.(type) {
 		case nil:
-		case string, bool, int64, float64:
+		case string, bool, json.Number:
 			out[key] = fmt.Sprint(v)
 		default:
 			r.wrong(name, "object of texts")
@@ -137,12 +137,21 @@ func (r *fields) pairs(name string) map[string]string {
 	return out
 }
 
+// data returns an object for templates.
+func (r *fields) data(name string) map[string]any {
+	all := r.object(name)
+	if all == nil {
+		return nil
+	}
+	return templates.Plain(all).(map[string]any)
+}
+
 func (r *fields) object(name string) map[string]any {
 	switch v := r.all[name].(type) {
 	case nil:
 		return nil
 	case map[string]any:
-		return templates.Plain(v).(map[string]any)
+		return v
 	}
 	r.wrong(name, "object")
 	return nil

@@ -71,3 +71,13 @@ type Provider interface {
 	// Close closes connections. No Send may be running.
 	Close() error
 }
+
+// Reserver is a Provider that sends few messages at once. The worker reserves before it reads the
+// preferences for the last time. So they are not old when a message goes out that had to wait.
+type Reserver interface {
+	Provider
+	// Reserve waits until a message of a tenant can be sent, at most for within. One Send with the
+	// returned context does not wait. Call release after it.
+	Reserve(ctx context.Context, tenant string, within time.Duration) (
+		with context.Context, release func(), err error)
+}

@@ -122,54 +122,97 @@ func (w *Worker) Handle(ctx context.Context, e *worker.DueEvent) (worker.Result,
 			WithDetail("not sent: the tenant has its share of worker.concurrency under way"), ctx.Err()
 	}
 	defer w.shares.Leave(e.Tenant)
-	gate := w.opts.Consent
-	if gate == nil {
-		return w.deliver(ctx, e, consent.Verdict{})
-	}
-	v := gate.Of(ctx, e)
-	if v.Answer != nil {
-		return *v.Answer, ctx.Err()
-	}
-	r, err := w.deliver(ctx, e, v)
-	if err != nil {
+	r, v, err := w.deliver(ctx, e)
+	if err != nil || v.Answer != nil {
 		return r, err
 	}
-	gate.After(ctx, e, r)
+	if w.opts.Consent != nil {
+		w.opts.Consent.After(ctx, e, r)
+	}
 	return v.Sent(r), nil
+}
+
+// stale is the age of a verdict, beyond what package consent permits, after which the preferences
+// are read anew.
+const stale = 100 * time.Millisecond
+
+// deliver sends a due event if the preferences permit it. If it had to wait for its provider, that
+// is decided anew.
+func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (r worker.Result, v consent.Verdict, err error) {
+	until := time.Now().Add(w.opts.Within)
+	v, m, targets, failure := w.prepare(ctx, e)
+	with := ctx
+	if v.Answer == nil && failure == nil {
+		asked := w.opts.Now()
+		var release func()
+		if with, release, err = reserve(ctx, w.opts.Within/2, e.Tenant, targets); err != nil {
+			return worker.Postpone(shareWait, CodeShare).
+				WithDetail("not sent: all connections to the provider are in use"), v, ctx.Err()
+		}
+		defer release()
+		if w.opts.Now().Sub(asked) > stale {
+			v, m, targets, failure = w.prepare(ctx, e)
+		}
+	}
+	switch {
+	case v.Answer != nil:
+		return *v.Answer, v, ctx.Err()
+	case failure != nil:
+		return *failure, v, nil
+	}
+	r = w.send(with, until, e, m, targets)
+	if rank(r.Outcome) <= rank(worker.OutcomeAccepted) {
+		return r, v, nil // also if the worker ends, because it was sent
+	}
+	return r, v, ctx.Err()
+}
+
+// reserve waits for the provider of a message, if that sends few at once. Messages to several
+// addresses wait in Send: one that held a connection and waited for the next could wait for ever.
+func reserve(ctx context.Context, within time.Duration, tenant string, targets []target) (
+	with context.Context, release func(), err error,
+) {
+	if len(targets) == 1 {
+		if r, ok := targets[0].provider.(Reserver); ok {
+			return r.Reserve(ctx, tenant, within)
+		}
+	}
+	return ctx, func() {}, nil
 }
 
 // unreadWait is how long an event is postponed if its address could not be read.
 const unreadWait = 30 * time.Second
 
-// deliver sends a due event that the preferences permit.
-func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent, v consent.Verdict) (worker.Result, error) {
+// prepare asks the preferences, and makes the message that they permit. Without it, either the
+// verdict has an answer or there is a failure.
+func (w *Worker) prepare(ctx context.Context, e *worker.DueEvent) (v consent.Verdict, m Message, targets []target,
+	failure *worker.Result,
+) {
+	if w.opts.Consent != nil {
+		if v = w.opts.Consent.Of(ctx, e); v.Answer != nil {
+			return v, m, nil, nil
+		}
+	}
 	p, err := decodePayload(e)
 	if err != nil {
-		return worker.Fail(CodePayload, err.Error()), nil
+		return v, m, nil, new(worker.Fail(CodePayload, err.Error()))
 	}
 	addresses, err := addressesOf(w.opts.Channel, p.To, v.Preferences)
 	switch {
 	case err != nil:
-		return worker.Fail(CodeInvalidAddress, err.Error()), nil
-	case len(addresses) == 0 && v.Code == consent.CodeUnread:
-		return worker.Postpone(unreadWait, consent.CodeAway).
-			WithDetail("not sent: the address is in the preferences, and the preference store does not answer"), nil
+		return v, m, nil, new(worker.Fail(CodeInvalidAddress, err.Error()))
+	case len(addresses) == 0 && v.Code == consent.CodeUnread && v.Preferences == nil:
+		return v, m, nil, new(worker.Postpone(unreadWait, consent.CodeAway).
+			WithDetail("not sent: the address is in the preferences, and the preference store does not answer"))
 	case len(addresses) == 0:
-		return worker.Fail(CodeNoAddress, w.whyNoAddress(e)), nil
+		return v, m, nil, new(worker.Fail(CodeNoAddress, w.whyNoAddress(e)))
 	}
-	targets := choose(addresses, w.opts.Providers)
+	targets = choose(addresses, w.opts.Providers)
 	if r, waits := w.paused(e.Tenant, targets); waits {
-		return r, nil
+		return v, m, nil, &r
 	}
-	m, failure := w.message(e, p, v.Preferences)
-	if failure != nil {
-		return *failure, nil
-	}
-	r := w.send(ctx, e, m, targets)
-	if rank(r.Outcome) <= rank(worker.OutcomeAccepted) {
-		return r, nil // also if the worker ends, because it was sent
-	}
-	return r, ctx.Err()
+	m, failure = w.message(e, p, v.Preferences)
+	return v, m, targets, failure
 }
 
 // whyNoAddress says how to add an address.
@@ -262,8 +305,10 @@ func templateFailure(err error) worker.Result {
 }
 
 // send sends to every address concurrently, and combines the results.
-func (w *Worker) send(ctx context.Context, e *worker.DueEvent, m Message, targets []target) worker.Result {
-	bounded, cancel := context.WithTimeout(ctx, w.opts.Within)
+func (w *Worker) send(
+	ctx context.Context, until time.Time, e *worker.DueEvent, m Message, targets []target,
+) worker.Result {
+	bounded, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	results := make([]worker.Result, len(targets))
 	var all sync.WaitGroup

@@ -313,6 +313,31 @@ func TestPreferencesAway(t *testing.T) {
 	}
 }
 
+// noClaims is a store that answers reads, and whose limits cannot be written.
+type noClaims struct{ preferences.Store }
+
+func (noClaims) Admit(context.Context, time.Time, preferences.Limits, []preferences.Message) ([]string, error) {
+	return nil, errors.New("the disk is full")
+}
+
+// If only the limits are unknown, high is sent to the address in the preferences, in the user's language.
+func TestLimitsAway(t *testing.T) {
+	smtp := &fake{name: "smtp"}
+	x := newWorld(t, "email", []notify.Provider{smtp}, func(o *notify.Options) {
+		o.Consent = consent.New(consent.Options{
+			Store: noClaims{o.Book.(preferences.Store)}, Channel: "email", DedupWindow: time.Hour, Within: time.Second,
+		})
+	})
+	x.put(&preferences.Preferences{Locale: "de", Addresses: preferences.Addresses{Email: "ada@example.com"}})
+	x.want(x.handle(`{"body":"x"}`, workertest.High()), worker.OutcomeAccepted, consent.CodeUnread)
+	x.want(x.handle(`{"body":"x"}`), worker.OutcomePostponed, consent.CodeAway)
+	if len(smtp.got) != 1 || smtp.got[0].Address != "ada@example.com" || smtp.got[0].Locale != "de" {
+		t.Errorf("sent %+v", smtp.got)
+	}
+	x.put(&preferences.Preferences{})
+	x.want(x.handle(`{"body":"x"}`, workertest.High()), worker.OutcomeFailed, notify.CodeNoAddress)
+}
+
 func textsIn(t *testing.T, files map[string]string) *templates.Set {
 	t.Helper()
 	dir := t.TempDir()

@@ -94,6 +94,10 @@ func TestHostileReceivers(t *testing.T) {
 			"switches protocols", say("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
 			CodeBadStatus + " " + CodeReset,
 		},
+		{"switches protocols and stays", func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+			_, _ = io.Copy(io.Discard, c)
+		}, CodeBadStatus},
 		{"a head without end", func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\n")
 			for i := 0; ; i++ {

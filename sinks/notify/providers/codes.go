@@ -3,6 +3,7 @@ package providers
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/egress"
@@ -37,6 +38,14 @@ func Counted(p notify.Provider, count func(provider, code string)) notify.Provid
 type counted struct {
 	notify.Provider
 	count func(provider, code string)
+}
+
+// Reserve passes on to a provider that is a notify.Reserver.
+func (c counted) Reserve(ctx context.Context, tenant string, within time.Duration) (context.Context, func(), error) {
+	if r, ok := c.Provider.(notify.Reserver); ok {
+		return r.Reserve(ctx, tenant, within)
+	}
+	return ctx, func() {}, nil
 }
 
 func (c counted) Send(ctx context.Context, m *notify.Message) notify.Answer {

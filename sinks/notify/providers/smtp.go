@@ -70,7 +70,7 @@ type SMTP struct {
 	closed bool
 }
 
-var _ notify.Provider = (*SMTP)(nil)
+var _ notify.Reserver = (*SMTP)(nil)
 
 // NewSMTP checks the options. It does not connect.
 func NewSMTP(o SMTPOptions) (*SMTP, error) {
@@ -110,6 +110,19 @@ func loopback(host string) bool {
 // Name returns smtp.
 func (s *SMTP) Name() string { return "smtp" }
 
+// reserved is the key of contexts whose mail has a connection of this SMTP.
+type reserved struct{ *SMTP }
+
+// Reserve waits for a connection.
+func (s *SMTP) Reserve(ctx context.Context, tenant string, within time.Duration) (context.Context, func(), error) {
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if err := s.free.Wait(bounded, tenant); err != nil {
+		return ctx, nil, err
+	}
+	return context.WithValue(ctx, reserved{s}, true), func() { s.free.Release(tenant) }, nil
+}
+
 // Send sends one mail.
 func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
@@ -122,12 +135,21 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 	if err != nil {
 		return smtpSaid(worker.Fail(CodeInvalid, err.Error()))
 	}
-	if err := s.free.Wait(ctx, m.Tenant); err != nil {
-		return smtpAnswer(atConnect, fmt.Errorf("wait for a connection: %w", err))
+	if ctx.Value(reserved{s}) == nil {
+		if err := s.free.Wait(ctx, m.Tenant); err != nil {
+			return smtpSaid(worker.Postpone(time.Second, notify.CodeShare).
+				WithDetail("not sent: all connections to the mail server are in use"))
+		}
+		defer s.free.Release(m.Tenant)
 	}
-	defer s.free.Release(m.Tenant)
-	at, reply, err := s.deliver(ctx, to.Address, msg)
-	if err != nil {
+	if s.isExpired(m) {
+		return expired()
+	}
+	at, reply, err := s.deliver(ctx, m, to.Address, msg)
+	switch {
+	case errors.Is(err, errExpired):
+		return expired()
+	case err != nil:
 		return smtpHides(smtpAnswer(at, err), to.Address)
 	}
 	a := smtpHides(smtpSaid(worker.Accepted().WithDetail(smtpShown(reply))), to.Address)
@@ -138,7 +160,7 @@ func (s *SMTP) Send(ctx context.Context, m *notify.Message) notify.Answer {
 // deliver sends over an open connection, or else over a new one. If an open one fails before
 // anything was accepted, the server may just have closed it, with a goodbye or without, and a new
 // one is tried.
-func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, string, error) {
+func (s *SMTP) deliver(ctx context.Context, m *notify.Message, to string, msg *gomail.Msg) (stage, string, error) {
 	if one := s.take(); one != nil {
 		at, reply, err := s.over(ctx, one, to, msg)
 		if !smtpIsClosed(err) && !smtpIsGoodbye(at, err) || at >= atText || ctx.Err() != nil {
@@ -149,7 +171,18 @@ func (s *SMTP) deliver(ctx context.Context, to string, msg *gomail.Msg) (stage, 
 	if err != nil {
 		return at, "", err
 	}
+	if s.isExpired(m) {
+		s.keep(one)
+		return atConnect, "", errExpired
+	}
 	return s.over(ctx, one, to, msg)
+}
+
+var errExpired = errors.New("the message expired while the connection was opened")
+
+func (s *SMTP) isExpired(m *notify.Message) bool {
+	_, useful := leftUntil(m.Expires, s.opts.Now())
+	return !useful
 }
 
 // over sends over one connection, and keeps it if it can be reused.

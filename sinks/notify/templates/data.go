@@ -21,16 +21,11 @@ func Data(b []byte) (map[string]any, error) {
 	return Plain(all).(map[string]any), nil
 }
 
-// Plain converts json.Numbers that are whole into integers. So 1234567 prints as it is, and not
-// as 1.234567e+06.
+// Plain converts json.Numbers into numbers that templates can use, and show as they are written.
 func Plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
+		return number(v)
 	case map[string]any:
 		for key, one := range v {
 			v[key] = Plain(one)

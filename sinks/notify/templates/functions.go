@@ -87,6 +87,8 @@ func (b *budget) fits(args []any, factor int) error {
 		switch a := a.(type) {
 		case string:
 			total += len(a)
+		case numeral:
+			total += len(a)
 		case []any, map[string]any:
 			return errors.New("a list or an object is not text: use range or index")
 		}

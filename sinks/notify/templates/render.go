@@ -23,7 +23,7 @@ type Input struct {
 	DeepLink string
 	// LocalTime is the scheduled instant as the user's local time.
 	LocalTime LocalTime
-	// Data is template_data of the payload. A null value counts as missing.
+	// Data is template_data of the payload. A null counts as missing, also in a list.
 	Data           map[string]any
 	AckURL         string // AckURL and UnsubscribeURL: "" means none
 	UnsubscribeURL string
@@ -88,18 +88,31 @@ func (s *Set) find(id, locale string) *file {
 	return files[""]
 }
 
+// withoutNulls returns a copy without nulls, which would be shown as <no value>.
 func withoutNulls(data map[string]any) map[string]any {
 	out := make(map[string]any, len(data))
 	for name, v := range data {
-		switch v := v.(type) {
-		case nil:
-		case map[string]any:
-			out[name] = withoutNulls(v)
-		default:
-			out[name] = v
+		if v != nil {
+			out[name] = cleanedOfNulls(v)
 		}
 	}
 	return out
+}
+
+func cleanedOfNulls(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return withoutNulls(v)
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, one := range v {
+			if one != nil {
+				out = append(out, cleanedOfNulls(one))
+			}
+		}
+		return out
+	}
+	return v
 }
 
 // instance is a template with its own budget, for one rendering at a time.

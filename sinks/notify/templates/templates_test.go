@@ -64,6 +64,62 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A number is shown as it is written, and formatted as a number, however it is written.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ number, body, want string }{
+		{`7`, ``, "7"},
+		{`1234567.89`, ``, "1234567.89"},
+		{`12.50`, ``, "12.50"},
+		{`0.00`, ``, "0.00"},
+		{`-0.5`, ``, "-0.5"},
+		{`1.100000`, ``, "1.100000"},
+		{`0.30000000000000004`, ``, "0.30000000000000004"},
+		{`0.12345678901234567890`, ``, "0.12345678901234567890"},
+		{`12345678901234567890`, ``, "12345678901234567890"},
+		{`1.23456789E7`, ``, "12345678.9"},
+		{`1e300`, ``, "1e300"},
+		{`1e400`, ``, "1e400"},
+		{`1e-400`, ``, "1e-400"},
+		{
+			`12.50`, `{{ print .Data.n }}/{{ printf "%v/%s/%8v" .Data.n .Data.n .Data.n }}`,
+			"12.50/12.50/12.50/   12.50",
+		},
+		{`7`, `{{ print .Data.n }}/{{ printf "%v/%s/%03v" .Data.n .Data.n .Data.n }}`, "7/7/7/007"},
+		{`50`, `{{ printf "%.2f" .Data.n }}`, "50.00"},
+		{`50.00`, `{{ printf "%.1f" .Data.n }}`, "50.0"},
+		{`49.9`, `{{ printf "%.2f" .Data.n }}`, "49.90"},
+		{`9007199254740993`, `{{ printf "%.2f" .Data.n }}`, "9007199254740993.00"},
+		{
+			`12345678901234567890`, `{{ printf "%.2f/%d" .Data.n .Data.n }}`,
+			"12345678901234567890.00/12345678901234567890",
+		},
+		{`1e3`, `{{ printf "%d/%.1f/%05d" .Data.n .Data.n .Data.n }}`, "1000/1000.0/01000"},
+		{`2.0`, `{{ printf "%d" .Data.n }}`, "2"},
+		{`1e400`, `{{ printf "%.2f" .Data.n }}`, "1e400"},
+		{`1e-400`, `{{ printf "%.2f" .Data.n }}`, "0.00"},
+		{`0`, `{{ if .Data.n }}yes{{ else }}no{{ end }} {{ default "none" .Data.n }}`, "no none"},
+		{`0.00`, `{{ if .Data.n }}yes{{ else }}no{{ end }}`, "no"},
+		{`0.000000`, `{{ if .Data.n }}yes{{ else }}no{{ end }}`, "no"},
+		{`2`, `{{ if eq .Data.n 2 }}two{{ end }}{{ range .Data.n }}x{{ end }}{{ index .Data.list .Data.n }}`, "twoxx9"},
+		{`2.50`, `{{ if lt .Data.n 3.5 }}less{{ end }}`, "less"},
+		{`1e3`, `{{ if gt .Data.n 3.5 }}more{{ end }}`, "more"},
+	} {
+		if c.body == "" {
+			c.body = `{{ .Data.n }}`
+		}
+		data, err := templates.Data([]byte(`{"n":` + c.number + `,"list":[1,2,9]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := load(t, map[string]string{"a.tmpl": `{{ define "body" }}` + c.body + `{{ end }}{{ define "html" }}<p>` +
+			c.body + `</p>{{ end }}`})
+		got, err := s.Render("a", templates.Input{Channel: "email", Data: data})
+		if err != nil || got.Body != c.want || got.HTML != "<p>"+c.want+"</p>" {
+			t.Errorf("%s in %s: %q, %q, %v; want %q", c.number, c.body, got.Body, got.HTML, err, c.want)
+		}
+	}
+}
+
 // The fallback follows RFC 4647, 3.4.
 func TestLocales(t *testing.T) {
 	file := func(text string) string { return `{{ define "body" }}` + text + `{{ end }}` }
@@ -120,6 +176,9 @@ func TestHostile(t *testing.T) {
 		{"call", `{{ call .Data.name }}`, "not available"},
 		{"missing", `{{ .Data.nobody }}`, `map has no entry for key "nobody"`},
 		{"null", `{{ .Data.null }}`, `map has no entry for key "null"`},
+		{"null in a list", `{{ range .Data.rows }}{{ .n }}{{ end }}`, `map has no entry for key "n"`},
+		{"null in a list of lists", `{{ range index .Data.deep 0 }}{{ .n }}{{ end }}`, `map has no entry for key "n"`},
+		{"null as an element", `{{ index .Data.nulls 0 }}`, "out of range"},
 		{"no such field", `{{ .Nobody }}`, "can't evaluate field Nobody"},
 		{"index out of range", `{{ index .Data.list 7 }}`, "out of range"},
 		{"empty", ` `, ""},
@@ -130,6 +189,8 @@ func TestHostile(t *testing.T) {
 				`{{ end }}`})
 			in := templates.Input{Data: map[string]any{
 				"huge": huge, "list": []any{1.0}, "null": nil, "name": "x", "format": strings.Repeat("%[1]s", 200),
+				"rows": []any{map[string]any{"n": nil}}, "deep": []any{[]any{map[string]any{"n": nil}}},
+				"nulls": []any{nil},
 			}}
 			for range 2 { // the second rendering has a full budget again
 				got, err := s.Render("a", in)
