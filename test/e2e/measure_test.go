@@ -221,7 +221,7 @@ func (p *pulse) read(ctx context.Context) {
 				p.t.Error(err)
 				return
 			}
-			if !strings.HasPrefix(string(r.Key), p.run) {
+			if !strings.HasPrefix(string(r.Key), p.run+"-") {
 				return // somebody else's
 			}
 			p.fired = append(p.fired, firing{r.Partition, d.Fire.Nominal.Time(), r.Timestamp})
