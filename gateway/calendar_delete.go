@@ -60,6 +60,13 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	if err := s.refuseUsed(ctx, r.who.Tenant, c.Name); err != nil {
 		return err
 	}
+	// That may have taken long, and what is put back must be what was there last.
+	switch c, err = s.calendar(until, full); {
+	case err != nil:
+		return problem.Unavailable(err, "Kafka does not answer")
+	case c == nil:
+		return errNoCalendar()
+	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {
 		return unacknowledged(at.err, "that the calendar is deleted", "repeat the request to find out")

@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +104,32 @@ func TestDeleteCalendarPutsBack(t *testing.T) {
 	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us",
 		""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
 		t.Errorf("it was not put back: %s", a.body)
+	}
+}
+
+// edited changes the calendar while a delete looks for triggers that name it.
+type edited struct {
+	racing
+	once *sync.Once
+	edit func()
+}
+
+func (e edited) Scan(ctx context.Context, p int32, after trigger.Key, f func(*trigger.State) bool) error {
+	e.once.Do(e.edit)
+	return e.racing.Scan(ctx, p, after, f)
+}
+
+// A delete that is refused takes nobody's edit back.
+func TestRefusedDeleteOfWhatWasEdited(t *testing.T) {
+	w := calendarWorld(t, nil)
+	_, url := w.gateway(edited{racing{w.engine, "late"}, &sync.Once{}, func() {
+		w.must(http.StatusOK, "PUT", "/v1/calendars/us", `{"dates":["2061-01-01"]}`)
+	}}, nil)
+	if a := w.callAt(url, "DELETE", "/v1/calendars/us", ""); a.status != http.StatusConflict {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/calendars/us", ""); !strings.Contains(a.body, "2061-01-01") {
+		t.Errorf("the edit is lost: %s", a.body)
 	}
 }
 

@@ -62,12 +62,12 @@ func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topi
 }
 
 // replay sends what the history has. After an error, or one of out, something is missing behind the last event.
-func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
+func (h *eventLog) replay(ctx context.Context, key trigger.Key, out *eventStream, mayGoOn func() bool) error {
 	if h.history == nil {
 		return nil
 	}
-	for {
-		list, more, err := h.page(r.Context(), key, out.after, maxPage, eventsAtOnce)
+	for admitted := time.Now(); ; {
+		list, more, err := h.page(ctx, key, out.after, maxPage, eventsAtOnce)
 		if err != nil {
 			return err
 		}
@@ -77,8 +77,16 @@ func (h *eventLog) replay(r *request, key trigger.Key, out *eventStream) error {
 		if !more || out.err != nil {
 			return nil
 		}
+		if time.Since(admitted) < admitEvery {
+			continue
+		}
+		if admitted = time.Now(); !mayGoOn() {
+			return errNoLongerAdmitted
+		}
 	}
 }
+
+var errNoLongerAdmitted = errors.New("the caller's key or token is not valid any more")
 
 // tail reads the trigger's partition of topic events from where the history ends; without a
 // history from its present end, or for a caller that comes back, from some time before.

@@ -43,9 +43,10 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	}
 	defer tail.Close()
 	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
-	if err := s.events.replay(r, key, out); err != nil {
+	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
+	if err := s.events.replay(ctx, key, out, mayGoOn); err != nil {
 		switch {
-		case ctx.Err() != nil: // the caller has hung up, or this server stops
+		case ctx.Err() != nil, errors.Is(err, errNoLongerAdmitted): // the caller has hung up, or this server stops
 			return nil
 		case !out.begun:
 			return err
@@ -55,7 +56,6 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		return nil
 	}
 	out.begin()
-	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
 	if err := out.tail(ctx, tail, key, mayGoOn); err != nil && ctx.Err() == nil {
 		s.log.Warn("an event stream was ended: its topic cannot be read", "topic", s.events.topic, "error", err)
 	}

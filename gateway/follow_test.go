@@ -198,6 +198,42 @@ func TestFollowOfACallerThatHangsUp(t *testing.T) {
 	}
 }
 
+// endless is a history that always has one more event.
+type endless struct{ *keptEvents }
+
+func (endless) Events(ctx context.Context, _ string, key trigger.Key, after EventCursor, _ int, _ int64) (
+	[]topics.Event, bool, error,
+) {
+	time.Sleep(time.Millisecond)
+	return []topics.Event{event(string(key), max(after.EventUS-firstEventUS, 0)+1, after.Seq+1, "trigger.edited")}, true, ctx.Err()
+}
+
+// A replay ends with the key, as what follows it does.
+func TestReplayEndsWithItsKey(t *testing.T) {
+	defer func(d time.Duration) { admitEvery = d }(admitEvery)
+	admitEvery = 20 * time.Millisecond
+	eve := strings.Repeat("e", 40)
+	keys := &keysOf{}
+	keys.set(t, "acme "+eve+" viewer eve\n")
+	w := newWorld(t, func(o *Options) { o.Auth, o.History = keys, endless{&keptEvents{next: 1}} })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
+	req.Header.Set("Authorization", "Bearer "+eve)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	keys.set(t, "acme "+strings.Repeat("b", 40)+" writer bob\n")
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Errorf("the replay goes on: %v", err)
+	}
+}
+
 // noPosition is a history that does not say how far it has read.
 type noPosition struct{ *keptEvents }
 

@@ -37,6 +37,7 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 	defer s.reconciling.Unlock()
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK) // it is on record before anything is mended, though the caller may hang up
 	for partition := range s.partitions {
 		_ = out.SetReadDeadline(time.Time{})
 		_ = out.SetWriteDeadline(time.Now().Add(peer.ReconcileWithin + responseWithin))

@@ -1,13 +1,40 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 )
+
+// leaving is an owner whose caller hangs up while it mends.
+type leaving struct {
+	*engine
+	hangUp func()
+}
+
+func (l leaving) Reconcile(ctx context.Context, _ int32, _ bool) (peer.Reconciled, error) {
+	l.hangUp()
+	<-ctx.Done()
+	return peer.Reconciled{}, ctx.Err()
+}
+
+// What may have mended something is on record, though its caller has not waited for it.
+func TestReconcileOfACallerThatLeaves(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	ctx, cancel := context.WithCancel(t.Context())
+	server, _ := w.gateway(leaving{w.engine, cancel}, func(o *Options) { o.Auth = testKeys(t) })
+	req := httptest.NewRequestWithContext(ctx, "POST", "http://127.0.0.1/v1/reconcile", nil)
+	req.Header.Set("Authorization", "Bearer "+keyO)
+	server.Handler().ServeHTTP(httptest.NewRecorder(), req)
+	if all := w.audited(t, "limit=10&verb=reconcile", "Authorization", "Bearer "+keyO); len(all) != 1 {
+		t.Errorf("%d records, want 1: %+v", len(all), all)
+	}
+}
 
 // A reconciliation answers a line for each partition, with what its owner found, whichever
 // instance that is.
