@@ -205,7 +205,8 @@ func (endless) Events(ctx context.Context, _ string, key trigger.Key, after Even
 	[]topics.Event, bool, error,
 ) {
 	time.Sleep(time.Millisecond)
-	return []topics.Event{event(string(key), max(after.EventUS-firstEventUS, 0)+1, after.Seq+1, "trigger.edited")}, true, ctx.Err()
+	next := event(string(key), max(after.EventUS-firstEventUS, 0)+1, after.Seq+1, "trigger.edited")
+	return []topics.Event{next}, true, ctx.Err()
 }
 
 // A replay ends with the key, as what follows it does.

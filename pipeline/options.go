@@ -146,9 +146,9 @@ type Options struct {
 	Listener Listener
 	Tracing  *tracing.Tracer // spans of sampled commands and of what fires from them; nil is off
 
-	// TimerMemory bounds the timers of one partition that are in memory, because they are due or will be within minutes.
-	// The rest lie in the store. While more are due than that, their order is by due time alone. 0 means 80 MiB, for
-	// about a million.
+	// TimerMemory bounds the timers of one partition that are in memory, because they are due or
+	// will be within minutes. The rest lie in the store. While more are due than that, their order
+	// is by due time alone. 0 means 80 MiB, for about a million.
 	TimerMemory int64
 
 	hooks        hooks // break the engine in tests of the test suites

@@ -50,7 +50,9 @@ func TestFireBatch(t *testing.T) {
 // However much is registered, what is overdue gets less.
 func TestFiresMoreThanItReads(t *testing.T) {
 	var b fireBatch
-	for _, c := range []struct{ read, want int }{{0, leastBatch}, {leastBatch, 2 * leastBatch}, {2000, 4000}, {3000, 5000}} {
+	for _, c := range []struct{ read, want int }{
+		{0, leastBatch}, {leastBatch, 2 * leastBatch}, {2000, 4000}, {3000, 5000},
+	} {
 		if n := b.size(5000, c.read); n != c.want {
 			t.Errorf("a turn that reads %d fires %d, want %d", c.read, n, c.want)
 		}

@@ -40,8 +40,8 @@ const aheadSuffix = ".ahead"
 // enoughAhead is the share of Options.RestartBytes that copies must stand for, or no restart is made for them.
 const enoughAhead = 0.5
 
-// compactInPlace compacts what has grown, and restarts kfake to exchange the files.
-func (b *Broker) compactInPlace(stop context.Context, n *node) error {
+// compactBeside compacts what has grown, and restarts kfake to exchange the files.
+func (b *Broker) compactBeside(stop context.Context, n *node) error {
 	begun := time.Now()
 	enough := max(1, int64(enoughAhead*float64(b.opts.RestartBytes)))
 	parts, size, closed, err := n.grown()

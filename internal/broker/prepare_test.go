@@ -161,13 +161,17 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	b := start(t, dir, smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact,delete")
 	cl := client(t, b)
-	for n := range 400 {
-		produce(t, cl, rec("a", 0, fmt.Sprint(n%10), fmt.Sprint(n, strings.Repeat("x", 1000))))
+	fill := func() {
+		for n := range 400 {
+			produce(t, cl, rec("a", 0, fmt.Sprint(n%10), fmt.Sprint(n, strings.Repeat("x", 1000))))
+		}
 	}
+	fill()
 	copies := compactedAhead(t, b)
 	if err := b.Trim("a", 0, 200); err != nil {
 		t.Fatal(err)
 	}
+	fill()
 	if n := compactedBy(copies); n != 0 {
 		t.Errorf("a restart for %d bytes, of a copy that does not fit", n)
 	}
@@ -176,8 +180,8 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNoCopies(t, dir)
-	if after := read(t, b, "a", 0); len(after) != 200 || len(before) != 200 {
-		t.Errorf("%d records, before %d, want 200", len(after), len(before))
+	if after := read(t, b, "a", 0); len(after) != 600 || len(before) != 600 {
+		t.Errorf("%d records, before %d, want 600", len(after), len(before))
 	}
 }
 
@@ -277,7 +281,8 @@ func TestKilledInTheExchange(t *testing.T) {
 		}
 		second := start(t, crash, func(o *Options) { o.SegmentBytes = 64 << 10 })
 		if got := newest(read(t, second, "a", 0)); fmt.Sprint(got) != fmt.Sprint(want) || second.end("a", 0) != end {
-			t.Errorf("killed before step %d: up to %d\n%v\nwant up to %d\n%v", killed+1, second.end("a", 0), got, end, want)
+			t.Errorf("killed before step %d: up to %d\n%v\nwant up to %d\n%v", killed+1, second.end("a", 0), got,
+				end, want)
 		}
 		wantNoCopies(t, crash)
 	}

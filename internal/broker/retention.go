@@ -92,7 +92,7 @@ func (b *Broker) housekeep(stop context.Context) {
 		}
 		grown, err := n.retainOnce(time.Now())
 		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
-			err = b.compactInPlace(stop, n)
+			err = b.compactBeside(stop, n)
 		}
 		if err != nil && b.fatal.get() == nil && stop.Err() == nil {
 			b.opts.Logger.Warn("could not trim or compact topics", "error", err)
