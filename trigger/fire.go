@@ -212,9 +212,9 @@ func (d *decision) liveDue(i int) {
 }
 
 // wanted is when an occurrence should first fire: nominal time plus jitter. Only planned
-// occurrences have jitter.
+// occurrences have jitter. That of a redriven one is in its time of expiry already.
 func (d *decision) wanted(l *Live) Instant {
-	if offThePlan(l.Occurrence) {
+	if offThePlan(l.Occurrence) || l.AttemptsBeforeRedrive > 0 {
 		return l.Nominal
 	}
 	return l.Nominal + Instant(d.m.jitter(d.content(l), d.s.Key, l.Occurrence))

@@ -48,6 +48,33 @@ func TestHungOwnerHoldsUpItsOwnPartitionOnly(t *testing.T) {
 	}
 }
 
+// An owner freezes, and another takes its partition over. Nobody is left to say that the first has moved, so the
+// first question that it does not answer makes the next one look for the owner.
+func TestHungOwnerIsNotAskedForEver(t *testing.T) {
+	trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hung.Close)
+	well := httptest.NewUnstartedServer(nil)
+	well.Config.Handler = NewHandler(&quick{}, well.Listener.Addr().String(), trust, nil, slog.New(slog.DiscardHandler))
+	well.Start()
+	t.Cleanup(well.Close)
+	owner := hung.Listener.Addr().String()
+	last := func(context.Context, int32) (OwnerRecord, error) { return OwnerRecord{Address: owner}, nil }
+	r := NewRouter(Config{Partitions: 1, Trust: trust, LastOwner: last})
+	list := []Question{{Key: "a", Offset: 1}}
+	within, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	if err := r.Decisions(within, 0, list); err == nil {
+		t.Fatal("a frozen owner has answered")
+	}
+	owner = well.Listener.Addr().String()
+	within, stop = context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if err := r.Decisions(within, 0, list); err != nil || !list[0].Answered {
+		t.Errorf("another has taken over: answered %t, %v", list[0].Answered, err)
+	}
+}
+
 // quick has decided everything.
 type quick struct{ Owner }
 

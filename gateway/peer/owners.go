@@ -49,6 +49,15 @@ func (t *ownerTable) find(ctx context.Context, partition int32, fresh bool) (Own
 	}
 }
 
+// forget lets the next question read the owner from topic state, unless another one is known by now.
+func (t *ownerTable) forget(partition int32, address string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[partition].Address == address {
+		delete(t.known, partition)
+	}
+}
+
 func (t *ownerTable) read(partition int32) (OwnerRecord, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), SearchTimeout)
 	defer cancel()

@@ -344,7 +344,11 @@ func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, rem
 	case who.Address == "" || who.Address == r.self:
 		return ErrNoOwner
 	}
-	return remote(who.Address)
+	err = remote(who.Address)
+	if err != nil && !Moved(err) { // it may be frozen, and another have the partition since
+		r.owners.forget(partition, who.Address)
+	}
+	return err
 }
 
 // ErrNoOwner is the answer of an instance that does not own the partition.

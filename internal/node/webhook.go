@@ -220,7 +220,29 @@ func (n *node) ownSecret(name, prefix string) (file string, err error) {
 // acknowledged or decided.
 func (n *node) stillLive(ctx context.Context, e *worker.DueEvent) (bool, error) {
 	s, err := n.gateway.Router().Get(ctx, trigger.Key(e.Key))
-	return err == nil && isLive(s, e, n.cfg.Channel(webhook.Channel).Receipts), err
+	live := err == nil && isLive(s, e, n.cfg.Channel(webhook.Channel).Receipts)
+	if err == nil && !live && isBehind(s, e) {
+		err = errBehind
+	}
+	return live, err
+}
+
+// errBehind is no answer, so the delivery is postponed.
+var errBehind = errors.New("the owner that answered has not fired this yet: another one has its partition by now")
+
+// isBehind reports whether a state is older than a due event. An owner that has lost its partition, and does not know
+// it yet, answers with one. In it the occurrence is not in flight either, but nobody has cancelled anything.
+func isBehind(s *trigger.State, e *worker.DueEvent) bool {
+	if s == nil || s.Status.Finished() {
+		return false
+	}
+	for i := range s.Live {
+		if l := &s.Live[i]; l.Occurrence == e.Occurrence &&
+			(l.Step < e.Step || l.Step == e.Step && l.Attempt < e.Attempt) {
+			return true
+		}
+	}
+	return s.Series.At != 0 && s.Series.Occurrence == e.Occurrence
 }
 
 // isLive reports whether a state still wants a due event of a channel with or without receipts.

@@ -188,6 +188,41 @@ func TestIsLive(t *testing.T) {
 	}
 }
 
+// An owner that has lost its partition may answer before it knows. What it does not show in flight yet was not
+// cancelled.
+func TestOwnerIsBehind(t *testing.T) {
+	const occurrence = "2026-11-20T14:00:00.000Z"
+	event := &worker.DueEvent{ID: "k@" + occurrence + "#1", Key: "k", Occurrence: occurrence, Step: 1, Attempt: 2}
+	live := func(step, attempt int) *trigger.State {
+		return &trigger.State{
+			Key: "k", Status: trigger.InFlight,
+			Live: []trigger.Live{{Occurrence: occurrence, Step: step, Attempt: attempt}},
+		}
+	}
+	planned := func(status trigger.Status, occurrence string) *trigger.State {
+		return &trigger.State{Key: "k", Status: status, Series: trigger.Series{Occurrence: occurrence, At: 1}}
+	}
+	for _, c := range []struct {
+		name  string
+		state *trigger.State
+		want  bool
+	}{
+		{"not yet fired", planned(trigger.Pending, occurrence), true},
+		{"at the attempt before", live(1, 1), true},
+		{"at the step before", live(0, 5), true},
+		{"in flight", live(1, 2), false},
+		{"at a later attempt", live(1, 3), false},
+		{"at a later step", live(2, 1), false},
+		{"fired, and the next is planned", planned(trigger.Pending, "2026-11-21T14:00:00.000Z"), false},
+		{"cancelled", planned(trigger.Cancelled, occurrence), false},
+		{"unknown", nil, false},
+	} {
+		if got := isBehind(c.state, event); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // Many tenants call one origin. The calls of some hang, more than any connection limit that all
 // tenants share. The calls of another tenant still go out at once.
 func TestSharedOriginThatHangs(t *testing.T) {

@@ -23,8 +23,9 @@ func (r *Resumption) sameTopics() error {
 				return err
 			}
 		}
-		p.NextCommand, p.Applied, p.Forwarded = 0, nil, nil
-		g.Commands, g.Applied = topics.LastRead{}, nil
+		// Receipts were not made again: what is owed of them is still owed.
+		p.NextCommand, p.Applied, p.Forwarded = 0, onlyReceipts(p.Applied), onlyReceipts(p.Forwarded)
+		g.Commands, g.Applied = topics.LastRead{}, onlyReceipts(g.Applied)
 	}
 	if was := g.ReceiptsID; was != ([16]byte{}) && was != r.found.Receipts.ID {
 		if err := r.recreated(r.found.Receipts, "receipts"); err != nil {
@@ -48,6 +49,13 @@ func (r *Resumption) recreated(log Log, what string) error {
 func withoutReceipts(m map[int32]int64) map[int32]int64 {
 	m = maps.Clone(m)
 	maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
+	return m
+}
+
+// onlyReceipts is the other half.
+func onlyReceipts[V any](m map[int32]V) map[int32]V {
+	m = maps.Clone(m)
+	maps.DeleteFunc(m, func(key int32, _ V) bool { return key >= 0 })
 	return m
 }
 
