@@ -69,7 +69,8 @@ func TestCalendarYears(t *testing.T) {
 	}
 	brokers := cluster(t)
 	yearly := event("DTSTART;VALUE=DATE:20261225", "RRULE:FREQ=YEARLY")
-	cli(t, nil, yearly, "calendar", "put", "us", "--years", "100", "--brokers", brokers).want(t, exitOK, "result    put")
+	cli(t, nil, yearly, "calendar", "put", "us", "--years", "100", "--brokers", brokers).want(t, exitOK,
+		"result    put")
 }
 
 // event is a calendar of one event with these lines.

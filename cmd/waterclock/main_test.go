@@ -184,18 +184,6 @@ func TestUsage(t *testing.T) {
 		{"an empty zone to move to", []string{"rezone", "k", "--tz="}, "with --tz"},
 		{"an empty start", []string{"schedule", "k", "--every", "FREQ=DAILY", "--start", ""}, "--start is empty"},
 		{"an empty after", []string{"preview", "--every", "FREQ=DAILY", "--after", ""}, "--after is empty"},
-		{"an empty channel of a register", []string{"schedule", "k", "--in", "7m", "--channel", ""}, "--channel is empty: omit it"},
-		{"an empty user of a register", []string{"schedule", "k", "--in", "7m", "--user", ""}, "--user is empty: omit it"},
-		{"an empty data of a register", []string{"schedule", "k", "--in", "7m", "--data", ""}, "--data is empty: omit it"},
-		{"an empty idempotency key of a register", []string{"schedule", "k", "--in", "7m", "--idempotency-key", ""}, "--idempotency-key is empty: omit it"},
-		{"an empty expires after of a register", []string{"schedule", "k", "--in", "7m", "--expires-after", ""}, "--expires-after is empty: omit it"},
-		{"an empty escalation of a register", []string{"schedule", "k", "--in", "7m", "--escalation", ""}, "--escalation is empty: omit it"},
-		{"an empty callback url of a register", []string{"schedule", "k", "--in", "7m", "--callback-url", ""}, "--callback-url is empty: omit it"},
-		{
-			"an empty timeout of a callback",
-			[]string{"schedule", "k", "--in", "7m", "--callback-url", "https://a.example/x", "--callback-timeout="},
-			"--callback-timeout is empty",
-		},
 		{"data is no JSON", []string{"schedule", "k", "--in", "7m", "--data", "hello"}, "--data is not JSON"},
 		{"data file missing", []string{"schedule", "k", "--in", "7m", "--data", "@/does/not/exist"}, "no such file"},
 		{"tag without value", []string{"schedule", "k", "--in", "7m", "--tag", "a"}, "name=value"},
@@ -279,6 +267,15 @@ func TestUsage(t *testing.T) {
 		{"unknown verb below", []string{"events", "tial"}, "did you mean tail?"},
 	} {
 		t.Run(row.name, func(t *testing.T) { cli(t, nil, "", row.args...).want(t, exitUsage, row.want) })
+	}
+}
+
+// A script whose variable is not set passes an empty flag. The register would not be the one that was meant.
+func TestEmptyFieldsOfARegister(t *testing.T) {
+	for _, name := range []string{
+		"channel", "user", "data", "idempotency-key", "expires-after", "escalation", "callback-url", "callback-timeout",
+	} {
+		cli(t, nil, "", "schedule", "k", "--in", "7m", "--"+name, "").want(t, exitUsage, "--"+name+" is empty: omit it")
 	}
 }
 
