@@ -342,6 +342,31 @@ func TestCommandsOverHTTP(t *testing.T) {
 	}
 }
 
+// A register that the API has accepted stands, also where nobody can read it just then.
+func TestRegisterWithoutItsState(t *testing.T) {
+	var put atomic.Bool
+	answer := `{"trigger_id":"k","revision":1,"fire_at":"2030-11-20T14:00:00.000Z"}`
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == aliveAt:
+		case r.Method == http.MethodPut:
+			put.Store(true)
+			w.WriteHeader(http.StatusCreated)
+			fmt.Fprint(w, answer)
+		case put.Load():
+			problemJSON(w, 503, "unavailable", "the partition moves")
+		default:
+			problemJSON(w, 404, "not_found", "no such trigger")
+		}
+	}))
+	defer s.Close()
+	cli(t, nil, "", "schedule", "k", "--in", "7m", "--url", s.URL).want(t, exitOK, "revision  1")
+	put.Store(false)
+	cli(t, nil, "- id: k\n  delay: 7m\n", "apply", "-f", "-", "--url", s.URL).want(t, exitOK, "created  1")
+	answer = "<html>" // not a decision: some other server
+	cli(t, nil, "", "schedule", "k", "--in", "7m", "--url", s.URL).want(t, exitFailed, "the partition moves")
+}
+
 func TestWhoIsAsked(t *testing.T) {
 	f := newFakeAPI(t)
 	address := nobody(t)

@@ -75,7 +75,8 @@ func (d *decision) fromAnswer(body []byte) {
 }
 
 // complete reads the fields that the answer to a register leaves out. It ignores them if another
-// command has changed the trigger since.
+// command has changed the trigger since. It also goes without them if they cannot be read just then, because a
+// register that has a revision stands. An answer without one is not from a Waterclock API.
 func (h *httpCommander) complete(ctx context.Context, d *decision) error {
 	var now struct {
 		State     string `json:"state"`
@@ -83,7 +84,7 @@ func (h *httpCommander) complete(ctx context.Context, d *decision) error {
 		LocalTime string `json:"local_time"`
 	}
 	err := h.api.get(ctx, triggerPath(d.TriggerID), &now)
-	if exitOf(err) == exitNotFound {
+	if exitOf(err) == exitNotFound || err != nil && d.Revision > 0 {
 		return nil
 	}
 	if now.Revision == d.Revision {

@@ -313,6 +313,29 @@ func TestWithoutTopicState(t *testing.T) {
 		"trigger.registered", "2026-11-20T14:00:00.000Z")
 }
 
+// The second client may not connect although the first one did. That is an error, and there is nothing to close.
+func TestWatcherThatCannotConnect(t *testing.T) {
+	c, err := config.Load(config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Brokers = []string{cluster(t)}
+	a := newApp(stdio{in: strings.NewReader(""), out: io.Discard, err: io.Discard})
+	k, err := newKafkaCommander(t.Context(), a, c, decisionWithin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	unreadable := *c
+	unreadable.Kafka.TLS.Enabled, unreadable.Kafka.TLS.CA = true, "/does/not/exist"
+	k.c = &unreadable
+	for range 2 { // each command closes the watcher of the one before
+		if _, err := k.Do(t.Context(), wish{Key: "k", Op: trigger.OpCancel}); err == nil {
+			t.Error("it wrote a command without a watcher")
+		}
+	}
+}
+
 func TestNoTopics(t *testing.T) {
 	cli(t, nil, "", "--brokers", cluster(t), "--set", "topics.prefix=other.", "cancel", "k").want(t, exitFailed,
 		"there is no topic other.commands", "waterclock topics apply")

@@ -65,8 +65,10 @@ func newWatcher(ctx context.Context, a *app, c *config.Config, admin *kadm.Clien
 	} else {
 		w.blind = true
 	}
-	w.reader, err = a.kafkaReader(ctx, c, kgo.ConsumePartitions(from))
-	return w, err
+	if w.reader, err = a.kafkaReader(ctx, c, kgo.ConsumePartitions(from)); err != nil {
+		return nil, err // a watcher without a reader could not be closed
+	}
+	return w, nil
 }
 
 func (w *watcher) close() {

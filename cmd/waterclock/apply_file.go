@@ -169,6 +169,10 @@ func declare(c *config.Config, position string, node *yaml.Node) (declared, erro
 		if status, known := trigger.ParseStatus(state); known && status.Finished() {
 			return declared{Finished: true}, nil
 		}
+		if fields["payload_hidden"] == true {
+			return d, fmt.Errorf("trigger %s: its payload was hidden from the key that printed it, and would be "+
+				"deleted: print it with a key of role reader", id)
+		}
 		if fields, err = declaredAsPrinted(fields); err != nil {
 			return d, err
 		}

@@ -106,6 +106,10 @@ func surveyAPI(c *config.Config, from *api) survey {
 			if err == nil {
 				found[key], err = standingOf(c, t)
 			}
+			if err == nil && string(t["payload_hidden"]) == "true" && !found[key].gone() {
+				err = failf("this key may not read its payload, which would seem to differ: use a key of role " +
+					"writer, or of role reader for diff")
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", key, err)
 			}

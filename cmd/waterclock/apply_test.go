@@ -405,6 +405,40 @@ func TestApplyWhatIsPrinted(t *testing.T) {
 	run(fmt.Sprintf(hook, "FIRED", "8m"), "diff").want(t, exitFailed, "change", "callback")
 }
 
+// A trigger whose payload the key may not read has a payload that nobody here knows. apply would delete it, and diff
+// would call it different.
+func TestApplyWithoutTheRightToReadPayloads(t *testing.T) {
+	hidden := map[string]any{
+		"trigger_id": "k", "state": "PENDING", "revision": 1.0, "channel": "default", "delay": "7m",
+		"payload_hidden": true, "tags": map[string]any{"team": "care"},
+	}
+	api := &triggersAPI{have: map[string]map[string]any{"k": hidden}}
+	s := httptest.NewServer(api)
+	defer s.Close()
+	printed, err := json.Marshal([]any{hidden})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "- {id: k, delay: 7m, payload: {a: 1}, tags: {team: care}}\n"
+	for verb, code := range map[string]int{"apply": exitFailed, "diff": exitUsage} {
+		cli(t, nil, string(printed), verb, "-f", "-", "--url", s.URL).want(t, exitUsage, "-:1: trigger k",
+			"hidden from the key that printed it", "role reader")
+		r := cli(t, nil, file, verb, "-f", "-", "--url", s.URL)
+		r.want(t, code, "k: this key may not read its payload", "role writer")
+		if r.out != "" {
+			t.Errorf("%s prints %q", verb, r.out)
+		}
+	}
+	if api.have["k"]["revision"] != 1.0 {
+		t.Errorf("it was changed: %v", api.have["k"])
+	}
+	// What is not compared needs no payload: what is pruned, and what is over.
+	other := "- {id: other, delay: 7m, tags: {team: care}}\n"
+	cli(t, nil, other, "diff", "-f", "-", "--prune", "--tag", "team=care", "--url", s.URL).want(t, exitFailed, "prune")
+	hidden["state"] = "CANCELLED"
+	cli(t, nil, file, "diff", "-f", "-", "--url", s.URL).want(t, exitFailed, "create")
+}
+
 func TestApplyOverKafka(t *testing.T) {
 	brokers := cluster(t)
 	e := startEngine(t, brokers, func(string, map[string]any) []topics.Event {

@@ -39,18 +39,21 @@ Triggers that name the calendar are planned anew at once.`,
 			"  printf '2026-12-25\\n2027-01-01\\n' | waterclock calendar put office",
 		Args: argsBetween(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if years < 1 || years > 100 {
+				return usagef("--years %d: write 1 to 100", years)
+			}
 			file, content, err := a.readOptionalFile(args[1:])
 			if err != nil {
 				return err
 			}
-			dates, err := a.readDates(content, time.Now().Add(time.Duration(years)*366*24*time.Hour).UnixMilli())
+			dates, err := a.readDates(content, time.Now().AddDate(years, 0, 0).UnixMilli())
 			if err != nil {
 				return &failure{Exit: exitUsage, Msg: file, Err: err}
 			}
 			return a.putCalendar(cmd.Context(), topics.Calendar{Name: args[0], Dates: dates})
 		},
 	}
-	cmd.Flags().IntVar(&years, "years", years, "how many years ahead to unroll recurring events of iCalendar")
+	cmd.Flags().IntVar(&years, "years", years, "how many years ahead to unroll recurring events of iCalendar, 1 to 100")
 	return cmd
 }
 

@@ -61,6 +61,18 @@ func TestCalendarOfNothing(t *testing.T) {
 	}
 }
 
+// Years without a meaning would put a calendar that lacks the recurring days.
+func TestCalendarYears(t *testing.T) {
+	for _, years := range []string{"300", "101", "0", "-1"} {
+		cli(t, nil, holidays, "calendar", "put", "us", "--years", years).want(t, exitUsage,
+			"--years "+years+": write 1 to 100")
+	}
+	brokers := cluster(t)
+	yearly := event("DTSTART;VALUE=DATE:20261225", "RRULE:FREQ=YEARLY")
+	cli(t, nil, yearly, "calendar", "put", "us", "--years", "100", "--brokers", brokers).want(t, exitOK,
+		"result    put")
+}
+
 // event is a calendar of one event with these lines.
 func event(lines ...string) string {
 	return "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\n" + strings.Join(lines, "\n") + "\nEND:VEVENT\nEND:VCALENDAR\n"

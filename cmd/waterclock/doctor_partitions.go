@@ -25,8 +25,8 @@ func (d *doctor) partitions(ctx context.Context, from *api) {
 	var all gateway.Partitions
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
-		d.warn("partitions", "set an operator's key with --api-key", "%s does not list its partitions for this "+
-			"caller", from.base)
+		d.warn("partitions", "set an operator's key in WATERCLOCK_API_KEY, or as api_key in the settings file",
+			"%s does not list its partitions for this caller", from.base)
 		return
 	case resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&all) != nil || len(all.Items) == 0:
 		return // an API without engines, or not Waterclock's

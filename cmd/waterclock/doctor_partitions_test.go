@@ -40,10 +40,18 @@ func TestDoctorOnPartitions(t *testing.T) {
 			"1 partition of 2 above 80 % of limits.max_pending: 1.",
 		},
 		{"hangs up", "does not list its partitions"},
+		{
+			"forbidden",
+			"for this caller. Set an operator's key in WATERCLOCK_API_KEY, or as api_key in the settings file",
+		},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/partitions" && c.answer == "hangs up" {
 				panic(http.ErrAbortHandler)
+			}
+			if r.URL.Path == "/v1/partitions" && c.answer == "forbidden" {
+				w.WriteHeader(http.StatusForbidden)
+				return
 			}
 			if r.URL.Path == "/v1/partitions" {
 				fmt.Fprint(w, c.answer)

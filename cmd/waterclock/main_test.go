@@ -270,6 +270,15 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A script whose variable is not set passes an empty flag. The register would not be the one that was meant.
+func TestEmptyFieldsOfARegister(t *testing.T) {
+	for _, name := range []string{
+		"channel", "user", "data", "idempotency-key", "expires-after", "escalation", "callback-url", "callback-timeout",
+	} {
+		cli(t, nil, "", "schedule", "k", "--in", "7m", "--"+name, "").want(t, exitUsage, "--"+name+" is empty: omit it")
+	}
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	address := nobody(t)
 	cli(t, nil, "", "--brokers", address, "cancel", "k").want(t, exitFailed,

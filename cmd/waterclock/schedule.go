@@ -85,6 +85,9 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.refuseEmpty(); err != nil {
+		return nil, err
+	}
 	for name, value := range f.texts {
 		put(out, name, *value)
 	}
@@ -113,6 +116,20 @@ func (f *scheduleFlags) fields(a *app) (map[string]any, error) {
 		return nil, err
 	}
 	return out, f.putData(a, out)
+}
+
+// refuseEmpty refuses the first text flag of a field that was given without a value.
+func (f *scheduleFlags) refuseEmpty() error {
+	names := []string{"data", "escalation", "callback-url", "callback-timeout", "callback-retry", "callback-body"}
+	for _, field := range topics.RegisterFields() {
+		names = append(names, field.Flag)
+	}
+	for _, name := range names {
+		if err := refuseEmpty(f.when.flags, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func putPairs(fields map[string]any, name, flag string, pairs []string) error {
