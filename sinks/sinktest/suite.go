@@ -63,6 +63,7 @@ func Run(t *testing.T, open Open) {
 		{"Notification", testNotification},
 		{"NotificationsOfNobody", testNotificationsOfNobody},
 		{"NotificationOfLateUser", testLateUser},
+		{"NotificationWithoutReceipts", testNoReceipts},
 		{"NotificationRedriven", testRedriven},
 		{"NotificationMonths", testNotificationMonths},
 		{"NotificationTenants", testNotificationTenants},
