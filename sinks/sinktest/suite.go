@@ -44,6 +44,7 @@ func Run(t *testing.T, open Open) {
 		{"Minute", testMinute},
 		{"MinutePaging", testMinutePaging},
 		{"Erase", testErase},
+		{"EraseMissed", testEraseMissed},
 		{"EraseAndNewLife", testEraseThenNewLife},
 		{"Expiry", testExpiry},
 		{"LivingStateOutlivesRetention", testLivingState},
