@@ -214,6 +214,7 @@ func (w *world) story() {
 	add(9800*time.Millisecond, "again", "occurrence.fired", "FIRED", 6, firstAt("snz-1-2", "2026-11-25T12:00:09.800Z"))
 	add(10*time.Second, "twice", "occurrence.fired", "FIRED", 2, o(0, 1))
 	add(11*time.Second, "twice", "occurrence.fired", "FIRED", 3, o(0, 1))
+	add(11500*time.Millisecond, "twice", "delivery.retried", "FIRED", 4, because(o(0, 1), "no_receipts"))
 	add(12*time.Second, "sent", "occurrence.fired", "IN_FLIGHT", 2, o(0, 1))
 	add(12300*time.Millisecond, "sent", "delivery.retried", "IN_FLIGHT", 3, because(o(0, 1), "receipt_timeout"))
 	add(12600*time.Millisecond, "sent", "occurrence.fired", "IN_FLIGHT", 4, o(0, 2))

@@ -48,14 +48,16 @@ SELECT hour, tenant, channel, fires, ranked[1] AS p50_ms, ranked[2] AS p99_ms, m
     AND late IS NOT NULL GROUP BY ALL);
 
 -- How each notification fared: a row for each step of an occurrence that was answered. The outcome is its last
--- delivery event. Of receipts that came too late to change anything, those count that say it was delivered.
+-- delivery event. Of receipts that came too late to change anything, those count that say it was delivered. None counts
+-- on a channel without receipts.
 CREATE OR REPLACE VIEW deliveries AS
 SELECT tenant, trigger, occurrence, step, arg_min(channel, log_offset) AS channel,
   arg_min(user_id, log_offset) AS user_id, max(attempt) AS attempts, count(*) AS answers,
   substr(arg_max(type, log_offset), 10) AS outcome, arg_max_null(reason, log_offset) AS reason,
   min(first_fired_at) AS first_fired_at, max(occurred_at) AS answered_at
 FROM events WHERE starts_with(type, 'delivery.') AND occurrence IS NOT NULL
-  AND (coalesce(reason, '') NOT IN ('late', 'unknown') OR type = 'delivery.delivered' AND reason = 'late') GROUP BY ALL;
+  AND (coalesce(reason, '') NOT IN ('late', 'unknown', 'no_receipts')
+    OR type = 'delivery.delivered' AND reason = 'late') GROUP BY ALL;
 
 -- Steps of escalations, and what ended them.
 CREATE OR REPLACE VIEW escalations AS

@@ -111,6 +111,9 @@ func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey
 	if e.UserID == "" || e.Occurrence == "" || status == "" && !acked {
 		return k, r, false
 	}
+	if e.Reason == trigger.ReasonNoReceipts { // it changes nothing, and has the trigger's current user and channel
+		return k, r, false
+	}
 	created := InstantOf(e.FirstFired)
 	if created == 0 {
 		if kind != trigger.OccurrenceExpired && kind != trigger.DeadLettered {

@@ -17,8 +17,8 @@ type erasure struct {
 }
 
 const (
-	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at, type, user_id, occurrence, first_fired_at FROM events_by_trigger
- WHERE tenant = ? AND trigger = ? AND era = ? AND event_us <= ?`
+	selectForErase = `SELECT event_us, seq, scheduled_at, previous_scheduled_at, first, type, user_id, occurrence, first_fired_at
+ FROM events_by_trigger WHERE tenant = ? AND trigger = ? AND era = ? AND event_us <= ?`
 
 	// Empty values rather than DELETE: they expire with their rows and leave no tombstone. They
 	// have the erasure's timestamp, so replayed values stay blank. An UPDATE creates no row that
@@ -67,15 +67,15 @@ func (w *writes) eraseNamed(ctx context.Context, session *gocql.Session, e erasu
 	minutes map[sinks.MinuteKey]bool, events *writes,
 ) error {
 	it := session.Query(selectForErase, e.tenant, e.key, era, e.us).WithContext(ctx).PageSize(1000).Iter()
-	var us, seq, due, before, fired int64
+	var us, seq, due, before, missed, fired int64
 	said := topics.Event{Tenant: e.tenant, Trigger: e.key}
-	for it.Scan(&us, &seq, &due, &before, &said.Type, &said.UserID, &said.Occurrence, &fired) {
+	for it.Scan(&us, &seq, &due, &before, &missed, &said.Type, &said.UserID, &said.Occurrence, &fired) {
 		said.EventUS, said.FirstFired = us, text(fired)
 		w.eraseNotification(&said, e.us)
 		if ttl, ok := w.ttl(sinks.EventUntil(us, w.s.opts.Retention).Unix()); ok {
 			events.add(blankEvent, e.us, ttl, e.tenant, e.key, era, us, seq)
 		}
-		for _, at := range []int64{due, before} {
+		for _, at := range []int64{due, before, missed} {
 			if at != 0 {
 				minutes[sinks.MinuteKey{Due: trigger.Instant(at), Tenant: e.tenant, Trigger: e.key}] = true
 			}

@@ -206,7 +206,7 @@ func (c *change) putErased(r *sinks.EventRecord, us int64) error {
 	if err := c.setEvent(r, sinks.CursorOf(r)); err != nil {
 		return err
 	}
-	for _, text := range []string{r.ScheduledAt, r.PreviousScheduled} {
+	for _, text := range []string{r.ScheduledAt, r.PreviousScheduled, r.First} {
 		k := sinks.MinuteKey{Due: sinks.InstantOf(text), Tenant: r.Tenant, Trigger: r.Trigger}
 		if k.Due == 0 {
 			continue

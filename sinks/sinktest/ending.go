@@ -55,6 +55,22 @@ func testErase(t *testing.T, w *world) {
 	}
 }
 
+// testEraseMissed checks that an erase blanks the entry of a run that was missed. Its event has no
+// scheduled_at, and leads there by first.
+func testEraseMissed(t *testing.T, w *world) {
+	at := w.futureMinute()
+	w.apply(w.event("k", trigger.Misfired, trigger.Pending, user("ann"), func(r *sinks.EventRecord) {
+		r.First, r.Last, r.Count = trigger.At(at).String(), trigger.At(at.Add(time.Hour)).String(), 2
+	}))
+	if got := w.minute(at, 10); len(got) != 1 || got[0].UserID != "ann" {
+		t.Fatalf("before the erase: %+v", got)
+	}
+	w.apply(w.event("k", trigger.ErasedFact, trigger.Erased))
+	if got := w.minute(at, 10); len(got) != 1 || got[0].State != "MISSED" || got[0].UserID != "" {
+		t.Errorf("after the erase: %+v", got)
+	}
+}
+
 func testEraseThenNewLife(t *testing.T, w *world) {
 	old := append(w.life("k", w.futureMinute()), w.event("k", trigger.ErasedFact, trigger.Erased))
 	next := w.life("k", w.futureMinute())

@@ -197,6 +197,36 @@ func testLateUser(t *testing.T, w *world) {
 	}
 }
 
+// testNoReceipts checks that receipts on a channel without receipts change nothing. Their events
+// have the trigger's current user and channel.
+func testNoReceipts(t *testing.T, w *world) {
+	const o = "2026-11-20T09:00:00"
+	key := w.tenant + "/k"
+	w.apply(w.about(key, "ann", o, w.start, trigger.OccurrenceFired, "orders"))
+	want, _ := w.notification(topics.NotificationID(key, o))
+	for _, k := range []trigger.FactType{
+		trigger.DeliveryFailed, trigger.DeliveryRetried, trigger.DeliveryPostponed, trigger.DeliverySuppressed,
+		trigger.DeliveryAccepted, trigger.DeliveryDelivered,
+	} {
+		w.apply(w.about(key, "bob", o, w.start, k, "orders", because(trigger.ReasonNoReceipts)),
+			w.about(key, "bob", o, w.start, k, "push", because(trigger.ReasonNoReceipts)))
+		got, _ := w.notification(want.ID)
+		if got.User != "ann" || got.Channels["orders"] != sinks.StatusPending || !reflect.DeepEqual(got, want) {
+			t.Errorf("after %s: %+v, want %+v", k, got, want)
+		}
+		if all := w.notifications(topics.NotificationQuery{User: "ann"}); len(all) != 1 ||
+			!reflect.DeepEqual(all[0], want) {
+			t.Errorf("after %s ann has %+v, want %+v", k, all, want)
+		}
+		if all := w.notifications(topics.NotificationQuery{User: "bob"}); len(all) != 0 {
+			t.Errorf("after %s bob has %v", k, idsOf(all))
+		}
+		if all := w.triggersOf(w.tenant, "ann"); !slices.Equal(all, []string{key}) {
+			t.Errorf("after %s ann has the triggers %v", k, all)
+		}
+	}
+}
+
 // testRedriven checks an occurrence that became a dead letter before it ever went out, and first
 // went out with a redrive. It is one notification, at one position of the list, and an erase removes
 // it from there.
@@ -385,6 +415,9 @@ func testNotificationModel(t *testing.T, w *world) {
 		}
 		e := w.about(key, user, occurred, fired, types[w.rand.IntN(len(types))], channels[w.rand.IntN(3)],
 			because(reasons[w.rand.IntN(len(reasons))]))
+		if strings.HasPrefix(e.Type, "delivery.") && (e.Reason == "late" || e.Reason == "no_receipts") {
+			e.UserID = users[w.rand.IntN(2)] // the user that the trigger has by now
+		}
 		m.apply(&e)
 		events = append(events, e)
 	}
@@ -428,7 +461,7 @@ func (m *notificationModel) apply(e *sinks.EventRecord) {
 	}[e.Type]
 	acked := e.Type == "escalation.stopped" && e.Reason == "ack"
 	late := e.Reason == "late"
-	if status == "" && !acked || late && e.Type != "delivery.delivered" {
+	if status == "" && !acked || late && e.Type != "delivery.delivered" || e.Reason == "no_receipts" {
 		return
 	}
 	id := e.Trigger + "@" + e.Occurrence
