@@ -345,7 +345,7 @@ func (r *Router) askRemote(ctx context.Context, partition int32, fresh bool, rem
 		return ErrNoOwner
 	}
 	err = remote(who.Address)
-	if err != nil && !Moved(err) { // it may be frozen, and another have the partition since
+	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() { // it may be frozen, and another one have it
 		r.owners.forget(partition, who.Address)
 	}
 	return err
