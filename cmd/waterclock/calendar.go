@@ -46,7 +46,7 @@ Triggers that name the calendar are planned anew at once.`,
 			if err != nil {
 				return err
 			}
-			dates, err := a.readDates(content, time.Now().AddDate(years, 0, 0).UnixMilli())
+			dates, err := a.readDates(content, time.Now().Add(time.Duration(years)*366*24*time.Hour).UnixMilli())
 			if err != nil {
 				return &failure{Exit: exitUsage, Msg: file, Err: err}
 			}
