@@ -304,6 +304,13 @@ func (b *tab) press(selector string) {
 	b.do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
+// dismiss closes the dialog, and waits until it is gone: until then the page takes no click.
+func (b *tab) dismiss() {
+	b.t.Helper()
+	b.press("dialog button[type=button]")
+	b.do(chromedp.WaitNotPresent("dialog", chromedp.ByQuery))
+}
+
 // enter presses Enter: where something has the focus, that is a click.
 func (b *tab) enter() {
 	b.t.Helper()

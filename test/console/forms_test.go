@@ -13,7 +13,7 @@ func TestFormsStandInLine(t *testing.T) {
 		b := s.open(t, width, 900)
 		for _, page := range []string{"new", "triggers"} {
 			b.visit(page)
-			b.await("main form", "")
+			b.do(chromedp.WaitVisible("main form label", chromedp.ByQuery))
 			var rows [][]float64 // of each row, the tops of its labels
 			b.do(chromedp.Evaluate(`(() => {
 				const rows = new Map();

@@ -155,7 +155,7 @@ func TestNotDone(t *testing.T) {
 	b.click("Redrive")
 	b.press("dialog button.act")
 	b.await("dialog .fault", "Nothing was sent again: 1 expired, 1 redriven or delivered before.")
-	b.press("dialog button[type=button]")
+	b.dismiss()
 	b.stub("POST", "/v1/dead-letters:redrive", 200, `{"redriven":0,"done":false}`+"\n"+
 		`{"status":503,"code":"unavailable","detail":"Kafka is away"}`+"\n")
 	b.click("Redrive")
@@ -165,13 +165,13 @@ func TestNotDone(t *testing.T) {
 	if b.do(chromedp.Text("dialog .fault", &fault, chromedp.ByQuery)); !strings.HasPrefix(fault, "Kafka is away") {
 		t.Errorf("the dialog says %s", fault)
 	}
-	b.press("dialog button[type=button]")
+	b.dismiss()
 	b.stub("POST", "pills:run", 0, "")
 	b.click("Run now")
 	b.press("dialog button.act")
 	b.await("dialog .fault", "A repeat may fire it twice")
 	b.do(chromedp.WaitVisible("dialog button.act[disabled]", chromedp.ByQuery))
-	b.press("dialog button[type=button]")
+	b.dismiss()
 	b.stub("DELETE", "/v1/triggers/pills", 202, `{"trigger_id":"pills"}`)
 	b.click("Cancel")
 	b.press("dialog button.act")
