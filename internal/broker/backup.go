@@ -118,26 +118,43 @@ func (f *freezing) add(path, name string) error {
 		return err
 	}
 	to := filepath.Join(f.to, name)
-	if !strings.HasSuffix(name, ".dat") || os.Link(path, to) != nil {
-		if err := copyFile(path, to, info.ModTime()); err != nil {
-			return err
-		}
+	put := linkOrCopy
+	if !strings.HasSuffix(name, ".dat") { // kfake writes it over
+		put = copyFile
+	}
+	if err := put(path, to); err != nil {
+		return err
 	}
 	f.files = append(f.files, FrozenFile{Path: name, Size: info.Size()})
 	return nil
 }
 
+// linkOrCopy gives a file a second name.
+func linkOrCopy(from, to string) error {
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	if err := copyFile(from, to); err != nil {
+		return err
+	}
+	return syncPath(to, datasync)
+}
+
 // copyFile keeps the time of the last write: retention goes by it.
-func copyFile(from, to string, modified time.Time) error {
+func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close(), os.Chtimes(to, modified, modified))
+	return errors.Join(err, out.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }

@@ -83,9 +83,9 @@ func BenchmarkRestart(b *testing.B) {
 				begun := time.Now()
 				switch name {
 				case "copies":
-					parts, _, _, err := br.grown()
+					g, err := br.retainOnce(time.Now())
 					if err == nil {
-						copies, err = br.compactAhead(b.Context(), parts)
+						copies, err = br.compactAhead(b.Context(), g.parts)
 					}
 					if err != nil {
 						b.Fatal(err)

@@ -13,8 +13,8 @@ import (
 )
 
 // compact rewrites compacted topics that have grown enough. Every transaction
-// is ended by now, so all of a log may be looked at. A restart in place rewrites
-// nothing, because clients wait for it: it takes the copies that were made before.
+// is ended by now, so all of a log may be looked at. A restart that has copies
+// rewrites nothing, because clients wait for it: it takes what was made before.
 func (r *repairer) compact(ctx context.Context) error {
 	path := filepath.Join(r.dir, cleanedFile)
 	cleaned, err := loadCleaned(path)
@@ -50,7 +50,7 @@ func (r *repairer) compact(ctx context.Context) error {
 	}
 	next := cleanedJSON{Version: layoutVersion}
 	for _, p := range r.parts {
-		key := floorKey{p.topic.ID, p.partition}
+		key := p.key()
 		size, before := cleaned[key]
 		if compacted[p] {
 			size = p.clean
@@ -70,14 +70,13 @@ func (r *repairer) compact(ctx context.Context) error {
 
 // rewriteOf is what compacts a partition now; nil: nothing does.
 func (r *repairer) rewriteOf(p *part, cleaned map[floorKey]int64) func() error {
-	key := floorKey{p.topic.ID, p.partition}
 	if r.copies != nil {
-		if a := r.copies[key]; a != nil && a.fits(p) {
+		if a := r.copies[p.key()]; a != nil && a.fits(p) {
 			return func() error { return r.exchange(p, a) }
 		}
 		return nil
 	}
-	if !p.mayCompact() || !r.opts.toCompact(p.bytes, cleaned[key]) {
+	if !p.mayCompact() || !r.opts.toCompact(p.bytes, cleaned[p.key()]) {
 		return nil
 	}
 	return func() error { return r.compactPart(p) }

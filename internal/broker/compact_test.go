@@ -282,11 +282,11 @@ func TestRestartOnlyToCompact(t *testing.T) {
 		produce(t, cl, &kgo.Record{Topic: "a", Partition: p, Key: []byte("k"), Value: make([]byte, 60_000)})
 	}
 	grown := func() int64 {
-		n, err := b.retainOnce(time.Now())
+		g, err := b.retainOnce(time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
+		return g.bytes
 	}
 	for p := range int32(4) {
 		fill(p)

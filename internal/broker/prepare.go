@@ -27,12 +27,10 @@ import (
 // ahead is such a copy of one partition.
 type ahead struct {
 	of       partOf // as its topic was configured
-	from     string // the partition's directory
 	dir      string
 	covers   []segment // the closed segments that it is a copy of
 	segments []segment // its own
-	bytes    int64
-	stable   int64 // offsets from here on are as they were: a transaction was open there
+	stable   int64     // offsets from here on are as they were: a transaction was open there
 }
 
 const aheadSuffix = ".ahead"
@@ -41,20 +39,19 @@ const aheadSuffix = ".ahead"
 const enoughAhead = 0.5
 
 // compactBeside compacts what has grown, and restarts kfake to exchange the files.
-func (b *Broker) compactBeside(stop context.Context, n *node) error {
+func (b *Broker) compactBeside(stop context.Context, n *node, g *growth) error {
 	begun := time.Now()
 	enough := max(1, int64(enoughAhead*float64(b.opts.RestartBytes)))
-	parts, size, closed, err := n.grown()
-	if err != nil || closed < enough {
-		return err
+	if g.closed < enough {
+		return nil
 	}
-	if u, err := vfs.Default.GetDiskUsage(b.opts.Dir); err == nil && u.AvailBytes < uint64(size)+leastRoom {
+	if u, err := vfs.Default.GetDiskUsage(b.opts.Dir); err == nil && u.AvailBytes < uint64(g.size)+leastRoom {
 		b.opts.Logger.Warn("there is no room for compacted copies of topics, so the broker is away while it compacts",
-			"available", u.AvailBytes, "needed", uint64(size)+leastRoom)
+			"available", u.AvailBytes, "needed", uint64(g.size)+leastRoom)
 		return b.restart(stop, nil)
 	}
-	copies, err := n.compactAhead(stop, parts)
-	if covered := compactedBy(copies); err == nil && covered >= enough {
+	copies, err := n.compactAhead(stop, g.parts)
+	if covered := n.compactedBy(copies); err == nil && covered >= enough {
 		b.opts.Logger.Info("compacted closed segments", "partitions", len(copies), "bytes", covered,
 			"took", time.Since(begun))
 		return b.restart(stop, copies)
@@ -67,9 +64,9 @@ func (b *Broker) compactBeside(stop context.Context, n *node) error {
 
 // compactedBy is how many bytes of the log the copies stand for that still begin their partitions. What is copied byte
 // for byte does not count: a restart gains nothing by it.
-func compactedBy(copies map[floorKey]*ahead) (n int64) {
+func (b *node) compactedBy(copies map[floorKey]*ahead) (n int64) {
 	for _, a := range copies {
-		if now, err := listSegments(a.from); err != nil || !a.begins(now) {
+		if now, err := listSegments(a.of.in(b.data)); err != nil || !a.begins(now) {
 			continue
 		}
 		for _, s := range a.covers {
@@ -79,46 +76,6 @@ func compactedBy(copies map[floorKey]*ahead) (n int64) {
 		}
 	}
 	return n
-}
-
-// partOf names a partition of a topic.
-type partOf struct {
-	topic     topicJSON
-	partition int32
-}
-
-func (p partOf) key() floorKey { return floorKey{p.topic.ID, p.partition} }
-
-// grown lists what a start would compact, how long that is in all, and how much of it is in closed segments.
-func (b *node) grown() (parts []partOf, size, closed int64, err error) {
-	topics, err := b.topicList()
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	for _, t := range topics {
-		for p := range int32(t.Partitions) {
-			part := partOf{t, p}
-			n, behind, err := b.length(part)
-			if err != nil {
-				return nil, 0, 0, err
-			}
-			if t.compacts() && b.opts.toCompact(n, b.cleaned[part.key()]) {
-				parts = append(parts, part)
-				size += n
-				closed += behind
-			}
-		}
-	}
-	return parts, size, closed, nil
-}
-
-// length is how many bytes a partition has, in all and in its closed segments.
-func (b *node) length(p partOf) (n, closed int64, err error) {
-	segments, err := listSegments(partitionDir(b.data, p.topic.Name, p.partition))
-	for _, s := range segments {
-		closed, n = n, n+s.size
-	}
-	return n, closed, err
 }
 
 // compactAhead makes the copies, one after the other.
@@ -140,16 +97,16 @@ func (b *node) compactAhead(stop context.Context, parts []partOf) (map[floorKey]
 }
 
 func (b *node) compactPartAhead(stop context.Context, of partOf) (_ *ahead, err error) {
-	dir := partitionDir(b.data, of.topic.Name, of.partition)
+	dir := of.in(b.data)
 	breath := b.breath(stop)
 	scan, err := scanClosed(dir, breath)
 	if err != nil || len(scan.segments) == 0 {
 		return nil, err
 	}
-	c := newCleaner(&part{topic: of.topic, partition: of.partition, partScan: scan}, time.Now())
+	c := newCleaner(&part{partOf: of, partScan: scan}, time.Now())
 	c.stable, c.breath = scan.lastStable(), breath
 	a := &ahead{
-		of: of, from: dir, dir: filepath.Join(b.opts.Dir, cleanDir, filepath.Base(dir)+aheadSuffix),
+		of: of, dir: filepath.Join(b.opts.Dir, cleanDir, filepath.Base(dir)+aheadSuffix),
 		covers: scan.segments, stable: c.stable,
 	}
 	defer func() {
@@ -166,7 +123,6 @@ func (b *node) compactPartAhead(stop context.Context, of partOf) (_ *ahead, err 
 	if a.segments, err = c.rewrite(a.dir, b.opts.SegmentBytes); err != nil {
 		return nil, err
 	}
-	a.bytes = c.written
 	return a, nil
 }
 
@@ -244,20 +200,9 @@ func (r *repairer) exchange(p *part, a *ahead) error {
 		return err
 	}
 	before := p.bytes
-	p.segments, p.bytes, p.clean = slices.Concat(a.segments, rest), a.bytes, a.bytes
-	for _, s := range rest {
-		p.bytes += s.size
-	}
+	p.segments, p.clean = slices.Concat(a.segments, rest), bytesOf(a.segments)
+	p.bytes = bytesOf(p.segments)
 	p.aborted = slices.DeleteFunc(p.aborted, func(t abortedTxn) bool { return t.last < a.stable })
 	r.log.Info("compacted", "topic", p.topic.Name, "partition", p.partition, "before", before, "after", p.bytes)
 	return nil
-}
-
-// linkOrCopy gives a file that nobody writes to a second name, durably but for the name.
-func linkOrCopy(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil || os.Link(from, to) == nil {
-		return err
-	}
-	return errors.Join(copyFile(from, to, info.ModTime()), syncPath(to, datasync))
 }

@@ -23,15 +23,24 @@ func smallSegments(o *Options) {
 // compactedAhead makes copies of all that a start would compact.
 func compactedAhead(t *testing.T, b *Broker) map[floorKey]*ahead {
 	t.Helper()
-	parts, _, _, err := b.grown()
+	g, err := b.retainOnce(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	copies, err := b.compactAhead(t.Context(), parts)
-	if covered := compactedBy(copies); err != nil || covered == 0 {
+	copies, err := b.compactAhead(t.Context(), g.parts)
+	if covered := b.compactedBy(copies); err != nil || covered == 0 {
 		t.Fatalf("copies of %d bytes, %v", covered, err)
 	}
 	return copies
+}
+
+// fill writes records of about a kilobyte, under so many keys in turn.
+func fill(t *testing.T, b *Broker, records, keys int) {
+	t.Helper()
+	cl := client(t, b)
+	for n := range records {
+		produce(t, cl, rec("a", 0, fmt.Sprint(n%keys), fmt.Sprint(n, strings.Repeat("x", 1000))))
+	}
 }
 
 // wantNoCopies fails if anything of a compaction is left on disk.
@@ -160,19 +169,13 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir, smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact,delete")
-	cl := client(t, b)
-	fill := func() {
-		for n := range 400 {
-			produce(t, cl, rec("a", 0, fmt.Sprint(n%10), fmt.Sprint(n, strings.Repeat("x", 1000))))
-		}
-	}
-	fill()
+	fill(t, b, 400, 10)
 	copies := compactedAhead(t, b)
 	if err := b.Trim("a", 0, 200); err != nil {
 		t.Fatal(err)
 	}
-	fill()
-	if n := compactedBy(copies); n != 0 {
+	fill(t, b, 400, 10)
+	if n := b.compactedBy(copies); n != 0 {
 		t.Errorf("a restart for %d bytes, of a copy that does not fit", n)
 	}
 	before := read(t, b, "a", 0)
@@ -189,13 +192,10 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 func TestCopyOfWhatIsKeptNow(t *testing.T) {
 	b := start(t, t.TempDir(), smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact")
-	cl := client(t, b)
-	for n := range 200 {
-		produce(t, cl, rec("a", 0, "k", fmt.Sprint(n, strings.Repeat("x", 1000))))
-	}
+	fill(t, b, 200, 1)
 	copies := compactedAhead(t, b)
 	policy := "delete"
-	resp, err := kadm.NewClient(cl).AlterTopicConfigs(testContext(t), []kadm.AlterConfig{
+	resp, err := kadm.NewClient(client(t, b)).AlterTopicConfigs(testContext(t), []kadm.AlterConfig{
 		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: &policy},
 	}, "a")
 	if err != nil || resp[0].Err != nil {
@@ -215,16 +215,13 @@ func TestCopyBehindALongTransaction(t *testing.T) {
 	create(t, b, "a", 1, "cleanup.policy", "compact")
 	w := &mixed{t: t, rnd: rand.New(rand.NewPCG(1, 1)), long: client(t, b, kgo.TransactionalID("y"))}
 	w.begin()
-	cl := client(t, b)
-	for n := range 200 {
-		produce(t, cl, rec("a", 0, "k", fmt.Sprint(n, strings.Repeat("x", 1000))))
+	fill(t, b, 200, 1)
+	g, err := b.retainOnce(time.Now())
+	if err != nil || g.closed == 0 {
+		t.Fatal(g.closed, err)
 	}
-	parts, _, closed, err := b.grown()
-	if err != nil || closed == 0 {
-		t.Fatal(closed, err)
-	}
-	copies, err := b.compactAhead(t.Context(), parts)
-	if n := compactedBy(copies); err != nil || len(copies) != 1 || n != 0 {
+	copies, err := b.compactAhead(t.Context(), g.parts)
+	if n := b.compactedBy(copies); err != nil || len(copies) != 1 || n != 0 {
 		t.Errorf("a restart for %d bytes, %v", n, err)
 	}
 	w.end(true)
@@ -235,10 +232,7 @@ func TestKilledInTheExchange(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir, smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact")
-	cl := client(t, b)
-	for n := range 300 {
-		produce(t, cl, rec("a", 0, fmt.Sprint(n%10), fmt.Sprint(n, strings.Repeat("x", 1000))))
-	}
+	fill(t, b, 300, 10)
 	copies := compactedAhead(t, b)
 	want := newest(read(t, b, "a", 0))
 	end := b.end("a", 0)
@@ -293,10 +287,7 @@ func TestCopiesAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir, smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact")
-	cl := client(t, b)
-	for n := range 200 {
-		produce(t, cl, rec("a", 0, fmt.Sprint(n), strings.Repeat("x", 1000)))
-	}
+	fill(t, b, 200, 200)
 	compactedAhead(t, b)
 	after := copyDir(t, dir)
 	second := start(t, after)
@@ -311,22 +302,19 @@ func TestCompactAheadEnds(t *testing.T) {
 	dir := t.TempDir()
 	b := start(t, dir, smallSegments)
 	create(t, b, "a", 1, "cleanup.policy", "compact")
-	cl := client(t, b)
-	for n := range 200 {
-		produce(t, cl, rec("a", 0, fmt.Sprint(n), strings.Repeat("x", 1000)))
-	}
-	parts, _, _, err := b.grown()
+	fill(t, b, 200, 200)
+	g, err := b.retainOnce(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if copies, err := b.compactAhead(stopped, parts); err == nil || len(copies) > 0 {
+	if copies, err := b.compactAhead(stopped, g.parts); err == nil || len(copies) > 0 {
 		t.Errorf("after a stop: %d copies, %v", len(copies), err)
 	}
 	wantNoCopies(t, dir)
-	parts[0].topic.Name = "deleted"
-	if copies, err := b.compactAhead(t.Context(), parts); err != nil || len(copies) > 0 {
+	g.parts[0].topic.Name = "deleted"
+	if copies, err := b.compactAhead(t.Context(), g.parts); err != nil || len(copies) > 0 {
 		t.Errorf("of a deleted topic: %d copies, %v", len(copies), err)
 	}
 }

@@ -48,12 +48,22 @@ type repairer struct {
 }
 
 type part struct {
-	topic     topicJSON
-	partition int32
+	partOf
 	*partScan
 
 	clean int64 // how many of its bytes this start has compacted
 }
+
+// partOf names a partition of a topic.
+type partOf struct {
+	topic     topicJSON
+	partition int32
+}
+
+func (p partOf) key() floorKey { return floorKey{p.topic.ID, p.partition} }
+
+// in is the partition's directory below kfake's.
+func (p partOf) in(data string) string { return partitionDir(data, p.topic.Name, p.partition) }
 
 func repair(ctx context.Context, o Options, log *slog.Logger, copies map[floorKey]*ahead) (repaired, error) {
 	r := &repairer{
@@ -205,7 +215,7 @@ func (r *repairer) scan(ctx context.Context) error {
 	}
 	for _, t := range r.topics {
 		for p := range int32(t.Partitions) {
-			r.parts = append(r.parts, &part{topic: t, partition: p})
+			r.parts = append(r.parts, &part{partOf: partOf{t, p}})
 		}
 	}
 	// Reading and checking all of the log is most of a start: on all cores.
@@ -215,7 +225,7 @@ func (r *repairer) scan(ctx context.Context) error {
 	for i, p := range r.parts {
 		g.Go(func() error {
 			if errs[i] = ctx.Err(); errs[i] == nil {
-				p.partScan, errs[i] = scanPartition(partitionDir(r.data, p.topic.Name, p.partition), watched)
+				p.partScan, errs[i] = scanPartition(p.in(r.data), watched)
 			}
 			return nil
 		})

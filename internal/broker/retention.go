@@ -48,10 +48,7 @@ func (t topicJSON) number(key string, d int64) int64 {
 // index on. The last always is, and by size never less than was asked for
 // (as Kafka's UnifiedLog.deleteRetentionSizeBreachedSegments).
 func (r retention) keepFrom(segments []segment, now time.Time) int {
-	total := int64(0)
-	for _, s := range segments {
-		total += s.size
-	}
+	total := bytesOf(segments)
 	keep := 0
 	for keep < len(segments)-1 {
 		s := segments[keep]
@@ -63,6 +60,13 @@ func (r retention) keepFrom(segments []segment, now time.Time) int {
 		keep++
 	}
 	return keep
+}
+
+func bytesOf(segments []segment) (n int64) {
+	for _, s := range segments {
+		n += s.size
+	}
+	return n
 }
 
 // housekeep applies retention while the broker runs, compacts topics that have
@@ -90,9 +94,9 @@ func (b *Broker) housekeep(stop context.Context) {
 		if b.fatal.get() != nil {
 			return
 		}
-		grown, err := n.retainOnce(time.Now())
-		if err == nil && b.opts.RestartBytes > 0 && grown >= b.opts.RestartBytes {
-			err = b.compactBeside(stop, n)
+		g, err := n.retainOnce(time.Now())
+		if err == nil && b.opts.RestartBytes > 0 && g.bytes >= b.opts.RestartBytes {
+			err = b.compactBeside(stop, n, &g)
 		}
 		if err != nil && b.fatal.get() == nil && stop.Err() == nil {
 			b.opts.Logger.Warn("could not trim or compact topics", "error", err)
@@ -134,56 +138,53 @@ func (b *Broker) restartNode(ctx context.Context, from before) error {
 	return nil
 }
 
-// retainOnce trims what is past retention, and returns by how many bytes
-// topics have grown that a compaction would shrink.
-func (b *node) retainOnce(now time.Time) (grown int64, err error) {
-	topics, err := b.topicList()
-	if err != nil {
-		return 0, err
-	}
-	for _, t := range topics {
-		for p := range int32(t.Partitions) {
-			if err := b.retainPartition(t, p, now); err != nil {
-				return 0, err
-			}
-			n, err := b.growth(partOf{t, p})
-			if err != nil {
-				return 0, err
-			}
-			grown += n
-		}
-	}
-	return grown, nil
-}
-
-// topicList reads kfake's list of topics.
-func (b *node) topicList() ([]topicJSON, error) {
+// retainOnce trims what is past retention, and returns what has grown.
+func (b *node) retainOnce(now time.Time) (g growth, err error) {
 	raw, err := os.ReadFile(filepath.Join(b.data, "topics.json"))
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	var t topicsJSON
 	if err := json.Unmarshal(raw, &t); err != nil {
-		return nil, err
+		return g, err
 	}
-	return t.Topics, nil
+	for _, tj := range t.Topics {
+		for p := range int32(tj.Partitions) {
+			if err := b.retainPartition(tj, p, now); err != nil {
+				return g, err
+			}
+			if err := b.addGrowth(&g, partOf{tj, p}); err != nil {
+				return g, err
+			}
+		}
+	}
+	return g, nil
 }
 
-// growth is what a partition has grown by since it was last compacted, if a
-// start would compact it, and may touch all of that.
-func (b *node) growth(p partOf) (int64, error) {
-	if !p.topic.compacts() || p.topic.number("min.compaction.lag.ms", 0) > 0 {
-		return 0, nil
+// growth is what a start would compact.
+type growth struct {
+	parts  []partOf
+	bytes  int64 // that they have grown by since they last were, where a compaction may touch all of that
+	size   int64 // of all of them
+	closed int64 // of that, what is in closed segments
+}
+
+func (b *node) addGrowth(g *growth, p partOf) error {
+	if !p.topic.compacts() {
+		return nil
 	}
-	size, _, err := b.length(p)
-	if err != nil {
-		return 0, err
+	segments, err := listSegments(p.in(b.data))
+	size, cleaned := bytesOf(segments), b.cleaned[p.key()]
+	if err != nil || !b.opts.toCompact(size, cleaned) {
+		return err
 	}
-	cleaned := b.cleaned[p.key()]
-	if !b.opts.toCompact(size, cleaned) {
-		return 0, nil
+	g.parts = append(g.parts, p)
+	g.size += size
+	g.closed += bytesOf(segments[:max(0, len(segments)-1)])
+	if p.topic.number("min.compaction.lag.ms", 0) <= 0 {
+		g.bytes += size - cleaned
 	}
-	return size - cleaned, nil
+	return nil
 }
 
 func (b *node) retainPartition(t topicJSON, p int32, now time.Time) error {

@@ -76,7 +76,7 @@ func (r *repairer) trim(context.Context) error {
 		}
 		p.start = min(f.start, p.end)
 		if start := p.newStart(r.opts.TopicBytes, r.now); start > p.start {
-			up[floorKey{p.topic.ID, p.partition}] = floor{start, p.end}
+			up[p.key()] = floor{start, p.end}
 		}
 	}
 	if err := errors.Join(r.floors.keep(ids), r.floors.raise(up)); err != nil {
@@ -179,10 +179,7 @@ func (p *part) dropBelow(start int64, now time.Time) error {
 			return err
 		}
 	}
-	p.bytes = 0
-	for _, s := range p.segments {
-		p.bytes += s.size
-	}
+	p.bytes = bytesOf(p.segments)
 	p.forgetAborted()
 	return nil
 }
