@@ -45,12 +45,9 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	}
 	until, release := s.commands.untilFull(ctx)
 	defer release()
-	c, err := s.calendar(until, full)
-	switch {
-	case err != nil:
-		return problem.Unavailable(err, "Kafka does not answer")
-	case c == nil:
-		return errNoCalendar()
+	c, err := existing(s.calendar(until, full))
+	if err != nil {
+		return err
 	}
 	if full != r.names["name"] {
 		if err := s.changes.take(r.who.Tenant); err != nil {
@@ -61,11 +58,8 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	// That may have taken long, and what is put back must be what was there last.
-	switch c, err = s.calendar(until, full); {
-	case err != nil:
-		return problem.Unavailable(err, "Kafka does not answer")
-	case c == nil:
-		return errNoCalendar()
+	if c, err = existing(s.calendar(until, full)); err != nil {
+		return err
 	}
 	at := s.putSetting(ctx, []byte(topics.ControlCalendars+c.Name), nil)
 	if at.err != nil {

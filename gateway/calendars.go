@@ -94,14 +94,22 @@ func Summary(c *topics.Calendar) CalendarSummary {
 
 // getCalendar shows the calendar that a name means for the caller's triggers.
 func (s *calendars) getCalendar(w http.ResponseWriter, r *request) error {
-	c, err := s.calendarOf(r.Context(), r.who.Tenant, r.names["name"])
-	switch {
-	case err != nil:
-		return problem.Unavailable(err, "Kafka does not answer")
-	case c == nil:
-		return errNoCalendar()
+	c, err := existing(s.calendarOf(r.Context(), r.who.Tenant, r.names["name"]))
+	if err != nil {
+		return err
 	}
 	return sendJSON(w, http.StatusOK, calendarJSON(c.Name, c.Dates))
+}
+
+// existing makes the answer of a read that failed or found no calendar.
+func existing(c *topics.Calendar, err error) (*topics.Calendar, error) {
+	switch {
+	case err != nil:
+		return nil, problem.Unavailable(err, "Kafka does not answer")
+	case c == nil:
+		return nil, errNoCalendar()
+	}
+	return c, nil
 }
 
 func errNoCalendar() error {

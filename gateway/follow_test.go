@@ -198,6 +198,22 @@ func TestFollowOfACallerThatHangsUp(t *testing.T) {
 	}
 }
 
+// following opens the stream of a trigger's events with a key. It is open until ctx ends.
+func (w *world) following(ctx context.Context, t *testing.T, id, key string) io.Reader {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/"+id+"/events?follow=1", nil)
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("the stream: %d", resp.StatusCode)
+	}
+	return resp.Body
+}
+
 // endless is a history that always has one more event.
 type endless struct{ *keptEvents }
 
@@ -219,18 +235,9 @@ func TestReplayEndsWithItsKey(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Auth, o.History = keys, endless{&keptEvents{next: 1}} })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-	req.Header.Set("Authorization", "Bearer "+eve)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("status %d", resp.StatusCode)
-	}
+	stream := w.following(ctx, t, "e", eve)
 	keys.set(t, "acme "+strings.Repeat("b", 40)+" writer bob\n")
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+	if _, err := io.Copy(io.Discard, stream); err != nil {
 		t.Errorf("the replay goes on: %v", err)
 	}
 }
@@ -350,21 +357,12 @@ func TestFollowEndsWithItsKey(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		keys.set(t, both)
-		req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/e/events?follow=1", nil)
-		req.Header.Set("Authorization", "Bearer "+eve)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: status %d", name, resp.StatusCode)
-		}
+		stream := w.following(ctx, t, "e", eve)
 		ended := make(chan error, 1)
-		go func(stream io.Reader) {
+		go func() {
 			_, err := io.Copy(io.Discard, stream)
 			ended <- err
-		}(resp.Body)
+		}()
 		select {
 		case err := <-ended:
 			t.Fatalf("%s: it ended before: %v", name, err)

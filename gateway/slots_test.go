@@ -43,14 +43,5 @@ func TestNoTenantTakesAllSlots(t *testing.T) {
 		"Bearer "+keyB); !strings.Contains(a.body, `"status":201`) {
 		t.Errorf("the batch says %s", a.body)
 	}
-	req, _ := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/triggers/t/events?follow=1", nil)
-	req.Header.Set("Authorization", "Bearer "+keyB)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		t.Errorf("the stream: %d", resp.StatusCode)
-	}
+	w.following(ctx, t, "t", keyB)
 }

@@ -45,17 +45,13 @@ func (r *Resumption) recreated(log Log, what string) error {
 		fmt.Sprintf("topic %s was deleted and made again; %s in the old one are lost", log.Topic, what))
 }
 
-// withoutReceipts drops the offsets of receipts, whose keys are below 0.
-func withoutReceipts(m map[int32]int64) map[int32]int64 {
-	m = maps.Clone(m)
-	maps.DeleteFunc(m, func(key int32, _ int64) bool { return key < 0 })
-	return m
-}
+// onlyReceipts and withoutReceipts are the halves of what is noted by partition. Receipts have keys below 0.
+func onlyReceipts[V any](m map[int32]V) map[int32]V    { return half(m, true) }
+func withoutReceipts[V any](m map[int32]V) map[int32]V { return half(m, false) }
 
-// onlyReceipts is the other half.
-func onlyReceipts[V any](m map[int32]V) map[int32]V {
+func half[V any](m map[int32]V, receipts bool) map[int32]V {
 	m = maps.Clone(m)
-	maps.DeleteFunc(m, func(key int32, _ V) bool { return key >= 0 })
+	maps.DeleteFunc(m, func(key int32, _ V) bool { return (key < 0) != receipts })
 	return m
 }
 
