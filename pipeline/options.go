@@ -147,8 +147,8 @@ type Options struct {
 	Tracing  *tracing.Tracer // spans of sampled commands and of what fires from them; nil is off
 
 	// TimerMemory bounds the timers of one partition that are in memory, because they are due or
-	// will be within minutes. The rest lie in the store. While more are due than that, their order
-	// is by due time alone. 0 means 80 MiB, for about a million.
+	// will be within minutes. The rest lie in the store. While more are due than that, a tenant's
+	// backlog fires in the order of due times alone. 0 means 80 MiB, for about a million.
 	TimerMemory int64
 
 	hooks        hooks // break the engine in tests of the test suites
@@ -203,7 +203,7 @@ func (o Options) withDefaults() Options {
 	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
 	def(&o.TimerMemory, 80<<20)
-	def(&o.wheelEntries, max(1, int(o.TimerMemory/timerBytes)))
+	def(&o.wheelEntries, max(1, int(o.TimerMemory/timerBytes)*reserveShare/(reserveShare+1)))
 	def(&o.pacedEntries, max(1, o.wheelEntries/pacedShare))
 	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {

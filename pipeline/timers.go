@@ -11,26 +11,30 @@ import (
 )
 
 // timers holds what is due next. All timers of a partition are in the due index of the
-// store. The near ones are in the wheel, too. A due one waits for its turn in ready.
+// store. The near ones are in the wheel, too. A due one waits for its turn in ready. If more
+// is due than there is room for, the rest is left in the store (timers_left.go).
 type timers struct {
 	store        *statestore.Store
-	wheelEntries int // the most that the wheel holds
+	wheelEntries int // the most that the wheel and ready hold of what is read ahead
 	pacedEntries int // the most that may wait for the pacer
 
 	wheel    *wheel.Wheel
-	high     dueTimes           // when timers of priority high in the wheel fall due
-	hydrated statestore.DueKey  // every timer up to here was put into the wheel
-	ready    fair.Queue         // due, and waiting to fire
-	mark     trigger.Instant    // a watermark is due since then; 0: none is
-	atOnce   bool               // the inputs of the last turn made a timer due at once
-	expect   trigger.Instant    // since then those that were read may do so, too; 0: they are not expected to
-	left     *statestore.DueKey // timers after it found no room with the pacer and lie in the store; nil: none
-	leftTo   trigger.Instant    // the latest due time of those
+	high     dueTimes          // when timers of priority high in the wheel fall due
+	hydrated statestore.DueKey // every timer up to here was put into the wheel
+	ready    fair.Queue        // due, and waiting to fire
+	mark     trigger.Instant   // a watermark is due since then; 0: none is
+	atOnce   bool              // the inputs of the last turn made a timer due at once
+	expect   trigger.Instant   // since then those that were read may do so, too; 0: they are not expected to
+	left     *stretch          // among these are timers that found no room with the pacer; nil: none
+	skipped  *stretch          // among these are timers that found no room in memory; nil: none
 }
 
 // The wheel is filled well ahead of the hand, a chunk of the due index at a time, so that
 // no scan delays a turn.
-const hydrateAhead = 2 * time.Minute
+const (
+	hydrateAhead = 2 * time.Minute
+	scanChunk    = 8192
+)
 
 // timerBytes is about what a timer takes in memory, in the wheel or in ready.
 const timerBytes = 80
@@ -45,78 +49,60 @@ const herdAhead = time.Second
 // everything sorts after every ref.
 const everything = "\xff"
 
-// chunk is how much of the due index one scan reads.
-func (ts *timers) chunk() int { return max(1, ts.wheelEntries/50) }
+// held is how many timers are in memory, without those that wait for the pacer.
+func (ts *timers) held() int { return ts.wheel.Len() + ts.ready.Unpaced() }
 
-// hydrate copies the near part of the due index into the wheel.
+// hydrate copies the near part of the due index into the wheel, a chunk at most. While there is
+// no room, it reads what has fallen due, and nothing ahead.
 func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
-	if ts.left != nil && ts.ready.Paced() <= ts.pacedEntries/2 {
-		if err := ts.hydrateLeft(); err != nil {
-			return false, err
-		}
+	if err := ts.hydrateLeft(now); err != nil {
+		return false, err
 	}
-	if ts.wheel.Len()+ts.ready.Unpaced() >= ts.wheelEntries ||
-		ts.hydrated.Due > now+trigger.Instant(hydrateAhead.Milliseconds()) {
+	if now < ts.hydratesAt() {
 		return false, nil
 	}
 	ts.wheel.Advance(min(int64(now), ts.handBefore()), func(int64, string) bool { return false })
-	end := ts.wheel.End() - 1
+	end := trigger.Instant(ts.wheel.End() - 1)
 	n := 0
-	stopped := false
 	err = ts.store.ScanDue(ts.hydrated, func(due trigger.Instant, ref string) bool {
-		if int64(due) > end || n == ts.chunk() {
-			stopped = n == ts.chunk()
+		d := statestore.DueKey{Due: due, Ref: ref}
+		full := ts.held() >= ts.wheelEntries
+		switch {
+		case due > end:
 			return false
+		case n == scanChunk || full && due > now:
+			end = due - 1
+			return false
+		case full && !ts.hasRoom(d, now):
+			ts.skip(d)
+		case full:
+			ts.takeIn(d, now)
+		default:
+			ts.add(due, ref)
 		}
-		ts.add(due, ref)
-		ts.hydrated = statestore.DueKey{Due: due, Ref: ref}
+		ts.hydrated = d
 		n++
 		return true
 	})
 	if err != nil {
 		return false, err
 	}
-	if !stopped {
-		ts.hydrated = statestore.DueKey{Due: trigger.Instant(end), Ref: everything}
+	if ts.hydrated.Due < end {
+		ts.hydrated = statestore.DueKey{Due: end, Ref: everything}
 	}
 	return true, nil
 }
 
-// pace lets a timer fire at the pacer's rate. If it finds no room, it and all that are due
-// later stay in the store until there is room.
-func (ts *timers) pace(d statestore.DueKey) {
-	if ts.left != nil && fair.Before(ts.left, &d) {
-		ts.leftTo = max(ts.leftTo, d.Due)
-		return
+// hydratesAt is when hydrate has something to read. While there is no room, that is when the next
+// timer may fall due.
+func (ts *timers) hydratesAt() trigger.Instant {
+	switch {
+	case ts.held() >= ts.wheelEntries:
+		return ts.hydrated.Due + 1
+	case ts.skipped != nil: // goes first
+		return ts.hydrated.Due - trigger.Instant(herdAhead.Milliseconds())
 	}
-	if ts.left == nil && ts.ready.Paced() >= ts.pacedEntries {
-		ts.left, ts.leftTo = &statestore.DueKey{Due: d.Due}, max(ts.leftTo, d.Due)
-		return
-	}
-	ts.ready.Pace(d)
-}
-
-// hydrateLeft reads a chunk of the timers that found no room with the pacer. Only timers of
-// a series are among them, late or not. A timer that an unhealthy topic put off has a new
-// due time. A timer that is read twice is stale the second time.
-func (ts *timers) hydrateLeft() error {
-	from, to, n := *ts.left, ts.leftTo, 0
-	ts.left = nil
-	return ts.store.ScanDue(from, func(due trigger.Instant, ref string) bool {
-		d := statestore.DueKey{Due: due, Ref: ref}
-		if due > to || fair.Before(&ts.hydrated, &d) {
-			return false
-		}
-		if n == ts.chunk() {
-			ts.left = &from
-			return false
-		}
-		if _, _, kind, _, ok := statestore.ParseRef(ref); ok && kind == trigger.TimerSeries {
-			ts.ready.PushOverdue(d)
-		}
-		from, n = d, n+1
-		return true
-	})
+	return ts.hydrated.Due - trigger.Instant(hydrateAhead.Milliseconds())
 }
 
 // handBefore is the newest time that the hand can move to without passing a timer that has
@@ -133,7 +119,7 @@ func (ts *timers) advance(to, now trigger.Instant) {
 	ts.high.passed(to)
 	ts.wheel.Advance(int64(to), func(at int64, ref string) bool {
 		ts.ready.Push(statestore.DueKey{Due: trigger.Instant(at), Ref: ref}, now)
-		return ts.ready.Unpaced() < ts.wheelEntries
+		return ts.ready.Unpaced() < ts.mostHeld()
 	})
 }
 
@@ -178,9 +164,9 @@ func (ts *timers) expectDue(now trigger.Instant, records int) {
 // attention is when the timers next need a turn: one is due, the due index must be scanned,
 // or a herd must be sorted.
 func (ts *timers) attention(now trigger.Instant) trigger.Instant {
-	next := ts.hydrated.Due
-	if ts.wheel.Len() < ts.wheelEntries { // else the next scan waits until a timer fires
-		next -= trigger.Instant(hydrateAhead.Milliseconds())
+	next := ts.hydratesAt()
+	if ts.skipped != nil && ts.roomForSkipped() > 0 {
+		next = min(next, ts.skipped.from.Due)
 	}
 	if at, ok := ts.wake(now); ok {
 		next = min(next, at)
@@ -192,15 +178,26 @@ func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 }
 
 // arm puts a timer into the wheel if its part of the due index is there already. Else
-// hydrate brings it when its time comes near. A paced timer skips the wheel.
+// hydrate brings it when its time comes near. A paced timer skips the wheel. One that finds
+// no room is left in the store.
 func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
-	ref := statestore.Ref(tm, key)
+	d := statestore.DueKey{Due: tm.Due, Ref: statestore.Ref(tm, key)}
 	switch {
-	case tm.Due > ts.hydrated.Due || (tm.Due == ts.hydrated.Due && ref > ts.hydrated.Ref):
+	case fair.Before(&ts.hydrated, &d):
 	case paced:
-		ts.pace(statestore.DueKey{Due: tm.Due, Ref: ref})
-	case !ts.add(tm.Due, ref):
-		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, tm.Due-1)} // beyond the wheel's range: read it later
+		ts.pace(d)
+	case ts.held() >= ts.mostHeld():
+		ts.skip(d)
+	default:
+		ts.put(d)
+	}
+}
+
+// put adds a timer whose part of the due index was passed. If it lies beyond the wheel's range,
+// it is read later.
+func (ts *timers) put(d statestore.DueKey) {
+	if !ts.add(d.Due, d.Ref) {
+		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, d.Due-1)}
 	}
 }
 
@@ -212,8 +209,10 @@ func (ts *timers) earliest(first trigger.Instant, some bool) (trigger.Instant, b
 	if some && (!ok || first < next) {
 		next, ok = first, true
 	}
-	if ts.left != nil && (!ok || ts.left.Due < next) {
-		next, ok = ts.left.Due, true
+	for _, s := range []*stretch{ts.left, ts.skipped} {
+		if s != nil && (!ok || s.from.Due < next) {
+			next, ok = s.from.Due, true
+		}
 	}
 	return next, ok
 }

@@ -198,6 +198,9 @@ func (l *life) change(name string, o *pipeline.Options) {
 	if l.plan.Seed%3 == 1 { // commands come in the middle of a run of missed occurrences
 		o.CatchUpRate = 100 * float64(l.P)
 	}
+	if l.plan.Seed%5 == 2 { // room for fifty timers: the rest is left in the store until some have fired
+		o.TimerMemory = 4000
+	}
 	if name == stranger {
 		o.Group = "other"
 	}

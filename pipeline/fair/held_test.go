@@ -63,7 +63,21 @@ func TestQueuePush(t *testing.T) {
 	var r Queue
 	r.Push(dueAt(999, trigger.High, "overdue"), 2000)
 	r.Push(dueAt(1000, trigger.Low, "on time"), 2000)
-	r.PushOverdue(dueAt(1999, trigger.Normal, "behind"))
+	if r.Newest() != 0 {
+		t.Errorf("%d skipped the wheel", r.Newest())
+	}
+	r.PushRead(dueAt(998, trigger.Normal, "behind"), 2000)
+	if r.Newest() != 998 {
+		t.Errorf("the newest that skipped the wheel is %d", r.Newest())
+	}
+	for d, want := range map[statestore.DueKey]int{
+		dueAt(1000, trigger.Low, "x"): 1, dueAt(1000, trigger.Normal, "x"): 0, dueAt(999, trigger.Normal, "x"): 1,
+		dueAt(999, trigger.Low, "x"): 0, dueAt(999, trigger.High, "other/x"): 0,
+	} {
+		if n := r.Waiting(d, 2000); n != want {
+			t.Errorf("%v: %d wait, want %d", d, n, want)
+		}
+	}
 	if got := keysOf(r.Take(3, 2000).Due); !slices.Equal(got, []string{"on time", "overdue", "behind"}) {
 		t.Errorf("%v", got)
 	}

@@ -23,12 +23,27 @@ type laneSet struct {
 const quantum = 32
 
 func (l *lanes) push(d statestore.DueKey) {
+	set, tenant := l.of(d)
+	set.push(tenant, d)
+	l.n++
+}
+
+// of is where a timer waits.
+func (l *lanes) of(d statestore.DueKey) (set *laneSet, tenant string) {
 	priority, key, _, _, ok := statestore.ParseRef(d.Ref)
 	if !ok {
 		panic("fair: the wheel holds an invalid ref: " + d.Ref)
 	}
-	l.sets[min(priority, trigger.Low)].push(key.Tenant(), d)
-	l.n++
+	return &l.sets[min(priority, trigger.Low)], key.Tenant()
+}
+
+// waiting is how many timers wait in a timer's lane.
+func (l *lanes) waiting(d statestore.DueKey) int {
+	set, tenant := l.of(d)
+	if lane := set.by[tenant]; lane != nil {
+		return lane.len()
+	}
+	return 0
 }
 
 // take appends to out until it has n.

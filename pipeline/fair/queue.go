@@ -52,12 +52,24 @@ const overdueShare = 8
 const overdueAfter = time.Second
 
 // Push adds a timer that the wheel has released.
-func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) {
-	r.push(d, now.Sub(d.Due) > overdueAfter)
+func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) { r.push(d, isOverdue(d, now)) }
+
+// isOverdue reports whether a timer that the wheel releases now is late.
+func isOverdue(d statestore.DueKey, now trigger.Instant) bool { return now.Sub(d.Due) > overdueAfter }
+
+// Waiting is how many timers of a timer's tenant and priority wait, on time or overdue as it is.
+func (r *Queue) Waiting(d statestore.DueKey, now trigger.Instant) int {
+	if isOverdue(d, now) {
+		return r.overdue.waiting(d)
+	}
+	return r.onTime.waiting(d)
 }
 
-// PushOverdue adds a timer behind all that are on time.
-func (r *Queue) PushOverdue(d statestore.DueKey) { r.push(d, true) }
+// PushRead adds a due timer that skipped the wheel.
+func (r *Queue) PushRead(d statestore.DueKey, now trigger.Instant) {
+	r.newest = max(r.newest, d.Due)
+	r.Push(d, now)
+}
 
 func (r *Queue) push(d statestore.DueKey, overdue bool) {
 	r.n++
