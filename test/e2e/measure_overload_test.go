@@ -41,13 +41,15 @@ type overload struct {
 
 // TestMeasureOverload floods one node with 512 MiB of memory.limit by eight batches of 2,000
 // registers at a time, each due in ten minutes, as fast as they are taken. Beside them 100
-// triggers a second are written to Kafka and fire: how late they are, and how probes answer.
+// triggers a second are written to Kafka and fire, half of the same tenant and half of another:
+// how late they are, and how probes answer.
 func TestMeasureOverload(t *testing.T) {
 	const partitions, rate = 8, 100
 	c := newCluster(t, partitions)
 	n := c.node(t, "node", t.TempDir(), "--memory-limit", "512MiB")
 	n.ready(time.Minute)
-	load := startPulse(t, c.brokers, c.prefix, rate)
+	own := startPulse(t, c.brokers, c.prefix, rate/2)
+	other := startPulseOf(t, c.brokers, c.prefix, "beside", rate/2)
 	time.Sleep(5 * time.Second)
 	d, begun := overloadFor(t), time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -64,8 +66,10 @@ func TestMeasureOverload(t *testing.T) {
 	all.Go(func() { o.probe(ctx, n) })
 	all.Wait()
 	ended := time.Now()
-	fired := load.stop()
-	fired = slices.DeleteFunc(fired, func(f firing) bool { return f.due.Before(begun) || f.due.After(ended) })
+	during := func(p *pulse) map[string]any {
+		return lateOf(slices.DeleteFunc(p.stop(), func(f firing) bool { return f.due.Before(begun) || f.due.After(ended) }))
+	}
+	lateOther, lateOwn := during(other), during(own)
 	slices.Sort(o.probes)
 	if len(o.probes) == 0 {
 		t.Fatal("no probe was answered")
@@ -77,7 +81,8 @@ func TestMeasureOverload(t *testing.T) {
 			"p50": o.probes[len(o.probes)/2], "p99": o.probes[len(o.probes)*99/100],
 			"max": o.probes[len(o.probes)-1],
 		},
-		"peak_rss_bytes": o.peak, "oldest_overdue_s": o.overdue, "beside_lateness_ms": lateOf(fired),
+		"peak_rss_bytes": o.peak, "oldest_overdue_s": o.overdue,
+		"beside_lateness_ms": map[string]any{"same_tenant": lateOwn, "other_tenant": lateOther},
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -173,6 +174,12 @@ type firing struct {
 
 func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *pulse {
 	t.Helper()
+	return startPulseOf(t, brokers, prefix, "", perSecond)
+}
+
+// startPulseOf is startPulse of the triggers of a tenant.
+func startPulseOf(t *testing.T, brokers []string, prefix, tenant string, perSecond int) *pulse {
+	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
 		kgo.ConsumeTopics(prefix+"due.default"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -181,7 +188,7 @@ func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *p
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &pulse{t: t, cancel: cancel, cl: cl, run: newName("p")}
+	p := &pulse{t: t, cancel: cancel, cl: cl, run: path.Join(tenant, newName("p"))}
 	rctx, stopReading := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() { p.read(rctx) })
