@@ -67,8 +67,9 @@ func TestMeasureOverload(t *testing.T) {
 	all.Wait()
 	ended := time.Now()
 	during := func(p *pulse) map[string]any {
-		fired := p.stop()
-		return lateOf(slices.DeleteFunc(fired, func(f firing) bool { return f.due.Before(begun) || f.due.After(ended) }))
+		return lateOf(slices.DeleteFunc(p.stop(), func(f firing) bool {
+			return f.due.Before(begun) || f.due.After(ended)
+		}))
 	}
 	lateOther, lateOwn := during(other), during(own)
 	slices.Sort(o.probes)
