@@ -18,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.stream.Stream;
 
 /**
  * A {@code waterclock dev}, which can be killed and started again, or an engine on real brokers. WATERCLOCK_BIN names
@@ -138,12 +139,35 @@ public final class Dev implements AutoCloseable {
         }
     }
 
-    /** SIGSTOP: what it has in its hands stays there. */
+    /**
+     * SIGSTOP: what it has in its hands stays there. The signal stops one thread after the other, so a busy machine
+     * may still do what comes behind it.
+     */
     public void freeze() throws IOException, InterruptedException {
         int code = new ProcessBuilder("kill", "-STOP", Long.toString(process.pid())).inheritIO().start().waitFor();
         if (code != 0) {
             throw new IOException("kill -STOP ended with " + code);
         }
+        Path threads = Path.of("/proc", Long.toString(process.pid()), "task");
+        for (int i = 0; Files.exists(threads) && !allStand(threads); i++) {
+            if (i == 1_000) {
+                throw new IOException("not all threads stand");
+            }
+            TimeUnit.MILLISECONDS.sleep(10);
+        }
+    }
+
+    /** Whether the state of each thread is T, which stands behind its name in parentheses, as in proc_pid_stat(5). */
+    private static boolean allStand(Path threads) throws IOException {
+        try (Stream<Path> all = Files.list(threads)) {
+            for (Path thread : all.toList()) {
+                String stat = Files.readString(thread.resolve("stat"));
+                if (stat.charAt(stat.lastIndexOf(')') + 2) != 'T') {
+                    return false;
+                }
+            }
+        }
+        return true;
     }
 
     public void kill() {
