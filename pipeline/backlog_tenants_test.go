@@ -13,7 +13,7 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// TestBacklogBeyondMemory: a tenant has forty times as many overdue triggers as find room in
+// TestBacklogBeyondMemory: a tenant has eighty times as many overdue triggers as find room in
 // memory. What falls due meanwhile of another tenant, and of its own, is on time all the same,
 // and each trigger fires once, also if the engine is killed in the middle.
 func TestBacklogBeyondMemory(t *testing.T) {

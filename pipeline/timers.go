@@ -20,7 +20,7 @@ type timers struct {
 
 	wheel    *wheel.Wheel
 	high     dueTimes          // when timers of priority high in the wheel fall due
-	hydrated statestore.DueKey // every timer up to here was put into the wheel
+	hydrated statestore.DueKey // the due index was read up to here
 	ready    fair.Queue        // due, and waiting to fire
 	mark     trigger.Instant   // a watermark is due since then; 0: none is
 	atOnce   bool              // the inputs of the last turn made a timer due at once
@@ -99,7 +99,7 @@ func (ts *timers) hydratesAt() trigger.Instant {
 	switch {
 	case ts.held() >= ts.wheelEntries:
 		return ts.hydrated.Due + 1
-	case ts.skipped != nil: // goes first
+	case ts.skipped != nil: // those go first, so no more is read ahead than a herd needs to be sorted
 		return ts.hydrated.Due - trigger.Instant(herdAhead.Milliseconds())
 	}
 	return ts.hydrated.Due - trigger.Instant(hydrateAhead.Milliseconds())
@@ -165,7 +165,7 @@ func (ts *timers) expectDue(now trigger.Instant, records int) {
 // or a herd must be sorted.
 func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 	next := ts.hydratesAt()
-	if ts.skipped != nil && ts.roomForSkipped() > 0 {
+	if ts.roomForSkipped() > 0 {
 		next = min(next, ts.skipped.from.Due)
 	}
 	if at, ok := ts.wake(now); ok {

@@ -51,21 +51,26 @@ func (ts *timers) read(s *stretch, most int, take func(d statestore.DueKey) (tak
 }
 
 // Room in memory. Timers are read ahead until wheelEntries of them are held. On top of that is a
-// reserve for those that fall due while it is full. There a tenant finds room for a timer if few of
-// its own wait that are on time, or overdue, as it is. So one tenant's backlog, however long it
-// is, delays neither what falls due of another tenant nor, by more than these few, what falls due
-// of its own. Half of the reserve is for what was skipped.
+// reserve for those that fall due while it is full. A timer finds room there if few others of its
+// tenant and priority wait that are on time, or overdue, as it is. So one tenant's backlog, however
+// long it is, delays neither what falls due of another tenant nor, by more than these few, what
+// falls due of its own. What was skipped may take the first half of the reserve.
 
 const (
 	reserveShare = 4  // the reserve is one in this many of wheelEntries
-	waitingShare = 32 // of a tenant, one in this many of wheelEntries may wait, that more of it find room
+	waitingShare = 32 // fewer than one in this many of wheelEntries wait, if a timer of their tenant finds room
 )
 
 // mostHeld is the most timers that are held.
 func (ts *timers) mostHeld() int { return ts.wheelEntries + max(2, ts.wheelEntries/reserveShare) }
 
-// roomForSkipped is how many of the timers that were skipped find room.
-func (ts *timers) roomForSkipped() int { return (ts.wheelEntries+ts.mostHeld())/2 - ts.held() }
+// roomForSkipped is how many of the timers that were skipped may be read; 0 if none were.
+func (ts *timers) roomForSkipped() int {
+	if ts.skipped == nil {
+		return 0
+	}
+	return max(0, (ts.wheelEntries+ts.mostHeld())/2-ts.held())
+}
 
 // hasRoom reports whether a timer that falls due while memory is full finds room.
 func (ts *timers) hasRoom(d statestore.DueKey, now trigger.Instant) bool {
@@ -88,7 +93,7 @@ func (ts *timers) hydrateLeft(now trigger.Instant) (err error) {
 			return ok
 		})
 	}
-	if room = ts.roomForSkipped(); err == nil && ts.skipped != nil && room > 0 {
+	if room = ts.roomForSkipped(); err == nil && room > 0 {
 		ts.skipped, err = ts.read(ts.skipped, room, func(d statestore.DueKey) bool {
 			ts.takeIn(d, now)
 			return true

@@ -7,18 +7,17 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// Queue holds the timers that the wheel has released and that no turn has fired yet, and
+// Queue holds the timers that are due and that no turn has fired yet, and
 // decides their order. Timers on time go before overdue ones, and runs that fire_all
 // catches up with go at a rate of their own (pacer). Within each group, priority high goes
 // before normal, and normal before low. Within a priority, tenants take turns. So a million
 // triggers of one tenant at 09:00:00.000 delay another tenant's at 09:00:00.001 by one
 // turn. With one tenant and one priority the order is that of the due index.
 //
-// It holds keys and no payloads: at most what the wheel held, and the timers that wait for
-// the pacer.
+// It holds keys and no payloads. How many is up to its owner.
 type Queue struct {
 	onTime  lanes
-	overdue lanes // later than overdueAfter when the wheel released them
+	overdue lanes // later than overdueAfter when they were pushed
 	paced   lanes // of runs under fire_all
 	pacer   pacer
 	held    heldTimers      // wait for receipts that are still unread
@@ -54,10 +53,11 @@ const overdueAfter = time.Second
 // Push adds a timer that the wheel has released.
 func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) { r.push(d, isOverdue(d, now)) }
 
-// isOverdue reports whether a timer that the wheel releases now is late.
+// isOverdue reports whether a timer that may fire from now on is late.
 func isOverdue(d statestore.DueKey, now trigger.Instant) bool { return now.Sub(d.Due) > overdueAfter }
 
-// Waiting is how many timers of a timer's tenant and priority wait, on time or overdue as it is.
+// Waiting is how many timers wait that have the tenant and priority of this one, and are on time,
+// or overdue, as it is.
 func (r *Queue) Waiting(d statestore.DueKey, now trigger.Instant) int {
 	if isOverdue(d, now) {
 		return r.overdue.waiting(d)
@@ -65,7 +65,7 @@ func (r *Queue) Waiting(d statestore.DueKey, now trigger.Instant) int {
 	return r.onTime.waiting(d)
 }
 
-// PushRead adds a due timer that skipped the wheel.
+// PushRead adds a due timer that was read from the due index and skipped the wheel.
 func (r *Queue) PushRead(d statestore.DueKey, now trigger.Instant) {
 	r.newest = max(r.newest, d.Due)
 	r.Push(d, now)
