@@ -9,13 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/kafkarec"
 	"github.com/waterclock/waterclock/pipeline/recovery"
-	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -23,11 +21,7 @@ import (
 // newControl makes the reading of a partition that has an empty store, and the log that it
 // writes.
 func newControl(t *testing.T) (*control, *bytes.Buffer) {
-	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := memStore(t)
 	log := &bytes.Buffer{}
 	o := &Process{Options: Options{}.withDefaults(), reading: make(chan struct{}, 1)}
 	o.Machine.Timetable = &trigger.Timetable{Zones: calendar.Embedded()}

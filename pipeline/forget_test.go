@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/waterclock/waterclock/pipeline/recovery"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -23,11 +21,7 @@ func TestForgetTheLeast(t *testing.T) {
 		{over: 5, fresh: 3, room: 10, left: 3},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer st.Close()
+			st := memStore(t)
 			b := st.NewBatch()
 			for i := range c.over + c.fresh {
 				s := &trigger.State{
@@ -70,11 +64,7 @@ func TestForgetTheLeast(t *testing.T) {
 // TestForgetAnUnreadableRecord: a done record that cannot be read fails the turn, so that the
 // store is put aside. Otherwise it would end every scan, and nothing would be forgotten any more.
 func TestForgetAnUnreadableRecord(t *testing.T) {
-	st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := memStore(t)
 	b := st.NewBatch()
 	b.Put(nil, recovery.Row(&trigger.State{Key: "k", ForgetAt: 1000}, nil, []byte("damaged")))
 	if err := b.Commit(); err != nil {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -14,11 +12,7 @@ import (
 
 // menderOf makes a mender of a store that has the given state and none of its timers.
 func menderOf(t *testing.T, s *trigger.State) *mender {
-	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := memStore(t)
 	value, err := topics.AppendStateAs(nil, s, topics.FormatOf(s))
 	if err != nil {
 		t.Fatal(err)

@@ -6,22 +6,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/waterclock/waterclock/pipeline/quota"
 	"github.com/waterclock/waterclock/pipeline/recovery"
-	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
 
 // TestCountPending: an opening counts what is pending without reading a state, because reading
 // millions takes minutes. The states here cannot be read.
 func TestCountPending(t *testing.T) {
-	st, err := statestore.Open(statestore.Options{Dir: "/p0", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := memStore(t)
 	b := st.NewBatch()
 	put := func(key trigger.Key, forgetAt trigger.Instant, timers ...trigger.Timer) {
 		b.Put(nil, recovery.Row(&trigger.State{Key: key, ForgetAt: forgetAt}, timers, []byte("unreadable")))

@@ -81,11 +81,7 @@ func TestAuditOfAClosedStore(t *testing.T) {
 // TestMendKeepsTheState: a state lies at a timer that it does not have. The timer goes, and
 // the state stays.
 func TestMendKeepsTheState(t *testing.T) {
-	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer st.Close()
+	st := memStore(t)
 	s := &trigger.State{Key: "k", Status: trigger.Paused, Revision: 1}
 	s.Series.At, s.Series.Occurrence = 1000, "1970-01-01T00:00:01Z"
 	value, err := topics.AppendStateAs(nil, s, topics.FormatOf(s))

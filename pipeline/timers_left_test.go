@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 	"github.com/waterclock/waterclock/wheel"
@@ -14,11 +12,7 @@ import (
 // timersWith has room for n timers, and these due times in the store.
 func timersWith(t *testing.T, n int, due map[trigger.Key]trigger.Instant) *timers {
 	t.Helper()
-	st, err := statestore.Open(statestore.Options{Dir: "s", FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { st.Close() })
+	st := memStore(t)
 	b := st.NewBatch()
 	for key, at := range due {
 		b.Put(nil, rowOf(key, at))
