@@ -68,12 +68,11 @@ class Dev:
         self.process.wait()
 
     def freeze(self) -> None:
-        """SIGSTOP. The signal stops one thread after the other, so a busy machine may still do what comes behind it."""
+        """SIGSTOP, and wait until the last thread has stopped: until then it may still answer a request."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)
-        threads = Path(f"/proc/{self.process.pid}/task")
-        if threads.exists():
-            await_("all threads stand", lambda: {state_of(t) for t in threads.iterdir()} == {"T"})
+        _, status = os.waitpid(self.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -121,11 +120,6 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
 def kafka(dev: Dev) -> Iterator[KafkaClient]:
     with KafkaClient(dev.kafka) as client:
         yield client
-
-
-def state_of(thread: Path) -> str:
-    """The state of a thread, as proc_pid_stat(5) has it behind the name, which is in parentheses."""
-    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def await_(what: str, done: Callable[[], bool], seconds: float = 60) -> None:

@@ -67,7 +67,7 @@ class Struck(httpx.BaseTransport):
     def __init__(self, server: Dev, applied: bool) -> None:
         self.server, self.applied, self.struck = server, applied, False
         self.keys: list[str | None] = []
-        self.statuses: list[int] = []  # of what was answered behind that
+        self.statuses: list[int] = []  # of the answers after that
         self.inner = httpx.HTTPTransport()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -113,7 +113,7 @@ def test_one_call_outlives_its_server(tmp_path: Path, applied: bool) -> None:
                 made = client.schedule(delay="1h", payload={"holdId": "h_8c4"}, idempotency_key=given)
                 assert way.struck and len(way.keys) >= 2
                 assert len(set(way.keys)) == 1 and way.keys[0] and (given is None or way.keys[0] == given), way.keys
-                assert made.created != applied, f"what was applied is repeated, and nothing else: {way.statuses}"
+                assert made.created != applied, f"created is {made.created}; the answers were {way.statuses}"
                 id = made.trigger_id
                 await_("it is decided", lambda: client.get(id).state == "PENDING")
                 await_("the history has it", lambda: any(True for _ in client.events(id)))

@@ -10,6 +10,7 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -140,8 +141,8 @@ public final class Dev implements AutoCloseable {
     }
 
     /**
-     * SIGSTOP: what it has in its hands stays there. The signal stops one thread after the other, so a busy machine
-     * may still do what comes behind it.
+     * SIGSTOP, and wait until the last thread has stopped: until then it may still answer a request. What it has in
+     * its hands stays there.
      */
     public void freeze() throws IOException, InterruptedException {
         int code = new ProcessBuilder("kill", "-STOP", Long.toString(process.pid())).inheritIO().start().waitFor();
@@ -149,16 +150,16 @@ public final class Dev implements AutoCloseable {
             throw new IOException("kill -STOP ended with " + code);
         }
         Path threads = Path.of("/proc", Long.toString(process.pid()), "task");
-        for (int i = 0; Files.exists(threads) && !allStand(threads); i++) {
+        for (int i = 0; Files.exists(threads) && !allStopped(threads); i++) {
             if (i == 1_000) {
-                throw new IOException("not all threads stand");
+                throw new IOException("not all threads have stopped");
             }
             TimeUnit.MILLISECONDS.sleep(10);
         }
     }
 
-    /** Whether the state of each thread is T, which stands behind its name in parentheses, as in proc_pid_stat(5). */
-    private static boolean allStand(Path threads) throws IOException {
+    /** Whether the state of each thread is T. It comes after the name, which is in parentheses: proc_pid_stat(5). */
+    private static boolean allStopped(Path threads) throws IOException {
         try (Stream<Path> all = Files.list(threads)) {
             for (Path thread : all.toList()) {
                 String stat = Files.readString(thread.resolve("stat"));
@@ -166,6 +167,8 @@ public final class Dev implements AutoCloseable {
                     return false;
                 }
             }
+        } catch (NoSuchFileException e) {
+            return false; // a thread has ended meanwhile
         }
         return true;
     }
