@@ -287,6 +287,7 @@ type Breaker struct {
 	Requests int
 	Window   time.Duration
 	Open     time.Duration
+	Returns  int // a second
 }
 
 // Worker is what all our channel workers share.

@@ -74,6 +74,12 @@ var webhookSection = section{"Webhooks", "", []Setting{
 			"attempt. Then 5 calls at a time test the endpoint.",
 	},
 	{
+		Key: "webhook.breaker.returns", Default: "1000", Min: "1", Max: "100000",
+		into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Returns },
+		Doc: "Events a second that come back to an endpoint whose breaker was open, or that is paused, in each " +
+			"process. Of more, the rest stays away for longer, at most an hour.",
+	},
+	{
 		Key: "worker.memory", Default: "100000", Min: "1000", Max: "10000000",
 		into: func(c *Config, _ string) any { return &c.Worker.Memory },
 		Doc: "Receipts of each partition that a worker of ours knows, about 110 bytes each. It skips what they " +

@@ -72,6 +72,7 @@ func (n *node) openWebhook(dev bool) error {
 		Breaker: webhook.Breaker{
 			Failures: float64(c.Webhook.Breaker.Failures) / 100, Requests: uint(c.Webhook.Breaker.Requests),
 			Window: c.Webhook.Breaker.Window, Open: c.Webhook.Breaker.Open,
+			Returns: float64(c.Webhook.Breaker.Returns),
 		},
 		UserAgent: userAgent(n.opts.Version), Logger: n.log.With("role", "webhook"),
 	})

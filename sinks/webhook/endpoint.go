@@ -15,10 +15,13 @@ type Breaker struct {
 	Requests uint          // … of at least so many …
 	Window   time.Duration // … in this time
 	Open     time.Duration // and then nothing is sent for this long
+	Returns  float64       // events a second that come back to it afterwards
 }
 
 // DefaultBreaker is the breaker of the contract.
-var DefaultBreaker = Breaker{Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute}
+var DefaultBreaker = Breaker{
+	Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute, Returns: 1000,
+}
 
 // probes is how many requests a half-open breaker permits at a time. It closes if most of them
 // succeed.
@@ -41,6 +44,7 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	breaker  circuitbreaker.CircuitBreaker[any]
+	returns  returns
 	changes  int // number of state changes: a result counts only in the state in which its request began
 	permits  int // requests that began in this state and have not ended
 	inFlight int
@@ -98,6 +102,13 @@ func (e *endpoint) mayEnter() (wait time.Duration, ok bool) {
 		return wait, wait <= 0
 	}
 	return 0, true
+}
+
+// postpone returns how long an event that is not sent stays away, at least so long.
+func (e *endpoint) postpone(now time.Time, least time.Duration, perSecond float64) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.returns.after(now, least, perSecond)
 }
 
 // pause notes that the settings forbid a request.
