@@ -143,12 +143,19 @@ func (p *Partition) wait(now trigger.Instant) pollWait {
 }
 
 // hydrate keeps the wheel full. It shows readers the next due time at once, because the
-// wait for it may last minutes.
+// wait for it may last minutes. After an outage it reads on for a while: what is on time lies behind
+// all that is overdue.
 func (p *Partition) hydrate() error {
-	filled, err := p.timers.hydrate(p.now())
-	if err != nil || !filled {
-		return err
+	began := time.Now()
+	for {
+		now := p.now()
+		filled, err := p.timers.hydrate(now)
+		if err != nil || !filled {
+			return err
+		}
+		p.view.showNext(p.timers.next())
+		if p.timers.hydrated.Due >= now || time.Since(began) > hydrateBudget {
+			return nil
+		}
 	}
-	p.view.showNext(p.timers.next())
-	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/waterclock/waterclock/pipeline"
 )
 
-// TestBacklogBeyondMemory: a tenant has eighty times as many overdue triggers as find room in
+// TestBacklogBeyondMemory: a tenant has 120 times as many overdue triggers as find room in
 // memory. What falls due meanwhile of another tenant, and of its own, is on time all the same,
 // and each trigger fires once, also if the engine is killed in the middle.
 func TestBacklogBeyondMemory(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed=%v", killed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const room, overdue, onTime = 100, 8000, 50
+				const room, overdue, onTime = 200, 3 * 8192, 50
 				w := sim.New(t, sim.Options{Seed: 41, Partitions: 1, Change: func(_ string, o *pipeline.Options) {
 					pipeline.HoldTimers(o, room, 0)
 				}})

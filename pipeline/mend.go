@@ -170,7 +170,7 @@ func (m *mender) cursor(t *turn) trigger.Instant {
 // committed lets the turns meet again what was mended, once the store has it.
 func (m *mender) committed(t *turn) {
 	for _, r := range t.mended.rearmed {
-		m.timers.arm(r.key, r.timer, r.paced)
+		m.timers.arm(r.key, r.timer, r.paced, t.now)
 	}
 	for _, l := range t.mended.leaks {
 		l.left.Add(-1)

@@ -38,7 +38,7 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		machine: o.Machine, dueTopics: o.due, store: standbyStore, kept: kept,
 		timers: timers{
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
-			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, o.Now().UnixMilli()),
+			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, 0), // till the broker's clock is known
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
 		pace:  pace{fixed: o.MinInterval, budget: o.budget}, watermarks: newWatermarks(o, id, kept),

@@ -169,12 +169,13 @@ func countPending(ctx context.Context, sn *statestore.Snapshot, share *quota.Sha
 	return cmp.Or(err, ctx.Err())
 }
 
-// startWheel starts the wheel at the stored cursor; poll fills it.
+// startWheel starts the wheel at the stored cursor, by the brokers' clock; poll fills it.
 func (o *opening) startWheel() error {
 	raw, err := o.store.Meta(recovery.MetaCursor)
 	if err != nil {
 		return err
 	}
+	o.timers.newWheel(o.now())
 	o.timers.store, o.timers.hydrated = o.store, statestore.DueKey{Due: trigger.Instant(recovery.ToNumber(raw) - 1)}
 	return o.hydrate()
 }

@@ -203,7 +203,7 @@ func (o Options) withDefaults() Options {
 	def(&o.OverdueBound, 10*time.Minute)
 	def(&o.FetchMaxWait, 500*time.Millisecond)
 	def(&o.TimerMemory, 80<<20)
-	def(&o.wheelEntries, max(1, int(o.TimerMemory/timerBytes)*reserveShare/(reserveShare+1)))
+	def(&o.wheelEntries, entriesOf(o.TimerMemory))
 	def(&o.pacedEntries, max(1, o.wheelEntries/pacedShare))
 	def(&o.maxUnknown, maxUnknown)
 	if o.ServerAssigns {

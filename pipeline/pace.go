@@ -48,7 +48,7 @@ func (p *pace) begun() {
 // that it has fall behind.
 //
 // While timers of priority high fall due, turns are shorter: each of them waits for the rest
-// of one turn and for its own.
+// of one turn and for its own. A turn that reads much is long anyway.
 type fireBatch struct {
 	costs  [16]time.Duration // of one timer, in the last turns that fired enough to say
 	next   int               // where in costs the next goes
@@ -69,7 +69,7 @@ const (
 func (b *fireBatch) size(most, read int) int {
 	budget, n := turnBudget, max(leastBatch, firedOfRead*read)
 	if b.isUrgent() {
-		budget, n = urgentBudget, leastUrgent
+		budget, n = urgentBudget, max(leastUrgent, firedOfRead*read)
 	}
 	if cost := b.cost(); cost > 0 {
 		n = max(n, int(budget/cost))

@@ -58,8 +58,10 @@ func TestFiresMoreThanItReads(t *testing.T) {
 		}
 	}
 	b.urgent = time.Now()
-	if n := b.size(5000, 3000); n != leastUrgent {
-		t.Errorf("while timers of priority high fall due it fires %d, want %d", n, leastUrgent)
+	for _, c := range []struct{ read, want int }{{0, leastUrgent}, {100, 200}, {3000, 5000}} {
+		if n := b.size(5000, c.read); n != c.want {
+			t.Errorf("while timers of priority high fall due a turn that reads %d fires %d, want %d", c.read, n, c.want)
+		}
 	}
 }
 

@@ -226,7 +226,7 @@ func (p *Partition) applyDecision(ctx context.Context, t *turn, e *entry, out *t
 	timers := p.scratch.timersOf(out.State)
 	for _, tm := range timers {
 		if !contains(e.timers, tm) {
-			p.timers.arm(e.key, tm, p.paces(out.State, tm, t.now))
+			p.timers.arm(e.key, tm, p.paces(out.State, tm, t.now), t.now)
 			t.atOnce = t.atOnce || tm.Due <= t.now
 		}
 	}

@@ -36,12 +36,21 @@ const (
 	scanChunk    = 8192
 )
 
-// timerBytes is about what a timer takes in memory, in the wheel or in ready.
+// hydrateBudget is how long a poll reads what is overdue, beyond the first chunk. What is on time lies behind it.
+const hydrateBudget = 50 * time.Millisecond
+
+// timerBytes is about what a timer takes in memory, in the wheel or in ready, with a key of 30 bytes.
 const timerBytes = 80
 
 // pacedShare is how many timers the wheel may hold for each one that may wait for the pacer. The
 // rest of those stay in the store until half of them have fired.
 const pacedShare = 4
+
+// entriesOf is how many timers may be read ahead, so that with the reserve, and with those that wait for the
+// pacer, all take so many bytes.
+func entriesOf(bytes int64) int {
+	return max(1, int(bytes/timerBytes)*pacedShare*reserveShare/(pacedShare*reserveShare+pacedShare+reserveShare))
+}
 
 // herdAhead is how long before its due time a herd is sorted.
 const herdAhead = time.Second
@@ -178,18 +187,42 @@ func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 }
 
 // arm puts a timer into the wheel if its part of the due index is there already. Else
-// hydrate brings it when its time comes near. A paced timer skips the wheel. One that finds
-// no room is left in the store.
-func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool) {
+// hydrate brings it when its time comes near. A paced timer skips the wheel. A due one that
+// finds no room is left in the store.
+func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool, now trigger.Instant) {
 	d := statestore.DueKey{Due: tm.Due, Ref: statestore.Ref(tm, key)}
+	if !paced && ts.held() >= ts.mostHeld() && !fair.Before(&ts.hydrated, &d) {
+		ts.unread(d.Due, now)
+	}
 	switch {
 	case fair.Before(&ts.hydrated, &d):
 	case paced:
 		ts.pace(d)
-	case ts.held() >= ts.mostHeld():
-		ts.skip(d)
-	default:
+	case d.Due > now || ts.held() < ts.wheelEntries || ts.hasRoom(d, now):
 		ts.put(d)
+	default:
+		ts.skip(d)
+	}
+}
+
+// newWheel makes an empty wheel whose hand is at now.
+func (ts *timers) newWheel(now trigger.Instant) {
+	ts.wheel, ts.high = wheel.New(wheel.Options{MaxEntries: ts.wheelEntries}, int64(now)), dueTimes{}
+}
+
+// unread makes room: what the wheel holds is in the store as well, and is read from there once more, the nearest
+// first. So a timer that is armed for the near future, at due, does not wait for those that fall due after it.
+func (ts *timers) unread(due, now trigger.Instant) {
+	first, some := ts.wheel.Next()
+	next := trigger.Instant(first)
+	if due > now && (!some || due < next) {
+		next, some = due, true
+	}
+	if ts.wheel.Len() > 0 {
+		ts.newWheel(now)
+	}
+	if some {
+		ts.hydrated = statestore.DueKey{Due: min(ts.hydrated.Due, next-1), Ref: everything}
 	}
 }
 

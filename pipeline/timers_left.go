@@ -52,13 +52,13 @@ func (ts *timers) read(s *stretch, most int, take func(d statestore.DueKey) (tak
 
 // Room in memory. Timers are read ahead until wheelEntries of them are held. On top of that is a
 // reserve for those that fall due while it is full. A timer finds room there if few others of its
-// tenant and priority wait that are on time, or overdue, as it is. So one tenant's backlog, however
-// long it is, delays neither what falls due of another tenant nor, by more than these few, what
-// falls due of its own. What was skipped may take the first half of the reserve.
+// tenant and priority wait that are on time, or overdue, as it is: the fewer, the less room is left. So
+// one tenant's backlog, however long it is, delays neither what falls due of another tenant nor, by
+// more than these few, what falls due of its own. What was skipped may take half of what is free.
 
 const (
-	reserveShare = 4  // the reserve is one in this many of wheelEntries
-	waitingShare = 32 // fewer than one in this many of wheelEntries wait, if a timer of their tenant finds room
+	reserveShare = 4 // the reserve is one in this many of wheelEntries
+	waitingShare = 8 // fewer than one in this many of the free places wait, if a timer of their tenant finds room
 )
 
 // mostHeld is the most timers that are held.
@@ -69,12 +69,13 @@ func (ts *timers) roomForSkipped() int {
 	if ts.skipped == nil {
 		return 0
 	}
-	return max(0, (ts.wheelEntries+ts.mostHeld())/2-ts.held())
+	return max(0, ts.mostHeld()-ts.held()) / 2
 }
 
 // hasRoom reports whether a timer that falls due while memory is full finds room.
 func (ts *timers) hasRoom(d statestore.DueKey, now trigger.Instant) bool {
-	return ts.held() < ts.mostHeld() && ts.ready.Waiting(d, now) < max(1, ts.wheelEntries/waitingShare)
+	free := ts.mostHeld() - ts.held()
+	return free > 0 && ts.ready.Waiting(d, now) < max(1, free/waitingShare)
 }
 
 // skip leaves a timer in the store, behind those that are held.
@@ -84,14 +85,18 @@ func (ts *timers) skip(d statestore.DueKey) { ts.skipped = ts.skipped.widen(d) }
 // room with the pacer are timers of a series. One that an unhealthy topic put off has a new due time.
 func (ts *timers) hydrateLeft(now trigger.Instant) (err error) {
 	room := ts.pacedEntries - ts.ready.Paced()
-	if ts.left != nil && 2*room >= ts.pacedEntries && ts.held() < ts.wheelEntries {
-		ts.left, err = ts.read(ts.left, max(1, room), func(d statestore.DueKey) bool {
+	free := ts.mostHeld() - ts.held()
+	if ts.left != nil && 2*room >= ts.pacedEntries && free > 0 {
+		ts.left, err = ts.read(ts.left, min(max(1, room), free), func(d statestore.DueKey) bool {
 			_, _, kind, _, ok := statestore.ParseRef(d.Ref)
 			if ok = ok && kind == trigger.TimerSeries; ok {
 				ts.takeIn(d, now)
 			}
 			return ok
 		})
+	}
+	if next, ok := ts.wheel.Next(); ok && trigger.Instant(next) > now && ts.skipped != nil && ts.roomForSkipped() == 0 {
+		ts.unread(0, now) // what is due goes before what is read ahead
 	}
 	if room = ts.roomForSkipped(); err == nil && room > 0 {
 		ts.skipped, err = ts.read(ts.skipped, room, func(d statestore.DueKey) bool {
@@ -116,7 +121,7 @@ func (ts *timers) takeIn(d statestore.DueKey, now trigger.Instant) {
 // later stay in the store until there is room.
 func (ts *timers) pace(d statestore.DueKey) {
 	isLeft := ts.left != nil && fair.Before(&ts.left.from, &d)
-	if isLeft || ts.left == nil && ts.ready.Paced() >= ts.pacedEntries {
+	if isLeft || ts.ready.Paced() >= ts.pacedEntries {
 		ts.left = ts.left.widen(d)
 		return
 	}
