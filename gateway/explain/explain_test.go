@@ -196,6 +196,16 @@ func TestExplain(t *testing.T) {
 			Fired, "state",
 			"Only a history knows",
 		},
+		{
+			"a skip of all there was", state(trigger.Fired, nil), []string{
+				registered, `{"type":"occurrence.skipped","scheduled_at":"2026-11-21T15:00:00.000Z"}`,
+				`{"type":"trigger.completed"}`,
+			}, Skipped, "0-2", "the occurrence of Sat 2026-11-21 10:00 America/New_York was left out by a skip",
+		},
+		{
+			"ended without firing, alone", state(trigger.Fired, nil), nil, Skipped, "state",
+			"Never sent: it ended Fri 2026-11-20 06:59 America/New_York, and nothing of it went out.",
+		},
 		{"expired, alone", state(trigger.Expired, nil), nil, Expired, "state", "too late to be of use"},
 		{"failed, alone", state(trigger.Failed, fired), nil, Failed, "state", "given up"},
 		{"cancelled, alone", state(trigger.Cancelled, nil), nil, Cancelled, "state", "Cancelled Fri"},
