@@ -46,3 +46,17 @@ func TestSlowReadOfABusyTenant(t *testing.T) {
 	s.call("POST", "/v1/triggers/pills:pause", `{"note":"on holiday"}`)
 	b.await("#sentence", "on holiday")
 }
+
+// In an outage the partitions answer slowly, while each second says that something is overdue. Now is not healthy, at
+// once, and then says which partition it is.
+func TestSlowReadInAnOutage(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#health", "Healthy")
+	b.slowly("/v1/partitions", 4000, `{"items":[{"partition":3,"owner":"a","ready":true,"oldest_overdue_seconds":30}]}`)
+	b.states(`{partitions: 4, ready: 4, oldest_overdue_seconds: 30}`)
+	b.await("#health", "1 thing is not well.")
+	b.await("main ul", "The oldest has waited 30 s.")
+	b.await("main ul", "Partition 3 is late: the oldest has waited 30 s.")
+}

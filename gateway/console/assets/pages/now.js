@@ -9,8 +9,13 @@ import {ToRunbook} from './runbook.js';
 
 const every = 2000;
 
-// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do.
-function unwell(partitions, endpoints) {
+// idle says how many partitions do not fire.
+const idle = ({ready, partitions: all}) =>
+  `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
+
+// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
+// are read, and the stream says the rest sooner.
+function unwell(partitions, live, endpoints) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
@@ -28,6 +33,13 @@ function unwell(partitions, endpoints) {
     }
     if (p.commands_lag > 10000) {
       all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system', 'waterclocklag']);
+    }
+  }
+  if (live && !all.some(([kind]) => kind === 'bad')) {
+    if (live.ready < live.partitions) all.unshift(['bad', idle(live), 'system', 'waterclockpartitionsmissing']);
+    else if (live.oldest_overdue_seconds > 5) {
+      all.unshift(['bad', `The oldest has waited ${took(live.oldest_overdue_seconds * 1000)}.`, 'system',
+        'waterclockoverdue']);
     }
   }
   for (const e of endpoints) {
@@ -48,10 +60,7 @@ const partly = (text, silent, all) => (silent === 0 ? text : silent < all ? `at 
 function health(live, late, cut) {
   if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
-  if (live && live.ready < live.partitions) {
-    const n = live.partitions - live.ready;
-    return `${n} of ${live.partitions} partitions ${n === 1 ? 'does' : 'do'} not fire.`;
-  }
+  if (live && live.ready < live.partitions) return idle(live);
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
   if (silent.length) return `Not known: ${silence(silent)}.`;
   return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
@@ -82,7 +91,7 @@ export function Now({who}) {
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
-      const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
+      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || []);
       const known = !partitions.error && !cut;
       const well = endpoints.data ? 'Healthy: every partition fires on time.' : endpoints.error ?
         'Every partition fires on time. Of the endpoints nothing is known.' : 'Reading…';
