@@ -58,6 +58,18 @@ func fired(s *trigger.State) {
 	s.Done = []trigger.Firing{{Occurrence: "o", At: noon - 1000, Nominal: noon - 1000, Topic: "due.push", Partition: 4}}
 }
 
+// monthly fires on the 20th at 06:00, but for a calendar.
+func monthly(on string) func(*trigger.State) {
+	return func(s *trigger.State) {
+		s.Spec.When = trigger.When{
+			Kind: trigger.WhenRecurrence, Zone: "America/New_York", Recurrence: "FREQ=MONTHLY;BYMONTHDAY=20",
+			Start: "2026-01-20T06:00", Calendars: &trigger.Calendars{Names: []string{"us"}, On: on},
+		}
+		s.CreatedAt = noon.Add(-10 * 24 * time.Hour)
+		due(72 * time.Hour)(s)
+	}
+}
+
 // Each code, from events and from the state alone, and what the newest of several events means.
 func TestExplain(t *testing.T) {
 	soon := noon + 1000
@@ -188,6 +200,11 @@ func TestExplain(t *testing.T) {
 		{
 			"escalating", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveEscalating, Due: noon + 1000})),
 			nil, InFlight, "state", "the next step goes out",
+		},
+		{
+			"moved to the day before, and delivered", state(trigger.Pending, monthly(calendar.OnPrevious)), []string{
+				registered, `{"type":"delivery.delivered","channel":"push","occurred_at":"2026-11-19T11:00:01Z"}`,
+			}, Delivered, "0-2", "Delivered: the push worker",
 		},
 		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "Only a history knows"},
 		{

@@ -26,8 +26,9 @@ func (x *explanation) leftOut(e *topics.Event) bool {
 	if e != nil {
 		since = max(since, instantOf(e.OccurredAt))
 	}
+	// One that moved to the business day before has fired before its plain instant.
 	if o, ok, err := rule.Prev(int64(min(x.in.Now, s.Series.At-1))); err == nil && ok && o.At > int64(since) &&
-		!slices.Contains(s.Series.Skip, o.ID()) {
+		w.Calendars.On != calendar.OnPrevious && !slices.Contains(s.Series.Skip, o.ID()) {
 		x.say(Skipped, "Not sent: %s is a day of calendar %s%s.", x.at(trigger.Instant(o.At)), x.calendars(), moves(w))
 		x.citeState("next by the rule alone %s, with its calendars %s", trigger.Instant(o.At), s.Series.At)
 		return true
