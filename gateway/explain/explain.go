@@ -312,8 +312,12 @@ func (x *explanation) overdue() bool {
 	}
 	for i := range s.Live {
 		l := &s.Live[i]
-		if l.Kind != trigger.LiveInFlight && l.Due <= late {
-			x.sayOverdue(l.Due, l.EmitRetry, l.Due)
+		due := l.Due
+		if l.EmitRetry > 0 && (l.Kind == trigger.LiveSnoozed || l.Kind == trigger.LiveRunNow) {
+			due = l.Nominal // Due is the next try
+		}
+		if l.Kind != trigger.LiveInFlight && due <= late {
+			x.sayOverdue(due, l.EmitRetry, l.Due)
 			return true
 		}
 	}
