@@ -195,7 +195,8 @@ func (x *explanation) sayFired(e *topics.Event) {
 		late = fmt.Sprintf(", %s late", Took(milliseconds(*e.LatenessMS)))
 	}
 	receipt := "No receipt has come for it."
-	if e.State == trigger.Fired.String() { // else the occurrence would be in flight
+	complete := x.in.State != nil && x.in.Missing == 0 // what a series has in flight is not explained here
+	if e.State == trigger.Fired.String() || complete { // else the occurrence would be in flight
 		receipt = "This channel has no receipts, so nothing says what became of it."
 	}
 	x.say(Fired, "Sent %s%s to %s, attempt %d. %s", x.when(e.OccurredAt), late,

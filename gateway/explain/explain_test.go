@@ -213,6 +213,11 @@ func TestExplain(t *testing.T) {
 				registered, `{"type":"delivery.delivered","channel":"push","occurred_at":"2026-11-19T11:00:01Z"}`,
 			}, Delivered, "0-2", "Delivered: the push worker",
 		},
+		{
+			"sent without receipts, of a series", state(trigger.Pending, due(time.Hour)), []string{
+				registered, `{"type":"occurrence.fired","occurrence":"o","state":"PENDING","channel":"push"}`,
+			}, Fired, "0-2", "This channel has no receipts, so nothing says what became of it. Next: Fri ",
+		},
 		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "Only a history knows"},
 		{
 			"a history that is behind", state(trigger.Fired, fired),
