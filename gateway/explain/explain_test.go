@@ -214,6 +214,12 @@ func TestExplain(t *testing.T) {
 			}, Delivered, "0-2", "Delivered: the push worker",
 		},
 		{
+			"moves to the day after", state(trigger.Pending, monthly(calendar.OnNext)),
+			[]string{`{"type":"trigger.registered","occurred_at":"2026-11-11T12:00:00Z"}`},
+			Skipped, "state",
+			"Fri 2026-11-20 06:00 America/New_York is no business day of calendar us, so it moves to the next",
+		},
+		{
 			"sent without receipts, of a series", state(trigger.Pending, due(time.Hour)), []string{
 				registered, `{"type":"occurrence.fired","occurrence":"o","state":"PENDING","channel":"push"}`,
 			}, Fired, "0-2", "This channel has no receipts, so nothing says what became of it. Next: Fri ",
