@@ -322,6 +322,26 @@ func TestYearsAtTheEnds(t *testing.T) {
 	}
 }
 
+// A time that clocks show twice has its offset, as on the console's pages. Those around it need none.
+func TestTimesThatComeTwice(t *testing.T) {
+	zone, err := calendar.Embedded().Lookup("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &explanation{in: &Input{}, zone: zone}
+	for text, want := range map[string]string{
+		"2026-11-01T04:59:00Z": "Sun 2026-11-01 00:59 America/New_York",
+		"2026-11-01T05:30:00Z": "Sun 2026-11-01 01:30 America/New_York (UTC-04:00)",
+		"2026-11-01T06:30:00Z": "Sun 2026-11-01 01:30 America/New_York (UTC-05:00)",
+		"2026-11-01T07:00:00Z": "Sun 2026-11-01 02:00 America/New_York",
+		"2026-03-08T07:30:00Z": "Sun 2026-03-08 03:30 America/New_York",
+	} {
+		if got := x.when(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Times of evidence have their zone, as those of sentences do, and a long lateness is no number of milliseconds.
 func TestEvidenceDrawsTimes(t *testing.T) {
 	for _, c := range []struct {
