@@ -102,3 +102,16 @@ func TestForecastIsTooLow(t *testing.T) {
 		b.logout()
 	}
 }
+
+// A tenant that the owners could not tell apart from others is not told that nothing of it has fired.
+func TestLatenessIsNotKnown(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.slowly("/v1/lateness", 0, `{"fires":0,"items":[],"channels":{},"incomplete":true,"silent_partitions":[]}`)
+	b.states(`{partitions: 4, ready: 4, incomplete: true}`)
+	b.click("Now")
+	b.await("main", "What has fired in the last hour is not known.")
+	b.await("main", "By channel not all are counted: too many tenants")
+	b.await("#minute", "What has fired in the last minute is not known.")
+}

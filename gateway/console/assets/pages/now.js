@@ -56,6 +56,10 @@ const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 // partly is a figure over the partitions that answer: what it is without the silent ones.
 const partly = (text, silent, all) => (silent === 0 ? text : silent < all ? `at least ${text}` : 'not known');
 
+// nothing says that no due event was counted, or that this does not say much.
+const nothing = (late, span) => (late.incomplete ? `What has fired in the last ${span} is not known.` :
+  `Nothing has fired in the last ${span}.`);
+
 // health is what somebody learns who does not see the partitions.
 function health(live, late, cut) {
   if (late.error || cut) return 'Not known: the server does not answer.';
@@ -125,15 +129,18 @@ export function Now({who}) {
     }}<//>` : ''}
     <h2>Lateness</h2>
     <p id="minute">${live ? (live.fires ?
-      `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
-      `99 of 100 at most ${took(live.p99_ms)} late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
+      `In the last minute ${live.incomplete ? 'at least ' : ''}${live.fires.toLocaleString('en')} due event${
+        live.fires === 1 ? '' : 's'}, 99 of 100 at most ${took(live.p99_ms)} late.` : nothing(live, 'minute')) :
+      '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
-      <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
+      <p>${l.fires === 0 ? nothing(l, 'hour') :
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are counted:${' '}
         ${silence(l.silent_partitions)}.</p>` : ''}
+      ${l.incomplete ? html`<p class="warn">${operates ? 'By channel not' : 'Not'} all are counted: too many tenants and
+        channels fired at once to tell them apart.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
