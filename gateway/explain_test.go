@@ -277,6 +277,13 @@ func TestExplainNamesTheCause(t *testing.T) {
 			}, 0, explain.Skipped, "occurrence.skipped", "was left out by a skip", true, explain.Scheduled,
 		},
 		{
+			"skipped at last", func(id string) {
+				c.put(id, `{"channel":"sms","recurrence":"FREQ=DAILY;COUNT=1","start":"`+day(1)+
+					`T09:00","timezone":"America/New_York"}`)
+				c.must(http.StatusOK, "POST", "/v1/triggers/"+id+":skip", "")
+			}, 0, explain.Skipped, "occurrence.skipped", "was left out by a skip", false, "",
+		},
+		{
 			"calendar day", func(id string) { c.put(id, `{`+daily+`,"calendars":{"names":["us"],"on":"skip"}}`) },
 			49 * time.Hour, explain.Skipped, "state", "09:00 America/New_York is a day of calendar us, on which", true,
 			"",

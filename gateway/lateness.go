@@ -18,8 +18,10 @@ type Lateness struct {
 	Since  string `json:"since,omitempty" format:"date-time" doc:"Within the window: from when on all partitions that answered were counted, because one has a new owner, or its owner has restarted"`
 	LatenessOf
 	Items    []LatenessItem        `json:"items" doc:"The curve: each 5 s of the last minute, or each minute of the last hour; the last one is under way"`
-	Channels map[string]LatenessOf `json:"channels" doc:"By channel; with very many of them, not all"`
+	Channels map[string]LatenessOf `json:"channels" doc:"By channel"`
 	Silent   []int32               `json:"silent_partitions" doc:"Partitions that did not answer, so that what they fired is missing"`
+
+	Incomplete bool `json:"incomplete,omitempty" doc:"Too many tenants and channels fired at once to tell them all apart: counts by channel, and those of one tenant, are too low"`
 }
 
 // LatenessItem is one point of the curve.
@@ -92,6 +94,7 @@ func latenessJSON(sum *lateness.Report, now trigger.Instant, window lateness.Win
 		AsOf: now.String(), Window: window.Name, LatenessOf: latenessOf(&all),
 		Items:    make([]LatenessItem, len(sum.Slots)),
 		Channels: make(map[string]LatenessOf, len(sum.Channels)), Silent: append([]int32{}, silent...),
+		Incomplete: sum.Incomplete,
 	}
 	if sum.SinceMS > sum.FirstMS {
 		out.Since = trigger.Instant(sum.SinceMS).String()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -88,6 +89,32 @@ func TestLatenessOfASilentPartition(t *testing.T) {
 	a := w.call("GET", "/v1/lateness", "")
 	if a.status != http.StatusServiceUnavailable || time.Since(began) > 4*peer.SearchTimeout {
 		t.Errorf("of nobody: %d %s after %v", a.status, a.body, time.Since(began))
+	}
+}
+
+// Where too many tenants fire at once to tell them apart, one that was not counted learns that its counts are too low:
+// from the report, and from the stream.
+func TestLatenessIsIncomplete(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = testKeys(t) })
+	for key, want := range map[string]bool{keyA: false, keyO: false} {
+		if l := w.lateness(w.url, "", "Authorization", "Bearer "+key); l.Incomplete != want {
+			t.Errorf("of few tenants: %+v", l)
+		}
+	}
+	for i := range 300 {
+		w.counts(1, time.Now(), fmt.Sprint("t", i), "push", 5)
+	}
+	w.counts(1, time.Now(), "acme", "push", 5)
+	for key, want := range map[string]int64{keyA: 0, keyO: 301} {
+		if l := w.lateness(w.url, "", "Authorization", "Bearer "+key); l.Fires != want || !l.Incomplete {
+			t.Errorf("%d fires, incomplete %v, want %d", l.Fires, l.Incomplete, want)
+		}
+	}
+	for key, want := range map[string]bool{keyA: true, keyO: false} { // the sum of all is right
+		first, _ := watch(t, w.url, "Authorization", "Bearer "+key).next()
+		if s := first.state(t); s.Incomplete != want {
+			t.Errorf("the stream says %+v", s)
+		}
 	}
 }
 

@@ -161,6 +161,7 @@ func (f *liveFeed) state(of *LiveState, states []peer.LiveState, all bool) []byt
 			late.Add(&states[p].AllLate)
 		} else {
 			late.Add(&f.parts[p].late)
+			s.Incomplete = s.Incomplete || states[p].LatePartly
 		}
 		pending, lag = pending+states[p].Pending, lag+states[p].CommandsLag
 		overdue = max(overdue, states[p].OverdueMS)

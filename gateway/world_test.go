@@ -284,13 +284,16 @@ func (e *engine) Live(_ context.Context, partition int32, q *peer.LiveQuery) (a 
 	a.News = e.live[partition].News(time.Now().UnixMilli(), q.Asked)
 	if q.State {
 		minute := lateness.Windows[0]
-		late := func(tenant string) lateness.Histogram {
-			r := e.late[partition].Report(int64(q.Now), minute, tenant)
-			return r.All()
+		late := func(tenant string) lateness.Report {
+			return e.late[partition].Report(int64(q.Now), minute, tenant)
 		}
-		a.State = &peer.LiveState{Ready: true, Pending: 10, CommandsLag: 2, OverdueMS: 1500, AllLate: late("")}
+		all := late("")
+		a.State = &peer.LiveState{
+			Ready: true, Pending: 10, CommandsLag: 2, OverdueMS: 1500, AllLate: all.All(), LatePartly: all.Incomplete,
+		}
 		for _, t := range q.Asked {
-			a.State.Late = append(a.State.Late, late(t.Tenant))
+			own := late(t.Tenant)
+			a.State.Late = append(a.State.Late, own.All())
 		}
 	}
 	return a, nil

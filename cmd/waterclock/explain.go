@@ -213,9 +213,10 @@ func headline(t map[string]any, now time.Time) string {
 	case state == "IN_FLIGHT":
 		return fmt.Sprintf("%s went out at %s and waits for its receipt; without one it goes out again", id,
 			or(cell(t["last_fired_at"]), cell(t["fire_at"])))
+	case state == "FIRED" && cell(t["last_fired_at"]) == "":
+		return id + " has ended, and nothing of it fired"
 	case state == "FIRED":
-		return fmt.Sprintf("%s has fired at %s, and will not again", id,
-			or(cell(t["last_fired_at"]), cell(t["fire_at"])))
+		return fmt.Sprintf("%s has fired at %s, and will not again", id, cell(t["last_fired_at"]))
 	}
 	return fmt.Sprintf("%s is %s and will not fire", id, state)
 }

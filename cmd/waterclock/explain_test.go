@@ -143,6 +143,10 @@ func TestExplainOthers(t *testing.T) {
 			[]string{"k went out at 2026-11-20T14:00:00.000Z and waits for its receipt"},
 		},
 		{
+			"ended without firing", `{"trigger_id":"k","state":"FIRED","recurrence":"every:15m"}`,
+			[]string{"k has ended, and nothing of it fired"},
+		},
+		{
 			"cancelled", `{"trigger_id":"k","state":"CANCELLED","delay":"1s"}`,
 			[]string{"k is CANCELLED and will not fire"},
 		},
@@ -176,7 +180,7 @@ func TestExplainBySentence(t *testing.T) {
 		case strings.HasSuffix(r.URL.Path, "/nobody/explain"):
 			fmt.Fprint(w, `{"code":"unknown","sentence":"There is none.","evidence":[],"history":true}`)
 		case strings.HasSuffix(r.URL.Path, "/here"):
-			fmt.Fprint(w, `{"trigger_id":"here","state":"FIRED","fire_at":"2026-01-01T00:00:00Z"}`)
+			fmt.Fprint(w, `{"trigger_id":"here","state":"FIRED","last_fired_at":"2026-01-01T00:00:00Z"}`)
 		default:
 			problemJSON(w, 404, "not_found", "no such trigger")
 		}

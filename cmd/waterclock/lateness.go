@@ -33,6 +33,9 @@ in steps of 5 s. It asks the API at --url.`,
 			if len(l.Silent) > 0 {
 				a.note("partitions %v did not answer: their due events are missing", l.Silent)
 			}
+			if l.Incomplete {
+				a.note("too many tenants and channels fired at once: counts of one tenant are too low")
+			}
 			if l.Since != "" {
 				a.note("these counts begin at %s: a partition has a new owner", l.Since)
 			}

@@ -81,9 +81,8 @@ func (x *explanation) decides(e *topics.Event, alone bool) bool {
 		return alone
 	case trigger.CancelTooLate:
 		return alone && e.Reason == "in_flight"
-	case trigger.Skipped: // of a day to come it says nothing yet; with a reason it follows from another event
-		at := instantOf(e.ScheduledAt)
-		return e.Reason == "" && (at <= x.in.Now || x.in.State != nil && at < x.in.State.Series.At)
+	case trigger.Skipped: // with a reason it follows from another event
+		return e.Reason == "" && x.skippedNext(instantOf(e.ScheduledAt))
 	case trigger.DeliveryAccepted, trigger.DeliveryFailed, trigger.DeliverySuppressed, trigger.DeliveryRetried,
 		trigger.DeliveryPostponed, trigger.DeliveryDelivered:
 		return ignored(e) == ""
@@ -93,6 +92,12 @@ func (x *explanation) decides(e *topics.Event, alone bool) bool {
 		return true
 	}
 	return false
+}
+
+// skippedNext reports whether a skip left out what would have been next. Of a later day it says nothing yet.
+func (x *explanation) skippedNext(at trigger.Instant) bool {
+	s := x.in.State
+	return at <= x.in.Now || s != nil && (at < s.Series.At || s.Series.At == 0) // 0: nothing follows it
 }
 
 // sayEvent explains by one event, and cites it.
@@ -190,7 +195,8 @@ func (x *explanation) sayFired(e *topics.Event) {
 		late = fmt.Sprintf(", %s late", Took(milliseconds(*e.LatenessMS)))
 	}
 	receipt := "No receipt has come for it."
-	if e.State == trigger.Fired.String() { // else the occurrence would be in flight
+	complete := x.in.State != nil && x.in.Missing == 0 // what a series has in flight is not explained here
+	if e.State == trigger.Fired.String() || complete { // else the occurrence would be in flight
 		receipt = "This channel has no receipts, so nothing says what became of it."
 	}
 	x.say(Fired, "Sent %s%s to %s, attempt %d. %s", x.when(e.OccurredAt), late,

@@ -312,8 +312,12 @@ func (x *explanation) overdue() bool {
 	}
 	for i := range s.Live {
 		l := &s.Live[i]
-		if l.Kind != trigger.LiveInFlight && l.Due <= late {
-			x.sayOverdue(l.Due, l.EmitRetry, l.Due)
+		due := l.Due
+		if l.EmitRetry > 0 && (l.Kind == trigger.LiveSnoozed || l.Kind == trigger.LiveRunNow) {
+			due = l.Nominal // Due is the next try
+		}
+		if l.Kind != trigger.LiveInFlight && due <= late {
+			x.sayOverdue(due, l.EmitRetry, l.Due)
 			return true
 		}
 	}
@@ -437,12 +441,11 @@ func (x *explanation) byState() {
 	case s.Status == trigger.Failed:
 		x.say(Failed, "Not delivered: it was given up %s. The dead letter says why.", x.at(s.UpdatedAt))
 		x.citeState("FAILED since %s", s.UpdatedAt)
+	case s.Status.Finished() && last.At == 0:
+		x.say(Skipped, "Never sent: it ended %s, and nothing of it went out.", x.at(s.UpdatedAt))
+		x.citeState("%s since %s", s.Status, s.UpdatedAt)
 	case s.Status.Finished() || last.At != 0 && last.At >= s.LastAppend:
-		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(max(last.At, 0)))
-		if x.citeFiring(); last.At == 0 {
-			x.citeState("%s since %s", s.Status, s.UpdatedAt)
-		}
-		return
+		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(last.At))
 	default:
 		x.sayScheduled(nil)
 		x.citeState("%s, revision %d, due %s", s.Status, s.Revision, x.next)

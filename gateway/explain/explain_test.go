@@ -58,6 +58,18 @@ func fired(s *trigger.State) {
 	s.Done = []trigger.Firing{{Occurrence: "o", At: noon - 1000, Nominal: noon - 1000, Topic: "due.push", Partition: 4}}
 }
 
+// monthly fires on the 20th at 06:00, but for a calendar.
+func monthly(on string) func(*trigger.State) {
+	return func(s *trigger.State) {
+		s.Spec.When = trigger.When{
+			Kind: trigger.WhenRecurrence, Zone: "America/New_York", Recurrence: "FREQ=MONTHLY;BYMONTHDAY=20",
+			Start: "2026-01-20T06:00", Calendars: &trigger.Calendars{Names: []string{"us"}, On: on},
+		}
+		s.CreatedAt = noon.Add(-10 * 24 * time.Hour)
+		due(72 * time.Hour)(s)
+	}
+}
+
 // Each code, from events and from the state alone, and what the newest of several events means.
 func TestExplain(t *testing.T) {
 	soon := noon + 1000
@@ -167,6 +179,13 @@ func TestExplain(t *testing.T) {
 			}), nil, Overdue, "state", "did not take it, 3 times so far; the next try is Fri 2026-11-20 07:01",
 		},
 		{
+			"the topic of a snooze refuses", state(trigger.Pending, func(s *trigger.State) {
+				live(trigger.Live{Kind: trigger.LiveSnoozed, Due: noon + 60_000, Attempt: 1, EmitRetry: 7})(s)
+				s.Live[0].Nominal = noon - 300_000
+			}), []string{`{"type":"trigger.snoozed"}`}, Overdue, "state", "it was due Fri 2026-11-20 06:55 America/New_York" +
+				", 5 min ago; its due topic did not take it, 7 times so far; the next try is Fri 2026-11-20 07:01",
+		},
+		{
 			"in flight", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveInFlight, Due: soon, Attempt: 1})),
 			[]string{registered, sent},
 			InFlight, "0-2", "to push, attempt 1: no receipt yet",
@@ -189,12 +208,38 @@ func TestExplain(t *testing.T) {
 			"escalating", state(trigger.InFlight, live(trigger.Live{Kind: trigger.LiveEscalating, Due: noon + 1000})),
 			nil, InFlight, "state", "the next step goes out",
 		},
+		{
+			"moved to the day before, and delivered", state(trigger.Pending, monthly(calendar.OnPrevious)), []string{
+				registered, `{"type":"delivery.delivered","channel":"push","occurred_at":"2026-11-19T11:00:01Z"}`,
+			}, Delivered, "0-2", "Delivered: the push worker",
+		},
+		{
+			"moves to the day after", state(trigger.Pending, monthly(calendar.OnNext)),
+			[]string{`{"type":"trigger.registered","occurred_at":"2026-11-11T12:00:00Z"}`},
+			Skipped, "state",
+			"Fri 2026-11-20 06:00 America/New_York is no business day of calendar us, so it moves to the next",
+		},
+		{
+			"sent without receipts, of a series", state(trigger.Pending, due(time.Hour)), []string{
+				registered, `{"type":"occurrence.fired","occurrence":"o","state":"PENDING","channel":"push"}`,
+			}, Fired, "0-2", "This channel has no receipts, so nothing says what became of it. Next: Fri ",
+		},
 		{"fired, alone", state(trigger.Fired, fired), nil, Fired, "state", "Only a history knows"},
 		{
 			"a history that is behind", state(trigger.Fired, fired),
 			[]string{registered},
 			Fired, "state",
 			"Only a history knows",
+		},
+		{
+			"a skip of all there was", state(trigger.Fired, nil), []string{
+				registered, `{"type":"occurrence.skipped","scheduled_at":"2026-11-21T15:00:00.000Z"}`,
+				`{"type":"trigger.completed"}`,
+			}, Skipped, "0-2", "the occurrence of Sat 2026-11-21 10:00 America/New_York was left out by a skip",
+		},
+		{
+			"ended without firing, alone", state(trigger.Fired, nil), nil, Skipped, "state",
+			"Never sent: it ended Fri 2026-11-20 06:59 America/New_York, and nothing of it went out.",
 		},
 		{"expired, alone", state(trigger.Expired, nil), nil, Expired, "state", "too late to be of use"},
 		{"failed, alone", state(trigger.Failed, fired), nil, Failed, "state", "given up"},
@@ -273,6 +318,26 @@ func TestYearsAtTheEnds(t *testing.T) {
 		x := &explanation{in: &Input{}}
 		if got := x.when(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A time that clocks show twice has its offset, as on the console's pages. Those around it need none.
+func TestTimesThatComeTwice(t *testing.T) {
+	zone, err := calendar.Embedded().Lookup("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &explanation{in: &Input{}, zone: zone}
+	for text, want := range map[string]string{
+		"2026-11-01T04:59:00Z": "Sun 2026-11-01 00:59 America/New_York",
+		"2026-11-01T05:30:00Z": "Sun 2026-11-01 01:30 America/New_York (UTC-04:00)",
+		"2026-11-01T06:30:00Z": "Sun 2026-11-01 01:30 America/New_York (UTC-05:00)",
+		"2026-11-01T07:00:00Z": "Sun 2026-11-01 02:00 America/New_York",
+		"2026-03-08T07:30:00Z": "Sun 2026-03-08 03:30 America/New_York",
+	} {
+		if got := x.when(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -26,35 +26,34 @@ func (x *explanation) leftOut(e *topics.Event) bool {
 	if e != nil {
 		since = max(since, instantOf(e.OccurredAt))
 	}
+	// One that moved to the business day before has fired before its plain instant.
 	if o, ok, err := rule.Prev(int64(min(x.in.Now, s.Series.At-1))); err == nil && ok && o.At > int64(since) &&
-		!slices.Contains(s.Series.Skip, o.ID()) {
-		x.say(Skipped, "Not sent: %s is a day of calendar %s%s.", x.at(trigger.Instant(o.At)), x.calendars(), moves(w))
+		w.Calendars.On != calendar.OnPrevious && !slices.Contains(s.Series.Skip, o.ID()) {
+		x.say(Skipped, "Not sent: %s is %s.", x.at(trigger.Instant(o.At)), x.leftOutDay())
 		x.citeState("next by the rule alone %s, with its calendars %s", trigger.Instant(o.At), s.Series.At)
 		return true
 	}
 	if o, ok, err := rule.Next(int64(max(x.in.Now, since))); err == nil && ok && o.At != int64(s.Series.At) &&
 		!slices.Contains(s.Series.Skip, o.ID()) && (e == nil || plans(e)) {
 		x.sayScheduled(e)
-		x.add("Not %s: that is a day of calendar %s%s.", x.at(trigger.Instant(o.At)), x.calendars(), moves(w))
+		x.add("Not %s: that is %s.", x.at(trigger.Instant(o.At)), x.leftOutDay())
 		x.citeState("next by the rule alone %s, with its calendars %s", trigger.Instant(o.At), s.Series.At)
 		return true
 	}
 	return false
 }
 
-// moves says what the calendar does with an occurrence on one of its days.
-func moves(w *trigger.When) string {
-	switch w.Calendars.On {
+// leftOutDay is what the day of an occurrence is to the calendar, and what becomes of it then. Weekends move, too.
+func (x *explanation) leftOutDay() string {
+	c := x.in.State.Spec.When.Calendars
+	names := plain(strings.Join(c.Names, ", "), maxSnippet)
+	switch c.On {
 	case calendar.OnNext:
-		return ", so it moves to the next business day"
+		return fmt.Sprintf("no business day of calendar %s, so it moves to the next business day", names)
 	case calendar.OnPrevious:
-		return ", so it moved to the business day before"
+		return fmt.Sprintf("no business day of calendar %s, so it moved to the business day before", names)
 	}
-	return ", on which it does not fire"
-}
-
-func (x *explanation) calendars() string {
-	return plain(strings.Join(x.in.State.Spec.When.Calendars.Names, ", "), maxSnippet)
+	return fmt.Sprintf("a day of calendar %s, on which it does not fire", names)
 }
 
 // plainRule compiles a trigger's recurrence without its calendars.

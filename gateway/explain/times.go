@@ -34,13 +34,17 @@ func zoneOf(in *Input) *calendar.Zone {
 	return z
 }
 
-// at is an instant in words: Mon 2026-11-23 09:00 America/New_York.
+// at is an instant in words: Mon 2026-11-23 09:00 America/New_York. A time that clocks show twice has its offset.
 func (x *explanation) at(i trigger.Instant) string {
-	wall, name := i.Time(), "UTC"
-	if x.zone != nil {
-		wall, name = time.UnixMilli(int64(x.zone.Wall(int64(i)))).UTC(), x.zone.Name()
+	if x.zone == nil {
+		return inWords(i.Time(), "UTC")
 	}
-	return inWords(wall, name)
+	wall := x.zone.Wall(int64(i))
+	text := inWords(time.UnixMilli(int64(wall)).UTC(), x.zone.Name())
+	if x.zone.Resolve(wall, calendar.DST{})[0].Twice {
+		text += i.Time().In(time.FixedZone("", x.zone.Offset(int64(i)))).Format(" (UTC-07:00)")
+	}
+	return text
 }
 
 func inWords(wall time.Time, zone string) string {

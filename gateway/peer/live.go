@@ -38,8 +38,9 @@ type LiveState struct {
 	Pending     int64                `json:"pending"`
 	CommandsLag int64                `json:"lag"`
 	OverdueMS   int64                `json:"overdue"`
-	Late        []lateness.Histogram `json:"late"` // of the last minute, for each of Asked, in order
-	AllLate     lateness.Histogram   `json:"all"`  // of all tenants
+	Late        []lateness.Histogram `json:"late"`             // of the last minute, for each of Asked, in order
+	AllLate     lateness.Histogram   `json:"all"`              // of all tenants
+	LatePartly  bool                 `json:"partly,omitempty"` // Late is too low: not all tenants were told apart
 }
 
 // Live asks the owner of a partition what is new.

@@ -121,6 +121,13 @@ func TestManyTenants(t *testing.T) {
 	if got := r.Report(begun, Windows[1], ""); got.All().N != 10*seriesOfSlot {
 		t.Errorf("all are %d", got.All().N)
 	}
+	last := r.Report(begun, Windows[1], fmt.Sprint("t", 10*seriesOfSlot-1))
+	if n := last.All().N; n != 0 || !last.Incomplete || !Join(begun, Windows[1], []Report{{}, last}).Incomplete {
+		t.Errorf("one that was not told apart has %d, incomplete %v", n, last.Incomplete)
+	}
+	if later := r.Report(begun+3_600_000, Windows[1], "t1"); later.Incomplete {
+		t.Error("it is incomplete for ever")
+	}
 }
 
 // Partitions that were asked a moment apart are joined by the times of their slots, over

@@ -15,7 +15,8 @@
 //   - A percentile is exact below 16 ms, and else at most 12.5 % above the exact one.
 //   - What one tenant asks for has nothing of another one.
 //   - Memory is bounded, however many tenants and channels fire: at most seriesOfSlot of them
-//     are told apart in one slot. What goes beyond counts in the sum of all tenants only.
+//     are told apart in one slot. What goes beyond counts in the sum of all tenants only, and
+//     Report.Incomplete says so.
 package lateness
 
 import (
@@ -72,6 +73,7 @@ type slot struct {
 	number int64 // its begin, in its own lengths since 1970
 	all    Histogram
 	by     map[series]*Histogram
+	full   bool // a pair was not told apart
 }
 
 type series struct{ tenant, channel string }
@@ -123,6 +125,7 @@ func (s *slot) count(f Fired) {
 	h := s.by[series{f.Tenant, f.Channel}]
 	if h == nil {
 		if len(s.by) == seriesOfSlot {
+			s.full = true
 			return
 		}
 		h = &Histogram{}

@@ -6,6 +6,9 @@ type Report struct {
 	SinceMS  int64                 `json:"since"`   // from when on all was counted; 0: of nobody
 	Slots    []Histogram           `json:"slots"`   // in order
 	Channels map[string]*Histogram `json:"channel"` // of the whole window
+
+	// Incomplete is set if not all tenants and channels were told apart: those of one are then too low.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 func newReport(nowMS int64, w Window) Report {
@@ -17,6 +20,7 @@ func newReport(nowMS int64, w Window) Report {
 
 // add counts a slot of a Recent.
 func (r *Report) add(at int, s *slot, tenant string) {
+	r.Incomplete = r.Incomplete || s.full
 	if tenant == "" {
 		r.Slots[at].Add(&s.all)
 	}
@@ -48,6 +52,7 @@ func Join(nowMS int64, w Window, all []Report) Report {
 	for i := range all {
 		r := &all[i]
 		sum.SinceMS = max(sum.SinceMS, r.SinceMS)
+		sum.Incomplete = sum.Incomplete || r.Incomplete
 		for j := range r.Slots {
 			at := (r.FirstMS-sum.FirstMS)/width + int64(j)
 			if at >= 0 && at < int64(len(sum.Slots)) {

@@ -89,16 +89,18 @@ func (o engineOwner) Live(_ context.Context, partition int32, q *peer.LiveQuery)
 		Ready: s.Ready, Pending: s.Pending, CommandsLag: s.CommandsLag, OverdueMS: s.OldestOverdue.Milliseconds(),
 	}
 	minute := lateness.Windows[0]
-	late := func(tenant string) lateness.Histogram {
+	late := func(tenant string) lateness.Report {
 		r, failed := o.e.Lateness(partition, q.Now, minute, tenant)
 		if failed != nil {
 			err = failed
 		}
-		return r.All()
+		return r
 	}
-	a.State.AllLate = late("")
+	all := late("")
+	a.State.AllLate, a.State.LatePartly = all.All(), all.Incomplete
 	for _, asked := range q.Asked {
-		a.State.Late = append(a.State.Late, late(asked.Tenant))
+		own := late(asked.Tenant)
+		a.State.Late = append(a.State.Late, own.All())
 	}
 	return a, left(err)
 }

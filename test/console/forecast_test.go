@@ -3,12 +3,15 @@ package console_test
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // The table of the Forecast page has, hour by hour, what POST /v1/preview lists, also on days on which clocks change:
@@ -75,4 +78,40 @@ func TestForecastPageIsPreview(t *testing.T) {
 		}
 	}
 	t.Logf("%d hours are equal, with %d occurrences at which clocks change", len(got), changes)
+}
+
+// Where tenants, channels and priorities cannot all be told apart, the page says that its counts are too low: to an
+// operator, whose totals are right, those of the groups alone.
+func TestForecastIsTooLow(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	viewer, operator := strings.Repeat("v", 40), strings.Repeat("o", 40)
+	keys := "acme " + viewer + " viewer eve\nacme " + operator + " operator ops\n"
+	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := dev(t, "auth.keys_file="+file)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 401"}
+	b.visit("forecast")
+	b.slowly("/v1/forecast", 0, `{"as_of":"2026-01-01T00:00:00Z","items":[],"incomplete":true,"silent_partitions":[]}`)
+	for key, says := range map[string]string{viewer: "Too low: there", operator: "Counts by channel are too low"} {
+		b.await("main", "API key")
+		b.fill("input[type=password]", key+kb.Enter)
+		b.await("main", "Counted as of")
+		b.await("main", says)
+		b.logout()
+	}
+}
+
+// A tenant that the owners could not tell apart from others is not told that nothing of it has fired.
+func TestLatenessIsNotKnown(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.slowly("/v1/lateness", 0, `{"fires":0,"items":[],"channels":{},"incomplete":true,"silent_partitions":[]}`)
+	b.states(`{partitions: 4, ready: 4, incomplete: true}`)
+	b.click("Now")
+	b.await("main", "What has fired in the last hour is not known.")
+	b.await("main", "By channel not all are counted: too many tenants")
+	b.await("#minute", "What has fired in the last minute is not known.")
 }

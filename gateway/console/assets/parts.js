@@ -55,34 +55,46 @@ const route = (path) => (path || '').split('#')[0];
 // useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. If
 // what is read moves no rows, the pointer may be anywhere. What was read of a route stays on the screen until its next
 // answer. What follows # in a path is not sent: another one reads again. A new route has no data from its first drawing
-// on: the effect that reads it comes after that drawing.
+// on: the effect that reads it comes after that drawing. A reload while it is read reads once more after that: begun
+// anew each second, a read that takes longer would never end.
 export function useData(path, every = 0, movesRows = true) {
   const [state, set] = useState({});
   const again = useRef(() => {});
   const under = useRef(() => {}); // ends the read that is under way
   useEffect(() => {
     if (!path) return undefined;
-    let timer;
-    let ended = new AbortController();
+    let timer, ended, more; // ended aborts the read under way
     const read = async () => {
       clearTimeout(timer);
-      ended.abort();
+      if (ended) {
+        more = true;
+        return;
+      }
+      more = false;
       ended = new AbortController();
       const {signal} = ended;
       try {
         const data = await get(path, signal);
         if (!signal.aborted) set({path, data});
       } catch (error) {
-        if (signal.aborted || error.name === 'AbortError') return;
+        if (signal.aborted) return;
         set((s) => ({path, data: route(s.path) === route(path) ? s.data : undefined, error}));
       }
-      if (every && !signal.aborted) timer = setTimeout(wait, every);
+      if (signal.aborted) return;
+      ended = undefined;
+      if (more) read();
+      else if (every) timer = setTimeout(wait, every);
     };
     const wait = () => (document.hidden || (movesRows && pointed()) ? (timer = setTimeout(wait, every)) : read());
+    const end = () => {
+      clearTimeout(timer);
+      if (ended) ended.abort();
+      ended = undefined;
+    };
     again.current = read;
-    under.current = () => ended.abort();
+    under.current = end;
     read();
-    return () => { clearTimeout(timer); ended.abort(); };
+    return end;
   }, [path, every, movesRows]);
   const reload = useCallback(() => again.current(), []);
   const stop = useCallback(() => under.current(), []);

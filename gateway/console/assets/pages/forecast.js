@@ -30,8 +30,10 @@ export function Forecast({query, who}) {
   return html`<article><h1>Forecast</h1>
     <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
     <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />
-    <${Loaded} of=${data}>${({items, as_of: asOf, silent_partitions: silent}) => html`
+    <${Loaded} of=${data}>${({items, as_of: asOf, incomplete, silent_partitions: silent}) => html`
       ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silence(silent)}.</p>` : ''}
+      ${incomplete ? html`<p class="warn">${who.rights.includes('operate') ? `Counts by ${group} are too low` :
+        'Too low'}: there are too many tenants, channels and priorities to tell them all apart.</p>` : ''}
       <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`}
         label=${label} key=${label} />
       <p>Counted as of <${At} at=${asOf} />, jitter included. <${ToRunbook} entry="the-nine-oclock-herd">What to do

@@ -9,8 +9,13 @@ import {ToRunbook} from './runbook.js';
 
 const every = 2000;
 
-// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do.
-function unwell(partitions, endpoints) {
+// idle says how many partitions do not fire.
+const idle = ({ready, partitions: all}) =>
+  `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
+
+// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
+// are read, and the stream says the rest sooner.
+function unwell(partitions, live, endpoints) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
@@ -30,6 +35,13 @@ function unwell(partitions, endpoints) {
       all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system', 'waterclocklag']);
     }
   }
+  if (live && !all.some(([kind]) => kind === 'bad')) {
+    if (live.ready < live.partitions) all.unshift(['bad', idle(live), 'system', 'waterclockpartitionsmissing']);
+    else if (live.oldest_overdue_seconds > 5) {
+      all.unshift(['bad', `The oldest has waited ${took(live.oldest_overdue_seconds * 1000)}.`, 'system',
+        'waterclockoverdue']);
+    }
+  }
   for (const e of endpoints) {
     if (e.state !== 'closed') {
       all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries',
@@ -44,14 +56,15 @@ const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
 // partly is a figure over the partitions that answer: what it is without the silent ones.
 const partly = (text, silent, all) => (silent === 0 ? text : silent < all ? `at least ${text}` : 'not known');
 
+// nothing says that no due event was counted, or that this does not say much.
+const nothing = (late, span) => (late.incomplete ? `What has fired in the last ${span} is not known.` :
+  `Nothing has fired in the last ${span}.`);
+
 // health is what somebody learns who does not see the partitions.
 function health(live, late, cut) {
   if (late.error || cut) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
-  if (live && live.ready < live.partitions) {
-    const n = live.partitions - live.ready;
-    return `${n} of ${live.partitions} partitions ${n === 1 ? 'does' : 'do'} not fire.`;
-  }
+  if (live && live.ready < live.partitions) return idle(live);
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
   if (silent.length) return `Not known: ${silence(silent)}.`;
   return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
@@ -82,7 +95,7 @@ export function Now({who}) {
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
-      const bad = unwell(items, (endpoints.data && endpoints.data.items) || []);
+      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || []);
       const known = !partitions.error && !cut;
       const well = endpoints.data ? 'Healthy: every partition fires on time.' : endpoints.error ?
         'Every partition fires on time. Of the endpoints nothing is known.' : 'Reading…';
@@ -116,15 +129,18 @@ export function Now({who}) {
     }}<//>` : ''}
     <h2>Lateness</h2>
     <p id="minute">${live ? (live.fires ?
-      `In the last minute ${live.fires.toLocaleString('en')} due event${live.fires === 1 ? '' : 's'}, ` +
-      `99 of 100 at most ${took(live.p99_ms)} late.` : 'Nothing has fired in the last minute.') : '\u00a0'}</p>
+      `In the last minute ${live.incomplete ? 'at least ' : ''}${live.fires.toLocaleString('en')} due event${
+        live.fires === 1 ? '' : 's'}, 99 of 100 at most ${took(live.p99_ms)} late.` : nothing(live, 'minute')) :
+      '\u00a0'}</p>
     <${Loaded} of=${late}>${(l) => html`
-      <p>${l.fires === 0 ? 'Nothing has fired in the last hour.' :
+      <p>${l.fires === 0 ? nothing(l, 'hour') :
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
       ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are counted:${' '}
         ${silence(l.silent_partitions)}.</p>` : ''}
+      ${l.incomplete ? html`<p class="warn">${operates ? 'By channel not' : 'Not'} all are counted: too many tenants and
+        channels fired at once to tell them apart.</p>` : ''}
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute"
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />

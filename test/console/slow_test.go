@@ -1,0 +1,62 @@
+package console_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// slowly makes reads whose address has a text take so many milliseconds, and be answered so; "" by the server.
+func (b *tab) slowly(has string, ms int, body string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const real = window.fetch;
+		window.fetch = async (url, ...more) => {
+			const [has, ms, body] = [%q, %d, %q];
+			if (!String(url).includes(has)) return real(url, ...more);
+			await new Promise((done) => setTimeout(done, ms));
+			return body ? new Response(body) : real(url, ...more);
+		};
+	})()`, has, ms, body), nil))
+}
+
+// states gives all pages of the browser a state of the stream with these fields, five times a second.
+func (b *tab) states(fields string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const channel = new BroadcastChannel('waterclock live %s/');
+		setInterval(() => channel.postMessage({kind: 'state', data: {at: new Date().toISOString(), fires: 0,
+			silent_partitions: [], pending: 0, commands_lag: 0, ...%s}}), 200);
+	})()`, b.server.url, fields), nil))
+}
+
+// While a tenant is busy, each second says that facts were left out. An explanation that takes longer than that comes
+// all the same, and so does the next one.
+func TestSlowReadOfABusyTenant(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.await("main table", "pills")
+	b.slowly("/explain", 1500, "")
+	b.states(`{partitions: 4, ready: 4, oldest_overdue_seconds: 0, omitted: 30}`)
+	b.click("pills")
+	b.await("#sentence", "Scheduled")
+	s.call("POST", "/v1/triggers/pills:pause", `{"note":"on holiday"}`)
+	b.await("#sentence", "on holiday")
+}
+
+// In an outage the partitions answer slowly, while each second says that something is overdue. Now is not healthy, at
+// once, and then says which partition it is.
+func TestSlowReadInAnOutage(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#health", "Healthy")
+	b.slowly("/v1/partitions", 4000, `{"items":[{"partition":3,"owner":"a","ready":true,"oldest_overdue_seconds":30}]}`)
+	b.states(`{partitions: 4, ready: 4, oldest_overdue_seconds: 30}`)
+	b.await("#health", "1 thing is not well.")
+	b.await("main ul", "The oldest has waited 30 s.")
+	b.await("main ul", "Partition 3 is late: the oldest has waited 30 s.")
+}
