@@ -31,6 +31,8 @@ type Standing struct {
 	State     string `json:"state" enum:"PENDING,PAUSED,IN_FLIGHT,FIRED,FAILED,CANCELLED,EXPIRED"`
 	Revision  int64  `json:"revision"`
 
+	RegisteredFireAt string `json:"registered_fire_at,omitempty" doc:"fire_at as registered, if fire_at shows another text: a local time, or a snooze has moved it" example:"2026-11-20T09:00:00"`
+
 	NextFireAt string   `json:"next_fire_at,omitempty" format:"date-time" doc:"When it fires next, jitter and snoozes included"`
 	LocalTime  string   `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
 	TZData     string   `json:"tzdata,omitempty" doc:"Release of the tz database the instant was resolved with"`
@@ -133,11 +135,22 @@ func triggerJSON(st *trigger.State, to *auth.Caller) *Trigger {
 	return &Trigger{
 		Standing: Standing{
 			TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,
-			NextFireAt: instantText(st.NextFire()), LocalTime: st.Series.Local, TZData: st.Series.TZData,
-			Skipped: st.Series.Skip, PayloadHidden: !payloads && len(st.Spec.Payload) > 0,
+			RegisteredFireAt: registeredFireAt(st), NextFireAt: instantText(st.NextFire()),
+			LocalTime: st.Series.Local, TZData: st.Series.TZData, Skipped: st.Series.Skip,
+			PayloadHidden: !payloads && len(st.Spec.Payload) > 0,
 		},
 		register: registerJSON(st, payloads), Firings: firingsJSON(st),
 	}
+}
+
+func registeredFireAt(st *trigger.State) string {
+	switch w := &st.Spec.When; {
+	case w.Kind == trigger.WhenLocal:
+		return w.Local
+	case w.Kind == trigger.WhenInstant && w.FireAt != st.Nominal():
+		return w.FireAt.String()
+	}
+	return ""
 }
 
 // registerJSON encodes the fields of a register that a trigger has, with or without its

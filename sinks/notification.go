@@ -126,7 +126,7 @@ func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey
 	}
 	at := stamp{e.EventUS, NotificationUntil(created, retention).Unix()}
 	r.CreatedAt = cell(at, created)
-	late := e.Reason == reasonLate
+	late := e.Reason == trigger.ReasonLate
 	if !late { // the event of a late receipt has the trigger's current user
 		r.User = cell(at, e.UserID)
 	}
@@ -146,10 +146,7 @@ func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey
 	return k, r, true
 }
 
-const (
-	reasonAck  = "ack"
-	reasonLate = "late"
-)
+const reasonAck = "ack"
 
 // NotificationErased blanks the user's data in a notification as of an erase.
 func NotificationErased(erasedUS int64, created trigger.Instant, retention time.Duration) NotificationRow {

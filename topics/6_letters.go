@@ -213,7 +213,8 @@ func LetterEndOf(e *Event) (end LetterEnd, ok bool) {
 		return end, end.DueID != "" && end.Attempt > 0
 	case trigger.DeliveryDelivered, trigger.DeliveryAccepted:
 		end.Status = LetterResolved
-		said := e.Reason == "late" || e.Attempt > 1 && e.Reason != "unknown" && e.Reason != trigger.ReasonNoReceipts
+		said := e.Reason == trigger.ReasonLate || e.Attempt > 1 && e.Reason != trigger.ReasonUnknown &&
+			e.Reason != trigger.ReasonNoReceipts
 		return end, end.DueID != "" && said
 	}
 	return end, false

@@ -422,3 +422,26 @@ func TestFirstEmissionOutlivesARedrive(t *testing.T) {
 		}
 	}
 }
+
+// docs/formats/receipts.md: a worker's code is never one of the reasons by which the engine says that a receipt
+// decided nothing.
+func TestWorkersCodeIsNoReasonOfTheEngine(t *testing.T) {
+	for _, code := range []string{"late", "unknown", "no_receipts"} {
+		for outcome := ReceiptDelivered; outcome <= ReceiptSuppressed; outcome++ {
+			w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+			facts := collectFacts(w)
+			register(w, "push", "ann", in(0))
+			w.advance(w.now)
+			id := last(t, facts, OccurrenceFired).Occurrence
+			w.receive("k", &Receipt{Occurrence: id, Outcome: outcome, Attempt: 1, At: w.now, Code: code})
+			if f := last(t, facts, receiptFacts[outcome]); f.Reason != "worker_"+code {
+				t.Errorf("%s with code %s decided, with reason %q", outcome, code, f.Reason)
+			}
+			for _, f := range *facts {
+				if f.Reason == code {
+					t.Errorf("%s with code %s: %s has it as its reason", outcome, code, f.Type)
+				}
+			}
+		}
+	}
+}

@@ -5,21 +5,25 @@ import (
 	"slices"
 )
 
-// ReasonNoReceipts is the reason in the fact about a receipt on a channel without receipts.
-const ReasonNoReceipts = "no_receipts"
+// The reasons in facts about receipts that decided nothing.
+const (
+	ReasonLate       = "late"
+	ReasonUnknown    = "unknown"     // nothing is known of the trigger
+	ReasonNoReceipts = "no_receipts" // the channel has no receipts
+)
 
 // Receive applies a receipt. A receipt that fits nothing in flight only adds a fact.
 func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if s == nil {
 		f := receiptFact(r)
-		f.Reason = "unknown"
+		f.Reason = ReasonUnknown
 		return Outcome{Facts: []Fact{f}}
 	}
 	d := m.begin(s, now)
 	i := s.receivable(r)
 	if i < 0 {
 		f := receiptFact(r)
-		f.Reason = "late"
+		f.Reason = ReasonLate
 		channel := s.Spec.ChannelOfStep(r.Step)
 		if channel != "" && !m.Channel(channel).Receipts {
 			f.Reason = ReasonNoReceipts
@@ -63,8 +67,17 @@ var receiptFacts = [...]FactType{
 func receiptFact(r *Receipt) Fact {
 	return Fact{
 		Type: receiptFacts[r.Outcome], Occurrence: r.Occurrence, Step: r.Step, Attempt: r.Attempt, HasStep: true,
-		Reason: r.Code, Detail: r.Detail,
+		Reason: r.reason(), Detail: r.Detail,
 	}
+}
+
+// reason is the code of the worker. A prefix keeps it apart from the engine's own reasons.
+func (r *Receipt) reason() string {
+	switch r.Code {
+	case ReasonLate, ReasonUnknown, ReasonNoReceipts:
+		return "worker_" + r.Code
+	}
+	return r.Code
 }
 
 // addReceiptFact adds a receipt's fact, about l's current step or an earlier one. A receipt
@@ -85,12 +98,12 @@ func (d *decision) receive(i int, r *Receipt) {
 	d.out.Delivered = d.content(&l).ChannelOfStep(r.Step)
 	switch r.Outcome {
 	case ReceiptRetry:
-		d.retry(&l, r.RetryAfter, r.At, r.Code, r.Detail)
+		d.retry(&l, r.RetryAfter, r.At, r.reason(), r.Detail)
 		d.deriveStatusUnlessEnded()
 	case ReceiptPostponed:
 		d.postpone(&l, r)
 	case ReceiptFailed:
-		d.fail(&l, receiptFact(r), r.Code, r.Detail)
+		d.fail(&l, receiptFact(r), r.reason(), r.Detail)
 	case ReceiptAccepted:
 		d.accept(&l, r)
 	case ReceiptSuppressed:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,9 +31,6 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 		if f.Name == "start" && want.When.Start == "" {
 			h = "" // the engine chose the start, because the register named none
 		}
-		if f.Name == "fire_at" && sameWallTime(have, want) {
-			h = w // over HTTP a wall time that clocks skip is shown as what they show instead
-		}
 		if f.Name == "channel" && mayPrefer(want) && topics.MayPrefer(have.Channel) {
 			h = w // the engine chose the user's preferred channel, because the register named none
 		}
@@ -43,18 +39,6 @@ func compareSpecs(have, want *trigger.Spec) (all []fieldChange) {
 		}
 	}
 	return all
-}
-
-// sameWallTime reports whether two wall times of a zone are the same instant.
-func sameWallTime(have, want *trigger.Spec) bool {
-	h, w := &have.When, &want.When
-	if h.Kind != trigger.WhenLocal || w.Kind != trigger.WhenLocal || h.Zone != w.Zone {
-		return false
-	}
-	dst, err1 := calendar.ParseDST(w.DST.Gap, w.DST.Overlap)
-	a, err2 := calendar.ResolveAt(calendar.Embedded(), h.Local, h.Zone, dst)
-	b, err3 := calendar.ResolveAt(calendar.Embedded(), w.Local, w.Zone, dst)
-	return errors.Join(err1, err2, err3) == nil && a.At == b.At
 }
 
 // mayPrefer reports whether a register leaves the channel to the preferences of its user.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -200,11 +199,8 @@ func registerOf(t map[string]json.RawMessage) map[string]any {
 			fields[name] = raw
 		}
 	}
-	local, _, isLocal := strings.Cut(textOf(t["local_time"]), "[")
-	if _, given := fields["fire_at"]; given && isLocal && t["timezone"] != nil {
-		fields["fire_at"] = local
-	} else if given {
-		delete(fields, "timezone")
+	if raw, ok := t["registered_fire_at"]; ok && fields["fire_at"] != nil {
+		fields["fire_at"] = raw
 	}
 	return fields
 }

@@ -35,6 +35,42 @@ func TestListFeedsDiff(t *testing.T) {
 	run("diff", "-f", file).want(t, exitFailed, "instant", "2030-01-01T10:00:00")
 }
 
+// A snooze moves a one-shot, and its content stays that of its file: pending, and once it has fired.
+func TestDiffAfterASnooze(t *testing.T) {
+	kafka, url := startDev(t)
+	const text = "- {id: instant, fire_at: 2030-01-01T09:00:00Z}\n" +
+		"- {id: wall, fire_at: 2030-01-01T09:00, timezone: Asia/Tokyo}\n" +
+		"- {id: gap, fire_at: 2030-03-31T02:30, timezone: Europe/Berlin}\n" +
+		"- {id: zoned, fire_at: 2030-01-01T09:00:00+01:00, timezone: Europe/Berlin}\n" +
+		"- {id: delay, delay: 400h}\n"
+	doors := [][]string{{"--brokers", kafka}, {"--url", url}}
+	run := func(in string, args ...string) result { return cli(t, nil, in, args...) }
+	run(text, "apply", "-f", "-", "--url", url).want(t, exitOK, "created")
+	unchanged := func(when string) {
+		t.Helper()
+		for _, at := range doors {
+			if r := run(text, append([]string{"diff", "-f", "-"}, at...)...); r.code != exitOK {
+				t.Errorf("%s, diff %s:\n%s%s", when, at, r.out, r.err)
+			}
+		}
+	}
+	unchanged("before")
+	keys := []string{"instant", "wall", "gap", "zoned", "delay"}
+	for _, key := range keys {
+		run("", "snooze", key, "--until", "2031-01-01T10:00:00Z", "--url", url).want(t, exitOK)
+	}
+	unchanged("snoozed")
+	list := run("", "list", "-o", "json", "--url", url)
+	run(list.out, "diff", "-f", "-", "--url", url).want(t, exitOK, "nothing differs")
+	run(strings.Replace(text, "09:00:00Z", "11:00:00Z", 1), "diff", "-f", "-", "--url", url).want(t, exitFailed,
+		"2030-01-01T09:00:00.000Z", "2030-01-01T11:00:00.000Z")
+	for _, key := range keys {
+		run("", "snooze", key, "--for", "0s", "--url", url).want(t, exitOK)
+		run("", "watch", key, "--url", url).want(t, exitOK, "occurrence.fired")
+	}
+	unchanged("fired")
+}
+
 // After a snooze, the output does not show the local time of another instant.
 func TestSnoozeShowsItsOwnTime(t *testing.T) {
 	kafka, url := startDev(t)

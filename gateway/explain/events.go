@@ -52,7 +52,7 @@ func commandOrReceipt(e *topics.Event) string {
 func ignored(e *topics.Event) string {
 	switch trigger.FactType(e.Type) {
 	case trigger.DeliveryDelivered:
-		if e.Reason == "late" { // it counts all the same: the user has it
+		if e.Reason == trigger.ReasonLate { // it counts all the same: the user has it
 			return ""
 		}
 	case trigger.DeliveryAccepted, trigger.DeliveryFailed, trigger.DeliverySuppressed, trigger.DeliveryRetried,
@@ -65,8 +65,8 @@ func ignored(e *topics.Event) string {
 
 // ignoredWords say why, by the reason of the event.
 var ignoredWords = map[string]string{
-	"late":                   "it came too late (late)",
-	"unknown":                "nothing was known of the trigger (unknown)",
+	trigger.ReasonLate:       "it came too late (late)",
+	trigger.ReasonUnknown:    "nothing was known of the trigger (unknown)",
 	trigger.ReasonNoReceipts: "its channel has no receipts (no_receipts)",
 }
 

@@ -144,7 +144,7 @@ func onChannel(e *topics.Event) string {
 }
 
 func lateWords(e *topics.Event) string {
-	if e.Reason == "late" {
+	if e.Reason == trigger.ReasonLate {
 		return "; that was too late to count"
 	}
 	return ""
@@ -153,7 +153,7 @@ func lateWords(e *topics.Event) string {
 // saysLate reports whether the words of a receipt end with lateWords. Of a retry and of a
 // postponement they do not: those tell of an emission to come, and a late receipt leads to none.
 func saysLate(e *topics.Event) bool {
-	return e.Reason == "late" && !is(trigger.DeliveryRetried)(e) && !is(trigger.DeliveryPostponed)(e)
+	return e.Reason == trigger.ReasonLate && !is(trigger.DeliveryRetried)(e) && !is(trigger.DeliveryPostponed)(e)
 }
 
 // LastDelivery is how the newest occurrence fares that went out: of the events the

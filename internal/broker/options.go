@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 )
 
@@ -44,6 +45,8 @@ type Options struct {
 	AwaitRoom bool
 
 	hasRoom func() bool // for tests; nil asks the disk
+
+	fsync func(*os.File) error // of what a start found written; for tests, else datasync
 
 	// SegmentBytes is where a segment file ends. It is the grain of
 	// trimming and, times the partitions loaded at once, of memory at start.
@@ -101,6 +104,9 @@ func (o Options) withDefaults() Options {
 	def(&o.TopicBytes, 1<<30)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.fsync == nil {
+		o.fsync = datasync
 	}
 	if o.ListenFn == nil {
 		o.ListenFn = net.Listen

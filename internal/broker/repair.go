@@ -353,11 +353,11 @@ func (r *repairer) sync(context.Context) error {
 			g.Go(func() error { return syncDir(p.dir) })
 		}
 		for _, seg := range p.segments[max(0, len(p.segments)-2):] {
-			g.Go(func() error { return syncPath(filepath.Join(p.dir, segmentName(seg.base)), datasync) })
+			g.Go(func() error { return syncPath(filepath.Join(p.dir, segmentName(seg.base)), r.opts.fsync) })
 		}
 	}
 	g.Go(func() error { // EndTxn is answered once the outcome is durable, not the offsets
-		err := syncPath(filepath.Join(r.data, "groups.log"), datasync)
+		err := syncPath(filepath.Join(r.data, "groups.log"), r.opts.fsync)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

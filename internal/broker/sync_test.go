@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,4 +188,42 @@ func TestReadersSyncOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOffsetsSurviveAPowerCutAfterAStart: a process was killed when the offsets of a transaction were in the page cache
+// alone. The start that finds them there empties the outcome log, so it syncs them before.
+func TestOffsetsSurviveAPowerCutAfterAStart(t *testing.T) {
+	b := start(t, t.TempDir(), unsynced)
+	create(t, b, "a", 1)
+	end := endOf(t, client(t, b, kgo.TransactionalID("x")))
+	writeIn(t, b, end, 0, 0, "v")
+	addOffset(t, b, end, "g", 1)
+	commitX(t, b, end)
+	eventually(t, "the offsets are written", func() bool { return len(commitsOf(t, b, "g")) == 1 })
+	killed := copyDir(t, b.opts.Dir)
+
+	var durable []byte // of groups.log
+	known := int64(-1) // size of the outcome log when groups.log was synced first
+	b = start(t, killed, func(o *Options) {
+		o.fsync = func(f *os.File) error {
+			if filepath.Base(f.Name()) != "groups.log" {
+				return nil
+			}
+			if known < 0 {
+				known = outcomes(t, killed)
+			}
+			var err error
+			durable, err = os.ReadFile(f.Name())
+			return err
+		}
+	})
+	wantOffset(t, b, "g", "a", 1)
+	if known <= int64(len(outcomeMagic)) {
+		t.Errorf("the outcome log had %d bytes when groups.log was synced: nobody knew of the offsets", known)
+	}
+	cut := copyDir(t, killed)
+	if err := os.WriteFile(filepath.Join(cut, dataDir, "groups.log"), durable, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantOffset(t, start(t, cut), "g", "a", 1)
 }

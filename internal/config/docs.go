@@ -40,6 +40,9 @@ A value comes from the first of these that has it: **flag**, **environment**, **
   An empty file is refused, and so is one that every user may write.
 * Durations: ` + "`250ms`" + `, ` + "`30s`" + `, ` + "`5m`" + `, ` + "`1h30m`" + `, ` + "`2d`" + `, ` + "`1w`" + `, or a number of seconds. Sizes: ` + "`4KiB`" + `, ` + "`1.5GiB`" + `, ` + "`500MB`" + `, or
   a number of bytes. Lists: separated by commas; in YAML a list works too.
+* Whole numbers: digits alone. ` + "`1_000`" + `, ` + "`1e6`" + ` and ` + "`0x10`" + ` are refused.
+* No limit: ` + "`unlimited`" + `, where a setting names it. 0 is refused.
+* YAML's ` + "`<<`" + ` is refused: write the settings out. An alias works.
 
 ` + "`waterclock config show`" + ` prints every setting with its value and where it came from, ` + "`--docs`" + ` also what it is.
 ` + "`waterclock config validate`" + ` lists every error; with ` + "`--serve`" + `, also what ` + "`serve`" + ` needs at its start.

@@ -218,7 +218,7 @@ func (s *SMTP) take() *session {
 
 // keep keeps a connection for the next message, for a while.
 func (s *SMTP) keep(one *session) {
-	if one.sent >= s.opts.PerConnection {
+	if one.cut || one.sent >= s.opts.PerConnection {
 		one.quit()
 		return
 	}
@@ -335,6 +335,7 @@ type session struct {
 	conn   *boundedConn
 	client *smtp.Client
 	sent   int
+	cut    bool        // a send was cancelled, which ends the connection at any moment
 	expiry *time.Timer // while it is idle
 }
 
@@ -347,7 +348,11 @@ func (s *SMTP) connect(ctx context.Context) (one *session, at stage, err error) 
 	}
 	conn := &boundedConn{Conn: raw}
 	stop := conn.begin(ctx)
-	defer stop()
+	defer func() {
+		if cut := stop(); one != nil {
+			one.cut = cut
+		}
+	}()
 	defer func() {
 		if err != nil {
 			_ = raw.Close()
@@ -427,7 +432,7 @@ func (s *SMTP) login(client *smtp.Client) error {
 // send runs one mail transaction (RFC 5321, 3.3).
 func (one *session) send(ctx context.Context, from, to string, msg *gomail.Msg) (at stage, reply string, err error) {
 	stop := one.conn.begin(ctx)
-	defer stop()
+	defer func() { one.cut = stop() }()
 	defer func() {
 		if err != nil {
 			err = because(ctx, err)
@@ -490,13 +495,14 @@ const maxReplies = 256 << 10
 
 var errReplies = errors.New("the server's answers are too long")
 
-// begin makes the connection end with ctx until stop is called.
-func (c *boundedConn) begin(ctx context.Context) (stop func()) {
+// begin makes the connection end with ctx until stop is called. stop returns whether ctx ended before: the connection
+// then ends, and maybe not yet.
+func (c *boundedConn) begin(ctx context.Context) (stop func() (cut bool)) {
 	c.read = 0
 	deadline, _ := ctx.Deadline() // Send has set a deadline
 	_ = c.SetDeadline(deadline)
 	release := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	return func() { release() }
+	return func() bool { return !release() }
 }
 
 func (c *boundedConn) Read(b []byte) (int, error) {

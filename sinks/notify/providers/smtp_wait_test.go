@@ -168,3 +168,60 @@ func TestSMTPExpiresMeanwhile(t *testing.T) {
 		t.Errorf("%+v, %d mails", a, len(s.received()))
 	}
 }
+
+// lateConn cancels the send of the first mail when the server has taken it, and ends the connection for that only
+// once the next mail has begun.
+type lateConn struct {
+	net.Conn
+	server *smtpServer
+	cancel context.CancelFunc
+
+	ending, next, ended chan struct{}
+}
+
+func (c *lateConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if len(c.server.received()) == 1 {
+		c.cancel()
+		<-c.ending
+	}
+	return n, err
+}
+
+func (c *lateConn) SetDeadline(at time.Time) error {
+	if at.Equal(time.Unix(1, 0)) {
+		close(c.ending)
+		<-c.next
+		defer close(c.ended)
+		return c.Conn.SetDeadline(at)
+	}
+	err := c.Conn.SetDeadline(at)
+	select {
+	case <-c.ending:
+		close(c.next)
+		<-c.ended
+	default:
+	}
+	return err
+}
+
+// A send that is cancelled when its mail is taken does not end the mail behind it.
+func TestSMTPCancelledBehindTheReply(t *testing.T) {
+	s := newSMTPServer(t, TLSNone, "")
+	o := s.options()
+	ctx, cancel := context.WithCancel(t.Context())
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if len(s.received()) > 0 {
+			return c, err
+		}
+		return &lateConn{c, s, cancel, make(chan struct{}), make(chan struct{}), make(chan struct{})}, err
+	}
+	p := newSMTP(t, o)
+	if a := p.Send(ctx, mailTo("ada@example.org")); a.Result.Outcome != worker.OutcomeAccepted {
+		t.Errorf("the first: %+v", a)
+	}
+	if a := p.Send(t.Context(), mailTo("bob@example.org")); a.Result.Outcome != worker.OutcomeAccepted {
+		t.Errorf("the second: %+v", a)
+	}
+}

@@ -3,6 +3,7 @@ package dev.waterclock;
 import dev.waterclock.internal.Json;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.math.BigDecimal;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.DateTimeException;
@@ -115,7 +116,7 @@ public final class Cases {
 
     private static boolean same(Object want, Object got) {
         if (want instanceof Number a && got instanceof Number b) {
-            return a.doubleValue() == b.doubleValue();
+            return new BigDecimal(a.toString()).compareTo(new BigDecimal(b.toString())) == 0;
         }
         return Objects.equals(want, got);
     }

@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.waterclock.internal.Json;
+import dev.waterclock.worker.DueEvent;
+import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -126,6 +129,8 @@ class ClientTest {
 
     record Title(String title, int priority) {}
 
+    record Bill(BigDecimal amount, BigInteger id, double rate) {}
+
     @Test
     void valuesOfJava() {
         Register r = Register.in(Duration.ofMinutes(7)).payload(new Title("Ü<&>", 3)).jitter(Duration.ofMillis(1500))
@@ -209,6 +214,16 @@ class ClientTest {
         WaterclockClient c = WaterclockClient.of(Dev.shared().url());
         c.schedule("java-payload", Register.in(Duration.ofHours(1)).payload(new Title("Take pills", 2)));
         assertEquals(new Title("Take pills", 2), c.get("java-payload").payload(Title.class));
+        Bill bill = new Bill(new BigDecimal("1.10"), new BigInteger("12345678901234567890"), 0.5);
+        c.schedule("java-payload", Register.in(Duration.ofHours(1)).payload(bill));
+        assertEquals(bill, c.get("java-payload").payload(Bill.class));
+        String digits = "{\"amount\":1.10,\"e\":1E-400,\"id\":12345678901234567890,\"rate\":0.12345678901234567890}";
+        c.schedule("java-payload", Register.in(Duration.ofHours(1)).payloadJson(digits));
+        assertEquals(digits, Json.write(c.get("java-payload").payload()));
+        Object handled = DueEvent.of("a@o#0", digits).payload(Object.class);
+        assertEquals(c.get("java-payload").payload(), handled);
+        assertEquals(new BigDecimal("1.10"), Json.object(handled).get("amount"));
+        assertEquals(0.0, Json.read("1e-9999999999")); // beyond a BigDecimal
         c.schedule("java-payload", Register.in(Duration.ofHours(1)).payloadBytes(new byte[] {0, -1}));
         assertArrayEquals(new byte[] {0, -1}, c.get("java-payload").payloadBytes());
         assertNull(c.get("java-payload").payload());

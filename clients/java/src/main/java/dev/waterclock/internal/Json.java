@@ -35,7 +35,7 @@ import java.util.Set;
 import java.util.SortedMap;
 import java.util.SortedSet;
 
-/** JSON as plain objects: Map, List, String, Long, Double, Boolean and null. */
+/** JSON as plain objects: Map, List, String, Boolean, null, and Long, BigInteger or BigDecimal for numbers. */
 public final class Json {
     /** JSON text that goes out as it is. */
     public record Raw(String text) {}
@@ -85,11 +85,15 @@ public final class Json {
             }
             return n;
         }
-        double d = Double.parseDouble(text);
-        if (Double.isInfinite(d)) {
-            return new BigDecimal(text);
+        try {
+            return new BigDecimal(text); // 1.10 stays 1.10, and may have more digits than a double
+        } catch (NumberFormatException e) { // its exponent is no int
+            double d = Double.parseDouble(text);
+            if (Double.isInfinite(d)) {
+                throw e;
+            }
+            return d;
         }
-        return d;
     }
 
     /** Puts what has no order of its own into one, wherever it is: in a record, an array, another map. */
