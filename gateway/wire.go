@@ -202,7 +202,7 @@ func (p *parts) wireLetters(o *Options, c *common) {
 	p.redrives = &redrives{
 		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, reads: c.reads,
 		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
-		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log, ofTrigger: ofTrigger,
 	}
 }
 
