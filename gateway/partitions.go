@@ -115,6 +115,7 @@ func (s *probes) getReady(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if err := s.ready(); err != nil {
+		w.Header().Set("Retry-After", "1")
 		return sendPlain(w, http.StatusServiceUnavailable, fmt.Sprintf("not ready: %v\n", err))
 	}
 	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.notes()...), "\n")+"\n")
