@@ -72,6 +72,7 @@ type redrive struct {
 
 // redrives tries dead letters again.
 type redrives struct {
+	admits  admits
 	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
@@ -120,12 +121,15 @@ func (j *redrive) answer(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer j.s.onStop(cancel)()
+	ctx, stop := j.s.admits.during(r)
+	defer stop()
+	defer j.s.onStop(stop)()
 	j.w, j.out = w, http.NewResponseController(w)
 	_ = j.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
 	err := j.run(ctx)
+	if p := withdrawn(ctx); p != nil && err != nil {
+		err = p
+	}
 	if err == nil && j.only != nil {
 		return j.only
 	}

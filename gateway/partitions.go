@@ -51,6 +51,7 @@ type Partitions struct {
 
 // cluster shows who owns which partition, and has partitions reconciled.
 type cluster struct {
+	admits admits
 	bodies *bodies
 
 	kafka       *producer.Producer
