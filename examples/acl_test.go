@@ -120,6 +120,7 @@ func TestACLGuide(t *testing.T) {
 		asks(t, http.MethodPut, url+c.path, c.body)
 		asks(t, http.MethodGet, url+c.path, "")
 	}
+	asks(t, http.MethodDelete, url+"/v1/channels/kitchen", "")
 	for channel, address := range map[string]string{
 		"push": "fcm:phone", "sms": "+4915112345678", "email": "ann@example.com",
 	} {

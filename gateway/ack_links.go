@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,9 @@ var (
 		http.StatusServiceUnavailable, "Something went wrong", "Please try again in a minute.", "Try again",
 	}
 )
+
+// untilNextLink is the minute of which these pages speak.
+const untilNextLink = time.Minute
 
 var errNoAckLinks = problem.New(http.StatusNotFound, trigger.CodeNotFound, "",
 	"links to acknowledge are not enabled: set ack.secret and public_url")
@@ -170,9 +174,9 @@ func (p *ackPage) send(w http.ResponseWriter, r *request) error {
 		text := p.Title + ". " + p.Text
 		switch p.status {
 		case http.StatusServiceUnavailable:
-			return problem.Unavailable(nil, text)
+			return problem.Unavailable(nil, text).Retry(untilNextLink)
 		case http.StatusTooManyRequests:
-			return problem.New(p.status, trigger.CodeQuotaExceeded, "", text).Retry(time.Minute)
+			return problem.TooMany(trigger.CodeQuotaExceeded, text, untilNextLink)
 		}
 		return problem.New(p.status, trigger.CodeNotFound, "", text)
 	}
@@ -185,6 +189,9 @@ func (p *ackPage) send(w http.ResponseWriter, r *request) error {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "+
 		"frame-ancestors 'none'; base-uri 'none'")
 	h.Set("Referrer-Policy", "no-referrer") // the address is the credential
+	if p.status == http.StatusServiceUnavailable || p.status == http.StatusTooManyRequests {
+		h.Set("Retry-After", strconv.Itoa(int(untilNextLink.Seconds())))
+	}
 	w.WriteHeader(p.status)
 	_, _ = w.Write(b.Bytes())
 	return nil

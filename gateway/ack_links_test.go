@@ -35,6 +35,7 @@ func (w *world) follow(method, url string) (int, string) {
 		!strings.Contains(answer.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		w.t.Error(answer.Header)
 	}
+	w.saysWhen(answer)
 	return answer.StatusCode, string(body)
 }
 

@@ -32,6 +32,7 @@ const (
 
 // batches takes batches of commands.
 type batches struct {
+	admits  admits
 	acts    *acts
 	bodies  *bodies
 	encoder *encoder
@@ -97,6 +98,8 @@ func (s *batches) batch(r *request, from io.Reader) ([]*chunk, error) {
 		window: make(chan struct{}, max(1, s.atOnce/chunkLines)),
 	}
 	lines := bufio.NewReaderSize(from, int(s.bodies.maxBody()))
+	ctx, stop := s.admits.during(r)
+	defer stop()
 	n, taken := 0, 0
 	for {
 		text, err := lines.ReadSlice('\n')
@@ -115,6 +118,10 @@ func (s *batches) batch(r *request, from io.Reader) ([]*chunk, error) {
 			return nil,
 				s.bodies.bodyEnded(err, "the body ended before it was complete; the lines read were applied, and "+
 					"repeating them under their ids is safe")
+		}
+		if p := withdrawn(ctx); p != nil { // this line and the rest are not applied
+			b.refuse(n, p)
+			return b.chunks, nil
 		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			if taken++; taken > maxBatch {

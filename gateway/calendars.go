@@ -164,8 +164,9 @@ func (s *calendars) ownCalendarFits(ctx context.Context, tenant, full string) er
 		}
 	}
 	if all[full] == nil && n >= s.most {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
-			fmt.Sprintf("the tenant has %d calendars of its own, which is limits.calendars: delete one first", n))
+		return problem.TooMany(trigger.CodeQuotaExceeded,
+			fmt.Sprintf("the tenant has %d calendars of its own, which is limits.calendars: delete one first", n),
+			untilRoom)
 	}
 	return s.changes.take(tenant)
 }
@@ -186,9 +187,9 @@ func (c *changeRate) take(tenant string) error {
 	now := c.now()
 	maps.DeleteFunc(c.last, func(_ string, at time.Time) bool { return now.Sub(at) >= c.every })
 	if at, waits := c.last[tenant]; waits {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
-			"a tenant changes one calendar of its own every "+c.every.String()+" (limits.calendar_interval)").
-			Retry(c.every - now.Sub(at))
+		return problem.TooMany(trigger.CodeQuotaExceeded,
+			"a tenant changes one calendar of its own every "+c.every.String()+" (limits.calendar_interval)",
+			c.every-now.Sub(at))
 	}
 	if c.last == nil {
 		c.last = map[string]time.Time{}

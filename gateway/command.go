@@ -264,11 +264,24 @@ func (s *encoder) conditions(r *request, op trigger.Op, id string, fs *fields) (
 		}
 		st, err := s.lookup.read(&request{Request: r.Request, who: r.who, names: map[string]string{"id": id}})
 		if revision, err = matched(match, st, err); err != nil {
-			return false, err
+			// The engine knows a repeat at any revision, and refuses all else.
+			if revision, one = firstETag(match); st == nil || !one {
+				return false, err
+			}
 		}
 	}
 	fs.set("if_revision", revision)
 	return !one, nil
+}
+
+// firstETag is the first revision of a list, if it has one.
+func firstETag(header string) (revision int64, ok bool) {
+	for tag := range strings.SplitSeq(header, ",") {
+		if revision, ok = parseETag(tag); ok {
+			break
+		}
+	}
+	return revision, ok
 }
 
 // matched is the revision of a trigger that was read, if If-Match allows it.

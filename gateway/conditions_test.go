@@ -58,6 +58,29 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// A repeat is answered as the first request, also where If-Match names several revisions and none is the present one:
+// as under a single revision.
+func TestIfMatchOfSeveralRevisionsRepeated(t *testing.T) {
+	w := newWorld(t, nil)
+	for _, match := range []string{`"1"`, `"1", "7"`, `"7", "1"`} {
+		path := "/v1/triggers/" + newID()
+		w.must(http.StatusCreated, "PUT", path, at(""))
+		first := w.must(http.StatusOK, "PUT", path, at(`,"payload":2`), "If-Match", match)
+		if repeat := w.must(http.StatusOK, "PUT", path, at(`,"payload":2`), "If-Match", match); repeat.body != first.body {
+			t.Errorf("under %s the repeat answers %s", match, repeat.body)
+		}
+		other := w.must(http.StatusPreconditionFailed, "PUT", path, at(`,"payload":3`), "If-Match", match)
+		if !strings.Contains(other.body, "revision 2") {
+			t.Errorf("under %s other content answers %s", match, other.body)
+		}
+		path = "/v1/triggers/" + newID()
+		w.must(http.StatusCreated, "PUT", path, at(""))
+		for range 2 {
+			w.must(http.StatusOK, "DELETE", path, "", "If-Match", match)
+		}
+	}
+}
+
 // RFC 9110, 13.1.2: who asks that nothing be there is told that something is,
 // be it the same; but the repeat of a request is told what the request was.
 func TestIfNoneMatchOfWhatIsThere(t *testing.T) {

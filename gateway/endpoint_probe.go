@@ -40,8 +40,7 @@ func (s *endpoints) testEndpoint(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if !s.tests.Take(r.who.Tenant) {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "",
-			"other endpoints are being tested: try again").Retry(time.Second)
+		return problem.TooMany(trigger.CodeOverloaded, "other endpoints are being tested: try again", time.Second)
 	}
 	defer s.tests.Release(r.who.Tenant)
 	ctx, cancel := context.WithTimeout(r.Context(), testWithin)

@@ -86,8 +86,6 @@ func (h *eventLog) replay(ctx context.Context, key trigger.Key, out *eventStream
 	}
 }
 
-var errNoLongerAdmitted = errors.New("the caller's key or token is not valid any more")
-
 // tail reads the trigger's partition of topic events from where the history ends; without a
 // history from its present end, or for a caller that comes back, from some time before.
 func (h *eventLog) tail(ctx context.Context, key trigger.Key, resumes bool) (*kgo.Client, error) {

@@ -106,7 +106,7 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		w.tenant = who.Tenant
 	}
 	if wait, why := s.opts.Overloaded(); wait > 0 && route.right != 0 && route.right != auth.Operate {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "", why).Retry(wait)
+		return problem.TooMany(trigger.CodeOverloaded, why, wait)
 	}
 	if why := s.opts.NoRoom(); why != "" && route.writes() {
 		return problem.Unavailable(nil, why)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -85,32 +86,50 @@ func (c *letterContents) dropped(ctx context.Context, partition int32, offset in
 	return first > offset, err
 }
 
-// scanLetters finds the newest letter of each ce_id of a trigger, or of one, on its partition,
-// for who has no history: what was appended since a time.
-func (s *deadLetters) scanLetters(ctx context.Context, key trigger.Key, ceID string, since trigger.Instant) (
-	[]topics.Letter, error,
-) {
-	partition := topics.Partition([]byte(key), s.partitions)
+// letterScan is the part of topic dead-letter that is still to be read for a trigger.
+type letterScan struct {
+	key         trigger.Key
+	partition   int32
+	from, until int64
+}
+
+// scanOf is what was appended since a time to the partition of a trigger.
+func (s *deadLetters) scanOf(ctx context.Context, key trigger.Key, since trigger.Instant) (c letterScan, err error) {
+	c = letterScan{key: key, partition: topics.Partition([]byte(key), s.partitions)}
 	cl := s.kafka.Client()
-	from, err := offsetSince(ctx, cl, s.records.topic, partition, since)
-	if err != nil {
-		return nil, err
+	if c.from, err = offsetSince(ctx, cl, s.records.topic, c.partition, since); err != nil {
+		return c, err
 	}
-	until, err := stableEnd(ctx, cl, s.records.topic, partition)
-	if err != nil {
-		return nil, err
-	}
+	c.until, err = stableEnd(ctx, cl, s.records.topic, c.partition)
+	return c, err
+}
+
+// errEnough ends a scan before its end.
+var errEnough = errors.New("there are enough dead letters")
+
+// scanLetters finds the newest letter of each ce_id of a trigger, or of one, for who has no history. With most
+// of them it stops; more says that the scan goes on there.
+func (s *deadLetters) scanLetters(ctx context.Context, c *letterScan, ceID string, most int) (
+	list []topics.Letter, more bool, err error,
+) {
 	found := map[string]topics.Letter{}
-	err = s.records.read(ctx, partition, from, until, func(r *kgo.Record) error {
-		if string(r.Key) != string(key) {
+	err = s.records.read(ctx, c.partition, c.from, c.until, func(r *kgo.Record) error {
+		if string(r.Key) != string(c.key) {
 			return nil
 		}
 		l, err := topics.LetterOf(kafkarec.Of(r))
-		if _, known := found[l.DueID]; err == nil && (ceID == "" || l.DueID == ceID) &&
-			(known || len(found) < maxOfTrigger) {
-			found[l.DueID] = l
+		if err != nil || ceID != "" && l.DueID != ceID {
+			return nil
 		}
+		if _, known := found[l.DueID]; !known && len(found) == most {
+			c.from = r.Offset
+			return errEnough
+		}
+		found[l.DueID] = l
 		return nil
 	})
-	return slices.SortedFunc(maps.Values(found), byPosition), err
+	if more = errors.Is(err, errEnough); more {
+		err = nil
+	}
+	return slices.SortedFunc(maps.Values(found), byPosition), more, err
 }

@@ -50,7 +50,10 @@ type redrive struct {
 	q        topics.LetterQuery
 	sealed   letterQuestion  // to which its cursors belong: with the bounds as they were asked for
 	id, ceID string          // of a trigger, and of one occurrence; "" for all that the query finds
-	list     []topics.Letter // of a trigger
+	list     []topics.Letter // of a trigger: those that are to be sent
+	more     bool            // the trigger has further ones
+	scan     letterScan      // where those are, without a history
+	alone    bool            // it has one letter to send: if that is refused, the refusal is the whole answer
 	expired  bool            // send those too
 	dry      bool
 	note     string // of the events
@@ -69,6 +72,7 @@ type redrive struct {
 
 // redrives tries dead letters again.
 type redrives struct {
+	admits  admits
 	auditor *auditor
 	bodies  *bodies
 	encoder *encoder
@@ -85,6 +89,7 @@ type redrives struct {
 	onStop       func(func()) (undo func() bool) // calls a function when the server stops
 	readWithin   time.Duration
 	slots        *slots.Slots // shared with batches
+	ofTrigger    int          // bounds the dead letters of one trigger that are in memory
 }
 
 // postRedrive tries dead letters again and streams how far it is. The engine
@@ -112,17 +117,20 @@ func (s *redrives) postRedrive(w http.ResponseWriter, r *request) error {
 // answer runs the redrive and streams how far it is.
 func (j *redrive) answer(w http.ResponseWriter, r *request) error {
 	if j.id != "" {
-		if err := j.find(); err != nil {
+		if err := j.findFirst(); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	defer j.s.onStop(cancel)()
+	ctx, stop := j.s.admits.during(r)
+	defer stop()
+	defer j.s.onStop(stop)()
 	j.w, j.out = w, http.NewResponseController(w)
 	_ = j.out.SetReadDeadline(time.Time{}) // it is not the body that takes long
 	err := j.run(ctx)
-	if err == nil && j.only != nil && len(j.list) == 1 {
+	if p := withdrawn(ctx); p != nil && err != nil {
+		err = p
+	}
+	if err == nil && j.only != nil {
 		return j.only
 	}
 	if err == nil {
@@ -142,69 +150,93 @@ func (j *redrive) answer(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// find lists the letters of a trigger: of each occurrence the newest.
-func (j *redrive) find() error {
-	id, ceID := j.id, j.ceID
-	ctx, cancel := context.WithTimeout(j.r.Context(), j.s.readWithin)
-	defer cancel()
-	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no dead letter of this trigger").About(id)
-	tenant, key, err := j.r.letterTrigger(j.q.Tenant, id)
+// findFirst lists the first letters of a trigger.
+func (j *redrive) findFirst() error {
+	missing := problem.New(http.StatusNotFound, trigger.CodeNotFound, "", "no dead letter of this trigger").About(j.id)
+	tenant, key, err := j.r.letterTrigger(j.q.Tenant, j.id)
 	if err != nil {
 		return missing
 	}
-	found, err := j.s.lettersOf(ctx, tenant, trigger.Key(key), ceID)
-	switch {
-	case err != nil:
+	j.q = topics.LetterQuery{
+		Tenant: tenant, Trigger: key, Status: topics.LetterAny, Limit: min(maxPage, j.s.ofTrigger), Newest: true,
+	}
+	ctx := j.r.Context()
+	if j.s.letters.rows != nil {
+		wait, cancel := context.WithTimeout(ctx, j.s.readWithin)
+		j.s.letters.awaitLetters(wait, j.q)
+		cancel()
+	}
+	if err := j.find(ctx); err != nil {
 		return err
-	case len(found) == 0:
+	}
+	if len(j.list) == 0 && j.totals.Visited == 0 {
 		return missing
 	}
-	j.r.read.charge(len(found))
-	j.list = found
-	if ceID == "" {
-		j.list = slices.DeleteFunc(found, func(l topics.Letter) bool { return l.Status == topics.LetterResolved })
+	j.alone = len(j.list) == 1 && !j.more
+	return nil
+}
+
+// ofTrigger bounds the dead letters of one trigger that are in memory.
+const ofTrigger = 20_000
+
+// find lists of each occurrence of a trigger, or of one, the newest letter: as many as may be in memory, the oldest
+// first. What was redriven or delivered is counted, and not sent: the engine knows only the last redrives of a trigger.
+func (j *redrive) find(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, j.s.readWithin)
+	defer cancel()
+	if j.s.letters.rows == nil {
+		err = j.findInTopic(ctx)
+	} else {
+		err = j.findInHistory(ctx)
 	}
-	if len(j.list) == 0 { // all were delivered after all: there is nothing to send
-		n := int64(len(found))
-		j.totals.Visited, j.totals.Matched, j.totals.Duplicate = n, n, n
+	if err != nil {
+		return err
+	}
+	found := len(j.list)
+	j.list = slices.DeleteFunc(j.list, func(l topics.Letter) bool {
+		return l.Status == topics.LetterRedriven || l.Status == topics.LetterResolved && j.ceID == ""
+	})
+	ended := int64(found - len(j.list))
+	j.r.read.charge(found)
+	j.totals.Visited += int64(found)
+	j.totals.Matched += ended
+	j.totals.Duplicate += ended
+	return nil
+}
+
+func (j *redrive) findInTopic(ctx context.Context) (err error) {
+	if j.scan == (letterScan{}) {
+		j.scan, err = j.s.letters.scanOf(ctx, trigger.Key(j.q.Trigger), trigger.At(j.s.now().Add(-j.s.horizon)))
+	}
+	if err == nil {
+		j.list, j.more, err = j.s.letters.scanLetters(ctx, &j.scan, j.ceID, j.s.ofTrigger)
+	}
+	if err != nil {
+		return problem.Unavailable(err, "topic dead-letter could not be read in time; a history knows the "+
+			"offsets of a trigger's dead letters")
 	}
 	return nil
 }
 
-// maxOfTrigger bounds the dead letters of one trigger that are in memory.
-const maxOfTrigger = 20_000
-
-// lettersOf lists of each occurrence of a trigger, or of one, the newest letter.
-func (s *redrives) lettersOf(ctx context.Context, tenant string, key trigger.Key, ceID string) (
-	list []topics.Letter, err error,
-) {
-	if s.letters.rows == nil {
-		list, err = s.letters.scanLetters(ctx, key, ceID, trigger.At(s.now().Add(-s.horizon)))
-		if err != nil {
-			return nil, problem.Unavailable(err, "topic dead-letter could not be read in time; a history knows the "+
-				"offsets of a trigger's dead letters")
-		}
-		return list, nil
-	}
-	q := topics.LetterQuery{
-		Tenant: tenant, Trigger: string(key), Status: topics.LetterAny, Limit: maxPage, Newest: true,
-	}
-	s.letters.awaitLetters(ctx, q)
+func (j *redrive) findInHistory(ctx context.Context) error {
+	j.list = nil
 	seen := map[string]bool{}
 	for {
-		page, err := s.letters.letterPage(ctx, q)
+		page, err := j.s.letters.letterPage(ctx, j.q)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, l := range page.Items {
-			if !seen[l.DueID] && (ceID == "" || l.DueID == ceID) {
+			if !seen[l.DueID] && (j.ceID == "" || l.DueID == j.ceID) {
 				seen[l.DueID] = true
-				list = append(list, l)
+				j.list = append(j.list, l)
 			}
 		}
-		if q.After = page.Next; q.After.IsZero() || len(list) >= maxOfTrigger || ceID != "" && len(list) > 0 {
-			slices.SortFunc(list, byPosition) // the oldest is redriven first
-			return list, nil
+		j.q.After = page.Next
+		j.more = !page.Next.IsZero() && (j.ceID == "" || len(j.list) == 0)
+		if !j.more || len(j.list) >= j.s.ofTrigger {
+			slices.SortFunc(j.list, byPosition)
+			return nil
 		}
 	}
 }
@@ -212,18 +244,8 @@ func (s *redrives) lettersOf(ctx context.Context, tenant string, key trigger.Key
 // run goes through the letters, a chunk at a time. While the engine decides about one chunk, the
 // next is read and written.
 func (j *redrive) run(ctx context.Context) error {
-	if j.list != nil {
-		j.totals.Visited += int64(len(j.list))
-		for rest := j.list; len(rest) > 0; {
-			n := min(j.chunk, len(rest))
-			if err := j.take(ctx, rest[:n]); err != nil {
-				return err
-			}
-			if rest = rest[n:]; len(rest) > 0 { // an only letter that is refused is the whole answer
-				j.report()
-			}
-		}
-		return j.land()
+	if j.id != "" {
+		return j.runTrigger(ctx)
 	}
 	first, cancel := context.WithTimeout(ctx, j.s.readWithin)
 	j.s.letters.awaitLetters(first, j.q)
@@ -254,6 +276,27 @@ func (j *redrive) run(ctx context.Context) error {
 			j.inFlight.cursor = j.cursor(page.Next)
 		}
 		j.report()
+	}
+}
+
+// runTrigger goes through the letters of a trigger.
+func (j *redrive) runTrigger(ctx context.Context) error {
+	for {
+		for rest := j.list; len(rest) > 0; {
+			n := min(j.chunk, len(rest))
+			if err := j.take(ctx, rest[:n]); err != nil {
+				return err
+			}
+			if rest = rest[n:]; len(rest) > 0 || j.more { // an only letter that is refused is the whole answer
+				j.report()
+			}
+		}
+		if !j.more {
+			return j.land()
+		}
+		if err := j.find(ctx); err != nil {
+			return errors.Join(j.land(), err)
+		}
 	}
 }
 
@@ -496,9 +539,11 @@ func (j *redrive) refuse(l *topics.Letter, err error) {
 	j.totals.Refused++
 	p := *problem.Of(err)
 	p.TriggerID, p.ID = trigger.Key(l.Trigger).ID(), l.DueID
-	if j.only = &p; len(j.list) != 1 {
-		j.say(&p)
+	if j.alone {
+		j.only = &p
+		return
 	}
+	j.say(&p)
 }
 
 // report says how far it is, now and then.

@@ -89,3 +89,80 @@ func TestRedriveOfATriggerWithMany(t *testing.T) {
 		})
 	}
 }
+
+// A redrive of a trigger is done when all of its open letters are sent, also when they are more than may be in memory.
+func TestRedriveOfATriggerWithMoreThanAreInMemory(t *testing.T) {
+	const n = 55
+	for name, history := range map[string]bool{"with a history": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newLetterWorld(t, func(o *Options) {
+				if !history {
+					o.Letters = nil
+				}
+			})
+			w.server.redrives.ofTrigger = 10
+			w.deadOfOne(idKey("k"), n)
+			if got, _ := w.redrive(`{"trigger_id":"k","dry_run":true}`); got.Matched != n || got.Visited != n {
+				t.Errorf("a dry run: %+v", got)
+			}
+			if got, _ := w.redrive(`{"trigger_id":"k","rate":100000}`); got.Matched != n || got.Redriven != n {
+				t.Errorf("%+v", got)
+			}
+			if out := w.redrives(); out != n {
+				t.Errorf("%d of %d went out", out, n)
+			}
+		})
+	}
+}
+
+// What was redriven does not go out a second time, although the engine knows only the last redrives of a trigger.
+func TestRedriveOfATriggerTwice(t *testing.T) {
+	const n = 2*trigger.MaxLive + 5
+	w := newLetterWorld(t, nil)
+	w.deadOfOne(idKey("k"), n)
+	if got, _ := w.redrive(`{"trigger_id":"k","rate":100000}`); got.Redriven != n {
+		t.Errorf("the first time: %+v", got)
+	}
+	if got, _ := w.redrive(`{"trigger_id":"k","rate":100000}`); got.Duplicate != n || got.Redriven != 0 ||
+		got.Matched != n || got.Visited != n {
+		t.Errorf("the second time: %+v", got)
+	}
+	if out := w.redrives(); out != n {
+		t.Errorf("%d of %d went out", out, n)
+	}
+}
+
+// Among letters that are open, what was delivered since is a duplicate.
+func TestRedriveOfATriggerCountsWhatWasDelivered(t *testing.T) {
+	w := newLetterWorld(t, nil)
+	w.deadOfOne(idKey("k"), 1)
+	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Redriven != 1 {
+		t.Fatalf("%+v", got)
+	}
+	w.delivered(idKey("k"))
+	w.dead(idKey("k"), "http_503")
+	w.ids("")
+	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Redriven != 1 || got.Duplicate != 1 || got.Matched != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// deadOfOne appends dead letters of n occurrences of a trigger, and waits until the history has them.
+func (w *letterWorld) deadOfOne(key trigger.Key, n int) {
+	w.t.Helper()
+	begun := time.Now().Add(-time.Hour)
+	var batch []*kgo.Record
+	for i := range n {
+		batch = append(batch, w.deadRecord(key, "http_500", func(d *trigger.DeadLetter) {
+			d.Fire.Nominal = trigger.At(begun.Add(time.Duration(i) * time.Second))
+			d.Fire.Occurrence = d.Fire.Nominal.String()
+		}))
+	}
+	if err := w.cl.ProduceSync(w.t.Context(), batch...).FirstErr(); err != nil {
+		w.t.Fatal(err)
+	}
+	eventually(w.t, "the letters in the history", func() bool {
+		next, _, err := w.LettersNext(w.t.Context())
+		return err == nil && next[topics.Partition([]byte(key), testPartitions)] == int64(n)
+	})
+}

@@ -190,6 +190,24 @@ func (w *letterWorld) redrive(body string, header ...string) (last RedriveProgre
 	return last, refused
 }
 
+// delivered reports to the history that a trigger's occurrence in flight was delivered.
+func (w *letterWorld) delivered(key trigger.Key) {
+	w.t.Helper()
+	live := w.state(key).Live[0]
+	w.mu.Lock()
+	w.eventUS++
+	step := live.Step
+	err := w.store.Apply(context.Background(), []sinks.EventRecord{{Offset: w.eventUS, Event: topics.Event{
+		Type: string(trigger.DeliveryDelivered), Trigger: string(key), Tenant: key.Tenant(),
+		State: "FIRED", EventUS: time.Now().UnixMicro() + w.eventUS, Seq: 2, Occurrence: live.Occurrence, Step: &step,
+		Attempt: live.Attempt,
+	}}})
+	w.mu.Unlock()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func TestRedrive(t *testing.T) {
 	w := newLetterWorld(t, nil)
 	for i := range 20 {
@@ -251,19 +269,7 @@ func TestRedriveOfDelivered(t *testing.T) {
 	if got, _ := w.redrive(`{"trigger_id":"k"}`); got.Redriven != 1 {
 		t.Fatalf("the first time: %+v", got)
 	}
-	live := w.state(idKey("k")).Live[0]
-	w.mu.Lock()
-	w.eventUS++
-	step := live.Step
-	err := w.store.Apply(context.Background(), []sinks.EventRecord{{Offset: w.eventUS, Event: topics.Event{
-		Type: string(trigger.DeliveryDelivered), Trigger: string(idKey("k")), Tenant: idKey("k").Tenant(),
-		State: "FIRED", EventUS: time.Now().UnixMicro() + w.eventUS, Seq: 2, Occurrence: live.Occurrence, Step: &step,
-		Attempt: live.Attempt,
-	}}})
-	w.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.delivered(idKey("k"))
 	if got := w.ids("&status=resolved"); len(got) != 1 {
 		t.Fatalf("resolved are %v", got)
 	}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
@@ -27,6 +26,9 @@ func newRateLimits(of func(string) float64, burst float64, now func() time.Time)
 	return &rateLimits{of: of, burst: burst, now: now, by: map[string]*rate.Limiter{}}
 }
 
+// untilRoom is when to come back where only the caller can make room: a clock does not.
+const untilRoom = time.Minute
+
 // maxRateLimits bounds the tenants that are counted, because an issuer may name any number.
 const maxRateLimits = 10_000
 
@@ -43,8 +45,7 @@ func (l *rateLimits) take(tenant string) *problem.Problem {
 		return nil
 	}
 	r.CancelAt(now)
-	return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
-		"the tenant's limit rate (commands a second) is reached").Retry(wait)
+	return problem.TooMany(trigger.CodeQuotaExceeded, "the tenant's limit rate (commands a second) is reached", wait)
 }
 
 func (l *rateLimits) limiter(tenant string) *rate.Limiter {

@@ -51,6 +51,7 @@ type Partitions struct {
 
 // cluster shows who owns which partition, and has partitions reconciled.
 type cluster struct {
+	admits admits
 	bodies *bodies
 
 	kafka       *producer.Producer
@@ -115,6 +116,7 @@ func (s *probes) getReady(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if err := s.ready(); err != nil {
+		w.Header().Set("Retry-After", "1")
 		return sendPlain(w, http.StatusServiceUnavailable, fmt.Sprintf("not ready: %v\n", err))
 	}
 	return sendPlain(w, http.StatusOK, strings.Join(append([]string{"ready"}, s.notes()...), "\n")+"\n")

@@ -114,13 +114,13 @@ func (s *preferenceCalls) askPreferences(r *request, call func(context.Context) 
 
 func preferencesAway(err error) error {
 	if errors.Is(err, preferences.ErrTooManyUsers) {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "",
+		return problem.TooMany(trigger.CodeQuotaExceeded,
 			"the tenant has reached its limit of users with preferences (tenants.<name>.max_users): erase users "+
-				"that are gone")
+				"that are gone", untilRoom)
 	}
 	if errors.Is(err, errTooManyErasures) {
-		return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
-			"%d erasures of the tenant wait: retry when some are done", mostErasures)).Retry(10 * time.Second)
+		return problem.TooMany(trigger.CodeQuotaExceeded, fmt.Sprintf(
+			"%d erasures of the tenant wait: retry when some are done", mostErasures), 10*time.Second)
 	}
 	if unreadable(err) {
 		return problem.Unavailable(err, "the user's preferences cannot be parsed: replace them with PUT")

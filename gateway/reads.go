@@ -197,9 +197,9 @@ func (l *rateLimits) overdrawn(tenant string) *problem.Problem {
 		return nil
 	}
 	wait := time.Duration((1 - tokens) / float64(limiter.Limit()) * float64(time.Second))
-	return problem.New(http.StatusTooManyRequests, trigger.CodeQuotaExceeded, "", fmt.Sprintf(
+	return problem.TooMany(trigger.CodeQuotaExceeded, fmt.Sprintf(
 		"the tenant's limit reads, %g triggers and occurrences a second visited by lists, forecasts and previews, "+
-			"is reached", float64(limiter.Limit()))).Retry(wait)
+			"is reached", float64(limiter.Limit())), wait)
 }
 
 // charge takes tokens, even if the balance becomes negative.

@@ -38,11 +38,17 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK) // it is on record before anything is mended, though the caller may hang up
+	ctx, stop := s.admits.during(r)
+	defer stop()
 	for partition := range s.partitions {
 		_ = out.SetReadDeadline(time.Time{})
 		_ = out.SetWriteDeadline(time.Now().Add(peer.ReconcileWithin + responseWithin))
-		found, err := s.router.Reconcile(r.Context(), partition, b.DryRun)
-		if r.Context().Err() != nil {
+		found, err := s.router.Reconcile(ctx, partition, b.DryRun)
+		refused := withdrawn(ctx)
+		switch {
+		case refused != nil:
+			err = refused
+		case ctx.Err() != nil:
 			return nil
 		}
 		if found.Partition = partition; err != nil {
@@ -55,6 +61,9 @@ func (s *cluster) postReconcile(w http.ResponseWriter, r *request) error {
 		_, _ = w.Write(append(spell(&found), '\n'))
 		if err := out.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			s.log.Debug("the caller of a reconciliation has disconnected", "error", err)
+			return nil
+		}
+		if refused != nil {
 			return nil
 		}
 	}

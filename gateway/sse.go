@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -100,7 +101,7 @@ func (o *openStreams) open(r *request) (done func(), err error) {
 	return func() { o.listener.Streams(-1); o.slots.Release(tenant) }, nil
 }
 
-// admitEvery is how often a stream asks whether its caller may still have it.
+// admitEvery is how often a stream, or another long request, asks whether its caller may still have it.
 var admitEvery = 2 * time.Second
 
 // admits asks who a caller is, as at the beginning of its stream.
@@ -114,4 +115,34 @@ func (a admits) mayGoOn(r *request) bool {
 		return true
 	}
 	return err == nil && who.Tenant == r.who.Tenant && who.Role == r.who.Role
+}
+
+var errNoLongerAdmitted = problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "",
+	"the key or token is no longer valid, or has another role; what was done before stays")
+
+// during is the context of a long request. It ends when the caller may not have it any more; withdrawn
+// then says why.
+func (a admits) during(r *request) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	go func() {
+		every := time.NewTicker(admitEvery)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+				if !a.mayGoOn(r) {
+					cancel(errNoLongerAdmitted)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// withdrawn is why during ended a request; nil if it did not.
+func withdrawn(ctx context.Context) *problem.Problem {
+	p, _ := errors.AsType[*problem.Problem](context.Cause(ctx))
+	return p
 }

@@ -142,9 +142,9 @@ func (p *parts) wireWrites(o *Options, c *common) {
 		auditor: c.auditor, bodies: c.bodies, encoder: c.encoder, lookup: c.lookup, writer: c.writer,
 	}
 	p.batches = &batches{
-		acts: c.acts, bodies: c.bodies, encoder: c.encoder, rate: c.rate, auditor: c.auditor, commands: c.commands,
-		decider: c.decider, undecided: c.waiting, slots: c.batches, atOnce: o.BatchAtOnce,
-		answerWithin: o.AnswerWithin, log: c.log,
+		admits: c.streams.admits, acts: c.acts, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
+		auditor: c.auditor, commands: c.commands, decider: c.decider, undecided: c.waiting, slots: c.batches,
+		atOnce: o.BatchAtOnce, answerWithin: o.AnswerWithin, log: c.log,
 	}
 	p.ackLinks = &ackLinks{
 		writer: c.writer, rates: c.ackRates, secrets: o.AckSecrets, noRoom: o.NoRoom, now: o.Now,
@@ -200,9 +200,10 @@ func (p *parts) wireLetters(o *Options, c *common) {
 		readWithin: o.ReadWithin,
 	}
 	p.redrives = &redrives{
-		auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder, rate: c.rate, reads: c.reads,
-		commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop, horizon: o.Horizon,
-		answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		admits: c.streams.admits, auditor: c.auditor, letters: p.letters, bodies: c.bodies, encoder: c.encoder,
+		rate: c.rate, reads: c.reads, commands: c.commands, decider: c.decider, slots: c.batches, onStop: c.onStop,
+		horizon: o.Horizon, answerWithin: o.AnswerWithin, readWithin: o.ReadWithin, now: o.Now, log: c.log,
+		ofTrigger: ofTrigger,
 	}
 }
 
@@ -240,8 +241,8 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,
 	}
 	p.cluster = &cluster{
-		bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names, partitions: o.Partitions,
-		readWithin: o.ReadWithin, log: c.log,
+		admits: c.streams.admits, bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names,
+		partitions: o.Partitions, readWithin: o.ReadWithin, log: c.log,
 	}
 	p.watermarks = &watermarks{
 		channels: p.channels, readWithin: o.ReadWithin, log: &watermarkLog{

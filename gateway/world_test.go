@@ -431,7 +431,17 @@ func (w *world) callAt(base, method, path, body string, header ...string) answer
 	if err := description().conforms(method, path, a); err != nil {
 		w.t.Errorf("%s %s answers what /openapi.json does not describe: %v\n%s", method, path, err, a.body)
 	}
+	w.saysWhen(resp)
 	return a
+}
+
+// saysWhen requires of each 429 and 503, in all tests, that it says when to come back.
+func (w *world) saysWhen(a *http.Response) {
+	w.t.Helper()
+	later := a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable
+	if later && a.Header.Get("Retry-After") == "" {
+		w.t.Errorf("%s %s: %d without Retry-After", a.Request.Method, a.Request.URL, a.StatusCode)
+	}
 }
 
 // must is call for an answer of one status.

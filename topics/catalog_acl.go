@@ -86,8 +86,8 @@ func (w *aclWriter) engine(o *ACLOptions) {
 	w.add("only for doctor, which reads the brokers' settings", "cluster", "", false, "DescribeConfigs")
 }
 
-// api may write commands and settings and nothing else. An attacker who takes over an API can
-// do what its callers can, but cannot forge the engine's records.
+// api may write commands and settings, and delete due topics, and nothing else. An attacker who takes
+// over an API can do what its callers can, but cannot forge the engine's records.
 func (w *aclWriter) api(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleAPI, principal(o.Who[RoleAPI], o.Group+"-api"))
@@ -102,6 +102,7 @@ func (w *aclWriter) api(o *ACLOptions) {
 	w.add("shows watermarks", "topic", n.Watermarks(), false, "Read")
 	w.add("redrives dead letters", "topic", n.DeadLetter(), false, "Read")
 	w.add("lists refused commands", "topic", n.Rejected(), false, "Read")
+	w.add("removes channels; without it, it does not", "topic", n.Due(""), true, "Delete")
 	w.add("warns of channels without readers; without it, it does not", "group", "*", false, "Describe")
 }
 

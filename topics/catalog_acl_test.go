@@ -2,6 +2,7 @@ package topics_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waterclock/waterclock/topics"
@@ -35,5 +36,32 @@ func TestTeamMayRunAWorkerKit(t *testing.T) {
 	}
 	if may("feed", "Read", "topic", "wc.receipts") {
 		t.Error("a team without receipts may read those of others")
+	}
+}
+
+// TestAPIMayRemoveChannels: DELETE /v1/channels/{name} deletes the channel's topic and its high lane. The API may
+// delete no other topic, and nobody else any.
+func TestAPIMayRemoveChannels(t *testing.T) {
+	names := topics.Names{Prefix: "wc."}
+	acls := topics.ACLs(topics.ACLOptions{Names: names, Group: "clock", Manage: true})
+	mayDelete := func(topic string) (who []string) {
+		for _, a := range acls {
+			if a.Resource == "topic" && slices.Contains(a.Operations, "Delete") &&
+				(a.Name == topic || a.Prefixed && strings.HasPrefix(topic, a.Name)) {
+				who = append(who, a.Role)
+			}
+		}
+		return who
+	}
+	due := names.Due("kitchen")
+	for _, topic := range []string{due, topics.HighLane(due)} {
+		if got := mayDelete(topic); !slices.Equal(got, []string{topics.RoleAPI}) {
+			t.Errorf("%v may delete %s", got, topic)
+		}
+	}
+	for _, topic := range []string{names.Commands(), names.State(), names.Events(), names.DeadLetter()} {
+		if got := mayDelete(topic); len(got) > 0 {
+			t.Errorf("%v may delete %s", got, topic)
+		}
 	}
 }

@@ -128,6 +128,11 @@ func Unavailable(cause error, detail string) *Problem {
 	return p
 }
 
+// TooMany refuses what is over a limit: 429. It says when to come back.
+func TooMany(code trigger.Code, detail string, after time.Duration) *Problem {
+	return New(http.StatusTooManyRequests, code, "", detail).Retry(after)
+}
+
 // statusOf maps the contract's codes; what is not in it is refused, 422.
 var statusOf = map[trigger.Code]int{
 	CodeMalformed:             http.StatusBadRequest,
