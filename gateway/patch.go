@@ -188,7 +188,7 @@ func patched(st *trigger.State, patch fields) (op trigger.Op, fs fields, own []t
 	when, other := splitPatch(st, patch)
 	spec := resolvedSpec(st)
 	if len(when) > 0 {
-		spec = requestedSpec(st)
+		spec = requestedSpec(st, when)
 	}
 	fs = whenFields(spec)
 	fs.replaceWay(when)

@@ -58,22 +58,34 @@ func resolvedInstant(st *trigger.State) trigger.Instant {
 	return st.Next()
 }
 
-// requestedSpec is a Spec that fires at the requested time. Skipped occurrences are among
-// the excluded dates.
-func requestedSpec(st *trigger.State) *trigger.Spec {
+// requestedSpec is a Spec that fires at the requested time. Under another rule, which does not keep them, skipped
+// occurrences are among the excluded dates.
+func requestedSpec(st *trigger.State, when fields) *trigger.Spec {
 	s := st.Spec
-	s.When.Exclude = withSkipped(s.When.Exclude, st.Series.Skip)
+	if when.has("recurrence") {
+		s.When.Exclude = withSkipped(s.When.Exclude, st)
+	}
 	return &s
 }
 
-// withSkipped adds skipped occurrences to the excluded dates. The second pass of an overlap
-// cannot be written as a date: excluding it would exclude the first, too.
-func withSkipped(exclude, skipped []string) []string {
-	all := slices.Clone(exclude)
-	for _, id := range skipped {
-		if !strings.HasSuffix(id, "+f1") {
+// withSkipped adds skipped occurrences to the excluded dates, each once. Those up to the last that fired are past. The
+// second pass of an overlap cannot be written as a date: excluding it would exclude the first, too.
+func withSkipped(exclude []string, st *trigger.State) []string {
+	all, last := slices.Clone(exclude), lastFired(st)
+	for _, id := range st.Series.Skip {
+		if id > last && !strings.HasSuffix(id, "+f1") && !slices.Contains(all, id) {
 			all = append(all, id)
 		}
 	}
 	return all
+}
+
+// lastFired is the last name of a planned occurrence that has fired. Names of one rule sort by time.
+func lastFired(st *trigger.State) (last string) {
+	for i := range st.Done {
+		if name, _, _ := strings.Cut(st.Done[i].Occurrence, "~"); name < "a" { // not of a snooze or a run_now
+			last = max(last, name)
+		}
+	}
+	return last
 }

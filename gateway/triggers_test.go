@@ -152,6 +152,10 @@ func TestRefusals(t *testing.T) {
 			"conflicting_time", "fire_at",
 		},
 		{
+			"fire_at and dates", "POST", "/v1/triggers",
+			`{"fire_at":"2061-01-01T00:00:00Z","include":["2061-01-02T00:00:00Z"]}`, 422, "conflicting_time", "fire_at",
+		},
+		{
 			"no such zone", "POST", "/v1/triggers", `{"fire_at":"2061-01-01T00:00","timezone":"Mars/Olympus"}`, 422,
 			"unknown_zone", "timezone",
 		},

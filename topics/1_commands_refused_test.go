@@ -116,6 +116,15 @@ func TestCommandRefused(t *testing.T) {
 			register(`"fire_at":1800000000,"start":1800000000,"recurrence":"every:15m"`), trigger.CodeConflictingTime,
 			"start",
 		},
+		{
+			"fire_at and include", register(`"fire_at":1800000000,"include":["2026-12-25"]`),
+			trigger.CodeConflictingTime, "fire_at",
+		},
+		{
+			"reschedule with fire_at and include",
+			command(`{"op":"reschedule","fire_at":1800000000,"include":["2026-12-25"]}`), trigger.CodeConflictingTime,
+			"fire_at",
+		},
 		{"empty include alone", register(`"include":[]`), trigger.CodeConflictingTime, "include"},
 		{
 			"delay and fire_at by header", command("", "wc-delay=7m", "wc-fire-at=1800000000"),

@@ -49,6 +49,8 @@ func (d *draft) checkOneTime(recurring bool) {
 	case delay && recurring:
 		d.refuse(trigger.CodeConflictingTime, "recurrence",
 			"delay does not go with a recurrence: leave out one of them")
+	case fireAt && d.seen.has(fInclude) && !d.seen.has(fRecurrence):
+		d.refuse(trigger.CodeConflictingTime, "fire_at", "fire_at does not go with include: list all dates in include")
 	case fireAt && d.seen.has(fStart):
 		d.refuse(trigger.CodeConflictingTime, "start",
 			"fire_at is the start of a recurrence: leave out fire_at or start")

@@ -48,16 +48,18 @@ func DueID(k Key, occurrence string, step int) string {
 // Due applies one timer of s that goes off at now. A timer that s no longer has is stale and
 // does nothing. The wheel may still hold timers that were cancelled or moved.
 //
-// The calendars may be newer than the plan. If they give another one, it is made anew first: what is decided by the one
-// says nothing of what the others would fire.
+// The calendars or the tz release may be newer than the plan. If they give another one, it is made anew first: what is
+// decided by the one says nothing of what the others would fire.
 func (m *Machine) Due(s *State, t Timer, now Instant) Outcome {
 	changed := false
-	if s.isPlanned(t) && !m.plansByCalendars(s, now) {
-		out := m.Replan(s, now, "settings")
-		if len(out.Facts) > 0 || out.State.Series.At == 0 {
-			return out
+	if s.isPlanned(t) {
+		if newer := m.newerThanPlan(s, now); newer != "" {
+			out := m.Replan(s, now, newer)
+			if len(out.Facts) > 0 || out.State.Series.At == 0 {
+				return out
+			}
+			s, changed = out.State, out.Changed
 		}
-		s, changed = out.State, out.Changed
 	}
 	d := m.begin(s, now)
 	d.out.Changed = changed

@@ -73,20 +73,26 @@ func (m *Machine) Apply(s *State, c *Command, now Instant) Outcome {
 
 // replanFirst plans anew what a command goes on with, if its calendars or the tz release are newer than its plan.
 func (m *Machine) replanFirst(s *State, c *Command, now Instant) Outcome {
-	goesOn := c.Op == OpSkip || c.Op == OpRezone || c.Op == OpRegister && c.Patch
-	switch {
-	case s == nil || !goesOn || s.Status.Finished() || s.Series.At == 0:
-	case !m.plansByCalendars(s, now):
-		return m.Replan(s, now, "settings")
-	case s.Spec.When.Calendars == nil && s.Recurring() && s.Series.TZData != m.Timetable.Zones.Release():
-		return m.Replan(s, now, "tzdata")
+	goesOn := c.Op == OpSkip || c.Op == OpRezone || c.Op == OpRegister || c.Op == OpReschedule
+	if s != nil && goesOn && !s.Status.Finished() {
+		if newer := m.newerThanPlan(s, now); newer != "" {
+			return m.Replan(s, now, newer)
+		}
 	}
 	return Outcome{State: s}
 }
 
-// plansByCalendars reports whether the calendars in force give the plan that s has.
-func (m *Machine) plansByCalendars(s *State, now Instant) bool {
-	return s.Spec.When.Calendars == nil || s.Series.At == 0 || m.begin(s, now).planStands()
+// newerThanPlan is what has come into force since s was planned, and may give another plan: "settings" for its
+// calendars, "tzdata", or "".
+func (m *Machine) newerThanPlan(s *State, now Instant) string {
+	switch {
+	case s.Series.At == 0 || !s.movable():
+	case s.Spec.When.Calendars == nil && s.Series.TZData != m.Timetable.Zones.Release():
+		return "tzdata"
+	case s.Spec.When.Calendars != nil && !m.begin(s, now).planStands():
+		return "settings"
+	}
+	return ""
 }
 
 // Reject adds the fact that a command about s was refused. It is also for commands that could

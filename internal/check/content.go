@@ -32,7 +32,7 @@ func (c *command) completeTime() {
 	w := &c.when
 	series := w.recurrence.text != "" || len(w.include) > 0
 	switch {
-	case series && w.kind == whenDelay, w.kind == whenInstant && series && w.start != "":
+	case series && w.kind == whenDelay, w.kind == whenInstant && series && (w.start != "" || w.recurrence.text == ""):
 		c.blame("conflicting_time", "two time fields")
 	case series:
 		if w.kind == whenInstant {
