@@ -52,6 +52,31 @@ func TestAcceptedGapServesOnce(t *testing.T) {
 	}
 }
 
+// TestAcceptedAbsenceServesOnce: who has accepted one long absence, and left it in the node's
+// command line, has not accepted the next one, although no command came in between.
+func TestAcceptedAbsenceServesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, accept := gapWorld(t)
+		w.Register("k", time.Now().Add((16*24+1)*time.Hour))
+		time.Sleep(5 * time.Second)
+		for range 2 {
+			_ = w.Stop("a")
+			time.Sleep(8 * 24 * time.Hour)
+			n := w.Start("a")
+			time.Sleep(20 * time.Second)
+			if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "no engine ran partition 0") {
+				t.Fatalf("not ready: %s", why)
+			}
+			*accept = append(*accept, gapsOf(t, n)...)
+			w.Kill("a")
+			w.Start("a")
+			w.AwaitOwners()
+		}
+		time.Sleep(2 * time.Hour)
+		w.RequireDelivered("k", 1)
+	})
+}
+
 // TestTwoGapsAtOnce: a partition was away for longer than one gap. The message of
 // the second names the first, too, since both have to be accepted at once.
 func TestTwoGapsAtOnce(t *testing.T) {

@@ -138,7 +138,11 @@ func (c *control) adopt(r *kgo.Record) (*replan, error) {
 			return nil, err
 		}
 		c.warnOrphans(next.Zones)
-		work.reason, work.zones = "tzdata", changedZones(c.timetable.Zones, next.Zones, c.opts.Now())
+		work.reason = "tzdata"
+		// Else all: plans may be of the release in an older binary, or of one that the topic lost.
+		if c.timetable.Zones != c.opts.Machine.Timetable.Zones {
+			work.zones = changedZones(c.timetable.Zones, next.Zones, c.opts.Now())
+		}
 	default:
 		work.name = s.Key[len(topics.ControlCalendars):]
 		work.reason = "calendar " + work.name

@@ -12,7 +12,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/waterclock/waterclock/calendar"
 	"github.com/waterclock/waterclock/internal/sim"
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -95,6 +97,49 @@ func onceEach(t *testing.T, n int, events []*kgo.Record) {
 	}
 	if len(reported) != n {
 		t.Errorf("%d of %d triggers were moved", len(reported), n)
+	}
+}
+
+// TestFirstRelease: the first release of topic control moves what was planned by another release
+// than the one in this binary: by that of an older binary, or by one that the topic has lost.
+func TestFirstRelease(t *testing.T) {
+	old, err := os.ReadFile("../calendar/testdata/zoneinfo-2023c.zip")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, older := range []bool{true, false} {
+		t.Run(fmt.Sprint("older binary ", older), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				zones := calendar.Embedded()
+				w := sim.New(t, sim.Options{Partitions: 1, Change: func(_ string, o *pipeline.Options) {
+					o.Machine.Timetable = &trigger.Timetable{Zones: zones}
+				}})
+				if older {
+					if zones, err = calendar.LoadZones(old, "2023c"); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					w.Release("2023c", old)
+				}
+				w.Start("a")
+				w.AwaitOwners()
+				w.Send("k", `{"op":"register","fire_at":"2030-05-01T09:00","timezone":"Asia/Almaty"}`)
+				time.Sleep(5 * time.Second)
+				_ = w.Stop("a")
+				zones = calendar.Embedded()
+				if !older {
+					remake(t, w, w.Names.Control())
+				}
+				w.Start("a")
+				w.AwaitOwners()
+				w.Release("2025c", calendar.EmbeddedZip())
+				time.Sleep(30 * time.Second)
+				s, err := w.Owner(0).Get(w.Context(), "k")
+				if err != nil || s.Series.TZData != "2025c" || s.Series.At.String() != "2030-05-01T04:00:00.000Z" {
+					t.Errorf("planned for %v by %s, %v", s.Series.At, s.Series.TZData, err)
+				}
+			})
+		})
 	}
 }
 

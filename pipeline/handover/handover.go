@@ -47,8 +47,8 @@ type Owner struct {
 }
 
 // Accept reports whether an operator lets the partition continue at an offset although
-// records before it are lost: nil, or why the partition is refused. For a topic that was
-// made again the offset is a number of its own (Anew).
+// records before it are lost: nil, or why the partition is refused. For a topic that was made
+// again the offset is a number of its own (Anew), and so it is for a long absence.
 type Accept func(offset int64, lost string) error
 
 // Resumption runs the checks in their order. Next returns the questions on the way.

@@ -56,14 +56,15 @@ func half[V any](m map[int32]V, receipts bool) map[int32]V {
 }
 
 // keptFromCompaction refuses a partition that no engine ran for so long that compaction may
-// have removed registers under later commands.
+// have removed registers under later commands. The number to accept is when the absence began:
+// the next offset may still be the same after a later absence.
 func (r *Resumption) keptFromCompaction() error {
 	p := &r.out.Progress
 	away := r.owner.Now.Sub(p.At)
 	if p.Seq == 0 || away <= compactionLag {
 		return nil
 	}
-	return r.accept(p.NextCommand, fmt.Sprintf(
+	return r.accept(int64(p.At), fmt.Sprintf(
 		"no engine ran partition %d for %s, longer than topic %s is kept from compaction (7 d): registers may have "+
 			"been compacted away",
 		r.owner.Partition, away.Round(time.Hour), r.found.Commands.Topic))

@@ -80,7 +80,8 @@ func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 	if err != nil {
 		return "its progress cannot be read", nil
 	}
-	if pr.StateID != ids.State {
+	since := decodeReading(began)
+	if pr.StateID != ids.State && since.topic != ids.State { // else it was read from a copy, in this topic
 		err := r.config.GapRecreated(r.id, ids.State,
 			"topic %s was deleted and made again, and all pending triggers with it; "+
 				"what topic %s still holds would be decided again (unless topics.prefix or brokers are wrong)",
@@ -89,7 +90,6 @@ func (r *Replica) stale(ids TopicIDs, now trigger.Instant) (string, error) {
 			return "", err
 		}
 	}
-	since := decodeReading(began)
 	if pr.CommandsID != ids.Commands || pr.StateID != ids.State || (since.at > 0 && since.topic != ids.State) {
 		return "a topic was deleted and made again", nil
 	}
