@@ -26,12 +26,12 @@ func (d *draft) build(c *trigger.Command) {
 	c.IfRevision = d.number(fIfRevision, 1<<53)
 	c.Actor = d.string(fActor, maxText)
 	c.Note = d.string(fNote, maxNote)
-	correlation := d.string(fCorrelationID, maxText) // only a register and a reschedule keep it
+	d.string(fCorrelationID, maxText) // only a register keeps it
 	switch c.Op {
 	case trigger.OpRegister:
 		d.buildRegister(c)
 	case trigger.OpReschedule:
-		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when(), CorrelationID: correlation}
+		c.Spec = &trigger.Spec{Channel: "", Priority: trigger.Normal, When: d.when()}
 		c.Zone = d.idleZone(&c.Spec.When)
 	case trigger.OpSnooze:
 		d.buildSnooze(c)

@@ -47,7 +47,9 @@ func (f *timeFlags) bind(cmd *cobra.Command) {
 
 // fields returns the contract's time fields. Exactly one of --in, --at and --every is required.
 func (f *timeFlags) fields() (map[string]any, error) {
-	for _, name := range []string{"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap", "on-holiday"} {
+	for _, name := range []string{
+		"in", "at", "tz", "every", "start", "until", "dst-gap", "dst-overlap", "calendars", "on-holiday",
+	} {
 		if err := refuseEmpty(f.flags, name); err != nil {
 			return nil, err
 		}
@@ -142,7 +144,12 @@ func (f *timeFlags) compile(now int64, find calendar.CalendarSource) (*calendar.
 // refuseEmpty refuses a flag with an empty value. A script with an empty variable passes one, and
 // to treat it as absent would be a guess.
 func refuseEmpty(flags *pflag.FlagSet, name string) error {
-	if f := flags.Lookup(name); f == nil || !f.Changed || f.Value.String() != "" {
+	f := flags.Lookup(name)
+	if f == nil || !f.Changed {
+		return nil
+	}
+	list, many := f.Value.(pflag.SliceValue)
+	if many && len(list.GetSlice()) > 0 || !many && f.Value.String() != "" {
 		return nil
 	}
 	if name == "tz" {

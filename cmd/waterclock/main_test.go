@@ -277,6 +277,10 @@ func TestEmptyFieldsOfARegister(t *testing.T) {
 	} {
 		cli(t, nil, "", "schedule", "k", "--in", "7m", "--"+name, "").want(t, exitUsage, "--"+name+" is empty: omit it")
 	}
+	for _, verb := range [][]string{{"schedule", "k"}, {"reschedule", "k"}, {"preview"}} { // else it fires on holidays
+		cli(t, nil, "", append(verb, "--every", "@daily", "--calendars", "")...).want(t, exitUsage,
+			"--calendars is empty: omit it")
+	}
 }
 
 func TestNobodyAnswers(t *testing.T) {
