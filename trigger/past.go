@@ -21,10 +21,11 @@ type past struct {
 
 	sameTimes bool // all but the zone is the same, so the rule yields the same wall times
 	sameZone  bool
-	last      Instant // nothing planned for later has fired
-	goesOn    bool    // the same series: it goes on from after, not from the append
-	spread    bool    // its jitter was accepted before
-	beyond    Instant // the next planned occurrence must be later, although not all before it was decided
+	last      Instant    // nothing planned for later has fired
+	goesOn    bool       // the same series: it goes on from after, not from the append
+	spread    bool       // its jitter was accepted before
+	beyond    Instant    // the next planned occurrence must be later, although not all before it was decided
+	held      occurrence // planned for before the append, and due after it by its jitter
 }
 
 // past is what a plan by w keeps, which a command appended at from asks for.
@@ -36,6 +37,9 @@ func (d *decision) past(w *When, from Instant) past {
 	}
 	if n := len(s.Done); n > 0 {
 		keep.last = max(keep.last, s.Done[n-1].At)
+	}
+	if p := &s.Series; p.At > keep.after && p.At <= from && p.At+Instant(p.Jitter) > from && !w.movesDays() {
+		keep.held = s.seriesNow()
 	}
 	if keep.sameTimes = w.sameButZone(old); !keep.sameTimes {
 		// What a skip or a rezone decided ahead of the append says nothing of occurrences that only the new plan has.
@@ -169,6 +173,15 @@ func ahead(done []Firing) (most Instant, local bool) {
 		}
 	}
 	return most, local
+}
+
+// stillHeld reports whether r has the occurrence that jitter holds back.
+func (p *past) stillHeld(r rule) bool {
+	if p.held.At == 0 {
+		return false
+	}
+	o, ok, err := r.next(p.held.At - 1)
+	return err == nil && ok && o.At == p.held.At && o.ID == p.held.ID
 }
 
 // leaveOut lists what a new plan must not fire: what was skipped, and what fired by other

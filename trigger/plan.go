@@ -143,6 +143,11 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 	if (before.goesOn || before.sameZone) && spec.When.movesNames(before.names) {
 		begin = max(after, before.beyond) // what is pending may have been moved to before After
 	}
+	// It has not been due. No other lies between it and the append, because jitter is at most half the period.
+	if held := m.series(spec, life, key, before.held); held.Due() > from && before.stillHeld(r) {
+		begin = min(begin, held.At-1)
+		after = min(after, begin)
+	}
 	o, ok, err := r.next(begin)
 	for seen := 1; ok && err == nil; seen++ {
 		next := o.At

@@ -124,6 +124,9 @@ func (d *decision) replace(c *Command) *Error {
 		kept.spread = c.Spec.Jitter == s.Spec.Jitter
 	}
 	series, err := d.m.plan(c.Spec, s.Life, c.Key, c.From.Append, kept)
+	if kept.goesOn && s.Series.At == 0 && !s.Series.stranded() { // what is snoozed or in flight goes on
+		series, err = s.Series, nil
+	}
 	if err != nil {
 		return err
 	}
