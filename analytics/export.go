@@ -46,6 +46,9 @@ type Options struct {
 	// offset of its partition and is not exported.
 	AcceptGaps []Acceptance
 
+	// Folded bounds the triggers that a snapshot has in memory, each of about 600 bytes. Default 65,536.
+	Folded int
+
 	// Span is for tests. Default: the constant.
 	Span int64
 
@@ -107,6 +110,9 @@ func New(o Options) *Exporter {
 	if o.Span == 0 {
 		o.Span = Span
 	}
+	if o.Folded == 0 {
+		o.Folded = mostFolded
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -115,7 +121,7 @@ func New(o Options) *Exporter {
 	}
 	e := &Exporter{
 		opts: o, disk: realDisk{}, decode: &decoder{hide: newHider(o.Users)}, made: map[string]bool{},
-		fresh: map[int32]tail{}, mostFolded: mostFolded,
+		fresh: map[int32]tail{}, mostFolded: o.Folded,
 	}
 	e.file.e, e.file.bloom, e.source = e, []string{"trigger", "user_id"}, e.describe
 	return e

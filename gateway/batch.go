@@ -46,6 +46,7 @@ type batches struct {
 	log          *slog.Logger
 	slots        *slots.Slots // one for each batch under way
 	undecided    *undecided   // lines that wait; nil without log-in
+	inFlight     *lineRoom    // bytes of lines without an answer
 }
 
 // postBatch applies commands, one JSON object per line, and answers one line each, in the

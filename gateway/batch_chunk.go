@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
@@ -33,7 +35,8 @@ type chunk struct {
 	lines    []batchLine
 	finished chan struct{} // closed when every line has its answer
 
-	lacking int // lines that have room among the undecided
+	lacking int   // lines that have room among the undecided
+	bytes   int64 // of lines, in flight
 
 	mu        sync.Mutex
 	locations []location // location of each line that Kafka has acknowledged
@@ -68,6 +71,7 @@ func (b *batchOf) take(text []byte, n int) {
 		l.answer = b.s.refuseLine(l, err)
 	} else {
 		l = b.room(l)
+		l = b.bytes(l, int64(len(text)))
 		l.command = c
 		b.open.lacking++
 		b.open.write(b.r.Context(), b.s.commands, len(b.open.lines)-1)
@@ -84,17 +88,49 @@ func (b *batchOf) room(l *batchLine) *batchLine {
 	if b.s.undecided.try(tenant) {
 		return l
 	}
+	return b.afterSealed(l, func() {
+		_ = b.s.undecided.wait(context.WithoutCancel(b.r.Context()), tenant) // this ctx does not end
+	})
+}
+
+// bytes waits in the same way until n more bytes of lines may be without an answer.
+func (b *batchOf) bytes(l *batchLine, n int64) *batchLine {
+	n = b.s.inFlight.cost(n)
+	if !b.s.inFlight.TryAcquire(n) {
+		l = b.afterSealed(l, func() { _ = b.s.inFlight.Acquire(context.WithoutCancel(b.r.Context()), n) })
+	}
+	b.open.bytes += n
+	return l
+}
+
+// afterSealed seals what the chunk has before line l, waits, and opens a chunk with the line.
+func (b *batchOf) afterSealed(l *batchLine, wait func()) *batchLine {
 	moved := *l
 	c := b.open
 	c.mu.Lock()
 	c.lines, c.locations = c.lines[:len(c.lines)-1], c.locations[:len(c.locations)-1]
 	c.mu.Unlock()
 	b.seal()
-	_ = b.s.undecided.wait(context.WithoutCancel(b.r.Context()), tenant) // this ctx does not end
+	wait()
 	l = b.line(moved.n)
 	*l = moved
 	return l
 }
+
+// lineRoom is room for lines of all batches, from when they are read until they have their answers.
+type lineRoom struct {
+	*semaphore.Weighted
+
+	most int64
+}
+
+func newLineRoom(most int64) *lineRoom { return &lineRoom{semaphore.NewWeighted(most), most} }
+
+// lineBytes is about what a line takes in memory beside its text: its command, and its answer.
+const lineBytes = 1 << 10
+
+// cost is what a line of so many bytes takes. One line always has room.
+func (r *lineRoom) cost(text int64) int64 { return min(text+lineBytes, r.most) }
 
 // line is the next line, in an open chunk.
 func (b *batchOf) line(n int) *batchLine {
@@ -140,6 +176,7 @@ func (b *batchOf) seal() {
 
 // decided gives the room of a chunk's lines back.
 func (b *batchOf) decided(c *chunk) {
+	b.s.inFlight.Release(c.bytes)
 	awaited := !b.async && b.r.Context().Err() == nil
 	b.s.undecided.release(b.r.who.Tenant, c.lacking, awaited, b.s.answerWithin, func(ctx context.Context) {
 		c.decide(ctx, b.s.decider, c.known(), make([]*peer.Question, len(c.lines)))
@@ -200,6 +237,7 @@ func (c *chunk) finish(r *request, s *batches, async bool) {
 	for i := range c.lines {
 		if l := &c.lines[i]; l.command != nil {
 			l.finish(ctx, s, r, locations[i].err, decided[i])
+			l.command = &command{key: l.command.key} // the rest of it would stay until the batch ends
 		}
 	}
 	c.awaitAudit(s.acts.log)

@@ -28,6 +28,7 @@ const bodyRoom = 256 << 10
 type bodies struct {
 	bodyRate int64
 	limits   topics.Limits
+	held     *pages // bytes of bodies whose requests are not answered
 }
 
 // maxBody bounds one object: a payload in base64 or with escapes, and the other fields.
@@ -106,8 +107,13 @@ func (s *bodies) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, problem.New(http.StatusUnsupportedMediaType, problem.CodeMalformed, "",
 			"send one JSON object, as application/json")
 	}
-	from := s.steadily(w, http.MaxBytesReader(w, r.Body, s.maxBody()), requestWithin)
+	from := s.steadily(w, http.MaxBytesReader(w, &held{r.Body, s.held, r}, s.maxBody()), requestWithin)
 	b, err := readAll(from, r.ContentLength, s.maxBody())
+	if errors.Is(err, errNoBodyRoom) {
+		return nil, problem.New(http.StatusTooManyRequests, trigger.CodeOverloaded, "",
+			"the bodies of requests under way use all the memory that they may; retry later, or on another "+
+				"instance").Retry(time.Second)
+	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "",
 			fmt.Sprintf("the body has over %d bytes", s.maxBody()))
@@ -117,6 +123,31 @@ func (s *bodies) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// held is a body whose bytes count until its request is answered. It ends where nothing is left.
+type held struct {
+	io.ReadCloser
+	all *pages
+	of  *request
+}
+
+var errNoBodyRoom = errors.New("the bodies under way use all that they may")
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	if n == 0 {
+		return n, err
+	}
+	if h.all.free(h.of.who.Tenant) < int64(n) {
+		return 0, errNoBodyRoom
+	}
+	h.all.add(h.of.who.Tenant, int64(n))
+	h.of.body += int64(n)
+	return n, err
+}
+
+// answered counts a request's body no longer.
+func (s *bodies) answered(r *request) { s.held.add(r.who.Tenant, -r.body) }
 
 // readAhead is how much memory is reserved for a body before it comes.
 const readAhead = 64 << 10

@@ -22,7 +22,7 @@ func producerOptions(o *Options) []kgo.Opt {
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
-		kgo.MaxBufferedRecords(100_000),
+		kgo.MaxBufferedRecords(100_000), kgo.MaxBufferedBytes(o.CommandBytes),
 		kgo.RecordDeliveryTimeout(max(o.ProduceWithin, time.Second)),
 		// A command that we gave up must not arrive later, after the caller has repeated it
 		// under another id. A command that arrives twice is a duplicate.

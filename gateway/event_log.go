@@ -23,6 +23,7 @@ type eventLog struct {
 	topic   string
 	router  *peer.Router
 	within  time.Duration
+	fetch   int32 // bytes of a fetch of a stream
 }
 
 // eventsAtOnce is how many bytes of events are in memory at once where no page of them is kept.
@@ -99,6 +100,7 @@ func (h *eventLog) tail(ctx context.Context, key trigger.Key, resumes bool) (*kg
 	opts := append([]kgo.Opt{}, h.opts...)
 	cl, err := kgo.NewClient(append(opts,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{h.topic: {partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchMaxBytes(h.fetch), kgo.FetchMaxPartitionBytes(h.fetch),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.DisableClientMetrics())...)
 	return cl, noKafka(err)

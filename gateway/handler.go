@@ -32,6 +32,7 @@ type request struct {
 	route string // its pattern
 
 	read *read // set on a costly route
+	body int64 // its bytes that count (bodies.held)
 	act  *act  // for the audit; nil on a route without callers
 
 	conditional bool // If-Match or If-None-Match: a conflict is a 412
@@ -115,6 +116,7 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		return err
 	}
 	req.act.begins()
+	defer s.writes.bodies.answered(req)
 	if route.costly {
 		err = s.reads.costly(w, req, route.handle)
 	} else {

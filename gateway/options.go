@@ -206,6 +206,19 @@ type Options struct {
 	// MiB.
 	PageBytes     int64
 	PagesInFlight int64
+	// BodiesInFlight bounds the bytes of single requests' bodies that are in memory, from their
+	// arrival until the answer. A tenant has at most as much as it leaves free. A body beyond it
+	// is refused with 429. 0 means 256 MiB.
+	BodiesInFlight int64
+	// LinesInFlight bounds the bytes of lines of all batches that have no answer yet. A batch
+	// beyond it is read no further until others have theirs. 0 means 128 MiB.
+	LinesInFlight int64
+	// StreamBytes bounds what one fetch of an event stream returns, before decompression. 0 means 1
+	// MiB.
+	StreamBytes int32
+	// CommandBytes bounds the bytes of records that Kafka has not acknowledged. A command
+	// beyond it is refused with 503. 0 means 256 MiB.
+	CommandBytes int
 	// BodyRate is the least speed of a body in bytes per second, after its first seconds. 0
 	// means 1 KiB.
 	BodyRate int64
@@ -248,6 +261,10 @@ func (o Options) withDefaults() Options {
 	def(&o.ReadTime, 2*time.Second)
 	def(&o.PageBytes, 4<<20)
 	def(&o.PagesInFlight, 32<<20)
+	def(&o.BodiesInFlight, 256<<20)
+	def(&o.LinesInFlight, 128<<20)
+	def(&o.CommandBytes, 256<<20)
+	def(&o.StreamBytes, 1<<20)
 	def(&o.BodyRate, 1<<10)
 	def(&o.Limits.Payload, 4<<10)
 	def(&o.Horizon, 24*time.Hour)
@@ -335,7 +352,8 @@ func (o Options) Validate() error {
 		"CommandsAlone": o.CommandsAlone,
 		"Batches":       o.Batches, "Followers": o.Followers, "Reads": o.Reads, "ReadBudget": int(o.ReadBudget),
 		"PageBytes": int(o.PageBytes), "PagesInFlight": int(o.PagesInFlight), "BodyRate": int(o.BodyRate),
-		"OwnCalendars": o.OwnCalendars,
+		"OwnCalendars": o.OwnCalendars, "BodiesInFlight": int(o.BodiesInFlight),
+		"LinesInFlight": int(o.LinesInFlight), "CommandBytes": o.CommandBytes,
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d, must not be negative", name, n))

@@ -35,7 +35,7 @@ type reads struct {
 }
 
 // pages counts the bytes of list pages, from when they are built until their readers have
-// them. No tenant holds more than it leaves free when it asks.
+// them; and the bytes of bodies. No tenant holds more than it leaves free when it asks.
 type pages struct {
 	most int64
 
@@ -43,6 +43,8 @@ type pages struct {
 	sum int64
 	by  map[string]int64
 }
+
+func newPages(most int64) *pages { return &pages{most: most, by: map[string]int64{}} }
 
 // free is how much one more page of a tenant may take; 0: nothing.
 func (p *pages) free(tenant string) int64 {
@@ -85,7 +87,7 @@ func newReads(o *Options) *reads {
 	return &reads{
 		slots: slots.New(o.Reads, o.Auth != nil), within: waitForRead,
 		quota:     newRateLimits(o.ReadRate, readBurst, o.Now),
-		pages:     &pages{most: o.PagesInFlight, by: map[string]int64{}},
+		pages:     newPages(o.PagesInFlight),
 		gathering: slots.New(gatherAtOnce, o.Auth != nil),
 		visits:    o.ReadBudget, time: o.ReadTime, bytes: o.PageBytes,
 		listener: o.Listener,

@@ -87,7 +87,7 @@ func (s *Server) wire() {
 		c.waiting = newUndecided(o.CommandsBeside, o.CommandsAlone, o.Now)
 	}
 	c.batches = slots.New(o.Batches, o.Auth != nil)
-	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate}
+	c.bodies = &bodies{limits: o.Limits, bodyRate: o.BodyRate, held: newPages(o.BodiesInFlight)}
 	c.lookup = &lookup{router: s.router, readWithin: o.ReadWithin}
 	c.cursors = newCursorSeal(sealSecrets(o.Peers))
 	c.commands = &commandLog{
@@ -109,7 +109,7 @@ func (s *Server) wire() {
 	c.reads = s.reads
 	c.events = &eventLog{
 		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
-		within: o.ReadWithin,
+		within: o.ReadWithin, fetch: o.StreamBytes,
 	}
 	c.encoder = &encoder{
 		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka, except: o.Onlookers},
@@ -144,7 +144,7 @@ func (p *parts) wireWrites(o *Options, c *common) {
 	p.batches = &batches{
 		admits: c.streams.admits, acts: c.acts, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
 		auditor: c.auditor, commands: c.commands, decider: c.decider, undecided: c.waiting, slots: c.batches,
-		atOnce: o.BatchAtOnce, answerWithin: o.AnswerWithin, log: c.log,
+		atOnce: o.BatchAtOnce, inFlight: newLineRoom(o.LinesInFlight), answerWithin: o.AnswerWithin, log: c.log,
 	}
 	p.ackLinks = &ackLinks{
 		writer: c.writer, rates: c.ackRates, secrets: o.AckSecrets, noRoom: o.NoRoom, now: o.Now,

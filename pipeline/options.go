@@ -88,6 +88,10 @@ type Options struct {
 	// FetchBytes bounds what one fetch of a partition's client returns, before
 	// decompression. A fetch may always return one batch. 0 means 4 MiB.
 	FetchBytes int
+	// DecodedBytes bounds what a partition's client has decompressed, records and headers included,
+	// and that times Partitions bounds what all have of batches above 1 MiB. One batch may always
+	// be, up to BatchBytes. 0 means BatchBytes, and four times that.
+	DecodedBytes int
 	// DiskReserve is how many bytes must be free on the disk of the stores. Below that the
 	// disk counts as full: this process gives its partitions away, and takes partitions
 	// only above twice as many. 0 means that only a failed write counts.

@@ -61,6 +61,7 @@ func NewProcess(o Options) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bound on batches: %w", err)
 	}
+	batches.Lower(o.DecodedBytes, o.DecodedBytes*int(o.Partitions))
 	zip, err := newCompressor(&o)
 	if err != nil {
 		return nil, fmt.Errorf("compressor: %w", err)

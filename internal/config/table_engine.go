@@ -146,7 +146,7 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Limits.PagesInFlight },
 		Doc: "Bytes of triggers that the pages under way of one instance hold together, until their readers have " +
 			"them. A tenant has at most as much as it leaves free. Pages are shorter where little is free; where " +
-			"nothing is, a list is answered 503. At most 10 % of the memory limit, whatever stands here.",
+			"nothing is, a list is answered 503. At most its share of the memory limit, whatever stands here.",
 	},
 	{
 		Key: "limits.batches", Default: "8", Min: "1", Max: "10000",
@@ -171,7 +171,7 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Store.Cache },
 		Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
 			"it, and a size that is set bounds them too. " +
-			"`auto` is 30 % of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
+			"`auto` is a share of the memory limit, at most 4 GiB; 256 MiB where there is no limit.",
 	},
 	{
 		Key: "store.wal", Default: "true",
@@ -207,7 +207,7 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Memory.Limit },
 		Doc: "Soft limit of this process's memory (`GOMEMLIMIT`). `auto` is 70 % of the container's limit " +
 			"(cgroup v1 or v2), and none outside of one; a `GOMEMLIMIT` in the environment is used instead. " +
-			"Caches, memtables, outcomes, outboxes and fetches are shares of it. From 75 % partitions read less, " +
-			"from 85 % the API answers 429.",
+			"All roles of the process share it: caches, memtables, buffers and fetches. From 75 % partitions read " +
+			"less, from 85 % the API answers 429.",
 	},
 }}

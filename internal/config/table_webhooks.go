@@ -83,6 +83,7 @@ var webhookSection = section{"Webhooks", "", []Setting{
 		Key: "worker.memory", Default: "100000", Min: "1000", Max: "10000000",
 		into: func(c *Config, _ string) any { return &c.Worker.Memory },
 		Doc: "Receipts of each partition that a worker of ours knows, about 110 bytes each. It skips what they " +
-			"have answered, so attempts that queued up are sent once.",
+			"have answered, so attempts that queued up are sent once. All of them take at most a quarter of the " +
+			"memory limit.",
 	},
 }}

@@ -6,9 +6,10 @@
 //
 //	a batch      Options.Batch: its bytes decompressed, and what its records and headers take as Go values
 //	a fetch      Options.Batch for all batches that a client (Reader) has decompressed and still
-//	             uses; one may always be
-//	others       Shared: four times Options.Batch for all clients of a process that are not Readers
-//	a Bound      four times Options.Batch for those above 1 MiB
+//	             uses; one may always be. Lower lowers it
+//	others       Shared: four times Options.Batch for all clients of a process that are not Readers. Lower
+//	             lowers it
+//	a Bound      four times Options.Batch for those above 1 MiB. Lower lowers it
 //	the process  one batch above 1 MiB is decompressed at a time, whoever reads it, in memory that all share:
 //	             32 MiB, and more only while a larger batch comes
 //
@@ -56,6 +57,8 @@ var ErrLater = errors.New("too much is decompressed already; this batch must wai
 // Bound is one for a process.
 type Bound struct {
 	batch int
+	fetch int // of a Reader
+	most  int // of the process, of batches that are not small
 	small kgo.Decompressor
 	zstd  func() (kgo.Decompressor, error)   // of small batches in large windows
 	large []func() (kgo.Decompressor, error) // tried one after the other, each in a larger room
@@ -69,7 +72,7 @@ func New(batch int) (*Bound, error) {
 	if batch == 0 {
 		batch = DefaultBatch
 	}
-	b := &Bound{batch: batch}
+	b := &Bound{batch: batch, fetch: batch, most: shares * batch}
 	var err error
 	if b.small, err = codecs(min(small, batch)); err != nil {
 		return nil, err
@@ -85,6 +88,17 @@ func New(batch int) (*Bound, error) {
 		b.large = append(b.large, lazily(max(size, window), kgo.WithPools(room(max(size, window)+slack))))
 	}
 	return b, nil
+}
+
+// Lower lowers what a Reader and the process may hold, so that they fit into little memory; 0 leaves it.
+// One batch may always be. It is called before the first Reader is made.
+func (b *Bound) Lower(fetch, process int) {
+	if fetch > 0 {
+		b.fetch = min(b.fetch, fetch)
+	}
+	if process > 0 {
+		b.most = min(b.most, process)
+	}
 }
 
 // lazily makes codecs when they are first needed.
@@ -224,7 +238,7 @@ const slack = 4 << 10
 func (b *Bound) take(n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held > 0 && b.held+n > shares*b.batch {
+	if b.held > 0 && b.held+n > b.most {
 		return false
 	}
 	b.held += n
@@ -294,13 +308,13 @@ func (r *Reader) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 func (r *Reader) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.used.all+r.ahead.all > r.bound.batch/2
+	return r.used.all+r.ahead.all > r.bound.fetch/2
 }
 
 func (r *Reader) reserve(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if held := r.used.all + r.ahead.all; held > 0 && held+n > r.bound.batch {
+	if held := r.used.all + r.ahead.all; held > 0 && held+n > r.bound.fetch {
 		return false
 	}
 	if n > small {

@@ -15,7 +15,7 @@ import (
 // help.
 type Shared struct {
 	bound   *Bound
-	most    int64
+	most    atomic.Int64
 	held    atomic.Int64
 	maxWait time.Duration
 	pause   time.Duration
@@ -31,9 +31,18 @@ const leastShared = 16 << 10
 
 // Shared makes one; it holds as much as the process may hold of large batches.
 func (b *Bound) Shared() *Shared {
-	return &Shared{
-		bound: b, most: int64(shares * b.batch), maxWait: sharedMaxWait, pause: 100 * time.Millisecond,
-	}
+	s := &Shared{bound: b, maxWait: sharedMaxWait, pause: 100 * time.Millisecond}
+	s.most.Store(int64(shares * b.batch))
+	return s
+}
+
+// Lower lowers what is held. A batch may come until half of it is.
+func (s *Shared) Lower(most int64) { s.most.Store(min(s.most.Load(), most)) }
+
+// full says that so much is held that the next batch may not fit.
+func (s *Shared) full() bool {
+	most := s.most.Load()
+	return s.held.Load() > max(most-int64(s.bound.batch), most/2)
 }
 
 // Decompress implements kgo.Decompressor.
@@ -41,7 +50,7 @@ func (s *Shared) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte,
 	if codec == kgo.CodecNone {
 		return src, nil
 	}
-	for begun := time.Now(); s.held.Load() > s.most-int64(s.bound.batch); time.Sleep(s.pause) {
+	for begun := time.Now(); s.full(); time.Sleep(s.pause) {
 		if time.Since(begun) > s.maxWait {
 			return nil, ErrLater
 		}

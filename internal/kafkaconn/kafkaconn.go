@@ -70,6 +70,16 @@ var bounds = struct {
 	by map[int]*decompress.Shared
 }{by: map[int]*decompress.Shared{}}
 
+// LowerShared lowers what all of this process's clients together hold of decompressed batches, where each
+// may take so much.
+func LowerShared(batch int, most int64) error {
+	s, err := sharedBound(batch)
+	if err == nil {
+		s.Lower(most)
+	}
+	return err
+}
+
 func sharedBound(batch int) (*decompress.Shared, error) {
 	bounds.Lock()
 	defer bounds.Unlock()

@@ -2,12 +2,13 @@
 // says when load has to be shed.
 //
 //	limit.go     Limit: from the setting, GOMEMLIMIT or the container (cgroup v1 and v2)
-//	share.go     Share: what each part may take; the only place where memory is divided
+//	share.go     Share: the table of who holds what; the only place where memory is divided
 //	pressure.go  Pressure: how full memory is, with hysteresis; Watcher: reads it off the Go runtime
 //
 // # Promises
 //
-//   - Share and Pressure are pure. Their sum stays below the limit: share_test.go.
+//   - Share and Pressure are pure. Whatever roles a process has, its shares are two thirds of the limit at
+//     most: share_test.go. A limit that leaves the parts less than they need is in the log.
 //   - Without a limit every part has the default that it has without this package.
 package memory
 

@@ -1,21 +1,49 @@
 package memory
 
-// Shares are what each part of a process may take.
+// Parts are what a process has that holds memory.
+type Parts struct {
+	Partitions int // of every topic: an engine and a worker may come to have all of them
+	Brokers    int // as far as they are known: a client may have a fetch of each
+
+	Engine  bool // decides and fires
+	API     bool // answers callers
+	Streams int  // event streams that it keeps open
+	Readers int  // that write the history
+	Tables  bool // the history is in this process
+	Workers int  // channels that it serves
+	Export  bool // writes the event log to files
+
+	Receipts int   // most that the settings let a worker keep of a partition
+	Cache    int64 // that the operator has chosen; 0: none
+}
+
+// Shares are what each part of a process may take, in bytes unless it says otherwise.
 type Shares struct {
-	// Cache is the block cache of all stores. Pebble reserves memtables out of it.
-	Cache int64
-	// MemTable is one memtable. A store has up to four while its disk is slow.
-	MemTable int
-	// Outcomes are what one partition remembers for gateways.
-	Outcomes int
-	// Outbox is what one partition forwards.
-	Outbox int
-	// Fetch is one fetch of one partition's client, as the broker sends it.
-	Fetch int
-	// Timers are what one partition holds of its timers that are due, or are soon.
-	Timers int64
-	// InFlight are bodies and answers of all requests that are under way.
-	InFlight int64
+	Cache    int64 // block cache of all stores. Pebble reserves memtables out of it
+	MemTable int64 // one memtable. A store has up to four while its disk is slow
+	Outcomes int64 // what one partition remembers for gateways
+	Outbox   int64 // what one partition forwards
+	Fetch    int64 // one fetch of one partition's client, as the broker sends it
+	Timers   int64 // of one partition that are due, or are soon
+	Decoded  int64 // batches that one partition's client has decompressed; one batch may always be
+
+	Pages    int64 // lists under way
+	Bodies   int64 // bodies of single requests under way
+	Lines    int64 // lines of batches without an answer
+	Commands int64 // records that Kafka has not acknowledged
+	Stream   int64 // one fetch of one event stream
+
+	Read  int64 // one fetch of one reader of the history, and what it writes at once
+	Table int64 // one memtable of the history in this process, of three; and its cache
+
+	Buffer      int64 // due events of one worker
+	WorkerFetch int64 // one fetch of one worker
+	Receipts    int64 // a number: those that one worker keeps of one partition
+
+	ExportFetch int64 // one fetch of the export
+	Folded      int64 // a number: triggers of a snapshot in memory
+
+	Shared int64 // batches that all other clients have decompressed; one batch may always be
 }
 
 const (
@@ -23,59 +51,151 @@ const (
 	mib = 1 << 20
 )
 
-// What a part takes where nothing bounds it, which is also the most that it is
-// given; and the least with which it still works.
-var (
-	most = Shares{
-		Cache: 256 * mib, MemTable: 16 * mib, Outcomes: 4 * mib, Outbox: 16 * mib, Fetch: 4 * mib,
-		Timers: 80 * mib, InFlight: 256 * mib,
-	}
-	least = Shares{
-		Cache: 32 * mib, MemTable: 256 * kib, Outcomes: 128 * kib, Outbox: 256 * kib, Fetch: 128 * kib,
-		Timers: 128 * kib, InFlight: 8 * mib,
-	}
-)
+// holder is a row of the table of who holds what.
+type holder struct {
+	share  func(*Shares) *int64
+	n      func(*Parts) int // how many hold so much; 0: the process has none
+	unit   int64            // bytes in memory of each that counts
+	weight int64            // how it shares what is left when all have the least
+	least  int64            // with which one still works
+	most   int64            // what one takes where nothing bounds it, which is also the most that it is given
+}
 
-// Percents of the limit. What is left is for what cannot be divided: the
-// turns, records decoded, filters of known keys, clients, code, and garbage.
+// holders is the table. What it does not have is the rest: turns, filters of known keys, what a worker's
+// handlers and an API's connections take, the index of an embedded broker, code, and garbage.
+var holders = []holder{
+	{func(s *Shares) *int64 { return &s.Cache }, engine, 1, 30, 16 * mib, mostCache},
+	{func(s *Shares) *int64 { return &s.Outcomes }, partitions, 1, 5, 128 * kib, 4 * mib},
+	{func(s *Shares) *int64 { return &s.Outbox }, partitions, 1, 5, 256 * kib, 16 * mib},
+	{func(s *Shares) *int64 { return &s.Fetch }, partitions, 1, 5, 128 * kib, 4 * mib},
+	{func(s *Shares) *int64 { return &s.Timers }, partitions, 1, 8, 128 * kib, 80 * mib},
+	{func(s *Shares) *int64 { return &s.Decoded }, partitions, 1, 8, 256 * kib, 64 * mib},
+
+	{func(s *Shares) *int64 { return &s.Pages }, api, 1, 8, 2 * mib, 256 * mib},
+	{func(s *Shares) *int64 { return &s.Bodies }, api, 1, 4, 4 * mib, 256 * mib},
+	{func(s *Shares) *int64 { return &s.Lines }, api, 3, 4, mib, 128 * mib}, // its text, command and answer
+	{func(s *Shares) *int64 { return &s.Commands }, api, 1, 4, 2 * mib, 256 * mib},
+	{func(s *Shares) *int64 { return &s.Stream }, streams, 1, 2, 16 * kib, mib},
+
+	{func(s *Shares) *int64 { return &s.Read }, readers, 1, 8, 128 * kib, 8 * mib},
+	{func(s *Shares) *int64 { return &s.Table }, tables, 1, 9, 2 * mib, 16 * mib},
+
+	{func(s *Shares) *int64 { return &s.Buffer }, workers, 1, 5, 2 * mib, 64 * mib},
+	{func(s *Shares) *int64 { return &s.WorkerFetch }, workerFetches, 1, 2, 64 * kib, 8 * mib},
+	{func(s *Shares) *int64 { return &s.Receipts }, receipts, receiptBytes, 0, 0, 0}, // Share
+
+	{func(s *Shares) *int64 { return &s.ExportFetch }, exportFetches, 1, 2, 128 * kib, 4 * mib},
+	{func(s *Shares) *int64 { return &s.Folded }, export, 600, 3, 1 << 10, 1 << 16},
+
+	{func(s *Shares) *int64 { return &s.Shared }, always, 1, 8, 8 * mib, 256 * mib},
+}
+
+func engine(p *Parts) int        { return oneIf(p.Engine) }
+func partitions(p *Parts) int    { return oneIf(p.Engine) * p.Partitions }
+func api(p *Parts) int           { return oneIf(p.API) }
+func streams(p *Parts) int       { return oneIf(p.API) * p.Streams }
+func readers(p *Parts) int       { return p.Readers * (p.brokers() + 1) }
+func tables(p *Parts) int        { return oneIf(p.Tables) * 4 }
+func workers(p *Parts) int       { return p.Workers }
+func workerFetches(p *Parts) int { return p.Workers * p.brokers() }
+func receipts(p *Parts) int      { return p.Workers * p.Partitions }
+func export(p *Parts) int        { return oneIf(p.Export) }
+func exportFetches(p *Parts) int { return oneIf(p.Export) * p.brokers() }
+func always(*Parts) int          { return 1 }
+
+func (p *Parts) brokers() int { return max(1, p.Brokers) }
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 const (
-	cachePercent    = 30
-	outcomesPercent = 5
-	outboxPercent   = 5
-	fetchPercent    = 5
-	timersPercent   = 8
-	inFlightPercent = 10
+	memTables  = 4 // of a store: statestore's MemTableStopWritesThreshold
+	leastTable = 256 * kib
 
-	memTables = 4 // of a store: statestore's MemTableStopWritesThreshold
-	mostCache = 4 << 30
+	receiptBytes  = 110 // clients/go/worker's memory
+	leastReceipts = 1000
+	leastRoom     = 64 * kib // of a partition: clients/go/worker's minShareBytes
+	mostTable     = 16 * mib
+	mostCache     = 4 << 30
+	defaultCache  = 256 * mib
 )
 
-// Share divides a limit among a process that may come to own all partitions. A
-// cache that is not 0 was chosen by the operator.
-func Share(limit int64, partitions int, cache int64) Shares {
-	s, n := most, int64(max(1, partitions))
-	if limit > 0 {
-		part := func(percent, most, least int64) int64 { return min(max(limit/100*percent/n, least), most) }
-		s = Shares{
-			Cache:    min(max(limit/100*cachePercent, least.Cache), mostCache),
-			Outcomes: int(part(outcomesPercent, int64(most.Outcomes), int64(least.Outcomes))),
-			Outbox:   int(part(outboxPercent, int64(most.Outbox), int64(least.Outbox))),
-			Fetch:    int(part(fetchPercent, int64(most.Fetch), int64(least.Fetch))),
-			Timers:   part(timersPercent, most.Timers, least.Timers),
-			InFlight: min(max(limit/100*inFlightPercent, least.InFlight), most.InFlight),
+// Share divides two thirds of a limit among the parts of a process. Each has the least, and of what is
+// left a part by its weight. Without a limit each has the most. What the settings say of receipts and of
+// a cache comes first, but receipts leave the others their least, and take a quarter of the limit at most.
+func Share(limit int64, p Parts) Shares {
+	var s Shares
+	left, weights := limit/3*2, int64(0)
+	for _, h := range holders {
+		if n := h.n(&p); n > 0 {
+			left -= int64(n) * h.unit * h.leastOf(&s, &p)
+			weights += h.weight
 		}
 	}
-	if cache > 0 {
-		s.Cache = cache
+	if n := int64(receipts(&p)) * receiptBytes; n > 0 {
+		s.Receipts = int64(p.Receipts)
+		if limit > 0 {
+			s.Receipts = min(s.Receipts, max(leastReceipts, min(left, limit/4)/n))
+		}
+		left -= n * s.Receipts
 	}
-	if limit > 0 || cache > 0 { // memtables must not push the cache out
-		s.MemTable = int(min(max(s.Cache/memTables/n, int64(least.MemTable)), int64(most.MemTable)))
+	for _, h := range holders {
+		n := h.n(&p)
+		switch {
+		case n == 0 || h.weight == 0:
+		case limit > 0:
+			more := max(0, left) * h.weight / weights / int64(n) / h.unit
+			*h.share(&s) = min(h.leastOf(&s, &p)+more, h.mostOf(&s, &p))
+		default:
+			*h.share(&s) = h.mostOf(&s, &p)
+		}
 	}
+	s.stores(limit, &p)
 	return s
 }
 
+// leastOf is the least of a holder. Memtables must not push the cache out, and a worker gives each
+// partition, and its lane of high priority, some room.
+func (h *holder) leastOf(s *Shares, p *Parts) int64 {
+	switch h.share(s) {
+	case &s.Cache:
+		return max(h.least, int64(p.Partitions)*memTables*leastTable)
+	case &s.Buffer:
+		return max(h.least, int64(p.Partitions)*2*leastRoom)
+	}
+	return h.least
+}
+
+func (h *holder) mostOf(s *Shares, p *Parts) int64 {
+	return max(h.most, h.leastOf(s, p))
+}
+
+// stores divides the cache, which an operator may have chosen, into memtables.
+func (s *Shares) stores(limit int64, p *Parts) {
+	if !p.Engine {
+		return
+	}
+	s.MemTable = mostTable
+	if p.Cache > 0 {
+		s.Cache = p.Cache
+	} else if limit == 0 {
+		s.Cache = defaultCache
+		return
+	}
+	s.MemTable = min(max(s.Cache/memTables/int64(max(1, p.Partitions)), leastTable), mostTable)
+}
+
 // Sum is the most that the parts take together.
-func (s Shares) Sum(partitions int) int64 {
-	n := int64(partitions)
-	return max(s.Cache, memTables*n*int64(s.MemTable)) + n*(int64(s.Outcomes+s.Outbox+s.Fetch)+s.Timers) + s.InFlight
+func (s Shares) Sum(p Parts) (sum int64) {
+	for _, h := range holders {
+		sum += int64(h.n(&p)) * h.unit * *h.share(&s)
+	}
+	if p.Engine {
+		sum += max(0, memTables*int64(p.Partitions)*s.MemTable-s.Cache)
+	}
+	return sum
 }

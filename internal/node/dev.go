@@ -50,6 +50,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 		return err
 	}
 	probe.Close()
+	runProviders(c)                 // before the roles are counted and logged
 	history := openHistoryBeside(o) // in parallel: after a kill -9 it takes a second, like the broker
 	var n *node
 	closing := func(f func()) func() {
@@ -66,7 +67,6 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	}
 	defer closing(func() { b.Close() })()
 	c.Brokers = []string{b.Addr()}
-	runProviders(c) // before newNode, which logs the roles
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
@@ -164,6 +164,8 @@ func openHistoryBeside(o Options) *opening {
 		defer close(h.done)
 		options := EmbeddedOptions(o.Config, filepath.Join(o.Config.DataDir, historyDir))
 		options.Logger = o.Logger
+		options.MemTableBytes = tableShare(o.Config)
+		options.CacheBytes = int64(options.MemTableBytes)
 		h.store, h.err = embedded.Open(options)
 	}()
 	return h

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,8 +31,17 @@ func (n *node) startExport(life *roles) error {
 		return &SettingError{"export.dir is unset, but roles has export: name a directory or omit the role"}
 	}
 	o.Topic, o.Watermarks, o.Logger = n.names.Events(), n.names.Watermarks(), n.log.With("role", "export")
-	life.start("export", func(ctx context.Context) error { return runExport(ctx, o, n.clients) })
+	clients := n.exportClient()
+	o.Folded = int(n.shares.Folded)
+	life.start("export", func(ctx context.Context) error { return runExport(ctx, o, clients) })
 	return nil
+}
+
+// exportClient returns the options of the export's client.
+func (n *node) exportClient() []kgo.Opt {
+	fetch := int32(n.shares.ExportFetch)
+	return slices.Concat(analytics.ClientOptions(), n.clients,
+		[]kgo.Opt{kgo.FetchMaxBytes(fetch), kgo.FetchMaxPartitionBytes(fetch)})
 }
 
 // exportRefused is the time between two tries after a refusal that only a person can resolve.
@@ -40,7 +50,7 @@ const exportRefused = time.Minute
 // runExport continues after the export is refused: the other roles of the process must go on, and
 // somebody may accept a gap with `events export` in the meantime.
 func runExport(ctx context.Context, o analytics.Options, clients []kgo.Opt) error {
-	cl, err := kgo.NewClient(append(analytics.ClientOptions(), clients...)...)
+	cl, err := kgo.NewClient(clients...)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,9 @@ func (n *node) boundReads(o *gateway.Options) {
 	c := n.cfg
 	o.Reads, o.ReadBudget, o.ReadTime = c.Limits.Reads, int64(c.Limits.ReadBudget), c.Limits.ReadTime
 	o.PageBytes = int64(c.Limits.PageBytes)
-	o.PagesInFlight = min(int64(c.Limits.PagesInFlight), n.shares.InFlight)
+	o.PagesInFlight = min(int64(c.Limits.PagesInFlight), n.shares.Pages)
+	o.BodiesInFlight, o.LinesInFlight, o.CommandBytes = n.shares.Bodies, n.shares.Lines, int(n.shares.Commands)
+	o.StreamBytes = int32(n.shares.Stream)
 	o.Batches, o.Followers, o.BodyRate = c.Limits.Batches, c.Limits.EventStreams, int64(c.Limits.BodyRate)
 	if c.HasAuth() {
 		o.ReadRate = func(tenant string) float64 { return c.Tenant(tenant).ReadRate }

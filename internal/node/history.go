@@ -83,10 +83,7 @@ func (n *node) historyNotes() []string {
 
 // runHistory writes events to the history until ctx ends.
 func (n *node) runHistory(ctx context.Context) error {
-	p, err := sinks.NewProjector(n.history, sinks.Options{
-		Kafka: n.clients, Topic: n.names.Events(), Group: n.cfg.HistoryGroup(),
-		Logger: n.log.With("role", "history"), Hooks: n.metrics.History(),
-	})
+	p, err := sinks.NewProjector(n.history, n.reader(n.names.Events(), n.cfg.HistoryGroup(), n.metrics.History()))
 	if err != nil {
 		return err
 	}
@@ -95,22 +92,35 @@ func (n *node) runHistory(ctx context.Context) error {
 
 // runLetters writes dead letters to the history until ctx ends.
 func (n *node) runLetters(ctx context.Context) error {
-	p, err := sinks.NewLetterProjector(n.history, sinks.Options{
-		Kafka: n.clients, Topic: n.names.DeadLetter(), Group: n.cfg.LettersGroup(),
-		Logger: n.log.With("role", "history"), Hooks: n.metrics.Letters(),
-	})
+	p, err := sinks.NewLetterProjector(n.history,
+		n.reader(n.names.DeadLetter(), n.cfg.LettersGroup(), n.metrics.Letters()))
 	if err != nil {
 		return err
 	}
 	return p.Run(ctx)
 }
 
+// mostWritten is how many bytes of events a reader of the history writes at once.
+const mostWritten = 4 << 20
+
+// reader returns the options of a reader of the history.
+func (n *node) reader(topic, group string, hooks sinks.Hooks) sinks.Options {
+	return sinks.Options{
+		Kafka: n.clients, Topic: topic, Group: group, MaxBuffered: int32(n.shares.Read),
+		MaxBytes: int(min(n.shares.Read, mostWritten)), Logger: n.log.With("role", "history"), Hooks: hooks,
+	}
+}
+
 // runContents writes the contents of notifications to the history until ctx ends.
 func (n *node) runContents(ctx context.Context) error {
-	return sinks.RunContents(ctx, n.history, sinks.ContentOptions{
-		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.ContentGroup(),
+	return sinks.RunContents(ctx, n.history, n.contentReader())
+}
+
+func (n *node) contentReader() sinks.ContentOptions {
+	return sinks.ContentOptions{
+		Kafka: n.clients, Topics: DueTopics(n.cfg), Group: n.cfg.ContentGroup(), MaxBuffered: int32(n.shares.Read),
 		Lag: n.metrics.ContentLag, Logger: n.log.With("role", "history"),
-	})
+	}
 }
 
 // DueTopics returns patterns that match the due topics of all channels.

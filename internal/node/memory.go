@@ -5,28 +5,61 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/kafkaconn"
 	"github.com/waterclock/waterclock/internal/memory"
 )
 
 // shareMemory finds the memory limit of this process, sets it in the Go runtime, and
 // divides it.
-func (n *node) shareMemory() {
+func (n *node) shareMemory() error {
 	limit, err := memory.Find(int64(n.cfg.Memory.Limit))
 	if err != nil {
 		n.log.Warn("memory is not limited; set memory.limit to a size", "error", err)
 	}
 	limit.Apply()
 	n.memory = memory.NewWatcher(limit.Bytes)
-	n.shares = memory.Share(limit.Bytes, n.cfg.Topics.Partitions, int64(n.cfg.Store.Cache))
+	parts := partsOf(n.cfg, n.embedded)
+	n.shares = memory.Share(limit.Bytes, parts)
 	n.metrics.WatchMemory(n.memory.Usage)
-	if limit.Bytes > 0 {
-		n.log.Info("memory is limited", "limit", limit.Bytes, "from", limit.Source, "cache", n.shares.Cache,
-			"memtable", n.shares.MemTable)
+	if limit.Bytes == 0 {
+		return nil
 	}
-	if sum := n.shares.Sum(n.cfg.Topics.Partitions); limit.Bytes > 0 && sum > limit.Bytes {
+	n.log.Info("memory is limited", "limit", limit.Bytes, "from", limit.Source, "shares", n.shares.Sum(parts),
+		"cache", n.shares.Cache, "memtable", n.shares.MemTable)
+	if sum := n.shares.Sum(parts); sum > limit.Bytes {
 		n.log.Warn("memory.limit is less than this process's components may use; raise it, or own fewer partitions",
 			"limit", limit.Bytes, "parts", sum, "partitions", n.cfg.Topics.Partitions)
 	}
+	if got := int(n.shares.Receipts); parts.Workers > 0 && got < parts.Receipts {
+		n.log.Warn("worker.memory is more than memory.limit has room for, so workers know fewer receipts",
+			"worker.memory", parts.Receipts, "receipts", got, "limit", limit.Bytes)
+	}
+	return kafkaconn.LowerShared(int(n.cfg.Limits.BatchBytes), n.shares.Shared)
+}
+
+// partsOf returns what a process of these settings has that holds memory.
+func partsOf(c *config.Config, embedded bool) memory.Parts {
+	p := memory.Parts{
+		Partitions: c.Topics.Partitions, Brokers: len(c.Brokers), Engine: c.HasRole("engine"), API: c.HasRole("api"),
+		Streams: c.Limits.EventStreams, Tables: embedded, Export: c.HasRole("export"),
+		Receipts: c.Worker.Memory, Cache: int64(c.Store.Cache),
+	}
+	if c.HasRole("history") {
+		p.Readers = 3 // of events, dead letters and contents
+	}
+	for _, role := range config.WorkerChannels() {
+		if c.HasRole(role) {
+			p.Workers++
+		}
+	}
+	return p
+}
+
+// tableShare returns the share of the history in this process. It opens before the process has a node.
+func tableShare(c *config.Config) int {
+	limit, _ := memory.Find(int64(c.Memory.Limit)) // shareMemory logs the error
+	return int(memory.Share(limit.Bytes, partsOf(c, true)).Table)
 }
 
 // devMemTable is one memtable of a store in dev. Background flushes are slow on purpose, so a flood fills

@@ -136,7 +136,9 @@ func newNode(o Options, inner ...kgo.Opt) (*node, error) {
 		embedded: len(inner) > 0,
 	}
 	n.metrics.Build(o.Version)
-	n.shareMemory()
+	if err := n.shareMemory(); err != nil {
+		return nil, err
+	}
 	n.timetable = &trigger.Timetable{
 		Zones:     calendar.Embedded(),
 		MinPeriod: func(tenant string) time.Duration { return c.Tenant(tenant).MinPeriod },

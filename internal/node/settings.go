@@ -27,9 +27,9 @@ func (n *node) engineOptions() pipeline.Options {
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
 		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(n.shares.Cache),
-		MemTableBytes: n.shares.MemTable, DisableWAL: !c.Store.WAL,
-		OutcomeMemory: n.shares.Outcomes, ForwardMemory: n.shares.Outbox,
-		FetchBytes: n.shares.Fetch, TimerMemory: n.shares.Timers,
+		MemTableBytes: int(n.shares.MemTable), DisableWAL: !c.Store.WAL,
+		OutcomeMemory: int(n.shares.Outcomes), ForwardMemory: int(n.shares.Outbox),
+		FetchBytes: int(n.shares.Fetch), TimerMemory: n.shares.Timers, DecodedBytes: n.decodedBytes(),
 		DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
 		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,
@@ -81,6 +81,15 @@ func catchUpRate(c *config.Config) float64 {
 		return -1
 	}
 	return c.CatchUp.Rate
+}
+
+// decodedBytes returns the share of what a partition's client has decompressed. Without a memory limit,
+// package pipeline has its default, which follows limits.batch_bytes.
+func (n *node) decodedBytes() int {
+	if n.memory.Usage().Limit == 0 {
+		return 0
+	}
+	return int(n.shares.Decoded)
 }
 
 // pendingLimit returns the limit of pending triggers, and also publishes it as a metric.

@@ -101,12 +101,17 @@ const (
 	revokeWithin   = 6 * time.Second
 )
 
+// bufferRecords is how many due events a worker has in memory.
+const bufferRecords = 10_000
+
 // kitOptions converts the settings that the worker kit needs, for any channel that we serve.
 func (n *node) kitOptions(channel string) []worker.Option {
 	c := n.cfg
 	ch := c.Channel(channel)
 	opts := []worker.Option{
-		worker.Prefix(c.Topics.Prefix), worker.Group(c.Group), worker.Topic(ch.Topic), worker.Memory(c.Worker.Memory),
+		worker.Prefix(c.Topics.Prefix), worker.Group(c.Group), worker.Topic(ch.Topic),
+		worker.Memory(int(n.shares.Receipts)), worker.Buffer(bufferRecords, n.shares.Buffer),
+		worker.FetchBytes(int32(n.shares.WorkerFetch)),
 		worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
 		worker.DrainTimeout(c.Stop.Timeout * 3 / 4), worker.WithMetrics(workerprom.New(n.metrics.Registry, channel)),
 	}

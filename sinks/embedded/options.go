@@ -29,9 +29,12 @@ type Options struct {
 	// 10 minutes; -1 means never.
 	SweepEvery time.Duration
 
-	// CacheBytes is the size of Pebble's block cache beside two memtables of 16 MiB. While these are
-	// small, the cache may have their room, too. Default 16 MiB.
+	// CacheBytes is the size of Pebble's block cache beside two memtables. While these are small, the
+	// cache may have their room, too. Default 16 MiB.
 	CacheBytes int64
+
+	// MemTableBytes is the size of a memtable. There are three while flushes are slow. Default 16 MiB.
+	MemTableBytes int
 
 	// NoRoom is called for each write that fails because the disk is full, over its quota or
 	// read-only. The write waits for space, and so do later ones. Default: no call.
@@ -52,6 +55,7 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxBytes, 1<<30)
 	def(&o.SweepEvery, 10*time.Minute)
 	def(&o.CacheBytes, 16<<20)
+	def(&o.MemTableBytes, memTableBytes)
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}

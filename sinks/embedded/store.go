@@ -105,14 +105,15 @@ func (s *Store) openDB() (*pebble.DB, error) {
 	// Pebble reserves memtables out of the cache: the one that is written, and one that it keeps to use
 	// it anew. Without room for them, nothing would be in the cache as soon as they have their full
 	// size, and each read of a row would read six blocks.
-	cache := pebble.NewCache(s.opts.CacheBytes + 2*memTableBytes)
+	cache := pebble.NewCache(s.opts.CacheBytes + 2*int64(s.opts.MemTableBytes))
 	defer cache.Unref() // the database holds its own reference
 	o := &pebble.Options{
 		FS: s.opts.FS, Cache: cache, FormatMajorVersion: pebble.FormatNewest,
 		MaxOpenFiles: 256, Merger: merger, Logger: quiet{s.opts.Logger},
 		// There are far more writes than reads, so new data is compacted rarely and in large
 		// parts: 24 flushes are 384 MiB. About half these bounds took a quarter more CPU.
-		MemTableSize: memTableBytes, L0CompactionThreshold: 24, L0StopWritesThreshold: 72, LBaseMaxBytes: 128 << 20,
+		MemTableSize: uint64(s.opts.MemTableBytes), L0CompactionThreshold: 24, L0StopWritesThreshold: 72,
+		LBaseMaxBytes:   128 << 20,
 		LoggerAndTracer: nil,
 	}
 	for i := range o.Levels {
