@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -76,4 +77,13 @@ func TestSilentHistory(t *testing.T) {
 	b.click("Triggers")
 	b.click("tea")
 	b.await("main", "The history does not answer: this is what its owner knows.")
+}
+
+// A page that another version has served says so on its first visit of the runbook, which it does not have.
+func TestRunbookOfAnotherVersion(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.visit("triggers")
+	b.stub("GET", "/runbook.md", http.StatusNotFound, "no such file")
+	b.click("Runbook")
+	b.await("main .fault", "This page is of another version of Waterclock. Load it anew.")
 }
