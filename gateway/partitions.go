@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/peer"
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/producer"
 	"github.com/waterclock/waterclock/topics"
 )
@@ -21,7 +22,7 @@ type Partition struct {
 	Owner                string  `json:"owner" doc:"Internal address; empty if the partition never had an owner"`
 	Term                 int64   `json:"term" doc:"Owners so far"`
 	CommandsOffset       int64   `json:"commands_offset" doc:"Next command to decide"`
-	CommandsLag          int64   `json:"commands_lag"`
+	CommandsLag          *int64  `json:"commands_lag,omitempty" doc:"Absent while Kafka does not say where the partition ends"`
 	Pending              int64   `json:"pending"`
 	PendingLimit         int64   `json:"pending_limit,omitempty" doc:"limits.max_pending of its owner: beyond it registers are refused"`
 	Done                 int64   `json:"done" doc:"Finished triggers still remembered"`
@@ -67,28 +68,53 @@ func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	answer := Partitions{Items: []Partition{}}
-	for _, p := range s.router.Partitions(ctx) {
-		answer.Items = append(answer.Items, s.partition(ctx, p))
+	all := s.router.Partitions(ctx)
+	lags := s.lags(ctx, all)
+	for _, p := range all {
+		item := partition(p)
+		if lag, ok := lags[p.Partition]; ok {
+			item.CommandsLag = &lag
+		}
+		answer.Items = append(answer.Items, item)
 	}
 	return sendJSON(w, http.StatusOK, answer)
 }
 
-// partition converts a status. If the owner does not count the lag, it is computed from the
-// end of commands.
-func (s *cluster) partition(ctx context.Context, p peer.PartitionStatus) Partition {
-	if p.CommandsLag == 0 {
-		if end, err := stableEnd(ctx, s.kafka.Client(), s.names.Commands(), p.Partition); err == nil {
-			p.CommandsLag = max(0, end-p.CommandsOffset)
+// lags are how many commands are not read yet. Where the owner does not count them, they are computed from the end of
+// commands. Ends that Kafka does not say within a second are missing: whoever asks wants to know of the partitions.
+func (s *cluster) lags(ctx context.Context, all []peer.PartitionStatus) map[int32]int64 {
+	ctx, cancel := context.WithTimeout(ctx, peer.SearchTimeout)
+	defer cancel()
+	at := func(p int32) kafkapart.TopicPartition {
+		return kafkapart.TopicPartition{Topic: s.names.Commands(), Partition: p}
+	}
+	lags := map[int32]int64{}
+	var uncounted []kafkapart.TopicPartition
+	for _, p := range all {
+		if p.CommandsLag > 0 {
+			lags[p.Partition] = p.CommandsLag
+		} else {
+			uncounted = append(uncounted, at(p.Partition))
 		}
 	}
+	ends, _ := kafkapart.Ends(ctx, s.kafka.Client(), uncounted, kafkapart.ReadCommitted)
+	for _, p := range all {
+		if end, ok := ends[at(p.Partition)]; ok {
+			lags[p.Partition] = max(0, end-p.CommandsOffset)
+		}
+	}
+	return lags
+}
+
+// partition converts a status, but for its lag.
+func partition(p peer.PartitionStatus) Partition {
 	var standbys []Standby
 	for _, s := range p.Standbys {
 		standbys = append(standbys, Standby(s))
 	}
 	return Partition{
 		Partition: p.Partition, Owner: p.Owner, Term: p.Term, CommandsOffset: p.CommandsOffset,
-		CommandsLag: p.CommandsLag,
-		Pending:     p.Pending, PendingLimit: p.PendingLimit, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
+		Pending: p.Pending, PendingLimit: p.PendingLimit, Done: p.Done, FiredThrough: instantText(p.FiredThrough),
 		OldestOverdueSeconds: p.OldestOverdue.Seconds(), Ready: p.Ready, Restored: p.Restored,
 		RestoreTotal: p.RestoreTotal, Doing: p.Doing, Refused: p.Refused, Standbys: standbys,
 	}

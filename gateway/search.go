@@ -28,6 +28,8 @@ import (
 type FoundItems struct {
 	Items  []FoundItem `json:"items" maxItems:"24" doc:"The best match first; empty: there is nothing of this name"`
 	Silent []int32     `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers may be missing, or are known by the history alone; search again"`
+
+	HistorySilent bool `json:"history_silent,omitempty" doc:"The history does not answer, so what the owners no longer have may be missing"`
 }
 
 // silent notes that a partition did not answer.
@@ -156,6 +158,7 @@ func (s *searches) explain(r *request, found *FoundItems) error {
 		return err
 	}
 	for i, item := range items {
+		found.HistorySilent = found.HistorySilent || !of[i].History && s.events.history != nil
 		item.Code, item.Sentence = string(answers[i].Code), answers[i].Sentence
 	}
 	return nil
@@ -190,8 +193,8 @@ func (s *searches) known(ctx context.Context, r *request, key trigger.Key, kind 
 		return nil
 	}
 	events, err := s.events.last(ctx, key, 1)
-	if err != nil || len(events) == 0 { // without a history nobody knows more
-		return nil
+	if found.HistorySilent = found.HistorySilent || err != nil && s.events.history != nil; len(events) == 0 {
+		return nil // without a history nobody knows more
 	}
 	found.Items = append(found.Items, foundTrigger(kind, key, events[0].UserID, st))
 	return nil
@@ -309,8 +312,11 @@ func (s *searches) user(ctx context.Context, r *request, q string, found *FoundI
 		return err
 	}
 	found.silent(page.Silent...)
-	if len(page.Items) == 0 && !s.wasNotified(ctx, r.who.Tenant, q) {
-		return nil
+	if len(page.Items) == 0 {
+		notified, err := s.wasNotified(ctx, r.who.Tenant, q)
+		if found.HistorySilent = found.HistorySilent || err != nil; !notified {
+			return nil
+		}
 	}
 	found.Items = append(found.Items, FoundItem{Kind: "user", UserID: q})
 	for _, f := range page.Items {
@@ -320,10 +326,10 @@ func (s *searches) user(ctx context.Context, r *request, q string, found *FoundI
 }
 
 // wasNotified reports whether the history has a notification of a user. As with triggers, nobody knows more without it.
-func (s *searches) wasNotified(ctx context.Context, tenant, user string) bool {
+func (s *searches) wasNotified(ctx context.Context, tenant, user string) (bool, error) {
 	if s.notified == nil || (preferences.User{Tenant: tenant, ID: user}).Check() != nil {
-		return false
+		return false, nil
 	}
 	page, err := s.notified.Notifications(ctx, topics.NotificationQuery{Tenant: tenant, User: user, Limit: 1})
-	return err == nil && len(page.Items) > 0
+	return len(page.Items) > 0, err
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,24 @@ func (w *world) search(q string, header ...string) (found []string) {
 		found = append(found, part("kind")+":"+part("trigger_id")+":"+part("user_id")+":"+part("state"))
 	}
 	return found
+}
+
+// That a history does not answer is no proof that there is nothing of this name.
+func TestSearchWhileTheHistoryIsAway(t *testing.T) {
+	log := &keptEvents{}
+	w := newWorld(t, func(o *Options) { o.History = log })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/tea", `{"channel":"sms","delay":"1h"}`)
+	for _, q := range []string{"forgotten", "tea"} {
+		for _, away := range []error{nil, errors.New("the history is away")} {
+			log.mu.Lock()
+			log.err = away
+			log.mu.Unlock()
+			a := w.must(http.StatusOK, "GET", "/v1/search?q="+q, "")
+			if got := strings.Contains(a.body, `"history_silent":true`); got != (away != nil) {
+				t.Errorf("%s, the history's error %v: %s", q, away, a.body)
+			}
+		}
+	}
 }
 
 // Whatever a person has at hand is found: a key, a user, a ce_id, the place of a record.

@@ -16,6 +16,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/waterclock/waterclock/internal/forecast"
 	"github.com/waterclock/waterclock/internal/logtest"
 	"github.com/waterclock/waterclock/topics"
@@ -144,8 +147,44 @@ func TestPartitions(t *testing.T) {
 	}
 	for i, p := range got.Items {
 		if p.Partition != int32(i) || p.Owner != "here:1" || p.Term != 3 || !p.Ready || p.OldestOverdueSeconds != 1.5 ||
-			p.CommandsLag != 0 {
+			p.CommandsLag == nil || *p.CommandsLag != 0 {
 			t.Errorf("partition %d: %+v", i, p)
+		}
+	}
+}
+
+// The lag of a partition is absent where Kafka does not say its end, and the answer waits for that a second at most.
+func TestPartitionsWhileKafkaIsSilent(t *testing.T) {
+	w := newWorld(t, nil)
+	w.cluster.ControlKey(int16(kmsg.ListOffsets), func(q kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		resp := q.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, t := range q.(*kmsg.ListOffsetsRequest).Topics {
+			to := kmsg.ListOffsetsResponseTopic{Topic: t.Topic}
+			for _, p := range t.Partitions {
+				answer := kmsg.NewListOffsetsResponseTopicPartition()
+				answer.Partition, answer.Offset = p.Partition, 7
+				if p.Partition == 2 {
+					answer.ErrorCode = kerr.LeaderNotAvailable.Code
+				}
+				to.Partitions = append(to.Partitions, answer)
+			}
+			resp.Topics = append(resp.Topics, to)
+		}
+		return resp, nil, true
+	})
+	began := time.Now()
+	a := w.must(http.StatusOK, "GET", "/v1/partitions", "")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	var got Partitions
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range got.Items {
+		if lag := p.CommandsLag; (lag == nil) != (p.Partition == 2) || lag != nil && *lag != 7-p.CommandsOffset {
+			t.Errorf("%s", a.body)
 		}
 	}
 }

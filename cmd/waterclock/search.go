@@ -26,6 +26,9 @@ exit code 3 if nothing has this name.`,
 			if err := from.get(cmd.Context(), "/v1/search?"+url.Values{"q": args}.Encode(), &found); err != nil {
 				return err
 			}
+			if found.HistorySilent {
+				a.note("the history does not answer: what the owners no longer have may be missing")
+			}
 			if len(found.Items) == 0 {
 				return &failure{Exit: exitNotFound, Msg: clean(args[0]) + ": not_found: no trigger, user, " +
 					"occurrence or record has this name"}

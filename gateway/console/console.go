@@ -199,6 +199,10 @@ func safely(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
+// otherVersion stands in for app.js of another version, which has served the page: without it the page stays empty.
+const otherVersion = "document.body.textContent = 'Waterclock is being upgraded, and two versions of it answer. " +
+	"Load this page anew.';\n"
+
 // page serves a file of the console, or the one page that all addresses below it are.
 func (c *console) page(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
@@ -212,12 +216,16 @@ func (c *console) page(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, Root+"assets/") {
 		name, current := strings.CutPrefix(r.URL.Path, c.assets)
 		known, ok := c.files[name]
-		if !current || !ok {
+		switch {
+		case current && ok:
+			f = known
+			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		case !current && path.Base(r.URL.Path) == "app.js":
+			f = file{plain: []byte(otherVersion), kind: kindOf("app.js")}
+		default:
 			http.Error(w, "no such file in this version of the console", http.StatusNotFound)
 			return
 		}
-		f = known
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	} else {
 		f.plain = slices.Concat(c.shell[0], c.first(r), c.shell[1])
 	}

@@ -260,11 +260,17 @@ func TestPagesAndFiles(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]int{
-			"/console/assets/0000/app.js": 404, "/console/assets/": 404, "/console/assets/x": 404,
+			"/console/assets/0000/parts.js": 404, "/console/assets/": 404, "/console/assets/x": 404,
 		} {
 			if r := w.do("GET", path); r.StatusCode != want {
 				t.Errorf("%s: %d", path, r.StatusCode)
 			}
+		}
+		// Of another version, behind the same balancer: its page would stay empty.
+		r := w.do("GET", "/console/assets/0000/app.js")
+		if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 || !strings.Contains(r.body, "anew") ||
+			r.Header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(kind, "text/javascript") {
+			t.Errorf("app.js of another version: %d %v %s", r.StatusCode, r.Header, r.body)
 		}
 		if r := w.do("POST", "/console/triggers"); r.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("POST to a page: %d", r.StatusCode)

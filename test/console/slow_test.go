@@ -2,9 +2,11 @@ package console_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // slowly makes reads whose address has a text take so many milliseconds, and be answered so; "" by the server.
@@ -59,4 +61,29 @@ func TestSlowReadInAnOutage(t *testing.T) {
 	b.await("#health", "1 thing is not well.")
 	b.await("main ul", "The oldest has waited 30 s.")
 	b.await("main ul", "Partition 3 is late: the oldest has waited 30 s.")
+}
+
+// A history that does not answer is not one that knows nothing, and is not absent.
+func TestSilentHistory(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.slowly("/v1/search", 0, `{"items":[],"silent_partitions":[],"history_silent":true}`)
+	b.slowly("/explain", 0, `{"code":"scheduled","sentence":"Scheduled: it fires.","evidence":[],"history":false}`)
+	b.fill("header input", "forgotten"+kb.Enter)
+	b.await("main .fault", "Some may be missing: the history does not answer.")
+	b.await("main", "Nothing was found.")
+	s.put("tea", inAnHour)
+	b.click("Triggers")
+	b.click("tea")
+	b.await("main", "The history does not answer: this is what its owner knows.")
+}
+
+// A page that another version has served says so on its first visit of the runbook, which it does not have.
+func TestRunbookOfAnotherVersion(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.visit("triggers")
+	b.stub("GET", "/runbook.md", http.StatusNotFound, "no such file")
+	b.click("Runbook")
+	b.await("main .fault", "This page is of another version of Waterclock. Load it anew.")
 }

@@ -106,6 +106,7 @@ export function Now({who}) {
       const ready = live ? live.ready : items.filter((p) => p.ready).length;
       const silent = live ? live.silent_partitions.length :
         items.filter((p) => !p.ready && !p.doing && !p.refused).length;
+      const uncounted = live ? silent : items.filter((p) => p.commands_lag === undefined).length;
       const figure = (text, lost = silent) => html`<b>${partly(text, lost, items.length)}</b>`;
       const waits = channels.data ? channels.data.items.filter((c) => c.waiting !== undefined) : [];
       return html`
@@ -118,7 +119,7 @@ export function Now({who}) {
           <li>${figure(pending.toLocaleString('en'))}<${A} to="triggers?state=PENDING">pending<//></li>
           <li>${figure(took(overdue * 1000))}
             <${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
-          <li>${figure(lag.toLocaleString('en'))}<${A} to="system">commands not read yet<//></li>
+          <li>${figure(lag.toLocaleString('en'), uncounted)}<${A} to="system">commands not read yet<//></li>
           ${waits.length ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
             <${A} to="deliveries">due events not read yet<//></li>` : ''}
           <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>

@@ -85,7 +85,8 @@ export function Runbook({query}) {
   const [error, fail] = useState();
   useEffect(() => {
     fetch(new URL('../runbook.md', import.meta.url)).then((r) => (r.ok ? r.text() : Promise.reject(
-      new Error('The runbook cannot be read.')))).then(set, fail);
+      new Error(r.status === 404 ? 'This page is of another version of Waterclock. Load it anew.' :
+        'The runbook cannot be read.')))).then(set, fail);
   }, []);
   const all = entries(text);
   const shown = query.entry ? all.filter((e) => e.id === query.entry) : all;

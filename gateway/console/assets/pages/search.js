@@ -16,9 +16,11 @@ export function Search({query, again, who}) {
   const found = useData(path && `${path}#${again}`);
   if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${visible(q)}</h1>
-    <${Loaded} of=${found}>${({items, silent_partitions: silent}) => html`${silent.length ? html`
-      <p class="fault" role="alert">Some may be missing: ${silence(silent)}.</p>` : ''}${items.length === 0 ?
-      html`<p>Nothing is named so: no trigger, user, occurrence or record of this tenant.</p>` : html`
+    <${Loaded} of=${found}>${({items, silent_partitions: silent, history_silent: away}) => html`${silent.length ? html`
+      <p class="fault" role="alert">Some may be missing: ${silence(silent)}.</p>` : ''}${away ? html`
+      <p class="fault" role="alert">Some may be missing: the history does not answer.</p>` : ''}${items.length === 0 ?
+      html`<p>${away ? 'Nothing was found.' :
+        'Nothing is named so: no trigger, user, occurrence or record of this tenant.'}</p>` : html`
         ${items.filter((i) => i.kind === 'user').map(({user_id: user}) => html`<p>
           <${A} to=${userPage(user)}>Notifications of user ${visible(user)}<//>${' · '}
           <${A} to=${triggersOfUser(user)}>All triggers of user ${visible(user)}<//></p>`)}

@@ -32,7 +32,7 @@ export function System({who}) {
         ['State', (p) => (p.ready ? html`<span class="good">fires</span>` :
           html`<span class="bad">${p.refused || p.doing || 'no owner answers'}</span>`)],
         ['Owner', (p) => p.owner || 'none'], ['Term', (p) => p.term, 'num'],
-        ['Pending', (p) => p.pending, 'num'], ['Commands to read', (p) => p.commands_lag, 'num'],
+        ['Pending', (p) => p.pending, 'num'], ['Commands to read', (p) => p.commands_lag ?? 'not known', 'num'],
         ['Overdue, s', (p) => p.oldest_overdue_seconds, 'num'],
         ['Restored', (p) => (p.restore_total ? `${p.restored} of ${p.restore_total}` : ''), 'num'],
       ]} />`}<//>` : ''}
