@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Manifest says what one step of an export added. All manifests together, from 0 on, say
@@ -55,6 +57,17 @@ type File struct {
 	MaxUS     int64  `json:"max_event_us,omitempty"`
 	Unknown   int64  `json:"unknown_fields,omitempty"` // fields in extra
 	NotEvents int64  `json:"not_events,omitempty"`     // records that are no event
+}
+
+// count counts a row of the file.
+func (f *File) count(r *Row) {
+	f.Rows++
+	switch {
+	case r.Type == "":
+		f.NotEvents++
+	case r.Extra != "":
+		f.Unknown += int64(fields(jsontext.Value(r.Extra)))
+	}
 }
 
 // Gap is a part of the log that was gone before it was exported.
