@@ -23,6 +23,7 @@ type Row struct {
 	Step       int32  `parquet:"step"`
 	Attempt    int32  `parquet:"attempt"`
 	LatenessMS *int64 `parquet:"lateness_ms,optional"`
+	Reason     string `parquet:"reason"`
 	Count      int32  `parquet:"count"`
 	Rule       string `parquet:"rule"`
 }
@@ -176,9 +177,10 @@ func (r *Row) lateness() int64 {
 }
 
 // neverOut: the end of an occurrence of the plan that was never emitted. A redrive may end it once
-// more, as a further attempt.
+// more, as a further attempt. What the misfire policy of a single occurrence left out counts as
+// misfired alone, as that of a recurring one does.
 func (r *Row) neverOut() bool {
-	ended := r.Type == typeExpired || r.Type == typeDeadLetter
+	ended := r.Type == typeExpired && r.Reason != "misfire" || r.Type == typeDeadLetter
 	return ended && r.Attempt <= 1 && r.FirstFired == 0 && onPlan(r.Occurrence)
 }
 
