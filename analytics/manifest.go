@@ -77,12 +77,16 @@ type Gap struct {
 	To        int64 `json:"to"` // the first offset behind it
 }
 
+// Last is the last offset of the gap.
+func (g Gap) Last() int64 { return g.To - 1 }
+
 const manifestVersion = 1
 
 // chain is what the manifests of a directory say together.
 type chain struct {
-	last   *Manifest // nil: there is none
-	digest string    // of the last
+	last   *Manifest       // nil: there is none
+	digest string          // of the last
+	starts map[int32]int64 // where each partition begins
 	next   map[int32]int64
 	files  []File
 	gaps   []Gap
@@ -172,6 +176,9 @@ func (c *chain) more(dir string) error {
 		m, digest, err := readManifest(dir, n, c.digest)
 		if err != nil || m == nil {
 			return err
+		}
+		if c.last == nil {
+			c.starts = m.Next
 		}
 		maps.Copy(c.next, m.Next)
 		c.files = append(c.files, m.Files...)

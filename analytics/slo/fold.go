@@ -80,8 +80,9 @@ type Fold struct {
 	burning  []burning
 
 	unusual map[uint64]string // the priority of triggers of this partition, if not normal
-	newest  int64             // event_us
-	refines bool              // in a further pass
+	oldest  int64             // event_us; 0: no event
+	newest  int64
+	refines bool // in a further pass
 	arrived arrivals
 }
 
@@ -123,6 +124,7 @@ func (f *Fold) Partition() { clear(f.unusual) }
 func (f *Fold) Add(r *Row) {
 	f.Plan(r.Type, r.Trigger, r.Rule)
 	f.newest = max(f.newest, r.EventUS)
+	f.since(r.EventUS)
 	switch r.Type {
 	case typeFired:
 		if r.LatenessMS != nil && r.firstOut() {
@@ -141,6 +143,13 @@ func (f *Fold) Add(r *Row) {
 				c.Expired++
 			}
 		})
+	}
+}
+
+// since notes that there is an event of that time; 0 is none.
+func (f *Fold) since(us int64) {
+	if us != 0 && (f.oldest == 0 || us < f.oldest) {
+		f.oldest = us
 	}
 }
 
