@@ -88,6 +88,7 @@ type Exporter struct {
 	chain   *chain          // as far as it was read
 	checked bool            // its files are as it says
 	source  func(context.Context) (*source, error)
+	silence time.Duration // a read that gets no record for so long fails
 	base    Manifest
 	lock    io.Closer
 	tmpDir  string
@@ -110,7 +111,7 @@ func New(o Options) *Exporter {
 	}
 	e := &Exporter{
 		opts: o, disk: realDisk{}, decode: &decoder{hide: newHider(o.Users)}, made: map[string]bool{},
-		tails: map[int32]tail{}, mostFolded: mostFolded,
+		tails: map[int32]tail{}, mostFolded: mostFolded, silence: maxSilence,
 	}
 	e.file.e, e.file.bloom, e.source = e, []string{"trigger", "user_id"}, e.describe
 	return e
