@@ -197,9 +197,11 @@ func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 			return err
 		}
 	}
-	err = e.snapshots(ctx, snapshots, r)
+	if err := e.snapshots(ctx, snapshots, r); err != nil {
+		return err
+	}
 	r.Manifest = e.chain.last.N
-	return err
+	return nil
 }
 
 // enter reads the manifests, refuses a directory that is not this topic's, and decides about

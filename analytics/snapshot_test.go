@@ -1,7 +1,9 @@
 package analytics
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -381,5 +383,27 @@ func TestSnapshotColumns(t *testing.T) {
 		if name, _, _ := strings.Cut(f.Tag.Get("parquet"), ","); of[name] == 0 {
 			t.Errorf("events have no %s", name)
 		}
+	}
+}
+
+// badManifest writes what is no manifest in the place of one that names snapshots: another exporter was first.
+type badManifest struct{ quickDisk }
+
+func (d badManifest) Link(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err == nil && bytes.Contains(text, []byte(`"snapshots"`)) {
+		err = os.WriteFile(to, []byte("{"), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return d.quickDisk.Link(from, to)
+}
+
+// A manifest that cannot be read while snapshots are published is an error of the export.
+func TestSnapshotsBehindABadManifest(t *testing.T) {
+	_, err := newLedger(100).exporter(t.TempDir(), badManifest{}).Export(t.Context())
+	if refusal, ok := errors.AsType[*Error](err); !ok || refusal.Code != CodeDamaged {
+		t.Errorf("got %v", err)
 	}
 }
