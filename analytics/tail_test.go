@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -203,6 +204,38 @@ func TestTailIsSealedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole.check(t, dir)
+}
+
+// A copy that is made while an exporter seals what was in the tail: first the tails, then the manifests, then the rest.
+func TestCopyMeanwhile(t *testing.T) {
+	whole, dir, copied := newLedger(150), t.TempDir(), t.TempDir()
+	copyOf := func(names ...string) {
+		for _, name := range names {
+			if err := os.CopyFS(filepath.Join(copied, name), os.DirFS(filepath.Join(dir, name))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	export := func(n int) *ledger {
+		l := &ledger{values: whole.values[:n]}
+		if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	least := export(20)
+	copyOf(tailDir)
+	export(70)
+	copyOf(manifestDir)
+	export(150)
+	copyOf(eventsDir, snapshotDir)
+	once(t, copied)
+	_, all, _ := read(t, copied)
+	for o, v := range least.values {
+		if v != nil && !slices.ContainsFunc(all[0], func(r Row) bool { return r.Offset == int64(o) }) {
+			t.Errorf("offset %d is missing", o)
+		}
+	}
 }
 
 // The footer of a tail in version 1.
