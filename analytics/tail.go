@@ -34,23 +34,31 @@ func (e *Exporter) exported(c *chain, p int32, start int64) (int64, error) {
 	if start <= next {
 		return next, nil
 	}
+	t, err := e.tailOf(p)
+	if err != nil || t.from > next {
+		return next, err
+	}
+	return max(next, t.to), nil
+}
+
+// tailOf is the tail as it is now. One that is not there, or that is no whole file, covers
+// nothing.
+func (e *Exporter) tailOf(p int32) (t tail, err error) {
 	f, err := os.Open(e.tailName(p))
 	if gone(err) {
-		return next, nil
+		return t, nil
 	}
 	if err != nil {
-		return 0, err
+		return t, err
 	}
 	defer func() { _ = f.Close() }()
-	file, err := openParquet(f)
-	if err != nil { // it is no whole file
-		return next, nil
+	if t.file, err = f.Stat(); err != nil {
+		return t, err
 	}
-	from, to := coveredBy(file)
-	if from > next {
-		return next, nil
+	if file, err := openParquet(f); err == nil {
+		t.from, t.to = coveredBy(file)
 	}
-	return max(next, to), nil
+	return t, nil
 }
 
 // coveredBy is what the footer says.
@@ -105,13 +113,24 @@ func (w *walk) carry(to int64) error {
 	return w.sealBelow(to)
 }
 
-// isFresh says that the tail of a partition is the one that this exporter wrote, and that
-// nothing has come since.
+// isFresh says that this exporter has written the tail of a partition, and that nothing has come
+// since. Another exporter may have written the same one meanwhile.
 func (e *Exporter) isFresh(p int32, from, end int64) bool {
 	was, ok := e.tails[p]
 	if !ok || was.from != from || was.to != end {
 		return false
 	}
 	info, err := os.Stat(e.tailName(p))
-	return err == nil && os.SameFile(info, was.file)
+	if err != nil {
+		return false
+	}
+	if os.SameFile(info, was.file) {
+		return true
+	}
+	is, err := e.tailOf(p)
+	if err != nil || is.from != from || is.to != end {
+		return false
+	}
+	e.tails[p] = is
+	return true
 }

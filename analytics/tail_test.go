@@ -206,6 +206,45 @@ func TestTailIsSealedMeanwhile(t *testing.T) {
 	whole.check(t, dir)
 }
 
+// Two that follow write the tails of a log in which nothing happens once each, and a tail that is gone anew.
+func TestFollowersLeaveEachOthersTails(t *testing.T) {
+	l, dir := newLedger(50), t.TempDir()
+	both := []*Exporter{l.exporter(dir, nil), l.exporter(dir, nil)}
+	reads := 0
+	for _, e := range both {
+		e.source = func(ctx context.Context) (*source, error) {
+			s, err := l.source(ctx)
+			s.read = func(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
+				reads++
+				return l.read(ctx, p, first, end, visit, step)
+			}
+			return s, err
+		}
+		defer func() { _ = e.close() }()
+	}
+	pass := func(want int) {
+		t.Helper()
+		reads = 0
+		for range 3 {
+			for _, e := range both {
+				if _, err := e.step(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if reads != want {
+			t.Errorf("%d reads, want %d", reads, want)
+		}
+	}
+	pass(4) // two partitions, each by both
+	pass(0)
+	if err := os.Remove(filepath.Join(dir, tailDir, "p=01.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	pass(1)
+	l.check(t, dir)
+}
+
 // A copy that is made while an exporter seals what was in the tail: first the tails, then the manifests, then the rest.
 func TestCopyMeanwhile(t *testing.T) {
 	whole, dir, copied := newLedger(150), t.TempDir(), t.TempDir()
