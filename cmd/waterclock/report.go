@@ -210,8 +210,7 @@ func behindText(all []slo.Behind) string {
 // worstHours is the number of hours in the table. JSON and the HTML page have all hours.
 const worstHours = 5
 
-// share rounds down, so that 100 % really means all.
+// share is a percentage without zeros at its end.
 func share(percent float64) string {
-	text := strconv.FormatFloat(percent, 'f', 6, 64)
-	return strings.TrimRight(strings.TrimRight(text[:len(text)-3], "0"), ".") + " %"
+	return strings.TrimRight(strings.TrimRight(slo.Share(percent), "0"), ".") + " %"
 }

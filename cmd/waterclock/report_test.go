@@ -95,6 +95,14 @@ func TestBudgetText(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	for want, percent := range map[string]float64{ // 1 late of 560 million is not all
+		"99.999 %": 100 * float64(559_999_999) / float64(560_000_000), "100 %": 100, "99.5 %": 99.5, "0 %": 0,
+		"99.868 %": 100 * float64(99_868) / float64(100_000), "0.003 %": 0.003, "32.766 %": 32.766,
+	} {
+		if got := share(percent); got != want {
+			t.Errorf("of %v: got %q, want %q", percent, got, want)
+		}
+	}
 	got := behindText([]slo.Behind{
 		{Partition: 3, Newest: "2026-11-25T10:00:00.000Z"}, {Partition: 7, Newest: "2026-11-24T10:00:00.000Z"},
 	})
