@@ -142,11 +142,12 @@ func sloText(out *output, r *slo.Report) string {
 			r.NoTail)
 	}
 	if r.Begins != "" {
-		fmt.Fprintf(&b, "warning    the export begins at %s: what was before had expired, and does not count\n", r.Begins)
+		fmt.Fprintf(&b, "warning    the export begins at %s: what was before had expired, and does not count\n",
+			r.Begins)
 	}
 	for _, g := range r.Gaps {
-		fmt.Fprintf(&b, "warning    offsets %d to %d of partition %d had expired before they were exported, and do not "+
-			"count\n", g.From, g.Last(), g.Partition)
+		fmt.Fprintf(&b, "warning    offsets %d to %d of partition %d had expired before they were exported, and do "+
+			"not count\n", g.From, g.Last(), g.Partition)
 	}
 	if len(r.Behind) > 0 {
 		fmt.Fprintf(&b, "warning    %s\n", behindText(r.Behind))

@@ -116,7 +116,8 @@ func TestReportWarnsOfWhatIsMissing(t *testing.T) {
 	r := slo.Report{Begins: "2026-11-20T09:00:00.000Z", Gaps: []slo.Gap{{Partition: 3, From: 5, To: 9}}}
 	text := sloText(&output{}, &r)
 	for _, want := range []string{
-		"warning    the export begins at 2026-11-20T09:00:00.000Z", "warning    offsets 5 to 8 of partition 3 had expired",
+		"warning    the export begins at 2026-11-20T09:00:00.000Z",
+		"warning    offsets 5 to 8 of partition 3 had expired",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q: %s", want, text)
