@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/test/services"
+	"github.com/waterclock/waterclock/topics"
 )
 
 const asOfProgram = `
@@ -85,6 +86,38 @@ func TestSnapshotsAsOf(t *testing.T) {
 	}
 }
 
+// All events of a turn have one occurred_at: no decision is cut, however many there are.
+func TestViewsTakeWholeTurns(t *testing.T) {
+	python, dir, l := services.Python(t, "venv-data"), t.TempDir(), &ledger{}
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	for i := range int64(1500) {
+		for _, e := range []topics.Event{
+			{Type: "trigger.registered", State: "PENDING", Rule: json.RawMessage(`{"delay":"1h"}`)},
+			{Type: "occurrence.fired", State: "IN_FLIGHT"},
+		} {
+			us := at.UnixMicro() + int64(len(l.values))
+			e.EventID, e.EventUS, e.OccurredAt, e.Version = topics.EventID(0, us), us, stamp(at), 1
+			e.Trigger, e.Tenant, e.Revision, e.Seq = fmt.Sprintf("k%04d", i), "acme", 1, us%2+1
+			e.ScheduledAt = stamp(at)
+			text, err := json.Marshal(&e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.values = append(l.values, text)
+		}
+	}
+	if _, err := fleetExporter(l, dir).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "views.sql"), []byte(Views(dir)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	us := at.UnixMicro()
+	for us, got := range asOf(t, python, dir, []int64{us, us + 999, us + 1000}) {
+		requireAsOf(t, l, us, got)
+	}
+}
+
 type asOfAnswer struct {
 	All     [][]any
 	Pending []string
@@ -115,8 +148,8 @@ func asOf(t *testing.T, python, dir string, instants []int64) (out map[int64]asO
 
 func requireAsOf(t *testing.T, l *ledger, us int64, got asOfAnswer) {
 	t.Helper()
-	at := time.UnixMicro(us + 1)
-	want := foldedAsOf(t, l.values, at, day(us)-endedDays)
+	at := stamp(time.UnixMicro(us).UTC()) // package asof goes by occurred_at, too
+	want := foldedAsOf(t, l.values, func(e *topics.Event) bool { return e.OccurredAt <= at }, day(us)-endedDays)
 	all, pending := map[string]string{}, map[string]string{}
 	for _, row := range got.All {
 		key := row[0].(string)

@@ -51,6 +51,9 @@ func (l *ledger) source(context.Context) (*source, error) {
 }
 
 func (l *ledger) read(ctx context.Context, p int32, first, end int64, visit visitor, step func()) error {
+	if p == 0 && first < l.start {
+		return fmt.Errorf("offset %d is out of range", first)
+	}
 	for o := first; o < end; o++ {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -23,10 +23,8 @@ type fact struct {
 
 // decoder makes rows. It is not safe for concurrent use.
 type decoder struct {
-	hide      *hider
-	instants  instants
-	unknown   int64 // fields that went into extra
-	notEvents int64
+	hide     *hider
+	instants instants
 }
 
 // lenient: a payload is the user's JSON, in which a name may stand twice.
@@ -41,7 +39,6 @@ func (d *decoder) row(r *kgo.Record, out *Row) {
 		err = d.fill(&f, out)
 	}
 	if err != nil {
-		d.notEvents++
 		sum := sha256.Sum256(r.Value)
 		*out = Row{
 			Partition: r.Partition, Offset: r.Offset, Appended: r.Timestamp.UnixMilli(),
@@ -81,7 +78,6 @@ func (d *decoder) fill(f *fact, out *Row) error {
 	out.UserID, out.Tags = d.hide.user(e.UserID), d.hide.tags(e.Tags)
 	if len(f.Unknown) > 0 {
 		out.Extra = string(f.Unknown)
-		d.unknown += int64(fields(f.Unknown))
 	}
 	// Check has refused what has more than 32 bits.
 	out.Version, out.Attempt, out.Count = int32(e.Version), int32(e.Attempt), int32(e.Count) //nolint:gosec // see above

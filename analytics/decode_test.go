@@ -13,12 +13,12 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-func rowOf(value string, u Users) (Row, *decoder) {
+func rowOf(value string, u Users) (out Row, counted File) {
 	d := &decoder{hide: newHider(u)}
-	var out Row
 	at := time.UnixMilli(1_790_000_000_500)
 	d.row(&kgo.Record{Partition: 3, Offset: 7, Value: []byte(value), Timestamp: at}, &out)
-	return out, d
+	counted.count(&out)
+	return out, counted
 }
 
 const full = `{"event_id":"3-1790000000000123","type":"trigger.registered","version":1,"trigger":"hold-8c4",
@@ -35,7 +35,7 @@ const full = `{"event_id":"3-1790000000000123","type":"trigger.registered","vers
 
 // Every field of an event is a column, but the payload.
 func TestRow(t *testing.T) {
-	row, d := rowOf(strings.Replace(full, "%", "", 1), Users{Plain: true})
+	row, counted := rowOf(strings.Replace(full, "%", "", 1), Users{Plain: true})
 	if row.Step == nil || *row.Step != 0 || row.LatenessMS == nil || *row.LatenessMS != 0 || row.DuePartition == nil {
 		t.Errorf("zeros that mean something are lost: %+v", row)
 	}
@@ -54,19 +54,19 @@ func TestRow(t *testing.T) {
 		DueTopic: "waterclock.due.orders", CorrelationID: "c", Count: 4, Truncated: "payload,tags",
 		Rule: `{"every":"1h"}`,
 	}
-	if !reflect.DeepEqual(row, want) || tags["team"] != "seats" || d.unknown != 0 || d.notEvents != 0 {
+	if !reflect.DeepEqual(row, want) || tags["team"] != "seats" || counted.Unknown != 0 || counted.NotEvents != 0 {
 		t.Errorf("got  %+v\nwant %+v", row, want)
 	}
 }
 
 // What a newer engine says more is kept, and counted.
 func TestUnknownFields(t *testing.T) {
-	row, d := rowOf(strings.Replace(full, "%", `,"mood":"good","more":{"a":1}`, 1), Users{})
-	if row.Extra != `{"mood":"good","more":{"a":1}}` || d.unknown != 2 || row.Type == "" {
-		t.Errorf("extra %q, %d unknown", row.Extra, d.unknown)
+	row, counted := rowOf(strings.Replace(full, "%", `,"mood":"good","more":{"a":1}`, 1), Users{})
+	if row.Extra != `{"mood":"good","more":{"a":1}}` || counted.Unknown != 2 || row.Type == "" {
+		t.Errorf("extra %q, %d unknown", row.Extra, counted.Unknown)
 	}
-	if row, d := rowOf(`{"type":"trigger.teleported","event_us":5,"version":9}`, Users{}); row.Version != 9 ||
-		row.Type != "trigger.teleported" || d.notEvents != 0 {
+	if row, counted := rowOf(`{"type":"trigger.teleported","event_us":5,"version":9}`, Users{}); row.Version != 9 ||
+		row.Type != "trigger.teleported" || counted.NotEvents != 0 {
 		t.Errorf("%+v", row)
 	}
 }
@@ -90,9 +90,9 @@ func TestFastReader(t *testing.T) {
 		if fast := len(c.value) <= mostShared && topics.ReadEvent([]byte(c.value), &topics.Event{}); fast != c.fast {
 			t.Errorf("%s: fast reader %v, want %v", c.name, fast, c.fast)
 		}
-		got, d := rowOf(c.value, Users{Plain: true})
+		got, counted := rowOf(c.value, Users{Plain: true})
 		want, _ := rowOf(" "+c.value, Users{Plain: true}) // white space: the library reads it
-		if !reflect.DeepEqual(got, want) || d.notEvents != 0 || got.Detail != "d" || got.Extra != c.extra {
+		if !reflect.DeepEqual(got, want) || counted.NotEvents != 0 || got.Detail != "d" || got.Extra != c.extra {
 			t.Errorf("%s:\ngot  %+v\nwant %+v", c.name, got, want)
 		}
 	}
@@ -106,8 +106,8 @@ func TestGarbage(t *testing.T) {
 		`{"type":"x","event_us":5,"trigger":7}`, `{"type":"x","event_us":99999999999999999}`, "\xff\xfe",
 		`{"type":"x","event_us":5} grace`,
 	} {
-		row, d := rowOf(value, Users{Plain: true})
-		if row.Type != "" || row.EventUS != 0 || row.Partition != 3 || row.Offset != 7 || d.notEvents != 1 ||
+		row, counted := rowOf(value, Users{Plain: true})
+		if row.Type != "" || row.EventUS != 0 || row.Partition != 3 || row.Offset != 7 || counted.NotEvents != 1 ||
 			!strings.HasPrefix(row.Extra, `{"not_an_event":{"bytes":`) || strings.Contains(row.Extra, "grace") {
 			t.Errorf("%q is %+v", value, row)
 		}

@@ -17,10 +17,12 @@
 //
 //   - The sealed files have each committed record of the offsets of the manifest, once.
 //     Aborted records are not in them.
-//   - Bounds of files follow from offsets and the days of events, never from the clock.
+//   - Bounds of files follow from offsets, the days of events and accepted gaps, never from the clock.
 //     The same build writes the same bytes, so any number of exporters may run at once.
 //     They need no coordinator: who loses the race for a manifest reads the winner's and
 //     goes on behind it.
+//   - What the tail has is exported: if the log loses it, the next tail and the sealed file have
+//     it still.
 //   - A snapshot follows from the one before and the sealed files since, so it is as equal
 //     in its bytes as they are. Its memory does not grow with the number of triggers.
 //   - A manifest names a watermark of a partition only if everything first due at or before

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,10 +87,11 @@ type Exporter struct {
 	decode  *decoder
 	file    sealing
 	made    map[string]bool // directories
-	fresh   map[int32]tail  // what this exporter wrote last
+	tails   map[int32]tail  // what was read of them
 	chain   *chain          // as far as it was read
 	checked bool            // its files are as it says
 	source  func(context.Context) (*source, error)
+	silence time.Duration // a read that gets no record for so long fails
 	base    Manifest
 	lock    io.Closer
 	tmpDir  string
@@ -97,12 +99,6 @@ type Exporter struct {
 	done    int64
 
 	mostFolded int // triggers that a snapshot has in memory
-}
-
-// tail is what the tail of a partition covers, and its file.
-type tail struct {
-	from, to int64
-	file     fs.FileInfo
 }
 
 // New opens nothing yet.
@@ -121,7 +117,7 @@ func New(o Options) *Exporter {
 	}
 	e := &Exporter{
 		opts: o, disk: realDisk{}, decode: &decoder{hide: newHider(o.Users)}, made: map[string]bool{},
-		fresh: map[int32]tail{}, mostFolded: o.Folded,
+		tails: map[int32]tail{}, mostFolded: o.Folded, silence: maxSilence,
 	}
 	e.file.e, e.file.bloom, e.source = e, []string{"trigger", "user_id"}, e.describe
 	return e
@@ -194,7 +190,7 @@ func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 	if err != nil {
 		return err
 	}
-	if err := e.enter(log, exported); err != nil {
+	if err := e.enter(log, exported, r); err != nil {
 		return err
 	}
 	if err := e.ensureFirstSnapshot(ctx); err != nil {
@@ -207,15 +203,17 @@ func (e *Exporter) pass(ctx context.Context, snapshots int, r *Report) error {
 			return err
 		}
 	}
-	err = e.snapshots(ctx, snapshots, r)
+	if err := e.snapshots(ctx, snapshots, r); err != nil {
+		return err
+	}
 	r.Manifest = e.chain.last.N
-	return err
+	return nil
 }
 
 // enter reads the manifests, refuses a directory that is not this topic's, and decides about
 // gaps. The first manifest fixes where each partition begins, before any file is made:
 // bounds follow from it.
-func (e *Exporter) enter(log *source, exported map[int32]int64) error {
+func (e *Exporter) enter(log *source, exported map[int32]int64, r *Report) error {
 	for _, a := range e.opts.AcceptGaps {
 		if int(a.Partition) >= len(log.ends) {
 			return refused(CodeNoPartition, "--accept-gap %d:%d: there is no such partition in %s, which has %d",
@@ -256,11 +254,11 @@ func (e *Exporter) enter(log *source, exported map[int32]int64) error {
 			}
 			e.checked = true
 		}
-		m, err := e.gaps(c, log)
-		if err != nil || m == nil {
+		gaps, err := e.gaps(c, log)
+		if err != nil || len(gaps) == 0 {
 			return err
 		}
-		if err := e.publish(m); err != nil && !errors.Is(err, errRace) {
+		if err := e.accept(c, gaps, r); err != nil && !errors.Is(err, errRace) {
 			return err
 		}
 		e.checked = false // there may be files in the gap
@@ -315,42 +313,60 @@ func (e *Exporter) longEnough(log *source, exported map[int32]int64) error {
 	return nil
 }
 
-// gaps is the manifest that goes on behind gaps that are accepted; nil if there are none. All
-// gaps that are not are named together.
-func (e *Exporter) gaps(c *chain, log *source) (*Manifest, error) {
-	m := c.follow(e.base)
-	var accept string
-	var first Gap
+// gaps are those that are accepted. All that are not are named together.
+func (e *Exporter) gaps(c *chain, log *source) (accepted []Gap, err error) {
+	var refusedGaps []Gap
 	for i, start := range log.starts {
 		p := int32(i) //nolint:gosec // a partition's number
-		next := c.next[p]
-		if start <= next {
-			continue
+		from, err := e.exported(c, p, start)
+		if err != nil {
+			return nil, err
 		}
-		if slices.Contains(e.opts.AcceptGaps, Acceptance{p, next}) {
-			m.Gaps = append(m.Gaps, Gap{p, next, start})
-			m.Next[p] = start
-			continue
+		switch g := (Gap{p, from, start}); {
+		case start <= from:
+		case slices.Contains(e.opts.AcceptGaps, Acceptance{p, from}):
+			accepted = append(accepted, g)
+		default:
+			refusedGaps = append(refusedGaps, g)
 		}
-		if accept == "" {
-			first = Gap{p, next, start}
-		} else {
-			accept += ","
-		}
-		accept += fmt.Sprintf("%d:%d", p, next)
 	}
-	if accept != "" {
-		for _, g := range m.Gaps {
-			accept += fmt.Sprintf(",%d:%d", g.Partition, g.From)
+	if len(refusedGaps) == 0 {
+		return accepted, nil
+	}
+	var accept []string
+	for _, g := range slices.Concat(refusedGaps, accepted) {
+		accept = append(accept, fmt.Sprintf("%d:%d", g.Partition, g.From))
+	}
+	first := refusedGaps[0]
+	return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were "+
+		"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic,
+		strings.Join(accept, ","))
+}
+
+// accept publishes the manifest that goes on behind gaps. A file ends before a gap, so what a
+// tail has of before is in files of the same manifest: who has other files of these offsets
+// finds the gap with them.
+func (e *Exporter) accept(c *chain, gaps []Gap, r *Report) error {
+	var files []File
+	for _, g := range gaps {
+		if from := c.next[g.Partition]; from < g.From {
+			w := &walk{Exporter: e, p: g.Partition, next: from, report: r, marks: func() marks { return nil }}
+			e.file.begin(w.p, from)
+			if err := w.carry(g.From); err != nil {
+				return err
+			}
+			if err := w.seal(g.From); err != nil {
+				return err
+			}
+			files = append(files, w.sealed...)
 		}
-		return nil, refused(CodeGap, "the offsets %d to %d of partition %d of %s have expired before they were "+
-			"exported. To go on without them: --accept-gap %s", first.From, first.To-1, first.Partition, e.opts.Topic,
-			accept)
 	}
-	if len(m.Gaps) == 0 {
-		return nil, nil
+	m := c.follow(e.base)
+	m.Files, m.Gaps = append(m.Files, files...), gaps
+	for _, g := range gaps {
+		m.Next[g.Partition] = g.To
 	}
-	return m, nil
+	return e.publish(m)
 }
 
 // clearGaps removes files that begin before the end of a gap and that no manifest names. An
@@ -397,6 +413,12 @@ func (e *Exporter) partition(ctx context.Context, log *source, p int32, r *Repor
 		return nil
 	}
 	e.file.begin(p, from)
+	if start := log.starts[p]; from < start {
+		if err := w.carry(start); err != nil {
+			return err
+		}
+		from = start
+	}
 	if err := log.read(ctx, p, from, end, w.visit, func() { e.opts.Progress(e.done) }); err != nil {
 		return err
 	}
@@ -405,25 +427,14 @@ func (e *Exporter) partition(ctx context.Context, log *source, p int32, r *Repor
 	}
 	// Another exporter may have gone further meanwhile. A tail that begins before what is
 	// sealed is right, too: readers take its rows only from there on.
-	if err := e.file.toTail(); err != nil {
+	if err := e.file.toTail(end); err != nil {
 		return err
 	}
 	r.count(&e.file.meta)
 	r.TailRows += e.file.meta.Rows
-	info, err := os.Stat(filepath.Join(e.opts.Dir, filepath.FromSlash(e.file.meta.Path)))
-	e.fresh[p] = tail{w.next, end, info}
+	info, err := os.Stat(e.tailName(p))
+	e.tails[p] = tail{w.next, end, info}
 	return err
-}
-
-// isFresh says that the tail of a partition is the one that this exporter wrote, and that
-// nothing has come since.
-func (e *Exporter) isFresh(p int32, from, end int64) bool {
-	was, ok := e.fresh[p]
-	if !ok || was.from != from || was.to != end {
-		return false
-	}
-	info, err := os.Stat(filepath.Join(e.opts.Dir, tailDir, partitionName(p)+".parquet"))
-	return err == nil && os.SameFile(info, was.file)
 }
 
 // walk is the way through one partition.
@@ -440,21 +451,31 @@ type walk struct {
 // visit takes a record, or none: then nothing else is committed below the offset at.
 func (w *walk) visit(r *kgo.Record, at int64) error {
 	w.done++
+	if err := w.sealBelow(at); err != nil || r == nil {
+		return err
+	}
+	return w.add(at, func() (bool, error) { return w.file.add(r) })
+}
+
+// sealBelow ends the files that have no offset from at on.
+func (w *walk) sealBelow(at int64) error {
 	for at >= w.file.end() {
 		if err := w.seal(w.file.end()); err != nil {
 			return err
 		}
 	}
-	if r == nil {
-		return nil
-	}
-	if ok, err := w.file.add(r); ok || err != nil {
+	return nil
+}
+
+// add adds to the file what stands at an offset, or to the next one.
+func (w *walk) add(at int64, toFile func() (bool, error)) error {
+	if ok, err := toFile(); ok || err != nil {
 		return err
 	}
 	if err := w.seal(at); err != nil {
 		return err
 	}
-	_, err := w.file.add(r)
+	_, err := toFile()
 	return err
 }
 

@@ -1,6 +1,7 @@
 package analytics
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +10,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/test/services"
 )
@@ -79,6 +83,53 @@ func TestExportFromKafka(t *testing.T) {
 	w.write(0, true, w.event(0, time.Second, ""))
 	w.export(whole)
 	w.check(whole)
+}
+
+// A broker that goes away while it is read, or that gives nothing but errors that may pass, ends the export with an
+// error: the client alone would wait for ever.
+func TestBrokerGoesAway(t *testing.T) {
+	for name, fail := range map[string]func(*kfake.Cluster){
+		"away": (*kfake.Cluster).Close,
+		"no leader": func(c *kfake.Cluster) {
+			c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				answer := req.ResponseKind().(*kmsg.FetchResponse)
+				for _, asked := range req.(*kmsg.FetchRequest).Topics {
+					of := kmsg.FetchResponseTopic{Topic: asked.Topic, TopicID: asked.TopicID}
+					for _, p := range asked.Partitions {
+						one := kmsg.NewFetchResponseTopicPartition()
+						one.Partition, one.ErrorCode = p.Partition, kerr.LeaderNotAvailable.Code
+						of.Partitions = append(of.Partitions, one)
+					}
+					answer.Topics = append(answer.Topics, of)
+				}
+				return answer, nil, true
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			w := worldOn(t, c.ListenAddrs(), topic, 1)
+			w.write(0, true, w.event(0, time.Second, ""))
+			e := w.exporter(t.TempDir())
+			describe := e.source
+			e.silence = 2 * time.Second
+			e.source = func(ctx context.Context) (*source, error) {
+				s, err := describe(ctx)
+				fail(c)
+				return s, err
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if _, err := e.Export(ctx); err == nil || !strings.Contains(err.Error(), "no record within 2s") {
+				t.Errorf("the export ended with %v", err)
+			}
+		})
+	}
 }
 
 // The check finds aborted records: an exporter that reads uncommitted ones fails it.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Manifest says what one step of an export added. All manifests together, from 0 on, say
@@ -57,6 +59,17 @@ type File struct {
 	NotEvents int64  `json:"not_events,omitempty"`     // records that are no event
 }
 
+// count counts a row of the file.
+func (f *File) count(r *Row) {
+	f.Rows++
+	switch {
+	case r.Type == "":
+		f.NotEvents++
+	case r.Extra != "":
+		f.Unknown += int64(fields(jsontext.Value(r.Extra)))
+	}
+}
+
 // Gap is a part of the log that was gone before it was exported.
 type Gap struct {
 	Partition int32 `json:"partition"`
@@ -64,12 +77,16 @@ type Gap struct {
 	To        int64 `json:"to"` // the first offset behind it
 }
 
+// Last is the last offset of the gap.
+func (g Gap) Last() int64 { return g.To - 1 }
+
 const manifestVersion = 1
 
 // chain is what the manifests of a directory say together.
 type chain struct {
-	last   *Manifest // nil: there is none
-	digest string    // of the last
+	last   *Manifest       // nil: there is none
+	digest string          // of the last
+	starts map[int32]int64 // where each partition begins
 	next   map[int32]int64
 	files  []File
 	gaps   []Gap
@@ -159,6 +176,9 @@ func (c *chain) more(dir string) error {
 		m, digest, err := readManifest(dir, n, c.digest)
 		if err != nil || m == nil {
 			return err
+		}
+		if c.last == nil {
+			c.starts = m.Next
 		}
 		maps.Copy(c.next, m.Next)
 		c.files = append(c.files, m.Files...)

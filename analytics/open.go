@@ -41,6 +41,12 @@ func (r *Reader) Files(p int32) (out []File) {
 	return out
 }
 
+// Start is the first offset of a partition in the export: what the log had when the export began.
+func (r *Reader) Start(p int32) int64 { return r.chain.starts[p] }
+
+// Gaps are those that were accepted: events that had expired before they were exported.
+func (r *Reader) Gaps() []Gap { return r.chain.gaps }
+
 // HasTail reports whether a partition has the file of its newest events. Every export writes one,
 // if only an empty one, so it is missing if somebody removed it or the first export did not end.
 func (r *Reader) HasTail(p int32) bool {

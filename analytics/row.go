@@ -1,5 +1,10 @@
 package analytics
 
+import (
+	"reflect"
+	"strings"
+)
+
 // Row is an event as the files have it. The number in id(n) is the column's field id. It is
 // frozen: a reader that knows columns by number (Iceberg) finds the same one for ever. A new
 // column takes a new number. Zero values are nulls; a column in which zero means something
@@ -53,4 +58,23 @@ type Row struct {
 	Tags map[string]string `parquet:"tags,id(42),optional" parquet-key:",id(43),dict" parquet-value:",id(44),dict"`
 
 	Extra string `parquet:"extra,id(45),optional,dict"`
+}
+
+// clone is a copy that stays valid when the file that the row is from is closed.
+func (r *Row) clone() Row {
+	out := *r
+	fields := reflect.ValueOf(&out).Elem()
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() == reflect.String {
+			f.SetString(strings.Clone(f.String()))
+		}
+	}
+	out.Tags = nil
+	for name, value := range r.Tags {
+		if out.Tags == nil {
+			out.Tags = make(map[string]string, len(r.Tags))
+		}
+		out.Tags[strings.Clone(name)] = strings.Clone(value)
+	}
+	return out
 }

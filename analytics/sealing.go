@@ -3,6 +3,7 @@ package analytics
 import (
 	"fmt"
 	"path"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -36,7 +37,6 @@ type sealing struct {
 func (s *sealing) begin(partition int32, first int64) {
 	s.meta = File{Partition: partition, First: first}
 	s.batch, s.open, s.day = s.batch[:0], false, 0
-	s.e.decode.unknown, s.e.decode.notEvents = 0, 0
 }
 
 // end is the first offset that is not in this file, whatever comes.
@@ -57,19 +57,29 @@ func (s *sealing) dayOf(r *Row) int64 {
 // add decodes a record into the file. It returns false, and does nothing else, if the
 // record belongs to another day, so to the next file.
 func (s *sealing) add(r *kgo.Record) (bool, error) {
-	before := *s.e.decode
 	n := len(s.batch)
 	s.batch = append(s.batch, Row{})
+	s.e.decode.row(r, &s.batch[n])
+	return s.added()
+}
+
+// addRow adds a row of another file, as add does. It keeps nothing of the row.
+func (s *sealing) addRow(r *Row) (bool, error) {
+	s.batch = append(s.batch, r.clone())
+	return s.added()
+}
+
+// added takes in the last row of the batch, or takes it away.
+func (s *sealing) added() (bool, error) {
+	n := len(s.batch) - 1
 	row := &s.batch[n]
-	s.e.decode.row(r, row)
 	d := s.dayOf(row)
 	if s.meta.Rows > 0 && d != s.day {
 		s.batch = s.batch[:n]
-		s.e.decode.unknown, s.e.decode.notEvents = before.unknown, before.notEvents
 		return false, nil
 	}
 	s.day = d
-	s.meta.Rows++
+	s.meta.count(row)
 	if us := row.EventUS; us != 0 {
 		if s.meta.MinUS == 0 || us < s.meta.MinUS {
 			s.meta.MinUS = us
@@ -102,6 +112,14 @@ func (s *sealing) flush() error {
 	return nil
 }
 
+// flushed gives the writer the rows that are waiting, and waits until they are written.
+func (s *sealing) flushed() error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.written()
+}
+
 // written waits until nothing is being written.
 func (s *sealing) written() (err error) {
 	if s.writing != nil {
@@ -124,8 +142,14 @@ func (s *sealing) seal(next int64) (meta File, ok bool, err error) {
 	return s.meta, err == nil, err
 }
 
-// toTail makes the file the tail of its partition. It may be empty.
-func (s *sealing) toTail() error {
+// toTail makes the file the tail of its partition, which covers the offsets below next. It may be
+// empty.
+func (s *sealing) toTail(next int64) error {
+	if err := s.flushed(); err != nil {
+		return err
+	}
+	s.writer.SetKeyValueMetadata(tailFrom, strconv.FormatInt(s.meta.First, 10))
+	s.writer.SetKeyValueMetadata(tailTo, strconv.FormatInt(next, 10))
 	s.meta.Path = path.Join(tailDir, partitionName(s.meta.Partition)+".parquet")
 	return s.close(s.replace)
 }
@@ -134,15 +158,11 @@ func partitionName(p int32) string { return fmt.Sprintf("p=%02d", p) }
 
 // close makes the file durable under its name.
 func (s *sealing) close(put func(to string) error) error {
-	if err := s.flush(); err != nil {
-		return err
-	}
-	if err := s.written(); err != nil {
+	if err := s.flushed(); err != nil {
 		return err
 	}
 	err := s.finish(s.meta.Path, put)
 	s.meta.SHA256, s.meta.Bytes = s.digest, s.bytes
-	s.meta.Unknown, s.meta.NotEvents = s.e.decode.unknown, s.e.decode.notEvents
 	return err
 }
 

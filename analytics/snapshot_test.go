@@ -1,7 +1,9 @@
 package analytics
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -98,12 +100,12 @@ func stamp(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.00
 
 // foldedAsOf is what package asof makes of the events up to an instant, of those triggers
 // that a snapshot of the day before has, or a view. It shares no code with snapshots.
-func foldedAsOf(t *testing.T, values [][]byte, before time.Time, oldest int64) map[string]string {
+func foldedAsOf(t *testing.T, values [][]byte, known func(*topics.Event) bool, oldest int64) map[string]string {
 	t.Helper()
 	states, newest, scheduled := map[string]*asof.State{}, map[string]int64{}, map[string]string{}
 	for _, v := range values {
 		var e topics.Event
-		if json.Unmarshal(v, &e) != nil || e.EventUS >= before.UnixMicro() || e.Seq == 0 {
+		if json.Unmarshal(v, &e) != nil || !known(&e) || e.Seq == 0 {
 			continue
 		}
 		key := e.Tenant + "/" + e.Trigger
@@ -246,7 +248,8 @@ func requireSnapshots(t *testing.T, l *ledger, dir string) {
 			got[r.Tenant+"/"+r.Trigger] = asText(r.State, r.Revision, r.Seq, r.EventUS, r.NextAt, r.ScheduledAt, r.Rule,
 				r.Channel, r.UserID, r.Tags)
 		}
-		want := foldedAsOf(t, l.values, end, day(end.UnixMicro())-endedDays)
+		before := func(e *topics.Event) bool { return e.EventUS < end.UnixMicro() }
+		want := foldedAsOf(t, l.values, before, day(end.UnixMicro())-endedDays)
 		requireEqualMaps(t, s.Path, want, got)
 	}
 }
@@ -380,5 +383,27 @@ func TestSnapshotColumns(t *testing.T) {
 		if name, _, _ := strings.Cut(f.Tag.Get("parquet"), ","); of[name] == 0 {
 			t.Errorf("events have no %s", name)
 		}
+	}
+}
+
+// badManifest writes what is no manifest in the place of one that names snapshots: another exporter was first.
+type badManifest struct{ quickDisk }
+
+func (d badManifest) Link(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err == nil && bytes.Contains(text, []byte(`"snapshots"`)) {
+		err = os.WriteFile(to, []byte("{"), 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return d.quickDisk.Link(from, to)
+}
+
+// A manifest that cannot be read while snapshots are published is an error of the export.
+func TestSnapshotsBehindABadManifest(t *testing.T) {
+	_, err := newLedger(100).exporter(t.TempDir(), badManifest{}).Export(t.Context())
+	if refusal, ok := errors.AsType[*Error](err); !ok || refusal.Code != CodeDamaged {
+		t.Errorf("got %v", err)
 	}
 }

@@ -82,17 +82,22 @@ func (e *Exporter) read(ctx context.Context, p int32, first, end int64, visit vi
 	cl, topic := e.opts.Client, e.opts.Topic
 	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {p: kgo.NewOffset().At(first)}})
 	defer cl.RemoveConsumePartitions(map[string][]int32{topic: {p}})
+	since := time.Now() // when there was progress
 	for next := first; next < end; {
-		fetches := cl.PollRecords(ctx, pollRecords)
+		poll, cancel := context.WithDeadline(ctx, since.Add(e.silence))
+		fetches := cl.PollRecords(poll, pollRecords)
+		late := poll.Err() != nil
+		cancel()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var failed, stop error
 		fetches.EachError(func(_ string, of int32, err error) {
-			if of == p && !kerr.IsRetriable(err) {
-				failed = fmt.Errorf("read %s, partition %d, offset %d: %w", topic, of, next, err)
+			if (of == p || of < 0) && !late && !kerr.IsRetriable(err) {
+				failed = fmt.Errorf("read %s, partition %d, offset %d: %w", topic, p, next, err)
 			}
 		})
+		was := next
 		fetches.EachRecord(func(r *kgo.Record) {
 			if stop != nil || r.Partition != p || r.Offset < next || r.Offset >= end {
 				return
@@ -104,6 +109,11 @@ func (e *Exporter) read(ctx context.Context, p int32, first, end int64, visit vi
 			}
 			stop = visit(r, r.Offset)
 		})
+		if next > was {
+			since = time.Now()
+		} else if late {
+			failed = fmt.Errorf("read %s, partition %d, offset %d: no record within %v", topic, p, next, e.silence)
+		}
 		if err := errors.Join(stop, failed); err != nil {
 			return err
 		}
@@ -113,3 +123,7 @@ func (e *Exporter) read(ctx context.Context, p int32, first, end int64, visit vi
 }
 
 const pollRecords = 4096
+
+// maxSilence is how long a read waits for records. All up to its end are committed, so they are
+// there; the client hides that a broker is away, and asks on.
+const maxSilence = time.Minute

@@ -110,8 +110,8 @@ SELECT * FROM read_parquet('{dir}/snapshots/*/*.parquet', hive_partitioning = tr
 -- What an event says of its trigger. Where says_next, a null of next_at says that nothing is planned; where says_plan,
 -- nulls of rule, channel, user_id, correlation_id and tags say that there is none.
 CREATE OR REPLACE VIEW said AS
-SELECT file, log_partition, log_offset, type, trigger, tenant, revision, seq, event_us, scheduled_at, next_at,
-  CASE WHEN type = 'trigger.registered' THEN occurred_at END AS created_at, state, rule,
+SELECT file, log_partition, log_offset, type, trigger, tenant, revision, seq, event_us, occurred_at, scheduled_at,
+  next_at, CASE WHEN type = 'trigger.registered' THEN occurred_at END AS created_at, state, rule,
   CASE WHEN type <> 'trigger.erased' THEN channel END AS channel,
   CASE WHEN type <> 'trigger.erased' THEN user_id END AS user_id,
   CASE WHEN type <> 'trigger.erased' THEN correlation_id END AS correlation_id,
@@ -128,7 +128,8 @@ SELECT CAST(regexp_extract(file, '/p=([0-9]+)\.parquet$', 1) AS INTEGER) AS log_
 FROM glob('{dir}/snapshots/*/*.parquet');
 
 -- What triggers_as_of and pending_at choose from: the newest snapshots before the day (UTC) of an instant, and the
--- events since. event_us grows within a partition, so events of later days are newer than the snapshot.
+-- events since. event_us grows within a partition, so events of later days are newer than the snapshot. All events of a
+-- decision have the same occurred_at, so no decision is cut.
 -- Each file is read once, and of it only the columns that are asked for: above a CTE that is MATERIALIZED, DuckDB
 -- computes all columns.
 CREATE OR REPLACE MACRO known_at(t) AS TABLE
@@ -146,7 +147,7 @@ WITH base AS NOT MATERIALIZED (
   SELECT {standing}, bool_or(says_next) AS says_next, bool_or(says_plan) AS says_plan
   FROM said JOIN since ON since.file = said.file
     AND said.log_offset > since.above AND said.event_us >= since.from_us
-  WHERE epoch_us(event_us) <= epoch_us(t) GROUP BY tenant, trigger
+  WHERE epoch_ms(occurred_at) <= epoch_ms(t) GROUP BY tenant, trigger
 )
 SELECT coalesce(n.tenant, o.tenant) AS tenant, coalesce(n.trigger, o.trigger) AS trigger,
   coalesce(n.state, o.state) AS state, coalesce(n.last_event, o.type) AS last_event,
@@ -174,5 +175,5 @@ SELECT * FROM known_at(t) WHERE state IN ('PENDING', 'PAUSED');
 CREATE OR REPLACE MACRO trigger_as_of(key, t) AS TABLE
 SELECT {standing}
 FROM said JOIN files ON files.file = said.file
-WHERE trigger = key AND said.log_offset > files.above AND epoch_us(event_us) <= epoch_us(t)
+WHERE trigger = key AND said.log_offset > files.above AND epoch_ms(occurred_at) <= epoch_ms(t)
 GROUP BY tenant, trigger;

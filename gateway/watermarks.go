@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,10 @@ func (l *watermarkLog) catchUp(ctx context.Context, partition int32, end int64) 
 		from := max(floor, end-step)
 		found := false
 		err := l.topic.read(ctx, partition, from, until, func(r *kgo.Record) error {
-			// A record that is not a watermark says nothing; Kafka lets anybody with the right write one.
+			// A record that is not a watermark of this partition says nothing: anybody with the right can write one.
+			if !bytes.Equal(r.Key, topics.WatermarkKey(partition)) {
+				return nil
+			}
 			if m, err := topics.DecodeWatermark(r.Key, r.Value); err == nil {
 				l.last[partition], found = m, true
 			}

@@ -53,8 +53,14 @@ func (m *marks) makeTopic() {
 
 func (m *marks) write(partition int32, value []byte) {
 	m.t.Helper()
+	m.writeTo(partition, partition, value)
+}
+
+// writeTo writes with the key of another partition.
+func (m *marks) writeTo(to, partition int32, value []byte) {
+	m.t.Helper()
 	r := &kgo.Record{
-		Topic: topics.Names{}.Watermarks(), Partition: partition, Key: topics.WatermarkKey(partition), Value: value,
+		Topic: topics.Names{}.Watermarks(), Partition: to, Key: topics.WatermarkKey(partition), Value: value,
 	}
 	if err := m.kafka.ProduceSync(context.Background(), r).FirstErr(); err != nil {
 		m.t.Fatal(err)
@@ -63,6 +69,10 @@ func (m *marks) write(partition int32, value []byte) {
 
 func (m *marks) say(partition int32, through trigger.Instant, held ...string) {
 	m.t.Helper()
+	m.write(partition, mark(partition, through, held...))
+}
+
+func mark(partition int32, through trigger.Instant, held ...string) []byte {
 	w := topics.Watermark{
 		Partition: partition, Term: 3, At: through + 5, FiredThrough: through, CommandsOffset: 7, EventsOffset: 0,
 		Due: map[string]map[int32]int64{
@@ -70,7 +80,7 @@ func (m *marks) say(partition int32, through trigger.Instant, held ...string) {
 		},
 		Held: held,
 	}
-	m.write(partition, w.Value())
+	return w.Value()
 }
 
 func (m *marks) get(key, query string) (all Watermarks) {
@@ -143,6 +153,22 @@ func TestWatermark(t *testing.T) {
 		m.write(p, nil)
 	}
 	m.off("after all withdrew theirs")
+}
+
+// A tool that copies topics may put records onto other partitions: they say nothing of where they stand.
+func TestWatermarkOfAnotherPartition(t *testing.T) {
+	m := newMarks(t)
+	m.makeTopic()
+	const at trigger.Instant = 1_795_000_000_000
+	for p := range int32(testPartitions) {
+		m.say(p, at)
+	}
+	m.writeTo(0, 3, mark(3, at+5000))
+	m.writeTo(1, 3, nil)
+	m.seesTheTopic()
+	if all := m.get(keyO, ""); all.FiredThrough != at.String() || all.Items[0].FiredThrough != at.String() {
+		t.Errorf("got %+v", all)
+	}
 }
 
 // A channel's answer names the topics of that channel alone. A channel that is not there is not

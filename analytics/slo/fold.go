@@ -23,6 +23,7 @@ type Row struct {
 	Step       int32  `parquet:"step"`
 	Attempt    int32  `parquet:"attempt"`
 	LatenessMS *int64 `parquet:"lateness_ms,optional"`
+	Reason     string `parquet:"reason"`
 	Count      int32  `parquet:"count"`
 	Rule       string `parquet:"rule"`
 }
@@ -79,8 +80,9 @@ type Fold struct {
 	burning  []burning
 
 	unusual map[uint64]string // the priority of triggers of this partition, if not normal
-	newest  int64             // event_us
-	refines bool              // in a further pass
+	oldest  int64             // event_us; 0: no event
+	newest  int64
+	refines bool // in a further pass
 	arrived arrivals
 }
 
@@ -122,6 +124,7 @@ func (f *Fold) Partition() { clear(f.unusual) }
 func (f *Fold) Add(r *Row) {
 	f.Plan(r.Type, r.Trigger, r.Rule)
 	f.newest = max(f.newest, r.EventUS)
+	f.since(r.EventUS)
 	switch r.Type {
 	case typeFired:
 		if r.LatenessMS != nil && r.firstOut() {
@@ -140,6 +143,13 @@ func (f *Fold) Add(r *Row) {
 				c.Expired++
 			}
 		})
+	}
+}
+
+// since notes that there is an event of that time; 0 is none.
+func (f *Fold) since(us int64) {
+	if us != 0 && (f.oldest == 0 || us < f.oldest) {
+		f.oldest = us
 	}
 }
 
@@ -176,9 +186,10 @@ func (r *Row) lateness() int64 {
 }
 
 // neverOut: the end of an occurrence of the plan that was never emitted. A redrive may end it once
-// more, as a further attempt.
+// more, as a further attempt. What the misfire policy of a single occurrence left out counts as
+// misfired alone, as that of a recurring one does.
 func (r *Row) neverOut() bool {
-	ended := r.Type == typeExpired || r.Type == typeDeadLetter
+	ended := r.Type == typeExpired && r.Reason != "misfire" || r.Type == typeDeadLetter
 	return ended && r.Attempt <= 1 && r.FirstFired == 0 && onPlan(r.Occurrence)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +15,18 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) },
-	"share":   func(v float64) string { return strconv.FormatFloat(math.Floor(v*1000)/1000, 'f', 3, 64) },
+	"share":   Share,
 	"rate":    func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) },
 	"ms":      MS,
 	"allowed": Allowed,
 }).Parse(pageText))
+
+// Share is a percentage with three decimals, rounded down, so that 100 % really means all. Nine are right: what is cut
+// off is no error of the number.
+func Share(percent float64) string {
+	text := strconv.FormatFloat(percent, 'f', 9, 64)
+	return text[:len(text)-len("000000")]
+}
 
 // MS is a lateness as people read it.
 func MS(ms *int64) string {

@@ -2,6 +2,8 @@ package slo
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/waterclock/waterclock/analytics"
 )
@@ -26,13 +28,28 @@ func Read(ctx context.Context, from *analytics.Reader, o Options) (Report, error
 		}
 	}
 	r := f.Report()
-	r.Manifest, r.Behind = from.Manifest(), f.arrived.behind(f.until*1000)
+	r.Manifest, r.Behind, r.Gaps = from.Manifest(), f.arrived.behind(f.until*1000), f.gaps(from)
 	for p := range from.Partitions() {
 		if !from.HasTail(p) {
 			r.NoTail = append(r.NoTail, p)
 		}
+		if from.Start(p) > 0 && f.oldest > f.from*1000 {
+			r.Begins = utc(time.UnixMicro(f.oldest))
+		}
 	}
 	return r, nil
+}
+
+// gaps are those of which events may be of the window: what stands behind them is.
+func (f *Fold) gaps(from *analytics.Reader) (all []analytics.Gap) {
+	for _, g := range from.Gaps() {
+		files := from.Files(g.Partition)
+		next := slices.IndexFunc(files, func(file analytics.File) bool { return file.First >= g.To && file.MinUS != 0 })
+		if next < 0 || files[next].MinUS >= f.from*1000 {
+			all = append(all, g)
+		}
+	}
+	return all
 }
 
 // pass gives the fold all rows. Nothing happens before it is due, so a file that ends before
@@ -48,6 +65,7 @@ func (f *Fold) pass(ctx context.Context, from *analytics.Reader, ends map[int32]
 		before := func(file *analytics.File) bool {
 			old[file.First] = file.MaxUS < f.from*1000
 			if old[file.First] && !f.refines {
+				f.since(file.MinUS)
 				f.arrived.add(p, file.MaxUS, file.Rows)
 			}
 			return old[file.First]

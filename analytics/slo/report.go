@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/waterclock/waterclock/analytics"
 )
 
 // Report is what the files say.
@@ -20,6 +22,8 @@ type Report struct {
 	Manifest  int      `json:"manifest"`
 	NoTail    []int32  `json:"partitions_without_tail,omitempty"` // their newest events are not in the report
 	Behind    []Behind `json:"partitions_behind,omitempty"`       // they stand still while others go on
+	Gaps      []Gap    `json:"gaps,omitempty"`                    // expired before they were exported
+	Begins    string   `json:"begins_at,omitempty"`               // if after From: older events had expired
 	Total     Line     `json:"total"`
 	Budget    Budget   `json:"budget"`
 	Burn      []Burn   `json:"burn"`
@@ -29,6 +33,9 @@ type Report struct {
 	Hours     []Line   `json:"by_hour"` // those in which something was due
 	Objective string   `json:"-"`
 }
+
+// Gap is a part of the log that is not in the export.
+type Gap = analytics.Gap
 
 // Line is one group. Percentiles are null if nothing fired.
 type Line struct {

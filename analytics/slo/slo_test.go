@@ -124,6 +124,9 @@ func TestWhatCounts(t *testing.T) {
 		{"expired", func(e *topics.Event) {
 			e.Type, e.Step, e.Attempt, e.FirstFired = "occurrence.expired", nil, 0, ""
 		}, [5]int64{0, 0, 1, 0, 0}},
+		{"skipped by its misfire policy", func(e *topics.Event) { // its occurrence.misfired counts
+			e.Type, e.Step, e.Attempt, e.FirstFired, e.Reason = "occurrence.expired", nil, 0, "", "misfire"
+		}, [5]int64{0, 0, 0, 0, 0}},
 		{"expired once more, after a redrive", func(e *topics.Event) {
 			e.Type, e.Attempt, e.FirstFired = "occurrence.expired", 2, ""
 		}, [5]int64{}},
@@ -271,6 +274,7 @@ rows = con.execute("""
     when 'occurrence.fired' then attempt = 1 and first_fired_at = occurred_at
       and not regexp_matches(occurrence, '^(snz|run)-')
     when 'occurrence.expired' then first_fired_at is null and coalesce(attempt, 1) = 1
+      and coalesce(reason, '') <> 'misfire'
       and not regexp_matches(occurrence, '^(snz|run)-')
     else type in ('occurrence.misfired', 'delivery.dead_lettered') end
 """).fetchall()
@@ -400,6 +404,7 @@ func randomLives(l *lake, seed uint64) {
 			e.Occurrence = "run-0-1"
 		case 5:
 			e.Type, e.Step, e.Attempt, e.FirstFired, e.LatenessMS = "occurrence.expired", nil, 0, "", nil
+			e.Reason = []string{"expires_after", "misfire"}[dice.IntN(2)]
 		case 6:
 			e = topics.Event{
 				Type: "occurrence.misfired", Trigger: key, Tenant: e.Tenant, Channel: e.Channel,

@@ -57,9 +57,9 @@ func TestEventsExport(t *testing.T) {
 	if _, err := kadm.NewClient(cl).DeleteRecords(t.Context(), expired); err != nil {
 		t.Fatal(err)
 	}
-	export().want(t, exitLoss, "export_gap", "offsets 2 to 4", "--accept-gap 0:2")
-	export("--accept-gap", "0:3").want(t, exitLoss, "export_gap")
-	export("--accept-gap", "0:2").want(t, exitOK, "exported 1 event")
+	export().want(t, exitLoss, "export_gap", "offsets 4 to 4", "--accept-gap 0:4")
+	export("--accept-gap", "0:2").want(t, exitLoss, "export_gap")
+	export("--accept-gap", "0:4").want(t, exitOK, "exported 3 events", "1 file sealed", "1 event in the tail")
 	export().want(t, exitOK)
 
 	file := filepath.Join(dir, "events", "date=2024-10-04", "p=00", "0-1.parquet")

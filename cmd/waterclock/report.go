@@ -141,6 +141,14 @@ func sloText(out *output, r *slo.Report) string {
 		fmt.Fprintf(&b, "warning    tail/ lacks partitions %v, so their newest events do not count: export again\n",
 			r.NoTail)
 	}
+	if r.Begins != "" {
+		fmt.Fprintf(&b, "warning    the export begins at %s: what was before had expired, and does not count\n",
+			r.Begins)
+	}
+	for _, g := range r.Gaps {
+		fmt.Fprintf(&b, "warning    offsets %d to %d of partition %d had expired before they were exported, and do "+
+			"not count\n", g.From, g.Last(), g.Partition)
+	}
 	if len(r.Behind) > 0 {
 		fmt.Fprintf(&b, "warning    %s\n", behindText(r.Behind))
 	}
@@ -203,8 +211,7 @@ func behindText(all []slo.Behind) string {
 // worstHours is the number of hours in the table. JSON and the HTML page have all hours.
 const worstHours = 5
 
-// share rounds down, so that 100 % really means all.
+// share is a percentage without zeros at its end.
 func share(percent float64) string {
-	text := strconv.FormatFloat(percent, 'f', 6, 64)
-	return strings.TrimRight(strings.TrimRight(text[:len(text)-3], "0"), ".") + " %"
+	return strings.TrimRight(strings.TrimRight(slo.Share(percent), "0"), ".") + " %"
 }

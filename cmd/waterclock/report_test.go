@@ -95,10 +95,32 @@ func TestBudgetText(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	for want, percent := range map[string]float64{ // 1 late of 560 million is not all
+		"99.999 %": 100 * float64(559_999_999) / float64(560_000_000), "100 %": 100, "99.5 %": 99.5, "0 %": 0,
+		"99.868 %": 100 * float64(99_868) / float64(100_000), "0.003 %": 0.003, "32.766 %": 32.766,
+	} {
+		if got := share(percent); got != want {
+			t.Errorf("of %v: got %q, want %q", percent, got, want)
+		}
+	}
 	got := behindText([]slo.Behind{
 		{Partition: 3, Newest: "2026-11-25T10:00:00.000Z"}, {Partition: 7, Newest: "2026-11-24T10:00:00.000Z"},
 	})
 	if want := "partitions [3 7] have no event since 2026-11-24T10:00:00.000Z or later"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The table warns of what is not in the files.
+func TestReportWarnsOfWhatIsMissing(t *testing.T) {
+	r := slo.Report{Begins: "2026-11-20T09:00:00.000Z", Gaps: []slo.Gap{{Partition: 3, From: 5, To: 9}}}
+	text := sloText(&output{}, &r)
+	for _, want := range []string{
+		"warning    the export begins at 2026-11-20T09:00:00.000Z",
+		"warning    offsets 5 to 8 of partition 3 had expired",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q: %s", want, text)
+		}
 	}
 }
