@@ -87,7 +87,7 @@ type Exporter struct {
 	decode  *decoder
 	file    sealing
 	made    map[string]bool // directories
-	tails   map[int32]tail  // what was read of them
+	tails   map[int32]tail  // those that this exporter wrote last
 	chain   *chain          // as far as it was read
 	checked bool            // its files are as it says
 	source  func(context.Context) (*source, error)
@@ -369,11 +369,11 @@ func (e *Exporter) accept(c *chain, gaps []Gap, r *Report) error {
 	return e.publish(m)
 }
 
-// clearGaps removes files that begin before the end of a gap and that no manifest names. An
+// clearGaps removes files that begin before the end of a gap, accepted or to be, and that no manifest names. An
 // exporter left them that died, or that read on from before the gap. With the gap in the chain
 // no later manifest can name them, and files behind the gap may have their rows, too.
 func (e *Exporter) clearGaps(c *chain) error {
-	if len(c.gaps) == 0 {
+	if len(c.gaps) == 0 && len(e.opts.AcceptGaps) == 0 {
 		return nil
 	}
 	named, end := map[string]bool{}, map[int32]int64{}
@@ -382,6 +382,9 @@ func (e *Exporter) clearGaps(c *chain) error {
 	}
 	for _, g := range c.gaps {
 		end[g.Partition] = max(end[g.Partition], g.To)
+	}
+	for _, a := range e.opts.AcceptGaps { // another exporter may have had what we took for a gap
+		end[a.Partition] = max(end[a.Partition], c.next[a.Partition])
 	}
 	for p, to := range end {
 		found, err := fs.Glob(os.DirFS(e.opts.Dir), path.Join(eventsDir, "date=*", partitionName(p), "*.parquet"))

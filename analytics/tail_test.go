@@ -132,6 +132,45 @@ func TestGapBehindTheTail(t *testing.T) {
 	}
 }
 
+// racing lets another exporter be first with the next manifest.
+type racing struct {
+	quickDisk
+
+	before func()
+}
+
+func (d *racing) Link(from, to string) error {
+	if before := d.before; before != nil && strings.HasSuffix(to, ".json") {
+		d.before = nil
+		before()
+	}
+	return d.quickDisk.Link(from, to)
+}
+
+// While somebody accepts a gap, an exporter that has read the log in time publishes what stands there. The file that
+// ends at the gap goes: its rows are in the other's.
+func TestAcceptedTooLate(t *testing.T) {
+	whole, dir := newLedger(150), t.TempDir()
+	first := &ledger{values: whole.values[:20]}
+	if _, err := first.exporter(dir, nil).Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	late := &ledger{values: whole.values, start: 30}
+	e := late.exporter(dir, &racing{before: func() {
+		if _, err := whole.exporter(dir, nil).Export(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}})
+	e.opts.AcceptGaps = []Acceptance{{0, 20}}
+	if _, err := e.Export(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	whole.check(t, dir)
+	if left := glob(t, dir, eventsDir, "*", "p=00", "0-19.parquet"); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
 // Nobody knows what a tail of an older build covers, nor what a torn one did: then the gap begins
 // behind the sealed files.
 func TestTailOfAnOlderBuild(t *testing.T) {
