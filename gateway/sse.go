@@ -120,9 +120,9 @@ func (a admits) mayGoOn(r *request) bool {
 var errNoLongerAdmitted = problem.New(http.StatusUnauthorized, problem.CodeUnauthenticated, "",
 	"the key or token is no longer valid, or has another role; what was done before stays")
 
-// during is the context of a long request. It ends when the caller may not have it any more; withdrawn
-// then says why.
-func (a admits) during(r *request) (ctx context.Context, stop func()) {
+// during is the context of a long request, and what stops it. It ends when the caller may not have it any more;
+// withdrawn then says why.
+func (a admits) during(r *request) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	go func() {
 		every := time.NewTicker(admitEvery)
