@@ -148,13 +148,14 @@ func (p *Partition) wait(now trigger.Instant) pollWait {
 func (p *Partition) hydrate() error {
 	began := time.Now()
 	for {
-		now := p.now()
+		now, was := p.now(), p.timers.hydrated
 		filled, err := p.timers.hydrate(now)
 		if err != nil || !filled {
 			return err
 		}
 		p.view.showNext(p.timers.next())
-		if p.timers.hydrated.Due >= now || time.Since(began) > hydrateBudget {
+		// It stands still where the wheel ends: the hand waits for what is due to fire.
+		if h := p.timers.hydrated; h.Due >= now || h == was || time.Since(began) > hydrateBudget {
 			return nil
 		}
 	}
