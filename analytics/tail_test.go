@@ -23,7 +23,7 @@ func TestTailOutlivesTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := files(t, want)
-	for after := 0; ; after += 7 {
+	killedAtSteps(t, func(d *dying) {
 		dir := t.TempDir()
 		l := &ledger{values: whole.values[:exported]}
 		if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
@@ -38,7 +38,6 @@ func TestTailOutlivesTheLog(t *testing.T) {
 		}
 		sameFiles(t, before, files(t, dir))
 		l.values = whole.values
-		d := &dying{after: after}
 		e := l.exporter(dir, d)
 		_, err := e.Export(t.Context())
 		if e.lock != nil { // the kernel closes it
@@ -49,20 +48,28 @@ func TestTailOutlivesTheLog(t *testing.T) {
 		}
 		once(t, dir)
 		if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
-			t.Fatalf("after %d steps: %v", after, err)
+			t.Fatalf("after %d steps: %v", d.after, err)
 		}
 		whole.check(t, dir)
 		got := files(t, dir)
 		for _, sub := range []string{eventsDir, tailDir, snapshotDir} {
 			sameFiles(t, only(wanted, sub), only(got, sub))
 		}
-		if t.Failed() {
+	})
+}
+
+// killedAtSteps runs a test with a disk that dies after 0, 7, 14 and so on of an exporter's steps, until it lives.
+func killedAtSteps(t *testing.T, run func(d *dying)) {
+	t.Helper()
+	for after := 0; ; after += 7 {
+		d := &dying{after: after}
+		run(d)
+		switch {
+		case t.Failed():
 			t.Fatalf("killed after %d steps", after)
-		}
-		if !d.failed {
-			if after < 40 {
-				t.Fatalf("only %d steps", after)
-			}
+		case !d.failed && after < 40:
+			t.Fatalf("only %d steps", after)
+		case !d.failed:
 			return
 		}
 	}
@@ -72,7 +79,7 @@ func TestTailOutlivesTheLog(t *testing.T) {
 // killed at any of its steps.
 func TestGapBehindTheTail(t *testing.T) {
 	whole := newLedger(150)
-	for after := 0; ; after += 7 {
+	killedAtSteps(t, func(d *dying) {
 		l, dir := &ledger{values: whole.values[:40]}, t.TempDir()
 		if _, err := l.exporter(dir, nil).Export(t.Context()); err != nil {
 			t.Fatal(err)
@@ -92,7 +99,6 @@ func TestGapBehindTheTail(t *testing.T) {
 			}
 			return err
 		}
-		d := &dying{after: after}
 		if err := accept(d); !d.failed && err != nil {
 			t.Fatal(err)
 		}
@@ -120,16 +126,7 @@ func TestGapBehindTheTail(t *testing.T) {
 		}
 		once(t, dir)
 		sealedAsNamed(t, dir, 8)
-		if t.Failed() {
-			t.Fatalf("killed after %d steps", after)
-		}
-		if !d.failed {
-			if after < 40 {
-				t.Fatalf("only %d steps", after)
-			}
-			return
-		}
-	}
+	})
 }
 
 // racing lets another exporter be first with the next manifest.

@@ -66,7 +66,8 @@ func TestIfMatchOfSeveralRevisionsRepeated(t *testing.T) {
 		path := "/v1/triggers/" + newID()
 		w.must(http.StatusCreated, "PUT", path, at(""))
 		first := w.must(http.StatusOK, "PUT", path, at(`,"payload":2`), "If-Match", match)
-		if repeat := w.must(http.StatusOK, "PUT", path, at(`,"payload":2`), "If-Match", match); repeat.body != first.body {
+		repeat := w.must(http.StatusOK, "PUT", path, at(`,"payload":2`), "If-Match", match)
+		if repeat.body != first.body {
 			t.Errorf("under %s the repeat answers %s", match, repeat.body)
 		}
 		other := w.must(http.StatusPreconditionFailed, "PUT", path, at(`,"payload":3`), "If-Match", match)

@@ -15,7 +15,6 @@ import (
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
-	"github.com/waterclock/waterclock/wheel"
 )
 
 // Open makes a partition ready to turn:
@@ -38,12 +37,12 @@ func (o *Process) Open(ctx context.Context, id int32, kept *Kept, standbyStore *
 		machine: o.Machine, dueTopics: o.due, store: standbyStore, kept: kept,
 		timers: timers{
 			wheelEntries: o.wheelEntries, pacedEntries: o.pacedEntries, ready: fair.New(o.catchUpShare()),
-			wheel: wheel.New(wheel.Options{MaxEntries: o.wheelEntries}, 0), // till the broker's clock is known
 		},
 		clock: brokerClock{clock: clock{limit: o.MaxClockOffset}, opts: o},
 		pace:  pace{fixed: o.MinInterval, budget: o.budget}, watermarks: newWatermarks(o, id, kept),
 		tracer: tracer{o.Tracing, id},
 	}
+	p.timers.newWheel(0) // until the brokers' clock is known
 	p.destinations = destinations{channels: o.Channels, topics: o.due, partition: id, kept: kept}
 	p.done = doneRecords{opts: o, log: p.log, load: p.load}
 	p.machine.DuePartition, p.machine.DueTopicOf = id, p.destinations.of

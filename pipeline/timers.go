@@ -191,7 +191,7 @@ func (ts *timers) attention(now trigger.Instant) trigger.Instant {
 // finds no room is left in the store.
 func (ts *timers) arm(key trigger.Key, tm trigger.Timer, paced bool, now trigger.Instant) {
 	d := statestore.DueKey{Due: tm.Due, Ref: statestore.Ref(tm, key)}
-	if !paced && ts.held() >= ts.mostHeld() && !fair.Before(&ts.hydrated, &d) {
+	if !paced && ts.free() <= 0 && !fair.Before(&ts.hydrated, &d) {
 		ts.unread(d.Due, now)
 	}
 	switch {

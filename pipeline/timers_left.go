@@ -64,17 +64,20 @@ const (
 // mostHeld is the most timers that are held.
 func (ts *timers) mostHeld() int { return ts.wheelEntries + max(2, ts.wheelEntries/reserveShare) }
 
+// free is how many more timers are held at most.
+func (ts *timers) free() int { return ts.mostHeld() - ts.held() }
+
 // roomForSkipped is how many of the timers that were skipped may be read; 0 if none were.
 func (ts *timers) roomForSkipped() int {
 	if ts.skipped == nil {
 		return 0
 	}
-	return max(0, ts.mostHeld()-ts.held()) / 2
+	return max(0, ts.free()) / 2
 }
 
 // hasRoom reports whether a timer that falls due while memory is full finds room.
 func (ts *timers) hasRoom(d statestore.DueKey, now trigger.Instant) bool {
-	free := ts.mostHeld() - ts.held()
+	free := ts.free()
 	return free > 0 && ts.ready.Waiting(d, now) < max(1, free/waitingShare)
 }
 
@@ -85,7 +88,7 @@ func (ts *timers) skip(d statestore.DueKey) { ts.skipped = ts.skipped.widen(d) }
 // room with the pacer are timers of a series. One that an unhealthy topic put off has a new due time.
 func (ts *timers) hydrateLeft(now trigger.Instant) (err error) {
 	room := ts.pacedEntries - ts.ready.Paced()
-	free := ts.mostHeld() - ts.held()
+	free := ts.free()
 	if ts.left != nil && 2*room >= ts.pacedEntries && free > 0 {
 		ts.left, err = ts.read(ts.left, min(max(1, room), free), func(d statestore.DueKey) bool {
 			_, _, kind, _, ok := statestore.ParseRef(d.Ref)

@@ -182,7 +182,8 @@ func TestExplain(t *testing.T) {
 			"the topic of a snooze refuses", state(trigger.Pending, func(s *trigger.State) {
 				live(trigger.Live{Kind: trigger.LiveSnoozed, Due: noon + 60_000, Attempt: 1, EmitRetry: 7})(s)
 				s.Live[0].Nominal = noon - 300_000
-			}), []string{`{"type":"trigger.snoozed"}`}, Overdue, "state", "it was due Fri 2026-11-20 06:55 America/New_York" +
+			}), []string{`{"type":"trigger.snoozed"}`}, Overdue, "state", "it was due Fri 2026-11-20 06:55 " +
+				"America/New_York" +
 				", 5 min ago; its due topic did not take it, 7 times so far; the next try is Fri 2026-11-20 07:01",
 		},
 		{

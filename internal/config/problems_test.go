@@ -26,7 +26,10 @@ func TestProblems(t *testing.T) {
 		},
 		{"below bound", "topics: {partitions: 0}", []string{"below the least allowed, 1"}},
 		{"0 for unlimited", "tenants: {a: {rate: 0}}", []string{"tenants.a.rate", "below the least allowed, 0.001"}},
-		{"digits in groups", "topics: {partitions: 1_000}", []string{"topics.partitions", `"1_000" is not a whole number`}},
+		{
+			"digits in groups", "topics: {partitions: 1_000}",
+			[]string{"topics.partitions", `"1_000" is not a whole number`},
+		},
 		{"an exponent", "topics: {partitions: 1e2}", []string{`"1e2" is not a whole number`}},
 		{"given in both spellings", "log: {level: warn}\nlog.level: debug", []string{"log.level", "given twice"}},
 		{"given twice in a map", "tenants: {a: {rate: 1, rate: 2}}", []string{"tenants.a.rate", "given twice"}},
