@@ -32,9 +32,8 @@ type past struct {
 func (d *decision) past(w *When, from Instant) past {
 	s := d.s
 	old := &s.Spec.When
-	keep := past{
-		after: s.Series.After, done: s.Done, zone: old.Zone, sameZone: w.Zone == old.Zone, last: s.Series.After,
-	}
+	keep := past{after: d.decidedByNow(), done: s.Done, zone: old.Zone, sameZone: w.Zone == old.Zone}
+	keep.last = keep.after
 	if n := len(s.Done); n > 0 {
 		keep.last = max(keep.last, s.Done[n-1].At)
 	}
@@ -71,6 +70,26 @@ func (d *decision) past(w *When, from Instant) past {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 	}
 	return keep
+}
+
+// decidedByNow is After by the zone rules now in force. A release does not plan anew what has ended. If that fired at
+// After, its last occurrence may be at another instant by now.
+func (d *decision) decidedByNow() Instant {
+	s := d.s
+	p, after := &s.Series, s.Series.After
+	if p.At != 0 || p.TZData == d.m.Timetable.Zones.Release() || !s.Recurring() || s.Spec.When.movesDays() {
+		return after
+	}
+	for i := range s.Done {
+		f := &s.Done[i]
+		if f.Nominal != after || offThePlan(f.Occurrence) || secondPass(f.Occurrence) {
+			continue
+		}
+		if at, ok := d.m.Timetable.instantOf(f.Occurrence, s.Spec.When.Zone); ok {
+			return at
+		}
+	}
+	return after
 }
 
 // keepDecided adds to keep what r, the same rule in the same zone, has decided by name. If a plan with other dates
@@ -202,6 +221,9 @@ func (p *past) leaveOut() []string {
 
 // wallOfID is the wall time in an occurrence's id.
 func wallOfID(occurrence string) string { return strings.TrimSuffix(bare(occurrence), "+f1") }
+
+// secondPass reports whether an occurrence is the one of the second pass of an overlap.
+func secondPass(occurrence string) bool { return bare(occurrence) != wallOfID(occurrence) }
 
 // wallOfPlan is the wall time for which the next occurrence is planned: that of its id, on the day to which a calendar
 // has moved it.

@@ -191,8 +191,8 @@ func (d *decision) decidedUntil() Instant {
 	if p.After == 0 {
 		return minInstant
 	}
-	id := bare(p.Occurrence)
-	if at, ok := d.m.Timetable.instantOf(d.s.wallOfPlan(), d.s.Spec.When.Zone); ok && id == wallOfID(id) {
+	at, ok := d.m.Timetable.instantOf(d.s.wallOfPlan(), d.s.Spec.When.Zone)
+	if ok && !secondPass(p.Occurrence) {
 		return p.After + at - p.At
 	}
 	return p.After // the planned one is named by its instant, or is the second pass of an overlap
