@@ -3,6 +3,8 @@ package notify
 import (
 	"sync"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/returns"
 )
 
 // pauses holds providers that have asked for fewer messages. Until the time is over nothing is
@@ -18,6 +20,7 @@ import (
 type pauses struct {
 	mu    sync.Mutex
 	until map[pauseKey]time.Time
+	back  map[pauseKey]*returns.Queue       // in which order what was held up comes back; the keys are of until
 	few   map[pauseKey]map[string]time.Time // by address; the keys are as in until
 	swept time.Time                         // when expired pauses were last dropped
 }
@@ -39,6 +42,27 @@ func (p *pauses) left(provider, tenant, address string, now time.Time) time.Dura
 	defer p.mu.Unlock()
 	key := pauseKey{provider, tenant}
 	return max(p.until[key].Sub(now), p.few[key][address].Sub(now), 0)
+}
+
+// away returns how long a message is away that may not be sent for some time. While all messages
+// pause, they come back one after the other.
+func (p *pauses) away(provider, tenant string, high bool, now time.Time, left time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := pauseKey{provider, tenant}
+	least := max(left, minPause)
+	if !p.until[key].After(now) {
+		return least // an address pauses
+	}
+	q := p.back[key]
+	if q == nil {
+		if p.back == nil {
+			p.back = map[pauseKey]*returns.Queue{}
+		}
+		q = &returns.Queue{}
+		p.back[key] = q
+	}
+	return q.After(now, high, least, returns.PerSecond)
 }
 
 // pause starts or extends a pause of a tenant's messages.
@@ -100,6 +124,7 @@ func (p *pauses) sweep(now time.Time) {
 	for key, until := range p.until {
 		if !until.After(now) {
 			delete(p.until, key)
+			delete(p.back, key)
 		}
 	}
 	for key, one := range p.few {

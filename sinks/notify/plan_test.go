@@ -245,6 +245,33 @@ func TestPauses(t *testing.T) {
 	}
 }
 
+// What a paused provider holds up comes back one after the other, and what one address holds up when that may be tried.
+func TestPausedHerd(t *testing.T) {
+	var p pauses
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	p.pauseAddress("fcm", "globex", "phone", at, time.Minute)
+	p.pause("fcm", "acme", at, time.Minute)
+	by := map[time.Duration]int{}
+	for range 5_000 {
+		by[p.away("fcm", "acme", false, at, time.Minute).Truncate(time.Second)]++
+		if got := p.away("fcm", "globex", false, at, time.Minute); got != time.Minute {
+			t.Fatalf("an address pauses: %v", got)
+		}
+	}
+	for i := range 5 {
+		if n := by[time.Minute+time.Duration(i)*time.Second]; n != 1000 {
+			t.Errorf("%d come back in second %d", n, i)
+		}
+	}
+	if got := p.away("fcm", "acme", true, at, time.Minute); got != time.Minute {
+		t.Errorf("priority high: %v", got)
+	}
+	p.pause("apns", "acme", at.Add(3*time.Hour), time.Second)
+	if len(p.back) != 0 {
+		t.Errorf("what is over is kept: %v", p.back)
+	}
+}
+
 // A throttle that may concern one address pauses that address. If three addresses pause at once,
 // all pause.
 func TestPausesOfAddresses(t *testing.T) {

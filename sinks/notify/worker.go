@@ -208,7 +208,7 @@ func (w *Worker) prepare(ctx context.Context, e *worker.DueEvent) (v consent.Ver
 		return v, m, nil, new(worker.Fail(CodeNoAddress, w.whyNoAddress(e)))
 	}
 	targets = choose(addresses, w.opts.Providers)
-	if r, waits := w.paused(e.Tenant, targets); waits {
+	if r, waits := w.paused(e, targets); waits {
 		return v, m, nil, &r
 	}
 	m, failure = w.message(e, p, v.Preferences)
@@ -224,25 +224,29 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 }
 
 // paused returns a postponement if all providers of an event pause for its tenant.
-func (w *Worker) paused(tenant string, targets []target) (worker.Result, bool) {
-	wait := time.Duration(0)
+func (w *Worker) paused(e *worker.DueEvent, targets []target) (worker.Result, bool) {
+	wait, first := time.Duration(0), ""
 	for _, t := range targets {
 		if t.provider == nil {
 			continue
 		}
-		left := w.pauses.left(t.provider.Name(), tenant, t.address.Value, w.opts.Now())
+		name := t.provider.Name()
+		left := w.pauses.left(name, e.Tenant, t.address.Value, w.opts.Now())
 		if left == 0 {
 			return worker.Result{}, false
 		}
 		if wait == 0 || left < wait {
-			wait = left
+			wait, first = left, name
 		}
 	}
-	return w.whilePaused(wait), wait > 0
+	if wait == 0 {
+		return worker.Result{}, false
+	}
+	return w.whilePaused(e, first, wait), true
 }
 
-func (w *Worker) whilePaused(left time.Duration) worker.Result {
-	return worker.Postpone(max(left, minPause), CodePaused).
+func (w *Worker) whilePaused(e *worker.DueEvent, provider string, left time.Duration) worker.Result {
+	return worker.Postpone(w.pauses.away(provider, e.Tenant, e.High, w.opts.Now(), left), CodePaused).
 		WithDetail("not sent: the provider asked for fewer messages, or does not answer")
 }
 
@@ -336,7 +340,7 @@ func (w *Worker) sendTo(ctx context.Context, e *worker.DueEvent, m Message, t ta
 	}
 	name := t.provider.Name()
 	if left := w.pauses.left(name, e.Tenant, t.address.Value, w.opts.Now()); left > 0 {
-		return w.whilePaused(left)
+		return w.whilePaused(e, name, left)
 	}
 	m.Address = t.address.Value
 	a := t.provider.Send(ctx, &m)

@@ -9,7 +9,6 @@
 //	sign.go       Standard Webhooks signatures; the keys in force
 //	answer.go     answer → receipt; a pure table
 //	endpoint.go   one tenant's origin: breaker and counts
-//	returns.go    when postponed events of one endpoint come back
 //	endpoints.go  all of them, bounded; shares between tenants; rates
 //	worker.go     the handler: may it go out, send it, write the result
 //	send.go       one request over the guarded transport, within its bounds

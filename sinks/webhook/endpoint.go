@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+
+	"github.com/waterclock/waterclock/internal/returns"
 )
 
 // Breaker configures when requests to an endpoint stop.
@@ -20,7 +22,7 @@ type Breaker struct {
 
 // DefaultBreaker is the breaker of the contract.
 var DefaultBreaker = Breaker{
-	Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute, Returns: 1000,
+	Failures: 0.5, Requests: 20, Window: 30 * time.Second, Open: time.Minute, Returns: returns.PerSecond,
 }
 
 // probes is how many requests a half-open breaker permits at a time. It closes if most of them
@@ -44,7 +46,7 @@ type endpoint struct {
 
 	mu       sync.Mutex
 	breaker  circuitbreaker.CircuitBreaker[any]
-	returns  returns
+	returns  returns.Queue
 	changes  int // number of state changes: a result counts only in the state in which its request began
 	permits  int // requests that began in this state and have not ended
 	inFlight int
@@ -105,10 +107,10 @@ func (e *endpoint) mayEnter() (wait time.Duration, ok bool) {
 }
 
 // postpone returns how long an event that is not sent stays away, at least so long.
-func (e *endpoint) postpone(now time.Time, least time.Duration, perSecond float64) time.Duration {
+func (e *endpoint) postpone(now time.Time, high bool, least time.Duration, perSecond float64) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.returns.after(now, least, perSecond)
+	return e.returns.After(now, high, least, perSecond)
 }
 
 // pause notes that the settings forbid a request.

@@ -8,50 +8,6 @@ import (
 	"github.com/waterclock/waterclock/clients/go/worker"
 )
 
-// What one endpoint holds up comes back one after the other, at the rate, and never before the
-// breaker lets calls out.
-func TestReturns(t *testing.T) {
-	var r returns
-	now := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
-	for i := range 10_000 {
-		want := time.Minute + time.Duration(i)*10*time.Millisecond
-		if got := r.after(now, time.Minute, 100); got != want {
-			t.Fatalf("event %d is away for %v, want %v", i, got, want)
-		}
-	}
-	now = now.Add(2 * time.Minute) // 60 s of 100 s of them are still to come
-	if got, want := r.after(now, time.Second, 100), 40*time.Second; got != want {
-		t.Errorf("behind those that wait: %v, want %v", got, want)
-	}
-	now = now.Add(time.Hour)
-	if got, want := r.after(now, time.Second, 100), time.Second; got != want {
-		t.Errorf("when all are back: %v, want %v", got, want)
-	}
-}
-
-// A queue that is too long comes back over half an hour, and what the breaker asks for is kept.
-func TestReturnsAreBounded(t *testing.T) {
-	var r returns
-	now := time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
-	var first, second int // half hours
-	for range 10_000 {
-		switch away := r.after(now, time.Minute, 1); {
-		case away > longestAway:
-			t.Fatalf("away for %v", away)
-		case away < longestAway/2:
-			first++
-		default:
-			second++
-		}
-	}
-	if first != 1740 { // a second each from the first minute on
-		t.Errorf("%d of 10,000 come back in the first half hour", first)
-	}
-	if got := r.after(now, 5*time.Hour, 1); got != 5*time.Hour {
-		t.Errorf("an endpoint that is closed for 5 h: %v", got)
-	}
-}
-
 // A herd behind an open breaker, a paused endpoint or a rate does not come back at once.
 func TestHerdComesBackInTurn(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -91,4 +47,23 @@ func TestHerdComesBackInTurn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An event of priority high comes back as soon as it may, however many of the others wait.
+func TestHighComesBackFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorker(t, with(status(500)))
+		e := due("k", to("https://a.example/"))
+		for range 10_000 {
+			w.one(t, e)
+		}
+		high := due("h", to("https://a.example/"), func(e *worker.DueEvent) { e.High = true })
+		normal, first := w.one(t, e), w.one(t, high)
+		if first.Outcome != worker.OutcomePostponed || first.RetryAfter > time.Minute {
+			t.Errorf("high: %+v", first)
+		}
+		if normal.RetryAfter < 5*time.Second+first.RetryAfter {
+			t.Errorf("normal comes back after %v, high after %v", normal.RetryAfter, first.RetryAfter)
+		}
+	})
 }

@@ -203,12 +203,12 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	about := w.opts.Origin(origin)
 	if about.Paused {
 		w.endpoints.get(e.Tenant, origin).pause()
-		return worker.Postpone(w.away(e.Tenant, origin, pausedBy), CodePaused).
+		return worker.Postpone(w.away(e, origin, pausedBy), CodePaused).
 			WithDetail("not sent: endpoints." + origin + ".paused is true"), nil
 	}
 	// Before its turn, because the turns are those of all tenants.
 	if wait, ok := w.endpoints.get(e.Tenant, origin).mayEnter(); !ok {
-		return w.notSentOpen(e.Tenant, origin, wait), nil
+		return w.notSentOpen(e, origin, wait), nil
 	}
 	if !w.shares.Enter(ctx, e.Tenant) {
 		return worker.Postpone(soon, CodeShare).
@@ -217,7 +217,8 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	defer w.shares.Leave(e.Tenant)
 	if wait, ok := w.turn(ctx, origin, about.Rate); !ok {
 		// Twice the rate, so that it is used up although the engine adds a spread.
-		wait = w.endpoints.get(e.Tenant, origin).postpone(w.opts.Now(), wait, min(2*about.Rate, w.opts.Breaker.Returns))
+		wait = w.endpoints.get(e.Tenant, origin).postpone(
+			w.opts.Now(), e.High, wait, min(2*about.Rate, w.opts.Breaker.Returns))
 		return worker.Postpone(wait, CodeRate).
 			WithDetail(fmt.Sprintf("not sent: endpoints.%s.rate is %g a second", origin, about.Rate)), ctx.Err()
 	}
@@ -234,20 +235,20 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	}
 	p, wait, ok := w.endpoints.get(e.Tenant, origin).enter()
 	if !ok {
-		return w.notSentOpen(e.Tenant, origin, wait), nil
+		return w.notSentOpen(e, origin, wait), nil
 	}
 	r, err := w.call(ctx, e, c, about, p)
 	return v.Sent(r), err
 }
 
 // away returns how long an event that is not sent to an endpoint stays away, at least so long.
-func (w *Worker) away(tenant, origin string, least time.Duration) time.Duration {
-	return w.endpoints.get(tenant, origin).postpone(w.opts.Now(), least, w.opts.Breaker.Returns)
+func (w *Worker) away(e *worker.DueEvent, origin string, least time.Duration) time.Duration {
+	return w.endpoints.get(e.Tenant, origin).postpone(w.opts.Now(), e.High, least, w.opts.Breaker.Returns)
 }
 
 // notSentOpen is the result of an event that an open breaker holds up.
-func (w *Worker) notSentOpen(tenant, origin string, wait time.Duration) worker.Result {
-	return worker.Postpone(w.away(tenant, origin, max(wait, soon)), CodeOpen).
+func (w *Worker) notSentOpen(e *worker.DueEvent, origin string, wait time.Duration) worker.Result {
+	return worker.Postpone(w.away(e, origin, max(wait, soon)), CodeOpen).
 		WithDetail("not sent: most of the last calls to the endpoint failed")
 }
 
