@@ -35,6 +35,7 @@ scenario() { # broker name arguments...
   echo "$broker $name: $*" >&2
   case $broker in
     nats) "$bin" "$@" ;;
+    kafka) "$bin" bench --json --broker-pid "$broker_pid" "$@" ;;
     *) "$bin" bench --json "$@" ;;
   esac | tee "$out" >&2
 }
