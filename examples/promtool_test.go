@@ -73,38 +73,46 @@ func TestAlertsOfUserWork(t *testing.T) {
 		Notes  map[string]string `yaml:"exp_annotations"`
 	}
 	const content = `waterclock_history_content_lag_records{topic="due.push",instance="a"}`
+	const breaker = `waterclock_breaker_state{endpoint="https://a.example",instance="a"}`
+	none := [2]string{}
 	stuck := func(age string) string { return "a user has been waiting for an erasure for " + age }
 	tests := []map[string]any{}
 	for _, c := range []struct {
 		alert, series, values string
-		summary               string // "": no alert
-		topic                 string
+		summary               string    // "": no alert
+		label                 [2]string // of the alert, too
 	}{
-		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "3000+60x180", stuck("3h 50m 0s"), ""},
-		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "0+10x180", "", ""},
+		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "3000+60x180", stuck("3h 50m 0s"), none},
+		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "0+10x180", "", none},
 		{
 			"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+2x180",
-			"moving users' triggers to a new zone failed 30 times in 15 minutes: they fire by the old zone", "",
+			"moving users' triggers to a new zone failed 30 times in 15 minutes: they fire by the old zone", none,
 		},
-		{"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+0x100 1+0x80", "", ""},
+		{"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+0x100 1+0x80", "", none},
 		{
 			"WaterclockContentBehind", content, "0+100x180",
 			"what 18000 notifications of due.push said is not in the history; the topic drops it after its retention",
-			"due.push",
+			[2]string{"topic", "due.push"},
 		},
 		{
 			"WaterclockContentBehind", content, "5+0x180",
 			"what 5 notifications of due.push said is not in the history; the topic drops it after its retention",
-			"due.push",
+			[2]string{"topic", "due.push"},
 		},
-		{"WaterclockContentBehind", content, "0+0x180", "", ""},
-		{"WaterclockContentBehind", content, "9000-50x180", "", ""},
+		{"WaterclockContentBehind", content, "0+0x180", "", none},
+		{"WaterclockContentBehind", content, "9000-50x180", "", none},
+		{
+			"WaterclockBreakerOpen", breaker, strings.Repeat("2 2 1 ", 61), // a few calls test it
+			"webhooks to https://a.example have failed for 15 minutes; what comes due is postponed, for up to 7 days",
+			[2]string{"endpoint", "https://a.example"},
+		},
+		{"WaterclockBreakerOpen", breaker, "2+0x100 1+0x80", "", none}, // nothing has come for it since
 	} {
 		want := []firing{}
 		if c.summary != "" {
 			labels := map[string]string{"severity": "ticket"}
-			if c.topic != "" {
-				labels["topic"] = c.topic
+			if c.label != none {
+				labels[c.label[0]] = c.label[1]
 			}
 			want = append(want, firing{labels, map[string]string{
 				"summary": c.summary, "runbook": "docs/operations/runbook.md#" + strings.ToLower(c.alert),

@@ -62,7 +62,7 @@ func (s *commandWriter) room(r *request) *problem.Problem {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.commands.within)
 	defer cancel()
-	if s.rate.undecided.wait(ctx, r.who.Tenant) != nil {
+	if s.rate.undecided.crowded(r.who.Tenant) || s.rate.undecided.wait(ctx, r.who.Tenant) != nil {
 		return problem.Unavailable(nil, "the engine has not decided many commands of this tenant yet: try again "+
 			"with fewer at once")
 	}

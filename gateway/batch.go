@@ -167,8 +167,9 @@ func (s *batches) lineCommand(r *request, b []byte, id *string) (*command, error
 		return nil, err
 	}
 	if i := fs.index("id"); i >= 0 && fs[i].value.Kind() == '"' {
-		text, _ := jsontext.AppendUnquote(nil, fs[i].value)
-		*id = string(text)
+		if text, _ := jsontext.AppendUnquote(nil, fs[i].value); len(text) <= trigger.MaxKeyBytes { // else it is none
+			*id = string(text)
+		}
 	}
 	name, err := fs.takeText("op")
 	if err != nil {

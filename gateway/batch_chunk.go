@@ -9,10 +9,9 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
+	"github.com/waterclock/waterclock/internal/slots"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -35,8 +34,8 @@ type chunk struct {
 	lines    []batchLine
 	finished chan struct{} // closed when every line has its answer
 
-	lacking int   // lines that have room among the undecided
-	bytes   int64 // of lines, in flight
+	lacking int // lines that have room among the undecided
+	bytes   int // of lines, in flight
 
 	mu        sync.Mutex
 	locations []location // location of each line that Kafka has acknowledged
@@ -95,11 +94,13 @@ func (b *batchOf) room(l *batchLine) *batchLine {
 
 // bytes waits in the same way until n more bytes of lines may be without an answer.
 func (b *batchOf) bytes(l *batchLine, n int64) *batchLine {
-	n = b.s.inFlight.cost(n)
-	if !b.s.inFlight.TryAcquire(n) {
-		l = b.afterSealed(l, func() { _ = b.s.inFlight.Acquire(context.WithoutCancel(b.r.Context()), n) })
+	cost, tenant := b.s.inFlight.cost(n), b.r.who.Tenant
+	if !b.s.inFlight.TakeN(tenant, cost) {
+		l = b.afterSealed(l, func() {
+			_ = b.s.inFlight.WaitN(context.WithoutCancel(b.r.Context()), tenant, cost) // it never is full of batches
+		})
 	}
-	b.open.bytes += n
+	b.open.bytes += cost
 	return l
 }
 
@@ -117,20 +118,23 @@ func (b *batchOf) afterSealed(l *batchLine, wait func()) *batchLine {
 	return l
 }
 
-// lineRoom is room for lines of all batches, from when they are read until they have their answers.
+// lineRoom is room for lines of all batches, in bytes, from when they are read until they have their answers. A
+// tenant whose batches stop half-way keeps no other's out.
 type lineRoom struct {
-	*semaphore.Weighted
+	*slots.Slots
 
-	most int64
+	most int
 }
 
-func newLineRoom(most int64) *lineRoom { return &lineRoom{semaphore.NewWeighted(most), most} }
+func newLineRoom(most int64, shared bool) *lineRoom {
+	return &lineRoom{slots.New(int(most), shared), int(most)}
+}
 
 // lineBytes is about what a line takes in memory beside its text: its command, and its answer.
 const lineBytes = 1 << 10
 
 // cost is what a line of so many bytes takes. One line always has room.
-func (r *lineRoom) cost(text int64) int64 { return min(text+lineBytes, r.most) }
+func (r *lineRoom) cost(text int64) int { return min(int(text)+lineBytes, r.most) }
 
 // line is the next line, in an open chunk.
 func (b *batchOf) line(n int) *batchLine {
@@ -176,7 +180,7 @@ func (b *batchOf) seal() {
 
 // decided gives the room of a chunk's lines back.
 func (b *batchOf) decided(c *chunk) {
-	b.s.inFlight.Release(c.bytes)
+	b.s.inFlight.ReleaseN(b.r.who.Tenant, c.bytes)
 	awaited := !b.async && b.r.Context().Err() == nil
 	b.s.undecided.release(b.r.who.Tenant, c.lacking, awaited, b.s.answerWithin, func(ctx context.Context) {
 		c.decide(ctx, b.s.decider, c.known(), make([]*peer.Question, len(c.lines)))

@@ -62,8 +62,11 @@ func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topi
 	return h.history.LastEvents(ctx, key.Tenant(), key, limit)
 }
 
-// replay sends what the history has. After an error, or one of out, something is missing behind the last event.
-func (h *eventLog) replay(ctx context.Context, key trigger.Key, out *eventStream, mayGoOn func() bool) error {
+// replay sends what the history has, and pays for it. After an error, or one of out, something is missing behind the
+// last event.
+func (h *eventLog) replay(
+	ctx context.Context, key trigger.Key, out *eventStream, pay func(events int) error, mayGoOn func() bool,
+) error {
 	if h.history == nil {
 		return nil
 	}
@@ -74,6 +77,9 @@ func (h *eventLog) replay(ctx context.Context, key trigger.Key, out *eventStream
 		}
 		for i := range list {
 			out.send(&list[i])
+		}
+		if err := pay(len(list)); err != nil {
+			return err
 		}
 		if !more || out.err != nil {
 			return nil

@@ -41,6 +41,7 @@ type eventStreams struct {
 	*openStreams
 
 	lookup  *lookup
+	reads   *reads
 	events  *eventLog
 	cursors *cursorSeal
 	log     *slog.Logger

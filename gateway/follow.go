@@ -44,7 +44,8 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 	defer tail.Close()
 	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
 	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
-	if err := s.events.replay(ctx, key, out, mayGoOn); err != nil {
+	pay := func(events int) error { return s.reads.quota.pay(ctx, r.who.Tenant, events) }
+	if err := s.events.replay(ctx, key, out, pay, mayGoOn); err != nil {
 		switch {
 		case ctx.Err() != nil, errors.Is(err, errNoLongerAdmitted): // the caller has hung up, or this server stops
 			return nil

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,14 +108,48 @@ func TestLinesInFlight(t *testing.T) {
 	if n := strings.Count(a.body, "\n"); n != lines {
 		t.Errorf("%d answers", n)
 	}
-	if !room.TryAcquire(most) {
+	if !room.TakeN("", most) {
 		t.Error("not all room is given back")
 	}
-	room.Release(most)
+	room.ReleaseN("", most)
 
 	large := fmt.Sprintf(`{"id":"large","delay":"1d","payload":%q}`, strings.Repeat("x", 4000))
 	room.most = 1 << 10 // a line that is larger than all room
 	if a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", large); !strings.Contains(a.body, `"status":201`) {
 		t.Error(a.body)
+	}
+}
+
+// A tenant whose batches hold their room, because their bodies stop half-way, keeps no other tenant's batch out.
+func TestLinesOfOneTenant(t *testing.T) {
+	const most = 16 << 10
+	w := newWorld(t, func(o *Options) { o.Auth, o.LinesInFlight = testKeys(t), most })
+	room := w.server.batches.inFlight
+	for room.TakeN("acme", 1<<10) { // lines of its open chunks
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	waits := make(chan error)
+	go func() { waits <- room.WaitN(ctx, "acme", 4<<10) }()
+	for !room.Waiting() {
+		time.Sleep(time.Millisecond)
+	}
+	a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", `{"id":"t","delay":"1d"}`, "Authorization", "Bearer "+keyB)
+	if !strings.Contains(a.body, `"status":201`) {
+		t.Error(a.body)
+	}
+	cancel()
+	if err := <-waits; err == nil {
+		t.Error("acme has more than its share")
+	}
+}
+
+// The answer to a line that is refused for its id is short, however long the id is.
+func TestRefusedLinesAreShort(t *testing.T) {
+	w := newWorld(t, func(*Options) {})
+	line := `{"id":"` + strings.Repeat("<", 100_000) + `","delay":"1d"}` + "\n"
+	a := w.must(http.StatusOK, "POST", "/v1/triggers:batch", line+line+`{"id":"<","delay":"1d","channel":"no such"}`)
+	if len(a.body) > 3<<10 || strings.Count(a.body, `"line":`) != 3 || strings.Count(a.body, `"id":`) != 1 {
+		t.Errorf("%d bytes: %.2000s", len(a.body), a.body)
 	}
 }

@@ -197,3 +197,24 @@ func TestDryRunIsCostly(t *testing.T) {
 		t.Errorf("a redrive that sends takes from the reads: %g are left", left)
 	}
 }
+
+// A redrive that finds nothing to send, or only what has expired, pays for what it visits, and waits for its tenant's
+// rate of reads.
+func TestRedriveInVainIsCostly(t *testing.T) {
+	now := time.Now().Add(time.Minute)
+	w := newLetterWorld(t, func(o *Options) {
+		o.Auth, o.Now = testKeys(t), func() time.Time { return now }
+		o.ReadRate = func(tenant string) float64 { return map[string]float64{"acme": 1}[tenant] }
+	})
+	for i := range 3 {
+		w.dead(trigger.NewKey("acme", fmt.Sprintf("r%d", i)), "http_500")
+	}
+	quota := w.server.reads.quota.limiter("acme")
+	before := quota.TokensAt(now)
+	if got, _ := w.redrive(`{"code":"http_410"}`, "Authorization", "Bearer "+keyA); got.Redriven != 0 || !got.Done {
+		t.Errorf("%+v", got)
+	}
+	if paid := before - quota.TokensAt(now); paid < 3 {
+		t.Errorf("it visited three letters and paid for %v", paid)
+	}
+}

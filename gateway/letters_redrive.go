@@ -262,10 +262,13 @@ func (j *redrive) run(ctx context.Context) error {
 		if j.q.After = page.Next; !page.Next.IsZero() { // read while these are decided
 			next = j.readPage(ctx, j.q)
 		}
-		j.r.read.charge(page.Visited)
 		j.totals.Visited += int64(page.Visited)
+		expired := j.totals.Expired
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
+		}
+		if err := j.pay(ctx, page.Visited, len(page.Items)-int(j.totals.Expired-expired)); err != nil {
+			return errors.Join(j.land(), err)
 		}
 		if page.Next.IsZero() {
 			return j.land()
@@ -277,6 +280,19 @@ func (j *redrive) run(ctx context.Context) error {
 		}
 		j.report()
 	}
+}
+
+// pay charges the caller's tenant for letters that were visited in vain: what is sent has a rate of its own. A dry run
+// pays for all when it ends, as a read.
+func (j *redrive) pay(ctx context.Context, visited, sent int) error {
+	switch {
+	case j.r.read != nil:
+		j.r.read.charge(visited)
+		return nil
+	case visited <= sent:
+		return nil
+	}
+	return j.s.reads.quota.pay(ctx, j.r.who.Tenant, visited-sent)
 }
 
 // runTrigger goes through the letters of a trigger.

@@ -13,6 +13,7 @@ import (
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/internal/slots"
+	"github.com/waterclock/waterclock/internal/wait"
 	"github.com/waterclock/waterclock/trigger"
 )
 
@@ -204,9 +205,28 @@ func (l *rateLimits) overdrawn(tenant string) *problem.Problem {
 			"is reached", float64(limiter.Limit())), wait)
 }
 
+// pay charges a tenant for a part of a request that goes on for long, and waits until its balance is positive.
+func (l *rateLimits) pay(ctx context.Context, tenant string, n int) error {
+	l.charge(tenant, int64(n))
+	for l.overdrawn(tenant) != nil {
+		if wait.For(ctx, payEvery); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// payEvery is how soon the balance is looked at once more.
+const payEvery = 50 * time.Millisecond
+
 // charge takes tokens, even if the balance becomes negative.
 func (l *rateLimits) charge(tenant string, n int64) {
-	if limiter := l.limiter(tenant); limiter != nil {
-		limiter.ReserveN(l.now(), int(min(n, int64(limiter.Burst()))))
+	limiter := l.limiter(tenant)
+	if limiter == nil {
+		return
+	}
+	now, most := l.now(), int64(max(1, limiter.Burst()))
+	for ; n > 0; n -= most { // a limiter gives no more at once
+		limiter.ReserveN(now, int(min(n, most)))
 	}
 }

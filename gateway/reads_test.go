@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -224,4 +226,38 @@ func TestCountsAreCostly(t *testing.T) {
 	w.must(http.StatusTooManyRequests, "GET", path, "", a...)
 	w.must(http.StatusTooManyRequests, "GET", "/v1/lateness", "", a...)
 	w.must(http.StatusOK, "GET", path, "", b...)
+}
+
+// What one read costs is charged, also where it is more than the tenant may use at once.
+func TestChargeBeyondTheBurst(t *testing.T) {
+	now := time.Now()
+	l := newRateLimits(func(string) float64 { return 10 }, readBurst, func() time.Time { return now })
+	l.charge("acme", 1000)
+	for _, after := range []time.Duration{0, 80 * time.Second} {
+		if now = now.Add(after); l.overdrawn("acme") == nil {
+			t.Errorf("of 1,000 visits at 10 a second it may read after %v", after)
+		}
+	}
+	if now = now.Add(15 * time.Second); l.overdrawn("acme") != nil {
+		t.Error("it may not read when it has paid")
+	}
+}
+
+// Who waits until the balance is positive ends with its request.
+func TestPayEndsWithItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRateLimits(func(string) float64 { return 10 }, readBurst, time.Now)
+		begun := time.Now()
+		if err := l.pay(t.Context(), "acme", 600); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took < 49*time.Second || took > 51*time.Second {
+			t.Errorf("it waited for %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.pay(ctx, "acme", 600); err == nil {
+			t.Error("it went on after its request")
+		}
+	})
 }

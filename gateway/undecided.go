@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/waterclock/waterclock/internal/slots"
 )
 
 // undecided counts the commands that are written and not decided, lines of batches too. A
@@ -35,6 +37,16 @@ func newUndecided(beside, alone int, now func() time.Time) *undecided {
 	return &undecided{
 		beside: beside, alone: alone, now: now, by: map[string]int{}, waiting: map[string][]chan struct{}{},
 	}
+}
+
+// crowded says whether so many commands of a tenant wait for room that one more is refused at once.
+func (u *undecided) crowded(tenant string) bool {
+	if u == nil {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.waiting[tenant]) >= slots.MaxWaiting
 }
 
 // writes notes that a tenant writes a command.

@@ -144,7 +144,8 @@ func (p *parts) wireWrites(o *Options, c *common) {
 	p.batches = &batches{
 		admits: c.streams.admits, acts: c.acts, bodies: c.bodies, encoder: c.encoder, rate: c.rate,
 		auditor: c.auditor, commands: c.commands, decider: c.decider, undecided: c.waiting, slots: c.batches,
-		atOnce: o.BatchAtOnce, inFlight: newLineRoom(o.LinesInFlight), answerWithin: o.AnswerWithin, log: c.log,
+		atOnce: o.BatchAtOnce, inFlight: newLineRoom(o.LinesInFlight, o.Auth != nil), answerWithin: o.AnswerWithin,
+		log: c.log,
 	}
 	p.ackLinks = &ackLinks{
 		writer: c.writer, rates: c.ackRates, secrets: o.AckSecrets, noRoom: o.NoRoom, now: o.Now,
@@ -164,7 +165,7 @@ func (p *parts) wireViews(o *Options, c *common) {
 	p.reveals = &reveals{bodies: c.bodies, lookup: c.lookup}
 	p.reminders = &reminders{bodies: c.bodies, cursors: c.cursors, lookup: c.lookup, views: p.views, writes: p.writes}
 	p.streams = &eventStreams{
-		openStreams: c.streams, lookup: c.lookup, log: c.log, events: c.events, cursors: c.cursors,
+		openStreams: c.streams, lookup: c.lookup, reads: c.reads, log: c.log, events: c.events, cursors: c.cursors,
 	}
 	p.explanations = &explanations{
 		lookup: c.lookup, events: c.events, now: o.Now, router: c.router, timetable: o.Timetable,

@@ -171,6 +171,7 @@ func (w *aclWriter) operator(o *ACLOptions) {
 	w.add("an operator reads what was refused, of all tenants", "topic", n.Rejected(), false, "Read", "Describe")
 	w.add("and dead letters", "topic", n.DeadLetter(), false, "Read", "Describe")
 	w.add("and who did what", "topic", n.Audit(), false, "Read", "Describe")
+	w.add("and what happened, as the runbook does", "topic", n.Events(), false, "Read", "Describe")
 	w.add("puts calendars and tz releases", "topic", n.Control(), false, "Read", "Write", "Describe")
 	w.ownGroups()
 }

@@ -342,7 +342,9 @@ func (c *partitionCollector) Collect(ch chan<- prometheus.Metric) {
 	all := c.partitions()
 	for _, s := range all {
 		p := strconv.Itoa(int(s.Partition))
-		ch <- gauge(pendingDesc, float64(s.Pending), p)
+		if s.Ready { // an alert counts the partitions that fire by it
+			ch <- gauge(pendingDesc, float64(s.Pending), p)
+		}
 		ch <- gauge(lagDesc, float64(s.CommandsLag), p)
 		ch <- gauge(overdueDesc, s.OldestOverdue.Seconds(), p)
 		if !s.Ready && s.RestoreTotal > 0 {

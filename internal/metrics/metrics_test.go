@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/waterclock/waterclock/clients/go/worker"
+	"github.com/waterclock/waterclock/engine"
+	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/sinks/webhook"
 )
 
@@ -156,4 +158,26 @@ func TestUserWork(t *testing.T) {
 	}); !maps.Equal(got, want) {
 		t.Errorf("exported %v, want %v", got, want)
 	}
+}
+
+// A partition that has an owner and does not fire is missing among those that an alert counts.
+func TestPartitionsThatFire(t *testing.T) {
+	m := New()
+	m.Watch(func() []pipeline.Status {
+		return []pipeline.Status{{Partition: 3, Ready: true, Pending: 7}, {Partition: 4}}
+	}, func() []engine.StandbyStatus { return nil })
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "waterclock_pending_triggers" {
+			continue
+		}
+		if len(f.Metric) != 1 || f.Metric[0].Gauge.GetValue() != 7 || f.Metric[0].Label[0].GetValue() != "3" {
+			t.Errorf("%v", f.Metric)
+		}
+		return
+	}
+	t.Error("no partition is ready")
 }

@@ -206,11 +206,8 @@ func (n *node) admit(tenant string, c *trigger.Command) *trigger.Error {
 		return nil
 	}
 	allowed := n.cfg.Tenant(tenant).Channels
-	if len(allowed) == 0 {
-		return nil
-	}
 	for _, name := range c.Spec.Channels() {
-		if !slices.Contains(allowed, name) {
+		if len(allowed) > 0 && !slices.Contains(allowed, name) {
 			msg := fmt.Sprintf("tenant %s may not use channel %s", tenant, name)
 			return &trigger.Error{Code: trigger.CodeForbiddenChannel, Field: "channel", Msg: msg}
 		}

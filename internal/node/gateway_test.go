@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/topics"
+	"github.com/waterclock/waterclock/trigger"
 )
 
 // A listener that would be open to everybody is refused when it is opened, whatever the cause.
@@ -129,6 +131,28 @@ func TestAdmitChannels(t *testing.T) {
 		}
 		if refused := n.admit(row.tenant, c); (refused == nil) != row.ok {
 			t.Errorf("%s: %s: %v", row.tenant, row.command, refused)
+		}
+	}
+}
+
+// A callback's URL is checked of every tenant, also of one that may use all channels.
+func TestAdmitCallbacks(t *testing.T) {
+	policy, err := egress.NewPolicy(egress.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{cfg: &config.Config{Tenants: map[string]*config.Tenant{
+		"acme": {Channels: []string{"webhook"}},
+	}}, egress: policy}
+	for _, tenant := range []string{"acme", "blue"} {
+		c, err := topics.DecodeCommand(&topics.Record{Key: []byte(tenant + "/x"), Value: []byte(
+			`{"op":"register","delay":"1m","channel":"webhook","callback":{"url":"http://169.254.169.254/"}}`,
+		)}, topics.Limits{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused := n.admit(tenant, c); refused == nil || refused.Code != trigger.CodeForbiddenURL {
+			t.Errorf("%s: %v", tenant, refused)
 		}
 	}
 }

@@ -22,43 +22,56 @@ const MaxWaiting = 4096
 // ErrFull says that a tenant has too many requests waiting already.
 var ErrFull = errors.New("too many requests of this tenant are waiting already")
 
-// Slots is a number of slots.
+// Slots is a number of slots: requests, or bytes of them.
 type Slots struct {
 	shared bool // among tenants
 
 	mu      sync.Mutex
 	free    int
 	by      map[string]int
-	waiting map[string][]chan struct{} // each closed when it has its slot
-	order   []string                   // the tenants that wait; the first is served first
+	waiting map[string][]waiter
+	order   []string // the tenants that wait; the first is served first
+}
+
+// waiter waits for n slots.
+type waiter struct {
+	n    int
+	turn chan struct{} // closed when it has them
 }
 
 // New makes n slots. shared says that no tenant may take all.
 func New(n int, shared bool) *Slots {
-	return &Slots{shared: shared, free: n, by: map[string]int{}, waiting: map[string][]chan struct{}{}}
+	return &Slots{shared: shared, free: n, by: map[string]int{}, waiting: map[string][]waiter{}}
 }
 
 // Take takes a slot if there is one. Each that was taken is to be released.
-func (s *Slots) Take(tenant string) bool {
+func (s *Slots) Take(tenant string) bool { return s.TakeN(tenant, 1) }
+
+// TakeN takes n slots if there are so many.
+func (s *Slots) TakeN(tenant string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.take(tenant)
+	return len(s.waiting[tenant]) == 0 && s.take(tenant, n)
 }
 
-func (s *Slots) take(tenant string) bool {
-	if s.free == 0 || s.shared && s.by[tenant] >= s.free {
+func (s *Slots) take(tenant string, n int) bool {
+	has := s.by[tenant]
+	if n > s.free || s.shared && has > 0 && has+n > s.free {
 		return false
 	}
-	s.free--
-	s.by[tenant]++
+	s.free -= n
+	s.by[tenant] += n
 	return true
 }
 
 // Wait takes a slot as soon as there is one. It fails when ctx ends, or with
 // ErrFull at once.
-func (s *Slots) Wait(ctx context.Context, tenant string) error {
+func (s *Slots) Wait(ctx context.Context, tenant string) error { return s.WaitN(ctx, tenant, 1) }
+
+// WaitN is Wait for n slots, which are no more than there are in all.
+func (s *Slots) WaitN(ctx context.Context, tenant string, n int) error {
 	s.mu.Lock()
-	if len(s.waiting[tenant]) == 0 && s.take(tenant) {
+	if len(s.waiting[tenant]) == 0 && s.take(tenant, n) {
 		s.mu.Unlock()
 		return nil
 	}
@@ -70,7 +83,7 @@ func (s *Slots) Wait(ctx context.Context, tenant string) error {
 	if len(s.waiting[tenant]) == 0 {
 		s.order = append(s.order, tenant)
 	}
-	s.waiting[tenant] = append(s.waiting[tenant], turn)
+	s.waiting[tenant] = append(s.waiting[tenant], waiter{n, turn})
 	s.mu.Unlock()
 	select {
 	case <-turn:
@@ -78,7 +91,7 @@ func (s *Slots) Wait(ctx context.Context, tenant string) error {
 	case <-ctx.Done():
 	}
 	if !s.leave(tenant, turn) { // it was served meanwhile
-		s.Release(tenant)
+		s.ReleaseN(tenant, n)
 	}
 	return ctx.Err()
 }
@@ -87,10 +100,11 @@ func (s *Slots) Wait(ctx context.Context, tenant string) error {
 func (s *Slots) leave(tenant string, turn chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, t := range s.waiting[tenant] {
-		if t == turn {
+	for i, w := range s.waiting[tenant] {
+		if w.turn == turn {
 			s.waiting[tenant] = append(s.waiting[tenant][:i], s.waiting[tenant][i+1:]...)
 			s.forget(tenant)
+			s.serve() // who waited behind it may want less
 			return true
 		}
 	}
@@ -112,20 +126,29 @@ func (s *Slots) forget(tenant string) {
 }
 
 // Release gives a slot back, to who waits for one.
-func (s *Slots) Release(tenant string) {
+func (s *Slots) Release(tenant string) { s.ReleaseN(tenant, 1) }
+
+// ReleaseN gives n slots back.
+func (s *Slots) ReleaseN(tenant string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.free++
-	if s.by[tenant]--; s.by[tenant] == 0 {
+	s.free += n
+	if s.by[tenant] -= n; s.by[tenant] == 0 {
 		delete(s.by, tenant)
 	}
+	s.serve()
+}
+
+// serve gives free slots to who waits for them.
+func (s *Slots) serve() {
 	for i := 0; i < len(s.order); {
 		next := s.order[i]
-		if !s.take(next) {
+		first := s.waiting[next][0]
+		if !s.take(next, first.n) {
 			i++
 			continue
 		}
-		close(s.waiting[next][0])
+		close(first.turn)
 		s.waiting[next] = s.waiting[next][1:]
 		s.order = append(append(s.order[:i:i], s.order[i+1:]...), next) // the others first
 		s.forget(next)

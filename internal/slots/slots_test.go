@@ -107,3 +107,34 @@ func TestGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// Slots are taken and waited for by the dozen, too: in order within a tenant, and who gives up lets the next one in.
+func TestMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := slots.New(12, true)
+		if !s.TakeN("a", 6) || s.TakeN("a", 1) || !s.TakeN("b", 3) || s.TakeN("b", 1) {
+			t.Fatal("a has half of all, and b half of the rest")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		large, small := make(chan error, 1), make(chan error, 1)
+		go func() { large <- s.WaitN(ctx, "c", 4) }()
+		synctest.Wait()
+		go func() { small <- s.WaitN(t.Context(), "c", 3) }()
+		synctest.Wait()
+		if s.Held("c") != 0 || s.Take("c") {
+			t.Error("c passes its own request that waits")
+		}
+		cancel()
+		if err := <-large; err == nil {
+			t.Error("four of three were free")
+		}
+		if err := <-small; err != nil || s.Held("c") != 3 {
+			t.Errorf("%v, c holds %d", err, s.Held("c"))
+		}
+		s.ReleaseN("a", 6)
+		s.ReleaseN("b", 3)
+		if s.Held("a")+s.Held("b") != 0 || !s.TakeN("d", 9) {
+			t.Error("what was given back is not free")
+		}
+	})
+}
