@@ -10,7 +10,7 @@
 //
 // # The life of a write
 //
-//	caller ─▶ auth/           who asks, for which tenant, how fast (limits.go)
+//	caller ─▶ auth/           who asks, for which tenant, how fast (rate_limits.go)
 //	          body.go         one JSON object, bounded in size and depth
 //	          command.go      the command's JSON, checked by topics.DecodeCommand:
 //	                          a refused command never reaches Kafka

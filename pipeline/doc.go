@@ -22,6 +22,7 @@
 //	open_resume.go    how the next owner continues (package handover)
 //	partition.go      the turn; 1_poll to 5_commit are its stages
 //	2_apply_receipt   how a failed delivery is retried
+//	admit.go          refuses registers over a limit (package quota), and what is too large
 //	4_emit.go         how a due event is made; topics/3_due.go encodes it
 //	destinations.go   where due events go, and whether they can go there now
 //	timers.go         what is due next: the wheel, and the queue of package fair

@@ -203,8 +203,8 @@ func commandFields() []fieldDef {
 		},
 		{
 			f: fTargetKey, name: "target_key", ops: ofContent,
-			doc:  "Key of the due record; default the trigger's",
-			flag: "target-key", help: "`key` of the due record (default the trigger's)",
+			doc:  "Key of the due event; default the trigger's",
+			flag: "target-key", help: "`key` of the due event (default the trigger's)",
 			read:  func(d *draft, s *trigger.Spec) { s.TargetKey = d.string(fTargetKey, maxText) },
 			spell: func(b []byte, s *trigger.Spec) []byte { return spellText(b, s.TargetKey) },
 			hash:  func(h *content, s *trigger.Spec) { h.text(24, s.TargetKey) }, hashAt: 24,

@@ -36,7 +36,7 @@ const (
 	Rejected           FactType = "command.rejected"
 )
 
-// Fact is one thing that happened to one trigger. Zero fields are absent.
+// Fact is one thing that happened to one trigger: an event that is not encoded yet. Zero fields are absent.
 type Fact struct {
 	Type       FactType
 	Revision   int64

@@ -184,7 +184,8 @@ func (w wish) body() map[string]any {
 
 func (k *kafkaCommander) AwaitFiring(ctx context.Context, d decision) (*topics.Event, error) {
 	if k.watch == nil {
-		return nil, failf("--wait reads the event log")
+		return nil, failf("--wait needs a partition of topic %s that is missing: see waterclock topics plan",
+			k.c.Topic("events"))
 	}
 	if !d.Decided {
 		e, err := k.watch.next(ctx, func(e *topics.Event) bool {

@@ -24,7 +24,7 @@ func newBench(a *app) *cobra.Command {
 		Long: `Measure registers per second, fires per second and lateness. An engine of its
 own runs in this process, against the embedded broker in a temporary directory,
 or against --brokers under topics of its own (prefix waterclock-bench-<n>.).
-Every due record is read back by a read_committed consumer; lateness is from
+Every due event is read back by a read_committed consumer; lateness is from
 the due time to the moment that consumer has the record.
 
 Without --rate all triggers are registered first and fall due over --window

@@ -16,8 +16,8 @@ func newBenchHTTP(a *app) *cobra.Command {
 		Use:   "http",
 		Short: "Measure the HTTP API: registers/s alone and by batch, latencies, memory",
 		Long: `Measure the HTTP API of a server in another process over keep-alive
-connections: dev in a temporary directory, with --brokers serve on topics of its
-own, with --url what runs there (beside --brokers for the bare handler).
+connections: dev in a temporary directory; with --brokers, serve on topics of its
+own; with --url, the server at that URL (and --brokers for the bare handler).
 
 In one run: single registers as fast as --connections send them, the same
 through a bare handler that only produces the body to Kafka, batches of 10,000

@@ -26,12 +26,12 @@ rate, each due a second later, and lateness is from the due time to the receiver
 With --hanging some of the endpoints never answer; what is lost, doubled and late
 is of the others.
 
-With --behind, an engine and a worker in processes of their own call endpoints at
---rate, alone for --alone. Then so many triggers of another tenant fall due at one
-instant, whose endpoint answers 500, and the same is measured for --for beside
-them: how late the others are, how often each that waits is emitted again, and what
-that costs. It takes as long as it says: no clock is simulated. An hour with a
-million writes tens of GB to the broker.`,
+With --behind N, an engine and a worker in processes of their own call endpoints at
+--rate. First they are measured alone, for --alone. Then N triggers of another
+tenant, whose endpoint answers 500, fall due at one instant, and the same is
+measured for --for beside them: how late the others are, how often each that waits
+is emitted again, and what that costs. It takes as long as it says: no clock is
+simulated. An hour with a million writes tens of GB to the broker.`,
 		Example: "  waterclock bench webhook --events 200000\n  waterclock bench webhook --answer 20ms --json\n" +
 			"  waterclock bench webhook --rate 1000 --events 60000 --endpoints 2\n" +
 			"  waterclock bench webhook --rate 1000 --events 60000 --endpoints 2 --hanging 1\n" +

@@ -30,8 +30,8 @@ func newCalendarPut(a *app) *cobra.Command {
 		Short: "Create or replace a calendar: dates, JSON, or iCalendar (.ics); - or no FILE is standard input",
 		Long: `Create a calendar, or replace the one of this name. The file has a date per line
 (2026-12-25, and what you like behind it; # begins a comment), or is JSON (a list
-of dates, or {"dates":[…]}), or iCalendar: of that the all-day events count, each
-day of those that last longer, and recurring ones for --years ahead. Input
+of dates, or {"dates":[…]}), or iCalendar, of which only all-day events are read:
+each day of one of several days, and recurring ones for --years ahead. Input
 without dates is refused; [] is a calendar without any.
 
 Triggers that name the calendar are planned anew at once.`,

@@ -24,7 +24,7 @@ func newEventsTail(a *app) *cobra.Command {
 	f := &eventsFlags{}
 	cmd := &cobra.Command{
 		Use:     "tail",
-		Short:   "Print facts as they happen",
+		Short:   "Print events as they happen",
 		Example: "  waterclock events tail --type 'occurrence.*' -o ndjson --jq '[.trigger,.lateness_ms]'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

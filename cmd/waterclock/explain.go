@@ -20,7 +20,7 @@ func newExplain(a *app) *cobra.Command {
 	n, since := 5, 24*time.Hour
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
-		Short: "Say why a trigger did or will fire when it does",
+		Short: "Explain what became of a trigger: why it fired, why not, or when it will",
 		Args:  oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := a.config(false)

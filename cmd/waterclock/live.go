@@ -17,7 +17,7 @@ func newLive(a *app) *cobra.Command {
 		Use:   "live",
 		Short: "Follow what happens to all triggers now",
 		Long: `Follow what happens to all triggers of your tenant, from now on, until you interrupt it. At
-most 20 facts a second are printed; how many are left out is said on standard error. It asks the API
+most 20 events a second are printed; how many are left out is said on standard error. It asks the API
 at --url. 'waterclock events tail' reads all from Kafka.`,
 		Example: "  waterclock live\n  waterclock live --states -o ndjson",
 		Args:    cobra.NoArgs,

@@ -295,7 +295,7 @@ func TestVersionAndHelp(t *testing.T) {
 	cli(t, nil, "", "version", "-o", "json", "--jq", ".version").want(t, exitOK, buildVersion())
 	cli(t, nil, "").want(t, exitOK, "schedule", "--brokers")
 	cli(t, nil, "", "completion").want(t, exitOK, "bash")
-	cli(t, nil, "", "help", "events", "tail").want(t, exitOK, "Print facts as they happen", "--no-follow")
+	cli(t, nil, "", "help", "events", "tail").want(t, exitOK, "Print events as they happen", "--no-follow")
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		cli(t, nil, "", "completion", shell).want(t, exitOK, "waterclock")
 	}

@@ -145,7 +145,7 @@ func (a *app) previewLines(ctx context.Context) error {
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write answers: %w", err)
 	}
-	return failf("interrupted: the questions that were read are answered, the others are not")
+	return failf("interrupted; every line read so far was answered")
 }
 
 var errLongLine = errors.New("the line is over 1 MiB")

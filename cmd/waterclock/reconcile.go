@@ -19,11 +19,11 @@ func newReconcile(a *app) *cobra.Command {
 		Use:   "reconcile",
 		Short: "Find and repair timers and history rows that differ from the triggers",
 		Long: `Compare, in every partition, the timers with the states of the triggers, and the rows
-of the history with both. What differs is a leak: a bug, or a disk that lost something.
-It is mended from topic state and from the events, unless --dry-run is given. Nothing is
-emitted twice. Every engine does the same once an hour (reconcile.interval), so this finds
-nothing as a rule. It uses the API at --url and needs role operator. The exit code is 1 if
-leaks are left, or a partition was not checked.`,
+of the history with both. Each difference is a leak (not of memory): a bug, or a disk that
+lost something. It is repaired from topic state and from the events, unless --dry-run is
+given. Nothing is emitted twice. Every engine does the same once an hour
+(reconcile.interval), so this finds nothing as a rule. It uses the API at --url and needs
+role operator. The exit code is 1 if leaks are left, or a partition was not checked.`,
 		Example: "  waterclock reconcile --dry-run\n  waterclock reconcile -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +72,7 @@ func (a *app) reconcile(ctx context.Context, from *api, dry bool) error {
 	case failed > 0:
 		return failf("%d partitions were not checked completely; try again", failed)
 	case left > 0:
-		return failf("%d leaks are left", left)
+		return failf("%d leaks are left; see the table above", left)
 	}
 	return nil
 }

@@ -36,9 +36,9 @@ func newReportSLO(a *app) *cobra.Command {
 		Long: `Say from an export (events export) how late triggers fired: exact percentiles by
 channel, priority, tenant and hour, the error budget, and how fast it burns.
 
-What was due in the window counts. Snoozes, run, retries and further steps do not.
-Expired occurrences spend the budget; misfired and dead-lettered ones are counted
-beside it.`,
+Counted are scheduled occurrences that were due in the window; not counted are
+snoozed ones, those of run, retries, and later steps of escalations. Expired
+occurrences spend the budget; misfired and dead-lettered ones are counted beside it.`,
 		Example: "  waterclock report slo --dir ./lake --objective 99.9:1s --window 28d",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,7 +118,7 @@ func (a *app) slo(ctx context.Context, f *sloFlags, o slo.Options) error {
 	if err == nil && r.Budget.Verdict == slo.NoData {
 		err = &failure{
 			Exit: exitNotFound,
-			Msg:  "nothing was due in the window, so the report says nothing; see newest, and widen --window",
+			Msg:  "nothing was due in the window: widen --window, or export again if newest is too old",
 		}
 	}
 	return err

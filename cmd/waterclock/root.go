@@ -102,8 +102,8 @@ func newRoot(a *app) *cobra.Command {
 		Long: `Timers, reminders and schedules on Kafka: exactly one due event for each occurrence.
 
 Exit codes: 0 done; 1 failed; 2 the command, a flag or a setting is wrong: fix it and
-run again; 3 not found; 4 conflict, such as another revision, or it has already fired;
-5 data is lost, or would be.`,
+run again; 3 not found; 4 conflict: another revision, a trigger that has already fired,
+or topics whose settings do not fit; 5 data is lost, or would be.`,
 		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -15,9 +15,9 @@ func newServe(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run roles of Waterclock against a Kafka cluster",
-		Long: `Run roles of Waterclock against a Kafka cluster: engine fires triggers,
-api answers HTTP, history writes to Cassandra, export writes files. Start it on as many machines as
-you like: partitions are shared among those with the engine role.`,
+		Long: `Run roles of Waterclock against a Kafka cluster: engine fires triggers, api answers HTTP,
+history writes to Cassandra, webhook, push, sms and email deliver, export writes Parquet files.
+Start it on as many machines as you like: partitions are shared among those with the engine role.`,
 		Example: "  waterclock serve --roles engine,api,history --brokers kafka-1:9092 --config waterclock.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

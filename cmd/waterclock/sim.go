@@ -35,11 +35,11 @@ func newSim(a *app) *cobra.Command {
 	f := &simFlags{}
 	cmd := &cobra.Command{
 		Use:   "sim",
-		Short: "Live simulated weeks with faults; exit code 1 if the contract was broken",
+		Short: "Run the engine through simulated weeks with faults; exit code 1 if the contract was broken",
 		Long: `Simulate days on a virtual clock: the real engine on a real broker, several nodes,
-a network and disks in memory, all kinds of commands, and faults. After each life
+a network and disks in memory, all kinds of commands, and faults. After each run
 the history checker (docs/checker.md) checks it, and the simulator checks what its
-clients were acknowledged. A life of seven days takes about a second.
+clients were acknowledged. A run of seven days takes about a second.
 
 The seed decides which commands and faults come when. It does not decide in which
 order goroutines run. So a seed that fails may pass the next time: --repeat measures
@@ -68,19 +68,19 @@ It needs no broker, reads no settings and writes no files.`,
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.plan.Seed, "seed", 1, "first seed")
 	fs.Uint64Var(&f.seeds, "seeds", 1, "how many seeds, counting up from --seed")
-	fs.Float64Var(&f.plan.Days, "days", 7, "simulated days of each life")
+	fs.Float64Var(&f.plan.Days, "days", 7, "simulated days of each run")
 	fs.Int32Var(&f.plan.Partitions, "partitions", 0, "partitions; 0: 1, 4 or 64, as the seed has it")
 	fs.IntVar(&f.plan.Triggers, "triggers", 1200, "triggers that are registered at the beginning")
 	fs.StringVar(&f.faults, "faults", "all", "`names` of faults, separated by commas; all, none, or list to print them")
 	fs.StringVar(&f.plan.Series, "series", "",
 		"wandering: series also change zone, calendar, start and dates all the time")
-	fs.IntVar(&f.jobs, "jobs", 0, "lives side by side; 0: one for each processor")
+	fs.IntVar(&f.jobs, "jobs", 0, "runs side by side; 0: one for each processor")
 	fs.IntVar(&f.repeat, "repeat", 0, "repeat a failing seed this many times, and print how often it fails")
 	fs.DurationVar(&f.stall, "stall-timeout", 10*time.Minute,
-		"end a life that works this long while its simulated time stands still; it counts as failed")
+		"end a run that works this long while its simulated time stands still; it counts as failed")
 	fs.BoolVar(&f.shrink, "shrink", false,
-		"search for a smaller life that also fails: fewer faults, triggers, days, partitions")
-	fs.BoolVar(&f.story, "story", false, "also print the faults of lives that passed")
+		"search for a smaller run that also fails: fewer faults, triggers, days, partitions")
+	fs.BoolVar(&f.story, "story", false, "also print the faults of runs that passed")
 	fs.BoolVar(&f.serve, "serve", false, "run one plan, for the process that started this one")
 	_ = fs.MarkHidden("serve")
 	return cmd

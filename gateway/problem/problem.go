@@ -116,7 +116,7 @@ func NotFound(id string) *Problem {
 // MethodNotAllowed names the methods that a path has, in the order of letters.
 func MethodNotAllowed(method string, allowed []string) *Problem {
 	methods := strings.Join(allowed, ", ")
-	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" has no effect here; here are "+methods)
+	p := New(http.StatusMethodNotAllowed, CodeMethodNotAllowed, "", method+" is not allowed on this path: use "+methods)
 	p.allow = methods
 	return p
 }

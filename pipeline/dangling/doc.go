@@ -1,4 +1,4 @@
-// Package dangling ends transactions that Kafka left open.
+// Package dangling ends transactions that Kafka left open (hanging transactions, in KIP-664).
 //
 // Kafka 4.3.1 can leave a transaction open in a partition that has no leader at the moment
 // its marker is due (TransactionMarkerChannelManager takes the partition for deleted). In a

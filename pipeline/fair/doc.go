@@ -6,6 +6,9 @@
 //	pacer.go   the rate at which missed occurrences fire
 //	held.go    timers whose receipts are still unread
 //
+// A lane here is one tenant's timers in memory. The high lane of a channel is a topic, and
+// another thing.
+//
 // # Source of truth
 //
 // The state of a trigger is. A queue holds references to timers. A cancelled timer still

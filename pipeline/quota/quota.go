@@ -1,4 +1,6 @@
-// Package quota enforces the limits of tenants, also of those that write to Kafka directly.
+// Package quota enforces the limits of tenants, also of those that write to Kafka directly. It
+// counts and judges; pipeline/admit.go refuses the register. Requests over HTTP have rates of
+// their own (gateway/rate_limits.go).
 //
 // # What holds
 //

@@ -60,7 +60,7 @@ func (c *Config) OpenStore(id int32, log *slog.Logger) (*statestore.Store, error
 		st, err = statestore.Open(so)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
+		return nil, fmt.Errorf("open the store: %w", err)
 	}
 	return st, nil
 }

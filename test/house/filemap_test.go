@@ -55,6 +55,31 @@ func TestFileMap(t *testing.T) {
 	}
 }
 
+var named = regexp.MustCompile("`([\\w.]+)`\\s+in\\s+`([\\w/]+\\.go)`")
+
+// TestNamesInFiles: where docs/ARCHITECTURE.md says "`name` in `file`", the file has the name.
+func TestNamesInFiles(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := goFiles(t)
+	found := named.FindAllSubmatch(page, -1)
+	if len(found) < 5 {
+		t.Fatalf("found %d names", len(found))
+	}
+	for _, m := range found {
+		name, file := string(m[1]), string(m[2])
+		word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+		if !slices.ContainsFunc(files, func(path string) bool {
+			text, err := os.ReadFile(path)
+			return strings.HasSuffix(path, "/"+file) && err == nil && word.Match(text)
+		}) {
+			t.Errorf("%s has no %s", file, name)
+		}
+	}
+}
+
 // TestExamples: every package that other modules may import has a runnable example.
 func TestExamples(t *testing.T) {
 	for _, dir := range public(t) {
