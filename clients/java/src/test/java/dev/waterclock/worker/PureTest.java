@@ -257,6 +257,20 @@ class PureTest {
         assertEquals(0, p.bytes);
     }
 
+    /** Nobody polls in a drain: a shorter interval gives another worker events while they are handled. */
+    @Test
+    void drainKeepsThePartitions() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered());
+        assertEquals(300_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        o.drainTimeout(Duration.ofMinutes(10));
+        assertEquals(625_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        o.revokeTimeout(Duration.ofMinutes(20));
+        assertEquals(1_225_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        assertEquals(7, Poller.config(o, Map.of("max.poll.interval.ms", 7)).get("max.poll.interval.ms"));
+        o.drainTimeout(Duration.ofDays(100));
+        assertEquals(Integer.MAX_VALUE, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+    }
+
     /** A handler is tested without a broker. */
     @Test
     void handlerAlone() {
