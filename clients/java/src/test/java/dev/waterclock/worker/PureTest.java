@@ -317,6 +317,32 @@ class PureTest {
         assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
     }
 
+    /** What waits for its full group starts no batch: the hook and the threads that would call it have nothing to do. */
+    @Test
+    void fullGroupBeginsNoBatch() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered()).onBatch(events -> null)
+                .perGroup(Bulkhead.by(DueEvent::tenant).inFlight(1));
+        State state = new State(o, new Meter(null, null));
+        TopicPartition tp = new TopicPartition("t", 0);
+        state.release(state.assign(List.of(tp)));
+        Batches batches = new Batches(o, state);
+        for (int i = 0; i < 2; i++) {
+            ConsumerRecord<byte[], byte[]> r = record("acme/" + i, 1, i);
+            ConsumerRecord<byte[], byte[]> own = new ConsumerRecord<>("t", 0, i, ("acme/" + i).getBytes(), new byte[0]);
+            r.headers().forEach(own.headers()::add);
+            state.take(tp, new Polled(List.of(own), false, null, null), 0);
+        }
+        assertTrue(batches.mayBegin());
+        batches.begin();
+        Item first = batches.next();
+        assertEquals(1, state.load().ready());
+        assertFalse(batches.hasWork());
+        assertFalse(batches.mayBegin());
+        state.finish(first);
+        assertTrue(batches.hasWork());
+        assertTrue(batches.mayBegin());
+    }
+
     /** A producer that cannot be made now, such as while a keystore is rotated, loses no receipt. */
     @Test
     void producerThatCannotBeMade() throws InterruptedException {
