@@ -95,7 +95,8 @@ class Worker:
                  per_group: Bulkhead | None = None, metrics: Metrics | None = None,
                  consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None) -> None:
         for ok, text in (
-            (_CHANNEL.match(channel), f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them"),
+            (_CHANNEL.match(channel) and not channel.endswith(HIGH),
+             f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them, not ending in .high"),
             (callable(handle), "the handler cannot be called"), (brokers, "brokers: want at least one address"),
             (group, "group: want the engine's group"),
             (1 <= concurrency <= 1000, f"concurrency {concurrency}: want 1 to 1,000"),
