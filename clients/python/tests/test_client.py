@@ -307,6 +307,8 @@ def test_receive() -> None:
     assert webhook.receive(secret, signed(body), body, now=now).payload == b"\x00\xff"
     got = webhook.receive([secret], signed(b"raw"), b"raw", now=now)
     assert (got.trigger_id, got.payload) == ("hold-1", b"raw")
+    deep = b"[" * 100_000  # no parser reads it, and it is signed
+    assert webhook.receive(secret, signed(deep), deep, now=now).payload == deep
 
 
 def test_handlers_can_be_tested() -> None:
