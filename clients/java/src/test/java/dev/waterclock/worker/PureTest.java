@@ -239,6 +239,16 @@ class PureTest {
         state.take(tp, new Polled(List.of(r), false, null, null), 0);
     }
 
+    /** The bound of the buffer is of headers, too: they stay in memory with their event. */
+    @Test
+    void headersCount() {
+        ConsumerRecord<byte[], byte[]> r = due("k");
+        int without = new Polled(List.of(r), false, null, null).records.get(0).size();
+        r.headers().add("mine", new byte[16 << 10]).add("none", null);
+        int with = new Polled(List.of(r), false, null, null).records.get(0).size();
+        assertEquals((16 << 10) + "mine".length() + "none".length(), with - without);
+    }
+
     /** Offsets may be committed up to the first record that is not done. */
     @Test
     void offsets() {
