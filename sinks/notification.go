@@ -111,7 +111,7 @@ func NotificationOf(e *topics.Event, retention time.Duration) (k NotificationKey
 	if e.UserID == "" || e.Occurrence == "" || status == "" && !acked {
 		return k, r, false
 	}
-	if e.Reason == trigger.ReasonNoReceipts { // it changes nothing, and has the trigger's current user and channel
+	if e.Reason == trigger.ReasonNoReceipts { // it changes nothing, and has the trigger's current user
 		return k, r, false
 	}
 	created := InstantOf(e.FirstFired)

@@ -7,8 +7,9 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// maxAttempts bounds attempts, far above what any retry profile makes.
-const maxAttempts = 1 << 30
+// maxAttempts bounds attempts, far above what any retry profile makes. Workers count attempts in 24 bits, those of the
+// retries after a redrive too.
+const maxAttempts = 16_000_000
 
 // maxOccurrence bounds the name of an occurrence in a due_id, in bytes. Those that we make have at most 60.
 const maxOccurrence = 128

@@ -494,6 +494,11 @@ func TestCommandRefused(t *testing.T) {
 			trigger.CodeInvalid, "attempt",
 		},
 		{
+			"redrive of an attempt after which workers cannot count on",
+			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","attempt":16777200,"scheduled_at":1800000000}`),
+			trigger.CodeInvalid, "attempt",
+		},
+		{
 			"redrive at a wall time",
 			command(`{"op":"redrive","due_id":"k@2026-11-20T14:00:00.000Z#0","attempt":2,"scheduled_at":"2026-11-20T14:00"}`),
 			trigger.CodeInvalid, "scheduled_at",

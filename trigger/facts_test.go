@@ -314,6 +314,30 @@ func TestReceiptOnAChannelWithoutReceipts(t *testing.T) {
 	}
 }
 
+// A receipt that is late is of the channel that wrote it, though its trigger has moved to another one since.
+func TestLateReceiptOfTheChannelBefore(t *testing.T) {
+	for _, c := range []struct{ before, now, says, channel, reason string }{
+		{"push", "default", "push", "push", "late"},
+		{"default", "push", "default", "default", "no_receipts"},
+		{"push", "default", "", "default", "no_receipts"}, // it does not say
+	} {
+		w := newWorld(t, instant("2026-03-02T09:00:00Z"))
+		facts := collectFacts(w)
+		register(w, c.before, "ann", in(0))
+		w.advance(w.now)
+		r := &Receipt{
+			Occurrence: last(t, facts, OccurrenceFired).Occurrence, Outcome: ReceiptDelivered, Attempt: 1, At: w.now,
+			Channel: c.says,
+		}
+		w.receive("k", r)
+		register(w, c.now, "ann", in(time.Hour))
+		w.receive("k", r)
+		if f := last(t, facts, DeliveryDelivered); f.Channel != c.channel || f.Reason != c.reason {
+			t.Errorf("%s, now %s, receipt of %q: channel %s, reason %s", c.before, c.now, c.says, f.Channel, f.Reason)
+		}
+	}
+}
+
 // docs/formats/receipts.md: bad news decides only the emission in flight, so none of an
 // attempt that never went out.
 func TestReceiptOfAnAttemptThatNeverWentOut(t *testing.T) {

@@ -24,7 +24,7 @@ func (m *Machine) Receive(s *State, r *Receipt, now Instant) Outcome {
 	if i < 0 {
 		f := receiptFact(r)
 		f.Reason = ReasonLate
-		channel := s.Spec.ChannelOfStep(r.Step)
+		channel := cmp.Or(r.Channel, s.Spec.ChannelOfStep(r.Step)) // the trigger may have moved to another one since
 		if channel != "" && !m.Channel(channel).Receipts {
 			f.Reason = ReasonNoReceipts
 		}

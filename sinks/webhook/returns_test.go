@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,19 +12,22 @@ import (
 // A herd behind an open breaker, a paused endpoint or a rate does not come back at once.
 func TestHerdComesBackInTurn(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer int
-		origin Origin
-		limit  int // events within a second
+		answer  int
+		origin  Origin
+		tenants int
+		limit   int // events within a second
 	}{
-		"open":   {answer: 500, limit: 1000},
-		"paused": {answer: 200, origin: Origin{Paused: true}, limit: 1000},
-		"rate":   {answer: 200, origin: Origin{Rate: 10}, limit: 20},
+		"open":   {answer: 500, tenants: 1, limit: 1000},
+		"paused": {answer: 200, origin: Origin{Paused: true}, tenants: 1, limit: 1000},
+		"rate":   {answer: 200, origin: Origin{Rate: 10}, tenants: 1, limit: 20},
+		// The rate is one for all tenants, and so is what comes back.
+		"rate of many tenants": {answer: 200, origin: Origin{Rate: 10}, tenants: 100, limit: 20},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTestWorker(t, with(status(c.answer)), func(o *Options) {
 				o.Origin = func(string) Origin { return c.origin }
 			})
-			e := due("k", to("https://a.example/"))
+			e := due("k", to("https://a.example/"), func(e *worker.DueEvent) { e.Tenant = "t-0" })
 			for range 20 {
 				w.one(t, e)
 			}
@@ -33,7 +37,8 @@ func TestHerdComesBackInTurn(t *testing.T) {
 			start := time.Now()
 			most := 0
 			by := map[int]int{}
-			for range 10_000 {
+			for i := range 10_000 {
+				e.Tenant = fmt.Sprint("t-", i%c.tenants)
 				r := w.one(t, e)
 				if r.Outcome != worker.OutcomePostponed {
 					t.Fatalf("%s: %+v", name, r)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waterclock/waterclock/clients/go/worker"
 	"github.com/waterclock/waterclock/internal/egress"
+	"github.com/waterclock/waterclock/internal/returns"
 	"github.com/waterclock/waterclock/internal/shares"
 	"github.com/waterclock/waterclock/sinks/consent"
 )
@@ -102,7 +103,13 @@ type Worker struct {
 	shares    *shares.Shares
 
 	mu     sync.Mutex
-	limits map[string]*rate.Limiter // by origin; only origins that have a rate in the settings
+	limits map[string]*limit // by origin; only origins that have a rate in the settings
+}
+
+// limit is the rate of an origin. It is one for all tenants, and so is what it holds up.
+type limit struct {
+	*rate.Limiter
+	returns returns.Queue // Worker.mu guards it
 }
 
 // keepIdle is how long an endpoint without calls is kept in memory.
@@ -117,7 +124,7 @@ func New(o Options) (*Worker, error) {
 	return &Worker{
 		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now),
 		shares: shares.New(o.Concurrency, o.Now),
-		limits: map[string]*rate.Limiter{},
+		limits: map[string]*limit{},
 	}, nil
 }
 
@@ -216,10 +223,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 	}
 	defer w.shares.Leave(e.Tenant)
 	if wait, ok := w.turn(ctx, origin, about.Rate); !ok {
-		// Twice the rate, so that it is used up although the engine adds a spread.
-		wait = w.endpoints.get(e.Tenant, origin).postpone(
-			w.opts.Now(), e.High, wait, min(2*about.Rate, w.opts.Breaker.Returns))
-		return worker.Postpone(wait, CodeRate).
+		return worker.Postpone(w.heldUp(e, origin, wait, about.Rate), CodeRate).
 			WithDetail(fmt.Sprintf("not sent: endpoints.%s.rate is %g a second", origin, about.Rate)), ctx.Err()
 	}
 	if c.recheck {
@@ -308,14 +312,23 @@ func (w *Worker) turn(ctx context.Context, origin string, perSecond float64) (wa
 	}
 }
 
+// heldUp returns how long an event that found no turn stays away, at least so long. Events come back
+// at twice the rate, so that it is used up although the engine adds a spread.
+func (w *Worker) heldUp(e *worker.DueEvent, origin string, least time.Duration, perSecond float64) time.Duration {
+	l := w.limiter(origin, perSecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return l.returns.After(w.opts.Now(), e.High, least, min(2*perSecond, w.opts.Breaker.Returns))
+}
+
 // limiter returns the rate limiter of an origin, for all tenants. There are as many as origins in
 // the settings.
-func (w *Worker) limiter(origin string, perSecond float64) *rate.Limiter {
+func (w *Worker) limiter(origin string, perSecond float64) *limit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.limits[origin]
 	if l == nil {
-		l = rate.NewLimiter(rate.Limit(perSecond), 1)
+		l = &limit{Limiter: rate.NewLimiter(rate.Limit(perSecond), 1)}
 		w.limits[origin] = l
 	}
 	return l

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -169,10 +170,10 @@ func answered(status int, h http.Header, body []byte) *Error {
 	return e
 }
 
-// retryAfter parses the header Retry-After: seconds, or an HTTP date.
+// retryAfter parses the header Retry-After: seconds, or an HTTP date. A number that is too large is the longest wait.
 func retryAfter(text string, now time.Time) time.Duration {
-	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
-		return time.Duration(n) * time.Second
+	if n, err := strconv.ParseFloat(text, 64); n >= 0 && (err == nil || errors.Is(err, strconv.ErrRange)) {
+		return time.Duration(min(n, float64(math.MaxInt64/time.Second)) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(text); err == nil {
 		return max(0, at.Sub(now))

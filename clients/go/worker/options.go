@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -209,7 +210,8 @@ func (o *options) validate() error {
 			errs = append(errs, fmt.Errorf("worker: "+format, args...))
 		}
 	}
-	check(channelName.MatchString(o.channel), "channel %q: want a-z, 0-9, '.', '_', '-', at most 49 of them", o.channel)
+	check(channelName.MatchString(o.channel) && !strings.HasSuffix(o.channel, highSuffix),
+		"channel %q: want a-z, 0-9, '.', '_', '-', at most 49 of them, not ending in .high", o.channel)
 	check(len(o.brokers) > 0, "Brokers: want at least one address")
 	check(o.group != "", "Group: want the engine's group")
 	check(o.concurrency >= 1 && o.concurrency <= 100_000, "Concurrency %d: want 1 to 100,000", o.concurrency)

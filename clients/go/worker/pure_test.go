@@ -396,12 +396,12 @@ func FuzzReceipts(f *testing.F) {
 // TestReceiptReader: it accepts receipts of this channel, and receipts without a channel.
 func TestReceiptReader(t *testing.T) {
 	for value, want := range map[string]bool{
-		`{"due_id":"k@x#0","channel":"print","outcome":"delivered"}`:    true,
-		`{"due_id":"k@x#0", "channel" : "print","outcome":"delivered"}`: true,
-		`{"due_id":"k@x#0","outcome":"delivered"}`:                      true,
-		`{"due_id":"k@x#0","channel":"sms","outcome":"delivered"}`:      false,
-		`{"due_id":"k@x#0","channel":"sms","code":"print"}`:             false,
-		`{"due_id":"other@x#0","channel":"print"}`:                      false,
+		`{"due_id":"k@x#0","channel":"print","outcome":"delivered"}`:           true,
+		`{"due_id":"k@x#0", "channel" : "print","outcome":"delivered"}`:        true,
+		`{"due_id":"k@x#0","outcome":"delivered"}`:                             true,
+		`{"due_id":"k@x#0","channel":"sms","outcome":"delivered"}`:             false,
+		`{"due_id":"k@x#0","channel":"sms","outcome":"failed","code":"print"}`: false,
+		`{"due_id":"other@x#0","channel":"print","outcome":"failed"}`:          false,
 		`{"due_id":"k"}`: false, `{`: false, `[]`: false, ``: false,
 	} {
 		if _, ok := newReceiptReader("print").read([]byte("k"), []byte(value)); ok != want {

@@ -119,10 +119,10 @@ func newReceiptReader(channel string) receiptReader {
 // read decodes a receipt. It returns false for another channel's receipt, and for one that the
 // engine calls garbled.
 func (rr receiptReader) read(key, value []byte) (r seenReceipt, ok bool) {
-	if bytes.Contains(value, []byte(`"channel"`)) && !bytes.Contains(value, []byte(rr.quoted)) {
-		return r, false // another channel's, as most are; this saves decoding the JSON
+	if rr.another(value) {
+		return r, false
 	}
-	if json.Unmarshal(value, &r) != nil || r.Attempt < 0 || r.Postponed < 0 {
+	if json.Unmarshal(value, &r) != nil || !r.Outcome.known() || r.Attempt < 0 || r.Postponed < 0 {
 		return r, false
 	}
 	if r.Channel != "" && r.Channel != rr.channel {
@@ -130,4 +130,11 @@ func (rr receiptReader) read(key, value []byte) (r seenReceipt, ok bool) {
 	}
 	rest, ours := strings.CutPrefix(r.DueID, string(key))
 	return r, ours && strings.HasPrefix(rest, "@")
+}
+
+// another returns whether value names another channel, as most do; this saves decoding the JSON.
+// A channel that is null or empty names none.
+func (rr receiptReader) another(value []byte) bool {
+	return bytes.Contains(value, []byte(`"channel"`)) && !bytes.Contains(value, []byte(rr.quoted)) &&
+		!bytes.Contains(value, []byte("null")) && !bytes.Contains(value, []byte(`""`))
 }

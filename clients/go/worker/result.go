@@ -15,6 +15,15 @@ const (
 	OutcomeSuppressed Outcome = "suppressed"
 )
 
+// known returns whether the engine knows o.
+func (o Outcome) known() bool {
+	switch o {
+	case OutcomeDelivered, OutcomeAccepted, OutcomeFailed, OutcomeRetry, OutcomePostponed, OutcomeSuppressed:
+		return true
+	}
+	return false
+}
+
 // final reports whether later attempts of the same occurrence and step need no handling.
 func (o Outcome) final() bool {
 	return o == OutcomeDelivered || o == OutcomeAccepted || o == OutcomeSuppressed
@@ -88,9 +97,7 @@ func (r Result) WithDetail(detail string) Result {
 
 // checked returns r with values that a receipt may carry.
 func (r Result) checked() Result {
-	switch r.Outcome {
-	case OutcomeDelivered, OutcomeAccepted, OutcomeFailed, OutcomeRetry, OutcomePostponed, OutcomeSuppressed:
-	default:
+	if !r.Outcome.known() {
 		return Result{
 			Outcome: OutcomeRetry, Code: CodeNoResult,
 			Detail: "the handler returned no outcome: return worker.Delivered() or another one",

@@ -153,6 +153,9 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}
+	if _, err := newOptions("push.high", nil); err == nil { // events of the lane would go out twice
+		t.Error("a high lane is no channel")
+	}
 }
 
 // TestTransactions: due events of an aborted transaction are not handled. Markers and aborted

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import signal
 import socket
 import struct
 import threading
+import time
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +17,12 @@ from typing import Any
 import httpx
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from waterclock import Client, KafkaClient, Retry, TooLarge, Unauthenticated, Unavailable, kafka, model, webhook, worker
+from waterclock import (
+    Client, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model, webhook, worker,
+)
 from waterclock.kafka import NotWritten
 
+from calls import Synchronous
 from conftest import Dev, await_
 
 
@@ -122,6 +128,61 @@ def test_one_call_outlives_its_server(tmp_path: Path, applied: bool) -> None:
                 assert client.get(id).revision == 1
     finally:
         server.stop()
+
+
+class Dripping(BaseHTTPRequestHandler):
+    """Sends a byte now and then: each of them is in time, and the answer never ends."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000000")
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+        except OSError:  # the client has hung up
+            pass
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("make", [Client, Synchronous], ids=["sync", "async"])
+def test_timeout_is_of_the_whole_answer(make: Any) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Dripping)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    client = make(f"http://127.0.0.1:{server.server_port}", timeout=0.5, retry=Retry(retries=1, first=0, most=0))
+    try:
+        begin = time.monotonic()
+        with pytest.raises(Unavailable) as raised:
+            client.get("a")
+        assert raised.value.attempts == 2 and 1 <= time.monotonic() - begin < 20
+    finally:
+        client.close()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("make", [Client, Synchronous], ids=["sync", "async"])
+def test_an_answer_without_an_end(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is cut at MAX_ANSWER, whatever its encoding makes of few bytes; one below it is read as before."""
+    monkeypatch.setattr(_http, "MAX_ANSWER", 1000)
+    body = b'{"trigger_id":"a","state":"PENDING","payload":"%s"}'
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        text = gzip.compress(body % (b" " * (2000 if request.url.path.endswith("long") else 700)))
+        return httpx.Response(200, stream=httpx.ByteStream(text), headers={"Content-Encoding": "gzip"})
+
+    client = make("http://test", transport=httpx.MockTransport(answer))
+    try:
+        assert client.get("a").state == "PENDING"
+        with pytest.raises(ServerError) as raised:
+            client.get("long")
+        assert raised.value.attempts == 1 and "1000 bytes" in raised.value.detail
+    finally:
+        client.close()
 
 
 def test_redrive_that_is_cut_off() -> None:
@@ -307,6 +368,8 @@ def test_receive() -> None:
     assert webhook.receive(secret, signed(body), body, now=now).payload == b"\x00\xff"
     got = webhook.receive([secret], signed(b"raw"), b"raw", now=now)
     assert (got.trigger_id, got.payload) == ("hold-1", b"raw")
+    deep = b"[" * 100_000  # no parser reads it, and it is signed
+    assert webhook.receive(secret, signed(deep), deep, now=now).payload == deep
 
 
 def test_handlers_can_be_tested() -> None:

@@ -173,6 +173,27 @@ def test_receipts_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert w._memories[0].check(redriven) == "" and len(asked) == 4
 
 
+@pytest.mark.parametrize(("options", "seconds"), [
+    ({}, 45), ({"drain_timeout": 180.0}, 205), ({"revoke_timeout": 400.0}, 425),
+    ({"drain_timeout": 200_000.0}, 86_400), ({"drain_timeout": 180.0, "consumer": {"max.poll.interval.ms": 60_000}}, 60),
+])
+def test_a_drain_keeps_the_partitions(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], seconds: int) -> None:
+    """Nobody polls in a drain: a shorter interval gives another worker events while they are handled."""
+    made: dict[str, Any] = {}
+
+    class Made(Exception):
+        pass
+
+    def consumer(config: dict[str, Any]) -> None:
+        made.update(config)
+        raise Made
+
+    monkeypatch.setattr(import_module("waterclock.worker.run"), "Consumer", consumer)
+    with pytest.raises(Made):
+        worker.run("print", lambda _: worker.Delivered(), signals=False, **options)
+    assert made["max.poll.interval.ms"] == seconds * 1000
+
+
 def test_a_callback_that_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """error_cb is the caller's, and a producer may not be there to be made: receipts are written all the same."""
     made: list[Any] = []

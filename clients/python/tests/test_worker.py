@@ -713,7 +713,8 @@ def test_garbled_and_expired(dev: Dev, client: Client) -> None:
 
 
 def test_options_are_checked() -> None:
-    for channel, options in (("X", {}), ("a", {"concurrency": 0}), ("a", {"memory": 0}), ("a", {"drain_timeout": 0}),
-                             ("a", {"buffer_records": 0}), ("a", {"brokers": ""}), ("a", {"group": ""})):
+    for channel, options in (("X", {}), ("a.high", {}), ("a", {"concurrency": 0}), ("a", {"memory": 0}),
+                             ("a", {"drain_timeout": 0}), ("a", {"buffer_records": 0}), ("a", {"brokers": ""}),
+                             ("a", {"group": ""})):
         with pytest.raises(ValueError, match="worker: "):
             worker.Worker(channel, lambda _: worker.Delivered(), **options)

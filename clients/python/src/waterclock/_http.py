@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ T = TypeVar("T")
 
 #: Lines of one batch request; the server takes no more.
 BATCH = 10_000
+MAX_ANSWER = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Request(Generic[T]):
     safe: bool = True  # a repeat does no harm
     write: bool = True
     refusals: Callable[[T], Iterable[errors.ApiError]] = lambda result: ()  # parts of the answer that are errors
+    patience: float = 1.0  # the answer may take that many times the client's timeout
 
 
 class Attempts:
@@ -111,6 +114,10 @@ class Attempts:
         what = f"{self.request.method} {self.request.path}: the answer is none of the API's: {cause}"
         return self.note(errors.ServerError(status, "", what))
 
+    def too_long(self, response: httpx.Response) -> errors.ApiError:
+        self.sent += 1
+        return self._unreadable(response.status_code, ValueError(f"it has more than {MAX_ANSWER} bytes"))
+
     def fed(self, lines: RedriveLines, chunk: bytes) -> list[RedriveProgress]:
         try:
             return lines.feed(chunk)
@@ -132,6 +139,27 @@ class Attempts:
     def note(self, error: errors.ApiError) -> errors.ApiError:
         error.attempts, error.maybe_applied = self.sent, self.maybe_applied
         return error
+
+
+class Body:
+    """The body of an answer. httpx bounds each wait for bytes of it; this bounds its size, and the whole attempt."""
+
+    def __init__(self, course: Attempts, timeout: float) -> None:
+        self._course, self._timeout = course, timeout * course.request.patience
+        self._end = time.monotonic() + self._timeout
+        self._content = bytearray()
+
+    def take(self, response: httpx.Response, chunk: bytes) -> None:
+        self._content += chunk
+        if len(self._content) > MAX_ANSWER:
+            raise self._course.too_long(response)
+        if time.monotonic() > self._end:
+            raise httpx.ReadTimeout(f"the answer had not ended after {self._timeout:g} s")
+
+    def whole(self, response: httpx.Response) -> httpx.Response:
+        """The answer with its body, which is decoded."""
+        headers = [(name, value) for name, value in response.headers.raw if name.lower() != b"content-encoding"]
+        return httpx.Response(response.status_code, headers=headers, content=bytes(self._content))
 
 
 def error_of(response: httpx.Response) -> errors.ApiError:
@@ -363,7 +391,7 @@ def batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[li
         return answers
 
     return Request("POST", "/v1/triggers:batch", parse, b"\n".join(spelled) + b"\n", headers, safe,
-                   refusals=lambda results: [r.error for r in results if r.error is not None])
+                   refusals=lambda results: [r.error for r in results if r.error is not None], patience=2)
 
 
 def _line(raw: Mapping[str, Any]) -> BatchResult:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import httpx
 
 from . import _http, errors
-from ._http import Attempts, BatchResult, EventStream, Request, Retry
+from ._http import Attempts, BatchResult, Body, EventStream, Request, Retry
 from .model import (
     Answer, DeadLetter, Duration, Event, Instant, Occurrence, Page, RedriveProgress, RegisterFields, TimeFields, Trigger,
     instant,
@@ -36,14 +36,14 @@ def _options(url: str, token: str | None, timeout: float, headers: Mapping[str, 
 class Client:
     """A client for one server. It may be used by many threads.
 
-    timeout is of one attempt, in seconds. transport is for tests, and for TLS with certificates of your own
-    (httpx.HTTPTransport).
+    timeout is of one attempt with its answer, in seconds; a batch has twice as long. transport is for tests, and for
+    TLS with certificates of your own (httpx.HTTPTransport).
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout: float = 30.0,
                  retry: Retry = Retry(), headers: Mapping[str, str] | None = None,
                  transport: httpx.BaseTransport | None = None) -> None:
-        self._retry = retry
+        self._retry, self._timeout = retry, timeout
         self._client = httpx.Client(**_options(url, token, timeout, headers), transport=transport)
 
     def close(self) -> None:
@@ -60,8 +60,12 @@ class Client:
         course = Attempts(request, self._retry)
         while True:
             try:
-                response = self._client.request(request.method, request.path, content=request.content,
-                                                headers=dict(request.headers))
+                body = Body(course, self._timeout)
+                with self._client.stream(request.method, request.path, content=request.content,
+                                         headers=dict(request.headers)) as streamed:
+                    for chunk in streamed.iter_bytes():
+                        body.take(streamed, chunk)
+                response = body.whole(streamed)
                 wait = course.answered(response)
                 if wait is None:
                     return course.parsed(request, response)
@@ -332,7 +336,7 @@ class AsyncClient:
     def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout: float = 30.0,
                  retry: Retry = Retry(), headers: Mapping[str, str] | None = None,
                  transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._retry = retry
+        self._retry, self._timeout = retry, timeout
         self._client = httpx.AsyncClient(**_options(url, token, timeout, headers), transport=transport)
 
     async def close(self) -> None:
@@ -349,8 +353,12 @@ class AsyncClient:
         course = Attempts(request, self._retry)
         while True:
             try:
-                response = await self._client.request(request.method, request.path, content=request.content,
-                                                      headers=dict(request.headers))
+                body = Body(course, self._timeout)
+                async with self._client.stream(request.method, request.path, content=request.content,
+                                               headers=dict(request.headers)) as streamed:
+                    async for chunk in streamed.aiter_bytes():
+                        body.take(streamed, chunk)
+                response = body.whole(streamed)
                 wait = course.answered(response)
                 if wait is None:
                     return course.parsed(request, response)

@@ -113,5 +113,5 @@ def _envelope(named: str, body: bytes) -> tuple[str, Any] | None:
         if isinstance(envelope.get("payload_base64"), str):
             return id, base64.b64decode(envelope["payload_base64"], validate=True)
         return (id, envelope["payload"]) if "payload" in envelope else None
-    except ValueError:  # no JSON, or no base64
+    except (ValueError, RecursionError):  # no JSON, none that can be read, or no base64
         return None

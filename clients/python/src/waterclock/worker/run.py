@@ -32,6 +32,7 @@ Hook = Callable[[Sequence[DueEvent]], Any]
 
 HIGH = ".high"
 MAX_POLL = 500
+MAX_POLL_INTERVAL = 86_400.0  # librdkafka's bound
 MIN_RECORDS, MIN_BYTES = 16, 64 << 10  # the share of a partition is at least this
 ASK_INTERVAL = 15.0  # between two questions for the ends of the logs
 HANGS_AFTER = 1.0  # how long a handler runs before others of its key, in a full partition, are answered with overflow
@@ -94,7 +95,8 @@ class Worker:
                  per_group: Bulkhead | None = None, metrics: Metrics | None = None,
                  consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None) -> None:
         for ok, text in (
-            (_CHANNEL.match(channel), f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them"),
+            (_CHANNEL.match(channel) and not channel.endswith(HIGH),
+             f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them, not ending in .high"),
             (callable(handle), "the handler cannot be called"), (brokers, "brokers: want at least one address"),
             (group, "group: want the engine's group"),
             (1 <= concurrency <= 1000, f"concurrency {concurrency}: want 1 to 1,000"),
@@ -199,9 +201,11 @@ class Worker:
             "heartbeat.interval.ms": 1000,  # how soon one hears of a rebalance
             "topic.metadata.refresh.interval.ms": 2000,  # a lane that is created later is found within 5 s
             "fetch.wait.max.ms": 100,
-            # The group's rebalance time-out: how long one who dies in a rebalance holds the others up.
-            "max.poll.interval.ms": max(int(options.get("session.timeout.ms", 45_000)),
-                                        int((self._revoke_timeout + 25) * 1000)),
+            # Nobody polls in a drain; then others get the partitions. It is the group's rebalance time-out too: how long
+            # one who dies in a rebalance holds the others up.
+            "max.poll.interval.ms": max(
+                int(options.get("session.timeout.ms", 45_000)),
+                int(min(max(self._revoke_timeout, self._drain_timeout) + 25, MAX_POLL_INTERVAL) * 1000)),
             **options, "group.id": self._group, "enable.auto.commit": False,
             "enable.auto.offset.store": False, "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",  # or due events of aborted transactions are seen

@@ -128,16 +128,19 @@ def read_receipt(channel: str, key: bytes | None, value: bytes | None) -> tuple[
     """due_id, outcome, attempt and postponed of a receipt of this channel; None for what is none."""
     if key is None or value is None:
         return None
-    if b'"channel"' in value and b'"' + channel.encode() + b'"' not in value:
+    if (b'"channel"' in value and b'"' + channel.encode() + b'"' not in value and b"null" not in value
+            and b'""' not in value):
         return None  # another channel's, and most of them are: spares the JSON
     try:
         raw = json.loads(value)
         due_id, outcome = raw["due_id"], raw["outcome"]
-        attempt, postponed = raw.get("attempt", 0), raw.get("postponed", 0)
+        attempt, postponed = (0 if raw.get(name) is None else raw[name] for name in ("attempt", "postponed"))
         ours = due_id.startswith(key.decode() + "@")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not ours or not isinstance(outcome, str) or outcome not in _OUTCOMES or raw.get("channel", channel) != channel:
+    if not ours or not isinstance(outcome, str) or outcome not in _OUTCOMES:
+        return None
+    if raw.get("channel") not in (None, "", channel):  # null and "" are as good as none, as the engine reads it
         return None
     if type(attempt) is not int or type(postponed) is not int or attempt < 0 or postponed < 0:
         return None

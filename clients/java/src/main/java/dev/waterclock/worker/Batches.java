@@ -24,7 +24,7 @@ final class Batches {
     }
 
     boolean hasWork() {
-        return !begun.isEmpty() || !hooking && state.ready() > 0;
+        return !begun.isEmpty() || !hooking && state.canStart();
     }
 
     Item next() {
@@ -33,7 +33,7 @@ final class Batches {
 
     /** Whether the caller has to begin a batch: if so, nobody else does. */
     boolean mayBegin() {
-        if (hooking || state.ready() == 0 || state.running() >= o.concurrency) {
+        if (hooking || !state.canStart() || state.running() >= o.concurrency) {
             return false;
         }
         hooking = true;

@@ -67,7 +67,7 @@ final class Handlers {
     }
 
     private boolean hasWork() {
-        return batches == null ? state.ready() > 0 : batches.hasWork();
+        return batches == null ? state.canStart() : batches.hasWork();
     }
 
     private void serve() {

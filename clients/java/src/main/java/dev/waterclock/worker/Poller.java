@@ -28,6 +28,8 @@ final class Poller implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);
     private static final Duration POLL_PAUSED = Duration.ofMillis(5); // room comes soon
     private static final Duration COMMIT = Duration.ofSeconds(10);
+    private static final Duration POLL_INTERVAL = Duration.ofMinutes(5); // Kafka's default
+    private static final Duration POLL_MARGIN = Duration.ofSeconds(25); // for the commit and the way back into the group
 
     private final WorkerBuilder o;
     private final Worker.Names names;
@@ -50,16 +52,17 @@ final class Poller implements ConsumerRebalanceListener {
         this.load = load;
         this.meter = meter;
         this.failing = failing;
-        consumer = new KafkaConsumer<>(config(kafka), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+        consumer = new KafkaConsumer<>(config(o, kafka), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         consumer.subscribe(List.of(names.due()), this);
     }
 
-    private Map<String, Object> config(Map<String, Object> kafka) {
+    static Map<String, Object> config(WorkerBuilder o, Map<String, Object> kafka) {
         Map<String, Object> config = new HashMap<>();
         config.put(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG, 1000); // how soon one hears of a rebalance
         config.put(ConsumerConfig.METADATA_MAX_AGE_CONFIG, 4000);
         config.put(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, 200);
         config.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, o.fetchBytes);
+        config.put(ConsumerConfig.MAX_POLL_INTERVAL_MS_CONFIG, pollInterval(o));
         config.putAll(kafka);
         config.put(ConsumerConfig.GROUP_ID_CONFIG, o.group + "." + o.channel);
         config.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, MAX_POLL);
@@ -69,6 +72,12 @@ final class Poller implements ConsumerRebalanceListener {
         config.put(ConsumerConfig.ALLOW_AUTO_CREATE_TOPICS_CONFIG, false);
         config.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG, CooperativeStickyAssignor.class.getName());
         return config;
+    }
+
+    /** Nobody polls while the worker drains or a partition moves; past this interval others get the partitions. */
+    private static int pollInterval(WorkerBuilder o) {
+        long longest = Math.max(o.drainTimeout.toMillis(), o.revokeTimeout.toMillis()) + POLL_MARGIN.toMillis();
+        return (int) Math.min(Math.max(longest, POLL_INTERVAL.toMillis()), Integer.MAX_VALUE);
     }
 
     /** One turn of the loop. False if the thread was interrupted: the worker ends. */

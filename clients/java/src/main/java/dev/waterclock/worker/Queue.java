@@ -52,6 +52,11 @@ final class Queue {
         return waiting;
     }
 
+    /** Whether take would probably return an event. */
+    boolean canStart() {
+        return !turns.get(HIGH).isEmpty() || !turns.get(NORMAL).isEmpty();
+    }
+
     /** Takes an event in, behind those with its order key. */
     void add(Item item) {
         Item tail = item.part.tails.put(item.orderKey, item);

@@ -100,7 +100,8 @@ final class Receipts {
             return null;
         }
         String text = new String(value, StandardCharsets.UTF_8);
-        if (text.contains("\"channel\"") && !text.contains("\"" + channel + "\"")) {
+        if (text.contains("\"channel\"") && !text.contains("\"" + channel + "\"") && !text.contains("null")
+                && !text.contains("\"\"")) {
             return null; // of another channel, and most of them are
         }
         try {
@@ -117,29 +118,31 @@ final class Receipts {
     }
 
     private static Seen seen(String channel, String key, JsonObject o) {
-        String dueId = string(o, "due_id", "");
-        Result.Outcome outcome = Result.Outcome.of(string(o, "outcome", ""));
+        String dueId = string(o, "due_id");
+        Result.Outcome outcome = Result.Outcome.of(string(o, "outcome"));
+        String named = string(o, "channel");
         int attempt = count(o, "attempt");
         int postponed = count(o, "postponed");
-        if (!dueId.startsWith(key + "@") || outcome == null || attempt < 0 || postponed < 0
-                || !channel.equals(string(o, "channel", channel))) {
+        if (dueId == null || !dueId.startsWith(key + "@") || outcome == null || attempt < 0 || postponed < 0
+                || named == null || !named.isEmpty() && !named.equals(channel)) {
             return null;
         }
         return new Seen(dueId, outcome, attempt, postponed);
     }
 
-    private static String string(JsonObject o, String name, String otherwise) {
+    /** A text; empty if there is none, null if it is no text. JSON's null is none, as the engine reads it. */
+    private static String string(JsonObject o, String name) {
         JsonElement v = o.get(name);
-        if (v == null) {
-            return otherwise;
+        if (v == null || v.isJsonNull()) {
+            return "";
         }
-        return v instanceof JsonPrimitive p && p.isString() ? p.getAsString() : "";
+        return v instanceof JsonPrimitive p && p.isString() ? p.getAsString() : null;
     }
 
     /** A whole number; 0 if there is none, -1 if it is no such number. */
     private static int count(JsonObject o, String name) {
         JsonElement v = o.get(name);
-        if (v == null) {
+        if (v == null || v.isJsonNull()) {
             return 0;
         }
         if (!(v instanceof JsonPrimitive p) || !p.isNumber() || !p.getAsString().matches("[0-9]{1,18}")) {

@@ -185,9 +185,9 @@ final class State {
         item.part.finish(item);
     }
 
-    /** Whether an event waits for a handler, and how many. */
-    synchronized int ready() {
-        return queue.size();
+    /** Whether an event waits that may start. Those of full groups may not. */
+    synchronized boolean canStart() {
+        return queue.canStart();
     }
 
     /** Few handlers are free: a batch that begins now would be small. */

@@ -168,7 +168,7 @@ public final class WorkerBuilder {
 
     public Worker build() {
         check(CHANNEL.matcher(channel).matches() && !channel.endsWith(Worker.HIGH),
-                "channel \"" + channel + "\": want a-z, 0-9, '.', '_', '-', at most 49 of them");
+                "channel \"" + channel + "\": want a-z, 0-9, '.', '_', '-', at most 49 of them, not ending in .high");
         check(handler != null, "want a handler");
         check(!brokers.isBlank(), "brokers: want at least one address");
         check(!group.isEmpty(), "group: want the engine's group");

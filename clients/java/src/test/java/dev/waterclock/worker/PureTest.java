@@ -239,6 +239,16 @@ class PureTest {
         state.take(tp, new Polled(List.of(r), false, null, null), 0);
     }
 
+    /** The bound of the buffer is of headers, too: they stay in memory with their event. */
+    @Test
+    void headersCount() {
+        ConsumerRecord<byte[], byte[]> r = due("k");
+        int without = new Polled(List.of(r), false, null, null).records.get(0).size();
+        r.headers().add("mine", new byte[16 << 10]).add("none", null);
+        int with = new Polled(List.of(r), false, null, null).records.get(0).size();
+        assertEquals((16 << 10) + "mine".length() + "none".length(), with - without);
+    }
+
     /** Offsets may be committed up to the first record that is not done. */
     @Test
     void offsets() {
@@ -255,6 +265,20 @@ class PureTest {
         assertEquals(15, p.next);
         assertEquals(0, p.records);
         assertEquals(0, p.bytes);
+    }
+
+    /** Nobody polls in a drain: a shorter interval gives another worker events while they are handled. */
+    @Test
+    void drainKeepsThePartitions() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered());
+        assertEquals(300_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        o.drainTimeout(Duration.ofMinutes(10));
+        assertEquals(625_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        o.revokeTimeout(Duration.ofMinutes(20));
+        assertEquals(1_225_000, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
+        assertEquals(7, Poller.config(o, Map.of("max.poll.interval.ms", 7)).get("max.poll.interval.ms"));
+        o.drainTimeout(Duration.ofDays(100));
+        assertEquals(Integer.MAX_VALUE, Poller.config(o, Map.of()).get("max.poll.interval.ms"));
     }
 
     /** A handler is tested without a broker. */
@@ -301,6 +325,32 @@ class PureTest {
         batches.begin();
         Result answer = batches.next().answer;
         assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
+    }
+
+    /** What waits for its full group starts no batch: the hook and the threads that would call it have nothing to do. */
+    @Test
+    void fullGroupBeginsNoBatch() {
+        WorkerBuilder o = Worker.builder("print", e -> Result.delivered()).onBatch(events -> null)
+                .perGroup(Bulkhead.by(DueEvent::tenant).inFlight(1));
+        State state = new State(o, new Meter(null, null));
+        TopicPartition tp = new TopicPartition("t", 0);
+        state.release(state.assign(List.of(tp)));
+        Batches batches = new Batches(o, state);
+        for (int i = 0; i < 2; i++) {
+            ConsumerRecord<byte[], byte[]> r = record("acme/" + i, 1, i);
+            ConsumerRecord<byte[], byte[]> own = new ConsumerRecord<>("t", 0, i, ("acme/" + i).getBytes(), new byte[0]);
+            r.headers().forEach(own.headers()::add);
+            state.take(tp, new Polled(List.of(own), false, null, null), 0);
+        }
+        assertTrue(batches.mayBegin());
+        batches.begin();
+        Item first = batches.next();
+        assertEquals(1, state.load().ready());
+        assertFalse(batches.hasWork());
+        assertFalse(batches.mayBegin());
+        state.finish(first);
+        assertTrue(batches.hasWork());
+        assertTrue(batches.mayBegin());
     }
 
     /** A producer that cannot be made now, such as while a keystore is rotated, loses no receipt. */
