@@ -48,7 +48,7 @@ func TestOthersTriggers(t *testing.T) {
 		}
 	}
 	b.await(row+" td:nth-child(2)", "acme")
-	b.press(`button[aria-label="Redrive pills of tenant acme"]`)
+	b.press(`button[aria-label^="Redrive pills of tenant acme, "]`)
 	b.await("dialog h2", "Redrive: pills of tenant acme")
 	b.await("dialog .twins", "--tenant acme")
 	b.fill("dialog input[name=note]", "has moved")

@@ -1,7 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
-import {At} from '../time.js';
+import {At, inZone} from '../time.js';
 import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
@@ -15,7 +15,8 @@ const verb = (name, op = name) => (id, f) => ({
 });
 
 // PlanOf is when a trigger fires by its plan.
-const PlanOf = ({of: t}) => html`<${At} at=${t.fire_at} zone=${t.timezone || 'UTC'} local=${t.local_time} far=${false} />`;
+const PlanOf = ({of: t}) => html`<${At} at=${t.fire_at} zone=${t.timezone || 'UTC'} local=${t.local_time}
+  far=${false} />`;
 
 // acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
 // over HTTP, on the command line and over Kafka. of are the fields that name which occurrence somebody saw. A redrive
@@ -52,8 +53,11 @@ const acts = [
     keepsRevision: true,
   },
   {
-    name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
-    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], unconditional: true, cli: 'redrive', says: redriven,
+    name: 'Redrive', does: (t) => (t.ce_id ?
+      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
+      'All its open dead letters are sent again, each under its own ce_id.'),
+    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}),
+    unconditional: true, cli: 'redrive', flags: {ce_id: '--ce-id'}, says: redriven,
     request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
   {
@@ -110,11 +114,15 @@ export function Acts({of: t, who, done}) {
       key=${open.act.name} />` : ''}</div>`;
 }
 
-// Redrive is the button of that act beside a dead letter, which may be another tenant's.
+// occurrenceOf is when a dead letter was scheduled.
+const occurrenceOf = (l) => (l.scheduled_at ? inZone(l.scheduled_at, l.timezone) : visible(l.ce_id || ''));
+
+// Redrive is the button of that act beside a dead letter, which may be another tenant's. It sends this letter alone.
+// Its name has the occurrence, because a trigger may have several letters.
 export function Redrive({of: letter, who, done}) {
   const [asked, ask] = useState(false);
   if (!who.rights.includes('act')) return null;
-  return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}`}
+  return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}, ${occurrenceOf(letter)}`}
       onClick=${() => ask(true)}>Redrive</button>
     ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${letter} who=${who}
       close=${() => ask(false)} done=${done} />` : ''}`;
