@@ -444,7 +444,7 @@ func (x *explanation) byState() {
 	case s.Status.Finished() && last.At == 0:
 		x.say(Skipped, "Never sent: it ended %s, and nothing of it went out.", x.at(s.UpdatedAt))
 		x.citeState("%s since %s", s.Status, s.UpdatedAt)
-	case s.Status.Finished() || last.At != 0 && last.At >= s.LastAppend:
+	case s.Status.Finished() || last.At != 0 && (last.At >= s.LastAppend || firedLast(s, last)):
 		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(last.At))
 	default:
 		x.sayScheduled(nil)
@@ -452,6 +452,12 @@ func (x *explanation) byState() {
 		return
 	}
 	x.citeFiring()
+}
+
+// firedLast reports whether a firing is the newest that a series has decided. Commands that change no plan, such as an
+// ack or a repeat of a register, may have come since.
+func firedLast(s *trigger.State, f trigger.Firing) bool {
+	return s.Recurring() && f.Nominal >= s.Series.After
 }
 
 // mention adds what happened since and changed nothing: a refused command or receipt, a receipt

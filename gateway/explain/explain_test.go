@@ -90,6 +90,20 @@ func TestExplain(t *testing.T) {
 			[]string{`{"type":"cancel.too_late","reason":"unknown"}`},
 			Unknown, "0-1", "found nothing to cancel",
 		},
+		{
+			"a repeat after a firing", state(trigger.Pending, func(s *trigger.State) {
+				fired(s)
+				due(24 * time.Hour)(s)
+				s.Spec.When.Kind, s.Series.After, s.LastAppend = trigger.WhenRecurrence, noon-1000, noon-500
+			}), nil, Fired, "state", "Only a history knows what became of it. Next: Sat 2026-11-21 07:00 America/New_York.",
+		},
+		{
+			"a register after a firing", state(trigger.Pending, func(s *trigger.State) {
+				fired(s)
+				due(24 * time.Hour)(s)
+				s.Spec.When.Kind, s.Series.After, s.LastAppend = trigger.WhenRecurrence, noon-500, noon-500
+			}), nil, Scheduled, "state", "Scheduled: it fires Sat 2026-11-21 07:00 America/New_York.",
+		},
 		{"erased", state(trigger.Erased, nil), []string{registered}, Erased, "state", "its content is gone"},
 		{
 			"refused", nil,
