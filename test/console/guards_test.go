@@ -129,8 +129,9 @@ func TestDialogKeepsWhatWasSeen(t *testing.T) {
 	}
 }
 
-// A firing changes no revision. So a skip names the occurrence that its dialog names, and a snooze reads the trigger once
-// more: one that has fired while the dialog was open is not left out as the next one, and does not fire a second time.
+// A firing changes no revision. So a skip names the occurrence that its dialog names, and a snooze reads the trigger
+// once more: one that has fired while the dialog was open is not left out as the next one, and does not fire a second
+// time.
 func TestFiresWhileDialogIsOpen(t *testing.T) {
 	s := dev(t)
 	for _, c := range []struct{ act, body, says, refusal string }{
