@@ -368,6 +368,13 @@ func (x *explanation) sayOpen(l *trigger.Live, e *topics.Event) {
 	}
 	worker := x.worker(x.channelOf(l))
 	switch {
+	case l.EmitRetry > 0 && (l.Kind == trigger.LiveRetry || l.Kind == trigger.LiveEscalating):
+		what := fmt.Sprintf("attempt %d", l.Attempt)
+		if l.Kind == trigger.LiveEscalating {
+			what = fmt.Sprintf("step %d of its escalation", l.Step+1)
+		}
+		x.say(Overdue, "Not sent yet: its due topic did not take %s, %d times so far; the next try is %s.", what,
+			l.EmitRetry, x.at(l.Due))
 	case l.Kind == trigger.LiveInFlight:
 		x.say(InFlight, "Sent %s to %s, attempt %d: no receipt yet. Without one by %s it is tried again, or given up.",
 			x.sent(l, e), plain(x.channelOf(l), maxSnippet), l.Attempt, x.at(l.Due))
