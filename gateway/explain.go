@@ -44,6 +44,7 @@ type explanations struct {
 // does not have the trigger's newest events yet.
 const (
 	explainEvents  = 64
+	explainFurther = 1000 // if none of those says what became of it
 	explainWait    = time.Second
 	explainRecheck = 25 * time.Millisecond
 	explainTries   = 3
@@ -132,10 +133,26 @@ func restoring(p peer.PartitionStatus) string {
 }
 
 // read reads the newest events of a trigger. The history may be behind the owner, so it waits a moment for it if asked
-// to. A history that does not answer is as none: the owner has said the rest. It returns how many events it read.
+// to. A history that does not answer is as none: the owner has said the rest. It reads on past events that say nothing
+// of what became of it, such as many repeats of a register. It returns how many events it read.
 func (s *explanations) read(ctx context.Context, key trigger.Key, in *explain.Input, waits bool) (n int) {
 	ctx, cancel := context.WithTimeout(ctx, explainWait)
 	defer cancel()
+	if n = s.newest(ctx, key, in, waits); !in.History || len(in.Events) < explainEvents {
+		return n
+	}
+	if in.Now = trigger.At(s.now()); !explain.Undecided(in) {
+		return n
+	}
+	if list, err := s.events.last(ctx, key, explainFurther); err == nil {
+		in.Events, in.Missing = list, missing(in.State, list)
+		n += len(list)
+	}
+	return n
+}
+
+// newest reads the newest events, and waits for a history that is behind if asked to.
+func (s *explanations) newest(ctx context.Context, key trigger.Key, in *explain.Input, waits bool) (n int) {
 	for {
 		list, err := s.events.last(ctx, key, explainEvents)
 		if err != nil {

@@ -165,6 +165,37 @@ func (c *causes) typeOf(e EvidenceJSON) string {
 	return e.Source
 }
 
+// What became of a trigger is found behind many commands that changed nothing, or were refused.
+func TestExplainReadsPastWhatChangedNothing(t *testing.T) {
+	c := newCauses(t)
+	const daily = `{"channel":"sms","recurrence":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0",` +
+		`"timezone":"America/New_York"}`
+	for _, row := range []struct {
+		name, body string
+		repeat     func(id string)
+	}{
+		{"repeats", daily, func(id string) { c.must(http.StatusOK, "PUT", "/v1/triggers/"+id, daily) }},
+		{
+			"refused", `{"channel":"sms","delay":"1h"}`,
+			func(id string) { c.refused(id, trigger.CodeQuotaExceeded, "the tenant's limit") },
+		},
+	} {
+		id := "past-" + row.name
+		c.put(id, row.body)
+		c.fires(id, 0)
+		c.receipt(id, trigger.ReceiptSuppressed, "opted_out", "")
+		for range 100 {
+			row.repeat(id)
+		}
+		if got := c.explain(c.url, id, 0); got.Code != string(explain.Suppressed) {
+			t.Errorf("%s: %s, %s", row.name, got.Code, got.Sentence)
+		}
+		if code, sentence := c.found(c.url, id); code != string(explain.Suppressed) {
+			t.Errorf("%s, found: %s, %s", row.name, code, sentence)
+		}
+	}
+}
+
 // Each cause for which a customer gets nothing, or gets it, is named, and the event that decided
 // is cited first.
 func TestExplainNamesTheCause(t *testing.T) {

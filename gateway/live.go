@@ -25,6 +25,7 @@ type LiveState struct {
 	Silent     []int32 `json:"silent_partitions" doc:"Partitions that do not answer: what happens there is missing"`
 	LatenessOf         // of the last minute: of the caller's tenant, to an operator of all tenants
 	Incomplete bool    `json:"incomplete,omitempty" doc:"Too many tenants and channels fired to tell them all apart: the tenant's due events are too few"`
+	Late       bool    `json:"late,omitempty" doc:"Something has been due for over 5 s, of any tenant, and has not gone out"`
 	Facts      int64   `json:"facts" doc:"What has happened to the tenant's triggers since the state before"`
 	Omitted    int64   `json:"omitted" doc:"How many of these the stream left out"`
 	Missed     bool    `json:"missed,omitempty" doc:"Facts may be missing before this: read again what you show"`

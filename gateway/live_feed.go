@@ -151,6 +151,9 @@ func (f *liveFeed) after(id string) ([]liveFact, bool) {
 	return f.recent[int64(len(f.recent))-(f.seq-seq):], true
 }
 
+// lateMS is how long what is due may wait before Late says so.
+const lateMS = 5000
+
 // state says how the partitions are, and what the feed has had since it said so last.
 func (f *liveFeed) state(of *LiveState, states []peer.LiveState, all bool) []byte {
 	s := *of
@@ -166,7 +169,7 @@ func (f *liveFeed) state(of *LiveState, states []peer.LiveState, all bool) []byt
 		pending, lag = pending+states[p].Pending, lag+states[p].CommandsLag
 		overdue = max(overdue, states[p].OverdueMS)
 	}
-	s.LatenessOf = latenessOf(&late)
+	s.LatenessOf, s.Late = latenessOf(&late), overdue > lateMS
 	if all {
 		seconds := float64(overdue) / 1000
 		s.Pending, s.CommandsLag, s.Overdue = &pending, &lag, &seconds

@@ -476,3 +476,14 @@ func TestLiveAnswersToAnEndedFeed(t *testing.T) {
 		t.Error("a question that was given up makes its partition silent")
 	}
 }
+
+// Whoever sees no figures of all tenants learns, too, that something is late.
+func TestLiveSaysLate(t *testing.T) {
+	for ms, late := range map[int64]bool{0: false, 5000: false, 5001: true} {
+		f := &liveFeed{parts: make([]livePart, 1)}
+		text := string(f.state(&LiveState{}, []peer.LiveState{{OverdueMS: ms}}, false))
+		if strings.Contains(text, `"late":true`) != late || strings.Contains(text, "oldest_overdue_seconds") {
+			t.Errorf("%d ms overdue: %s", ms, text)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
@@ -29,6 +31,7 @@ type FoundItems struct {
 	Items  []FoundItem `json:"items" maxItems:"24" doc:"The best match first; empty: there is nothing of this name"`
 	Silent []int32     `json:"silent_partitions" doc:"With fresh=false: partitions that did not answer, so that their triggers may be missing, or are known by the history alone; search again"`
 
+	KafkaSilent   bool `json:"kafka_silent,omitempty" doc:"Kafka does not answer for the record that q names, so it may be there; search again"`
 	HistorySilent bool `json:"history_silent,omitempty" doc:"The history does not answer, so what the owners no longer have may be missing"`
 }
 
@@ -93,6 +96,8 @@ const (
 	searchFetch = 1 << 20
 
 	explainAtOnce = 4 // triggers whose events are read at once
+
+	recordWithin = time.Second
 )
 
 // searchBatch bounds what a fetched batch may take in memory.
@@ -225,32 +230,19 @@ func (s *searches) occurrence(ctx context.Context, r *request, q string, found *
 	return s.known(ctx, r, key, "occurrence", found)
 }
 
-// record finds the trigger of a record on topic commands, or on a due topic. It reads that record
-// and no other.
+// record finds the trigger of a record on topic commands or receipts, or on a due topic. It reads that record and no
+// other. That Kafka does not answer for it is noted, and is no error.
 func (s *searches) record(ctx context.Context, r *request, q string, found *FoundItems) error {
 	at, offset, ok := s.recordAt(q)
 	if !ok {
 		return nil
 	}
-	end, err := stableEnd(ctx, s.kafka.Client(), at.Topic, at.Partition)
-	if err != nil || offset >= end {
-		return ctx.Err() // there is no such topic, or partition, or nothing there yet
-	}
-	p, err := kafkapart.NewReaderOf(s.kafka.Client(), searchFetch).TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
-	if err != nil {
-		return problem.Unavailable(err, "Kafka does not answer")
-	}
-	if p == nil {
+	rec, err := s.fetch(ctx, at, offset)
+	if found.KafkaSilent = err != nil; rec == nil {
 		return nil
 	}
-	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Partition,
-	}, p, s.batches, nil)
-	if len(got.Records) == 0 || got.Records[0].Offset != offset {
-		return nil // compacted, aborted, a marker, or not readable
-	}
-	r.read.charge(len(got.Records))
-	key, user := s.keyOf(got.Records[0])
+	r.read.charge(1)
+	key, user := s.keyOf(rec)
 	if key == "" || key.Tenant() != r.who.Tenant {
 		return nil
 	}
@@ -262,6 +254,31 @@ func (s *searches) record(ctx context.Context, r *request, q string, found *Foun
 	return nil
 }
 
+// fetch reads one record; nil if there is none: no such topic or partition, nothing there yet or any more, a marker, or
+// one that is aborted or not readable.
+func (s *searches) fetch(ctx context.Context, at kafkapart.TopicPartition, offset int64) (*kgo.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	defer cancel()
+	end, err := stableEnd(ctx, s.kafka.Client(), at.Topic, at.Partition)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) || err == nil && offset >= end {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := kafkapart.NewReaderOf(s.kafka.Client(), searchFetch).TryFetch(ctx, at, offset, kafkapart.ReadCommitted)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	got, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset: offset, IsolationLevel: kgo.ReadCommitted(), Topic: at.Topic, Partition: at.Partition,
+	}, p, s.batches, nil)
+	if len(got.Records) == 0 || got.Records[0].Offset != offset {
+		return nil, nil
+	}
+	return got.Records[0], nil
+}
+
 // recordAt reads topic/partition/offset of a topic that a search may read.
 func (s *searches) recordAt(q string) (at kafkapart.TopicPartition, offset int64, ok bool) {
 	rest, last, ok1 := cutLast(q)
@@ -269,7 +286,7 @@ func (s *searches) recordAt(q string) (at kafkapart.TopicPartition, offset int64
 	partition, err1 := strconv.ParseInt(middle, 10, 32)
 	offset, err2 := strconv.ParseInt(last, 10, 64)
 	ok = ok1 && ok2 && err1 == nil && err2 == nil && partition >= 0 && offset >= 0 &&
-		(topic == s.names.Commands() || s.names.Channel(topic) != "")
+		(s.keyed(topic) || s.names.Channel(topic) != "")
 	return kafkapart.TopicPartition{Topic: topic, Partition: int32(partition)}, offset, ok
 }
 
@@ -281,9 +298,14 @@ func cutLast(s string) (before, after string, ok bool) {
 	return s[:i], s[i+1:], true
 }
 
+// keyed reports whether the keys of a topic are those of triggers.
+func (s *searches) keyed(topic string) bool {
+	return topic == s.names.Commands() || topic == s.names.Receipts()
+}
+
 // keyOf is the trigger that a record is about; "" if it is about none.
 func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
-	if rec.Topic == s.names.Commands() {
+	if s.keyed(rec.Topic) {
 		key, err := trigger.ParseKey(rec.Key)
 		if err != nil {
 			return "", ""

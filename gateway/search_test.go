@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -45,6 +46,38 @@ func TestSearchWhileTheHistoryIsAway(t *testing.T) {
 				t.Errorf("%s, the history's error %v: %s", q, away, a.body)
 			}
 		}
+	}
+}
+
+// A record is found by its place also on topic receipts. That Kafka does not answer for one is no proof that there is
+// none.
+func TestSearchOfARecord(t *testing.T) {
+	w := newWorld(t, nil)
+	receipts := topics.Names{}.Receipts()
+	if err := addTopic(w, receipts); err != nil {
+		t.Fatal(err)
+	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/tea", `{"channel":"sms","delay":"1h"}`)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	rec := &kgo.Record{Topic: receipts, Key: []byte("tea"), Value: []byte(`{}`)}
+	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	q := topics.Source(rec.Topic, rec.Partition, rec.Offset)
+	if got := strings.Join(w.search(q), " "); got != "record:tea::PENDING" {
+		t.Errorf("%s finds %q", q, got)
+	}
+	w.cluster.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		return nil, errors.New("its leader is away"), true
+	})
+	a := w.must(http.StatusOK, "GET", "/v1/search?fresh=false&q="+url.QueryEscape(q), "")
+	if !strings.Contains(a.body, `"items":[]`) || !strings.Contains(a.body, `"kafka_silent":true`) {
+		t.Errorf("while Kafka does not answer: %s", a.body)
 	}
 }
 
@@ -96,6 +129,7 @@ func TestSearch(t *testing.T) {
 		{"nothing", "nobody", ""},
 		{"behind the end", "waterclock.commands/0/99999", ""},
 		{"no such partition", "waterclock.commands/99/0", ""},
+		{"no topic of receipts", "waterclock.receipts/0/0", ""},
 		{"no such topic", "waterclock.due.none/0/0", ""},
 		{"a topic that is not searched", "waterclock.state/0/0", ""},
 		{"hostile numbers", "waterclock.commands/-1/99999999999999999999", ""},

@@ -13,7 +13,7 @@ func newSearch(a *app) *cobra.Command {
 		Use:   "search TEXT",
 		Short: "Find a trigger, a user, an occurrence or a record by its name",
 		Long: `Find what a text names: the key of a trigger, a user_id, a ce_id, or the place of a
-command or due event as topic/partition/offset. It asks the API at --url, and ends with
+command, receipt or due event as topic/partition/offset. It asks the API at --url, and ends with
 exit code 3 if nothing has this name.`,
 		Example: "  waterclock search waterclock.commands/3/1042",
 		Args:    argsBetween(1, 1),
@@ -28,6 +28,9 @@ exit code 3 if nothing has this name.`,
 			}
 			if found.HistorySilent {
 				a.note("the history does not answer: what the owners no longer have may be missing")
+			}
+			if found.KafkaSilent {
+				a.note("Kafka does not answer for this record: it may be there")
 			}
 			if len(found.Items) == 0 {
 				return &failure{Exit: exitNotFound, Msg: clean(args[0]) + ": not_found: no trigger, user, " +

@@ -94,6 +94,20 @@ func (x *explanation) decides(e *topics.Event, alone bool) bool {
 	return false
 }
 
+// Undecided reports whether no event of the input says what became of the trigger: each is a command that changed
+// nothing, or was refused, or the like. Earlier events may say it.
+func Undecided(in *Input) bool {
+	x := &explanation{in: in}
+	alone := in.State == nil
+	if !alone {
+		switch in.State.Status {
+		case trigger.Unknown, trigger.Erased, trigger.Paused, trigger.Cancelled:
+			alone = true
+		}
+	}
+	return x.newest(func(e *topics.Event) bool { return x.decides(e, alone) }) == nil
+}
+
 // skippedNext reports whether a skip left out what would have been next. Of a later day it says nothing yet.
 func (x *explanation) skippedNext(at trigger.Instant) bool {
 	s := x.in.State

@@ -368,6 +368,13 @@ func (x *explanation) sayOpen(l *trigger.Live, e *topics.Event) {
 	}
 	worker := x.worker(x.channelOf(l))
 	switch {
+	case l.EmitRetry > 0 && (l.Kind == trigger.LiveRetry || l.Kind == trigger.LiveEscalating):
+		what := fmt.Sprintf("attempt %d", l.Attempt)
+		if l.Kind == trigger.LiveEscalating {
+			what = fmt.Sprintf("step %d of its escalation", l.Step+1)
+		}
+		x.say(Overdue, "Not sent yet: its due topic did not take %s, %d times so far; the next try is %s.", what,
+			l.EmitRetry, x.at(l.Due))
 	case l.Kind == trigger.LiveInFlight:
 		x.say(InFlight, "Sent %s to %s, attempt %d: no receipt yet. Without one by %s it is tried again, or given up.",
 			x.sent(l, e), plain(x.channelOf(l), maxSnippet), l.Attempt, x.at(l.Due))
@@ -444,7 +451,7 @@ func (x *explanation) byState() {
 	case s.Status.Finished() && last.At == 0:
 		x.say(Skipped, "Never sent: it ended %s, and nothing of it went out.", x.at(s.UpdatedAt))
 		x.citeState("%s since %s", s.Status, s.UpdatedAt)
-	case s.Status.Finished() || last.At != 0 && last.At >= s.LastAppend:
+	case s.Status.Finished() || last.At != 0 && (last.At >= s.LastAppend || firedLast(s, last)):
 		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(last.At))
 	default:
 		x.sayScheduled(nil)
@@ -452,6 +459,12 @@ func (x *explanation) byState() {
 		return
 	}
 	x.citeFiring()
+}
+
+// firedLast reports whether a firing is the newest that a series has decided. Commands that change no plan, such as an
+// ack or a repeat of a register, may have come since.
+func firedLast(s *trigger.State, f trigger.Firing) bool {
+	return s.Recurring() && f.Nominal >= s.Series.After
 }
 
 // mention adds what happened since and changed nothing: a refused command or receipt, a receipt

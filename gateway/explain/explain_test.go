@@ -90,6 +90,27 @@ func TestExplain(t *testing.T) {
 			[]string{`{"type":"cancel.too_late","reason":"unknown"}`},
 			Unknown, "0-1", "found nothing to cancel",
 		},
+		{
+			"a repeat after a firing", state(trigger.Pending, func(s *trigger.State) {
+				fired(s)
+				due(24 * time.Hour)(s)
+				s.Spec.When.Kind, s.Series.After, s.LastAppend = trigger.WhenRecurrence, noon-1000, noon-500
+			}), nil, Fired, "state", "knows what became of it. Next: Sat 2026-11-21 07:00 America/New_York.",
+		},
+		{
+			"a register after a firing", state(trigger.Pending, func(s *trigger.State) {
+				fired(s)
+				due(24 * time.Hour)(s)
+				s.Spec.When.Kind, s.Series.After, s.LastAppend = trigger.WhenRecurrence, noon-500, noon-500
+			}), nil, Scheduled, "state", "Scheduled: it fires Sat 2026-11-21 07:00 America/New_York.",
+		},
+		{
+			"a due topic that refuses a retry", state(trigger.InFlight, live(trigger.Live{
+				Kind: trigger.LiveRetry, Attempt: 7, Due: noon + 60_000, EmitRetry: 3,
+			})),
+			[]string{registered, `{"type":"delivery.redriven","occurrence":"o","attempt":7}`},
+			Overdue, "0-2", "its due topic did not take attempt 7, 3 times so far; the next try is Fri 2026-11-20",
+		},
 		{"erased", state(trigger.Erased, nil), []string{registered}, Erased, "state", "its content is gone"},
 		{
 			"refused", nil,
@@ -518,3 +539,19 @@ func textsOf(a *Answer) (all []string) {
 }
 
 func hidden(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+
+// An occurrence of a key that was registered anew is drawn as a time, without the place of its register.
+func TestOccurrenceOfALaterLife(t *testing.T) {
+	x := &explanation{in: &Input{State: state(trigger.Fired, fired), Zones: calendar.Embedded()}}
+	x.zone = zoneOf(x.in)
+	for id, want := range map[string]string{
+		"2026-11-20T06:00:00":           "Fri 2026-11-20 06:00 America/New_York",
+		"2026-11-20T06:00:00~1-77":      "Fri 2026-11-20 06:00 America/New_York",
+		"2026-11-20T12:00:00.000Z~1-77": "Fri 2026-11-20 07:00 America/New_York",
+		"run-1~77":                      "run-1~77",
+	} {
+		if got := x.occurrence(id); got != want {
+			t.Errorf("%s is drawn %q, want %q", id, got, want)
+		}
+	}
+}

@@ -109,11 +109,16 @@ func (x *explanation) drawn(e *topics.Event) *topics.Event {
 }
 
 // occurrence is an occurrence as a time, if its id is one: an instant, or a wall time of the trigger's zone.
+// One of a key that was registered anew ends with ~ and that command's place, which is not drawn.
 func (x *explanation) occurrence(id string) string {
-	if wall, err := time.Parse("2006-01-02T15:04:05", id); err == nil && x.zone != nil {
+	bare, _, _ := strings.Cut(id, "~")
+	if wall, err := time.Parse("2006-01-02T15:04:05", bare); err == nil && x.zone != nil {
 		return inWords(wall, x.zone.Name())
 	}
-	return x.when(id)
+	if _, err := calendar.ParseInstant(bare); err == nil {
+		return x.when(bare)
+	}
+	return plain(id, maxSnippet)
 }
 
 // instantOf reads the text of an instant; 0 for anything else.

@@ -48,7 +48,7 @@ func TestOthersTriggers(t *testing.T) {
 		}
 	}
 	b.await(row+" td:nth-child(2)", "acme")
-	b.press(`button[aria-label="Redrive pills of tenant acme"]`)
+	b.press(`button[aria-label^="Redrive pills of tenant acme, "]`)
 	b.await("dialog h2", "Redrive: pills of tenant acme")
 	b.await("dialog .twins", "--tenant acme")
 	b.fill("dialog input[name=note]", "has moved")
@@ -126,6 +126,44 @@ func TestDialogKeepsWhatWasSeen(t *testing.T) {
 	b.await("dialog .fault", "It has changed meanwhile")
 	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
 		t.Errorf("it is %v", state)
+	}
+}
+
+// A firing changes no revision. So a skip names the occurrence that its dialog names, and a snooze reads the trigger
+// once more: one that has fired while the dialog was open is not left out as the next one, and does not fire a second
+// time.
+func TestFiresWhileDialogIsOpen(t *testing.T) {
+	s := dev(t)
+	for _, c := range []struct{ act, body, says, refusal string }{
+		{"Skip", `{"include":[%q,"2060-01-01T09:00:00Z"],"channel":"orders"}`, "is left out", "is not to come any more"},
+		{"Snooze", `{"fire_at":%q,"channel":"orders","user_id":"u_7"}`, "It fires later", "It has fired meanwhile"},
+	} {
+		id := "open-" + c.act
+		at := time.Now().Add(20 * time.Second).UTC().Truncate(time.Second)
+		s.put(id, fmt.Sprintf(c.body, at.Format(time.RFC3339)))
+		b := s.open(t, 1200, 900)
+		b.allowed = []string{"status of 404"}
+		b.visit("trigger?id=" + id)
+		b.await("#sentence", "Scheduled")
+		b.click(c.act)
+		b.await("dialog p", c.says)
+		if c.act == "Skip" {
+			b.await("dialog p", at.Format("Mon 2006-01-02 15:04:05 UTC"))
+			b.await("dialog .twins", "--occurrence "+at.Format("2006-01-02T15:04:05.000Z"))
+		}
+		for deadline := time.Now().Add(time.Minute); s.call("GET", "/v1/triggers/"+id, "")["last_fired_at"] == nil; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s does not fire", id)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		before := s.call("GET", "/v1/triggers/"+id, "")
+		b.press("dialog button.act")
+		b.await("dialog .fault", c.refusal)
+		after := s.call("GET", "/v1/triggers/"+id, "")
+		if after["next_fire_at"] != before["next_fire_at"] || after["state"] != before["state"] {
+			t.Errorf("%s: it was %v, and is %v", c.act, before, after)
+		}
 	}
 }
 

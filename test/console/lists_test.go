@@ -53,6 +53,57 @@ func TestShortAnswers(t *testing.T) {
 	b.await("main", "Fri 2027-01-01 10:00:00 America/New_York")
 }
 
+// A partition that goes silent between two pages of a list is named. What became of a row is asked once more when the
+// list is read anew. Figures lead to where they add up. Who did what, and a calendar, has its tenant beside it. An
+// occurrence of a later life is drawn as others are.
+func TestListsLeaveNothingOut(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.allowed = []string{"status of 503"}
+	b.visit("")
+	b.await(".figures", "oldest overdue")
+	var to []string
+	b.do(chromedp.Evaluate(`[...document.querySelectorAll('.figures a')].slice(0, 2).map((a) => a.href)`, &to))
+	if want := s.url + "/console/system"; len(to) != 2 || to[0] != want || to[1] != want {
+		t.Errorf("pending and overdue lead to %q", to)
+	}
+	row := func(id string) string {
+		return `{"trigger_id":"` + id + `","tenant":"default","state":"FIRED","channel":"push"}`
+	}
+	b.stub("GET", "/v1/triggers", 200, `{"items":[`+row("one")+`],"next_cursor":"c","as_of":"2026-01-01T00:00:00Z"}`)
+	b.stub("GET", "&cursor=", 200, `{"items":[`+row("two")+`],"as_of":"2026-01-01T00:00:00Z","silent_partitions":[3]}`)
+	b.stub("GET", "/explain", 503, `{"detail":"too many reads"}`)
+	b.click("Triggers")
+	b.await("main .fault", "Not all are here: partition 3 does not answer.")
+	b.await("main table", "not known what became of it")
+	b.stub("GET", "/v1/triggers?", 200, `{"items":[`+row("one")+`],"as_of":"2026-01-01T00:01:00Z"}`)
+	b.stub("GET", "/explain", 200, `{"code":"delivered","sentence":"Delivered.","evidence":[]}`)
+	b.click("From the first page")
+	b.await("main table", "DELIVERED")
+	b.do(chromedp.WaitNotPresent("main .fault", chromedp.ByQuery))
+
+	b.stub("GET", "/v1/audit", 200, `{"items":[{"at":"2026-01-01T00:00:00Z","actor":"deploy","role":"writer",`+
+		`"tenant":"acme","address":"10.0.0.7","verb":"put_calendar","target":"calendars/us","status":200}]}`)
+	b.stub("GET", "/v1/calendars", 200, `{"items":[{"name":"us","dates":1},`+
+		`{"name":"us","tenant":"default","dates":2}]}`)
+	b.click("System")
+	b.await(`[aria-label="The newest acts over HTTP"]`, "deploy of tenant acme, writer, 10.0.0.7")
+	b.await(`[aria-label="Named sets of days"]`, "us of tenant default")
+
+	for occurrence, want := range map[string]string{
+		"2026-11-30T09:00:00~1-77":      "Mon 2026-11-30 09:00:00 Asia/Tokyo",
+		"2026-11-30T09:00:00.000Z~1-77": "Mon 2026-11-30 18:00:00 Asia/Tokyo",
+		"run-1~7":                       "run-1~7",
+	} {
+		var got string
+		b.do(chromedp.Evaluate(`import(new URL('time.js', document.querySelector('script[type=module]').src).href)
+			.then((m) => m.when('`+occurrence+`', 'Asia/Tokyo'))`, &got, awaitPromise))
+		if got != want {
+			t.Errorf("%s is drawn %q, want %q", occurrence, got, want)
+		}
+	}
+}
+
 // Who did what is a list as others are: it goes on behind the newest twenty.
 func TestActsAreReadOn(t *testing.T) {
 	s := dev(t)

@@ -111,6 +111,29 @@ func (b *tab) spot(selector string) (at struct {
 	return at
 }
 
+// A tab whose page shows no stream ends it after some time, and begins it anew with the next page that shows one.
+func TestStreamEnds(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("")
+	b.await("#facts .newest", "Nothing yet of tenant default")
+	b.click("Runbook")
+	const held = `navigator.locks.query().then((l) => l.held.length)`
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Second) {
+		var n int
+		if b.do(chromedp.Evaluate(held, &n, awaitPromise)); n == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the stream goes on, and nobody listens")
+		}
+	}
+	b.click("Now")
+	b.await("#facts .newest", "Nothing yet")
+	s.put("tea", inAnHour)
+	b.await("#facts .newest", "tea")
+}
+
 // Under an open page the engine is killed and started: the page says so, and then goes on by itself.
 func TestEngineRestarts(t *testing.T) {
 	s := dev(t)

@@ -198,7 +198,7 @@ func (s *server) failuresByCause(t *testing.T, group string) {
 		b.await("h2", "Dead letters with code no_address")
 		b.await("main table", id)
 		b.await("main", "Not read yet")
-		b.press(`button[aria-label="Redrive ` + id + `"]`)
+		b.press(`button[aria-label^="Redrive ` + id + `, "]`)
 		b.await("dialog h2", "Redrive: "+id)
 		b.fill("dialog input[name=note]", "has moved")
 		b.press("dialog button.act")

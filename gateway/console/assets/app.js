@@ -1,6 +1,6 @@
 // The console: one document, whose address says what it shows.
 import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
-import {home, login, logout} from './api.js';
+import {Problem, call, home, login, logout} from './api.js';
 import {restart as restartStream} from './live.js';
 import {A, Fault, go, useData, visible} from './parts.js';
 import {Now} from './pages/now.js';
@@ -46,6 +46,18 @@ function useAddress() {
   return at;
 }
 
+// kept fails if the browser has not kept the session: over plain http it drops the cookie without a word.
+async function kept() {
+  try {
+    await call('GET', 'v1/whoami');
+  } catch (err) {
+    if (err.status !== 401) return; // the page says what is wrong
+    throw new Problem(0, {
+      detail: 'This browser does not keep the session. Open the console over https, or on localhost.',
+    });
+  }
+}
+
 function Login({begun}) {
   const [error, set] = useState();
   const key = useRef();
@@ -53,6 +65,7 @@ function Login({begun}) {
     e.preventDefault();
     try {
       await login(key.current.value.trim());
+      await kept();
       restartStream();
       begun();
     } catch (err) { set(err); }

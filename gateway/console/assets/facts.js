@@ -19,7 +19,7 @@ const newestOf = (...facts) => facts.sort((a, b) => Date.parse(b.occurred_at) - 
 
 const count = (n, text) => `${n.toLocaleString('en')} ${text}${n === 1 ? '' : 's'}`;
 
-export function Facts() {
+export function Facts({who}) {
   const [shown, show] = useState([]);
   const [{fresh, n}, keep] = useState({fresh: [], n: 0}); // what waits: the newest, and how many there are
   const [omitted, omit] = useState(0);
@@ -47,7 +47,8 @@ export function Facts() {
     <p class="newest">${newest ?
       `${inZone(newest.occurred_at)} · ${newest.type} · ${visible(partsOf(newest.trigger).id)}` :
       {
-        connected: 'Nothing yet. What happens from now on appears here.', opening: 'Connecting…',
+        connected: `Nothing yet of tenant ${visible(who.tenant)}. What happens from now on appears here.`,
+        opening: 'Connecting…',
         none: 'There is no stream: figures are read every few seconds.',
       }[stream]}</p>
     <p><button type="button" disabled=${!n} onClick=${take}>

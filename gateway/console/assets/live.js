@@ -9,6 +9,7 @@ const channel = navigator.locks && self.BroadcastChannel ? new BroadcastChannel(
 if (channel) channel.onmessage = (e) => hear(e.data); // also in tabs that show no stream
 const listeners = new Set();
 const silentAfter = 5000; // a state comes each second
+const idleAfter = 30000; // so long this tab reads on when no page listens any more
 
 let heard = 0; // when the last message of the stream came
 let last = ''; // the id of the last fact
@@ -16,6 +17,8 @@ let begun = 0; // when this tab began to listen
 let known = false; // something has come, or the stream was cut: so it is known whether there is one
 let reading; // aborts the request under way, in the tab that reads
 let wake = () => {}; // ends the wait before the next one
+let wanted = false; // a page listens, or has until a moment ago
+let idle; // the timer after which it is not wanted any more
 
 const connected = () => Date.now() - heard < silentAfter;
 const opening = () => Boolean(channel) && !known && (!begun || Date.now() - begun < silentAfter);
@@ -86,25 +89,38 @@ async function read() {
   }
 }
 
-// lead reads for all tabs, for as long as this one lives.
+// lead reads for all tabs, for as long as a page of this one listens. Then another tab reads, if one listens there.
 async function lead() {
-  for (let wait = 500; ;) {
+  for (let wait = 500; wanted;) {
     const began = Date.now();
     const status = await read();
+    if (!wanted) break;
     share({kind: status === 401 ? 'unauthenticated' : 'cut'});
     wait = Date.now() - began > 10000 ? 500 : Math.min(wait * 2, 5000);
     const after = status === 401 ? 30000 : wait * (0.5 + Math.random() / 2);
     await new Promise((done) => { wake = done; setTimeout(done, after); });
     wake = () => {};
   }
+  begun = 0;
+  known = false;
 }
 
 function begin() {
+  clearTimeout(idle);
+  wanted = true;
   if (begun || !channel) return;
   begun = Date.now();
   navigator.locks.request(name, lead);
-  addEventListener('online', () => wake());
 }
+
+// end ends the stream of this tab, if it reads one.
+function end() {
+  wanted = false;
+  if (reading) reading.abort();
+  wake();
+}
+
+addEventListener('online', () => wake());
 
 // restart begins the stream anew, in whichever tab reads it: somebody has logged in or out.
 export const restart = () => { if (channel) share({kind: 'restart'}); };
@@ -120,7 +136,13 @@ export function useLive(on) {
     const listener = (m) => { set(streamNow()); now.current(m); };
     listeners.add(listener);
     const timer = setInterval(() => set(streamNow()), 1000);
-    return () => { listeners.delete(listener); clearInterval(timer); };
+    return () => {
+      clearInterval(timer);
+      listeners.delete(listener);
+      if (listeners.size) return;
+      clearTimeout(idle);
+      idle = setTimeout(end, idleAfter);
+    };
   }, []);
   return stream;
 }

@@ -142,9 +142,10 @@ export function useList(path, full, every = 0) {
     put({});
     try {
       for (let n = 0; n < mostPages && list.cursor && wants > 0 && shown.current === page; n++) {
-        const {items, next_cursor: next} = await get(route(path) + '&cursor=' + encodeURIComponent(list.cursor));
+        const {items, next_cursor: next, silent_partitions: silent = []} =
+          await get(route(path) + '&cursor=' + encodeURIComponent(list.cursor));
         wants -= items.length;
-        put({items: [...(list.items || []), ...items], cursor: next});
+        put({items: [...(list.items || []), ...items], cursor: next, silent: [...(list.silent || []), ...silent]});
       }
       put({busy: false});
     } catch (error) { put({error, busy: false}); }
@@ -159,6 +160,7 @@ export function useList(path, full, every = 0) {
   }, [path, every, alone]);
   return {
     first, items: page ? [...page.items, ...(more.items || [])] : [], cursor, error: more.error, read: () => read(),
+    silent: [...new Set([...((page && page.silent_partitions) || []), ...(more.silent || [])])], // of all pages
     busy: more.of ? more.busy : short, // a short page is read on right after its first drawing
   };
 }

@@ -62,14 +62,16 @@ function asSaid(local, instant, zone) {
   return here.startsWith(said) ? here : said;
 }
 
-const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z?)$/;
+const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z?)(~\d+-\d+)?$/;
 
 // when is a text drawn as other times are if it is an instant, or a wall time of a zone. Any other text stays as it is:
-// not every occurrence is named by a time. Where no zone is known, an instant is in UTC.
+// not every occurrence is named by a time. Where no zone is known, an instant is in UTC. An occurrence of a key that
+// was registered anew ends with ~ and that command's place, which is not drawn.
 export function when(text, zone) {
-  const time = isTime.exec(text);
+  const [time, , , utc] = isTime.exec(text) || [];
   if (!time) return text;
-  return time[3] ? inZone(text, zone) : inZone(text + 'Z').replace(/UTC$/, zone || 'in its zone');
+  const bare = time.replace(/~.*/, '');
+  return utc ? inZone(bare, zone) : inZone(bare + 'Z').replace(/UTC$/, zone || 'in its zone');
 }
 
 // inZones are the columns of a table of instants: in their zone, in UTC and here, each once. local is what the API says

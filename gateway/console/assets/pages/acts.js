@@ -1,6 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
+import {At, inZone} from '../time.js';
 import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
@@ -13,18 +14,24 @@ const verb = (name, op = name) => (id, f) => ({
   method: 'POST', path: trigger(id, ':' + name), body: f, command: {op, ...f},
 });
 
+// PlanOf is when a trigger fires by its plan.
+const PlanOf = ({of: t}) => html`<${At} at=${t.fire_at} zone=${t.timezone || 'UTC'} local=${t.local_time}
+  far=${false} />`;
+
 // acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
-// over HTTP, on the command line and over Kafka. A redrive over Kafka carries the dead letter, so nobody types it.
+// over HTTP, on the command line and over Kafka. of are the fields that name which occurrence somebody saw. A redrive
+// over Kafka carries the dead letter, so nobody types it.
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
     when: (t) => living.includes(t.state) || (t.user_id && t.state !== 'CANCELLED' && t.state !== 'ERASED'),
-    fields: [['for', 'For how long', '10m']],
+    fields: [['for', 'For how long', '10m']], once: (t) => !isSeries(t) && t.state === 'PENDING',
     request: verb('snooze'), cli: 'snooze', flags: {for: '--for'},
   },
   {
-    name: 'Skip', does: 'The next occurrence is left out. The series goes on.',
-    when: (t) => isSeries(t) && living.includes(t.state), fields: [], request: verb('skip'), cli: 'skip',
+    name: 'Skip', does: (t) => html`The occurrence of <${PlanOf} of=${t} /> is left out. The series goes on.`,
+    when: (t) => isSeries(t) && living.includes(t.state), fields: [], of: (t) => ({occurrence: t.fire_at}),
+    request: verb('skip'), cli: 'skip',
   },
   {
     name: 'Reschedule', does: 'It fires after this time instead, counted from now.',
@@ -46,8 +53,11 @@ const acts = [
     keepsRevision: true,
   },
   {
-    name: 'Redrive', does: 'Its dead letters are sent again, under the same ce_id.',
-    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], unconditional: true, cli: 'redrive', says: redriven,
+    name: 'Redrive', does: (t) => (t.ce_id ?
+      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
+      'All its open dead letters are sent again, each under its own ce_id.'),
+    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}),
+    unconditional: true, cli: 'redrive', flags: {ce_id: '--ce-id'}, says: redriven,
     request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
   {
@@ -79,6 +89,14 @@ function redriven({text}) {
   });
 }
 
+// stillAs fails if a trigger has fired since it was read: a firing changes no revision.
+async function stillAs(t) {
+  const {value: now} = await ask('GET', trigger(t.trigger_id));
+  if (now.state !== t.state || now.next_fire_at !== t.next_fire_at) {
+    throw new Problem(409, {detail: 'It has fired meanwhile. Close this, and read it again.'});
+  }
+}
+
 const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'done');
 
 // named is a trigger, with its tenant if it is another one.
@@ -96,11 +114,15 @@ export function Acts({of: t, who, done}) {
       key=${open.act.name} />` : ''}</div>`;
 }
 
-// Redrive is the button of that act beside a dead letter, which may be another tenant's.
+// occurrenceOf is when a dead letter was scheduled.
+const occurrenceOf = (l) => (l.scheduled_at ? inZone(l.scheduled_at, l.timezone) : visible(l.ce_id || ''));
+
+// Redrive is the button of that act beside a dead letter, which may be another tenant's. It sends this letter alone.
+// Its name has the occurrence, because a trigger may have several letters.
 export function Redrive({of: letter, who, done}) {
   const [asked, ask] = useState(false);
   if (!who.rights.includes('act')) return null;
-  return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}`}
+  return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}, ${occurrenceOf(letter)}`}
       onClick=${() => ask(true)}>Redrive</button>
     ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${letter} who=${who}
       close=${() => ask(false)} done=${done} />` : ''}`;
@@ -114,13 +136,15 @@ function Ask({act, t, who, close, done}) {
   const id = t.trigger_id;
   const tenant = others(t.tenant, who) ? {tenant: t.tenant} : {};
   useLayoutEffect(() => { box.current.showModal(); }, []); // a dialog that is on the page takes Escape
-  const filled = {...Object.fromEntries(Object.entries(values).filter(([, v]) => v !== '')), ...tenant};
+  const filled = {...(act.of && act.of(t)), ...Object.fromEntries(Object.entries(values).filter(([, v]) => v !== '')),
+    ...tenant};
   const r = act.request(id, filled);
   const submit = async (e) => {
     e.preventDefault();
     work(true);
     fail();
     try {
+      if (act.once && act.once(t)) await stillAs(t);
       const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
@@ -135,13 +159,14 @@ function Ask({act, t, who, close, done}) {
   const flagOf = (field) => (act.flags && act.flags[field]) || '--' + field;
   const flags = Object.entries(filled).map(([field, v]) => ` ${flagOf(field)} ${quoted(v)}`).join('');
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="asked"><form onSubmit=${submit}>
-    <h2 id="asked">${act.name}: ${named(t, who)}</h2><p>${act.does}</p>
+    <h2 id="asked">${act.name}: ${named(t, who)}</h2><p>${typeof act.does === 'function' ? act.does(t) : act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     <label>Note, for whoever reads what happened<input name="note" maxlength="512"
       onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
     <${Fault} error=${error && error.status === 412 ?
-      {message: 'It has changed meanwhile. Close this, and read it again.'} : error} />
+      {message: 'It has changed meanwhile. Close this, and read it again.'} : error && error.field === 'occurrence' ?
+        {message: 'This occurrence is not to come any more. Close this, and read it again.'} : error} />
     <${Twins} lines=${[ours(act.cli, id, flags),
       curl(who, r.path, r),
       ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />

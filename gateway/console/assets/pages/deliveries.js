@@ -1,7 +1,7 @@
 // Deliveries: what failed, and why?
 import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
-import {At} from '../time.js';
+import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
@@ -38,6 +38,7 @@ export function Deliveries({query, who, say}) {
         ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
         ['Endpoint', (l) => l.endpoint || ''],
         ['Attempts', (l) => l.attempts, 'num'],
+        ['Scheduled', (l) => (l.scheduled_at ? inZone(l.scheduled_at) : '')],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
       ]} /><${More} of=${letters} />`}<//>` : html`<${NoHistory} />`}
     <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>

@@ -62,12 +62,13 @@ const nothing = (late, span) => (late.incomplete ? `What has fired in the last $
 
 // health is what somebody learns who does not see the partitions.
 function health(live, late, cut) {
-  if (late.error || cut) return 'Not known: the server does not answer.';
+  if (cut || (late.error && !live)) return 'Not known: the server does not answer.';
   if (!live && !late.data) return 'Reading…';
   if (live && live.ready < live.partitions) return idle(live);
   const silent = live ? live.silent_partitions : late.data.silent_partitions || [];
   if (silent.length) return `Not known: ${silence(silent)}.`;
-  return live ? 'Healthy: every partition fires.' : 'Every partition answers.';
+  if (live && live.late) return 'Late: what is due has not gone out.';
+  return live ? 'Healthy: every partition fires on time.' : 'Every partition answers.';
 }
 
 // Now takes its figures from the stream, and reads again what the stream does not say. While there is no stream it
@@ -116,9 +117,8 @@ export function Now({who}) {
         <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${visible(text)}<//>
           ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">
-          <li>${figure(pending.toLocaleString('en'))}<${A} to="triggers?state=PENDING">pending<//></li>
-          <li>${figure(took(overdue * 1000))}
-            <${A} to="triggers?state=PENDING&sort=next_fire">oldest overdue<//></li>
+          <li>${figure(pending.toLocaleString('en'))}<${A} to="system">pending<//></li>
+          <li>${figure(took(overdue * 1000))}<${A} to="system">oldest overdue<//></li>
           <li>${figure(lag.toLocaleString('en'), uncounted)}<${A} to="system">commands not read yet<//></li>
           ${waits.length ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
             <${A} to="deliveries">due events not read yet<//></li>` : ''}
@@ -161,7 +161,7 @@ export function Now({who}) {
         ['Letters', (g) => `${more ? 'at least ' : ''}${g.count}`, 'num'],
       ]} />${other ? html`<p>${more ? 'At least ' : ''}${other} have further codes.</p>` : ''}`}<//>` :
       html`<${NoHistory} />`}
-    <${Facts} />
+    <${Facts} who=${who} />
     <${Twins} lines=${[curl(who, operates ? 'v1/partitions' : 'v1/lateness'), 'waterclock live',
       'waterclock lateness', 'waterclock doctor', 'waterclock dead-letters list --group-by code',
       kcatReads(who, 'events')]} /></article>`;

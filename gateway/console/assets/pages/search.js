@@ -10,17 +10,24 @@ import {
 const Became = ({of: i}) => (i.code ? html`<${State} state=${i.code.toUpperCase()} /> ${visible(i.sentence)}` :
   i.state ? html`<${State} state=${i.state} />` : html`<span class="none">not known</span>`);
 
+// nothing says that nothing was found. Of a record that may mean that it is gone.
+const nothing = (q, away) => (away ? 'Nothing was found.' : /\/\d+\/\d+$/.test(q) ?
+  'Nothing was found. A record is read only on topics commands, receipts and due, and may be gone.' :
+  'Nothing is named so: no trigger, user, occurrence or record of this tenant.');
+
 export function Search({query, again, who}) {
   const q = query.q || '';
   const path = q && 'v1/search?fresh=false&q=' + encodeURIComponent(q);
   const found = useData(path && `${path}#${again}`);
   if (!q) return html`<article><h1>Search</h1><p>Nothing is searched for. Write it into the box above.</p></article>`;
   return html`<article><h1>Found for ${visible(q)}</h1>
-    <${Loaded} of=${found}>${({items, silent_partitions: silent, history_silent: away}) => html`${silent.length ? html`
+    <${Loaded} of=${found}>${({
+      items, silent_partitions: silent, history_silent: away, kafka_silent: lost,
+    }) => html`${silent.length ? html`
       <p class="fault" role="alert">Some may be missing: ${silence(silent)}.</p>` : ''}${away ? html`
-      <p class="fault" role="alert">Some may be missing: the history does not answer.</p>` : ''}${items.length === 0 ?
-      html`<p>${away ? 'Nothing was found.' :
-        'Nothing is named so: no trigger, user, occurrence or record of this tenant.'}</p>` : html`
+      <p class="fault" role="alert">Some may be missing: the history does not answer.</p>` : ''}${lost ? html`
+      <p class="fault" role="alert">Some may be missing: Kafka does not answer for this record.</p>` : ''}${
+      items.length === 0 ? html`<p>${nothing(q, away || lost)}</p>` : html`
         ${items.filter((i) => i.kind === 'user').map(({user_id: user}) => html`<p>
           <${A} to=${userPage(user)}>Notifications of user ${visible(user)}<//>${' · '}
           <${A} to=${triggersOfUser(user)}>All triggers of user ${visible(user)}<//></p>`)}

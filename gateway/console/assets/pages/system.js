@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone} from '../time.js';
 import {
-  A, Loaded, More, Table, ToTrigger, Twins, curl, kcatReads, none, partsOf, tenants, useData, useList,
+  A, Loaded, More, Table, ToTrigger, Twins, curl, kcatReads, none, others, partsOf, tenants, useData, useList,
 } from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
@@ -45,15 +45,17 @@ export function System({who}) {
         <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
     <h2>Calendars</h2>
     <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
-      rowKey=${(c) => c.name} columns=${[
-        ['Name', (c) => c.name], ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first], ['Last', (c) => c.last],
+      rowKey=${(c) => `${c.tenant || ''}/${c.name}`} columns=${[
+        ['Name', (c) => c.name + (c.tenant ? ` of tenant ${c.tenant}` : '')],
+        ['Days', (c) => c.dates, 'num'], ['First', (c) => c.first], ['Last', (c) => c.last],
       ]} />`}<//>
     ${operates ? html`<h2>Settings</h2>
       <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
     ${operates ? html`<h2>Who did what</h2>
       <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
         none=${none(acts, 'Nobody has done anything yet.')} columns=${[
-          ['At', (a) => inZone(a.at)], ['Who', (a) => [a.actor || 'no log-in', a.role, a.address].join(', ')],
+          ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
+            (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
           ['Act', (a) => a.verb],
           ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} ...${partsOf(a.trigger)} who=${who} />` :
             a.target || '')],

@@ -8,7 +8,7 @@ import {
   A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, useData,
   useList, userPage, visible,
 } from '../parts.js';
-import {Acts} from './acts.js';
+import {Acts, Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -77,7 +77,7 @@ export function Trigger({query, who, say}) {
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
-      revision=${t ? t.updated_at : state.error ? '' : undefined} />
+      say=${(text) => { say(text); reload(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[ours('explain', id), ours('watch', id),
       curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
@@ -148,8 +148,8 @@ const ToEvent = ({id, rows}) => (rows.includes(id) ?
   html`<a href=${'#' + rowOf(id)}>event ${id}</a>` : html`event ${id}`);
 
 // Letters lists the newest dead letters of a trigger: what could not be delivered, where to, and whether it was
-// redriven since. The trigger itself keeps no callback once it has ended.
-function Letters({id, zone, round}) {
+// redriven since. The trigger itself keeps no callback once it has ended, and may be gone while a letter is open.
+function Letters({id, who, zone, round, say}) {
   const path = `v1/dead-letters?trigger_id=${encodeURIComponent(id)}&status=all&limit=${mostLetters}#${round}`;
   const letters = useList(path, mostLetters, 10000);
   return html`<section><h2>Dead letters</h2><${Loaded} of=${letters.first}>${() => html`<${Table}
@@ -157,7 +157,10 @@ function Letters({id, zone, round}) {
     rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
       ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
       ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
-      ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`], ['Status', (l) => l.status],
+      ['Scheduled', (l) => (l.scheduled_at ? inZone(l.scheduled_at, zone) : '')],
+      ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`],
+      ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${{...l, timezone: zone}}
+        who=${who} done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
     ]} /><${More} of=${letters} />`}<//></section>`;
 }
 
@@ -165,7 +168,7 @@ const newest = 200; // events that are read first
 
 // Happened lists what happened: the newest events, and all from the first if asked. An address may name a row, or an
 // occurrence, whose row is marked when it is there.
-function Happened({id, who, zone, revision, shows, occurrence}) {
+function Happened({id, who, zone, revision, shows, occurrence, say}) {
   const [wanted, want] = useState(); // the trigger of which all are wanted
   const whole = wanted === id;
   // Not before it is known whether the trigger has a revision: else each page would read all of it twice. The history
@@ -188,8 +191,8 @@ function Happened({id, who, zone, revision, shows, occurrence}) {
   }, [marked && marked.event_id]);
   if (data.error && data.error.status === 404) return null;
   if (!who.history) return html`<section><h2>What happened</h2><${NoHistory} /></section>`;
-  return html`${items.some((e) => e.type === 'delivery.dead_lettered') ? html`<${Letters} id=${id} zone=${zone}
-    round=${items.length} />` : ''}<section><h2>What happened</h2>
+  return html`${items.some((e) => e.type === 'delivery.dead_lettered') ? html`<${Letters} id=${id} who=${who}
+    zone=${zone} round=${items.length} say=${say} />` : ''}<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
       ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence${' '}
         ${visible(when(occurrence, zone))}.</p>` : ''}

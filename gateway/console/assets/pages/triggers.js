@@ -16,12 +16,12 @@ const fields = [
 // tagOf spells a tag as the API does, name:value.
 const tagOf = (tag = '') => (/^[^:=]*=/.test(tag) ? tag.replace('=', ':') : tag);
 
-// Ended is the state of a trigger. Of one that has fired it asks what became of it, once the row is in view: the list
-// does not say, and the answer is a costly read.
-function Ended({of: t, who}) {
+// Ended is the state of a trigger. Of one that has fired it asks what became of it, once the row is in view, and
+// once more when the list is read anew: the list does not say, and the answer is a costly read.
+function Ended({of: t, who, round}) {
   const [at, seen] = useSeen();
   const asks = t.state === 'FIRED' && who.history;
-  const why = useData(asks && seen ? trigger(t.trigger_id, '/explain?fresh=false') : '');
+  const why = useData(asks && seen ? `${trigger(t.trigger_id, '/explain?fresh=false')}#${round}` : '');
   return html`<span ref=${at}><${Became} state=${t.state} code=${why.data && why.data.code} />${
     why.error ? html` <small title=${why.error.message}>not known what became of it</small>` : ''}</span>`;
 }
@@ -45,13 +45,14 @@ export function Triggers({query, again, who}) {
         placeholder=${example} /></label>`)}
       <button class="act">List</button></form>
     <${Loaded} of=${list.first}>${(page) => html`
-      ${(page.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are here:${' '}
-        ${silence(page.silent_partitions)}.</p>` : ''}
+      ${list.silent.length ? html`<p class="fault" role="alert">Not all are here:${' '}
+        ${silence(list.silent)}. <button type="button" onClick=${list.first.reload}>From the first page</button>
+        </p>` : ''}
       <${Table} caption=${`As of ${inZone(page.as_of)}`}
         none=${none(list, 'No trigger matches.', 'None matches so far.')} rows=${list.items}
         rowKey=${(t) => t.trigger_id} columns=${[
           ['Trigger', (t) => html`<${ToTrigger} id=${t.trigger_id} />`],
-          ['State', (t) => html`<${Ended} of=${t} who=${who} />`],
+          ['State', (t) => html`<${Ended} of=${t} who=${who} round=${page.as_of} />`],
           ['Next', (t) => html`<${NextOf} of=${t} />`],
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
