@@ -127,7 +127,7 @@ func TestHints(t *testing.T) {
 			"a step nowhere", "POST", "/v1/triggers", `{"delay":"1m","id":"."}`, 422, "invalid_key", "id",
 			"a part of a path",
 		},
-		{"a method", "DELETE", "/v1/triggers", ``, 405, "method_not_allowed", "", "here are GET, POST"},
+		{"a method", "DELETE", "/v1/triggers", ``, 405, "method_not_allowed", "", "use GET, POST"},
 		{
 			"no zone, beside a delay", "PUT", "/v1/triggers/z", `{"delay":"7m","timezone":"Mars/Olympus"}`, 422,
 			"unknown_zone", "timezone", "Mars/Olympus",

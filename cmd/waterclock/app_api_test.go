@@ -96,7 +96,8 @@ func (f *fakeAPI) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"trigger_id":"recent","state":"PENDING","revision":1,"updated_at":%q}`,
 			time.Now().UTC().Format(time.RFC3339Nano))
 	case strings.HasSuffix(path, "/recent/events"): // without a history it begins behind the register
-		if w.(http.Flusher).Flush(); f.asks.Add(1) > 1 {
+		asks := f.asks.Add(1) // before the caller may come with the next one
+		if w.(http.Flusher).Flush(); asks > 1 {
 			fmt.Fprintf(w, `data: {"type":"occurrence.fired","revision":1,"occurred_at":%q,"occurrence":"o"}`+"\n\n",
 				time.Now().UTC().Format(time.RFC3339Nano))
 			return
