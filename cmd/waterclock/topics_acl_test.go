@@ -147,7 +147,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
 		{"Read", "state", "engine api"},
-		{"Read", "events", "engine api history export analyst"},
+		{"Read", "events", "engine api history export operator analyst"},
 		{"Read", "due.sms", "engine history sms channel:sms"},
 		{"Read", "due.push.high", "engine history push"},
 		{"Create", "due.new", "engine"},
