@@ -73,6 +73,7 @@ func TestAlertsOfUserWork(t *testing.T) {
 		Notes  map[string]string `yaml:"exp_annotations"`
 	}
 	const content = `waterclock_history_content_lag_records{topic="due.push",instance="a"}`
+	const erasures = `waterclock_erasures_oldest_seconds{instance="a"}`
 	const breaker = `waterclock_breaker_state{endpoint="https://a.example",instance="a"}`
 	none := [2]string{}
 	stuck := func(age string) string { return "a user has been waiting for an erasure for " + age }
@@ -82,8 +83,8 @@ func TestAlertsOfUserWork(t *testing.T) {
 		summary               string    // "": no alert
 		label                 [2]string // of the alert, too
 	}{
-		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "3000+60x180", stuck("3h 50m 0s"), none},
-		{"WaterclockErasuresStuck", `waterclock_erasures_oldest_seconds{instance="a"}`, "0+10x180", "", none},
+		{"WaterclockErasuresStuck", erasures, "3000+60x180", stuck("3h 50m 0s"), none},
+		{"WaterclockErasuresStuck", erasures, "0+10x180", "", none},
 		{
 			"WaterclockZoneMovesFail", `waterclock_zone_move_failures_total{instance="a"}`, "0+2x180",
 			"moving users' triggers to a new zone failed 30 times in 15 minutes: they fire by the old zone", none,

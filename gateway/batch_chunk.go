@@ -70,7 +70,7 @@ func (b *batchOf) take(text []byte, n int) {
 		l.answer = b.s.refuseLine(l, err)
 	} else {
 		l = b.room(l)
-		l = b.bytes(l, int64(len(text)))
+		l = b.bytes(l, len(text))
 		l.command = c
 		b.open.lacking++
 		b.open.write(b.r.Context(), b.s.commands, len(b.open.lines)-1)
@@ -93,11 +93,11 @@ func (b *batchOf) room(l *batchLine) *batchLine {
 }
 
 // bytes waits in the same way until n more bytes of lines may be without an answer.
-func (b *batchOf) bytes(l *batchLine, n int64) *batchLine {
+func (b *batchOf) bytes(l *batchLine, n int) *batchLine {
 	cost, tenant := b.s.inFlight.cost(n), b.r.who.Tenant
 	if !b.s.inFlight.TakeN(tenant, cost) {
 		l = b.afterSealed(l, func() {
-			_ = b.s.inFlight.WaitN(context.WithoutCancel(b.r.Context()), tenant, cost) // it never is full of batches
+			_ = b.s.inFlight.WaitN(context.WithoutCancel(b.r.Context()), tenant, cost) // few enough batches wait
 		})
 	}
 	b.open.bytes += cost
@@ -134,7 +134,7 @@ func newLineRoom(most int64, shared bool) *lineRoom {
 const lineBytes = 1 << 10
 
 // cost is what a line of so many bytes takes. One line always has room.
-func (r *lineRoom) cost(text int64) int { return min(int(text)+lineBytes, r.most) }
+func (r *lineRoom) cost(text int) int { return min(text+lineBytes, r.most) }
 
 // line is the next line, in an open chunk.
 func (b *batchOf) line(n int) *batchLine {

@@ -225,7 +225,8 @@ func (w *Worker) whyNoAddress(e *worker.DueEvent) string {
 
 // paused returns a postponement if all providers of an event pause for its tenant.
 func (w *Worker) paused(e *worker.DueEvent, targets []target) (worker.Result, bool) {
-	wait, first := time.Duration(0), ""
+	var wait time.Duration
+	var first string // the provider that may be tried soonest
 	for _, t := range targets {
 		if t.provider == nil {
 			continue

@@ -201,8 +201,8 @@ class Worker:
             "heartbeat.interval.ms": 1000,  # how soon one hears of a rebalance
             "topic.metadata.refresh.interval.ms": 2000,  # a lane that is created later is found within 5 s
             "fetch.wait.max.ms": 100,
-            # Nobody polls in a drain; then others get the partitions. It is the group's rebalance time-out too: how long
-            # one who dies in a rebalance holds the others up.
+            # Nobody polls in a drain; after this time others get the partitions. It is also the group's rebalance
+            # time-out: how long one who dies in a rebalance holds the others up.
             "max.poll.interval.ms": max(
                 int(options.get("session.timeout.ms", 45_000)),
                 int(min(max(self._revoke_timeout, self._drain_timeout) + 25, MAX_POLL_INTERVAL) * 1000)),

@@ -29,7 +29,7 @@ final class Poller implements ConsumerRebalanceListener {
     private static final Duration POLL_PAUSED = Duration.ofMillis(5); // room comes soon
     private static final Duration COMMIT = Duration.ofSeconds(10);
     private static final Duration POLL_INTERVAL = Duration.ofMinutes(5); // Kafka's default
-    private static final Duration POLL_MARGIN = Duration.ofSeconds(25); // for the commit and the way back into the group
+    private static final Duration POLL_MARGIN = Duration.ofSeconds(25); // for the commit and the next join
 
     private final WorkerBuilder o;
     private final Worker.Names names;

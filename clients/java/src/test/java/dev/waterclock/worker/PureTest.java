@@ -327,7 +327,7 @@ class PureTest {
         assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
     }
 
-    /** What waits for its full group starts no batch: the hook and the threads that would call it have nothing to do. */
+    /** What waits for its full group starts no batch: the hook, and the threads that call it, have nothing to do. */
     @Test
     void fullGroupBeginsNoBatch() {
         WorkerBuilder o = Worker.builder("print", e -> Result.delivered()).onBatch(events -> null)
