@@ -63,7 +63,7 @@ second later, so that registers and fires run side by side.`,
 	f.BoolVar(&o.Sync, "sync", true, "embedded broker: acknowledge only what is on stable storage")
 	f.DurationVar(&delay, "broker-delay", 0, "add this to every answer of the brokers to the engine; not with TLS")
 	cmd.AddCommand(newBenchHTTP(a), newBenchFairness(a), newBenchWebhook(a), newBenchRedrive(a), newBenchNotify(a),
-		newBenchReminders(a), newBenchCampaign(a), newBenchConsole(a))
+		newBenchReminders(a), newBenchCampaign(a), newBenchConsole(a), newBenchConsoles(a))
 	return cmd
 }
 

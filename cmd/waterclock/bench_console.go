@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,4 +72,21 @@ func (a *app) printBenchConsole(r *loadtest.ConsoleResult, asJSON bool) error {
 		read("age of a fact", r.Fact), side("lateness without consoles", r.Alone),
 		side(fmt.Sprintf("lateness with %d consoles", r.Consoles), r.Watched),
 	})
+}
+
+// newBenchConsoles is the process that bench console starts for the consoles' clients.
+func newBenchConsoles(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "consoles HOST:PORT N",
+		Short:  "Act as N browsers that show page Now, until the input ends",
+		Args:   cobra.ExactArgs(2),
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[1])
+			if err != nil {
+				return usagef("%q is no number of consoles", args[1])
+			}
+			return loadtest.OpenConsoles(cmd.Context(), args[0], n, a.io.in, a.io.out)
+		},
+	}
 }

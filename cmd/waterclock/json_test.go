@@ -132,10 +132,13 @@ func timed(t *testing.T, args []string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// leaves returns the verbs without subcommands, by their words.
+// leaves returns the verbs without subcommands, by their words, but not those that no user calls.
 func leaves(cmd *cobra.Command, path []string) map[string]bool {
 	all := map[string]bool{}
 	for _, below := range cmd.Commands() {
+		if below.Hidden {
+			continue
+		}
 		words := append(path[:len(path):len(path)], below.Name())
 		if !below.HasSubCommands() {
 			all[strings.Join(words, " ")] = false

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -248,95 +246,4 @@ func (c *consoleRun) watch(ctx context.Context, length time.Duration) (w Watched
 	return Watched{
 		Fired: len(late), Late: lateOf(late), Cores: (after - cpu).Seconds() / time.Since(begun).Seconds(),
 	}, ctx.Err()
-}
-
-// withConsoles opens the streams of all consoles, and calls f while they are open.
-func (c *consoleRun) withConsoles(ctx context.Context, f func() error) error {
-	var mu sync.Mutex
-	var late []int64
-	var all []*lean
-	var readers sync.WaitGroup
-	var broken firstError
-	for range c.o.Consoles {
-		l, err := dialLean(c.host)
-		if err != nil {
-			return err
-		}
-		all = append(all, l)
-		fmt.Fprintf(l.conn, "GET /v1/live HTTP/1.1\r\nHost: %s\r\n\r\n", c.host)
-		if status, err := l.line(); err != nil || !bytes.Contains(status, []byte(" 200 ")) {
-			return fmt.Errorf("a stream answers %q, %w", status, err)
-		}
-		readers.Go(func() {
-			got, err := facts(l)
-			broken.promise(nil, err)
-			mu.Lock()
-			late = append(late, got...)
-			mu.Unlock()
-		})
-	}
-	sleepUntil(ctx, time.Now().Add(2*time.Second))
-	err := c.whilePolled(ctx, f)
-	for _, l := range all {
-		_ = l.conn.SetReadDeadline(time.Now())
-	}
-	readers.Wait()
-	for _, l := range all {
-		l.conn.Close()
-	}
-	c.result.Fact = lateOf(late)
-	if err == nil && len(late) == 0 {
-		err = errors.New("no fact came on any stream")
-	}
-	return errors.Join(err, broken.get())
-}
-
-// polls are what page Now reads beside its stream, of an operator, in 30 s.
-var polls = slices.Concat(slices.Repeat([]string{
-	"/v1/partitions", "/v1/endpoints", "/v1/channels", "/v1/dead-letters?group_by=code", "/v1/forecast?bucket=1m&n=10",
-}, 3), slices.Repeat([]string{"/v1/lateness?window=1h"}, 2))
-
-// whilePolled calls f while every console reads that.
-func (c *consoleRun) whilePolled(ctx context.Context, f func() error) error {
-	polling, stop := context.WithCancel(ctx)
-	defer stop()
-	polled := make(chan error, 1)
-	rate := max(1, c.o.Consoles*len(polls)/30)
-	var n atomic.Int64
-	go func() {
-		_, err := c.pace(polling, c.o.For+time.Minute, rate, c.read(func() string {
-			return polls[int(n.Add(1))%len(polls)]
-		}))
-		polled <- err
-	}()
-	err := f()
-	stop()
-	if failed := <-polled; !errors.Is(failed, context.Canceled) {
-		err = errors.Join(err, failed)
-	}
-	return err
-}
-
-// facts reads a stream until its deadline, and returns how old each fact was in microseconds.
-func facts(l *lean) (late []int64, err error) {
-	for {
-		line, err := l.line()
-		if err != nil {
-			if timeout, ok := errors.AsType[interface {
-				error
-				Timeout() bool
-			}](err); ok && timeout.Timeout() {
-				return late, nil
-			}
-			return late, fmt.Errorf("a stream ended: %w", err)
-		}
-		_, rest, ok := bytes.Cut(line, []byte(`"occurred_at":"`))
-		if !ok {
-			continue
-		}
-		text, _, _ := bytes.Cut(rest, []byte(`"`))
-		if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
-			late = append(late, time.Since(at).Microseconds())
-		}
-	}
 }
