@@ -101,11 +101,14 @@ const readOnFor = 5 * time.Millisecond
 // what is due would fire a turn later.
 func (p *Partition) readOn(ctx context.Context, in *input) (err error) {
 	p.consumer.suspectStanding()
-	for start := time.Now(); ; {
+	for answered := (time.Time{}); ; {
 		if in.fire, err = p.consumer.passed(ctx, &p.timers); err != nil || in.fire != 0 {
 			return err
 		}
-		if len(in.records) >= p.opts.mostRecords() || time.Since(start) >= readOnFor {
+		if answered.IsZero() { // what a slow answer asks for has arrived meanwhile, and is only to be read
+			answered = time.Now()
+		}
+		if len(in.records) >= p.opts.mostRecords() || time.Since(answered) >= readOnFor {
 			return nil
 		}
 		within := p.consumer.barrier.MaxPollWait()

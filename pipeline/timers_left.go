@@ -54,7 +54,7 @@ func (ts *timers) read(s *stretch, most int, take func(d statestore.DueKey) (tak
 // reserve for those that fall due while it is full. A timer finds room there if few others of its
 // tenant and priority wait that are on time, or overdue, as it is: the fewer, the less room is left. So
 // one tenant's backlog, however long it is, delays neither what falls due of another tenant nor, by
-// more than these few, what falls due of its own. What was skipped may take half of what is free.
+// more than these few, what falls due of its own. What was skipped may take half of the reserve.
 
 const (
 	reserveShare = 4 // the reserve is one in this many of wheelEntries
@@ -62,17 +62,22 @@ const (
 )
 
 // mostHeld is the most timers that are held.
-func (ts *timers) mostHeld() int { return ts.wheelEntries + max(2, ts.wheelEntries/reserveShare) }
+func (ts *timers) mostHeld() int { return ts.wheelEntries + ts.reserve() }
+
+// reserve is how many more are held than are read ahead.
+func (ts *timers) reserve() int { return max(2, ts.wheelEntries/reserveShare) }
 
 // free is how many more timers are held at most.
 func (ts *timers) free() int { return ts.mostHeld() - ts.held() }
 
-// roomForSkipped is how many of the timers that were skipped may be read; 0 if none were.
+// roomForSkipped is how many of the timers that were skipped may be read; 0 if none were. Half of the reserve
+// stays free, however often the timers are asked before something fires: a timer that is skipped for want of room
+// comes behind all that were skipped before it.
 func (ts *timers) roomForSkipped() int {
 	if ts.skipped == nil {
 		return 0
 	}
-	return max(0, ts.free()) / 2
+	return max(0, ts.free()-ts.reserve()/2)
 }
 
 // hasRoom reports whether a timer that falls due while memory is full finds room.

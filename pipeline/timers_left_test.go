@@ -99,6 +99,31 @@ func TestBacklogIsLeftInTheStore(t *testing.T) {
 	}
 }
 
+// TestRoomWhileNothingFires: turns without a fire, as while Kafka's answer is awaited, let what was skipped take half
+// of the reserve and no more. What falls due of another tenant then has room, and fires first.
+func TestRoomWhileNothingFires(t *testing.T) {
+	const most = 160
+	due := map[trigger.Key]trigger.Instant{}
+	for i := range 5 * most {
+		due[trigger.Key(fmt.Sprint("a/", i))] = trigger.Instant(i)
+	}
+	ts := timersWith(t, most, due)
+	now := trigger.Instant(100_000)
+	for range 20 {
+		now++
+		if fired := ts.fire(t, now, 0); len(fired) > 0 {
+			t.Fatal(fired)
+		}
+	}
+	if ts.skipped == nil || ts.free() < most/reserveShare/2-1 {
+		t.Fatalf("%d of a reserve of %d are free", ts.free(), most/reserveShare)
+	}
+	ts.armed(t, now, keyDue{key: "b/1", at: now + 1}, keyDue{key: "b/2", at: now + 1})
+	if fired := ts.fire(t, now+1, 10); !slices.Contains(fired, "b/1") || !slices.Contains(fired, "b/2") {
+		t.Errorf("fired %v", fired)
+	}
+}
+
 // armed is a turn that arms timers of these keys.
 func (ts *timers) armed(t *testing.T, now trigger.Instant, due ...keyDue) {
 	t.Helper()
