@@ -44,7 +44,9 @@ func (e *Engine) Decision(
 	if err != nil {
 		return pipeline.Decided{}, false, err
 	}
-	return p.Decision(ctx, partition, offset)
+	d, ok, err = p.Decision(ctx, partition, offset)
+	d.Behind = p.Behind(key.Tenant())
+	return d, ok, err
 }
 
 // Scan calls f for the triggers of one owned partition, in key order, until f returns false. If

@@ -74,10 +74,15 @@ type writeRate struct {
 	limits    *rateLimits
 	listener  Listener
 	undecided *undecided
+	behind    *behind
 }
 
 func (s *writeRate) withinRate(r *request, c *command) error {
-	if p := s.takeRate(r.who.Tenant); p != nil {
+	p := s.takeRate(r.who.Tenant)
+	if p == nil && c.registers() {
+		p = s.behind.refusal(r.who.Tenant)
+	}
+	if p != nil {
 		return p.About(c.id)
 	}
 	s.undecided.writes(r.who.Tenant)

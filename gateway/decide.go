@@ -26,6 +26,7 @@ func (v *verdict) has(f trigger.FactType) bool { return slices.Contains(v.facts,
 // decider asks owners for the decisions about durable commands.
 type decider struct {
 	router *peer.Router
+	behind *behind
 	within time.Duration
 	log    *slog.Logger
 }
@@ -43,6 +44,7 @@ func (d *decider) decision(ctx context.Context, c *command, at location) (verdic
 // silent, some have no answer; those commands are durable.
 func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Question) {
 	err := d.router.Decisions(ctx, partition, list)
+	d.behind.note(list)
 	if err == nil || ctx.Err() != nil || peer.Moved(err) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}

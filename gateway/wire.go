@@ -102,8 +102,11 @@ func (s *Server) wire() {
 		registers: o.AuditRegisters,
 		refused:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
-	c.decider = &decider{router: s.router, within: o.AnswerWithin, log: s.log}
-	c.rate = &writeRate{limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting}
+	late := newBehind(o.Now)
+	c.decider = &decider{router: s.router, behind: late, within: o.AnswerWithin, log: s.log}
+	c.rate = &writeRate{
+		limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting, behind: late,
+	}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
 	c.reads = s.reads

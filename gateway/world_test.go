@@ -47,8 +47,9 @@ type engine struct {
 	live    [testPartitions]*live.Recent
 	expects [testPartitions][2]*forecast.Picture // by place in forecast.Frames
 	read    map[int32]int64
-	frozen  bool // decides nothing
-	forgets bool // keeps no decision
+	frozen  bool                     // decides nothing
+	forgets bool                     // keeps no decision
+	behind  map[string]time.Duration // by tenant
 	foreign map[int32]bool
 	asked   int          // calls of Get, Decision and scans
 	control int64        // settings below it are applied
@@ -243,6 +244,7 @@ func (e *engine) Decision(ctx context.Context, key trigger.Key, partition int32,
 		return peer.Decision{}, false, peer.ErrNoOwner
 	}
 	d, ok := e.decided[location{partition: partition, offset: offset}]
+	d.Behind = e.behind[key.Tenant()]
 	return d, ok, nil
 }
 

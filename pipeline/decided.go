@@ -13,6 +13,7 @@ type Decided struct {
 	State    *trigger.State // its Summary, as the command left it; nil for an unknown key
 	Rejected *trigger.Error
 	Facts    []trigger.FactType
+	Behind   time.Duration // of the tenant, when the gateway asked: View.Behind
 }
 
 // keepDecided is how long a partition keeps outcomes. Gateways ask within seconds.

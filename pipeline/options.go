@@ -67,6 +67,9 @@ type Options struct {
 	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
 	MaxPending int64
 
+	// BehindAfter is how late a tenant's timers may be, and get later, before its owner says that it is behind.
+	// Gateways then take no registers of the tenant. 0 means 10 s; negative means any.
+	BehindAfter time.Duration
 	// MaxTenantChannels bounds the channels that the commands of one tenant create, counted
 	// per process. 0 means 20.
 	MaxTenantChannels int
@@ -190,6 +193,7 @@ func (o Options) withDefaults() Options {
 	def(&o.BarrierMaxHold, 10*time.Second)
 	def(&o.MaxClockOffset, 30*time.Second)
 	def(&o.MaxPending, 5_000_000)
+	def(&o.BehindAfter, 10*time.Second)
 	def(&o.MaxTenantChannels, 20)
 	def(&o.MaxDone, 5_000_000)
 	def(&o.ForwardMemory, 16<<20)

@@ -61,6 +61,7 @@ type View struct {
 	live    *live.Recent
 	decided decided
 	mends   mends
+	behind  behind
 	rouse   func() // ends the wait for records
 }
 
@@ -73,6 +74,7 @@ func (v *View) start(p *Partition) {
 	v.late.Begin(int64(trigger.At(v.now())))
 	v.store, v.changed, v.decided.by = p.store, make(chan struct{}), map[origin]outcome{}
 	v.decided.most = p.opts.OutcomeMemory
+	v.behind.after = p.opts.BehindAfter
 	v.show(p.status(), p.consumer.barrier.Commands.At(), p.timers.next())
 }
 
@@ -208,6 +210,10 @@ func (v *View) Lateness(now trigger.Instant, w lateness.Window, tenant string) (
 	}
 	return v.late.Report(int64(now), w, tenant), nil
 }
+
+// Behind is how late the oldest timer of a tenant is, if the tenant's timers fall due faster than they fire;
+// else 0.
+func (v *View) Behind(tenant string) time.Duration { return v.behind.of(tenant, trigger.At(v.now())) }
 
 // News answers who watches tenants. It goes by the owner's clock, as turns do.
 func (v *View) News(asked []live.Asked) ([]live.News, error) {

@@ -32,6 +32,17 @@ func TestDecisionsInPart(t *testing.T) {
 	}
 }
 
+// An answer to another instance says how far a tenant is behind.
+func TestDecisionSaysWhoIsBehind(t *testing.T) {
+	w, err := wireDecision(&Question{Answered: true, Decision: Decision{Behind: 90 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := w.decision(); err != nil || d.Behind != 90*time.Second {
+		t.Errorf("%v, %v", d.Behind, err)
+	}
+}
+
 // partly has decided what stands below offset 5.
 type partly struct{ Owner }
 

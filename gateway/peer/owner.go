@@ -66,6 +66,7 @@ type Decision struct {
 	State    *trigger.State // as the command left it; nil for an unknown key
 	Rejected *trigger.Error
 	Facts    []trigger.FactType
+	Behind   time.Duration // how late the tenant's oldest timer is, if they fall due faster than they fire
 }
 
 // UserCursor is a place in a user's list, which is ordered by next due time and

@@ -72,6 +72,7 @@ type decisionWire struct {
 	State    []byte             `json:"state,omitempty"`
 	Rejected *rejectedWire      `json:"rejected,omitempty"`
 	Facts    []trigger.FactType `json:"facts,omitempty"`
+	Behind   int64              `json:"behind_ms,omitempty"`
 }
 
 type rejectedWire struct {
@@ -82,7 +83,7 @@ type rejectedWire struct {
 
 func wireDecision(a *Question) (w decisionWire, err error) {
 	d := &a.Decision
-	w.Answered, w.OK, w.Facts = a.Answered, a.Known, d.Facts
+	w.Answered, w.OK, w.Facts, w.Behind = a.Answered, a.Known, d.Facts, d.Behind.Milliseconds()
 	if d.State != nil {
 		w.Key = string(d.State.Key)
 		if w.State, err = topics.AppendState(nil, d.State); err != nil {
@@ -96,7 +97,7 @@ func wireDecision(a *Question) (w decisionWire, err error) {
 }
 
 func (w *decisionWire) decision() (d Decision, err error) {
-	d.Facts = w.Facts
+	d.Facts, d.Behind = w.Facts, time.Duration(w.Behind)*time.Millisecond
 	if w.State != nil {
 		if d.State, err = topics.DecodeState(trigger.Key(w.Key), w.State); err != nil {
 			return d, err

@@ -228,7 +228,8 @@ type Dedup struct {
 type Limits struct {
 	Payload    Size
 	BatchBytes Size
-	MaxPending int // of a partition; 0 means no bound
+	MaxPending int           // of a partition; 0 means no bound
+	Behind     time.Duration // of a tenant's triggers; 0 means no bound
 	MinPeriod  time.Duration
 
 	Calendars        int           // of a tenant's own

@@ -32,7 +32,7 @@ func (n *node) engineOptions() pipeline.Options {
 		FetchBytes: int(n.shares.Fetch), TimerMemory: n.shares.Timers, DecodedBytes: n.decodedBytes(),
 		DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
 		Limits: topics.Limits{Payload: int(c.Limits.Payload)}, BatchBytes: int(c.Limits.BatchBytes),
-		MaxPending: n.pendingLimit(), MaxTenantChannels: c.Limits.TenantChannels,
+		MaxPending: n.pendingLimit(), BehindAfter: n.behindAfter(), MaxTenantChannels: c.Limits.TenantChannels,
 		MaxDone: int64(c.Dedup.MaxPerPartition), Quota: quotaOf(c), NoMaxPending: noMaxPending(c),
 
 		Machine: trigger.Machine{
@@ -105,6 +105,14 @@ func maxPending(c *config.Config) int64 {
 		return -1
 	}
 	return int64(c.Limits.MaxPending)
+}
+
+// behindAfter converts the setting, in the same way.
+func (n *node) behindAfter() time.Duration {
+	if n.cfg.Limits.Behind == 0 {
+		return -1
+	}
+	return n.cfg.Limits.Behind
 }
 
 // quotaOf returns the tenants' limits. It returns nil if no tenant has a limit, so that pipeline

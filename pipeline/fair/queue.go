@@ -50,6 +50,16 @@ const overdueShare = 8
 // which are no misfires.
 const overdueAfter = time.Second
 
+// Oldest calls f for each tenant that has overdue timers, with the due time of the first of each priority.
+// Those that wait for the pacer do not count.
+func (r *Queue) Oldest(f func(tenant string, due trigger.Instant)) {
+	for i := range r.overdue.sets {
+		for _, lane := range r.overdue.sets[i].order {
+			f(lane.tenant, lane.first())
+		}
+	}
+}
+
 // Push adds a timer that the wheel has released.
 func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) { r.push(d, isOverdue(d, now)) }
 

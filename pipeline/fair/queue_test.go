@@ -184,3 +184,22 @@ func TestQueueKnowsTheEarliest(t *testing.T) {
 		}
 	}
 }
+
+// Oldest is about overdue timers alone: neither those on time, nor those at the pacer's rate.
+func TestQueueOldest(t *testing.T) {
+	q := New(0)
+	push := func(key trigger.Key, due trigger.Instant, to func(statestore.DueKey)) {
+		to(statestore.DueKey{Due: due, Ref: statestore.Ref(trigger.Timer{Due: due, Kind: trigger.TimerSeries}, key)})
+	}
+	overdue := func(d statestore.DueKey) { q.Push(d, 60_000) }
+	push("a/1", 20_000, overdue)
+	push("a/2", 10_000, overdue)
+	push("b/1", 59_500, overdue) // on time
+	push("c/1", 5_000, q.Pace)
+	push("d/1", 30_000, overdue)
+	got := map[string]trigger.Instant{}
+	q.Oldest(func(tenant string, due trigger.Instant) { got[tenant] = due })
+	if len(got) != 2 || got["a"] != 10_000 || got["d"] != 30_000 {
+		t.Errorf("%v", got)
+	}
+}

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,16 +16,16 @@ import (
 	"time"
 )
 
-// overloadFor is how long TestMeasureOverload lasts, by WATERCLOCK_BENCH_FOR.
-func overloadFor(t *testing.T) time.Duration {
+// envDuration is a duration that the environment may set.
+func envDuration(t *testing.T, name string, usual time.Duration) time.Duration {
 	t.Helper()
-	text := os.Getenv("WATERCLOCK_BENCH_FOR")
+	text := os.Getenv(name)
 	if text == "" {
-		return time.Minute
+		return usual
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		t.Fatalf("WATERCLOCK_BENCH_FOR: %v", err)
+		t.Fatalf("%s: %v", name, err)
 	}
 	return d
 }
@@ -33,6 +34,7 @@ func overloadFor(t *testing.T) time.Duration {
 type overload struct {
 	mu       sync.Mutex
 	statuses map[string]int // of batches
+	refused  int            // lines: triggers fall due faster than they fire
 	probes   []float64      // ms
 	missed   int            // probes without an answer, or with another than 200
 	peak     float64        // bytes
@@ -40,18 +42,19 @@ type overload struct {
 }
 
 // TestMeasureOverload floods one node with 512 MiB of memory.limit by eight batches of 2,000
-// registers at a time, each due in ten minutes, as fast as they are taken. Beside them 100
+// registers at a time, each due in WATERCLOCK_BENCH_DELAY (10m), as fast as they are taken. Beside them 100
 // triggers a second are written to Kafka and fire, half of the same tenant and half of another:
 // how late they are, and how probes answer.
 func TestMeasureOverload(t *testing.T) {
 	const partitions, rate = 8, 100
+	delay := envDuration(t, "WATERCLOCK_BENCH_DELAY", 10*time.Minute)
 	c := newCluster(t, partitions)
 	n := c.node(t, "node", t.TempDir(), "--memory-limit", "512MiB")
 	n.ready(time.Minute)
 	own := startPulse(t, c.brokers, c.prefix, rate/2)
 	other := startPulseOf(t, c.brokers, c.prefix, "beside", rate/2)
 	time.Sleep(5 * time.Second)
-	d, begun := overloadFor(t), time.Now()
+	d, begun := envDuration(t, "WATERCLOCK_BENCH_FOR", time.Minute), time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	o := &overload{statuses: map[string]int{}}
@@ -59,7 +62,7 @@ func TestMeasureOverload(t *testing.T) {
 	for worker := range 8 {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				o.batch(ctx, n, fmt.Sprintf("o%d-%d", worker, i))
+				o.batch(ctx, n, fmt.Sprintf("o%d-%d", worker, i), delay)
 			}
 		})
 	}
@@ -78,7 +81,8 @@ func TestMeasureOverload(t *testing.T) {
 	}
 	report(t, "kafka-overload", map[string]any{
 		"partitions": partitions, "memory_limit_bytes": 512 << 20, "for_s": seconds(d), "beside_per_s": rate,
-		"batches": o.statuses, "probes": len(o.probes), "probes_missed": o.missed,
+		"delay_s": seconds(delay), "batches": o.statuses, "lines_refused": o.refused,
+		"probes": len(o.probes), "probes_missed": o.missed,
 		"probe_ms": map[string]any{
 			"p50": o.probes[len(o.probes)/2], "p99": o.probes[len(o.probes)*99/100],
 			"max": o.probes[len(o.probes)-1],
@@ -88,20 +92,21 @@ func TestMeasureOverload(t *testing.T) {
 	})
 }
 
-func (o *overload) batch(ctx context.Context, n *process, id string) {
+func (o *overload) batch(ctx context.Context, n *process, id string, delay time.Duration) {
 	var lines []string
 	for i := range 2000 {
-		lines = append(lines, fmt.Sprintf(`{"id":"%s-%d","delay":"10m","payload":"%s"}`, id, i, strings.Repeat("x", 200)))
+		lines = append(lines, fmt.Sprintf(`{"id":"%s-%d","delay":"%s","payload":"%s"}`, id, i, delay, strings.Repeat("x", 200)))
 	}
-	status := "none"
+	status, refused := "none", 0
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.http+"/v1/triggers:batch",
 		strings.NewReader(strings.Join(lines, "\n")))
 	if err == nil {
 		var resp *http.Response
 		if resp, err = http.DefaultClient.Do(req); err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
+			var body []byte
+			body, err = io.ReadAll(resp.Body)
 			resp.Body.Close()
-			status = fmt.Sprint(resp.StatusCode)
+			status, refused = fmt.Sprint(resp.StatusCode), bytes.Count(body, []byte(`"status":429`))
 		}
 	}
 	if ctx.Err() != nil {
@@ -109,9 +114,10 @@ func (o *overload) batch(ctx context.Context, n *process, id string) {
 	}
 	o.mu.Lock()
 	o.statuses[status]++
+	o.refused += refused
 	o.mu.Unlock()
-	if err != nil || status != "200" {
-		time.Sleep(100 * time.Millisecond)
+	if err != nil || status != "200" || refused > 0 {
+		time.Sleep(100 * time.Millisecond) // far less than Retry-After
 	}
 }
 
