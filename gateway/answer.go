@@ -80,7 +80,7 @@ type writeRate struct {
 func (s *writeRate) withinRate(r *request, c *command) error {
 	p := s.takeRate(r.who.Tenant)
 	if p == nil && c.registers() {
-		p = s.behind.refusal(r.who.Tenant)
+		p = s.behind.refusal(c.key)
 	}
 	if p != nil {
 		return p.About(c.id)

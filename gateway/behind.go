@@ -10,16 +10,23 @@ import (
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// behind remembers whose triggers fall due faster than they fire. Owners say so with their decisions, wherever
-// they are. For a while no register of such a tenant is taken: each would make its triggers later.
+// behind remembers whose triggers fall due faster than they fire, and on which partition. Owners say so with their
+// decisions, wherever they are. For a while no register of that tenant is taken there: each would make its
+// triggers later.
 type behind struct {
+	of  func(trigger.Key) (partition int32)
 	now func() time.Time
 
 	mu sync.Mutex
-	by map[string]behindTenant
+	by map[tenantOn]backlog
 }
 
-type behindTenant struct {
+type tenantOn struct {
+	tenant    string
+	partition int32
+}
+
+type backlog struct {
 	late  time.Duration // the oldest trigger
 	until time.Time
 }
@@ -28,37 +35,39 @@ type behindTenant struct {
 // looks as often.
 const behindFor = 5 * time.Second
 
-func newBehind(now func() time.Time) *behind { return &behind{now: now, by: map[string]behindTenant{}} }
+func newBehind(of func(trigger.Key) int32, now func() time.Time) *behind {
+	return &behind{of: of, now: now, by: map[tenantOn]backlog{}}
+}
 
-// note takes what owners have said of the tenants of commands.
-func (b *behind) note(list []peer.Question) {
+// note takes what the owner of a partition has said of the tenant of commands.
+func (b *behind) note(partition int32, list []peer.Question) {
 	for i := range list {
 		if late := list[i].Decision.Behind; late > 0 {
-			b.add(list[i].Key.Tenant(), late)
+			b.add(tenantOn{list[i].Key.Tenant(), partition}, late)
 			return // all are of one tenant, and one answer is as good as the next
 		}
 	}
 }
 
-func (b *behind) add(tenant string, late time.Duration) {
+func (b *behind) add(on tenantOn, late time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
-	if _, known := b.by[tenant]; !known {
+	if _, known := b.by[on]; !known {
 		for other, t := range b.by {
 			if now.After(t.until) {
 				delete(b.by, other)
 			}
 		}
 	}
-	b.by[tenant] = behindTenant{late, now.Add(behindFor)}
+	b.by[on] = backlog{late, now.Add(behindFor)}
 }
 
-// refusal is the answer to a register of a tenant; nil if it is not behind.
-func (b *behind) refusal(tenant string) *problem.Problem {
+// refusal is the answer to a register; nil if it may be taken.
+func (b *behind) refusal(key trigger.Key) *problem.Problem {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.by[tenant]
+	t := b.by[tenantOn{key.Tenant(), b.of(key)}]
 	wait := t.until.Sub(b.now())
 	if wait <= 0 {
 		return nil

@@ -44,7 +44,7 @@ func (d *decider) decision(ctx context.Context, c *command, at location) (verdic
 // silent, some have no answer; those commands are durable.
 func (d *decider) decisions(ctx context.Context, partition int32, list []peer.Question) {
 	err := d.router.Decisions(ctx, partition, list)
-	d.behind.note(list)
+	d.behind.note(partition, list)
 	if err == nil || ctx.Err() != nil || peer.Moved(err) || errors.Is(err, context.DeadlineExceeded) {
 		return
 	}

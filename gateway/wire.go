@@ -102,7 +102,7 @@ func (s *Server) wire() {
 		registers: o.AuditRegisters,
 		refused:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
-	late := newBehind(o.Now)
+	late := newBehind(s.router.PartitionOf, o.Now)
 	c.decider = &decider{router: s.router, behind: late, within: o.AnswerWithin, log: s.log}
 	c.rate = &writeRate{
 		limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting, behind: late,

@@ -213,7 +213,14 @@ func (v *View) Lateness(now trigger.Instant, w lateness.Window, tenant string) (
 
 // Behind is how late the oldest timer of a tenant is, if the tenant's timers fall due faster than they fire;
 // else 0.
-func (v *View) Behind(tenant string) time.Duration { return v.behind.of(tenant, trigger.At(v.now())) }
+func (v *View) Behind(tenant string) time.Duration {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if v.store == nil {
+		return 0
+	}
+	return v.behind.of(tenant, trigger.At(v.now()))
+}
 
 // News answers who watches tenants. It goes by the owner's clock, as turns do.
 func (v *View) News(asked []live.Asked) ([]live.News, error) {

@@ -195,7 +195,7 @@ func (a *args) deadLetters() waterclock.DeadLetterFilter {
 func redriveAll(ctx context.Context, c *waterclock.Client, a *args) (last any, err error) {
 	r := waterclock.Redrive{
 		Channel: a.Channel, Code: a.Code, Endpoint: a.Endpoint, From: a.From, To: a.To, All: a.All, Rate: a.Rate,
-		Note: a.Note,
+		Note: a.Note, DryRun: a.DryRun,
 	}
 	for p, err := range c.RedriveAll(ctx, r) {
 		if err != nil {

@@ -55,6 +55,7 @@ type args struct {
 	CeID           string            `json:"ce_id"`
 	Code           string            `json:"code"`
 	Endpoint       string            `json:"endpoint"`
+	DryRun         bool              `json:"dry_run"`
 	Status         string            `json:"status"`
 	All            bool              `json:"all"`
 	Rate           float64           `json:"rate"`

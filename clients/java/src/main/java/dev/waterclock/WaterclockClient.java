@@ -344,6 +344,16 @@ public final class WaterclockClient implements Commands<Answer> {
         return redrive(new LinkedHashMap<>(Map.of("all", true)), perSecond, note);
     }
 
+    /** Counts what {@link #redrive} and {@link #redriveAll} would try again, and tries nothing. */
+    public Redrive countRedrive(DeadLetterFilter filter) {
+        Map<String, Object> body = filter.query.fields();
+        if (body.isEmpty()) {
+            body.put("all", true);
+        }
+        body.put("dry_run", true);
+        return redrive(body);
+    }
+
     private Redrive redrive(Map<String, Object> body, double perSecond, String note) {
         body.put("rate", perSecond);
         if (note != null) {

@@ -209,6 +209,9 @@ final class Calls {
     }
 
     private static Redrive redriveAll(WaterclockClient c, Args a) {
+        if (Boolean.TRUE.equals(a.all.remove("dry_run"))) {
+            return c.countRedrive(letters(a));
+        }
         boolean all = Boolean.TRUE.equals(a.all.remove("all"));
         double rate = ((Number) a.all.remove("rate")).doubleValue();
         String note = a.text("note");
