@@ -78,11 +78,11 @@ type writeRate struct {
 }
 
 func (s *writeRate) withinRate(r *request, c *command) error {
-	p := s.takeRate(r.who.Tenant)
-	if p == nil && c.registers() {
-		p = s.behind.refusal(c.key)
+	if p := s.behind.refusal(c); p != nil {
+		s.listener.QuotaRejected("behind")
+		return p.About(c.id)
 	}
-	if p != nil {
+	if p := s.takeRate(r.who.Tenant); p != nil {
 		return p.About(c.id)
 	}
 	s.undecided.writes(r.who.Tenant)

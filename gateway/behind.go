@@ -31,8 +31,8 @@ type backlog struct {
 	until time.Time
 }
 
-// behindFor is how long registers are refused. Those that come then are taken until an owner answers anew, which
-// looks as often.
+// behindFor is how long registers are refused. After that they are taken, until an owner's answer says again that
+// the tenant is behind.
 const behindFor = 5 * time.Second
 
 func newBehind(of func(trigger.Key) int32, now func() time.Time) *behind {
@@ -63,11 +63,14 @@ func (b *behind) add(on tenantOn, late time.Duration) {
 	b.by[on] = backlog{late, now.Add(behindFor)}
 }
 
-// refusal is the answer to a register; nil if it may be taken.
-func (b *behind) refusal(key trigger.Key) *problem.Problem {
+// refusal is the answer to a register; nil if it may be taken, as any other command.
+func (b *behind) refusal(c *command) *problem.Problem {
+	if !c.registers() {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.by[tenantOn{key.Tenant(), b.of(key)}]
+	t := b.by[tenantOn{c.key.Tenant(), b.of(c.key)}]
 	wait := t.until.Sub(b.now())
 	if wait <= 0 {
 		return nil

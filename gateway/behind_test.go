@@ -62,10 +62,11 @@ func TestBehindForgets(t *testing.T) {
 	say := func(tenant string) {
 		b.note(1, []peer.Question{{}, {Key: trigger.Key(tenant + "/k"), Decision: peer.Decision{Behind: time.Minute}}})
 	}
+	register := func(key trigger.Key) *command { return &command{op: trigger.OpRegister, key: key} }
 	say("a")
 	now = now.Add(2 * behindFor)
 	say("b")
-	if len(b.by) != 1 || b.refusal("a/k") != nil || b.refusal("b/k") == nil {
+	if len(b.by) != 1 || b.refusal(register("a/k")) != nil || b.refusal(register("b/k")) == nil {
 		t.Errorf("%v", b.by)
 	}
 }

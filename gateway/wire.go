@@ -102,10 +102,10 @@ func (s *Server) wire() {
 		registers: o.AuditRegisters,
 		refused:   newRateLimits(func(string) float64 { return o.AuditRate }, auditBurst, o.Now),
 	}
-	late := newBehind(s.router.PartitionOf, o.Now)
-	c.decider = &decider{router: s.router, behind: late, within: o.AnswerWithin, log: s.log}
+	behind := newBehind(s.router.PartitionOf, o.Now)
+	c.decider = &decider{router: s.router, behind: behind, within: o.AnswerWithin, log: s.log}
 	c.rate = &writeRate{
-		limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting, behind: late,
+		limits: newRateLimits(o.Rate, 1, o.Now), listener: o.Listener, undecided: c.waiting, behind: behind,
 	}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}

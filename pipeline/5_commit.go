@@ -90,7 +90,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 	for _, channel := range t.timedOut {
 		p.opts.Listener.ReceiptTimedOut(channel)
 	}
-	p.view.behind.check(t.now, p.timers.ready.Oldest)
+	p.view.behind.check(p.committed, t.now, &p.timers.ready)
 	p.view.publish(t.decisions, p.status(), p.consumer.barrier.Commands.At(), p.timers.next())
 	return nil
 }

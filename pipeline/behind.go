@@ -4,60 +4,59 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// behind says whose timers fall due faster than they fire: whose oldest overdue timer is late by more
-// than a bound, and was not less so at the check before. A backlog that shrinks is none, however long it is: what an
-// outage has left needs no help.
+// behind says whose timers fall due faster than they fire: in two stretches of time in a row more of them fell
+// due than fired, and the oldest is later than a bound. What an outage has left, and a herd, grow less: they
+// are no reason to refuse anything.
 //
-// Timers that fire_all catches up with have a rate of their own, and do not count.
+// A tenant that gets no turn, because others go first or because nothing fires at all, is not behind.
 type behind struct {
 	after time.Duration // the bound; 0 or less: nobody is behind
 
 	mu      sync.Mutex
-	checked trigger.Instant
-	late    map[string]overdueTenant
+	checked time.Time
+	late    map[string]excess // at the last check
 }
 
-type overdueTenant struct {
-	by      time.Duration // how late the oldest timer was at the last check
-	growing bool
+// excess is what fell due since the last check and did not fire.
+type excess struct {
+	late  time.Duration // the oldest timer
+	twice bool          // there was some at the check before, too
 }
 
-// A check finds the oldest timer of each tenant. Within checkEvery, a partition that keeps up fires what is due,
-// and one that has a backlog can tell whether it shrinks.
 const (
 	checkEvery = 5 * time.Second
-	checkHolds = 3 * checkEvery // a partition without turns, as one that waits for Kafka, says nothing
+	checkHolds = 3 * checkEvery // a partition without turns says nothing of its tenants
+	leastTurn  = 32             // timers of a tenant that fire in that time, if it has its turns
 )
 
-// oldest calls f for each tenant that has overdue timers, with the due time of the first of each priority.
-type oldest func(f func(tenant string, due trigger.Instant))
-
-// check finds who is behind, if it is time.
-func (b *behind) check(now trigger.Instant, all oldest) {
-	if b.after <= 0 || now.Sub(b.checked) < checkEvery && now >= b.checked {
+// check compares what fell due and what fired since the last check, if it is time.
+func (b *behind) check(wall time.Time, now trigger.Instant, q *fair.Queue) {
+	since := wall.Sub(b.checked)
+	if since < checkEvery {
 		return
 	}
-	late := map[string]overdueTenant{}
-	all(func(tenant string, due trigger.Instant) {
-		if by := now.Sub(due); by > max(b.after, late[tenant].by) {
-			was, known := b.late[tenant]
-			late[tenant] = overdueTenant{by, known && by >= was.by}
+	late := map[string]excess{}
+	q.Flows(func(tenant string, f fair.Flow) {
+		if f.Came > f.Took && f.Took >= leastTurn && f.Oldest != 0 && now.Sub(f.Oldest) > b.after && b.after > 0 {
+			_, twice := b.late[tenant]
+			late[tenant] = excess{now.Sub(f.Oldest), twice && since < checkHolds}
 		}
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.checked, b.late = now, late
+	b.checked, b.late = wall, late
 }
 
-// of is how late the oldest timer of a tenant is, if it is behind; else 0.
-func (b *behind) of(tenant string, now trigger.Instant) time.Duration {
+// of is how late the oldest timer of a tenant was at the last check, if it is behind; else 0.
+func (b *behind) of(tenant string, wall time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.late[tenant]; t.growing && now.Sub(b.checked) < checkHolds {
-		return t.by
+	if t := b.late[tenant]; t.twice && wall.Sub(b.checked) < checkHolds {
+		return t.late
 	}
 	return 0
 }

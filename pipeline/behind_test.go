@@ -1,82 +1,75 @@
 package pipeline
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
+	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 )
 
-// A tenant is behind while its oldest timer is late by more than the bound and gets no less so. A backlog
-// that shrinks is not, nor what another tenant has.
+// A tenant is behind while more of its timers fall due than fire, and the oldest is later than the bound. Each second
+// some of tenant a's fall due and the partition fires so many.
 func TestBehind(t *testing.T) {
-	const s = trigger.Instant(1000)
-	type check struct {
-		at   trigger.Instant
-		due  map[string]trigger.Instant // of the oldest timers
-		want map[string]time.Duration
-	}
 	for _, c := range []struct {
-		name   string
-		checks []check
+		name    string
+		backlog int // timers that are an hour overdue at the beginning
+		perS    int // of tenant a, on time
+		low     int // of tenant b, of priority low
+		fires   int // of both
+		after   time.Duration
+		seconds int
+		a, b    bool // is behind, in the end
 	}{
-		{"grows", []check{
-			{100 * s, map[string]trigger.Instant{"a": 80 * s, "b": 95 * s}, nil},
-			{105 * s, map[string]trigger.Instant{"a": 84 * s, "b": 95 * s}, map[string]time.Duration{
-				"a": 21 * time.Second,
-			}},
-			{110 * s, map[string]trigger.Instant{"a": 90 * s, "b": 95 * s}, nil},
-			{115 * s, map[string]trigger.Instant{"a": 95 * s, "b": 95 * s}, map[string]time.Duration{
-				"a": 20 * time.Second, "b": 20 * time.Second,
-			}},
-			{120 * s, nil, nil},
-		}},
-		{"shrinks, as after an outage", []check{
-			{4000 * s, map[string]trigger.Instant{"a": 100 * s}, nil},
-			{4005 * s, map[string]trigger.Instant{"a": 110 * s}, nil},
-			{4010 * s, map[string]trigger.Instant{"a": 120 * s}, nil},
-		}},
-		{"within the bound", []check{
-			{100 * s, map[string]trigger.Instant{"a": 91 * s}, nil},
-			{105 * s, map[string]trigger.Instant{"a": 95 * s}, nil},
-		}},
-		{"checks too soon", []check{
-			{100 * s, map[string]trigger.Instant{"a": 80 * s}, nil},
-			{104 * s, map[string]trigger.Instant{"a": 80 * s}, nil},
-		}},
+		{name: "more falls due than fires", perS: 100, fires: 60, seconds: 60, a: true},
+		{name: "for a short time", perS: 100, fires: 60, seconds: 9},
+		{name: "without a bound", perS: 100, fires: 60, after: -1, seconds: 60},
+		{name: "within the bound", perS: 100, fires: 99, seconds: 60},
+		{name: "keeps up", perS: 100, fires: 100, low: 10, seconds: 60, b: false},
+		{name: "after an outage, at 80 %", backlog: 10_000, perS: 80, fires: 100, seconds: 60},
+		{name: "after an outage, at 120 %", backlog: 10_000, perS: 120, fires: 100, seconds: 60, a: true},
+		{name: "a herd", backlog: 10_000, fires: 100, seconds: 60},
+		{name: "nothing fires", perS: 100, seconds: 60},
+		{name: "another tenant takes all turns", perS: 100, low: 20, fires: 60, seconds: 60, a: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := behind{after: 10 * time.Second}
-			for _, l := range c.checks {
-				b.check(l.at, func(f func(string, trigger.Instant)) {
-					for tenant, due := range l.due {
-						f(tenant, due)
-						f(tenant, due+1) // of another priority
-					}
-				})
-				for _, tenant := range []string{"a", "b"} {
-					if got := b.of(tenant, l.at); got != l.want[tenant] {
-						t.Errorf("at %v: %s is %v behind; want %v", l.at/s, tenant, got, l.want[tenant])
-					}
+			q, b := fair.New(0), behind{after: 10 * time.Second}
+			if c.after != 0 {
+				b.after = c.after
+			}
+			const hour = trigger.Instant(3_600_000)
+			wall := time.Unix(1_000_000, 0)
+			push := func(tenant string, i int, p trigger.Priority, due, now trigger.Instant) {
+				tm := trigger.Timer{Due: due, Kind: trigger.TimerSeries, Priority: p, Occurrence: fmt.Sprint(due)}
+				ref := statestore.Ref(tm, trigger.Key(fmt.Sprint(tenant, "/", i)))
+				q.Push(statestore.DueKey{Due: due, Ref: ref}, now)
+			}
+			for i := range c.backlog {
+				push("a", i, trigger.Normal, hour, 2*hour)
+			}
+			for s := range c.seconds {
+				now := 2*hour + trigger.Instant(s*1000)
+				for i := range c.perS {
+					push("a", i, trigger.Normal, now, now)
 				}
+				for i := range c.low {
+					push("b", i, trigger.Low, now, now)
+				}
+				q.Take(c.fires, now)
+				wall = wall.Add(time.Second)
+				b.check(wall, now+1000, &q)
+			}
+			if got := b.of("a", wall) > 0; got != c.a {
+				t.Errorf("a is behind: %v, %+v", got, b.late)
+			}
+			if got := b.of("b", wall) > 0; got != c.b {
+				t.Errorf("b is behind: %v, %+v", got, b.late)
+			}
+			if c.a && b.of("a", wall.Add(checkHolds)) > 0 {
+				t.Error("behind long after the last turn")
 			}
 		})
 	}
-	t.Run("a partition without turns says nothing", func(t *testing.T) {
-		b := behind{after: time.Second}
-		all := func(f func(string, trigger.Instant)) { f("a", 0) }
-		b.check(100*s, all)
-		b.check(105*s, all)
-		if b.of("a", 119*s) == 0 || b.of("a", 120*s) != 0 {
-			t.Error("after 14 s", b.of("a", 119*s), "and after 15 s", b.of("a", 120*s))
-		}
-	})
-	t.Run("without a bound nobody is", func(t *testing.T) {
-		b := behind{after: -1}
-		for at := 100 * s; at < 200*s; at += 5 * s {
-			if b.check(at, func(f func(string, trigger.Instant)) { f("a", 0) }); b.of("a", at) != 0 {
-				t.Fatal("behind at", at)
-			}
-		}
-	})
 }

@@ -67,8 +67,8 @@ type Options struct {
 	// it are refused with CodeOverloaded. 0 means 5,000,000; -1 no bound.
 	MaxPending int64
 
-	// BehindAfter is how late a tenant's timers may be, and get later, before its owner says that it is behind.
-	// Gateways then take no registers of the tenant. 0 means 10 s; negative means any.
+	// BehindAfter is how late a tenant's timers may be while they fall due faster than they fire. Beyond it gateways
+	// are told to take no registers of the tenant. 0 means 10 s; negative means no bound.
 	BehindAfter time.Duration
 	// MaxTenantChannels bounds the channels that the commands of one tenant create, counted
 	// per process. 0 means 20.

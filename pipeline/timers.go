@@ -85,6 +85,7 @@ func (ts *timers) hydrate(now trigger.Instant) (filled bool, err error) {
 		case full && !ts.hasRoom(d, now):
 			ts.skip(d)
 		case full:
+			ts.ready.Came(d)
 			ts.takeIn(d, now)
 		default:
 			ts.add(due, ref)

@@ -87,7 +87,10 @@ func (ts *timers) hasRoom(d statestore.DueKey, now trigger.Instant) bool {
 }
 
 // skip leaves a timer in the store, behind those that are held.
-func (ts *timers) skip(d statestore.DueKey) { ts.skipped = ts.skipped.widen(d) }
+func (ts *timers) skip(d statestore.DueKey) {
+	ts.ready.Came(d)
+	ts.skipped = ts.skipped.widen(d)
+}
 
 // hydrateLeft reads timers that were left in the store, if there is room now. Those that found no
 // room with the pacer are timers of a series. One that an unhealthy topic put off has a new due time.
@@ -103,8 +106,11 @@ func (ts *timers) hydrateLeft(now trigger.Instant) (err error) {
 			return ok
 		})
 	}
-	if next, ok := ts.wheel.Next(); ok && trigger.Instant(next) > now && ts.skipped != nil && ts.roomForSkipped() == 0 {
-		ts.unread(0, now) // what is due goes before what is read ahead
+	if ts.skipped != nil && ts.roomForSkipped() == 0 && ts.ready.Unpaced() == 0 {
+		// Nothing that fires will make room. What is due goes before what is read ahead.
+		if next, ok := ts.wheel.Next(); ok && trigger.Instant(next) > now {
+			ts.unread(0, now)
+		}
 	}
 	if room = ts.roomForSkipped(); err == nil && room > 0 {
 		ts.skipped, err = ts.read(ts.skipped, room, func(d statestore.DueKey) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waterclock/waterclock/pipeline/fair"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/trigger"
 	"github.com/waterclock/waterclock/wheel"
@@ -121,6 +122,27 @@ func TestRoomWhileNothingFires(t *testing.T) {
 	ts.armed(t, now, keyDue{key: "b/1", at: now + 1}, keyDue{key: "b/2", at: now + 1})
 	if fired := ts.fire(t, now+1, 10); !slices.Contains(fired, "b/1") || !slices.Contains(fired, "b/2") {
 		t.Errorf("fired %v", fired)
+	}
+}
+
+// TestLeftTimersCome: what is left in the store for want of room counts as due once, when it is passed.
+func TestLeftTimersCome(t *testing.T) {
+	const most, all = 40, 500
+	due := map[trigger.Key]trigger.Instant{}
+	for i := range all {
+		due[trigger.Key(fmt.Sprint("a/", i))] = trigger.Instant(i)
+	}
+	ts := timersWith(t, most, due)
+	came, took := 0, 0
+	for now := trigger.Instant(100_000); ts.store.PendingCount() > 0; now++ {
+		if now > 100_200 {
+			t.Fatalf("%d have not fired", ts.store.PendingCount())
+		}
+		ts.fire(t, now, 10)
+		ts.ready.Flows(func(_ string, f fair.Flow) { came, took = came+f.Came, took+f.Took })
+	}
+	if came != all || took != all {
+		t.Errorf("%d fell due and %d fired, of %d", came, took, all)
 	}
 }
 

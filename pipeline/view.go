@@ -219,7 +219,7 @@ func (v *View) Behind(tenant string) time.Duration {
 	if v.store == nil {
 		return 0
 	}
-	return v.behind.of(tenant, trigger.At(v.now()))
+	return v.behind.of(tenant, time.Now())
 }
 
 // News answers who watches tenants. It goes by the owner's clock, as turns do.

@@ -96,9 +96,10 @@ var engineSection = section{"Engine", "", []Setting{
 	{
 		Key: "limits.behind", Default: "10s", Word: "unlimited", Min: "2s", Max: "1d",
 		into: func(c *Config, _ string) any { return &c.Limits.Behind },
-		Doc: "How late triggers of a tenant may be on a partition while they fall due faster than they fire. Beyond " +
-			"it the API refuses the tenant's registers there with `overloaded`, 429, until that ends. Other " +
-			"commands, and commands over Kafka, are taken.",
+		Doc: "How late triggers of a tenant may be on a partition while more of them fall due there than fire. " +
+			"Beyond it the API refuses the tenant's registers there with `overloaded`, 429, for 5 s at a time. An " +
+			"instance learns of it from the decisions that it waits for. Other commands, and commands over Kafka, " +
+			"are taken.",
 	},
 	{
 		Key: "limits.min_period", Default: "1m", Min: "1s", Max: "1d",

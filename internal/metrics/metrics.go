@@ -131,7 +131,7 @@ func New() *Metrics {
 		m.forwarded, m.fires, m.misfires, m.deliveries, m.transaction, m.aborts, m.hold, m.restore, m.evicted,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fromZero(m.aborts, pipeline.AbortReasons...)
-	fromZero(m.quota, append([]string{"reads"}, quota.Limits...)...)
+	fromZero(m.quota, append([]string{"reads", "behind"}, quota.Limits...)...)
 	fromZero(m.misfires, trigger.FireOnce.String(), trigger.FireAll.String(), trigger.SkipMissed.String())
 	return m
 }

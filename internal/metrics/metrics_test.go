@@ -20,7 +20,7 @@ import (
 func TestKnownLabelsBeginAtZero(t *testing.T) {
 	for name, want := range map[string][]string{
 		"waterclock_transaction_aborts_total": {"closed", "fenced", "fetch", "other", "produce"},
-		"waterclock_quota_rejected_total":     {"max_pending", "rate", "reads"},
+		"waterclock_quota_rejected_total":     {"behind", "max_pending", "rate", "reads"},
 		"waterclock_misfires_total":           {"fire_all", "fire_once", "skip"},
 		"waterclock_audit_attempts_total":     {"dropped", "recorded"},
 	} {

@@ -22,10 +22,11 @@ type laneSet struct {
 // quantum is how many timers of one tenant fire before the next tenant's.
 const quantum = 32
 
-func (l *lanes) push(d statestore.DueKey) {
+func (l *lanes) push(d statestore.DueKey) (tenant string) {
 	set, tenant := l.of(d)
 	set.push(tenant, d)
 	l.n++
+	return tenant
 }
 
 // of is where a timer waits.
@@ -47,10 +48,10 @@ func (l *lanes) waiting(d statestore.DueKey) int {
 }
 
 // take appends to out until it has n.
-func (l *lanes) take(out []statestore.DueKey, n int) []statestore.DueKey {
+func (l *lanes) take(out []statestore.DueKey, n int, counted *flows) []statestore.DueKey {
 	had := len(out)
 	for i := range l.sets {
-		out = l.sets[i].take(out, n)
+		out = l.sets[i].take(out, n, counted)
 	}
 	l.n -= len(out) - had
 	return out
@@ -92,7 +93,7 @@ func (s *laneSet) of(tenant string) *lane {
 	return l
 }
 
-func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
+func (s *laneSet) take(out []statestore.DueKey, n int, counted *flows) []statestore.DueKey {
 	had := len(out)
 	for len(s.order) > 0 && len(out) < n {
 		l := s.order[0]
@@ -100,7 +101,11 @@ func (s *laneSet) take(out []statestore.DueKey, n int) []statestore.DueKey {
 		if len(s.order) == 1 {
 			k = n - len(out)
 		}
+		before := len(out)
 		out = l.take(out, k)
+		if counted != nil {
+			counted.took(l.tenant, len(out)-before)
+		}
 		s.order = s.order[1:]
 		if l.len() > 0 {
 			s.order = append(s.order, l)

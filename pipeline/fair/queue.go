@@ -21,6 +21,7 @@ type Queue struct {
 	paced   lanes // of runs under fire_all
 	pacer   pacer
 	held    heldTimers      // wait for receipts that are still unread
+	flows   flows           // since the last Flows
 	n       int             // number of timers, without held
 	newest  trigger.Instant // latest due time of a timer that skipped the wheel
 }
@@ -50,18 +51,10 @@ const overdueShare = 8
 // which are no misfires.
 const overdueAfter = time.Second
 
-// Oldest calls f for each tenant that has overdue timers, with the due time of the first of each priority.
-// Those that wait for the pacer do not count.
-func (r *Queue) Oldest(f func(tenant string, due trigger.Instant)) {
-	for i := range r.overdue.sets {
-		for _, lane := range r.overdue.sets[i].order {
-			f(lane.tenant, lane.first())
-		}
-	}
-}
-
 // Push adds a timer that the wheel has released.
-func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) { r.push(d, isOverdue(d, now)) }
+func (r *Queue) Push(d statestore.DueKey, now trigger.Instant) {
+	r.flows.came(r.push(d, isOverdue(d, now)))
+}
 
 // isOverdue reports whether a timer that may fire from now on is late.
 func isOverdue(d statestore.DueKey, now trigger.Instant) bool { return now.Sub(d.Due) > overdueAfter }
@@ -78,16 +71,15 @@ func (r *Queue) Waiting(d statestore.DueKey, now trigger.Instant) int {
 // PushRead adds a due timer that was read from the due index and skipped the wheel.
 func (r *Queue) PushRead(d statestore.DueKey, now trigger.Instant) {
 	r.newest = max(r.newest, d.Due)
-	r.Push(d, now)
+	r.push(d, isOverdue(d, now))
 }
 
-func (r *Queue) push(d statestore.DueKey, overdue bool) {
+func (r *Queue) push(d statestore.DueKey, overdue bool) (tenant string) {
 	r.n++
 	if overdue {
-		r.overdue.push(d)
-	} else {
-		r.onTime.push(d)
+		return r.overdue.push(d)
 	}
+	return r.onTime.push(d)
 }
 
 // Pace adds a timer that goes at the pacer's rate.
@@ -110,10 +102,10 @@ func (r *Queue) Take(n int, now trigger.Instant) Taken {
 	out := make([]statestore.DueKey, 0, min(n, r.n))
 	room := n - min(r.overdue.n, n/overdueShare)
 	high := min(room, r.onTime.sets[trigger.High].n)
-	out = r.onTime.take(out, room)
-	out = r.overdue.take(out, n)
+	out = r.onTime.take(out, room, &r.flows)
+	out = r.overdue.take(out, n, &r.flows)
 	free := len(out)
-	out = r.paced.take(out, free+r.pacer.grant(r.paced.n, now))
+	out = r.paced.take(out, free+r.pacer.grant(r.paced.n, now), nil)
 	r.n -= len(out)
 	return Taken{Due: out, Paced: len(out) - free, High: high}
 }

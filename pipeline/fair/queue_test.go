@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -185,21 +186,34 @@ func TestQueueKnowsTheEarliest(t *testing.T) {
 	}
 }
 
-// Oldest is about overdue timers alone: neither those on time, nor those at the pacer's rate.
-func TestQueueOldest(t *testing.T) {
+// Flows counts what fell due and what was taken, each once: what is read from the store was counted when it was left
+// there. What waits for the pacer does not count.
+func TestQueueFlows(t *testing.T) {
 	q := New(0)
-	push := func(key trigger.Key, due trigger.Instant, to func(statestore.DueKey)) {
-		to(statestore.DueKey{Due: due, Ref: statestore.Ref(trigger.Timer{Due: due, Kind: trigger.TimerSeries}, key)})
+	timer := func(key trigger.Key, due trigger.Instant) statestore.DueKey {
+		tm := trigger.Timer{Due: due, Kind: trigger.TimerSeries}
+		return statestore.DueKey{Due: due, Ref: statestore.Ref(tm, key)}
 	}
-	overdue := func(d statestore.DueKey) { q.Push(d, 60_000) }
-	push("a/1", 20_000, overdue)
-	push("a/2", 10_000, overdue)
-	push("b/1", 59_500, overdue) // on time
-	push("c/1", 5_000, q.Pace)
-	push("d/1", 30_000, overdue)
-	got := map[string]trigger.Instant{}
-	q.Oldest(func(tenant string, due trigger.Instant) { got[tenant] = due })
-	if len(got) != 2 || got["a"] != 10_000 || got["d"] != 30_000 {
-		t.Errorf("%v", got)
+	q.Push(timer("a/1", 20_000), 60_000)
+	q.Push(timer("a/2", 59_900), 60_000)
+	q.Came(timer("a/3", 10_000))
+	q.PushRead(timer("a/3", 10_000), 60_000)
+	q.Came(timer("b/1", 59_000)) // left in the store
+	q.Pace(timer("c/1", 5_000))
+	if got := q.Take(2, 60_000); len(got.Due) < 2 {
+		t.Fatal(got)
+	}
+	flows := func() map[string]Flow {
+		all := map[string]Flow{}
+		q.Flows(func(tenant string, f Flow) { all[tenant] = f })
+		return all
+	}
+	want := map[string]Flow{"a": {Came: 3, Took: 2, Oldest: 20_000}, "b": {Came: 1}}
+	if got := flows(); !maps.Equal(got, want) {
+		t.Errorf("%+v; want %+v", got, want)
+	}
+	q.Take(10, 60_000)
+	if got := flows(); !maps.Equal(got, map[string]Flow{"a": {Took: 1}}) {
+		t.Errorf("then %+v", got)
 	}
 }
