@@ -321,7 +321,7 @@ func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
 func TestHelpIsBrief(t *testing.T) {
 	for _, verb := range []string{"dev", "serve"} {
 		r := cli(t, nil, "", verb, "--help")
-		r.want(t, exitOK, "config show --docs", "  --memory-limit size ", " --webhook-breaker-open ")
+		r.want(t, exitOK, "config show --docs", "  --memory-limit size ", " --webhook-breaker-open")
 		if n := strings.Count(r.out, "\n"); n > 70 {
 			t.Errorf("the help of %s has %d lines", verb, n)
 		}
