@@ -61,8 +61,8 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 		DisableWAL:                  o.DisableWAL,
 		MemTableSize:                uint64(o.MemTableBytes),
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       32,
+		L0CompactionThreshold:       compactAt(o.MemTableBytes),
+		L0StopWritesThreshold:       8 * compactAt(o.MemTableBytes),
 		MaxOpenFiles:                500,
 		Logger:                      logger{o.Logger},
 		EventListener: &pebble.EventListener{
@@ -94,6 +94,14 @@ func pebbleOptions(o Options, damaged func(error)) *pebble.Options {
 	// key. A filter there would only cost space.
 	po.Levels[len(po.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	return po
+}
+
+// compactAt is Pebble's threshold for the merging of level 0. By default it is 4, which is two overlapping files, and
+// each merge rewrites nearly all of the level below, since keys of triggers are spread over all of it. So with small
+// memtables more files wait for a merge: about as many bytes.
+func compactAt(memTable int) int {
+	const usual, most = 4, 16
+	return min(max(usual*(16<<20)/max(memTable, 1), usual), most)
 }
 
 // blockBytes is the unit of compression and of reads. Firing reads neighbours. Compared to 4 KiB,
