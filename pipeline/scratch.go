@@ -105,6 +105,7 @@ type slab[T any] struct {
 	chunks [][]T
 	chunk  int // index of the chunk in use
 	used   int // items in use of that chunk
+	kept   int // chunks that outlive a turn: those that it used, and three quarters of what outlived the last one
 }
 
 // These are the size of a chunk, and how many chunks outlive a turn: about what the largest
@@ -156,8 +157,9 @@ func (s *slab[T]) take(n int) {
 	}
 }
 
-// reset takes all items back and drops what they point to. It keeps only as many chunks as
-// were in use, so that an idle partition is small after a herd.
+// reset takes all items back and drops what they point to. It keeps the chunks that were in use, and for a few
+// turns those of larger turns before. So a small turn between large ones costs nothing, and an idle partition is
+// small soon after a herd.
 func (s *slab[T]) reset() {
 	touched := s.chunks[:min(s.chunk+1, len(s.chunks))]
 	if n := len(touched); n > 0 && !s.ofBytes() {
@@ -166,8 +168,8 @@ func (s *slab[T]) reset() {
 		}
 		clear(touched[n-1][:s.used])
 	}
-	kept := min(len(touched), slabChunks)
-	clear(s.chunks[kept:])
-	s.chunks = s.chunks[:kept]
+	s.kept = min(max(len(touched), s.kept*3/4), slabChunks, len(s.chunks))
+	clear(s.chunks[s.kept:])
+	s.chunks = s.chunks[:s.kept]
 	s.chunk, s.used = 0, 0
 }

@@ -57,10 +57,12 @@ func TestScratchLetsGo(t *testing.T) {
 			}
 		}
 	}
-	s.record()
-	s.reset()
-	if n := len(s.records.chunks); n != 1 {
-		t.Errorf("%d chunks of records kept after a small turn, want 1", n)
+	for turn, want := range []int{19, 14, 10, 7, 5, 3, 2, 1, 1} {
+		s.record()
+		s.reset()
+		if n := len(s.records.chunks); n != want {
+			t.Errorf("%d chunks of records kept after %d small turns, want %d", n, turn+1, want)
+		}
 	}
 }
 
