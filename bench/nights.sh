@@ -11,8 +11,8 @@ SVC_HOME=$(mktemp -d); export SVC_HOME
 trap 'test/services/kafka.sh clean >/dev/null 2>&1; rm -rf "$SVC_HOME"' EXIT
 brokers=$(test/services/kafka.sh start | sed -n 's/^WATERCLOCK_TEST_KAFKA=//p')
 measure() { # test : one soak test of test/e2e that leaves its figures in bench/results
-  WATERCLOCK_TEST_KAFKA=$brokers WATERCLOCK_TEST_SOAK=${FOR:-1h} WATERCLOCK_BENCH_FOR=${FOR:-1h} WATERCLOCK_BENCH_DELAY=${DELAY:-10m} \
-    WATERCLOCK_BENCH_OUT=${OUT:-$out} go test -tags soak -timeout 3h -count 1 -v \
+  WATERCLOCK_TEST_KAFKA=$brokers WATERCLOCK_TEST_SOAK=${FOR:-1h} WATERCLOCK_BENCH_FOR=${FOR:-1h} \
+    WATERCLOCK_BENCH_DELAY=${DELAY:-10m} WATERCLOCK_BENCH_OUT=${OUT:-$out} go test -tags soak -timeout 3h -count 1 -v \
     -run "^$1\$${ONLY:+/^$ONLY\$}" ./test/e2e
 }
 for night; do

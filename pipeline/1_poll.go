@@ -93,7 +93,7 @@ func (p *Partition) awaitSlot(ctx context.Context, in *input) error {
 }
 
 // readOnFor bounds how long commands that were read wait for the rest that the barrier
-// needs. After that they get a turn of their own.
+// needs, once it has an answer. After that they get a turn of their own.
 const readOnFor = 5 * time.Millisecond
 
 // readOn asks the barrier for the end of the inputs and reads up to it. So what is due

@@ -30,7 +30,6 @@ type excess struct {
 const (
 	checkEvery = 5 * time.Second
 	checkHolds = 3 * checkEvery // a partition without turns says nothing of its tenants
-	leastTurn  = 32             // timers of a tenant that fire in that time, if it has its turns
 )
 
 // check compares what fell due and what fired since the last check, if it is time.
@@ -41,7 +40,7 @@ func (b *behind) check(wall time.Time, now trigger.Instant, q *fair.Queue) {
 	}
 	late := map[string]excess{}
 	q.Flows(func(tenant string, f fair.Flow) {
-		if f.Came > f.Took && f.Took >= leastTurn && f.Oldest != 0 && now.Sub(f.Oldest) > b.after && b.after > 0 {
+		if f.Came > f.Took && f.Took >= fair.Quantum && f.Oldest != 0 && now.Sub(f.Oldest) > b.after && b.after > 0 {
 			_, twice := b.late[tenant]
 			late[tenant] = excess{now.Sub(f.Oldest), twice && since < checkHolds}
 		}

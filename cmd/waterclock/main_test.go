@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -321,7 +322,10 @@ func TestHelpShowsTheDefaultsOfDev(t *testing.T) {
 func TestHelpIsBrief(t *testing.T) {
 	for _, verb := range []string{"dev", "serve"} {
 		r := cli(t, nil, "", verb, "--help")
-		r.want(t, exitOK, "config show --docs", "  --memory-limit size ", " --webhook-breaker-open")
+		r.want(t, exitOK, "config show --docs", "  --memory-limit size ")
+		if !slices.Contains(strings.Fields(r.out), "--webhook-breaker-open") { // wherever its line ends
+			t.Errorf("the help of %s does not name --webhook-breaker-open", verb)
+		}
 		if n := strings.Count(r.out, "\n"); n > 70 {
 			t.Errorf("the help of %s has %d lines", verb, n)
 		}

@@ -123,14 +123,14 @@ func TestPacerOff(t *testing.T) {
 // nothing left does not come back.
 func TestQueueTenantsTakeTurns(t *testing.T) {
 	var r Queue
-	for i := range quantum + 1 {
+	for i := range Quantum + 1 {
 		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("a/%03d", i)), false)
 	}
-	for i := range quantum {
+	for i := range Quantum {
 		r.push(dueAt(trigger.Instant(i), trigger.Normal, fmt.Sprintf("b/%03d", i)), false)
 	}
-	got := keysOf(r.Take(2*quantum, 0).Due)
-	if got[quantum-1] != "a/031" || got[quantum] != "b/000" || got[2*quantum-1] != "b/031" {
+	got := keysOf(r.Take(2*Quantum, 0).Due)
+	if got[Quantum-1] != "a/031" || got[Quantum] != "b/000" || got[2*Quantum-1] != "b/031" {
 		t.Errorf("%v", got)
 	}
 	r.push(dueAt(0, trigger.Normal, "b/new"), false) // its lane was gone

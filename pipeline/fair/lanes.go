@@ -19,8 +19,8 @@ type laneSet struct {
 	n      int
 }
 
-// quantum is how many timers of one tenant fire before the next tenant's.
-const quantum = 32
+// Quantum is how many timers of one tenant fire before the next tenant's.
+const Quantum = 32
 
 func (l *lanes) push(d statestore.DueKey) (tenant string) {
 	set, tenant := l.of(d)
@@ -97,7 +97,7 @@ func (s *laneSet) take(out []statestore.DueKey, n int, counted *flows) []statest
 	had := len(out)
 	for len(s.order) > 0 && len(out) < n {
 		l := s.order[0]
-		k := min(quantum, n-len(out))
+		k := min(Quantum, n-len(out))
 		if len(s.order) == 1 {
 			k = n - len(out)
 		}

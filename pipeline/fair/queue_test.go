@@ -45,8 +45,8 @@ func TestQueueIsFair(t *testing.T) {
 	if got[0] != "herd/otp" {
 		t.Errorf("the first is %s, want the high one", got[0])
 	}
-	if want := "other/a"; got[1+quantum] != want {
-		t.Errorf("after one quantum of the herd comes %s, want %s", got[1+quantum], want)
+	if want := "other/a"; got[1+Quantum] != want {
+		t.Errorf("after one quantum of the herd comes %s, want %s", got[1+Quantum], want)
 	}
 	rest := keysOf(r.Take(1<<20, 0).Due)
 	if r.n != 0 || len(got)+len(rest) != 10_003 {
@@ -68,7 +68,7 @@ func TestQueueTakesNoMore(t *testing.T) {
 			r.push(dueAt(1000, trigger.Normal, fmt.Sprintf("%s/%03d", tenant, i)), false)
 		}
 	}
-	for _, n := range []int{1, quantum - 1, quantum, quantum + 1, 2*quantum + 5, 100} {
+	for _, n := range []int{1, Quantum - 1, Quantum, Quantum + 1, 2*Quantum + 5, 100} {
 		if got := len(r.Take(n, 0).Due); got != n {
 			t.Errorf("%d taken, want %d", got, n)
 		}
