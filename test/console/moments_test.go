@@ -124,3 +124,20 @@ func TestNothingOfTheTriggerBefore(t *testing.T) {
 	b.await("#sentence", "its content is gone")
 	b.do(chromedp.WaitNotPresent("dl.facts", chromedp.ByQuery))
 }
+
+// The focus is on the heading as soon as a page is there. A moment later it would take what somebody already types into
+// the page's form.
+func TestFocusComesWithThePage(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.visit("")
+	b.await("#health", "Healthy")
+	var focus string
+	b.do(chromedp.Evaluate(`(async () => {
+		[...document.querySelectorAll('header a')].find((a) => a.textContent === 'New').click();
+		for (let i = 0; i < 50; i++) await undefined; // as long as nothing else runs
+		return document.querySelector('main').innerText.slice(0, 3) + ' ' + document.activeElement.tagName;
+	})()`, &focus, awaitPromise))
+	if focus != "New H1" {
+		t.Errorf("page and focus: %q", focus)
+	}
+}

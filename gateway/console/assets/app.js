@@ -1,5 +1,5 @@
 // The console: one document, whose address says what it shows.
-import {html, render, useState, useEffect, useRef} from './vendor/htm-preact.js';
+import {html, render, useState, useEffect, useLayoutEffect, useRef} from './vendor/htm-preact.js';
 import {Problem, call, home, login, logout} from './api.js';
 import {restart as restartStream} from './live.js';
 import {A, Fault, go, useData, visible} from './parts.js';
@@ -111,7 +111,9 @@ function App() {
     return () => removeEventListener('unauthenticated', lost);
   }, []);
   const loaded = useRef(false);
-  useEffect(() => { // a new page is read from its heading, but the first one from its beginning
+  // A new page is read from its heading, but the first one from its beginning. The focus is there as soon as the page
+  // is: moved a moment later, it would take what somebody types at once.
+  useLayoutEffect(() => {
     if (!loaded.current) { loaded.current = true; return; }
     const title = main.current && main.current.querySelector('h1');
     if (title) { title.tabIndex = -1; title.focus(); }
