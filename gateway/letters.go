@@ -101,6 +101,10 @@ func letterRoutes(p *parts) []route {
 		},
 		{name: "cursor", doc: "next_cursor of the page before, with the same filters", kind: of[string]()},
 		limitParameter,
+		{
+			name: "fresh", kind: of[string](), oneOf: flags,
+			doc: "false: without waiting, a second at most, until the history has what happened before",
+		},
 	}
 	return []route{
 		{
@@ -162,7 +166,9 @@ func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	s.awaitLetters(ctx, q)
+	if !r.stale() {
+		s.awaitLetters(ctx, q)
+	}
 	if by != "" {
 		return s.countLetters(ctx, w, r, q, of, by)
 	}

@@ -70,9 +70,17 @@ func TestListDeadLetters(t *testing.T) {
 			}
 		}
 	}
+	waited := w.waited.Load()
+	if w.ids("&fresh=false"); w.waited.Load() != waited {
+		t.Error("fresh=false waits for the history")
+	}
+	if w.ids("&fresh=true"); w.waited.Load() == waited {
+		t.Error("fresh=true does not wait for the history")
+	}
 	for path, code := range map[string]string{
 		"?group_by=channel": "invalid", "?status=erased": "invalid", "?cursor=x": "invalid", "?limit=0": "invalid",
-		"?from=soon": "invalid", "?code=": "invalid", "?cod=x": "unknown_field", "?trigger_id=a/b": "invalid",
+		"?from=soon": "invalid", "?code=": "invalid", "?fresh=no": "invalid", "?cod=x": "unknown_field",
+		"?trigger_id=a/b":             "invalid",
 		"?endpoint=hooks.example.com": "invalid", "?endpoint=https://hooks.example.com/hook": "invalid",
 	} {
 		if a := w.must(http.StatusBadRequest, http.MethodGet, "/v1/dead-letters"+path, ""); a.get(t, "code") != code {

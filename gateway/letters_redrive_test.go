@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type letterWorld struct {
 	mu       sync.Mutex
 	redriven map[string]int // by ce_id: how often an attempt was made of it
 	eventUS  int64
+
+	waited atomic.Int64 // how often somebody asked how far the history is
 }
 
 func (w *letterWorld) Letters(ctx context.Context, q topics.LetterQuery) (topics.LetterPage, error) {
@@ -39,6 +42,7 @@ func (w *letterWorld) Letters(ctx context.Context, q topics.LetterQuery) (topics
 }
 
 func (w *letterWorld) LettersNext(ctx context.Context) (letters, events map[int32]int64, err error) {
+	w.waited.Add(1)
 	progress, err := w.store.LetterProgress(ctx)
 	letters, events = map[int32]int64{}, map[int32]int64{}
 	for p, at := range progress {

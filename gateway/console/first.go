@@ -69,7 +69,7 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 	case "":
 		paths := []string{"v1/lateness?window=1h", "v1/forecast?bucket=1m&n=10"}
 		if history {
-			paths = append(paths, "v1/dead-letters?group_by=code")
+			paths = append(paths, "v1/dead-letters?group_by=code&fresh=false")
 		}
 		if operates {
 			paths = append(paths, "v1/partitions", "v1/endpoints")

@@ -89,7 +89,7 @@ export function Now({who}) {
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every, false);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000, false);
   const channels = useData(operates ? 'v1/channels' : '', 10000, false);
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 10000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
   useEffect(() => lose(false), [partitions.data, late.data]);
