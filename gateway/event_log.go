@@ -62,6 +62,27 @@ func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topi
 	return h.history.LastEvents(ctx, key.Tenant(), key, limit)
 }
 
+// awaitNewest waits, a second at most, for the events of a trigger that has more of them than the one with number
+// seen: whoever has just changed it finds that in the list. It reports whether there was something to wait for. Events
+// that have expired do not come, so it waits no longer than until the history has read the partition.
+func (h *eventLog) awaitNewest(ctx context.Context, key trigger.Key, seen int64) bool {
+	ctx, cancel := context.WithTimeout(ctx, historyWithin)
+	defer cancel()
+	if st, err := h.router.Peek(ctx, key); err != nil || st == nil || st.Seq <= seen {
+		return false
+	}
+	_ = h.caughtUp(ctx, key) // a list that is behind is better than none
+	return true
+}
+
+// newestSeq is the number of the newest event of a list.
+func newestSeq(list []topics.Event) (newest int64) {
+	for i := range list {
+		newest = max(newest, list[i].Seq)
+	}
+	return newest
+}
+
 // replay sends what the history has, and pays for it. After an error, or one of out, something is missing behind the
 // last event.
 func (h *eventLog) replay(

@@ -70,6 +70,9 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	list, more, err := s.page(r, key, after, limit)
+	if err == nil && !more && s.events.awaitNewest(r.Context(), key, max(after.Seq, newestSeq(list))) {
+		list, more, err = s.page(r, key, after, limit)
+	}
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,11 @@ func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key
 	defer cancel()
 	var list []topics.Event
 	if err = r.read.gather(ctx, func() (err error) {
-		if list, err = s.events.last(ctx, key, n); err != nil {
+		list, err = s.events.last(ctx, key, n)
+		if err == nil && s.events.awaitNewest(ctx, key, newestSeq(list)) {
+			list, err = s.events.last(ctx, key, n)
+		}
+		if err != nil {
 			return noHistory(err)
 		}
 		return nil

@@ -183,11 +183,7 @@ func missing(st *trigger.State, list []topics.Event) int64 {
 	if st == nil {
 		return 0
 	}
-	var newest int64
-	for i := range list {
-		newest = max(newest, list[i].Seq)
-	}
-	return max(0, st.Seq-newest)
+	return max(0, st.Seq-newestSeq(list))
 }
 
 func explanationJSON(in *explain.Input, a *explain.Answer) *Explanation {
