@@ -276,10 +276,13 @@ func encodeBody(v any, size int64) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// sendBody writes what encodeBody made. That of a costly read counts until its reader has it.
+// sendBody writes what encodeBody made. That of a costly read, and any large one, counts until its reader has it.
 func sendBody(w http.ResponseWriter, status int, b []byte) {
 	if o, ok := w.(*observed); ok {
-		o.read.holds(int64(len(b)))
+		if o.read.holds(int64(len(b))); o.read == nil && !o.hold(int64(len(b))) {
+			pagesUnread().Send(w)
+			return
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

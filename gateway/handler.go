@@ -104,7 +104,7 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		if !who.May(route.right) {
 			return s.auditor.forbid(req, route.right, "this needs")
 		}
-		w.tenant = who.Tenant
+		w.tenant, w.pages = who.Tenant, s.reads.pages
 	}
 	if wait, why := s.opts.Overloaded(); wait > 0 && route.right != 0 && route.right != auth.Operate {
 		return problem.TooMany(trigger.CodeOverloaded, why, wait)

@@ -61,6 +61,8 @@ type observed struct {
 	tenant   string
 	act      *act
 	read     *read // of a costly route; nil until it is admitted
+	pages    *pages
+	held     int64 // bytes of a large answer that is no page
 	span     tracing.Span
 	began    time.Time
 	answered time.Time // when the status was written
@@ -110,9 +112,28 @@ func (s *Server) onRoute(o *observed, r *http.Request, to *route) {
 	}
 }
 
+// leastHeld is how large an answer must be to count, where it is no page of a list.
+const leastHeld = 64 << 10
+
+// hold counts a large answer until its reader has it. It reports whether there is room: whoever asks for large triggers
+// and reads nothing would have them all in our memory. What answers a write is counted with its body.
+func (o *observed) hold(n int64) bool {
+	if o.pages == nil || n < leastHeld || o.route.writes() && o.route.verb != "reveal" {
+		return true
+	}
+	if !o.pages.take(o.tenant, n) {
+		return false
+	}
+	o.held += n
+	return true
+}
+
 // ended reports a request that has ended. A stream of events counts until its headers were
 // sent, because the caller decides how long it lives.
 func (s *Server) ended(o *observed, r *http.Request) {
+	if o.held > 0 {
+		o.pages.add(o.tenant, -o.held)
+	}
 	took, method, pattern := time.Since(o.began), "none", "none"
 	if o.route != nil {
 		method, pattern = o.route.method, o.route.pattern

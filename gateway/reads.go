@@ -54,6 +54,18 @@ func (p *pages) free(tenant string) int64 {
 	return max(0, p.most-p.sum-p.by[tenant])
 }
 
+// take adds bytes of a tenant where they are free, or nobody holds any: the largest trigger can always be read.
+func (p *pages) take(tenant string, n int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sum > 0 && p.sum+p.by[tenant]+n > p.most {
+		return false
+	}
+	p.sum += n
+	p.by[tenant] += n
+	return true
+}
+
 func (p *pages) add(tenant string, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,11 +150,15 @@ func (r *read) gather(ctx context.Context, f func() error) error {
 	defer r.of.gathering.Release(r.tenant)
 	free := r.of.pages.free(r.tenant)
 	if free == 0 {
-		return problem.Unavailable(nil, "pages that their readers have not received yet use all of "+
-			"limits.pages_in_flight: read your pages, then try again")
+		return pagesUnread()
 	}
 	r.cost.Bytes = min(r.cost.Bytes, max(1, free/gatherAtOnce))
 	return f()
+}
+
+func pagesUnread() *problem.Problem {
+	return problem.Unavailable(nil, "pages that their readers have not received yet use all of "+
+		"limits.pages_in_flight: read your pages, then try again")
 }
 
 // charge adds visits that no scan counts.

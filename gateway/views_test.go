@@ -251,7 +251,11 @@ func (l *keptEvents) LastEvents(ctx context.Context, tenant string, key trigger.
 	return list[max(0, len(list)-limit):], err
 }
 
-func (l *keptEvents) Next(context.Context, int32) (int64, error) { return l.next, l.err }
+func (l *keptEvents) Next(context.Context, int32) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next, l.err
+}
 
 func event(key string, us, seq int64, kind string) topics.Event {
 	return topics.Event{
@@ -291,6 +295,33 @@ func TestEventPageBytes(t *testing.T) {
 	pagesOfAll.add(trigger.DefaultTenant, -w.server.opts.PagesInFlight)
 	if pagesOfAll.sum != 0 {
 		t.Errorf("%d bytes are held still", pagesOfAll.sum)
+	}
+}
+
+// Large triggers count until their readers have them, as pages do. A small one is answered always.
+func TestLargeAnswersCount(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.PagesInFlight = 1 << 20 })
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/large", at(""))
+	w.engine.set(func() {
+		w.engine.states[idKey("large")].Spec.Payload = []byte(`"` + strings.Repeat("x", leastHeld) + `"`)
+	})
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/small", at(""))
+	pages := w.server.reads.pages
+	w.must(http.StatusOK, "GET", "/v1/triggers/large", "")
+	pages.add(trigger.DefaultTenant, pages.most)
+	for _, large := range [][2]string{{"GET", ""}, {"POST", ":reveal"}} {
+		if a := w.call(large[0], "/v1/triggers/large"+large[1], ""); a.status != http.StatusServiceUnavailable {
+			t.Errorf("%v: %d", large, a.status)
+		}
+	}
+	w.must(http.StatusOK, "GET", "/v1/triggers/small", "")
+	pages.add(trigger.DefaultTenant, -pages.most)
+	w.must(http.StatusOK, "GET", "/v1/triggers/large", "")
+	if pages.sum != 0 || len(pages.by) != 0 {
+		t.Errorf("%d bytes are held still", pages.sum)
+	}
+	if !pages.take("acme", 2*pages.most) || pages.take("other", leastHeld) {
+		t.Error("the largest is not answered alone, or not counted")
 	}
 }
 
@@ -346,6 +377,37 @@ func TestEvents(t *testing.T) {
 	log.err = errors.New("away")
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events", "")
 	w.must(http.StatusServiceUnavailable, "GET", "/v1/triggers/e/events?tail=1", "")
+}
+
+// Whoever has just changed a trigger finds that among its events, though the history is behind. What has expired from
+// the history is not waited for.
+func TestEventsOfOwnWrite(t *testing.T) {
+	for _, query := range []string{"", "?tail=5"} {
+		log := &keptEvents{}
+		w := newWorld(t, func(o *Options) { o.History = log })
+		w.must(http.StatusCreated, "PUT", "/v1/triggers/own", at(""))
+		registered := event("own", 10, 1, "trigger.registered")
+		w.publisher("own")(registered)
+		time.AfterFunc(100*time.Millisecond, func() {
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			log.all, log.next = append(log.all, registered), 1
+		})
+		for range 2 {
+			if a := w.must(http.StatusOK, "GET", "/v1/triggers/own/events"+query, ""); strings.Count(a.body,
+				`"trigger.registered"`) != 1 {
+				t.Errorf("%q: %s", query, a.body)
+			}
+		}
+		log.mu.Lock()
+		log.all = nil
+		log.mu.Unlock()
+		began := time.Now()
+		w.must(http.StatusOK, "GET", "/v1/triggers/own/events"+query, "")
+		if waited := time.Since(began); waited >= historyWithin {
+			t.Errorf("%q: an expired event is waited for, %v", query, waited)
+		}
+	}
 }
 
 // The tail of a trigger's events is the newest ones, in their order.

@@ -153,8 +153,9 @@ var engineSection = section{"Engine", "", []Setting{
 		Key: "limits.pages_in_flight", Default: "32MiB", Min: "1MiB", Max: "64GiB",
 		into: func(c *Config, _ string) any { return &c.Limits.PagesInFlight },
 		Doc: "Bytes of triggers that the pages under way of one instance hold together, until their readers have " +
-			"them. A tenant has at most as much as it leaves free. Pages are shorter where little is free; where " +
-			"nothing is, a list is answered 503. At most its share of the memory limit, whatever stands here.",
+			"them; other answers of 64 KiB or more count, too. A tenant has at most as much as it leaves free. Pages " +
+			"are shorter where little is free; where nothing is, a list or a large trigger is answered 503. At most " +
+			"its share of the memory limit, whatever stands here.",
 	},
 	{
 		Key: "limits.batches", Default: "8", Min: "1", Max: "10000",

@@ -84,6 +84,16 @@ func (c *tenant) try(ctx context.Context, method, path, body string, header ...s
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
+// opens is the status of a stream; 0 is none, since the phase has ended.
+func (c *tenant) opens(ctx context.Context, path string) int {
+	resp, err := c.send(ctx, "GET", path, http.NoBody)
+	if err != nil {
+		return 0
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
 func (c *tenant) must(t *testing.T, status int, method, path, body string, header ...string) answer {
 	t.Helper()
 	a := c.try(t.Context(), method, path, body, header...)
