@@ -137,32 +137,37 @@ func (c *brokerClock) learn(ctx context.Context, offset int64, acknowledged, wal
 }
 
 func (c *brokerClock) askOnce(ctx context.Context, offset int64, acknowledged, wall time.Time) (ok bool, err error) {
-	at, ok, err := c.kafka.reader.AppendTime(ctx, c.state, offset)
+	appended, ok, err := c.kafka.reader.AppendTime(ctx, c.state, offset)
 	if err != nil {
 		return false, fmt.Errorf("compare clocks: %w", err)
 	}
-	if ok {
-		c.compare(at, acknowledged, wall)
+	if !ok { // what is known is not news, and perhaps of another broker than the one that leads now
+		return false, nil
 	}
-	if !c.learned.IsZero() {
-		c.askOthers(ctx)
+	c.compare(appended.At, acknowledged, wall)
+	c.askOthers(ctx, c.stampedBy(appended.Epoch))
+	return true, nil
+}
+
+// stampedBy is the broker that appended our record, in the epoch that it had as leader; negative if another one leads
+// by now.
+func (c *brokerClock) stampedBy(epoch int32) (broker int32) {
+	leader, now, err := c.kafka.cl.PartitionLeader(c.state.Topic, c.state.Partition)
+	if err != nil || now != epoch {
+		return -1
 	}
-	return ok, nil
+	return leader
 }
 
 // askOthers lets the partition fire if a second broker confirms the time of the first.
-func (c *brokerClock) askOthers(ctx context.Context) {
-	leader, _, err := c.kafka.cl.PartitionLeader(c.state.Topic, c.state.Partition)
-	if err != nil {
-		leader = -1
-	}
+func (c *brokerClock) askOthers(ctx context.Context, leader int32) {
 	c.opts.clocks.note(leader, c.offset)
 	if !c.held {
 		c.heldLogged = time.Time{}
 		return
 	}
 	who, agrees := c.opts.clocks.agrees(leader, c.offset, c.limit)
-	if !agrees && c.offset < 0 {
+	if !agrees && leader >= 0 && c.offset < 0 {
 		who, agrees = c.othersAsLate(ctx, leader)
 	}
 	if agrees {
@@ -188,20 +193,20 @@ const clockWarnInterval = 30 * time.Second
 const othersWithin = 2 * time.Second
 
 // othersAsLate searches for a record that a leader on another broker has stamped as late as
-// ours. Two brokers then agree on the time.
+// ours. Two brokers then agree on the time. A record of an older epoch may have the stamp of our own leader.
 func (c *brokerClock) othersAsLate(ctx context.Context, leader int32) (who int32, agrees bool) {
 	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
 	at := c.estimate().Add(-c.limit).UnixMilli()
 	for _, topic := range []string{c.opts.Names.State(), c.opts.Names.Commands(), c.opts.Names.Events()} {
 		for other := range c.opts.Partitions {
-			broker, _, err := c.kafka.cl.PartitionLeader(topic, other)
+			broker, epoch, err := c.kafka.cl.PartitionLeader(topic, other)
 			if err != nil || broker < 0 || broker == leader {
 				continue
 			}
 			answers, err := kafkapart.FindOffsets(ctx, c.kafka.cl, []string{topic}, other, kafkapart.ReadUncommitted,
 				at)
-			if err == nil && answers[0].Offset >= 0 { // such a record exists
+			if err == nil && answers[0].Offset >= 0 && answers[0].LeaderEpoch == epoch { // such a record exists
 				return broker, true
 			}
 		}

@@ -202,6 +202,67 @@ func TestHeldIsFolded(t *testing.T) {
 	})
 }
 
+// TestHeldWhileTheLeaderMoves: another broker leads now, and does not show yet what was written to it. The time that the
+// first one gave is not the second's opinion.
+func TestHeldWhileTheLeaderMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := atomic.Int64{}
+		s := sim.New(t, sim.Options{
+			Partitions: 1, Brokers: 2,
+			Change: func(_ string, o *pipeline.Options) {
+				o.MaxClockOffset = 0 // the default
+				o.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
+			},
+		})
+		n := s.Start("a")
+		s.AwaitOwners()
+		off.Store(int64(5 * time.Minute)) // the node is right, and both brokers are not: all is relative
+		time.Sleep(15 * time.Second)
+		s.Register("held", time.Now().Add(time.Second))
+		time.Sleep(10 * time.Second)
+		hidden := s.Cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Fetch}, Topic: s.Names.State(), Err: kerr.NotLeaderForPartition, Count: -1,
+			When: func(req kmsg.Request) bool { return req.(*kmsg.FetchRequest).IsolationLevel == 0 },
+		})
+		s.MoveLeader(s.Names.State(), 0)
+		time.Sleep(20 * time.Second)
+		s.RequireDelivered("held", 0)
+		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "holds firing") || hidden.Hits() == 0 {
+			t.Errorf("not ready: %v, after %d refused fetches", why, hidden.Hits())
+		}
+		hidden.Remove() // and now the second broker agrees
+		time.Sleep(20 * time.Second)
+		s.RequireDelivered("held", 1)
+	})
+}
+
+// TestOneBrokersStampsAreOneOpinion: a broker is a month ahead, and leads all partitions. Firing holds also once another
+// broker leads commands: what stands there from before has the first one's stamps. It goes on when that other broker
+// stamps the same time.
+func TestOneBrokersStampsAreOneOpinion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(t, sim.Options{Partitions: 1, Brokers: 2, Change: func(_ string, o *pipeline.Options) {
+			o.MaxClockOffset = 0 // the default
+		}})
+		const month = 30 * 24 * time.Hour
+		s.BrokerAhead(0, month)
+		n := s.Start("a")
+		s.Register("soon", time.Now().Add(20*24*time.Hour))
+		time.Sleep(20 * time.Second)
+		s.RequireDelivered("soon", 0)
+		s.MoveLeader(s.Names.Commands(), 0)
+		time.Sleep(time.Minute)
+		s.RequireDelivered("soon", 0)
+		if why := fmt.Sprint(n.Engine.Unready()); !strings.Contains(why, "holds firing") {
+			t.Errorf("not ready: %v", why)
+		}
+		s.BrokerAhead(1, month)
+		s.Register("other", time.Now().Add(20*24*time.Hour))
+		time.Sleep(20 * time.Second)
+		s.RequireDelivered("soon", 1)
+	})
+}
+
 // TestOpensFarApart: a partition that opens under such a leader holds at once.
 func TestOpensFarApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

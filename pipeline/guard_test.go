@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -213,8 +215,15 @@ func epochEnds(req *kmsg.OffsetForLeaderEpochRequest, topic string, at int64) *k
 // lost turns that were committed, and what they fired may fire again: the
 // operator decides, and then the store is what the topic holds.
 func TestTruncatedState(t *testing.T) {
-	for _, at := range []int64{0, 1 << 20} { // another record stands there; the topic ends before it
-		t.Run(fmt.Sprint("turn at ", at), func(t *testing.T) {
+	for _, c := range []struct {
+		at      int64
+		refused bool // no leader shows for a while what is there, as during an election
+	}{
+		{at: 0}, {at: 0, refused: true}, // another record stands there
+		{at: 1 << 20}, // the topic ends before it
+	} {
+		at := c.at
+		t.Run(fmt.Sprint("turn at ", at, ", refused ", c.refused), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, accept := gapWorld(t)
 				w.Register("x", time.Now().Add(time.Hour))
@@ -240,6 +249,16 @@ func TestTruncatedState(t *testing.T) {
 					uint64(last.Seq)))
 				if err := errors.Join(b.Commit(), st.Close()); err != nil {
 					t.Fatal(err)
+				}
+				if c.refused {
+					hidden := w.Cluster.Fault(kfake.Fault{
+						Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.Names.State(), Err: kerr.NotLeaderForPartition, Count: -1,
+						When: func(req kmsg.Request) bool {
+							r := req.(*kmsg.FetchRequest)
+							return r.IsolationLevel == 0 && r.Topics[0].Partitions[0].FetchOffset == at
+						},
+					})
+					time.AfterFunc(5*time.Second, func() { hidden.Remove() })
 				}
 				n := w.Start("a")
 				time.Sleep(20 * time.Second)

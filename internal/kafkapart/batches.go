@@ -12,6 +12,7 @@ import (
 // Record batch header (KIP-98): offsets of the fields that are read here.
 const (
 	batchLength      = 8
+	batchEpoch       = 12 // of the leader that appended it
 	batchCRC         = 17 // it counts from the attributes on
 	batchAttributes  = 21
 	batchLastDelta   = 23

@@ -94,24 +94,38 @@ func (r *Reader) SkipHidden(ctx context.Context, at TopicPartition, offset int64
 	return HiddenThrough(p, offset), nil
 }
 
+// Appended is when a record was appended, and the epoch of the leader whose clock says so.
+type Appended struct {
+	At    time.Time
+	Epoch int32
+}
+
 // AppendTime is when the record at an offset was appended; ok is false while
 // the broker does not show it.
-func (r *Reader) AppendTime(ctx context.Context, at TopicPartition, offset int64) (when time.Time, ok bool, err error) {
+func (r *Reader) AppendTime(ctx context.Context, at TopicPartition, offset int64) (when Appended, ok bool, err error) {
 	p, err := r.TryFetch(ctx, at, offset, ReadUncommitted)
 	if err != nil || p == nil || len(p.RecordBatches) < batchHeader {
 		return when, false, err
 	}
 	// With LogAppendTime the batch has one time for all its records.
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(p.RecordBatches[batchMaxTime:]))), true, nil
+	when.At = time.UnixMilli(int64(binary.BigEndian.Uint64(p.RecordBatches[batchMaxTime:])))
+	when.Epoch = int32(binary.BigEndian.Uint32(p.RecordBatches[batchEpoch:]))
+	return when, true, nil
 }
 
-// RecordAt is the record at an offset; nil if none is there any more.
+// RecordAt is the record at an offset; nil if none is there any more. That no leader shows what is there, or shows none
+// of it, is an error: whoever asks must not take it for a record that compaction has removed.
 func (r *Reader) RecordAt(
 	ctx context.Context, at TopicPartition, offset int64, d kgo.Decompressor,
 ) (*kgo.Record, error) {
-	p, err := r.TryFetch(ctx, at, offset, ReadUncommitted)
-	if err != nil || p == nil {
+	p, err := r.Fetch(ctx, at, offset, ReadUncommitted)
+	switch {
+	case errors.Is(err, kerr.OffsetOutOfRange): // retention has removed it, or the log has lost its end
+		return nil, nil
+	case err != nil:
 		return nil, err
+	case p == nil:
+		return nil, fmt.Errorf("fetch %s/%d: no leader shows what is at offset %d", at.Topic, at.Partition, offset)
 	}
 	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: offset, IsolationLevel: kgo.ReadUncommitted(),

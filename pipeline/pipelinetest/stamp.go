@@ -38,15 +38,29 @@ func (w *World) stamped(all []topics.Topic) {
 // Stamp gives what is produced the time of now. A test that lets a broker wait before it
 // appends calls it when the wait is over.
 func (w *World) Stamp(r *kmsg.ProduceRequest) {
-	now := time.Now().UnixMilli()
+	broker := w.Cluster.CurrentNode()
+	w.mu.Lock()
+	ahead := w.ahead[broker]
+	w.mu.Unlock()
+	now := time.Now().Add(ahead).UnixMilli()
 	for _, t := range r.Topics {
 		if w.unstamped[t.Topic] || w.unstamped[string(t.TopicID[:])] {
 			continue
 		}
 		for _, p := range t.Partitions {
-			stamp(p.Records, now)
+			stamp(p.Records, now, ahead == 0)
 		}
 	}
+}
+
+// BrokerAhead sets a broker's clock ahead of the right time.
+func (w *World) BrokerAhead(broker int32, by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ahead == nil {
+		w.ahead = map[int32]time.Duration{}
+	}
+	w.ahead[broker] = by
 }
 
 // Where the fields of a record batch are (KIP-98). The checksum counts from the attributes
@@ -64,13 +78,15 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // stamp gives a batch its append time. A batch with a wrong checksum stays what it is:
-// the broker refuses it.
-func stamp(b []byte, ms int64) {
+// the broker refuses it. Without the time type bit, kfake keeps the time that it is given.
+func stamp(b []byte, ms int64, bit bool) {
 	if len(b) < batchHeader || sum(b) != binary.BigEndian.Uint32(b[batchCRC:]) {
 		return
 	}
-	attributes := binary.BigEndian.Uint16(b[batchAttributes:])
-	binary.BigEndian.PutUint16(b[batchAttributes:], attributes|attrAppendTime)
+	if bit {
+		attributes := binary.BigEndian.Uint16(b[batchAttributes:])
+		binary.BigEndian.PutUint16(b[batchAttributes:], attributes|attrAppendTime)
+	}
 	binary.BigEndian.PutUint64(b[batchFirstTime:], uint64(ms))
 	binary.BigEndian.PutUint64(b[batchMaxTime:], uint64(ms))
 	binary.BigEndian.PutUint32(b[batchCRC:], sum(b))

@@ -61,7 +61,8 @@ type World struct {
 	direct  *gate                 // the world's own way, beyond all faults
 	cut     atomic.Pointer[cutLog]
 
-	unstamped map[string]bool // topics whose records have their producer's time, by name and by id
+	unstamped map[string]bool         // topics whose records have their producer's time, by name and by id
+	ahead     map[int32]time.Duration // by broker: how far its clock is ahead
 
 	step func(node string, partition int32, step string)
 	heed func(*kgo.Record)
