@@ -71,6 +71,7 @@ const (
 	refusedGap    = "gap"
 	refusedFormat = "newer_format"
 	RefusedWriter = "second_writer"
+	refusedLimit  = "topic_limit"
 	RefusedDisk   = "disk_full"
 )
 
@@ -84,6 +85,8 @@ func Refusal(err error) string {
 		return refusedFormat
 	case errors.Is(err, errSecondWriter):
 		return RefusedWriter
+	case errors.Is(err, errStateTooLarge):
+		return refusedLimit
 	}
 	return ""
 }

@@ -40,6 +40,7 @@ func TestRefusal(t *testing.T) {
 		{ErrGap, refusedGap},
 		{topics.ErrNewer, refusedFormat},
 		{errSecondWriter, RefusedWriter},
+		{errStateTooLarge, refusedLimit},
 	} {
 		if got := Refusal(fmt.Errorf("open: %w", c.err)); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)

@@ -209,7 +209,7 @@ func (s *session) promise(r *kgo.Record, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
-		s.err = &produceError{r.Topic, r.Partition, err}
+		s.err = &produceError{r.Topic, r.Partition, s.sizes.refused(r, err)}
 	}
 }
 

@@ -81,6 +81,20 @@ func (o *opening) learnSizes(ctx context.Context) error {
 // commands and of receipts, and the topics of all channels.
 func stateFloor(partitions int32) int { return 96<<10 + 2*2*30*int(partitions) }
 
+// errStateTooLarge says that a trigger no longer fits topic state: the topic's limit was lowered after the trigger was
+// written. Each owner would fail at it. Only an operator can raise the limit.
+var errStateTooLarge = errors.New("a trigger does not fit topic state any more")
+
+// refused is why a record was not produced. It says so if a state is larger than the limit that the topic has.
+func (s *sizes) refused(r *kgo.Record, err error) error {
+	size := recordBytes(r)
+	if r.Topic != s.state || size <= s.of(r.Topic) || !errors.Is(err, kerr.MessageTooLarge) {
+		return err
+	}
+	return fmt.Errorf("%w: %q takes %d bytes, and the topic takes records of %d. Set its max.message.bytes to %d or more",
+		errStateTooLarge, r.Key, size, s.of(r.Topic), size+stateRoom)
+}
+
 // resize learns from a turn that failed because a record was too large for a topic. It
 // returns false if the error says nothing about sizes.
 func (s *sizes) resize(refused *produceError, isDue bool, log *slog.Logger) bool {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -181,6 +182,47 @@ func smallTopics(t *testing.T, w *pipelinetest.World) {
 	if n := len(due.Take(200)); n != 200 {
 		t.Errorf("%d fired", n)
 	}
+}
+
+// TestStateLimitLowered: topic state takes less than a trigger that stands there. Its partition is refused, by name and
+// with what to do, and goes on once the limit is raised. The others go on meanwhile.
+func TestStateLimitLowered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 2, Change: func(_ string, o *pipeline.Options) {
+			o.Limits.Payload = topics.MaxPayload
+		}})
+		n := w.Start("a")
+		w.AwaitOwners()
+		large, small := keysOn(0, "large", 1)[0], keysOn(1, "small", 1)[0]
+		noise := make([]byte, 300_000) // which compression does not make much smaller
+		for i, rng := 0, rand.New(rand.NewPCG(1, 2)); i < len(noise); i++ {
+			noise[i] = byte('0' + rng.IntN(64))
+		}
+		w.Send(large, fmt.Sprintf(`{"op":"register","recurrence":"every:1m","payload":%q}`, noise))
+		time.Sleep(5 * time.Second)
+		w.Configure(w.Names.State(), "max.message.bytes", "200000")
+		time.Sleep(2 * time.Minute)
+		w.RequireDelivered(large, 0)
+		why := fmt.Sprint(n.Engine.Unready())
+		for _, want := range []string{w.Names.State(), large, "max.message.bytes", "200000"} {
+			if !strings.Contains(why, want) {
+				t.Errorf("no %q in why it is not ready: %s", want, why)
+			}
+		}
+		for _, s := range n.Engine.Partitions() {
+			if want := map[int32]string{0: "topic_limit"}[s.Partition]; s.Refused != want {
+				t.Errorf("partition %d: refused %q", s.Partition, s.Refused)
+			}
+		}
+		w.Register(small, time.Now().Add(time.Second))
+		time.Sleep(10 * time.Second)
+		w.RequireDelivered(small, 1)
+		w.Configure(w.Names.State(), "max.message.bytes", "1000000")
+		time.Sleep(2 * time.Minute)
+		if n := len(w.Dump(w.Names.Due("default"))); n < 3 { // small once, and large each minute
+			t.Errorf("%d due events", n)
+		}
+	})
 }
 
 // TestSmallDueTopic: one due event that its topic does not take waits and fails

@@ -32,7 +32,7 @@ type Status struct {
 	Ready          bool
 	Held           bool // clocks are too far apart to fire
 	// Refused is why the partition must not be opened: gap, newer_format, second_writer,
-	// disk_full; "" if it may.
+	// topic_limit, disk_full; "" if it may.
 	Refused        string
 	RefusedBecause string // the reason in words
 	StoreBytes     int64  // on disk
