@@ -27,7 +27,7 @@ type channelRegister struct {
 	exist   map[string]bool // as the brokers listed them
 	at      time.Time       // when they listed them
 	claimed map[string]time.Time
-	by      map[string]int // claims by tenant
+	creator map[string]string // of what was created here and is still there or claimed: the tenant
 
 	asking   chan struct{} // held by who asks the brokers
 	creating chan struct{} // held by who creates a topic
@@ -37,15 +37,14 @@ type channelRegister struct {
 const (
 	MaxChannels = 100 // in the cluster (docs/SEMANTICS.md)
 
-	channelsFor    = time.Second      // how long a list of channels is used
-	claimFor       = 10 * time.Minute // how long a channel counts whose topic cannot be created
-	listChannels   = 2 * time.Second  // the most that one list may delay a turn
-	maxClaimTenant = 10_000           // tenants whose claims are counted
+	channelsFor  = time.Second      // how long a list of channels is used
+	claimFor     = 10 * time.Minute // how long a channel counts whose topic cannot be created
+	listChannels = 2 * time.Second  // the most that one list may delay a turn
 )
 
 func newChannelRegister(o *Process) *channelRegister {
 	return &channelRegister{
-		o: o, exist: map[string]bool{}, claimed: map[string]time.Time{}, by: map[string]int{},
+		o: o, exist: map[string]bool{}, claimed: map[string]time.Time{}, creator: map[string]string{},
 		asking: make(chan struct{}, 1), creating: make(chan struct{}, 1),
 	}
 }
@@ -69,11 +68,8 @@ func (c *channelRegister) admit(tenant string, names ...string) *trigger.Error {
 			return err
 		}
 	}
-	if len(c.by) >= maxClaimTenant {
-		clear(c.by)
-	}
 	for _, name := range names {
-		c.by[tenant]++
+		c.creator[name] = tenant
 		c.claimed[name] = time.Now()
 		go c.create(name)
 	}
@@ -90,11 +86,21 @@ func (c *channelRegister) mayCreate(tenant, name string, others int) *trigger.Er
 	case len(c.exist)+len(c.claimed)+others >= MaxChannels:
 		return unknownChannel(strconv.Itoa(MaxChannels) + " channels exist already: configure this one under " +
 			"channels." + name + ", or remove one that nobody uses (waterclock channels)")
-	case c.by[tenant]+others >= c.o.MaxTenantChannels:
-		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.by[tenant]) +
+	case c.createdBy(tenant)+others >= c.o.MaxTenantChannels:
+		return unknownChannel("tenant " + tenant + " has created " + strconv.Itoa(c.createdBy(tenant)) +
 			" channels, as many as it may (limits.tenant_channels): configure this one under channels." + name)
 	}
 	return nil
+}
+
+// createdBy counts what a tenant has created here. The caller holds the lock.
+func (c *channelRegister) createdBy(tenant string) (n int) {
+	for _, by := range c.creator {
+		if by == tenant {
+			n++
+		}
+	}
+	return n
 }
 
 func unknownChannel(msg string) *trigger.Error {
@@ -154,6 +160,11 @@ func (c *channelRegister) take(all []output.Topic, now time.Time) {
 	for name, at := range c.claimed {
 		if now.Sub(at) >= claimFor {
 			delete(c.claimed, name)
+		}
+	}
+	for name := range c.creator { // what an operator has removed, and what could not be created
+		if !c.isThere(name) {
+			delete(c.creator, name)
 		}
 	}
 }

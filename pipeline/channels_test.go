@@ -71,6 +71,40 @@ func TestChannelsOfTheCluster(t *testing.T) {
 	})
 }
 
+// TestChannelsRemoved: channels that an operator has removed no longer count for the tenant that created them.
+func TestChannelsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Partitions: 1})
+		w.Start("a")
+		w.AwaitOwners()
+		register := func(i int) (refused bool) {
+			before := len(w.Dump(w.Names.Rejected()))
+			w.Send(fmt.Sprintf("acme/%d", i), fmt.Sprintf(`{"op":"register","channel":"new-%d","delay":"1d"}`, i))
+			time.Sleep(5 * time.Second)
+			return len(w.Dump(w.Names.Rejected())) > before
+		}
+		const share = 20
+		for i := range share {
+			if register(i) {
+				t.Fatalf("channel %d of %d is refused", i, share)
+			}
+		}
+		if !register(share) {
+			t.Fatal("one more than a tenant may create is taken")
+		}
+		for i := range 2 {
+			if err := w.Cluster.DeleteTopic(w.Names.Due(fmt.Sprintf("new-%d", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, want := range []bool{false, false, true} {
+			if got := register(share + 1 + i); got != want {
+				t.Errorf("two were removed, one more is created: refused %v, want %v", got, want)
+			}
+		}
+	})
+}
+
 // TestChannelsOfSlowBrokers: while one partition asks which channels there are, no
 // other waits with a lock in its way. In a bubble such a one stands still for good.
 func TestChannelsOfSlowBrokers(t *testing.T) {
