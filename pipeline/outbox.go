@@ -72,9 +72,13 @@ func newOutbox(memory int, partitions int32) outbox {
 	return outbox{bytes: max(memory/most, min(memory, leastRouteBytes)), routes: map[route]*backlog{}}
 }
 
-// sizeOf is about what a record takes in memory.
+// sizeOf is about what a record takes in memory, and more than it takes on the wire.
 func sizeOf(r *kgo.Record) int {
-	return 300 + len(r.Key) + len(r.Value) + 200*len(r.Headers)
+	n := 300 + len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += 200 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
 }
 
 // kept copies what is sent of a record. The record itself would keep its whole fetched

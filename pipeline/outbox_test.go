@@ -215,6 +215,13 @@ func TestOutboxBytes(t *testing.T) {
 	if from, ok := o.wanted("t"); ok {
 		t.Errorf("reads from %d again without room", from)
 	}
+	headers := newOutbox(1<<20, 3)
+	for i := range int64(10) {
+		headers.add(&kgo.Record{Topic: "t", Offset: i, Headers: []kgo.RecordHeader{{Value: make([]byte, 500<<10)}}}, 1)
+	}
+	if b := headers.routes[route{"t", 1}]; len(b.queue) != 1 {
+		t.Errorf("a route holds %d records with headers of 500 KiB", len(b.queue))
+	}
 	o.done(route{"t", 2}, 1)
 	if from, ok := o.wanted("t"); !ok || from != 3 {
 		t.Errorf("reads from %d again (%v), want 3", from, ok)
