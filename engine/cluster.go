@@ -134,6 +134,25 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 	return nil
 }
 
+// leaveForeign ends this process if it is in one group with members that mean other topics, as when all of them have
+// started at the same moment: each has asked before another one had joined. The smaller side ends; of two equal ones,
+// that whose topics sort last.
+func (e *Engine) leaveForeign(members []kadm.DescribedGroupMember) {
+	ours := e.identity.Load()
+	if ours == nil {
+		return
+	}
+	n, last := 0, ""
+	for i := range members {
+		if theirs, ok := identityOf(&members[i]); ok && ours.conflicts(theirs) {
+			n, last = n+1, max(last, theirs.String())
+		}
+	}
+	if rest := len(members) - n; n > rest || n > 0 && n == rest && ours.String() > last {
+		e.fail(e.foreignTopics(strings.Join(Foreign(members, *ours), ", ")))
+	}
+}
+
 // foreignTopics refuses to join a group whose members have other topics. who has their hosts and topics.
 func (e *Engine) foreignTopics(who string) error {
 	return fmt.Errorf("%w: group %q has a member at %s, and this node has %s. Two prefixes must not share a group. "+

@@ -74,6 +74,7 @@ func (e *Engine) describeGroup(ctx context.Context) (me string, members []member
 	if g.State != "Stable" {
 		return me, nil, nil
 	}
+	e.leaveForeign(g.Members)
 	for _, m := range g.Members {
 		members = append(members, e.memberOf(&m))
 	}

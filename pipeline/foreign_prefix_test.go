@@ -48,3 +48,26 @@ func TestForeignPrefix(t *testing.T) {
 		w.CheckInvariants()
 	})
 }
+
+// TestPrefixesThatStartTogether: nodes of two prefixes start at the same moment, when the group has no members yet. The
+// one that is alone with its prefix ends, with the same words, and the others fire.
+func TestPrefixesThatStartTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 31, Change: func(name string, o *pipeline.Options) {
+			if name == "typo" {
+				o.Group, o.Names.Prefix = "waterclock.engine", "waterclok."
+			}
+		}})
+		typo := w.Start("typo")
+		w.Start("a")
+		w.Start("b")
+		if err := typo.Wait(); !errors.Is(err, pipeline.ErrForeignTopics) {
+			t.Fatalf("the node said %v", err)
+		}
+		w.AwaitOwners()
+		w.Register("k", time.Now().Add(10*time.Second))
+		time.Sleep(time.Minute)
+		w.RequireDelivered("k", 1)
+		w.CheckInvariants()
+	})
+}
