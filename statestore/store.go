@@ -113,15 +113,6 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Cache holds blocks of sorted files for all stores of a process.
-type Cache struct{ blocks *pebble.Cache }
-
-// NewCache makes a cache. Stores hold their own references, so Close it at any time.
-func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
-
-// Close frees the cache once the last store that uses it is closed.
-func (c *Cache) Close() { c.blocks.Unref() }
-
 // Store holds the data of one partition. It belongs to the partition's goroutine. Other
 // goroutines may call only Snapshot, Stats and the methods of a Snapshot.
 type Store struct {
@@ -133,6 +124,7 @@ type Store struct {
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
+	spared   spared // what the cache gives up for known
 	counts   counts
 	firstDue trigger.Instant // no entry of d is before it
 	firstFor trigger.Instant // no entry of y is before it
@@ -216,6 +208,7 @@ func (s *Store) loadFilter() error {
 	if n != total {
 		return corrupt("%d keys where %d are counted", n, total)
 	}
+	s.setCounts(s.counts)
 	return nil
 }
 
@@ -247,6 +240,7 @@ func (s *Store) close() error {
 	if s.opts.DisableWAL {
 		errs = append(errs, failed("flush", s.db.Flush()))
 	}
+	s.opts.Cache.spare(&s.spared, 0)
 	errs = append(errs, failed("close", s.db.Close()))
 	s.db = nil
 	return errors.Join(errs...)

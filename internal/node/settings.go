@@ -26,7 +26,7 @@ func (n *node) engineOptions() pipeline.Options {
 		Standby: c.Standby, ServerAssigns: c.Protocol == "consumer", HangAfter: c.HangAfter,
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
-		Dir: filepath.Join(c.DataDir, storeDir), Cache: statestore.NewCache(n.shares.Cache),
+		Dir: filepath.Join(c.DataDir, storeDir), Cache: n.storeCache(),
 		MemTableBytes: int(n.shares.MemTable), DisableWAL: !c.Store.WAL,
 		OutcomeMemory: int(n.shares.Outcomes), ForwardMemory: int(n.shares.Outbox),
 		FetchBytes: int(n.shares.Fetch), TimerMemory: n.shares.Timers, DecodedBytes: n.decodedBytes(),
@@ -48,6 +48,14 @@ func (n *node) engineOptions() pipeline.Options {
 	}
 	o.Machine.Channel = func(name string) trigger.Channel { return o.Channels.Settings(name).Channel }
 	return o
+}
+
+// storeCache makes the block cache. Where memory has a limit, the filters of known keys share the cache's bytes.
+func (n *node) storeCache() *statestore.Cache {
+	if n.memory.Usage().Limit > 0 {
+		return statestore.NewSharedCache(n.shares.Cache)
+	}
+	return statestore.NewCache(n.shares.Cache)
 }
 
 // listener is the metrics, and whoever measures the steps of turns.
