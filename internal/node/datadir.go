@@ -80,13 +80,16 @@ func checkDataDir(dir string) error {
 }
 
 // MayKeep decides whether the user may keep data in the directory. own is true if the directory
-// belongs to the user. A user may also use a directory of root that not everybody may write to.
-// The error says why the user must not use the directory.
+// belongs to the user: it becomes private. A user may also use a directory of root that not everybody may write to.
+// Directories that everybody uses, such as /var/tmp, belong to root, too. They have the sticky bit, and root does not
+// own them in this sense. The error says why the user must not use the directory.
 func MayKeep(dir string, info fs.FileInfo, uid int) (own bool, err error) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	switch {
-	case !ok || int(s.Uid) == uid:
-		return ok, nil
+	case !ok:
+		return false, nil
+	case int(s.Uid) == uid && (uid != 0 || info.Mode()&fs.ModeSticky == 0):
+		return true, nil
 	case s.Uid != 0:
 		return false, fmt.Errorf("the data directory %s belongs to user %d, and this process runs as %d. Run it as "+
 			"that user, chown the directory, or choose another with --data-dir", dir, s.Uid, uid)
@@ -109,7 +112,7 @@ func checkForeign(dir string) error {
 	for _, e := range entries {
 		switch e.Name() {
 		case versionFile:
-			return nil
+			return checkVersion(dir)
 		case lockFile, historyDir, "history-rebuild", "lost+found":
 		default:
 			other = e.Name()
@@ -158,10 +161,18 @@ func privateDir(path string) error {
 
 // checkLayout writes the version into a new directory, and compares it in an old one.
 func checkLayout(dir string) error {
-	file := filepath.Join(dir, versionFile)
-	b, err := os.ReadFile(file)
+	err := checkVersion(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.WriteFile(file, []byte(LayoutVersion+"\n"), 0o600)
+		return os.WriteFile(filepath.Join(dir, versionFile), []byte(LayoutVersion+"\n"), 0o600)
+	}
+	return err
+}
+
+// checkVersion compares the version in a directory. It returns fs.ErrNotExist if there is none.
+func checkVersion(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, versionFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fs.ErrNotExist
 	}
 	if err != nil {
 		return fmt.Errorf("cannot read the data directory %s: %w. Choose another with --data-dir", dir, cause(err))

@@ -125,6 +125,8 @@ func TestDirectoryOfOthers(t *testing.T) {
 		{"open to all", 0, 0, 0o777, "", podUser, "/data/waterclock"},
 		{"open to all, sticky", 0, 0, 0o777 | fs.ModeSticky, "", podUser, "every user may write"},
 		{"full of other things", 0, 0, 0o777 | fs.ModeSticky, "holiday.jpg", 0, "it holds holiday.jpg"},
+		{"used by all, empty, for root", 0, 0, 0o777 | fs.ModeSticky, "", 0, "every user may write"},
+		{"with a VERSION of others", podUser, podUser, 0o755, versionFile, podUser, "cannot read the data directory"},
 		{"half a copy", podUser, podUser, 0o700, brokerDir, podUser, "it holds broker"},
 		{"not writable", 0, 0, 0o755, "", podUser, "Make it writable"},
 		{"a new volume", podUser, podUser, 0o755, "lost+found", podUser, ""},
