@@ -11,7 +11,9 @@ import (
 func (t *life) judge() {
 	t.w.triggers++
 	if t.escalates() {
-		t.w.skip("triggers with an escalation")
+		t.w.skip("triggers with an escalation, but for C3, C4 and gaps of seq")
+		t.orderDues()
+		t.countEvents()
 		return
 	}
 	t.lineUp()
@@ -44,6 +46,23 @@ func (t *life) planOfState() {
 	}
 	if s := t.lastState(); s != nil && s.Series != nil && t.perhaps.at("", s.Series.At) {
 		t.plan, t.perhaps = *t.perhaps, nil
+	}
+}
+
+// countEvents checks that seq has no gaps, where the model knows nothing else of the trigger (C8). It begins with 1 again
+// once the trigger was forgotten.
+func (t *life) countEvents() {
+	for i := range t.events {
+		e := &t.events[i]
+		switch {
+		case e.seq == 0, e.seq == 1:
+		case t.seq == 0 && !t.part.begun:
+		case e.seq != t.seq+1:
+			t.fail(Illegal, t.eventRecord(e), "seq %d follows %d", e.seq, t.seq)
+		}
+		if e.seq > 0 {
+			t.seq = e.seq
+		}
 	}
 }
 

@@ -72,6 +72,14 @@ var mutations = []mutation{
 		r, i := tp.find("due.default", "plain", "", 0)
 		r.insert(i, *r.records[i])
 	}},
+	{name: "a step of an escalation stands there twice", want: check.Duplicate, change: func(tp *tape) {
+		r, i := tp.find("due.r-step", "oncall", "", 0)
+		r.insert(i, *r.records[i])
+	}},
+	{name: "an event of an escalation is missing", want: check.Illegal, change: func(tp *tape) {
+		r, i := tp.find("events", "oncall", "escalation.advanced", 0)
+		r.drop(i)
+	}},
 	{name: "fired after its cancel", want: check.AfterStop, change: func(tp *tape) {
 		r, i := tp.find("due.default", "cron", "", 5)
 		if rr, _ := tp.find("commands", "stopped", "", 0); rr.Partition != r.Partition {

@@ -88,6 +88,7 @@ func report(w *sim.World) {
 	o("late", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("halted", `{"op":"register","delay":"20s","channel":"r-push"}`)
 	o("acked", `{"op":"register","delay":"20s","channel":"r-push"}`)
+	o("oncall", `{"op":"register","delay":"20s","escalation":[{"channel":"r-step"},{"after":"30s","channel":"r-step"}]}`)
 	o("gonemad", `not a command`)
 	w.Produce(&kgo.Record{
 		Topic: w.Names.Commands(), Partition: topics.Partition([]byte("headers"), w.P),
