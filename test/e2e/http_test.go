@@ -557,4 +557,5 @@ func TestRepeatAfterKill9(t *testing.T) {
 			t.Errorf("%s fired too often", r.Key)
 		}
 	}
+	w.judge(t)
 }

@@ -157,6 +157,14 @@ func (l *load) judge(brokers []string, prefix string) {
 	}
 }
 
+// judge runs the history checker over a world at rest, whoever wrote its commands.
+func (w *world) judge(t *testing.T) {
+	t.Helper()
+	for _, v := range newLoad(t, w.brokers, w.prefix).verify(w.brokers, w.prefix) {
+		t.Error(v)
+	}
+}
+
 // violations is judge for tests that expect some.
 func (l *load) violations(due []*kgo.Record) (found []string) {
 	l.t.Helper()

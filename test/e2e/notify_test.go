@@ -276,6 +276,7 @@ func TestNotifyKills(t *testing.T) {
 			t.Fatalf("%d of %d are accepted", len(accepted), n*len(to))
 		}
 	}
+	w.judge(t)
 }
 
 // An SMS that is the first step of an escalation has the link, and its POST stops the next step. One

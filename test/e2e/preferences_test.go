@@ -51,6 +51,7 @@ func TestFollowUserAfterAKill(t *testing.T) {
 			t.Errorf("%v: revision %v, fires at %v", one["trigger_id"], one["revision"], one["fire_at"])
 		}
 	}
+	w.judge(t)
 }
 
 // moved counts the user's triggers that are in the new zone.

@@ -233,6 +233,7 @@ func TestWebhookKills(t *testing.T) {
 				t.Errorf("%s: the last attempt was %s", id, before.attempt)
 			}
 		}
+		w.judge(t)
 	}
 	receive := func(t *testing.T) (string, func() map[string][]call) {
 		t.Helper()
