@@ -90,6 +90,7 @@ rival() { # the same flags, another program
   bin=$(mktemp -d)/nats
   (cd bench/nats && go build -o "$bin" .)
   scenario nats herd-200k -triggers 200000 -window 0s
+  scenario nats herd-200k-unsynced -triggers 200000 -window 0s -sync=false
   scenario nats window-200k-10s -triggers 200000 -window 10s
   scenario nats window-200k-10s-unsynced -triggers 200000 -window 10s -sync=false
 }
@@ -100,6 +101,7 @@ for broker; do
       scenario embedded sustained-50k --triggers 500000 --rate 50000 ;;
     kafka)
       start_kafka
+      "$bin" bench --brokers "$brokers" --triggers 200000 --window 0s >/dev/null # a cold broker is slower
       all kafka --brokers "$brokers"
       partitions --brokers "$brokers" ;;
     nats) rival ;;

@@ -69,10 +69,16 @@ func clipBytes(b []byte, n int) []byte {
 // truncated names them.
 func AppendEventWithin(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv, most int) []byte {
 	start, room := len(b), most-recordOverhead-len(key)
-	if b = AppendEvent(b, key, f, env); len(b)-start <= room {
-		return b
+	if b = AppendEvent(b, key, f, env); len(b)-start > room {
+		b = appendLess(b[:start], key, f, env, room)
 	}
-	less := *f
+	return b
+}
+
+// appendLess leaves out or cuts one field after the other, until the event fits. It is a function of its own because
+// what its closures use is allocated at its start.
+func appendLess(b []byte, key trigger.Key, f *trigger.Fact, env EventEnv, room int) []byte {
+	start, less := len(b), *f
 	for _, cut := range [...]struct {
 		name string
 		has  bool
