@@ -155,7 +155,7 @@ func TestMinuteOfNothing(t *testing.T) {
 					switch on := topics.Partition([]byte(fmt.Sprintf("k%d", i)), c.partitions); {
 					case on == 0 && second >= 10 && second < 70:
 						hurt = append(hurt, d)
-					case on != 0 || second < 9 || second >= 75: // what is due right before may be in the first turn that fails
+					case on != 0 || second < 9 || second >= 75: // 9: it may be in the first turn that fails
 						if d > 500*time.Millisecond {
 							t.Fatalf("what falls due on partition %d in second %d is %v late", on, second, d)
 						}

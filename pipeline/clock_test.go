@@ -202,8 +202,8 @@ func TestHeldIsFolded(t *testing.T) {
 	})
 }
 
-// TestHeldWhileTheLeaderMoves: another broker leads now, and does not show yet what was written to it. The time that the
-// first one gave is not the second's opinion.
+// TestHeldWhileTheLeaderMoves: another broker leads now, and does not show yet what was written to it. The time that
+// the first one gave is not the second's opinion.
 func TestHeldWhileTheLeaderMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		off := atomic.Int64{}
@@ -236,9 +236,9 @@ func TestHeldWhileTheLeaderMoves(t *testing.T) {
 	})
 }
 
-// TestOneBrokersStampsAreOneOpinion: a broker is a month ahead, and leads all partitions. Firing holds also once another
-// broker leads commands: what stands there from before has the first one's stamps. It goes on when that other broker
-// stamps the same time.
+// TestOneBrokersStampsAreOneOpinion: a broker is a month ahead, and leads all partitions. Firing holds also once
+// another broker leads commands: what stands there from before has the first one's stamps. It goes on when that other
+// broker stamps the same time.
 func TestOneBrokersStampsAreOneOpinion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sim.New(t, sim.Options{Partitions: 1, Brokers: 2, Change: func(_ string, o *pipeline.Options) {

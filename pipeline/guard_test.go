@@ -252,7 +252,8 @@ func TestTruncatedState(t *testing.T) {
 				}
 				if c.refused {
 					hidden := w.Cluster.Fault(kfake.Fault{
-						Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.Names.State(), Err: kerr.NotLeaderForPartition, Count: -1,
+						Keys: []kmsg.Key{kmsg.Fetch}, Topic: w.Names.State(), Err: kerr.NotLeaderForPartition,
+						Count: -1,
 						When: func(req kmsg.Request) bool {
 							r := req.(*kmsg.FetchRequest)
 							return r.IsolationLevel == 0 && r.Topics[0].Partitions[0].FetchOffset == at

@@ -91,7 +91,8 @@ func (s *sizes) refused(r *kgo.Record, err error) error {
 	if r.Topic != s.state || size <= s.of(r.Topic) || !errors.Is(err, kerr.MessageTooLarge) {
 		return err
 	}
-	return fmt.Errorf("%w: %q takes %d bytes, and the topic takes records of %d. Set its max.message.bytes to %d or more",
+	return fmt.Errorf("%w: %q takes %d bytes, and the topic takes records of %d. Set its max.message.bytes to %d or "+
+		"more",
 		errStateTooLarge, r.Key, size, s.of(r.Topic), size+stateRoom)
 }
 

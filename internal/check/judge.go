@@ -49,8 +49,8 @@ func (t *life) planOfState() {
 	}
 }
 
-// countEvents checks that seq has no gaps, where the model knows nothing else of the trigger (C8). It begins with 1 again
-// once the trigger was forgotten.
+// countEvents checks that seq has no gaps, where the model knows nothing else of the trigger (C8). It begins with 1
+// again once the trigger was forgotten.
 func (t *life) countEvents() {
 	for i := range t.events {
 		e := &t.events[i]
