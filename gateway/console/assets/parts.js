@@ -46,7 +46,9 @@ const escaped = (c) => {
 // visible shows hidden characters as escapes. The command line does so, too.
 export const visible = (text) => text.replace(hidden, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 
-// pointed reports whether somebody is about to click on something that a new row would move.
+// pointed reports whether somebody is about to click on something that a new row would move. The focus counts for
+// nothing here: it stays with its button, wherever that moves (acts.js), and it is there long after a click, when the
+// page is to be read on.
 export const pointed = () =>
   document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
 

@@ -103,15 +103,36 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
 // Acts has a button for each act. Its dialog keeps the trigger as it was when somebody opened it: an act names the
-// revision that they saw, not one that the page has read since.
+// revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
+// The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
 export function Acts({of: t, who, done}) {
   const [open, set] = useState();
+  const [gone, lose] = useState(''); // the act whose button had the focus
+  const group = useRef();
+  const offered = acts.filter((a) => a.when(t));
+  const at = document.activeElement; // as of before this drawing
+  const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
+  const keep = (name, button) => {
+    if (document.activeElement !== document.body || !group.current) return;
+    if (button && button.isConnected) {
+      button.focus();
+    } else {
+      group.current.focus();
+      lose(name);
+    }
+  };
+  useLayoutEffect(() => { if (had) keep(had.textContent, had); });
   if (!who.rights.includes('act')) return null;
-  return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${
-    acts.filter((a) => a.when(t)).map((a) => html`
-      <button type="button" onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
-    ${open ? html`<${Ask} ...${open} who=${who} close=${() => set(undefined)} done=${done}
-      key=${open.act.name} />` : ''}</div>`;
+  const close = () => {
+    set(undefined);
+    keep(open.act.name); // the dialog has given the focus back, if its button is still there
+  };
+  return html`<div><div ref=${group} class="acts" role="group" aria-label="Acts on this trigger" tabindex="-1">${
+    offered.map((a) => html`
+      <button type="button" key=${a.name} onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
+    <span class="unseen" role="status">${gone && !offered.some((a) => a.name === gone) ?
+      `${gone} is not offered any more.` : ''}</span>
+    ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
 }
 
 // occurrenceOf is when a dead letter was scheduled.
