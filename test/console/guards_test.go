@@ -225,6 +225,42 @@ func TestNotDone(t *testing.T) {
 	}
 }
 
+// Whoever closes the dialog of an act before its answer still learns that it failed: below the page, as they would
+// learn that it is done.
+func TestFailsBehindAClosedDialog(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills")
+	b.await("#sentence", "Scheduled")
+	for _, c := range []struct {
+		act, method, has string
+		status           int
+		body, says       string
+	}{
+		{"Cancel", "DELETE", "/v1/triggers/pills", 412, `{"status":412,"detail":"is 2"}`, "It has changed meanwhile."},
+		{"Pause", "POST", "pills:pause", 503, `{"status":503,"detail":"Kafka is away"}`, "Kafka is away"},
+		{
+			"Run now", "POST", "pills:run", 0, "", "The server does not answer: it may have happened, or not. " +
+				"Read it again before you repeat it. A repeat may fire it twice: read what happened.",
+		},
+	} {
+		b.stub(c.method, c.has, c.status, c.body)
+		b.do(chromedp.Evaluate(`(() => {
+			const stub = window.fetch;
+			window.fetch = async (url, how = {}, ...more) => {
+				if ((how.method || 'GET') !== 'GET') await new Promise((done) => { window.answer = done; });
+				return stub(url, how, ...more);
+			};
+		})()`, nil))
+		b.click(c.act)
+		b.press("dialog button.act")
+		b.do(chromedp.WaitVisible("dialog button.act[disabled]", chromedp.ByQuery), chromedp.KeyEvent(kb.Escape),
+			chromedp.WaitNotPresent("dialog", chromedp.ByQuery), chromedp.Evaluate(`window.answer()`, nil))
+		b.await(".said", c.act+": failed, pills. "+c.says)
+	}
+}
+
 // Somebody works by keyboard, and has the focus on an act when the trigger fires. A button that goes leaves the focus
 // on the group of acts, where Enter does nothing: it does not become the one that comes behind it. One that stays keeps
 // it.

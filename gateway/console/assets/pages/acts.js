@@ -93,9 +93,13 @@ function redriven({text}) {
 async function stillAs(t) {
   const {value: now} = await ask('GET', trigger(t.trigger_id));
   if (now.state !== t.state || now.next_fire_at !== t.next_fire_at) {
-    throw new Problem(409, {detail: 'It has fired meanwhile. Close this, and read it again.'});
+    throw Object.assign(new Problem(409, {}), {fired: true});
   }
 }
+
+// meanwhile says what has happened to a trigger since somebody read it, if an act was not done because of that.
+const meanwhile = (err) => (err.fired ? 'It has fired meanwhile.' : err.status === 412 ? 'It has changed meanwhile.' :
+  err.field === 'occurrence' ? 'This occurrence is not to come any more.' : '');
 
 const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'done');
 
@@ -172,6 +176,11 @@ function Ask({act, t, who, close, done}) {
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {
       const twice = act.keepsRevision && (err.status === 0 || err.status >= 500);
+      if (!box.current || !box.current.open) { // nobody would read it here
+        done(`${act.name}: failed, ${named(t, who)}. ${meanwhile(err) || visible(err.message)}${
+          twice ? ' A repeat may fire it twice: read what happened.' : ''}`);
+        return;
+      }
       if (twice) err.message += ' A repeat may fire it twice: close this, and read what happened.';
       fail(err);
       work(twice);
@@ -185,9 +194,8 @@ function Ask({act, t, who, close, done}) {
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     <label>Note, for whoever reads what happened<input name="note" maxlength="512"
       onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
-    <${Fault} error=${error && error.status === 412 ?
-      {message: 'It has changed meanwhile. Close this, and read it again.'} : error && error.field === 'occurrence' ?
-        {message: 'This occurrence is not to come any more. Close this, and read it again.'} : error} />
+    <${Fault} error=${error && meanwhile(error) ?
+      {message: meanwhile(error) + ' Close this, and read it again.'} : error} />
     <${Twins} lines=${[ours(act.cli, id, flags),
       curl(who, r.path, r),
       ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />
