@@ -1,6 +1,6 @@
 // Runbook: what to do about an alert, or about what a page shows?
 import {html} from '../vendor/htm-preact.js';
-import {A, Fault, Table, Twins, useData} from '../parts.js';
+import {A, Fault, Table, Twins, curl, useData} from '../parts.js';
 
 // slug is what a link to a heading calls it.
 const slug = (heading) => heading.toLowerCase().replace(/[^\w\s-]/g, '').trim().replaceAll(' ', '-');
@@ -80,7 +80,7 @@ function Block({block: {kind, lines, start}, of}) {
   }
 }
 
-const path = new URL('../runbook.md', import.meta.url).href;
+const path = new URL('../runbook.md', import.meta.url).href; // it needs no log-in
 let kept = ''; // the document, once it was read: it is that of this version
 
 // whyNot says why it cannot be read. What a proxy answers instead is no text for people.
@@ -101,5 +101,5 @@ export function Runbook({query}) {
       ${e.blocks.map((block, i) => html`<${Block} block=${block}
         of=${i ? `${e.heading}, part ${i + 1}` : e.heading} />`)}
       </section>`)}
-    <${Twins} lines=${['waterclock doctor']} /></article>`;
+    <${Twins} lines=${['waterclock doctor', curl({}, path)]} /></article>`;
 }

@@ -3,7 +3,7 @@ import {html, useLayoutEffect, useState} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Loaded, More, Table, ToTrigger, Twins, go, none, quoted, silence, useData, useList, useSeen,
+  Became, Loaded, More, Table, ToTrigger, Twins, curl, go, none, quoted, silence, useData, useList, useSeen,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -49,8 +49,8 @@ export function Triggers({query, again, who}) {
   const wanted = queryOf({
     ...Object.fromEntries(['state', ...fields.map(([f]) => f)].map((f) => [f, query[f]])), tag: tagOf(query.tag),
   });
-  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}#${again}`;
-  const list = useList(path, full);
+  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}`;
+  const list = useList(`${path}#${again}`, full);
   const submit = (e) => {
     e.preventDefault();
     const data = Object.fromEntries(new FormData(e.currentTarget));
@@ -75,7 +75,7 @@ export function Triggers({query, again, who}) {
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
       <${More} of=${list} />`}<//>
-    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query)]} /></article>`;
+    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path)]} /></article>`;
 }
 
 // flags are the filters on the command line.
