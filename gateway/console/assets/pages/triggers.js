@@ -62,6 +62,8 @@ export function Triggers({query, again, who}) {
       ${fields.map(([name, text, example]) => html`<${Field} name=${name} text=${text} example=${example}
         value=${query[name] || ''} />`)}
       <button class="act">List</button></form>
+    ${query.from || query.to ? html`<p>By the next fire, or by the last one of what has ended: a series is not here for
+      its later occurrences.</p>` : ''}
     <${Loaded} of=${list.first}>${(page) => html`
       ${list.silent.length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${silence(list.silent)}. <button type="button" onClick=${list.first.reload}>From the first page</button>
