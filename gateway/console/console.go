@@ -5,6 +5,7 @@
 //	session.go   logging in: a credential becomes a cookie that scripts cannot read
 //	first.go     the first answers of the API, which a page has with it
 //	assets/      the pages, as ES modules that browsers load as they are: no build step
+//	vendor.sh    fetches the two libraries of assets/vendor, Preact and htm, and checks them
 //
 // # Source of truth
 //

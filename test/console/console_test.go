@@ -138,6 +138,26 @@ var pages = []struct{ name, path, selector, text string }{
 	{"nothing", "nothing", "h1", "No such page"},
 }
 
+// view is how a page is drawn.
+type view struct {
+	name  string
+	width int
+	theme string
+}
+
+var views = []view{{"light", 1200, "light"}, {"dark", 1200, "dark"}, {"narrow", 360, "light"}}
+
+// openIn opens a browser whose pages are drawn so, and take axe-core.
+func (s *server) openIn(t *testing.T, v view) *tab {
+	t.Helper()
+	b := s.open(t, v.width, 900)
+	b.do(page.SetBypassCSP(true), // for axe-core, which adds itself to the page
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: v.theme},
+		}))
+	return b
+}
+
 // Each page, light and dark, wide and narrow: nothing overflows, and axe-core finds nothing.
 func TestPages(t *testing.T) {
 	s := dev(t)
@@ -149,16 +169,8 @@ func TestPages(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: test/setup.sh installs it", err)
 	}
-	for _, view := range []struct {
-		name  string
-		width int
-		theme string
-	}{{"light", 1200, "light"}, {"dark", 1200, "dark"}, {"narrow", 360, "light"}} {
-		b := s.open(t, view.width, 900)
-		b.do(page.SetBypassCSP(true), // for axe-core, which adds itself to the page
-			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{
-				{Name: "prefers-color-scheme", Value: view.theme},
-			}))
+	for _, view := range views {
+		b := s.openIn(t, view)
 		for _, p := range pages {
 			b.visit(p.path)
 			b.await(p.selector, p.text)
@@ -188,6 +200,64 @@ func (b *tab) fits(check, name string) {
 		&found, awaitPromise))
 	for _, f := range found {
 		b.t.Errorf("%s: %s, %s: %q", name, f.ID, f.Help, f.Nodes)
+	}
+}
+
+// What pages have only at times fits as well, and axe-core finds nothing: log-in, the dialog of each act with its lines
+// and its error, and Deliveries with a dead letter and a refused command.
+func TestDialogsAndLoginFit(t *testing.T) {
+	check, err := axe()
+	if err != nil {
+		t.Fatalf("%v: test/setup.sh installs it", err)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("acme "+strings.Repeat("v", 40)+" viewer eve\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guarded := dev(t, "auth.keys_file="+keys)
+	s := dev(t, "channels.sends.receipts=true")
+	s.put("pills", daily)
+	s.put("soon", inAnHour)
+	s.refused("quick", `{"recurrence":"every:1s","channel":"orders"}`)
+	answered("failed", "no_address")(s, "lost")
+	s.explains("lost", "failed")
+	for _, view := range views {
+		b := guarded.openIn(t, view)
+		b.allowed = []string{"status of 401"}
+		b.visit("")
+		b.await("main", "API key or token")
+		b.fits(check, "log-in, "+view.name)
+		b.fill("input[type=password]", "wrong"+kb.Enter)
+		b.await("main .fault", "not known here")
+		b.fits(check, "log-in that is refused, "+view.name)
+		b.close()
+
+		b = s.openIn(t, view)
+		b.allowed = []string{"status of 422"}
+		b.visit("deliveries")
+		b.await("main", "period_too_short")
+		b.await("main", "no_address")
+		b.fits(check, "deliveries, "+view.name)
+		for id, offered := range map[string][]string{
+			"pills": {"Skip", "Pause", "Run now", "Redrive", "Cancel"}, "soon": {"Reschedule", "Snooze"},
+		} {
+			b.visit("trigger?id=" + id)
+			b.await("#sentence", "Scheduled")
+			for _, act := range offered {
+				b.click(act)
+				b.await("dialog h2", act+": "+id)
+				b.do(chromedp.Evaluate(`document.querySelector('dialog details').open = true`, nil))
+				b.fits(check, act+", "+view.name)
+				if act == "Snooze" {
+					b.fill("dialog input[name=for]", "tomorrow")
+					b.press("dialog button.act")
+					b.await("dialog .fault", "tomorrow")
+					b.fits(check, act+" that is refused, "+view.name)
+				}
+				b.dismiss()
+			}
+		}
+		b.close()
 	}
 }
 

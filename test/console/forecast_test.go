@@ -80,6 +80,47 @@ func TestForecastPageIsPreview(t *testing.T) {
 	t.Logf("%d hours are equal, with %d occurrences at which clocks change", len(got), changes)
 }
 
+// A number of due occurrences leads to the triggers that fire next in that hour, and the page says that a series is on
+// that list once.
+func TestForecastLeadsToTriggers(t *testing.T) {
+	s := dev(t)
+	s.put("hourly", `{"recurrence":"FREQ=HOURLY","timezone":"UTC","channel":"orders"}`)
+	s.put("later", `{"delay":"30h","channel":"orders"}`)
+	at, err := time.Parse(time.RFC3339, fmt.Sprint(s.call("GET", "/v1/triggers/later", "")["next_fire_at"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := at.UTC().Truncate(time.Hour)
+	link := fmt.Sprintf(`main td a[aria-label^="2 due from %s"]`, hour.Format("Mon 2006-01-02 15:04:05 UTC"))
+	b := s.open(t, 1200, 900)
+	for deadline := time.Now().Add(time.Minute); ; {
+		b.visit("forecast?bucket=1h&n=168&by=channel")
+		b.await("main", "Counted as of")
+		b.do(chromedp.Evaluate(`document.querySelector('main details').open = true`, nil))
+		b.await("main details", "A series is on that list once")
+		var there bool
+		if b.do(chromedp.Evaluate(fmt.Sprintf(`!!document.querySelector(%q)`, link), &there)); there {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is due at %v", hour)
+		}
+		time.Sleep(time.Second)
+	}
+	b.press(link)
+	b.await("main table", "later")
+	b.await("main", "a series is not here for")
+	var rows int
+	if b.do(chromedp.Evaluate(`document.querySelectorAll('main tbody tr').length`, &rows)); rows != 1 {
+		t.Errorf("%d triggers are listed", rows)
+	}
+	var from string
+	b.do(chromedp.Evaluate(`document.querySelector('input[name=from]').value`, &from))
+	if want := hour.Format("2006-01-02T15:04:05.000Z"); from != want {
+		t.Errorf("the list begins at %s, want %s", from, want)
+	}
+}
+
 // Where tenants, channels and priorities cannot all be told apart, the page says that its counts are too low: to an
 // operator, whose totals are right, those of the groups alone.
 func TestForecastIsTooLow(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/waterclock/waterclock/test/services"
@@ -222,4 +223,82 @@ func TestNotDone(t *testing.T) {
 	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
 		t.Errorf("it is %v", state)
 	}
+}
+
+// Whoever closes the dialog of an act before its answer still learns that it failed: below the page, as they would
+// learn that it is done.
+func TestFailsBehindAClosedDialog(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills")
+	b.await("#sentence", "Scheduled")
+	for _, c := range []struct {
+		act, method, has string
+		status           int
+		body, says       string
+	}{
+		{"Cancel", "DELETE", "/v1/triggers/pills", 412, `{"status":412,"detail":"is 2"}`, "It has changed meanwhile."},
+		{"Pause", "POST", "pills:pause", 503, `{"status":503,"detail":"Kafka is away"}`, "Kafka is away"},
+		{
+			"Run now", "POST", "pills:run", 0, "", "The server does not answer: it may have happened, or not. " +
+				"Read it again before you repeat it. A repeat may fire it twice: read what happened.",
+		},
+	} {
+		b.stub(c.method, c.has, c.status, c.body)
+		b.do(chromedp.Evaluate(`(() => {
+			const stub = window.fetch;
+			window.fetch = async (url, how = {}, ...more) => {
+				if ((how.method || 'GET') !== 'GET') await new Promise((done) => { window.answer = done; });
+				return stub(url, how, ...more);
+			};
+		})()`, nil))
+		b.click(c.act)
+		b.press("dialog button.act")
+		b.do(chromedp.WaitVisible("dialog button.act[disabled]", chromedp.ByQuery), chromedp.KeyEvent(kb.Escape),
+			chromedp.WaitNotPresent("dialog", chromedp.ByQuery), chromedp.Evaluate(`window.answer()`, nil))
+		b.await(".said", c.act+": failed, pills. "+c.says)
+	}
+}
+
+// Somebody works by keyboard, and has the focus on an act when the trigger fires. A button that goes leaves the focus
+// on the group of acts, where Enter does nothing: it does not become the one that comes behind it. One that stays keeps
+// it.
+func TestFocusStaysOffOtherActs(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
+	b := s.open(t, 1200, 900)
+	focus := func(want string) {
+		t.Helper()
+		var got string
+		b.do(chromedp.Evaluate(`document.activeElement.ariaLabel || document.activeElement.textContent`, &got))
+		if got != want {
+			t.Errorf("the focus is on %.60q, want %q", got, want)
+		}
+	}
+	const group = "Acts on this trigger"
+	for act, want := range map[string]string{"Pause": group, "Run now": "Run now"} {
+		id := "fires-" + act[:3]
+		s.put(id, `{"delay":"12s","channel":"sends"}`)
+		b.visit("trigger?id=" + id)
+		b.await("#sentence", "Scheduled")
+		b.tabUntil(fmt.Sprintf(`e.matches('main .acts button') && e.textContent === %q`, act))
+		b.await("dl.facts", "IN_FLIGHT")
+		focus(want)
+		if want != group {
+			continue
+		}
+		b.await(`main [role=status]`, "Pause is not offered any more.")
+		b.do(chromedp.KeyEvent(kb.Enter), chromedp.WaitNotPresent("dialog", chromedp.ByQuery))
+	}
+	s.put("pills", daily)
+	b.visit("trigger?id=pills")
+	b.keys = true
+	b.click("Pause") // an act that takes its own button away
+	b.press("dialog button.act")
+	b.await("#sentence", "Paused")
+	b.await("main .acts", "Resume")
+	focus(group)
+	b.click("Resume")
+	b.press("dialog button.act")
+	b.await("#sentence", "Scheduled")
 }

@@ -79,6 +79,53 @@ func TestSilentHistory(t *testing.T) {
 	b.await("main", "The history does not answer: this is what its owner knows.")
 }
 
+// A preview that had no answer can be asked for once more. One that was refused would be refused once more.
+func TestPreviewIsAskedForOnceMore(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.allowed = []string{"status of 422", "status of 400"}
+	b.visit("triggers")
+	b.do(chromedp.Evaluate(`window.real = window.fetch`, nil))
+	b.stub("POST", "/v1/preview", 0, "")
+	b.click("New")
+	b.await("#preview .fault", "The server does not answer. ")
+	b.do(chromedp.Evaluate(`window.fetch = window.real`, nil))
+	b.click("Try again")
+	b.await("#preview", "The next ten")
+	b.do(chromedp.WaitNotPresent("#preview .fault", chromedp.ByQuery))
+	b.fill("input[name=delay]", "soon")
+	b.await("#preview .fault", "soon")
+	b.do(chromedp.WaitNotPresent("#preview button", chromedp.ByQuery))
+}
+
+// A runbook that does not come is given up after some time, as any read is, and can be asked for once more.
+func TestSlowRunbook(t *testing.T) {
+	b := dev(t).open(t, 1200, 900)
+	b.visit("triggers")
+	b.stub("GET", "/runbook.md", http.StatusBadGateway, "<h1>Bad gateway</h1>")
+	b.do(chromedp.Evaluate(`(() => {
+		const other = window.fetch;
+		window.fetch = (url, how = {}, ...more) => {
+			if (!String(url).includes('/runbook.md')) return other(url, how, ...more);
+			window.fetch = other;
+			return new Promise((_, fail) => { // an answer that never comes
+				if (how.signal) how.signal.addEventListener('abort', () => fail(how.signal.reason));
+			});
+		};
+	})()`, nil))
+	b.click("Runbook")
+	b.await("main .fault", "The server does not answer.")
+	b.click("Try again")
+	b.await("main .fault", "The runbook cannot be read.")
+	b.stub("GET", "/runbook.md", http.StatusOK, "# Runbook\n\n## By symptom\n\nAll is well.\n")
+	b.click("Try again")
+	b.await("main", "All is well.")
+	b.do(chromedp.WaitNotPresent("main .fault", chromedp.ByQuery))
+	b.click("Triggers")
+	b.stub("GET", "/runbook.md", http.StatusBadGateway, "nobody asks any more")
+	b.click("Runbook")
+	b.await("main", "All is well.")
+}
+
 // A page that another version has served says so on its first visit of the runbook, which it does not have.
 func TestRunbookOfAnotherVersion(t *testing.T) {
 	b := dev(t).open(t, 1200, 900)

@@ -3,9 +3,11 @@ package console_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,12 @@ import (
 	"github.com/waterclock/waterclock/test/built"
 )
 
-// Each command that a page names is one that the program has.
+// ofTopics are the pages about what topics have, commands or events: these name a line for kcat, too. What a list of
+// triggers, a forecast or a runbook shows is on no topic in that form.
+var ofTopics = []string{"now", "trigger", "deliveries", "system", "new", "search", "user"}
+
+// Each page names its command and its request, and one about topics what reads or writes them. Each command is one that
+// the program has, and each read is answered.
 func TestTwins(t *testing.T) {
 	s := dev(t)
 	s.call("PUT", "/v1/triggers/pills", daily)
@@ -34,8 +41,16 @@ func TestTwins(t *testing.T) {
 		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery)) // some name what was read
 		var lines []string
 		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)`, &lines))
-		if len(lines) == 0 {
-			t.Errorf("%s names no command", p.name)
+		wants := []string{"waterclock ", "curl "}
+		if slices.Contains(ofTopics, p.name) {
+			wants = append(wants, "kcat ")
+		}
+		for _, want := range wants {
+			if !slices.ContainsFunc(lines, func(l string) bool {
+				return strings.HasPrefix(l, want) || strings.Contains(l, "| "+want)
+			}) {
+				t.Errorf("%s has no line with %s: %q", p.name, want, lines)
+			}
 		}
 		for _, line := range lines {
 			seen[line] = true
@@ -83,6 +98,46 @@ func TestLinesOfAKeyLikeAFlag(t *testing.T) {
 		t.Errorf("%s: %v %s", line, err, out)
 	}
 	s.happened("--help", "trigger.paused", "a")
+}
+
+// What the search box finds is read from its topics, too: a record as it is, and the events of the trigger or user.
+func TestLinesOfSearch(t *testing.T) {
+	s := dev(t, "topics.prefix=tools.")
+	s.prefix = "tools."
+	s.put("pills", `{"delay":"1h","channel":"orders","user_id":"u_81"}`)
+	record := ""
+	for deadline := time.Now().Add(30 * time.Second); record == ""; time.Sleep(50 * time.Millisecond) {
+		items, _ := s.call("GET", "/v1/triggers/pills/events", "")["items"].([]any)
+		if len(items) > 0 {
+			registered, _ := items[0].(map[string]any)
+			record = fmt.Sprint(registered["source"])
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the history has no event of it")
+		}
+	}
+	b := s.open(t, 1200, 900)
+	for q, want := range map[string][]string{
+		record: {`"delay":"1h"`, "trigger.registered"}, "pills": {"trigger.registered"}, "u_81": {"trigger.registered"},
+	} {
+		b.visit("search?q=" + url.QueryEscape(q))
+		b.await("main table", "pills")
+		var lines []string
+		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)
+			.filter((l) => l.startsWith('kcat '))`, &lines))
+		if len(lines) != len(want) {
+			t.Fatalf("of %s there are %q", q, lines)
+		}
+		for i, line := range lines {
+			out, err := exec.Command("sh", "-c", line).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), want[i]) {
+				t.Errorf("%s: %v %s", line, err, out)
+			}
+		}
+	}
+	b.visit("search?q=nobody")
+	b.await("main", "Nothing is named so")
+	b.await("main .twins", "waterclock search nobody")
 }
 
 // The line for kcat below an act or a form does the same as its button when it is pasted, whatever the prefix of the

@@ -46,7 +46,9 @@ const escaped = (c) => {
 // visible shows hidden characters as escapes. The command line does so, too.
 export const visible = (text) => text.replace(hidden, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 
-// pointed reports whether somebody is about to click on something that a new row would move.
+// pointed reports whether somebody is about to click on something that a new row would move. The focus counts for
+// nothing here: it stays with its button, wherever that moves (acts.js), and it is there long after a click, when the
+// page is to be read on.
 export const pointed = () =>
   document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
 
@@ -256,8 +258,9 @@ export function partsOf(key) {
 
 // reached is how kcat finds a topic of this cluster. Only an operator is told the brokers. What they ask of a client
 // stands in a file of its own.
-const reached = (who, topic) => `-b ${who.brokers ? quoted(who.brokers.join(',')) : 'BROKERS'}` +
-  `${who.brokers && !who.brokers_auth ? '' : ' -F KCAT_CONFIG'} -t ${quoted(who.topics_prefix + topic)}`;
+const reached = (who, topic, prefix = who.topics_prefix) =>
+  `-b ${who.brokers ? quoted(who.brokers.join(',')) : 'BROKERS'}` +
+  `${who.brokers && !who.brokers_auth ? '' : ' -F KCAT_CONFIG'} -t ${quoted(prefix + topic)}`;
 
 // kcatWrites writes a command to Kafka. To echo of some shells a backslash means something else.
 export function kcatWrites(who, key, command) {
@@ -268,6 +271,13 @@ export function kcatWrites(who, key, command) {
 
 // kcatReads reads the newest records of a topic.
 export const kcatReads = (who, topic) => `kcat -C -o -20 -e -q ${reached(who, topic)} -f '%k %s\\n'`;
+
+// kcatReadsAt reads one record, of a topic by its whole name.
+export function kcatReadsAt(who, record) {
+  const parts = record.trim().split('/');
+  const [partition, offset] = parts.splice(-2).map(Number);
+  return `kcat -C -c 1 -e -q ${reached(who, parts.join('/'), '')} -p ${partition} -o ${offset} -f '%k %s\\n'`;
+}
 
 // kcatFinds reads the events that have these fields.
 export function kcatFinds(who, fields) {

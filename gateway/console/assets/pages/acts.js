@@ -93,9 +93,13 @@ function redriven({text}) {
 async function stillAs(t) {
   const {value: now} = await ask('GET', trigger(t.trigger_id));
   if (now.state !== t.state || now.next_fire_at !== t.next_fire_at) {
-    throw new Problem(409, {detail: 'It has fired meanwhile. Close this, and read it again.'});
+    throw Object.assign(new Problem(409, {}), {fired: true});
   }
 }
+
+// meanwhile says what has happened to a trigger since somebody read it, if an act was not done because of that.
+const meanwhile = (err) => (err.fired ? 'It has fired meanwhile.' : err.status === 412 ? 'It has changed meanwhile.' :
+  err.field === 'occurrence' ? 'This occurrence is not to come any more.' : '');
 
 const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'done');
 
@@ -103,15 +107,36 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
 // Acts has a button for each act. Its dialog keeps the trigger as it was when somebody opened it: an act names the
-// revision that they saw, not one that the page has read since.
+// revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
+// The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
 export function Acts({of: t, who, done}) {
   const [open, set] = useState();
+  const [gone, lose] = useState(''); // the act whose button had the focus
+  const group = useRef();
+  const offered = acts.filter((a) => a.when(t));
+  const at = document.activeElement; // as of before this drawing
+  const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
+  const keep = (name, button) => {
+    if (document.activeElement !== document.body || !group.current) return;
+    if (button && button.isConnected) {
+      button.focus();
+    } else {
+      group.current.focus();
+      lose(name);
+    }
+  };
+  useLayoutEffect(() => { if (had) keep(had.textContent, had); });
   if (!who.rights.includes('act')) return null;
-  return html`<div><div class="acts" role="group" aria-label="Acts on this trigger">${
-    acts.filter((a) => a.when(t)).map((a) => html`
-      <button type="button" onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
-    ${open ? html`<${Ask} ...${open} who=${who} close=${() => set(undefined)} done=${done}
-      key=${open.act.name} />` : ''}</div>`;
+  const close = () => {
+    set(undefined);
+    keep(open.act.name); // the dialog has given the focus back, if its button is still there
+  };
+  return html`<div><div ref=${group} class="acts" role="group" aria-label="Acts on this trigger" tabindex="-1">${
+    offered.map((a) => html`
+      <button type="button" key=${a.name} onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
+    <span class="unseen" role="status">${gone && !offered.some((a) => a.name === gone) ?
+      `${gone} is not offered any more.` : ''}</span>
+    ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
 }
 
 // occurrenceOf is when a dead letter was scheduled.
@@ -151,6 +176,11 @@ function Ask({act, t, who, close, done}) {
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {
       const twice = act.keepsRevision && (err.status === 0 || err.status >= 500);
+      if (!box.current || !box.current.open) { // nobody would read it here
+        done(`${act.name}: failed, ${named(t, who)}. ${meanwhile(err) || visible(err.message)}${
+          twice ? ' A repeat may fire it twice: read what happened.' : ''}`);
+        return;
+      }
       if (twice) err.message += ' A repeat may fire it twice: close this, and read what happened.';
       fail(err);
       work(twice);
@@ -164,9 +194,8 @@ function Ask({act, t, who, close, done}) {
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
     <label>Note, for whoever reads what happened<input name="note" maxlength="512"
       onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
-    <${Fault} error=${error && error.status === 412 ?
-      {message: 'It has changed meanwhile. Close this, and read it again.'} : error && error.field === 'occurrence' ?
-        {message: 'This occurrence is not to come any more. Close this, and read it again.'} : error} />
+    <${Fault} error=${error && meanwhile(error) ?
+      {message: meanwhile(error) + ' Close this, and read it again.'} : error} />
     <${Twins} lines=${[ours(act.cli, id, flags),
       curl(who, r.path, r),
       ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />

@@ -1,5 +1,6 @@
 // Forecast: how much falls due, when, and on which channel?
 import {html} from '../vendor/htm-preact.js';
+import {query as queryOf} from '../api.js';
 import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
 import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
@@ -13,6 +14,16 @@ const groups = ['channel', 'priority', 'tenant'];
 // by is a bucket's channels, priorities or tenants with their numbers, the largest first.
 const by = (b) => Object.entries(b.by || {}).sort(([, m], [, n]) => n - m)
   .map(([name, n]) => `${name} ${n}`).join(', ');
+
+const widths = {'1m': 60e3, '1h': 3600e3}; // of buckets, in ms
+
+// Due leads to the triggers that fire next within a bucket.
+function Due({of: b, bucket}) {
+  if (!b.due) return b.due;
+  const to = new Date(Date.parse(b.at) + widths[bucket]).toISOString();
+  return html`<${A} to=${'triggers' + queryOf({from: b.at, to})} aria-label=${`${b.due} due from ${inZone(b.at)}`}>
+    ${b.due}<//>`;
+}
 
 // Choice is a row of links, one of which is chosen: [text, address, chosen].
 const Choice = ({of}) => html`<p>${of.map(([text, to, chosen], i) => html`${i ? ' · ' : ''}<${A} to=${to}
@@ -39,9 +50,12 @@ export function Forecast({query, who}) {
       <p>Counted as of <${At} at=${asOf} />, jitter included. <${ToRunbook} entry="the-nine-oclock-herd">What to do
         about a herd<//></p>
       <details open=${items.length < 130}><summary>As a table</summary>
+        <p>A number of due occurrences leads to the triggers whose next fire is then. A series is on that list once, at
+          its next fire, and is counted here each time.${who.rights.includes('operate') ?
+            ' Triggers of other tenants are counted here alone.' : ''}</p>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
           none="Nothing is due." rowKey=${(b) => b.at} columns=${[
-            ['From', (b) => inZone(b.at)], ['Due', (b) => b.due, 'num'],
+            ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>
     <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path)]} /></article>`;

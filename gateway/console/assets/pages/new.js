@@ -34,6 +34,7 @@ export function New({who, say}) {
   const [seen, show] = useState({}); // the last preview, and of which fields it is
   const [error, fail] = useState();
   const [unsure, doubt] = useState(); // the key whose register had no answer
+  const [round, again] = useState(0); // how often the same preview was asked for once more
   const when = filled(whenOf(f));
   const asked = JSON.stringify(when);
   useEffect(() => { // a preview of what is typed, a moment after the last key
@@ -42,10 +43,14 @@ export function New({who, say}) {
       try {
         const {occurrences} = await call('POST', 'v1/preview', {...when, n: 10}, {signal: ended.signal});
         show({of: asked, occurrences: occurrences || [], zone: when.timezone || 'UTC'});
-      } catch (err) { if (err.name !== 'AbortError') show({of: asked, error: err}); }
+      } catch (err) {
+        if (err.status === 0) err.message = 'The server does not answer.'; // a preview is no act that may have happened
+        if (err.name !== 'AbortError') show({of: asked, error: err});
+      }
     }, 300);
     return () => { clearTimeout(timer); ended.abort(); };
-  }, [asked]);
+  }, [asked, round]);
+  const retry = () => { show({}); again(round + 1); };
   const bad = f.payload !== '' && !isJSON(f.payload);
   const payload = bad ? '' : f.payload;
   const fields = {...when, ...filled({channel: f.channel, user_id: f.user_id})};
@@ -88,7 +93,8 @@ export function New({who, say}) {
     ${error && error.taken ? html`<p><${ToTrigger} id=${error.taken} /></p>` : ''}
     <h2>It would fire</h2>
     <div aria-live="polite" aria-busy=${seen.of !== asked} id="preview">${!seen.of ?
-      html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error} />` :
+      html`<p class="wait">Reading…</p>` : seen.error ? html`<${Fault} error=${seen.error}
+        reload=${[400, 422].includes(seen.error.status) ? undefined : retry} />` :
       html`<${Table} caption="The next ten" rows=${seen.occurrences} none="Never." rowKey=${(o) => o.at}
         columns=${[...inZones(seen.zone, (o) => o.local), ['Note', (o) => o.note || '']]} />`}</div>
     <${Twins} lines=${[

@@ -1,6 +1,6 @@
 // Runbook: what to do about an alert, or about what a page shows?
-import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {A, Fault, Table, Twins} from '../parts.js';
+import {html} from '../vendor/htm-preact.js';
+import {A, Fault, Table, Twins, curl, useData} from '../parts.js';
 
 // slug is what a link to a heading calls it.
 const slug = (heading) => heading.toLowerCase().replace(/[^\w\s-]/g, '').trim().replaceAll(' ', '-');
@@ -80,24 +80,26 @@ function Block({block: {kind, lines, start}, of}) {
   }
 }
 
+const path = new URL('../runbook.md', import.meta.url).href; // it needs no log-in
+let kept = ''; // the document, once it was read: it is that of this version
+
+// whyNot says why it cannot be read. What a proxy answers instead is no text for people.
+const whyNot = (error) => (error.status === 0 ? error.message : error.status === 404 ?
+  'This page is of another version of Waterclock. Load it anew.' : 'The runbook cannot be read.');
+
 export function Runbook({query}) {
-  const [text, set] = useState('');
-  const [error, fail] = useState();
-  useEffect(() => {
-    fetch(new URL('../runbook.md', import.meta.url)).then((r) => (r.ok ? r.text() : Promise.reject(
-      new Error(r.status === 404 ? 'This page is of another version of Waterclock. Load it anew.' :
-        'The runbook cannot be read.')))).then(set, fail);
-  }, []);
+  const read = useData(kept ? '' : path);
+  const text = kept = kept || read.data || '';
   const all = entries(text);
   const shown = query.entry ? all.filter((e) => e.id === query.entry) : all;
   return html`<article><h1>Runbook</h1>
     ${query.entry ? html`<p><${A} to="runbook">All entries<//></p>` : ''}
-    <${Fault} error=${error} />
-    ${text || error ? '' : html`<p class="wait">Reading…</p>`}
+    <${Fault} error=${!text && read.error && {message: whyNot(read.error)}} reload=${read.reload} />
+    ${text || read.error ? '' : html`<p class="wait">Reading…</p>`}
     ${text && shown.length === 0 ? html`<p class="none">There is no such entry.</p>` : ''}
     ${shown.map((e) => html`<section key=${e.id}><h2 id=${e.id}>${e.heading}</h2>
       ${e.blocks.map((block, i) => html`<${Block} block=${block}
         of=${i ? `${e.heading}, part ${i + 1}` : e.heading} />`)}
       </section>`)}
-    <${Twins} lines=${['waterclock doctor']} /></article>`;
+    <${Twins} lines=${['waterclock doctor', curl({}, path)]} /></article>`;
 }

@@ -2,7 +2,8 @@
 import {html} from '../vendor/htm-preact.js';
 import {At} from '../time.js';
 import {
-  A, Loaded, State, Table, ToTrigger, Twins, curl, ours, silence, triggersOfUser, useData, userPage, visible,
+  A, Loaded, State, Table, ToTrigger, Twins, curl, kcatFinds, kcatReadsAt, keyOf, ours, silence, triggersOfUser,
+  useData, userPage, visible,
 } from '../parts.js';
 
 // Became is what became of a trigger, and why. Its state alone would say FIRED, too, of what a worker did not send. Of
@@ -14,6 +15,12 @@ const Became = ({of: i}) => (i.code ? html`<${State} state=${i.code.toUpperCase(
 const nothing = (q, away) => (away ? 'Nothing was found.' : /\/\d+\/\d+$/.test(q) ?
   'Nothing was found. A record is read only on topics commands, receipts and due, and may be gone.' :
   'Nothing is named so: no trigger, user, occurrence or record of this tenant.');
+
+// kcatOf reads of the best match what Kafka has: the record that was named, and the events that say what happened.
+const kcatOf = (who, q, best) => (!best ? [] : best.kind === 'user' ?
+  [kcatFinds(who, {tenant: who.tenant, user_id: best.user_id})] : [
+    ...(best.kind === 'record' ? [kcatReadsAt(who, q)] : []), kcatFinds(who, {trigger: keyOf(who, best.trigger_id)}),
+  ]);
 
 export function Search({query, again, who}) {
   const q = query.q || '';
@@ -38,5 +45,6 @@ export function Search({query, again, who}) {
             ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`],
             ['User', (i) => i.user_id || ''], ['Found as', (i) => i.kind],
           ]} />`}`}<//>
-    <${Twins} lines=${[ours('search', q), curl(who, path)]} /></article>`;
+    <${Twins} lines=${[ours('search', q), curl(who, path),
+      ...kcatOf(who, q, found.data && found.data.items[0])]} /></article>`;
 }

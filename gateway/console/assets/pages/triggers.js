@@ -1,9 +1,9 @@
 // Triggers: which match?
-import {html} from '../vendor/htm-preact.js';
+import {html, useLayoutEffect, useState} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Loaded, More, Table, ToTrigger, Twins, go, none, quoted, silence, useData, useList, useSeen,
+  Became, Loaded, More, Table, ToTrigger, Twins, curl, go, none, quoted, silence, useData, useList, useSeen,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -26,12 +26,31 @@ function Ended({of: t, who, round}) {
     why.error ? html` <small title=${why.error.message}>not known what became of it</small>` : ''}</span>`;
 }
 
+// useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else
+// writes over it, however often the page is drawn.
+function useTyped(value) {
+  const [typed, type] = useState(value);
+  useLayoutEffect(() => type(value), [value]);
+  return [typed, (e) => type(e.currentTarget.value)];
+}
+
+function Field({name, text, example, value}) {
+  const [typed, type] = useTyped(value);
+  return html`<label>${text}<input name=${name} value=${typed} placeholder=${example} onInput=${type} /></label>`;
+}
+
+function StateField({value}) {
+  const [typed, type] = useTyped(value);
+  return html`<label>State<select name="state" onChange=${type}>${states.map((s) => html`
+    <option value=${s} selected=${typed === s}>${s || 'any'}</option>`)}</select></label>`;
+}
+
 export function Triggers({query, again, who}) {
   const wanted = queryOf({
     ...Object.fromEntries(['state', ...fields.map(([f]) => f)].map((f) => [f, query[f]])), tag: tagOf(query.tag),
   });
-  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}#${again}`;
-  const list = useList(path, full);
+  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}`;
+  const list = useList(`${path}#${again}`, full);
   const submit = (e) => {
     e.preventDefault();
     const data = Object.fromEntries(new FormData(e.currentTarget));
@@ -39,11 +58,12 @@ export function Triggers({query, again, who}) {
   };
   return html`<article><h1>Triggers</h1>
     <form class="filters" onSubmit=${submit}>
-      <label>State<select name="state">${states.map((s) => html`
-        <option value=${s} selected=${(query.state || '') === s}>${s || 'any'}</option>`)}</select></label>
-      ${fields.map(([name, text, example]) => html`<label>${text}<input name=${name} value=${query[name] || ''}
-        placeholder=${example} /></label>`)}
+      <${StateField} value=${query.state || ''} />
+      ${fields.map(([name, text, example]) => html`<${Field} name=${name} text=${text} example=${example}
+        value=${query[name] || ''} />`)}
       <button class="act">List</button></form>
+    ${query.from || query.to ? html`<p>By the next fire, or by the last one of what has ended: a series is not here for
+      its later occurrences.</p>` : ''}
     <${Loaded} of=${list.first}>${(page) => html`
       ${list.silent.length ? html`<p class="fault" role="alert">Not all are here:${' '}
         ${silence(list.silent)}. <button type="button" onClick=${list.first.reload}>From the first page</button>
@@ -57,7 +77,7 @@ export function Triggers({query, again, who}) {
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
       <${More} of=${list} />`}<//>
-    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query)]} /></article>`;
+    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path)]} /></article>`;
 }
 
 // flags are the filters on the command line.
