@@ -51,8 +51,8 @@ export function Deliveries({query, who, say}) {
             ${visible(code)}<//>`],
           ['Commands', ([, all]) => all.length, 'num'], ['For example', ([, [c]]) => c.detail || c.field || ''],
         ]} />`}
-      <${Table} caption="The newest first" rows=${refused.items} none=${none(refused, 'None.')}
-      rowKey=${(c) => c.source} columns=${[
+      <${Table} caption="Refused commands, the newest first" rows=${refused.items}
+      none=${none(refused, 'None.')} rowKey=${(c) => c.source} columns=${[
         ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} tenant=${c.tenant} who=${who} />` :
           'no key')],
         ...tenants(refused.items, who),
