@@ -12,6 +12,7 @@ type OccurrenceJSON struct {
 	At         string `json:"at" doc:"Nominal instant, without jitter" format:"date-time"`
 	LocalTime  string `json:"local_time,omitempty" example:"2026-11-20T09:00:00[America/New_York]"`
 	Occurrence string `json:"occurrence" doc:"Its name, as in ce_id"`
+	Note       string `json:"note,omitempty" doc:"What a gap, an overlap or a calendar did to its wall time, as POST /v1/preview says it; not of a snoozed one"`
 }
 
 // Occurrences lists the next occurrences of one trigger.
@@ -46,7 +47,7 @@ func (s *triggerViews) getOccurrences(w http.ResponseWriter, r *request) error {
 	for _, p := range planned {
 		answer.Items = append(answer.Items, OccurrenceJSON{
 			At: p.Nominal.String(), LocalTime: p.Local,
-			Occurrence: p.Occurrence,
+			Occurrence: p.Occurrence, Note: p.Note,
 		})
 	}
 	return sendJSON(w, http.StatusOK, answer)

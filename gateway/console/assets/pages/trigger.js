@@ -135,7 +135,8 @@ function Next({t}) {
   const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
   return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
     caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
-    columns=${inZones(t.timezone || 'UTC', (o) => o.local_time)} />`}<//></section>`;
+    columns=${[...inZones(t.timezone || 'UTC', (o) => o.local_time), ['Note', (o) => o.note || '']]}
+    />`}<//></section>`;
 }
 
 // further says how many of a list are not shown.
