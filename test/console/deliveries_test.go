@@ -78,3 +78,36 @@ func TestDeliveriesInShort(t *testing.T) {
 	b.await("h2", "Refused commands with code unknown_zone")
 	b.await("main table", "nowhere")
 }
+
+// Whatever dead letters are filtered by stands in the heading and in the lines for the command line, and there is a way
+// back. The failures of an endpoint lead to its dead letters.
+func TestFiltersOfDeliveries(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
+	answered("failed", "no_address")(s, "first")
+	s.letters("first", "open", 1)
+	b := s.open(t, 1200, 900)
+	for _, c := range []struct{ query, heading, flag, back string }{
+		{"channel=sends", "Dead letters on channel sends", "--channel sends", "All dead letters"},
+		{"code=no_address", "Dead letters with code no_address", "--code no_address", "All codes"},
+		{
+			"code=no_address&channel=sends", "Dead letters with code no_address, on channel sends",
+			"--code no_address --channel sends", "All dead letters",
+		},
+	} {
+		b.visit("deliveries?" + c.query)
+		b.await("h2", c.heading)
+		b.await("main table", "first")
+		b.await("main .twins", "waterclock dead-letters list "+c.flag)
+		b.await("main .twins", "/v1/dead-letters?"+c.query+"&limit=50")
+		b.click(c.back)
+		b.await("h2", "In short")
+	}
+	b.visit("triggers")
+	b.stub("GET", "/v1/endpoints", 200,
+		`{"items":[{"origin":"https://away.example","tenant":"default","state":"closed","failed":7}]}`)
+	b.click("Deliveries")
+	b.await("main", "https://away.example")
+	b.click("7")
+	b.await("h2", "Dead letters to https://away.example, of tenant default")
+	b.await("main", "None is open.")
+}

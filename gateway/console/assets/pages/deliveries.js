@@ -5,7 +5,7 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, kcatReads, none, others, quoted, tenants, useData, useList,
+  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData, useList,
   visible,
 } from '../parts.js';
 
@@ -62,19 +62,33 @@ function InShort({who, endpoints, channels}) {
 
 const ofChannel = (c) => 'triggers?channel=' + encodeURIComponent(c.name);
 
+// which says of a heading what its list is filtered by.
+const which = (filters) => filters.filter(([, value]) => value)
+  .map(([of, value]) => ` ${of} ${visible(value)}`).join(',');
+
+// flags are those of a command, of what is set.
+const flags = (of) => Object.entries(of).filter(([, value]) => value)
+  .map(([name, value]) => ` --${name} ${quoted(value)}`).join('');
+
 // lettersTo is the address of the dead letters of an endpoint.
 const lettersTo = (e) => 'deliveries' + queryOf({endpoint: e.origin, tenant: e.tenant});
 
 export function Deliveries({query, who, say}) {
-  const letters = useList(who.history ? 'v1/dead-letters' +
-    queryOf({code: query.code, channel: query.channel, limit: full}) : '', full, 15000);
-  const refused = useList('v1/rejected' + queryOf({code: query.refused, limit: full}), full, 15000);
+  const {code, channel, endpoint, tenant, refused: refusal} = query;
+  const ofSome = code || channel || endpoint || tenant;
+  const lettersPath = 'v1/dead-letters' + queryOf({code, channel, endpoint, tenant, limit: full});
+  const refusedPath = 'v1/rejected' + queryOf({code: refusal, limit: full});
+  const letters = useList(who.history ? lettersPath : '', full, 15000);
+  const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
   const channels = useData('v1/channels', operates ? 10000 : 0);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
   const ofLetters = html`<section key="letters">
-    <h2>Dead letters${query.code ? ` with code ${visible(query.code)}` : ''}</h2>
-    ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+    <h2>Dead letters${which([
+      ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],
+    ])}</h2>
+    ${ofSome ? html`<p><${A} to="deliveries">${ofSome === code && !channel && !endpoint && !tenant ? 'All codes' :
+      'All dead letters'}<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     ${who.history ? html`<${Loaded} of=${letters.first}>${() => html`<${Table} caption="The newest first"
       rows=${letters.items} none=${none(letters, 'None is open.')} rowKey=${(l) => l.partition + '/' + l.offset}
@@ -90,8 +104,8 @@ export function Deliveries({query, who, say}) {
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
       ]} /><${More} of=${letters} />`}<//>` : html`<${NoHistory} />`}</section>`;
   const ofRefused = html`<section key="refused">
-    <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
-    ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+    <h2>Refused commands${which([['with code', refusal]])}</h2>
+    ${refusal ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
     <${Loaded} of=${refused.first}>${() => html`
       <${Table} caption="Refused commands, the newest first" rows=${refused.items} none=${none(refused, 'None.')}
@@ -104,16 +118,17 @@ export function Deliveries({query, who, say}) {
         ['At', (c) => html`<${At} at=${c.at} />`], ['Record', (c) => html`<code>${c.source}</code>`],
       ]} /><${More} of=${refused} />`}<//></section>`;
   return html`<article><h1>Deliveries</h1>
-    ${query.code || query.channel || query.refused ? '' : html`<${InShort} who=${who} endpoints=${endpoints}
+    ${ofSome || refusal ? '' : html`<${InShort} who=${who} endpoints=${endpoints}
       channels=${channels} />`}
-    ${query.refused ? [ofRefused, ofLetters] : [ofLetters, ofRefused]}
+    ${refusal ? [ofRefused, ofLetters] : [ofLetters, ofRefused]}
     ${operates ? html`<h2>Endpoints</h2>
       <${Loaded} of=${endpoints}>${({items}) => html`<${Table} caption="Origins that callbacks go to" rows=${items}
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[
           ['Origin', (e) => e.origin], ['Tenant', (e) => e.tenant],
           ['Breaker', (e) => html`<span class=${e.state === 'closed' ? 'good' : 'bad'}>${e.state}</span>`],
           ['In flight', (e) => e.in_flight, 'num'], ['Answered', (e) => e.ok, 'num'],
-          ['Failed', (e) => e.failed, 'num'], ['Last', (e) => e.last_code || ''],
+          ['Failed', (e) => (e.failed ? html`<${A} to=${lettersTo(e)}>${e.failed}<//>` : 0), 'num'],
+          ['Last', (e) => e.last_code || ''],
         ]} />`}<//>` : ''}
     <h2>Channels</h2>
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."
@@ -124,8 +139,9 @@ export function Deliveries({query, who, say}) {
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>
     <${Twins} lines=${['waterclock dead-letters list --group-by code',
-      'waterclock dead-letters list' + (query.code ? ' --code ' + quoted(query.code) : ''),
-      'waterclock rejected list --group-by code',
-      'waterclock rejected list' + (query.refused ? ' --code ' + quoted(query.refused) : ''), 'waterclock endpoints list', 'waterclock channels list',
+      'waterclock dead-letters list' + flags({code, channel, endpoint, tenant}),
+      'waterclock rejected list --group-by code', 'waterclock rejected list' + flags({code: refusal}),
+      ...(operates ? ['waterclock endpoints list'] : []), 'waterclock channels list',
+      ...(who.history ? [curl(who, lettersPath)] : []), curl(who, refusedPath),
       kcatReads(who, 'dead-letter'), kcatReads(who, 'rejected')]} /></article>`;
 }
