@@ -82,22 +82,55 @@ export function Trigger({query, who, say}) {
       curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
+// givenAs says how the time of a one-shot was written. A local time has no Z.
+function givenAs({delay, registered_fire_at: text = '', timezone: zone}) {
+  if (delay) return `a delay of ${delay}`;
+  return text && !text.endsWith('Z') ? `a local time: ${when(text, zone)}` : 'an instant';
+}
+
+// zoneOf is the zone of a trigger, and why it is that one. A rule without a zone reads as one in UTC.
+function zoneOf(t, series) {
+  const by = t.tzdata ? ` (tz database ${t.tzdata})` : '';
+  if (t.timezone && t.follow_user) return `${t.timezone}, that of its user${by}`;
+  if (t.timezone === 'UTC' && series) return `UTC, as it was registered, or because none was named${by}`;
+  if (t.timezone) return `${t.timezone}, as it was registered or rezoned${by}`;
+  return `UTC, because ${series ? 'none was named' : `${t.delay ? 'a delay' : 'an instant'} has none`}`;
+}
+
+const onDays = {
+  next_business_day: 'fires on the next business day', previous_business_day: 'fires on the business day before',
+};
+
+// datesOf lists dates and times, as many as a page has room for.
+const datesOf = (all, zone) => all && all.length > 0 &&
+  `${all.slice(0, mostDates).map((d) => visible(when(d, zone))).join(', ')} ${further(all, mostDates)}`;
+
+// pairsOf lists names with values, likewise.
+const pairsOf = (all, sign) => all.length > 0 && html`${all.slice(0, mostTags).map(([k, v]) => html`
+  <code>${visible(k + sign + v)}</code> `)}${further(all, mostTags)}`;
+
 function About({t, who, code}) {
   const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
   const zone = t.timezone || 'UTC';
-  const tags = Object.entries(t.tags || {});
+  const series = t.recurrence || t.include;
   const rows = [
     ['State', html`<${Became} state=${t.state} code=${code} />`],
     ['Next', html`<${NextOf} of=${t} />`],
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${when(t.start, zone)}`],
-    ['Dates', t.include && `${t.include.slice(0, mostDates).map((d) => when(d, zone)).join(', ')} ` +
-      further(t.include, mostDates)],
-    ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
+    ['Given as', !series && givenAs(t)],
+    ['Dates', datesOf(t.include, zone)], ['But not', datesOf(t.exclude, zone)],
+    ['Until', t.until && visible(when(t.until, zone))], ['At most', t.count && `${t.count} times`],
+    ['Calendars', t.calendars && `${t.calendars.names.map(visible).join(', ')}: on their days it ${
+      onDays[t.calendars.on] || 'does not fire'}`],
+    ['Left out', datesOf(t.skipped, zone)],
+    ['Zone', zoneOf(t, series)],
+    ['Clock changes', t.dst && [
+      t.dst.gap && `in a gap: ${t.dst.gap}`, t.dst.overlap && `in an overlap: ${t.dst.overlap}`,
+    ].filter(Boolean).join(', ')],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
     ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${visible(t.user_id)}<//>`],
-    ['Tags', tags.length && html`${tags.slice(0, mostTags).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)}
-      ${further(tags, mostTags)}`],
+    ['Tags', pairsOf(Object.entries(t.tags || {}), '=')], ['Headers', pairsOf(Object.entries(t.headers || {}), ': ')],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && visible(t.callback.url)],
     ['Escalation', t.escalation &&
