@@ -1,6 +1,6 @@
 // Trigger: what is it, when does it fire next, what happened, and why (not)?
-import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {ask, trigger} from '../api.js';
+import {html, useEffect, useRef, useState} from '../vendor/htm-preact.js';
+import {ask, get, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
@@ -44,22 +44,34 @@ export function Trigger({query, who, say}) {
   const [waits, wait] = useState(false);
   const [rows, show] = useState([]); // the events that the page has rows of
   const connected = 'connected' === useLive((m) => {
-    if (m.kind === 'fact' && m.data.trigger === key) refresh(true);
+    if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
-  const state = useData(trigger(id), connected ? 0 : every);
-  const why = useData(trigger(id, '/explain'), connected ? 0 : every);
+  const state = useData(trigger(id, '?fresh=false'), connected ? 0 : every);
+  const why = useData(trigger(id, '/explain?fresh=false'), connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
+  // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
+  const acted = async () => {
+    await Promise.allSettled([get(trigger(id)), get(trigger(id, '/explain'))]);
+    reload();
+  };
   // What is under the pointer stays where it is: then the page says that there is something new.
   const refresh = (news) => {
     if (!pointed()) reload();
     else if (news) wait(true);
   };
+  const soon = useRef();
+  const follow = () => { // once more, when a history that was behind has the event
+    clearTimeout(soon.current);
+    soon.current = setTimeout(() => refresh(false), 1000);
+  };
+  useEffect(() => { follow(); return () => clearTimeout(soon.current); }, [id]);
   useEffect(() => { // what the stream does not say, such as that it is overdue
     const timer = setInterval(() => connected && !document.hidden && refresh(false), 10000);
     return () => clearInterval(timer);
   }, [connected, id]);
   const gone = state.error && state.error.status === 404; // erased, or never registered
+  useEffect(() => { if (gone) acted(); }, [gone]); // somebody may have registered it just now
   const t = gone ? undefined : state.data;
   return html`<article><h1>${visible(id)}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
@@ -72,12 +84,12 @@ export function Trigger({query, who, say}) {
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
-    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
+    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />
       <${About} t=${t} who=${who} code=${why.data && why.data.code} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
-      say=${(text) => { say(text); reload(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
+      say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[ours('explain', id), ours('watch', id),
       curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
