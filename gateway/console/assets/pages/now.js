@@ -108,18 +108,19 @@ function health(live, late, cut) {
 // Now takes its figures from the stream, and reads again what the stream does not say. While there is no stream it
 // reads all of it every two seconds.
 export function Now({who}) {
-  const [live, set] = useState();
+  const [last, set] = useState(); // state of the stream
   const [cut, lose] = useState(false); // the stream has ended, and nothing was read since
   const operates = who.rights.includes('operate');
   const connected = 'connected' === useLive((m) => {
     if (m.kind === 'state') {
       const late = m.data.oldest_overdue_seconds > 5;
-      if (!live || m.data.missed || m.data.ready !== live.ready || late) partitions.reload();
+      if (!last || m.data.missed || m.data.ready !== last.ready || late) partitions.reload();
       set(m.data);
       lose(false);
     }
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
+  const live = connected ? last : undefined; // a stream may end without a word: another tab reads it
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every, false);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000, false);
   const channels = useData(operates ? 'v1/channels' : '', 10000, false);
