@@ -47,8 +47,8 @@ export function Trigger({query, who, say}) {
     if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
-  const state = useData(trigger(id, '?fresh=false'), connected ? 0 : every);
-  const why = useData(trigger(id, '/explain?fresh=false'), connected ? 0 : every);
+  const state = useData(id && trigger(id, '?fresh=false'), connected ? 0 : every);
+  const why = useData(id && trigger(id, '/explain?fresh=false'), connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
   // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
   const acted = async () => {
@@ -72,6 +72,9 @@ export function Trigger({query, who, say}) {
   }, [connected, id]);
   const gone = state.error && state.error.status === 404; // erased, or never registered
   useEffect(() => { if (gone) acted(); }, [gone]); // somebody may have registered it just now
+  if (!id) {
+    return html`<article><h1>Trigger</h1><p>No trigger is named. Write its key into the box above.</p></article>`;
+  }
   const t = gone ? undefined : state.data;
   return html`<article><h1>${visible(id)}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
