@@ -32,3 +32,18 @@ func TestBacklogOfAChannel(t *testing.T) {
 	b.click("What to do")
 	b.await("h2", "WaterclockNobodyAnswers")
 }
+
+// A due topic refuses records: the triggers of its channel are put off, which no partition calls overdue. Now says so.
+func TestDueTopicRefuses(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.stub("GET", "/v1/channels", 200, `{"items":[{"name":"push","topic":"p","partitions":4,"put_off":[0,2]}]}`)
+	b.click("Now")
+	b.await("#health", "1 thing is not well.")
+	b.await("main ul", "Channel push: its due topic has refused records, so due events are put off.")
+	b.click("What to do")
+	b.await("h2", "A due topic refuses")
+	b.click("Deliveries")
+	b.await("main", "Some on push, whose due topic has refused records.")
+}

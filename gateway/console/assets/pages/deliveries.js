@@ -46,10 +46,13 @@ function InShort({who, endpoints, channels}) {
       }}<//>
       <h3>Channels on which due events wait</h3>
       <${Loaded} of=${channels}>${({items}) => {
-        const waits = items.filter((c) => c.waiting > 0).sort((a, b) => b.waiting - a.waiting);
+        const waits = items.filter((c) => c.waiting > 0 || c.put_off)
+          .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
         return waits.length === 0 ? html`<p class="none">${items.some((c) => c.waiting !== undefined) ? 'None.' :
           'Not known: no worker has read anything.'}</p>` : html`<ul>${waits.map((c) => html`<li>
-          <b>${c.waiting.toLocaleString('en')}</b> on <${A} to=${ofChannel(c)}>${c.name}<//></li>`)}</ul>`;
+          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
+          <${A} to=${ofChannel(c)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
+          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}</li>`)}</ul>`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
     ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}

@@ -34,7 +34,7 @@ function useBacklogs({data}) {
 
 // unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
 // are read, and the stream says the rest sooner.
-function unwell(partitions, live, endpoints, stuck) {
+function unwell(partitions, live, endpoints, channels, stuck) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
@@ -66,6 +66,10 @@ function unwell(partitions, live, endpoints, stuck) {
       all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries',
         'waterclockbreakeropen']);
     }
+  }
+  for (const c of channels.filter(({put_off: off}) => off)) {
+    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so due events are put off.`, 'deliveries',
+      'a-due-topic-refuses']);
   }
   for (const c of stuck) {
     const waiting = c.waiting.toLocaleString('en');
@@ -132,7 +136,8 @@ export function Now({who}) {
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
-      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [], stuck);
+      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [],
+        (channels.data && channels.data.items) || [], stuck);
       const known = !partitions.error && !cut;
       const [well, good] = wellSo(endpoints, channels, unsure);
       const overdue = live ? live.oldest_overdue_seconds :
