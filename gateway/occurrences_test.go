@@ -38,6 +38,18 @@ func TestOccurrencesHaveNotes(t *testing.T) {
 			}
 		}
 	}
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/skips", `{"recurrence":"FREQ=DAILY","start":"2060-03-13T02:30",`+
+		`"timezone":"America/New_York","dst":{"gap":"skip"}}`)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers/skips/occurrences?n=2", "").body
+	want := `"left_out":[{"at":"2060-03-14T07:00:00.000Z","local_time":"2060-03-14T02:30:00[America/New_York]",` +
+		`"occurrence":"2060-03-14T02:30:00","note":"gap: skipped, clocks jump from 02:00 to 03:00"}]`
+	if !strings.Contains(a, want) {
+		t.Errorf("no %s in %s", want, a)
+	}
+	a = w.must(http.StatusOK, "GET", "/v1/triggers/skips/occurrences?n=1", "").body
+	if strings.Contains(a, "left_out") {
+		t.Errorf("the first one comes before: %s", a)
+	}
 	w.must(http.StatusOK, "POST", "/v1/triggers/first:skip", "")
 	if a := w.must(http.StatusOK, "GET", "/v1/triggers/first/occurrences?n=1", ""); strings.Contains(a.body, "note") {
 		t.Errorf("the next one is not in the gap: %s", a.body)

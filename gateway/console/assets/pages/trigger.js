@@ -179,11 +179,16 @@ function About({t, who, code}) {
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 
+// withLeftOut puts what is left out in its places.
+const withLeftOut = (items, left) => [...left.map((o) => ({...o, out: true})), ...items]
+  .sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+
 function Next({t}) {
   const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
-  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
-    caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
-    columns=${[...inZones(t.timezone || 'UTC', (o) => o.local_time), ['Note', (o) => o.note || '']]}
+  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items, left_out: left = []}) => html`<${Table}
+    caption="The next occurrences" rows=${withLeftOut(items, left)} none="It does not fire any more."
+    rowKey=${(o) => o.occurrence} columns=${[...inZones(t.timezone || 'UTC', (o) => o.local_time),
+      ['Note', (o) => (o.out ? html`<span class="warn">Does not fire. ${o.note}</span>` : o.note || '')]]}
     />`}<//></section>`;
 }
 
