@@ -28,11 +28,12 @@ type Channels struct {
 
 // Channel is where due events go.
 type Channel struct {
-	Name       string `json:"name"`
-	Topic      string `json:"topic" doc:"Of its due events"`
-	Partitions int    `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
-	Removable  bool   `json:"removable" doc:"A command created it; settings do not name it"`
-	Waiting    *int64 `json:"waiting,omitempty" doc:"Due events that the group of its worker has not read, at most: markers of transactions count. For operators, up to 5 s old; absent if the group has read nothing"`
+	Name       string  `json:"name"`
+	Topic      string  `json:"topic" doc:"Of its due events"`
+	Partitions int     `json:"partitions" doc:"Of the topic; 0: nothing has fired yet, and the topic does not exist"`
+	Removable  bool    `json:"removable" doc:"A command created it; settings do not name it"`
+	Waiting    *int64  `json:"waiting,omitempty" doc:"Due events that the group of its worker has not read, at most: markers of transactions count. For operators, up to 5 s old; absent if the group has read nothing"`
+	PutOff     []int32 `json:"put_off,omitempty" doc:"Partitions that put due events of the channel off, because its topic has refused records. For operators, up to 5 s old, and as watermarks say: not known while watermarks.interval is off"`
 }
 
 // channelAdmin lists channels, and removes those that nobody needs.
@@ -40,6 +41,7 @@ type channelAdmin struct {
 	configured map[string]string
 	known      *shared[map[string]Channel] // what lists show
 	waiting    *waitingCounts
+	putOff     *putOffTopics
 	kafka      *producer.Producer
 	names      topics.Names
 	readWithin time.Duration
@@ -59,12 +61,19 @@ func (s *channelAdmin) listChannels(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
+	var putOff map[string][]int32
+	if r.who.May(auth.Operate) {
+		putOff = s.putOff.get(r.Context())
+	}
 	list := Channels{Items: []Channel{}}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		c := known[name]
 		if n, counted := waiting[name]; counted && c.Partitions > 0 {
 			c.Waiting = &n
 		}
+		c.PutOff = slices.Concat(putOff[c.Topic], putOff[topics.HighLane(c.Topic)])
+		slices.Sort(c.PutOff)
+		c.PutOff = slices.Compact(c.PutOff)
 		list.Items = append(list.Items, c)
 	}
 	return sendJSON(w, http.StatusOK, list)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -112,7 +113,9 @@ func (s *explanations) ask(r *request, key trigger.Key, in *explain.Input) (err 
 	if r.stale() {
 		get = s.router.Peek
 	}
-	if in.State, err = get(ctx, key); !peer.Moved(err) {
+	in.State, err = get(ctx, key)
+	silent := r.stale() && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+	if !peer.Moved(err) && !silent {
 		return err
 	}
 	in.Restoring = restoring(s.router.Partitions(ctx)[s.router.PartitionOf(key)])

@@ -232,7 +232,7 @@ type lookup struct {
 	router     *peer.Router
 }
 
-// read returns the trigger that the path names, with every acknowledged write.
+// read returns the trigger that the path names, with every acknowledged write unless fresh=false asks for less.
 func (s *lookup) read(r *request) (*trigger.State, error) {
 	key, err := r.key(r.id())
 	if err != nil {
@@ -240,7 +240,11 @@ func (s *lookup) read(r *request) (*trigger.State, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	st, err := s.router.Get(ctx, key)
+	get := s.router.Get
+	if r.stale() {
+		get = s.router.Peek
+	}
+	st, err := get(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -61,6 +60,8 @@ type DeadLetterGroup struct {
 	Count  int64  `json:"count"`
 	Oldest string `json:"oldest" format:"date-time" doc:"When the first of them failed"`
 	Newest string `json:"newest" format:"date-time"`
+
+	Sample GroupSample `json:"sample" doc:"The newest of them"`
 }
 
 // DeadLetterGroups is the answer to group_by, the largest first.
@@ -305,12 +306,8 @@ func letterJSON(l *topics.Letter) DeadLetter {
 func (s *deadLetters) countLetters(
 	ctx context.Context, w http.ResponseWriter, r *request, q topics.LetterQuery, of *letterQuestion, by string,
 ) error {
-	type group struct {
-		n              int64
-		oldest, newest trigger.Instant
-	}
-	groups := map[string]*group{}
-	answer := DeadLetterGroups{Groups: []DeadLetterGroup{}}
+	var sums counts
+	var answer DeadLetterGroups
 	q.Limit = maxPage
 	for {
 		page, err := s.letterPage(ctx, q)
@@ -322,27 +319,13 @@ func (s *deadLetters) countLetters(
 		for i := range page.Items {
 			l := &page.Items[i]
 			value := map[string]string{"tenant": l.Tenant, "code": l.Code, "endpoint": l.Endpoint}[by]
-			g := groups[value]
-			if g == nil && len(groups) == maxGroups {
-				answer.Other++
-				continue
-			}
-			if g == nil {
-				g = &group{oldest: l.FailedAt, newest: l.FailedAt}
-				groups[value] = g
-			}
-			g.n, g.oldest, g.newest = g.n+1, min(g.oldest, l.FailedAt), max(g.newest, l.FailedAt)
+			sums.add(value, l.FailedAt, GroupSample{trigger.Key(l.Trigger).ID(), l.Tenant, l.Detail})
 		}
 		if q.After = page.Next; q.After.IsZero() || answer.Visited >= maxCounted {
 			break
 		}
 	}
-	for value, g := range groups {
-		answer.Groups = append(answer.Groups, DeadLetterGroup{value, g.n, g.oldest.String(), g.newest.String()})
-	}
-	slices.SortFunc(answer.Groups, func(a, b DeadLetterGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
-	})
+	answer.Groups, answer.Other = sums.list(), sums.other
 	answer.NextCursor = s.cursors.sealLetter(of, q.After)
 	return sendJSON(w, http.StatusOK, answer)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
@@ -40,6 +41,32 @@ type RejectedCommands struct {
 	Visited    int64             `json:"looked_at" doc:"How many records were visited for this page: for operators of all tenants, for others those of the page"`
 }
 
+// RejectedGroup counts the refused commands that have one value in common.
+type RejectedGroup struct {
+	Value  string `json:"value" doc:"The code"`
+	Count  int64  `json:"count"`
+	Oldest string `json:"oldest" format:"date-time" doc:"When the first of them was refused"`
+	Newest string `json:"newest" format:"date-time"`
+
+	Sample GroupSample `json:"sample" doc:"The newest of them"`
+}
+
+// RejectedGroups is the answer to group_by, the largest first.
+type RejectedGroups struct {
+	Groups     []RejectedGroup `json:"groups"`
+	Other      int64           `json:"other,omitempty" doc:"Commands of further values, beyond 1,000"`
+	Visited    int64           `json:"looked_at" doc:"How many records were visited: for operators of all tenants, for others those that count"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"Where to go on counting, where there are too many for one answer"`
+}
+
+// RejectedEither is a page, or with group_by counts.
+type RejectedEither struct{}
+
+// Schema describes it for the OpenAPI document.
+func (RejectedEither) Schema(r huma.Registry) *huma.Schema {
+	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[RejectedCommands](r), schemaOf[RejectedGroups](r)}}
+}
+
 func rejectedRoutes(p *parts) []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/v1/rejected", right: auth.Read, handle: p.rejected.listRejected,
@@ -51,19 +78,26 @@ func rejectedRoutes(p *parts) []route {
 				{name: "code", doc: "With this code", kind: of[string]()},
 				{name: "from", doc: "Refused at or after this instant", kind: of[string]()},
 				{name: "to", doc: "Refused before this instant", kind: of[string]()},
+				{
+					name: "group_by", doc: "Count instead of listing", kind: of[string](), oneOf: []string{groupByCode},
+				},
 				{name: "cursor", doc: "next_cursor of the page before, with the same filters", kind: of[string]()},
 				limitParameter,
 			},
-			answers: answers{200: of[RejectedCommands]()},
+			answers: answers{200: of[RejectedEither]()},
 		},
 	}}
 }
 
-// Bounds of a page: records and bytes read, and how many offsets a partition is read at once.
+const groupByCode = "code"
+
+// Bounds of a page: records and bytes read, and how many offsets a partition is read at once. A count reads maxCounted
+// records, and as many bytes.
 const (
 	maxRefusalsRead  = 20_000
 	maxRefusalBytes  = 32 << 20
 	refusalsAtOnce   = 256
+	refusalsCounted  = 2000
 	refusalsOffsets  = 16 // partitions asked at once
 	rejectedQuestion = "\x00rejected"
 )
@@ -97,13 +131,19 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	if r.query.Has("group_by") && r.query.Get("group_by") != groupByCode {
+		return problem.BadParameter("group_by", "group_by is code")
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	scans, err := s.scans(ctx, q)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	walk := refusalWalk{q: q, scans: scans, read: s.records.read}
+	walk := refusalWalk{q: q, scans: scans, read: s.records.read, atOnce: refusalsAtOnce}
+	if r.query.Has("group_by") {
+		return s.countRejected(ctx, w, r, &walk)
+	}
 	items, err := walk.page(ctx)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -116,10 +156,31 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 	return sendJSON(w, http.StatusOK, answer)
 }
 
+// countRejected answers group_by.
+func (s *rejections) countRejected(ctx context.Context, w http.ResponseWriter, r *request, walk *refusalWalk) error {
+	var sums counts
+	walk.atOnce = refusalsCounted
+	counted, err := walk.count(ctx, &sums)
+	if err != nil {
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	r.read.charge(int(walk.visited))
+	answer := RejectedGroups{
+		Groups: []RejectedGroup{}, Other: sums.other, Visited: r.visited(walk.visited, counted),
+	}
+	for _, g := range sums.list() {
+		answer.Groups = append(answer.Groups, RejectedGroup(g))
+	}
+	if next, more := walk.rest(s.partitions); more {
+		answer.NextCursor = s.cursors.seal(walk.q.sealed, peer.UserCursor{Key: trigger.Key(next)})
+	}
+	return sendJSON(w, http.StatusOK, answer)
+}
+
 // query reads the parameters of a list.
 func (s *rejections) query(r *request) (*refusalQuery, error) {
 	v := r.query
-	if err := r.refuseEmpty("tenant", "trigger_id", "code", "from", "to"); err != nil {
+	if err := r.refuseEmpty("tenant", "trigger_id", "code", "from", "to", "group_by"); err != nil {
 		return nil, err
 	}
 	q := &refusalQuery{code: v.Get("code"), id: v.Get("trigger_id")}
@@ -199,6 +260,7 @@ type refusalWalk struct {
 	q       *refusalQuery
 	scans   []*refusalScan
 	read    func(ctx context.Context, partition int32, from, until int64, f func(*kgo.Record) error) error
+	atOnce  int64 // offsets of a partition
 	visited int64
 	bytes   int64
 }
@@ -229,10 +291,35 @@ func (k *refusalWalk) page(ctx context.Context) ([]RejectedCommand, error) {
 	return items, nil
 }
 
+// count counts what the partitions have, some records of each in turn, so that the newest are among them if they are
+// too many. It returns how many match.
+func (k *refusalWalk) count(ctx context.Context, to *counts) (n int, err error) {
+	for more := true; more; {
+		more = false
+		for _, s := range k.scans {
+			if s.from <= s.first {
+				continue
+			}
+			if k.visited >= maxCounted || k.bytes >= maxRefusalBytes {
+				return n, nil
+			}
+			if err := k.more(ctx, s); err != nil {
+				return n, err
+			}
+			for i := range s.found {
+				c := &s.found[i]
+				to.add(c.Code, c.at, GroupSample{c.TriggerID, c.Tenant, c.Detail})
+			}
+			n, s.found, more = n+len(s.found), nil, true
+		}
+	}
+	return n, nil
+}
+
 // more reads the next records of a partition towards its beginning.
 func (k *refusalWalk) more(ctx context.Context, s *refusalScan) error {
 	until := s.from
-	s.from = max(s.first, until-refusalsAtOnce)
+	s.from = max(s.first, until-k.atOnce)
 	return k.read(ctx, s.partition, s.from, until, func(r *kgo.Record) error {
 		k.visited++
 		k.bytes += int64(len(r.Key) + len(r.Value))

@@ -91,7 +91,7 @@ func triggerRoutes(p *parts) []route {
 					name: asOfParameter, kind: of[string](),
 					doc: "An instant that is over (RFC 3339): what the trigger was then, from the history; without " +
 						"payload, live and skipped. 410 before_history if the history does not reach that far",
-				}},
+				}, freshOr("with a 503 if its owner does not answer within a second")},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},

@@ -23,6 +23,15 @@ type TZData struct {
 	Same     bool       `json:"same" doc:"The two are one release"`
 	Ahead    bool       `json:"ahead" doc:"embedded is newer than active: waterclock tzdata apply embedded puts it in force"`
 	Changes  []TZChange `json:"changes" doc:"Zones whose clocks embedded changes within ten years from now, by name"`
+
+	ClockChanges []ClockChange `json:"clock_changes" doc:"When clocks are put forward or back within 14 days, by the release in force, in order. All zones of the release: which ones triggers use is not known"`
+}
+
+// ClockChange is an instant at which clocks of some zones are put forward or back.
+type ClockChange struct {
+	At           string   `json:"at" format:"date-time"`
+	ShiftSeconds int64    `json:"shift_seconds" doc:"So much clocks are put forward; back if it is negative" example:"3600"`
+	Zones        []string `json:"zones" doc:"By name"`
 }
 
 // TZRelease is a release of the tz database.
@@ -39,6 +48,18 @@ type TZChange struct {
 	Zone string `json:"zone"`
 	What string `json:"what" enum:"changed,added,removed"`
 	From string `json:"from" format:"date-time" doc:"The first instant at which clocks differ"`
+}
+
+// clocksAhead is how far ahead changes of clocks are listed.
+const clocksAhead = 14 * 24 * time.Hour
+
+// ClockChanges are the changes of clocks within 14 days of now.
+func ClockChanges(z *calendar.Zones, now time.Time) []ClockChange {
+	all := []ClockChange{}
+	for _, c := range z.ClockChanges(now.UnixMilli(), now.Add(clocksAhead).UnixMilli()) {
+		all = append(all, ClockChange{trigger.Instant(c.At).String(), int64(c.Shift / time.Second), c.Zones})
+	}
+	return all
 }
 
 // comparedAhead is how far ahead two releases are compared, and comparedEvery how long a
@@ -66,6 +87,10 @@ type tzKept struct {
 	compared []TZChange // of active with the embedded one
 	of       string     // the active release that was compared
 	at       time.Time
+
+	clocks   []ClockChange
+	clocksOf string // the release
+	clocksAt time.Time
 }
 
 // tzApplied is a release that was applied.
@@ -91,6 +116,11 @@ func (s *tzReleases) getTZData(w http.ResponseWriter, r *request) error {
 	if !answer.Same {
 		answer.Changes = s.changes(active.zones, own)
 	}
+	inForce := own
+	if active != nil {
+		inForce = active.zones
+	}
+	answer.ClockChanges = s.clockChanges(inForce)
 	return sendJSON(w, http.StatusOK, answer)
 }
 
@@ -145,6 +175,20 @@ func appliedRelease(r *kgo.Record) *tzApplied {
 	}
 	return &tzApplied{zones: zones, carried: set.TZData.Carried, since: trigger.At(r.Timestamp)}
 }
+
+// clockChanges are those within 14 days. They are computed once a minute: each time all zones are parsed.
+func (s *tzReleases) clockChanges(z *calendar.Zones) []ClockChange {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept.clocksOf != z.ID() || now.Sub(s.kept.clocksAt) >= clocksEvery {
+		s.kept.clocks, s.kept.clocksOf, s.kept.clocksAt = ClockChanges(z, now), z.ID(), now
+	}
+	return s.kept.clocks
+}
+
+// clocksEvery is how long a list of changes is kept.
+const clocksEvery = time.Minute
 
 // changes are what a release changes, within ten years from now.
 func (s *tzReleases) changes(active, next *calendar.Zones) []TZChange {

@@ -45,6 +45,34 @@ func TestTZData(t *testing.T) {
 	}
 }
 
+// Clocks that change within 14 days are named, by the release in force, and later ones are not.
+func TestClockChanges(t *testing.T) {
+	now := time.Date(2027, 3, 10, 0, 0, 0, 0, time.UTC)
+	w := newWorld(t, func(o *Options) { o.Now = func() time.Time { return now } })
+	a := w.must(http.StatusOK, "GET", "/v1/tzdata", "").body
+	for _, want := range []string{
+		`"clock_changes":[{"at":"2027-03-14T`, `{"at":"2027-03-14T07:00:00.000Z","shift_seconds":3600,"zones":[`,
+		`"America/New_York"`,
+	} {
+		if !strings.Contains(a, want) {
+			t.Errorf("no %s in %s", want, a)
+		}
+	}
+	if strings.Contains(a, "Europe/Berlin") {
+		t.Errorf("Berlin changes on the 28th: %s", a)
+	}
+	now = now.Add(7 * 24 * time.Hour)
+	if a := w.must(http.StatusOK, "GET", "/v1/tzdata", "").body; strings.Contains(a, "America/New_York") ||
+		!strings.Contains(a, `{"at":"2027-03-28T01:00:00.000Z","shift_seconds":3600,"zones":[`) {
+		t.Errorf("a week later: %s", a)
+	}
+	w.applyTZ(t, topics.TZData{Label: "2099z", Zip: berlinLikeTokyo(t)})
+	_, a, _ = strings.Cut(w.must(http.StatusOK, "GET", "/v1/tzdata", "").body, `"clock_changes"`)
+	if strings.Contains(a, "Europe/Berlin") || !strings.Contains(a, "Europe/Paris") {
+		t.Errorf("by the release in force Berlin changes nothing: %s", a)
+	}
+}
+
 func (w *world) applyTZ(t *testing.T, release topics.TZData) {
 	t.Helper()
 	key, value, headers, err := topics.EncodeTZData(release)

@@ -232,8 +232,12 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	}
 	p.previews = &previews{bodies: c.bodies, calendars: p.calendars, timetable: o.Timetable, now: o.Now}
 	p.tzdata = &tzReleases{control: p.calendars.control, readWithin: o.ReadWithin, now: o.Now}
+	marks := &watermarkLog{
+		topic: &topicReader{kafka: c.kafka, topic: o.Names.Watermarks()}, partitions: o.Partitions,
+	}
 	p.channels = &channelAdmin{
-		kafka: c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
+		putOff: &putOffTopics{log: marks, known: &shared[map[string][]int32]{within: o.ReadWithin, now: o.Now}},
+		kafka:  c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
 		known: &shared[map[string]Channel]{within: o.ReadWithin, now: o.Now},
 		waiting: &waitingCounts{
 			group: o.WorkerGroup, kafka: c.kafka, known: &shared[map[string]int64]{within: o.ReadWithin, now: o.Now},
@@ -249,9 +253,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 		partitions: o.Partitions, readWithin: o.ReadWithin, log: c.log,
 	}
 	p.watermarks = &watermarks{
-		channels: p.channels, readWithin: o.ReadWithin, log: &watermarkLog{
-			topic: &topicReader{kafka: c.kafka, topic: o.Names.Watermarks()}, partitions: o.Partitions,
-		},
+		channels: p.channels, readWithin: o.ReadWithin, log: marks,
 	}
 	p.probes = &probes{auth: o.Auth, metrics: o.Metrics, ready: o.Ready, notes: func() []string {
 		return append(o.Notes(), c.acts.log.notes()...)

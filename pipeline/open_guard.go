@@ -56,8 +56,8 @@ const (
 )
 
 // lost returns the offset from which on a log is not the one that was read; -1 if it is the
-// same, or if nothing shows a difference. A record that compaction or retention removed
-// shows nothing; the leader epochs may.
+// same, or if nothing shows a difference. A record that compaction or retention removed, or that no leader shows,
+// says nothing; the leader epochs may.
 func (s *session) lost(ctx context.Context, o *Process, topic string, partition int32, last topics.LastRead) (int64,
 	error,
 ) {
@@ -69,6 +69,9 @@ func (s *session) lost(ctx context.Context, o *Process, topic string, partition 
 	}
 	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset,
 		o.decompressor())
+	if refused := (*kafkapart.FetchError)(nil); errors.As(err, &refused) {
+		return -1, nil // a log whose old records cannot be read keeps no partition closed: the epochs were asked
+	}
 	if err != nil || r == nil {
 		return -1, err
 	}

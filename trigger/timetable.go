@@ -44,7 +44,9 @@ func (t *Timetable) local(wall, zone string, dst DST) (occurrence, *Error) {
 	if err != nil {
 		return occurrence{}, fromCalendar(err)
 	}
-	return occurrence{At: Instant(o.At), ID: o.ID(), Local: z.Wall(o.At).String() + "[" + zone + "]"}, nil
+	return occurrence{
+		At: Instant(o.At), ID: o.ID(), Local: z.Wall(o.At).String() + "[" + zone + "]", Note: o.Note,
+	}, nil
 }
 
 // sameWall is when clocks in zone to show the wall time that zone from has at the instant at.
@@ -108,6 +110,7 @@ type occurrence struct {
 	At    Instant
 	ID    string // wall time, or the instant for rules of elapsed time
 	Local string // 2026-11-20T09:00:00[America/New_York], local-time triggers only
+	Note  string // what a gap, an overlap or a calendar did to the wall time; for people
 }
 
 // rule is a compiled recurrence.
@@ -223,7 +226,7 @@ func (r rule) named(id string) (occurrence, bool) {
 }
 
 func (r rule) spell(o calendar.Occurrence) occurrence {
-	out := occurrence{At: Instant(o.At), ID: o.ID()}
+	out := occurrence{At: Instant(o.At), ID: o.ID(), Note: o.Note}
 	if !o.Elapsed {
 		out.Local = r.LocalTime(o)
 	}

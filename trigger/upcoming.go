@@ -8,6 +8,7 @@ type Planned struct {
 	Nominal    Instant
 	Occurrence string
 	Local      string // local-time triggers only
+	Note       string // what a gap, an overlap or a calendar did to the wall time; not of what was snoozed
 }
 
 // Upcoming lists what s will fire, in order: at most n occurrences, none due
@@ -20,6 +21,9 @@ func (t *Timetable) Upcoming(s *State, n int, until Instant) []Planned {
 	var out []Planned
 	left := n
 	t.Walk(s, until, func(p Planned, followed bool) bool {
+		if p.Occurrence == s.Series.Occurrence && p.Nominal == s.Series.At {
+			p.Note = t.note(s)
+		}
 		out = append(out, p)
 		if followed {
 			left--
@@ -43,7 +47,7 @@ func (t *Timetable) Walk(s *State, until Instant, f func(p Planned, followed boo
 			return
 		}
 	}
-	if s.Series.At == 0 || !f(Planned{s.Series.Due(), s.Series.At, s.Series.Occurrence, s.Series.Local}, false) {
+	if s.Series.At == 0 || !f(Planned{s.Series.Due(), s.Series.At, s.Series.Occurrence, s.Series.Local, ""}, false) {
 		return
 	}
 	if s.Recurring() {
@@ -69,11 +73,33 @@ func (m *Machine) Expect(s *State, until Instant, f func(nominal, due Instant) b
 	})
 }
 
+// note is the note of the planned occurrence, which the state does not keep.
+func (t *Timetable) note(s *State) string {
+	w, p := &s.Spec.When, &s.Series
+	if w.Kind == WhenLocal {
+		if o, err := t.local(w.Local, w.Zone, w.DST); err == nil && o.At == p.At {
+			return o.Note
+		}
+		return ""
+	}
+	if !s.Recurring() {
+		return ""
+	}
+	r, err := (&Machine{Timetable: t}).begin(s, 0).rule()
+	if err != nil {
+		return ""
+	}
+	if o, ok, err := r.next(p.At - 1); err == nil && ok && o.At == p.At {
+		return o.Note
+	}
+	return ""
+}
+
 func (s *State) waitingPlanned() []Planned {
 	var out []Planned
 	for i := range s.Live {
 		if l := &s.Live[i]; l.Kind == LiveSnoozed || l.Kind == LiveRunNow {
-			out = append(out, Planned{l.Due, l.Nominal, l.Occurrence, l.Local})
+			out = append(out, Planned{l.Due, l.Nominal, l.Occurrence, l.Local, ""})
 		}
 	}
 	return out
@@ -93,7 +119,7 @@ func (t *Timetable) follow(s *State, until Instant, f func(Planned) bool) {
 			return
 		}
 		at = o.At
-		if !d.decided(o, decided) && !f(Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local}) {
+		if !d.decided(o, decided) && !f(Planned{o.At, o.At, o.ID + s.Life.suffix(), o.Local, o.Note}) {
 			return
 		}
 	}

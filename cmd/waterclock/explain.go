@@ -90,6 +90,7 @@ type upcoming struct {
 	At         string `json:"at"`
 	LocalTime  string `json:"local_time,omitempty"`
 	Occurrence string `json:"occurrence"`
+	Note       string `json:"note,omitempty"`
 }
 
 func fetchExplanation(ctx context.Context, from *api, key string, n int) (x explanation, err error) {
@@ -176,7 +177,7 @@ func (a *app) printOccurrences(list []upcoming) {
 		fmt.Fprintln(a.out.w, "\nnext occurrences")
 	}
 	for _, o := range list {
-		fmt.Fprintln(a.out.w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s", o.At, o.LocalTime), " ")))
+		fmt.Fprintln(a.out.w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s  %s", o.At, o.LocalTime, o.Note), " ")))
 	}
 }
 

@@ -17,7 +17,7 @@ func oneTrigger(t *testing.T, trigger, events string) string {
 		case strings.HasSuffix(r.URL.Path, "/occurrences"):
 			fmt.Fprint(
 				w,
-				`{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00"}]}`,
+				`{"items":[{"at":"2026-11-20T14:00:00.000Z","local_time":"2026-11-20T09:00:00[America/New_York]","occurrence":"2026-11-20T09:00:00","note":"overlap: first pass"}]}`,
 			)
 		case strings.HasSuffix(r.URL.Path, "/events") && r.URL.Query().Get("cursor") == "":
 			fmt.Fprint(w, `{"items":[],"next_cursor":"more"}`)
@@ -114,7 +114,7 @@ func TestExplainSnoozed(t *testing.T) {
 func TestOccurrences(t *testing.T) {
 	url := oneTrigger(t, "{}", "")
 	cli(t, nil, "", "occurrences", "pills", "-n", "1", "--url", url).want(t, exitOK, "2026-11-20T14:00:00.000Z",
-		"2026-11-20T09:00:00[America/New_York]")
+		"2026-11-20T09:00:00[America/New_York]", "overlap: first pass")
 	cli(t, nil, "", "occurrences", "pills", "--url", url, "-o", "ndjson", "--jq", ".occurrence").want(t, exitOK,
 		"2026-11-20T09:00:00\n")
 }

@@ -80,8 +80,11 @@ history.`,
 				return err
 			}
 			if by != "" {
-				given["group_by"] = by
-				return a.countLetters(cmd.Context(), from, given, by)
+				q := url.Values{"group_by": {by}}
+				for name, text := range given {
+					q.Set(name, text)
+				}
+				return a.countGroups(cmd.Context(), from, "/v1/dead-letters", q, by, "dead letters")
 			}
 			all, err := fetchLetters(cmd.Context(), from, given, limit)
 			if err != nil {
@@ -269,17 +272,13 @@ func clip(s string, most int) string {
 	return s
 }
 
-// countLetters adds up the counts of all pages.
-func (a *app) countLetters(ctx context.Context, from *api, given map[string]string, by string) error {
-	q := url.Values{}
-	for name, text := range given {
-		q.Set(name, text)
-	}
+// countGroups adds up the counts of all pages of a list. Refused commands are counted as dead letters are.
+func (a *app) countGroups(ctx context.Context, from *api, path string, q url.Values, by, what string) error {
 	var order []string
 	sums := map[string]*gateway.DeadLetterGroup{}
 	for {
 		var page gateway.DeadLetterGroups
-		if err := from.get(ctx, "/v1/dead-letters?"+q.Encode(), &page); err != nil {
+		if err := from.get(ctx, path+"?"+q.Encode(), &page); err != nil {
 			return err
 		}
 		for _, g := range page.Groups {
@@ -288,11 +287,14 @@ func (a *app) countLetters(ctx context.Context, from *api, given map[string]stri
 				sums[g.Value], order = &g, append(order, g.Value)
 				continue
 			}
+			if g.Newest > sum.Newest {
+				sum.Sample = g.Sample
+			}
 			sum.Count += g.Count
 			sum.Oldest, sum.Newest = min(sum.Oldest, g.Oldest), max(sum.Newest, g.Newest)
 		}
 		if page.Other > 0 {
-			a.note("%d dead letters with further values are not counted: add filters", page.Other)
+			a.note("%d %s with further values are not counted: add filters", page.Other, what)
 		}
 		if page.NextCursor == "" {
 			break
@@ -303,9 +305,11 @@ func (a *app) countLetters(ctx context.Context, from *api, given map[string]stri
 	for i, value := range order {
 		items[i] = sums[value]
 	}
-	return a.out.list(items, []string{by, "count", "oldest", "newest"}, func(i int) []string {
+	return a.out.list(items, []string{by, "count", "oldest", "newest", "for example", "detail"}, func(i int) []string {
 		g := sums[order[i]]
-		return []string{g.Value, strconv.FormatInt(g.Count, 10), g.Oldest, g.Newest}
+		return []string{
+			g.Value, strconv.FormatInt(g.Count, 10), g.Oldest, g.Newest, g.Sample.TriggerID, clip(g.Sample.Detail, 60),
+		}
 	})
 }
 

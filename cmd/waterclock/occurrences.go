@@ -19,8 +19,8 @@ func newOccurrences(a *app) *cobra.Command {
 				return a.unknownKey(cmd.Context(), api, args[0], err)
 			}
 			items := anyOf(all)
-			return a.out.list(items, []string{"at", "local time", "occurrence"}, func(i int) []string {
-				return []string{all[i].At, all[i].LocalTime, all[i].Occurrence}
+			return a.out.list(items, []string{"at", "local time", "occurrence", "note"}, func(i int) []string {
+				return []string{all[i].At, all[i].LocalTime, all[i].Occurrence, all[i].Note}
 			})
 		},
 	}

@@ -13,13 +13,15 @@ func newRejected(a *app) *cobra.Command {
 func newRejectedList(a *app) *cobra.Command {
 	filters := map[string]*string{}
 	limit := 1000
+	var by string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Print refused commands of the last 14 days, the newest first",
 		Long: `Print the commands that the engine refused, with the code and what to write instead,
-the newest first. It asks the API at --url.`,
-		Example: "  waterclock rejected list --code unknown_zone\n  waterclock rejected list --key hold-8c4",
-		Args:    cobra.NoArgs,
+the newest first. --group-by counts them instead. It asks the API at --url.`,
+		Example: "  waterclock rejected list --code unknown_zone\n  waterclock rejected list --key hold-8c4\n" +
+			"  waterclock rejected list --group-by code",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, err := queryOf(cmd.Flags(), filters, "trigger_id")
 			if err != nil {
@@ -28,6 +30,10 @@ the newest first. It asks the API at --url.`,
 			from, err := a.httpAPI()
 			if err != nil {
 				return err
+			}
+			if by != "" {
+				q.Set("group_by", by)
+				return a.countGroups(cmd.Context(), from, "/v1/rejected", q, by, "commands")
 			}
 			all, err := fetchPages[gateway.RejectedCommand](cmd.Context(), from, "/v1/rejected", q, limit)
 			if err != nil {
@@ -48,6 +54,7 @@ the newest first. It asks the API at --url.`,
 	} {
 		filters[name] = cmd.Flags().String(name, "", help)
 	}
+	cmd.Flags().StringVar(&by, "group-by", "", "count by `code`")
 	cmd.Flags().IntVarP(&limit, "limit", "n", limit, "at most this many; 0 for all")
 	return cmd
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,9 +42,9 @@ func newTZDataStatus(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Print the active release and the one this binary carries",
-		Long: `Print the release of the tz database that is in force, and the one that this binary
-carries. With --url the API answers, about the binary that runs it, and says what
-clocks its release would change.`,
+		Long: `Print the release of the tz database that is in force, the one that this binary
+carries, and when clocks change within 14 days. With --url the API answers, about the
+binary that runs it, and says what clocks its release would change.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.config(false)
@@ -62,8 +63,15 @@ clocks its release would change.`,
 				Active   *release `json:"active"` // null: none was applied, so each engine uses its embedded one
 				Embedded release  `json:"embedded"`
 				Same     bool     `json:"same"`
-			}{active, own, active == nil || active.ID == own.ID}
-			return a.out.record(status, statusRows(active, own))
+
+				ClockChanges []gateway.ClockChange `json:"clock_changes"`
+			}{active, own, active == nil || active.ID == own.ID, nil}
+			inForce := own.zones
+			if active != nil {
+				inForce = active.zones
+			}
+			status.ClockChanges = gateway.ClockChanges(inForce, time.Now())
+			return a.out.record(status, append(statusRows(active, own), clockRows(status.ClockChanges)...))
 		},
 	}
 }
@@ -85,7 +93,28 @@ func (a *app) tzdataOfAPI(ctx context.Context, from *api) error {
 	for _, z := range t.Changes {
 		rows = append(rows, [2]string{z.What, z.Zone + " from " + z.From})
 	}
-	return a.out.record(t, rows)
+	return a.out.record(t, append(rows, clockRows(t.ClockChanges)...))
+}
+
+// zonesNamed is how many zones a row names. -o json has all.
+const zonesNamed = 4
+
+// clockRows say when clocks change.
+func clockRows(changes []gateway.ClockChange) (rows [][2]string) {
+	for _, c := range changes {
+		shift, way := time.Duration(c.ShiftSeconds)*time.Second, "forward"
+		if shift < 0 {
+			shift, way = -shift, "back"
+		}
+		zones := strings.Join(c.Zones[:min(zonesNamed, len(c.Zones))], ", ")
+		if more := len(c.Zones) - zonesNamed; more > 0 {
+			zones += fmt.Sprintf(" and %d more", more)
+		}
+		rows = append(rows, [2]string{
+			"clocks change", c.At + ": " + way + " by " + calendar.DurationText(shift) + " in " + zones,
+		})
+	}
+	return rows
 }
 
 func statusRows(active *release, own release) [][2]string {

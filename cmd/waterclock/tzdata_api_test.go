@@ -12,7 +12,8 @@ import (
 func TestTZDataOverHTTP(t *testing.T) {
 	answer := `{"active":{"label":"2020a","sha256":"aa","zones":2,"since":"2026-01-01T00:00:00.000Z"},` +
 		`"embedded":{"label":"2025c","sha256":"bb","zones":3},"same":false,"ahead":true,` +
-		`"changes":[{"zone":"Europe/Berlin","what":"changed","from":"2026-11-25T00:00:00.000Z"}]}`
+		`"changes":[{"zone":"Europe/Berlin","what":"changed","from":"2026-11-25T00:00:00.000Z"}],"clock_changes":[{"at":"2026-12-06T01:00:00.000Z","shift_seconds":-3600,` +
+		`"zones":["A/a","A/b","A/c","A/d","A/e","A/f"]}]}`
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/tzdata" {
 			t.Errorf("asked for %s", r.URL)
@@ -21,7 +22,10 @@ func TestTZDataOverHTTP(t *testing.T) {
 	}))
 	defer api.Close()
 	r := cli(t, nil, "", "tzdata", "status", "--url", api.URL)
-	for _, want := range []string{"2020a", "2025c", "Europe/Berlin from 2026-11-25", "tzdata apply embedded"} {
+	for _, want := range []string{
+		"2020a", "2025c", "Europe/Berlin from 2026-11-25", "tzdata apply embedded",
+		"2026-12-06T01:00:00.000Z: back by 1h in A/a, A/b, A/c, A/d and 2 more",
+	} {
 		if r.code != exitOK || !strings.Contains(r.out, want) {
 			t.Errorf("no %s in %d %s %s", want, r.code, r.out, r.err)
 		}

@@ -78,7 +78,7 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 	case "trigger":
 		if id := at.Query().Get("id"); id != "" {
 			path := "v1/triggers/" + component(id)
-			return []string{path, path + "/explain"}
+			return []string{path + "?fresh=false", path + "/explain?fresh=false"}
 		}
 	case "search":
 		if q := at.Query().Get("q"); q != "" {

@@ -113,8 +113,8 @@ func (r *Reader) AppendTime(ctx context.Context, at TopicPartition, offset int64
 	return when, true, nil
 }
 
-// RecordAt is the record at an offset; nil if none is there any more. That no leader shows what is there, or shows none
-// of it, is an error: whoever asks must not take it for a record that compaction has removed.
+// RecordAt is the record at an offset; nil if none is there any more. That no leader shows what is there is a FetchError:
+// it is no record that compaction has removed.
 func (r *Reader) RecordAt(
 	ctx context.Context, at TopicPartition, offset int64, d kgo.Decompressor,
 ) (*kgo.Record, error) {
@@ -125,7 +125,7 @@ func (r *Reader) RecordAt(
 	case err != nil:
 		return nil, err
 	case p == nil:
-		return nil, fmt.Errorf("fetch %s/%d: no leader shows what is at offset %d", at.Topic, at.Partition, offset)
+		return nil, &FetchError{at, kerr.LeaderNotAvailable}
 	}
 	fp, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		KeepControlRecords: true, Offset: offset, IsolationLevel: kgo.ReadUncommitted(),

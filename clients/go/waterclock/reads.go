@@ -253,7 +253,8 @@ func (c *Client) AllEvents(ctx context.Context, id string, limit int) iter.Seq2[
 type Occurrence struct {
 	At         time.Time `json:"at"` // nominal instant, without jitter
 	LocalTime  string    `json:"local_time,omitempty"`
-	Occurrence string    `json:"occurrence"` // its name, as in ce_id
+	Occurrence string    `json:"occurrence"`     // its name, as in ce_id
+	Note       string    `json:"note,omitempty"` // such as "gap: shifted 1h"
 }
 
 // Occurrences returns the next n occurrences.

@@ -5,28 +5,93 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, kcatReads, none, quoted, tenants, useData, useList, visible,
+  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData, useList,
+  visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
 
-// causes counts refused commands by their code, the most frequent first.
-function causes(commands) {
-  const by = new Map();
-  for (const c of commands) by.set(c.code, [...(by.get(c.code) || []), c]);
-  return [...by].sort(([, a], [, b]) => b.length - a.length);
+const mostCodes = 10; // that are named in short
+
+// Code is how many items have a code, a link to them, and the newest as an example.
+function Code({of: {value, count, sample}, least, to, who}) {
+  const {trigger_id: id, tenant, detail} = sample || {};
+  return html`<li>${least ? 'at least ' : ''}<b>${count.toLocaleString('en')}</b>${' '}
+    <${A} to=${to + encodeURIComponent(value)}>${visible(value)}<//>${id ? html`, for example${' '}
+    <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}</li>`;
 }
 
+// Codes lists the most frequent codes.
+const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => (groups.length === 0 ?
+  html`<p class="none">${more ? 'None so far. There are too many to count them here.' : none}</p>` :
+  html`<ul>${groups.slice(0, mostCodes).map((g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`)}</ul>
+    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`);
+
+const total = ({groups = [], other = 0}) => groups.reduce((n, g) => n + g.count, other);
+
+// InShort says what is not well, before the lists of all.
+function InShort({who, endpoints, channels}) {
+  const operates = who.rights.includes('operate');
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000);
+  const refused = useData('v1/rejected?group_by=code', 60000);
+  const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
+  return html`<section class="short"><h2>In short</h2>
+    ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
+      <${Loaded} of=${endpoints}>${({items}) => {
+        const open = items.filter((e) => e.state !== 'closed');
+        return open.length === 0 ? html`<p class="none">None.</p>` : html`<ul>${open.map((e) => html`<li>
+          <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
+          ${' '}<span class="bad">${e.state}</span>${e.last_code ? `: ${visible(e.last_code)}` : ''}.${' '}
+          <${ToRunbook} entry="waterclockbreakeropen" /></li>`)}</ul>`;
+      }}<//>
+      <h3>Channels on which due events wait</h3>
+      <${Loaded} of=${channels}>${({items}) => {
+        const waits = items.filter((c) => c.waiting > 0 || c.put_off)
+          .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
+        return waits.length === 0 ? html`<p class="none">${items.some((c) => c.waiting !== undefined) ? 'None.' :
+          'Not known: no worker has read anything.'}</p>` : html`<ul>${waits.map((c) => html`<li>
+          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
+          <${A} to=${ofChannel(c)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
+          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}</li>`)}</ul>`;
+      }}<//>` : ''}
+    <h3>Dead letters by code</h3>
+    ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}
+      none="None is open." />`}<//>` : html`<${NoHistory} />`}
+    <h3>Refused commands by code</h3>
+    ${!settled ? html`<p class="wait">Reading…</p>` : html`<${Loaded} of=${refused}>${(r) => html`
+      ${total(r) ? html`<p>By cause, of the newest ${total(r).toLocaleString('en')}:</p>` : ''}
+      <${Codes} of=${r} to="deliveries?refused=" who=${who} none="None." />`}<//>`}</section>`;
+}
+
+const ofChannel = (c) => 'triggers?channel=' + encodeURIComponent(c.name);
+
+// which says of a heading what its list is filtered by.
+const which = (filters) => filters.filter(([, value]) => value)
+  .map(([of, value]) => ` ${of} ${visible(value)}`).join(',');
+
+// flags are those of a command, of what is set.
+const flags = (of) => Object.entries(of).filter(([, value]) => value)
+  .map(([name, value]) => ` --${name} ${quoted(value)}`).join('');
+
+// lettersTo is the address of the dead letters of an endpoint.
+const lettersTo = (e) => 'deliveries' + queryOf({endpoint: e.origin, tenant: e.tenant});
+
 export function Deliveries({query, who, say}) {
-  const letters = useList(who.history ? 'v1/dead-letters' +
-    queryOf({code: query.code, channel: query.channel, limit: full}) : '', full, 15000);
-  const refused = useList('v1/rejected' + queryOf({code: query.refused, limit: full}), full, 15000);
+  const {code, channel, endpoint, tenant, refused: refusal} = query;
+  const ofSome = code || channel || endpoint || tenant;
+  const lettersPath = 'v1/dead-letters' + queryOf({code, channel, endpoint, tenant, limit: full});
+  const refusedPath = 'v1/rejected' + queryOf({code: refusal, limit: full});
+  const letters = useList(who.history ? lettersPath : '', full, 15000);
+  const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
   const channels = useData('v1/channels', operates ? 10000 : 0);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
-  return html`<article><h1>Deliveries</h1>
-    <h2>Dead letters${query.code ? ` with code ${visible(query.code)}` : ''}</h2>
-    ${query.code ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+  const ofLetters = html`<section key="letters">
+    <h2>Dead letters${which([
+      ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],
+    ])}</h2>
+    ${ofSome ? html`<p><${A} to="deliveries">${ofSome === code && !channel && !endpoint && !tenant ? 'All codes' :
+      'All dead letters'}<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     ${who.history ? html`<${Loaded} of=${letters.first}>${() => html`<${Table} caption="The newest first"
       rows=${letters.items} none=${none(letters, 'None is open.')} rowKey=${(l) => l.partition + '/' + l.offset}
@@ -40,18 +105,13 @@ export function Deliveries({query, who, say}) {
         ['Attempts', (l) => l.attempts, 'num'],
         ['Scheduled', (l) => (l.scheduled_at ? inZone(l.scheduled_at) : '')],
         ['Failed', (l) => html`<${At} at=${l.failed_at} />`],
-      ]} /><${More} of=${letters} />`}<//>` : html`<${NoHistory} />`}
-    <h2>Refused commands${query.refused ? ` with code ${visible(query.refused)}` : ''}</h2>
-    ${query.refused ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
+      ]} /><${More} of=${letters} />`}<//>` : html`<${NoHistory} />`}</section>`;
+  const ofRefused = html`<section key="refused">
+    <h2>Refused commands${which([['with code', refusal]])}</h2>
+    ${refusal ? html`<p><${A} to="deliveries">All codes<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
-    <${Loaded} of=${refused.first}>${() => html`${query.refused || refused.items.length === 0 ? '' : html`
-      <${Table} caption=${`By cause, of the newest ${refused.items.length}`} rows=${causes(refused.items)}
-        rowKey=${([code]) => code} columns=${[
-          ['Code', ([code]) => html`<${A} to=${'deliveries?refused=' + encodeURIComponent(code)}>
-            ${visible(code)}<//>`],
-          ['Commands', ([, all]) => all.length, 'num'], ['For example', ([, [c]]) => c.detail || c.field || ''],
-        ]} />`}
-      <${Table} caption="The newest first" rows=${refused.items} none=${none(refused, 'None.')}
+    <${Loaded} of=${refused.first}>${() => html`
+      <${Table} caption="Refused commands, the newest first" rows=${refused.items} none=${none(refused, 'None.')}
       rowKey=${(c) => c.source} columns=${[
         ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} tenant=${c.tenant} who=${who} />` :
           'no key')],
@@ -59,14 +119,19 @@ export function Deliveries({query, who, say}) {
         ['Code', (c) => c.code], ['Field', (c) => c.field || ''],
         ['What to write instead', (c) => c.detail || '', 'text'],
         ['At', (c) => html`<${At} at=${c.at} />`], ['Record', (c) => html`<code>${c.source}</code>`],
-      ]} /><${More} of=${refused} />`}<//>
+      ]} /><${More} of=${refused} />`}<//></section>`;
+  return html`<article><h1>Deliveries</h1>
+    ${ofSome || refusal ? '' : html`<${InShort} who=${who} endpoints=${endpoints}
+      channels=${channels} />`}
+    ${refusal ? [ofRefused, ofLetters] : [ofLetters, ofRefused]}
     ${operates ? html`<h2>Endpoints</h2>
       <${Loaded} of=${endpoints}>${({items}) => html`<${Table} caption="Origins that callbacks go to" rows=${items}
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[
           ['Origin', (e) => e.origin], ['Tenant', (e) => e.tenant],
           ['Breaker', (e) => html`<span class=${e.state === 'closed' ? 'good' : 'bad'}>${e.state}</span>`],
           ['In flight', (e) => e.in_flight, 'num'], ['Answered', (e) => e.ok, 'num'],
-          ['Failed', (e) => e.failed, 'num'], ['Last', (e) => e.last_code || ''],
+          ['Failed', (e) => (e.failed ? html`<${A} to=${lettersTo(e)}>${e.failed}<//>` : 0), 'num'],
+          ['Last', (e) => e.last_code || ''],
         ]} />`}<//>` : ''}
     <h2>Channels</h2>
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."
@@ -76,7 +141,10 @@ export function Deliveries({query, who, say}) {
         ...(items.some((c) => c.waiting !== undefined) ?
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),
       ]} />`}<//>
-    <${Twins} lines=${['waterclock dead-letters list' + (query.code ? ' --code ' + quoted(query.code) : ''),
-      'waterclock rejected list', 'waterclock endpoints list', 'waterclock channels list',
+    <${Twins} lines=${['waterclock dead-letters list --group-by code',
+      'waterclock dead-letters list' + flags({code, channel, endpoint, tenant}),
+      'waterclock rejected list --group-by code', 'waterclock rejected list' + flags({code: refusal}),
+      ...(operates ? ['waterclock endpoints list'] : []), 'waterclock channels list',
+      ...(who.history ? [curl(who, lettersPath)] : []), curl(who, refusedPath),
       kcatReads(who, 'dead-letter'), kcatReads(who, 'rejected')]} /></article>`;
 }

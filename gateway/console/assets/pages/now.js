@@ -1,5 +1,5 @@
 // Now: does it fire, and what is not well?
-import {html, useEffect, useState} from '../vendor/htm-preact.js';
+import {html, useEffect, useRef, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
@@ -13,9 +13,28 @@ const every = 2000;
 const idle = ({ready, partitions: all}) =>
   `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
 
+// A channel has a backlog if more than mostWaiting of its due events wait, and not fewer from reading to reading: three
+// readings, ten seconds apart.
+const mostWaiting = 1000;
+const readings = 3;
+
+// useBacklogs are the channels that have a backlog, and those of which that is not known yet.
+function useBacklogs({data}) {
+  const kept = useRef({read: []}); // the last readings: what waits, by channel
+  if (!data) return {stuck: [], unsure: []};
+  if (kept.current.data !== data) {
+    const now = Object.fromEntries(data.items.map((c) => [c.name, c.waiting]));
+    kept.current = {data, read: [...kept.current.read, now].slice(-readings)};
+  }
+  const {read} = kept.current;
+  const shrinks = ({name}) => read.some((r, i) => i > 0 && !(r[name] >= read[i - 1][name]));
+  const many = data.items.filter((c) => c.waiting > mostWaiting && !shrinks(c));
+  return read.length < readings ? {stuck: [], unsure: many} : {stuck: many, unsure: []};
+}
+
 // unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
 // are read, and the stream says the rest sooner.
-function unwell(partitions, live, endpoints) {
+function unwell(partitions, live, endpoints, channels, stuck) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
@@ -48,7 +67,26 @@ function unwell(partitions, live, endpoints) {
         'waterclockbreakeropen']);
     }
   }
+  for (const c of channels.filter(({put_off: off}) => off)) {
+    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so due events are put off.`, 'deliveries',
+      'a-due-topic-refuses']);
+  }
+  for (const c of stuck) {
+    const waiting = c.waiting.toLocaleString('en');
+    all.push(['warn', `Channel ${c.name}: ${waiting} due events wait, and they do not get fewer.`, 'deliveries',
+      'waterclocknobodyanswers']);
+  }
   return all;
+}
+
+// wellSo says what is known if nothing is unwell, and whether that is all that should be.
+function wellSo(endpoints, channels, unsure) {
+  const fires = 'Every partition fires on time.';
+  if (endpoints.error && !endpoints.data) return [`${fires} Of the endpoints nothing is known.`];
+  if (channels.error) return [`${fires} Of the channels nothing is known.`];
+  if (!endpoints.data || !channels.data) return ['Reading…'];
+  return unsure.length ? [`${fires} Many due events wait on ${unsure.map((c) => `channel ${c.name}`).join(', ')}: ` +
+    'whether they get fewer is known within half a minute.'] : ['Healthy: every partition fires on time.', true];
 }
 
 const sum = (list, name) => list.reduce((n, p) => n + (p[name] || 0), 0);
@@ -74,32 +112,34 @@ function health(live, late, cut) {
 // Now takes its figures from the stream, and reads again what the stream does not say. While there is no stream it
 // reads all of it every two seconds.
 export function Now({who}) {
-  const [live, set] = useState();
+  const [last, set] = useState(); // state of the stream
   const [cut, lose] = useState(false); // the stream has ended, and nothing was read since
   const operates = who.rights.includes('operate');
   const connected = 'connected' === useLive((m) => {
     if (m.kind === 'state') {
       const late = m.data.oldest_overdue_seconds > 5;
-      if (!live || m.data.missed || m.data.ready !== live.ready || late) partitions.reload();
+      if (!last || m.data.missed || m.data.ready !== last.ready || late) partitions.reload();
       set(m.data);
       lose(false);
     }
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
+  const live = connected ? last : undefined; // a stream may end without a word: another tab reads it
   const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every, false);
   const endpoints = useData(operates ? 'v1/endpoints' : '', 10000, false);
   const channels = useData(operates ? 'v1/channels' : '', 10000, false);
   const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
+  const {stuck, unsure} = useBacklogs(channels);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
-      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || []);
+      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [],
+        (channels.data && channels.data.items) || [], stuck);
       const known = !partitions.error && !cut;
-      const well = endpoints.data ? 'Healthy: every partition fires on time.' : endpoints.error ?
-        'Every partition fires on time. Of the endpoints nothing is known.' : 'Reading…';
+      const [well, good] = wellSo(endpoints, channels, unsure);
       const overdue = live ? live.oldest_overdue_seconds :
         Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       const pending = live ? live.pending : sum(items, 'pending');
@@ -111,9 +151,9 @@ export function Now({who}) {
       const figure = (text, lost = silent) => html`<b>${partly(text, lost, items.length)}</b>`;
       const waits = channels.data ? channels.data.items.filter((c) => c.waiting !== undefined) : [];
       return html`
-        <p class="sentence ${!known || bad.length ? 'bad' : endpoints.data ? 'good' : ''}" id="health">${
+        <p class="sentence ${!known || bad.length ? 'bad' : good ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
-            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : well}</p>
+            bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : visible(well)}</p>
         <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${visible(text)}<//>
           ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
         <ul class="figures">

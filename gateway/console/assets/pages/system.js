@@ -1,6 +1,6 @@
 // System: who owns what, by which rules, and who did what?
 import {html} from '../vendor/htm-preact.js';
-import {inZone} from '../time.js';
+import {inZone, ownZone, took} from '../time.js';
 import {
   A, Loaded, More, Table, ToTrigger, Twins, curl, kcatReads, none, others, partsOf, tenants, useData, useList,
 } from '../parts.js';
@@ -16,6 +16,22 @@ function Settings({items}) {
     <details><summary>The defaults</summary>
       ${table('Settings that nobody has changed', items.filter((s) => s.source === 'default'))}</details>`;
 }
+
+const mostZones = 8; // that a change of clocks names
+
+// zonesOf names zones, the own one first.
+function zonesOf({zones}) {
+  const all = [...zones].sort((a, b) => (b === ownZone()) - (a === ownZone()));
+  const more = all.length - mostZones;
+  return all.slice(0, mostZones).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
+
+// shiftOf says how a change moves clocks.
+const shiftOf = ({shift_seconds: s}) => `${s < 0 ? 'back' : 'forward'} by ${took(Math.abs(s) * 1000)}`;
+
+const Clocks = ({changes}) => html`<h3>Clocks change within 14 days</h3>${changes.length === 0 ?
+  html`<p class="none">In no zone.</p>` : html`<ul id="clocks">${changes.map((c) => html`
+    <li>${`${inZone(c.at)}: ${shiftOf(c)} in ${zonesOf(c)}`}</li>`)}</ul>`}`;
 
 export function System({who}) {
   const operates = who.rights.includes('operate');
@@ -42,7 +58,8 @@ export function System({who}) {
       <dt>In this program</dt><dd>${d.embedded.label}${d.ahead ? html` <span class="warn">(newer:
         put it in force with <code>waterclock tzdata apply</code>)</span>` : ''}</dd></dl>
       ${(d.changes || []).length ? html`<ul>${d.changes.map((c) => html`
-        <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}`}<//>
+        <li>${c.zone}: ${c.what}, from ${inZone(c.from)}</li>`)}</ul>` : ''}
+      <${Clocks} changes=${d.clock_changes || []} />`}<//>
     <h2>Calendars</h2>
     <${Loaded} of=${calendars}>${({items}) => html`<${Table} caption="Named sets of days" rows=${items} none="None."
       rowKey=${(c) => `${c.tenant || ''}/${c.name}`} columns=${[
@@ -66,6 +83,6 @@ export function System({who}) {
     <${Twins} lines=${[
       ...(operates ? [curl(who, 'v1/partitions'), 'waterclock audit -n 20', curl(who, 'v1/settings'),
         kcatReads(who, 'audit')] : []),
-      'waterclock tzdata status', 'waterclock calendar list',
+      'waterclock tzdata status', curl(who, 'v1/tzdata'), 'waterclock calendar list',
     ]} /></article>`;
 }

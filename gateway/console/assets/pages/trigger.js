@@ -1,6 +1,6 @@
 // Trigger: what is it, when does it fire next, what happened, and why (not)?
-import {html, useEffect, useState} from '../vendor/htm-preact.js';
-import {ask, trigger} from '../api.js';
+import {html, useEffect, useRef, useState} from '../vendor/htm-preact.js';
+import {ask, get, trigger} from '../api.js';
 import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
@@ -44,22 +44,37 @@ export function Trigger({query, who, say}) {
   const [waits, wait] = useState(false);
   const [rows, show] = useState([]); // the events that the page has rows of
   const connected = 'connected' === useLive((m) => {
-    if (m.kind === 'fact' && m.data.trigger === key) refresh(true);
+    if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
-  const state = useData(trigger(id), connected ? 0 : every);
-  const why = useData(trigger(id, '/explain'), connected ? 0 : every);
+  const state = useData(id && trigger(id, '?fresh=false'), connected ? 0 : every);
+  const why = useData(id && trigger(id, '/explain?fresh=false'), connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
+  // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
+  const acted = async () => {
+    await Promise.allSettled([get(trigger(id)), get(trigger(id, '/explain'))]);
+    reload();
+  };
   // What is under the pointer stays where it is: then the page says that there is something new.
   const refresh = (news) => {
     if (!pointed()) reload();
     else if (news) wait(true);
   };
+  const soon = useRef();
+  const follow = () => { // once more, when a history that was behind has the event
+    clearTimeout(soon.current);
+    soon.current = setTimeout(() => refresh(false), 1000);
+  };
+  useEffect(() => { follow(); return () => clearTimeout(soon.current); }, [id]);
   useEffect(() => { // what the stream does not say, such as that it is overdue
     const timer = setInterval(() => connected && !document.hidden && refresh(false), 10000);
     return () => clearInterval(timer);
   }, [connected, id]);
   const gone = state.error && state.error.status === 404; // erased, or never registered
+  useEffect(() => { if (gone) acted(); }, [gone]); // somebody may have registered it just now
+  if (!id) {
+    return html`<article><h1>Trigger</h1><p>No trigger is named. Write its key into the box above.</p></article>`;
+  }
   const t = gone ? undefined : state.data;
   return html`<article><h1>${visible(id)}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
@@ -72,32 +87,65 @@ export function Trigger({query, who, say}) {
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
-    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); reload(); }} />
+    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />
       <${About} t=${t} who=${who} code=${why.data && why.data.code} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
-      say=${(text) => { say(text); reload(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
+      say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
     <${Twins} lines=${[ours('explain', id), ours('watch', id),
       curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
+
+// givenAs says how the time of a one-shot was written. A local time has no Z.
+function givenAs({delay, registered_fire_at: text = '', timezone: zone}) {
+  if (delay) return `a delay of ${delay}`;
+  return text && !text.endsWith('Z') ? `a local time: ${when(text, zone)}` : 'an instant';
+}
+
+// zoneOf is the zone of a trigger, and why it is that one. A rule without a zone reads as one in UTC.
+function zoneOf(t, series) {
+  const by = t.tzdata ? ` (tz database ${t.tzdata})` : '';
+  if (t.timezone && t.follow_user) return `${t.timezone}, that of its user${by}`;
+  if (t.timezone === 'UTC' && series) return `UTC, as it was registered, or because none was named${by}`;
+  if (t.timezone) return `${t.timezone}, as it was registered or rezoned${by}`;
+  return `UTC, because ${series ? 'none was named' : `${t.delay ? 'a delay' : 'an instant'} has none`}`;
+}
+
+const onDays = {
+  next_business_day: 'fires on the next business day', previous_business_day: 'fires on the business day before',
+};
+
+// datesOf lists dates and times, as many as a page has room for.
+const datesOf = (all, zone) => all && all.length > 0 &&
+  `${all.slice(0, mostDates).map((d) => visible(when(d, zone))).join(', ')} ${further(all, mostDates)}`;
+
+// pairsOf lists names with values, likewise.
+const pairsOf = (all, sign) => all.length > 0 && html`${all.slice(0, mostTags).map(([k, v]) => html`
+  <code>${visible(k + sign + v)}</code> `)}${further(all, mostTags)}`;
 
 function About({t, who, code}) {
   const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
   const zone = t.timezone || 'UTC';
-  const tags = Object.entries(t.tags || {});
+  const series = t.recurrence || t.include;
   const rows = [
     ['State', html`<${Became} state=${t.state} code=${code} />`],
     ['Next', html`<${NextOf} of=${t} />`],
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${when(t.start, zone)}`],
-    ['Dates', t.include && `${t.include.slice(0, mostDates).map((d) => when(d, zone)).join(', ')} ` +
-      further(t.include, mostDates)],
-    ['Zone', t.timezone && `${t.timezone}, tz database ${t.tzdata}${t.follow_user ? ', that of its user' : ''}`],
+    ['Given as', !series && givenAs(t)],
+    ['Dates', datesOf(t.include, zone)], ['But not', datesOf(t.exclude, zone)],
+    ['Until', t.until && visible(when(t.until, zone))], ['At most', t.count && `${t.count} times`],
+    ['Calendars', t.calendars && `${t.calendars.names.map(visible).join(', ')}: on their days it ${
+      onDays[t.calendars.on] || 'does not fire'}`],
+    ['Left out', datesOf(t.skipped, zone)],
+    ['Zone', zoneOf(t, series)],
+    ['Clock changes', t.dst && [
+      t.dst.gap && `in a gap: ${t.dst.gap}`, t.dst.overlap && `in an overlap: ${t.dst.overlap}`,
+    ].filter(Boolean).join(', ')],
     ['Channel', html`<${A} to=${'triggers?channel=' + encodeURIComponent(t.channel)}>${t.channel}<//>`],
     ['User', t.user_id && html`<${A} to=${userPage(t.user_id)}>${visible(t.user_id)}<//>`],
-    ['Tags', tags.length && html`${tags.slice(0, mostTags).map(([k, v]) => html`<code>${visible(`${k}=${v}`)}</code> `)}
-      ${further(tags, mostTags)}`],
+    ['Tags', pairsOf(Object.entries(t.tags || {}), '=')], ['Headers', pairsOf(Object.entries(t.headers || {}), ': ')],
     ['Priority', t.priority], ['When missed', t.misfire], ['Expires after', t.expires_after], ['Jitter', t.jitter],
     ['Callback', t.callback && visible(t.callback.url)],
     ['Escalation', t.escalation &&
@@ -131,11 +179,17 @@ function About({t, who, code}) {
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 
+// withLeftOut puts what is left out in its places.
+const withLeftOut = (items, left) => [...left.map((o) => ({...o, out: true})), ...items]
+  .sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+
 function Next({t}) {
   const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
-  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items}) => html`<${Table}
-    caption="The next occurrences" rows=${items} none="It does not fire any more." rowKey=${(o) => o.occurrence}
-    columns=${inZones(t.timezone || 'UTC', (o) => o.local_time)} />`}<//></section>`;
+  return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items, left_out: left = []}) => html`<${Table}
+    caption="The next occurrences" rows=${withLeftOut(items, left)} none="It does not fire any more."
+    rowKey=${(o) => o.occurrence} columns=${[...inZones(t.timezone || 'UTC', (o) => o.local_time),
+      ['Note', (o) => (o.out ? html`<span class="warn">Does not fire. ${o.note}</span>` : o.note || '')]]}
+    />`}<//></section>`;
 }
 
 // further says how many of a list are not shown.

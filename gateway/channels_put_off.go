@@ -1,0 +1,39 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/waterclock/waterclock/topics"
+)
+
+// putOffTopics says which due topics have put something off.
+type putOffTopics struct {
+	log   *watermarkLog
+	known *shared[map[string][]int32]
+}
+
+// get is the partitions that have put due events off, by due topic. It is nil where nobody says so: a list of channels
+// is as good without. Nobody may change it.
+func (s *putOffTopics) get(ctx context.Context) map[string][]int32 {
+	known, err := s.known.get(ctx, s.read)
+	if err != nil {
+		return nil
+	}
+	return known
+}
+
+func (s *putOffTopics) read(ctx context.Context) (map[string][]int32, error) {
+	last, err := s.log.read(ctx)
+	by := map[string][]int32{}
+	for p, m := range last {
+		if m == nil {
+			continue
+		}
+		for _, held := range m.Held {
+			if !topics.IsHeldReason(held) {
+				by[held] = append(by[held], int32(p))
+			}
+		}
+	}
+	return by, err
+}
