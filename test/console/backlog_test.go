@@ -33,13 +33,15 @@ func TestBacklogOfAChannel(t *testing.T) {
 	b.await("h2", "WaterclockNobodyAnswers")
 }
 
-// A due topic refuses records: the triggers of its channel are put off, which no partition calls overdue. Now says so.
+// A due topic refuses records: the triggers of its channel are put off, which no partition calls overdue. Now says so,
+// once a second reading has it, too: a topic that is just being made refuses for a moment.
 func TestDueTopicRefuses(t *testing.T) {
 	s := dev(t)
 	b := s.open(t, 1200, 900)
 	b.visit("triggers")
 	b.stub("GET", "/v1/channels", 200, `{"items":[{"name":"push","topic":"p","partitions":4,"put_off":[0,2]}]}`)
 	b.click("Now")
+	b.await("#health", "Due events wait on channel push")
 	b.await("#health", "1 thing is not well.")
 	b.await("main ul", "Channel push: its due topic has refused records, so due events are put off.")
 	b.click("What to do")

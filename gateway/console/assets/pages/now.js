@@ -14,27 +14,33 @@ const idle = ({ready, partitions: all}) =>
   `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
 
 // A channel has a backlog if more than mostWaiting of its due events wait, and not fewer from reading to reading: three
-// readings, ten seconds apart.
+// readings, ten seconds apart. Its due topic refuses records if two readings in a row say so: a topic that is just being
+// made does for a moment.
 const mostWaiting = 1000;
 const readings = 3;
 
-// useBacklogs are the channels that have a backlog, and those of which that is not known yet.
-function useBacklogs({data}) {
-  const kept = useRef({read: []}); // the last readings: what waits, by channel
-  if (!data) return {stuck: [], unsure: []};
+// useUnwell are the channels that have a backlog, those whose due topic refuses records, and those of which it is not
+// known yet.
+function useUnwell({data}) {
+  const kept = useRef({read: []}); // the last readings, by channel
+  if (!data) return {stuck: [], refusing: [], unsure: []};
   if (kept.current.data !== data) {
-    const now = Object.fromEntries(data.items.map((c) => [c.name, c.waiting]));
+    const now = Object.fromEntries(data.items.map((c) => [c.name, c]));
     kept.current = {data, read: [...kept.current.read, now].slice(-readings)};
   }
   const {read} = kept.current;
-  const shrinks = ({name}) => read.some((r, i) => i > 0 && !(r[name] >= read[i - 1][name]));
+  const at = (i, {name}) => (read[i] && read[i][name]) || {};
+  const shrinks = (c) => read.some((_, i) => i > 0 && !(at(i, c).waiting >= at(i - 1, c).waiting));
   const many = data.items.filter((c) => c.waiting > mostWaiting && !shrinks(c));
-  return read.length < readings ? {stuck: [], unsure: many} : {stuck: many, unsure: []};
+  const stuck = read.length < readings ? [] : many;
+  const off = data.items.filter((c) => c.put_off);
+  const refusing = off.filter((c) => at(read.length - 2, c).put_off);
+  return {stuck, refusing, unsure: [...many, ...off].filter((c) => !stuck.includes(c) && !refusing.includes(c))};
 }
 
 // unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
 // are read, and the stream says the rest sooner.
-function unwell(partitions, live, endpoints, channels, stuck) {
+function unwell(partitions, live, endpoints, {refusing, stuck}) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
@@ -67,7 +73,7 @@ function unwell(partitions, live, endpoints, channels, stuck) {
         'waterclockbreakeropen']);
     }
   }
-  for (const c of channels.filter(({put_off: off}) => off)) {
+  for (const c of refusing) {
     all.push(['warn', `Channel ${c.name}: its due topic has refused records, so due events are put off.`, 'deliveries',
       'a-due-topic-refuses']);
   }
@@ -85,7 +91,7 @@ function wellSo(endpoints, channels, unsure) {
   if (endpoints.error && !endpoints.data) return [`${fires} Of the endpoints nothing is known.`];
   if (channels.error) return [`${fires} Of the channels nothing is known.`];
   if (!endpoints.data || !channels.data) return ['Reading…'];
-  return unsure.length ? [`${fires} Many due events wait on ${unsure.map((c) => `channel ${c.name}`).join(', ')}: ` +
+  return unsure.length ? [`${fires} Due events wait on ${unsure.map((c) => `channel ${c.name}`).join(', ')}: ` +
     'whether they get fewer is known within half a minute.'] : ['Healthy: every partition fires on time.', true];
 }
 
@@ -131,15 +137,14 @@ export function Now({who}) {
   const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
-  const {stuck, unsure} = useBacklogs(channels);
+  const of = useUnwell(channels);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
-      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [],
-        (channels.data && channels.data.items) || [], stuck);
+      const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [], of);
       const known = !partitions.error && !cut;
-      const [well, good] = wellSo(endpoints, channels, unsure);
+      const [well, good] = wellSo(endpoints, channels, of.unsure);
       const overdue = live ? live.oldest_overdue_seconds :
         Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       const pending = live ? live.pending : sum(items, 'pending');
