@@ -166,9 +166,9 @@ func (j *redrive) findFirst() error {
 	}
 	ctx := j.r.Context()
 	if j.s.letters.rows != nil {
-		wait, cancel := context.WithTimeout(ctx, j.s.readWithin)
-		j.s.letters.awaitLetters(wait, j.q)
-		cancel()
+		if err := j.awaitHistory(ctx); err != nil {
+			return err
+		}
 	}
 	if err := j.find(ctx); err != nil {
 		return err
@@ -178,6 +178,18 @@ func (j *redrive) findFirst() error {
 	}
 	j.alone = len(j.list) == 1 && !j.more
 	return nil
+}
+
+// awaitHistory waits until the history has all that the topics have. It says what was redriven before: one that is
+// behind would have letters sent again that the engine has forgotten. A dry run sends none, and takes what is there.
+func (j *redrive) awaitHistory(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, j.s.readWithin)
+	defer cancel()
+	if j.dry {
+		j.s.letters.awaitLetters(ctx, j.q)
+		return nil
+	}
+	return j.s.letters.requireLetters(ctx, j.q)
 }
 
 // ofTrigger bounds the dead letters of one trigger that are in memory.
@@ -247,13 +259,13 @@ func (j *redrive) findInHistory(ctx context.Context) error {
 // run goes through the letters, a chunk at a time. While the engine decides about one chunk, the
 // next is read and written.
 func (j *redrive) run(ctx context.Context) error {
-	j.asked = time.Now()
 	if j.id != "" {
+		j.asked = time.Now()
 		return j.runTrigger(ctx)
 	}
-	first, cancel := context.WithTimeout(ctx, j.s.readWithin)
-	j.s.letters.awaitLetters(first, j.q)
-	cancel()
+	if err := j.awaitHistory(ctx); err != nil {
+		return err
+	}
 	j.asked = time.Now()
 	ctx, stop := context.WithCancel(ctx)
 	next := j.readPage(ctx, j.q)
