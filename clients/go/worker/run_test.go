@@ -268,6 +268,45 @@ func TestDrainEndsHook(t *testing.T) {
 	}
 }
 
+// TestPartitionMovesDuringHook: a partition moves while OnBatch runs, and for longer than RevokeTimeout. Its event is
+// another worker's by then: the handler is not called for it, and a hook that panics does not answer it.
+func TestPartitionMovesDuringHook(t *testing.T) {
+	for name, end := range map[string]func() any{
+		"it returns": func() any { return nil },
+		"it panics":  func() any { panic("a bug") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w *worker
+			part, m := newPartition(dueTopic, 0, laneNormal), newCounting()
+			o, err := newOptions("print", []Option{OnBatch(func(context.Context, []*DueEvent) any {
+				w.abandon([]*partition{part})
+				return end()
+			}), WithMetrics(m)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen calls
+			w = &worker{
+				options: o, queue: newQueue(), wake: make(chan struct{}, 1), unacked: map[string]*unacked{},
+				receipts: &receiptWriter{options: o, closed: true},
+				handle: func(_ context.Context, e *DueEvent) (Result, error) {
+					seen.note(e)
+					return Delivered(), nil
+				},
+			}
+			it := w.decode(due{key: "a"}.record())
+			it.part = part
+			w.queue.add(it)
+			w.dispatch(t.Context(), t.Context())
+			<-w.wake // the event has ended
+			n := m.get(func(m *counting) int { return m.abandoned })
+			if n != 1 || len(seen.all()) != 0 || w.pending != 0 {
+				t.Errorf("%d abandoned, handled %v, %d receipts", n, seen.all(), w.pending)
+			}
+		})
+	}
+}
+
 // parent is a context that counts its children.
 type parent struct{ children atomic.Int64 }
 

@@ -349,6 +349,67 @@ class Acks:
         acked(0, 0)
 
 
+class Alone:
+    """A worker without brokers, of one partition."""
+
+    def __init__(self, handle: worker.Handler, **options: Any) -> None:
+        self.worker = worker.Worker("alone", handle, **options)
+        self.worker._writer = Acks()  # type: ignore[assignment]
+        self.part = Partition("t", 0, NORMAL, loaded=True)
+        self.worker._parts["t", 0] = self.part
+        self.offset = 0
+
+    def add(self, *keys: str) -> None:
+        with self.worker._lock:
+            for key in keys:
+                event = worker.example(key)
+                item = Item(self.offset, 1, self.part, event, order_key(event))
+                self.offset += 1
+                self.part.add(item)
+                self.worker._queue.add(item)
+            self.worker._wake()
+
+    def end(self) -> None:
+        with self.worker._lock:
+            self.worker._ending = True
+            self.worker._ready.notify_all()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_partition_moves_during_on_batch(raises: bool) -> None:
+    """What moved while on_batch ran is another worker's: neither the handler nor an error of on_batch answers it."""
+    handled: list[str] = []
+    began, gate = threading.Event(), threading.Event()
+
+    def hook(_: Sequence[worker.DueEvent]) -> None:
+        began.set()
+        gate.wait(30)
+        if raises:
+            raise RuntimeError("a bug")
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        handled.append(e.key)
+        return worker.Delivered()
+
+    alone = Alone(handle, on_batch=hook)
+    alone.add("a", "b")
+    assert began.wait(30)
+    alone.worker._close([topic_partition(alone.part)])
+    alone.worker._abandon([alone.part])
+    gate.set()
+    await_("nothing runs", lambda: alone.worker.stats()["running"] == 0)
+    alone.end()
+    stats = alone.worker.stats()
+    assert stats.get("abandoned") == 2 and "retry" not in stats and not handled
+    assert alone.part.next == -1, "an offset would be committed without a receipt"
+
+
+def topic_partition(part: Partition) -> Any:
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(part.topic, part.num)
+
+
 def test_one_batch_at_a_time() -> None:
     """While on_batch runs, nobody is woken for another batch: what has come meanwhile is in the next one."""
     batches: list[list[str]] = []

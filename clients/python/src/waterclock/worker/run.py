@@ -394,6 +394,9 @@ class Worker:
     def _execute(self, item: Item, failed: Result | None) -> None:
         """Call the handler, unless there is an answer already."""
         event = cast(DueEvent, item.event)
+        if item.part.abandoned.is_set():  # its partition moved while on_batch ran: another worker has it
+            self._give_up(item)
+            return
         if failed is not None:
             self._answer(item, event, failed)
             return
@@ -402,11 +405,14 @@ class Worker:
         begin = time.monotonic()
         result, error = _call(self._handle, event, self._log)
         if error is not None and item.part.abandoned.is_set():
-            self._metrics.abandoned()
-            self._finish(item, "abandoned")  # no receipt, so its offset is not committed
+            self._give_up(item)
             return
         self._metrics.handled(result.outcome.value, result.code, time.monotonic() - begin)
         self._answer(item, event, result)
+
+    def _give_up(self, item: Item) -> None:
+        self._metrics.abandoned()
+        self._finish(item, "abandoned")  # no receipt, so its offset is not committed
 
     def _answer_overflow(self) -> None:
         """Answer what finds no room in its bulkhead. One answer may bring the next event of its key, so it asks anew."""
