@@ -165,7 +165,11 @@ func (w *worker) run(ctx context.Context) error {
 	for _, helper := range []func(context.Context){w.commitLoop, w.resumeLoop, w.askLoop} {
 		wg.Go(func() { helper(helpers) })
 	}
-	wg.Go(func() { w.dispatchLoop(helpers, base) })
+	dispatched := make(chan struct{})
+	go func() {
+		defer close(dispatched)
+		w.dispatchLoop(helpers, base)
+	}()
 	for ctx.Err() == nil {
 		w.poll(ctx)
 	}
@@ -173,6 +177,9 @@ func (w *worker) run(ctx context.Context) error {
 	abandon(errAbandoned) // a hook of a batch that still runs
 	stop()
 	wg.Wait()
+	if err == nil { // else it may be in a hook that ignores its context
+		<-dispatched
+	}
 	return err
 }
 

@@ -268,6 +268,42 @@ func TestDrainEndsHook(t *testing.T) {
 	}
 }
 
+// TestDrainLeavesHookBehind: OnBatch ignores its context. Run ends nevertheless, and the handlers of that batch are
+// not called once the hook returns.
+func TestDrainLeavesHookBehind(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(due{key: "a"})
+	begun, release := make(chan struct{}), make(chan struct{})
+	var seen calls
+	m := newCounting()
+	r := w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, OnBatch(func(context.Context, []*DueEvent) any {
+		close(begun)
+		<-release
+		return nil
+	}), DrainTimeout(200*time.Millisecond), WithMetrics(m))
+	<-begun
+	r.stop()
+	select {
+	case err := <-r.done:
+		r.done <- err
+		if !errors.Is(err, ErrUnfinished) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Run waits for a hook that ignores its context")
+	}
+	close(release)
+	w.eventually("its event is abandoned", func() bool {
+		return m.get(func(m *counting) int { return m.abandoned }) == 1
+	})
+	if len(seen.all()) != 0 {
+		t.Errorf("after Run had ended, the handler got %v", seen.all())
+	}
+}
+
 // TestPartitionMovesDuringHook: a partition moves while OnBatch runs, and for longer than RevokeTimeout. Its event is
 // another worker's by then: the handler is not called for it, and a hook that panics does not answer it.
 func TestPartitionMovesDuringHook(t *testing.T) {
