@@ -348,6 +348,9 @@ class Acks:
     def write(self, key: str, value: bytes, acked: Callable[[int, int], None]) -> None:
         acked(0, 0)
 
+    def close(self) -> None:
+        pass
+
 
 class Alone:
     """A worker without brokers, of one partition."""
@@ -402,6 +405,48 @@ def test_partition_moves_during_on_batch(raises: bool) -> None:
     stats = alone.worker.stats()
     assert stats.get("abandoned") == 2 and "retry" not in stats and not handled
     assert alone.part.next == -1, "an offset would be committed without a receipt"
+
+
+class NoBroker:
+    """A consumer whose commits wait for a coordinator."""
+
+    def __init__(self) -> None:
+        self.back = threading.Event()
+        self.commits = 0
+
+    def commit(self, offsets: list[Any], asynchronous: bool) -> list[Any]:
+        self.commits += 1
+        self.back.wait(60)
+        return offsets
+
+    def close(self) -> None:
+        pass
+
+
+def test_drain_during_on_batch() -> None:
+    """A batch whose on_batch ends in the drain is dropped as a whole: it would be handled one by one."""
+    handled: list[str] = []
+    began, gate = threading.Event(), threading.Event()
+
+    def hook(_: Sequence[worker.DueEvent]) -> None:
+        began.set()
+        gate.wait(30)
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        handled.append(e.key)
+        time.sleep(0.5)
+        return worker.Delivered()
+
+    alone = Alone(handle, on_batch=hook, concurrency=4, drain_timeout=8)
+    alone.add("a", "b", "c", "d")
+    assert began.wait(30)
+    drain = threading.Thread(target=alone.worker._drain, args=(NoBroker(),))
+    drain.start()
+    await_("it drains", lambda: alone.worker._ending)
+    gate.set()
+    drain.join(30)
+    assert not drain.is_alive() and not handled
+    assert alone.worker.stats()["running"] == 0 and alone.part.next == -1
 
 
 def topic_partition(part: Partition) -> Any:

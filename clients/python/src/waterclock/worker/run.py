@@ -359,7 +359,15 @@ class Worker:
             with self._lock:
                 self._hooking = False
                 self._begun.extend(begun)
+                if self._ending:
+                    self._drop_begun()
                 self._wake()
+
+    def _drop_begun(self) -> None:
+        """At the end: what has no handler yet is delivered again. Few threads are left for it. The lock is held."""
+        for item, _ in self._begun:
+            self._leave(item)
+        self._begun.clear()
 
     def _batch(self) -> list[tuple[Item, Result | None]]:
         """The events that start now, and their answer if on_batch raised."""
@@ -519,9 +527,13 @@ class Worker:
     def _finish(self, item: Item, count: str) -> None:
         with self._lock:
             self._counts[count] += 1
-            self._running -= 1
-            item.part.running.discard(item)
-            self._queue.finish(item)
+            self._leave(item)
+
+    def _leave(self, item: Item) -> None:
+        """An event does not run any more. The lock is held."""
+        self._running -= 1
+        item.part.running.discard(item)
+        self._queue.finish(item)
 
     def _count(self, name: str) -> None:
         with self._lock:
@@ -792,6 +804,7 @@ class Worker:
             for p in parts:
                 p.gone = True
             self._queue.purge()
+            self._drop_begun()
             self._ready.notify_all()
             self._loads.notify_all()
         if not self._wait(lambda: self._running == 0, left(3 / 4)):
