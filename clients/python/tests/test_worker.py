@@ -414,10 +414,10 @@ class NoBroker:
         self.back = threading.Event()
         self.commits = 0
 
-    def commit(self, offsets: list[Any], asynchronous: bool) -> list[Any]:
+    def commit(self, offsets: Sequence[Any], asynchronous: bool) -> list[Any]:
         self.commits += 1
         self.back.wait(60)
-        return offsets
+        return list(offsets)
 
     def close(self) -> None:
         pass
@@ -447,6 +447,31 @@ def test_drain_during_on_batch() -> None:
     drain.join(30)
     assert not drain.is_alive() and not handled
     assert alone.worker.stats()["running"] == 0 and alone.part.next == -1
+
+
+def test_commits_while_brokers_are_away() -> None:
+    """One commit waits for the brokers, and the thread that polls waits for none. Once they are back, all is committed."""
+    alone = Alone(lambda _: worker.Delivered())
+    consumer: Any = NoBroker()
+    alone.add("a")
+    await_("it is delivered", lambda: alone.part.next == 1)
+    begun = time.monotonic()
+    for _ in range(3):
+        alone.worker._commit_soon(consumer)
+    assert time.monotonic() - begun < 5
+    time.sleep(0.5)
+    assert consumer.commits == 1
+    begun = time.monotonic()
+    alone.worker._commit_within(consumer, [topic_partition(alone.part)], 0.5)
+    assert 0.4 < time.monotonic() - begun < 5 and consumer.commits == 1
+    alone.add("b")
+    await_("it is delivered", lambda: alone.part.next == 2)
+    consumer.back.set()
+    await_("the first is committed", lambda: alone.part.committed == 1)
+    await_("the commit has ended", lambda: not alone.worker._committing or not alone.worker._committing.is_alive())
+    alone.worker._commit_soon(consumer)
+    await_("both are committed", lambda: alone.part.committed == 2)
+    alone.end()
 
 
 def topic_partition(part: Partition) -> Any:

@@ -151,6 +151,7 @@ class Worker:
         self._ending = False
         self._counts: Counter[str] = Counter()
         self._consumer: Consumer | None = None
+        self._committing: threading.Thread | None = None  # the last commit; of the thread that polls
         self._writer: ReceiptWriter | None = None
 
     # --- for callers ------------------------------------------------------------
@@ -571,10 +572,16 @@ class Worker:
     def _commit_soon(self, consumer: Consumer) -> None:
         offsets = self._to_commit(list(self._parts.values()))
         if offsets:
-            self._commit_within(consumer, offsets, 10)
+            self._commit_within(consumer, offsets, 0)
 
     def _commit_within(self, consumer: Consumer, offsets: list[TopicPartition], seconds: float) -> None:
         """Commit, and wait so long for it. The next commit has all that a failed one had."""
+        end = time.monotonic() + seconds
+        if self._committing is not None:
+            self._committing.join(seconds)
+            if self._committing.is_alive():  # brokers are away; one commit waits for them, and not a pile
+                return
+
         def commit() -> None:
             try:
                 for tp in consumer.commit(offsets=offsets, asynchronous=False) or []:
@@ -590,9 +597,9 @@ class Worker:
                 self._failing.warn("cannot commit offsets of group %s; retrying: %s", self._group, error)
 
         # librdkafka waits without a bound for a coordinator that is away.
-        thread = threading.Thread(target=commit, name="waterclock-commit", daemon=True)
-        thread.start()
-        thread.join(seconds)
+        self._committing = threading.Thread(target=commit, name="waterclock-commit", daemon=True)
+        self._committing.start()
+        self._committing.join(max(end - time.monotonic(), 0))
 
     # --- rebalances -----------------------------------------------------------------------
 
