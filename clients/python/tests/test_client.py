@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import signal
 import socket
 import struct
@@ -183,6 +184,19 @@ def test_an_answer_without_an_end(make: Any, monkeypatch: pytest.MonkeyPatch) ->
         assert raised.value.attempts == 1 and "1000 bytes" in raised.value.detail
     finally:
         client.close()
+
+
+def test_redrive_of_a_trigger_at_a_rate() -> None:
+    bodies: list[Any] = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(200, content=b'{"matched":0,"redriven":0,"done":true}\n')
+
+    with Client("http://test", transport=httpx.MockTransport(serve)) as client:
+        client.redrive("a", rate=10)
+        client.redrive("a")
+    assert bodies == [{"trigger_id": "a", "rate": 10}, {"trigger_id": "a"}]
 
 
 def test_redrive_that_is_cut_off() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -345,7 +346,11 @@ class Acks:
 
     failures = 0
 
+    def __init__(self) -> None:
+        self.receipts: list[dict[str, Any]] = []
+
     def write(self, key: str, value: bytes, acked: Callable[[int, int], None]) -> None:
+        self.receipts.append(json.loads(value))
         acked(0, 0)
 
     def close(self) -> None:
@@ -357,7 +362,8 @@ class Alone:
 
     def __init__(self, handle: worker.Handler, **options: Any) -> None:
         self.worker = worker.Worker("alone", handle, **options)
-        self.worker._writer = Acks()  # type: ignore[assignment]
+        self.acks = Acks()
+        self.worker._writer = self.acks  # type: ignore[assignment]
         self.part = Partition("t", 0, NORMAL, loaded=True)
         self.worker._parts["t", 0] = self.part
         self.offset = 0
@@ -405,6 +411,31 @@ def test_partition_moves_during_on_batch(raises: bool) -> None:
     stats = alone.worker.stats()
     assert stats.get("abandoned") == 2 and "retry" not in stats and not handled
     assert alone.part.next == -1, "an offset would be committed without a receipt"
+
+
+def test_handler_timeout() -> None:
+    """A handler that raises after its time has the code timeout; one that answers nevertheless is obeyed."""
+    seen: list[tuple[str, bool, bool]] = []
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        while e.key != "fast" and not e.cancelled:
+            time.sleep(0.01)
+        seen.append((e.key, e.cancelled, e.timed_out))
+        if e.key == "slow":
+            raise TimeoutError("too late")
+        if e.key == "fast":
+            raise ValueError("at once")
+        return worker.Delivered()
+
+    alone = Alone(handle, handler_timeout=0.3)
+    begun = time.monotonic()
+    alone.add("slow", "fast", "late")
+    await_("all are answered", lambda: len(alone.acks.receipts) == 3)
+    assert time.monotonic() - begun > 0.3
+    alone.end()
+    answers = {r["due_id"].split("@")[0]: (r["outcome"], r.get("code")) for r in alone.acks.receipts}
+    assert answers == {"slow": ("retry", "timeout"), "fast": ("retry", "error"), "late": ("delivered", None)}
+    assert sorted(seen) == [("fast", False, False), ("late", True, True), ("slow", True, True)]
 
 
 class NoBroker:
