@@ -19,7 +19,8 @@ import httpx
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from waterclock import (
-    Client, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model, webhook, worker,
+    Client, InvalidRequest, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model,
+    webhook, worker,
 )
 from waterclock.kafka import NotWritten
 
@@ -359,6 +360,20 @@ def test_batch_of_too_many() -> None:
     with Client("http://127.0.0.1:1") as client, pytest.raises(TooLarge) as raised:
         client.batch({"delay": "1h"} for _ in range(10_001))
     assert raised.value.attempts == 0 and client.batch([]) == []
+
+
+def test_revision_below_one() -> None:
+    """The revision of a write that was not decided is None or 0. As a condition 0 would be none."""
+    calls: list[Any] = [
+        lambda c: c.cancel("a", if_revision=0), lambda c: c.snooze("a", for_="1m", if_revision=-1),
+        lambda c: c.schedule("a", {"delay": "1h"}, if_revision=0), lambda c: c.update("a", {}, if_revision=0),
+        lambda c: c.batch([{"op": "cancel", "id": "a", "if_revision": 0}]),
+    ]
+    with Client("http://127.0.0.1:1") as client:
+        for call in calls:
+            with pytest.raises(InvalidRequest) as raised:
+                call(client)
+            assert raised.value.field == "if_revision" and raised.value.attempts == 0
 
 
 def test_receive() -> None:
