@@ -66,11 +66,12 @@ func (s *endpoints) listEndpoints(w http.ResponseWriter, r *request) error {
 }
 
 // mergeEndpoints merges the states that the workers publish of each endpoint.
-func mergeEndpoints(all []topics.EndpointState) []Endpoint {
+func mergeEndpoints(all []seenEndpoint) []Endpoint {
 	by := map[[2]string]int{}
 	list := []Endpoint{}
+	slices.SortFunc(all, func(a, b seenEndpoint) int { return cmp.Compare(a.called, b.called) })
 	for i := range all {
-		s := &all[i]
+		s := &all[i].state
 		at, known := by[[2]string{s.Tenant, s.Origin}]
 		if !known {
 			at = len(list)
@@ -86,6 +87,7 @@ func mergeEndpoints(all []topics.EndpointState) []Endpoint {
 	return list
 }
 
+// add adds the state of one more worker. That of the worker with the last call comes last.
 func (e *Endpoint) add(s *topics.EndpointState) {
 	e.Workers++
 	e.InFlight += s.InFlight
@@ -94,7 +96,7 @@ func (e *Endpoint) add(s *topics.EndpointState) {
 	if badness(s.State) > badness(e.State) {
 		e.State = s.State
 	}
-	if s.LastCode != "" {
+	if s.OK+s.Failed > 0 || s.LastCode != "" { // else its first call is under way
 		e.LastCode = s.LastCode
 	}
 	if until := s.Until; !until.IsZero() && (e.Until == nil || until.After(*e.Until)) {
@@ -114,8 +116,9 @@ type endpointLog struct {
 }
 
 type seenEndpoint struct {
-	state topics.EndpointState
-	at    time.Time // append time
+	state  topics.EndpointState
+	at     time.Time // append time
+	called int64     // offset of the record that was the first to tell of the worker's last call
 }
 
 // staleEndpoint is the age at which a record has no living worker. Each worker writes its
@@ -127,7 +130,7 @@ const staleEndpoint = 5 * topics.EndpointEvery / 2
 const mostSeen = 200_000
 
 // read returns the state of all endpoints of living workers.
-func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.EndpointState, error) {
+func (l *endpointLog) read(ctx context.Context, now time.Time) ([]seenEndpoint, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	end, err := stableEnd(ctx, l.topic.kafka.Client(), l.topic.topic, 0)
@@ -150,13 +153,13 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]topics.Endpoin
 		return nil, err
 	}
 	l.next = end
-	var all []topics.EndpointState
+	var all []seenEndpoint
 	for key, seen := range l.by {
 		if now.Sub(seen.at) > staleEndpoint {
 			delete(l.by, key) // a living worker writes it anew
 			continue
 		}
-		all = append(all, seen.state)
+		all = append(all, seen)
 	}
 	return all, nil
 }
@@ -169,6 +172,10 @@ func (l *endpointLog) fold(r *kgo.Record) {
 	case s == nil:
 		delete(l.by, string(r.Key))
 	case len(l.by) < mostSeen || l.by[string(r.Key)].state.Origin != "":
-		l.by[string(r.Key)] = seenEndpoint{*s, r.Timestamp}
+		before, called := l.by[string(r.Key)], r.Offset
+		if b := &before.state; b.Origin != "" && b.OK == s.OK && b.Failed == s.Failed && b.LastCode == s.LastCode {
+			called = before.called // each is written once a minute, also without calls
+		}
+		l.by[string(r.Key)] = seenEndpoint{*s, r.Timestamp, called}
 	}
 }

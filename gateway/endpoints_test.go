@@ -80,6 +80,46 @@ func TestEndpoints(t *testing.T) {
 	w.must(http.StatusForbidden, "GET", "/v1/endpoints", "", as(keyA)...)
 }
 
+// The last code over all workers is that of the last call, whichever worker made it, also if that was delivered.
+// Workers write their endpoints now and then without a call.
+func TestEndpointsLastCode(t *testing.T) {
+	var all endpointLog
+	offset := int64(0)
+	say := func(s topics.EndpointState) {
+		s.Tenant, s.Origin, s.State = "acme", "https://x.example", "closed"
+		all.fold(&kgo.Record{Key: []byte(s.Key()), Value: s.Value(), Offset: offset, Timestamp: time.Now()})
+		offset++
+	}
+	code := func() string {
+		var seen []seenEndpoint
+		for _, s := range all.by {
+			seen = append(seen, s)
+		}
+		return mergeEndpoints(seen)[0].LastCode
+	}
+	all.by = map[string]seenEndpoint{}
+	for i, c := range []struct {
+		topics.EndpointState
+		want string
+	}{
+		{topics.EndpointState{Instance: "a", Failed: 1, LastCode: "timeout"}, "timeout"},
+		{topics.EndpointState{Instance: "b", Failed: 1, LastCode: "http_500"}, "http_500"},
+		{topics.EndpointState{Instance: "a", Failed: 1, LastCode: "timeout"}, "http_500"}, // no call since
+		{topics.EndpointState{Instance: "c", InFlight: 1}, "http_500"},                    // none yet
+		{topics.EndpointState{Instance: "a", Failed: 2, LastCode: "timeout"}, "timeout"},
+		{topics.EndpointState{Instance: "c", OK: 1}, ""}, // delivered
+		{topics.EndpointState{Instance: "b", Failed: 1, LastCode: "paused"}, "paused"},
+		{topics.EndpointState{Instance: "c", OK: 1, InFlight: 1}, "paused"},
+	} {
+		say(c.EndpointState)
+		for range 5 { // maps have no order
+			if got := code(); got != c.want {
+				t.Errorf("%d: %q, want %q", i, got, c.want)
+			}
+		}
+	}
+}
+
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

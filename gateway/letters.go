@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
@@ -333,10 +336,23 @@ func (s *deadLetters) countLetters(
 // awaitLetters waits, for a second at most, until what was appended before is in
 // the projection.
 func (s *deadLetters) awaitLetters(ctx context.Context, q topics.LetterQuery) {
+	all, next := s.lettersNext(q)
+	s.history.awaitHistory(ctx, all, next)
+}
+
+// requireLetters is awaitLetters for as long as ctx allows, and fails if the projection is still behind.
+func (s *deadLetters) requireLetters(ctx context.Context, q topics.LetterQuery) error {
+	all, next := s.lettersNext(q)
+	return s.history.requireHistory(ctx, all, next)
+}
+
+// lettersNext returns the partitions that say what became of a query's letters, and a question for how far the
+// history has read them.
+func (s *deadLetters) lettersNext(q topics.LetterQuery) ([]kafkapart.TopicPartition, historyNext) {
 	letters, events := s.names.DeadLetter(), s.names.Events()
 	all := s.history.partitionsOf(letters, trigger.Key(q.Trigger))
 	all = append(all, s.history.partitionsOf(events, trigger.Key(q.Trigger))...)
-	s.history.awaitHistory(ctx, all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
+	return all, func(ctx context.Context) (map[kafkapart.TopicPartition]int64, error) {
 		dead, happened, err := s.rows.LettersNext(ctx)
 		next := map[kafkapart.TopicPartition]int64{}
 		for _, at := range all {
@@ -345,8 +361,11 @@ func (s *deadLetters) awaitLetters(ctx context.Context, q topics.LetterQuery) {
 			}
 		}
 		return next, err
-	})
+	}
 }
+
+// historyNext asks the history for the first offset of each partition that it has not read.
+type historyNext = func(context.Context) (map[kafkapart.TopicPartition]int64, error)
 
 // historyWait waits until the history has read what is in the topics.
 type historyWait struct {
@@ -366,20 +385,63 @@ func (s *historyWait) partitionsOf(topic string, key trigger.Key) (all []kafkapa
 
 // awaitHistory waits, for a second at most, until the history has what was appended to some
 // partitions before. A list that is behind is better than none, so nothing fails here.
-func (s *historyWait) awaitHistory(ctx context.Context, all []kafkapart.TopicPartition,
-	next func(context.Context) (map[kafkapart.TopicPartition]int64, error),
-) {
+func (s *historyWait) awaitHistory(ctx context.Context, all []kafkapart.TopicPartition, next historyNext) {
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
 	ends, _ := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadCommitted)
 	_ = pollUntilRead(ctx, ends, next)
 }
 
+// requireHistory waits until the history has what was appended to some partitions before, and fails if ctx ends
+// before that.
+func (s *historyWait) requireHistory(ctx context.Context, all []kafkapart.TopicPartition, next historyNext) error {
+	ends, missing := kafkapart.Ends(ctx, s.kafka.Client(), all, kafkapart.ReadCommitted)
+	for at, err := range missing {
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			continue // it has nothing to read
+		}
+		err = fmt.Errorf("end of %s/%d: %w", at.Topic, at.Partition, err)
+		return problem.Unavailable(err, "Kafka does not answer")
+	}
+	err := s.dropEmpty(ctx, ends, next)
+	if err == nil {
+		err = pollUntilRead(ctx, ends, next)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return problem.Unavailable(err, "the history is behind its topics, so it may not know what was redriven "+
+			"before; send the request again")
+	}
+	return problem.Unavailable(err, "the history does not answer")
+}
+
+// dropEmpty leaves out partitions that have nothing to read although they end beyond 0: the history has no position
+// there, and would seem to be behind for ever.
+func (s *historyWait) dropEmpty(ctx context.Context, ends map[kafkapart.TopicPartition]int64, next historyNext) error {
+	at, err := next(ctx)
+	if err != nil {
+		return err
+	}
+	for p, end := range ends {
+		if at[p] > 0 || end == 0 {
+			continue
+		}
+		start, err := startOf(ctx, s.kafka.Client(), p.Topic, p.Partition)
+		if err != nil {
+			return err
+		}
+		if start >= end {
+			delete(ends, p)
+		}
+	}
+	return nil
+}
+
 // pollUntilRead polls the history until it has read up to the ends. It returns the history's error, or
 // ctx's.
-func pollUntilRead(ctx context.Context, ends map[kafkapart.TopicPartition]int64,
-	next func(context.Context) (map[kafkapart.TopicPartition]int64, error),
-) error {
+func pollUntilRead(ctx context.Context, ends map[kafkapart.TopicPartition]int64, next historyNext) error {
 	for ctx.Err() == nil {
 		at, err := next(ctx)
 		if err != nil {

@@ -40,7 +40,10 @@ const (
 	minRedriveRate     = 0.01
 	maxRedriveRate     = 100_000
 	maxRedriveChunk    = 1000
-	redriveReport      = time.Second // a line at least as often while letters are found
+	redriveReport      = time.Second // a line at least as often, whatever it waits for
+	// aloneReport is when a redrive of one letter says its first line. From then on a refusal is a line, and no
+	// status. It is longer than reading the letter and asking for the decision may take.
+	aloneReport = 10 * time.Second
 )
 
 // redrive is one request to try dead letters again.
@@ -65,8 +68,9 @@ type redrive struct {
 	w      http.ResponseWriter
 	out    *http.ResponseController
 	begun  bool
-	only   error // why the only letter of a trigger was refused
-	spoke  time.Time
+	only   error     // why the only letter of a trigger was refused
+	asked  time.Time // when it began with the letters …
+	spoke  time.Time // … and last said how far it is
 	totals RedriveProgress
 }
 
@@ -162,9 +166,9 @@ func (j *redrive) findFirst() error {
 	}
 	ctx := j.r.Context()
 	if j.s.letters.rows != nil {
-		wait, cancel := context.WithTimeout(ctx, j.s.readWithin)
-		j.s.letters.awaitLetters(wait, j.q)
-		cancel()
+		if err := j.awaitHistory(ctx); err != nil {
+			return err
+		}
 	}
 	if err := j.find(ctx); err != nil {
 		return err
@@ -176,20 +180,31 @@ func (j *redrive) findFirst() error {
 	return nil
 }
 
+// awaitHistory waits until the history has all that the topics have. It says what was redriven before: one that is
+// behind would have letters sent again that the engine has forgotten. A dry run sends none, and takes what is there.
+func (j *redrive) awaitHistory(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, j.s.readWithin)
+	defer cancel()
+	if j.dry {
+		j.s.letters.awaitLetters(ctx, j.q)
+		return nil
+	}
+	return j.s.letters.requireLetters(ctx, j.q)
+}
+
 // ofTrigger bounds the dead letters of one trigger that are in memory.
 const ofTrigger = 20_000
 
 // find lists of each occurrence of a trigger, or of one, the newest letter: as many as may be in memory, the oldest
 // first. What was redriven or delivered is counted, and not sent: the engine knows only the last redrives of a trigger.
-func (j *redrive) find(ctx context.Context) (err error) {
+func (j *redrive) find(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, j.s.readWithin)
 	defer cancel()
+	in := j.findInHistory
 	if j.s.letters.rows == nil {
-		err = j.findInTopic(ctx)
-	} else {
-		err = j.findInHistory(ctx)
+		in = j.findInTopic
 	}
-	if err != nil {
+	if err := j.reporting(func() error { return in(ctx) }); err != nil {
 		return err
 	}
 	found := len(j.list)
@@ -245,16 +260,19 @@ func (j *redrive) findInHistory(ctx context.Context) error {
 // next is read and written.
 func (j *redrive) run(ctx context.Context) error {
 	if j.id != "" {
+		j.asked = time.Now()
 		return j.runTrigger(ctx)
 	}
-	first, cancel := context.WithTimeout(ctx, j.s.readWithin)
-	j.s.letters.awaitLetters(first, j.q)
-	cancel()
+	if err := j.awaitHistory(ctx); err != nil {
+		return err
+	}
+	j.asked = time.Now()
 	ctx, stop := context.WithCancel(ctx)
 	next := j.readPage(ctx, j.q)
 	defer func() { stop(); <-next }()
 	for {
-		read := <-next
+		var read letterPageRead
+		_ = j.reporting(func() error { read = <-next; return nil })
 		if read.err != nil {
 			return errors.Join(j.land(), read.err)
 		}
@@ -267,7 +285,8 @@ func (j *redrive) run(ctx context.Context) error {
 		if err := j.take(ctx, page.Items); err != nil {
 			return err
 		}
-		if err := j.pay(ctx, page.Visited, len(page.Items)-int(j.totals.Expired-expired)); err != nil {
+		sent := len(page.Items) - int(j.totals.Expired-expired)
+		if err := j.reporting(func() error { return j.pay(ctx, page.Visited, sent) }); err != nil {
 			return errors.Join(j.land(), err)
 		}
 		if page.Next.IsZero() {
@@ -368,7 +387,11 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 	slices.SortFunc(letters, byPosition)
 	for len(letters) > 0 {
 		read, cancel := context.WithTimeout(ctx, j.s.readWithin)
-		records, err := j.content.some(read, letters)
+		var records []*kgo.Record
+		err := j.reporting(func() (err error) {
+			records, err = j.content.some(read, letters)
+			return err
+		})
 		cancel()
 		if err != nil {
 			err = problem.Unavailable(err,
@@ -392,12 +415,14 @@ func (j *redrive) take(ctx context.Context, letters []topics.Letter) error {
 	return nil
 }
 
-// write sends the commands of the first letters, of as many as there are records and as have room among
-// the undecided of the caller's tenant. n is how many of the letters it is done with; all, if the
-// caller has hung up.
+// write sends the commands of the first letters, of as many as there are records, as have room among
+// the undecided of the caller's tenant, and as the rates let through within gatherWithin. n is how many of
+// the letters it is done with; all, if the caller has hung up.
 func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []*kgo.Record) (_ *flight, n int) {
 	c := &chunk{waiting: 1, durable: make(chan struct{})}
 	letters = letters[:len(records)]
+	gather, cancel := context.WithTimeout(ctx, gatherWithin)
+	defer cancel()
 	for ; n < len(letters); n++ {
 		cmd, err := j.command(&letters[n], records[n])
 		if err != nil {
@@ -409,8 +434,16 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 			break
 		}
 		if err == nil {
+			until := gather
+			if c.lacking == 0 {
+				until = ctx
+			}
+			err = j.wait(until, letters[n].Tenant)
+			if err != nil && ctx.Err() == nil { // for the next flight
+				j.s.rate.undecided.done(j.r.who.Tenant, 1)
+				break
+			}
 			c.lacking++
-			err = j.wait(ctx, letters[n].Tenant)
 		}
 		if err != nil { // what was sent is decided all the same
 			n = len(letters)
@@ -432,6 +465,10 @@ func (j *redrive) write(ctx context.Context, letters []topics.Letter, records []
 	return flown, n
 }
 
+// gatherWithin is how long commands wait to be written together. They hold room meanwhile, and progress does not count
+// them. A page at a low rate takes about a second.
+const gatherWithin = 2 * time.Second
+
 // room takes room for one more command. Only the first of a flight waits for it: the others of the
 // flight are not written yet, and hold room until they are decided. An operator's redrive takes the
 // room of the operator's tenant, as it takes from no other tenant's rate.
@@ -444,7 +481,7 @@ func (j *redrive) room(ctx context.Context, first bool) (bool, error) {
 	if !first {
 		return false, nil
 	}
-	err := u.wait(ctx, tenant)
+	err := j.reporting(func() error { return u.wait(ctx, tenant) })
 	return err == nil, err
 }
 
@@ -466,20 +503,26 @@ func (f *flight) ask(ctx context.Context, s *redrives, before *flight) {
 // wait keeps to the rate, and to the caller's tenant's. An operator's redrive takes from no
 // tenant's rate: the letters of one whose rate is used up would hold up those of all others.
 func (j *redrive) wait(ctx context.Context, tenant string) error {
-	if err := j.pace.Wait(ctx); err != nil || j.r.who.May(auth.Operate) {
-		return err
-	}
-	for {
-		p := j.s.rate.limits.take(tenant)
-		if p == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(tenantPause):
+	if !j.pace.Allow() {
+		if err := j.reporting(func() error { return j.pace.Wait(ctx) }); err != nil {
+			return err
 		}
 	}
+	if j.r.who.May(auth.Operate) || j.s.rate.limits.take(tenant) == nil {
+		return nil
+	}
+	return j.reporting(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(tenantPause):
+			}
+			if j.s.rate.limits.take(tenant) == nil {
+				return nil
+			}
+		}
+	})
 }
 
 // tenantPause is how soon a tenant's rate is looked at again.
@@ -518,7 +561,7 @@ func (j *redrive) land() error {
 	if j.inFlight = nil; f == nil {
 		return nil
 	}
-	<-f.decided
+	_ = j.reporting(func() error { <-f.decided; return nil })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(j.r.Context()), j.s.answerWithin)
 	defer cancel()
 	var failed error
@@ -555,11 +598,45 @@ func (j *redrive) refuse(l *topics.Letter, err error) {
 	j.totals.Refused++
 	p := *problem.Of(err)
 	p.TriggerID, p.ID = trigger.Key(l.Trigger).ID(), l.DueID
-	if j.alone {
+	if j.alone && !j.begun {
 		j.only = &p
 		return
 	}
 	j.say(&p)
+}
+
+// reporting waits until work is done, and meanwhile says how far it is: clients take for lost what is silent
+// for a minute. The work must leave the answer and its totals alone.
+func (j *redrive) reporting(work func() error) error {
+	if j.asked.IsZero() { // nothing is said yet: a refusal has a status of its own
+		return work()
+	}
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	for {
+		timer := time.NewTimer(j.untilReport())
+		select {
+		case err := <-done:
+			timer.Stop()
+			return err
+		case <-timer.C:
+			if j.only == nil {
+				j.say(&j.totals)
+			}
+		}
+	}
+}
+
+// untilReport is how long it may be silent from now on.
+func (j *redrive) untilReport() time.Duration {
+	last, silent := j.spoke, redriveReport
+	if !j.begun {
+		last = j.asked
+		if j.alone {
+			silent = aloneReport
+		}
+	}
+	return time.Until(last.Add(silent))
 }
 
 // report says how far it is, now and then.

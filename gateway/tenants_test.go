@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -176,7 +175,7 @@ func (acmeLetters) Letters(_ context.Context, q topics.LetterQuery) (page topics
 }
 
 func (acmeLetters) LettersNext(context.Context) (letters, events map[int32]int64, err error) {
-	return nil, nil, errors.New("none to wait for")
+	return nil, nil, nil
 }
 
 // reach asks a route for acme's trigger in every spelling.

@@ -26,7 +26,8 @@ var webhookSection = section{"Webhooks", "", []Setting{
 		Key: "webhook.concurrency", Default: "1024", Min: "1", Max: "100000",
 		into: func(c *Config, _ string) any { return &c.Webhook.Concurrency },
 		Doc: "Most calls at a time of one process. Where several tenants have called somebody within 10 minutes, " +
-			"each has up to twice as many as there are places free, so others always find some.",
+			"each has up to twice as many as there are places free; one that is alone leaves a sixteenth free. So " +
+			"others always find some.",
 	},
 	{
 		Key: "webhook.endpoint_concurrency", Default: "100", Min: "1", Max: "10000",

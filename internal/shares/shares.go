@@ -14,7 +14,8 @@ import (
 // free for a tenant that comes, however many endpoints of others hang, and
 // nobody has to be told how many tenants there are (Choudhury and Hahne,
 // Dynamic Queue Length Thresholds, 1998). Where one tenant alone has called
-// anybody for long, it may have all.
+// anybody for long, it may have all but a sixteenth: if its calls hang, another
+// that comes still finds a place, and counts from then on.
 type Shares struct {
 	room int
 	now  func() time.Time
@@ -38,6 +39,9 @@ const (
 	// hang, and each that waits takes the place of a handler from all others.
 	shareRest = 5 * time.Second
 )
+
+// keptFree is the part of the places that one who is alone leaves free: one in so many.
+const keptFree = 16
 
 // New makes as many places as room.
 func New(room int, now func() time.Time) *Shares {
@@ -77,7 +81,8 @@ func (s *Shares) try(tenant string) bool {
 		s.last = tenant
 	}
 	alone := s.changed.IsZero() || now.Sub(s.changed) > othersCount
-	if !alone && s.by[tenant] >= 2*(s.room-s.running) {
+	if alone && s.running >= max(1, s.room-max(1, s.room/keptFree)) ||
+		!alone && s.by[tenant] >= 2*(s.room-s.running) {
 		return false
 	}
 	s.running++

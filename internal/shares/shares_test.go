@@ -7,7 +7,7 @@ import (
 )
 
 // However much others want, a tenant that comes finds places. Who is alone has
-// all.
+// nearly all.
 func TestShares(t *testing.T) {
 	now := time.Now()
 	s := New(1000, func() time.Time { return now })
@@ -22,10 +22,14 @@ func TestShares(t *testing.T) {
 			s.Leave(tenant)
 		}
 	}
-	if n := take("a"); n != 1000 {
+	if n := take("a"); n != 938 {
 		t.Errorf("alone: %d of 1,000", n)
 	}
-	free("a", 1000)
+	if !s.try("b") {
+		t.Error("one that comes while another one was alone finds no place")
+	}
+	free("b", 1)
+	free("a", 938)
 	free("b", take("b"))
 	if n := take("a"); n != 667 {
 		t.Errorf("where another one may come: %d of 1,000", n)
@@ -54,8 +58,24 @@ func TestShares(t *testing.T) {
 	}
 	free("a", take("a"))
 	now = now.Add(othersCount + time.Minute)
-	if n := take("a"); n != 1000 {
+	if n := take("a"); n != 938 {
 		t.Errorf("alone for long: %d of 1,000", n)
+	}
+}
+
+// With few places one is free for another tenant; if there is but one, whoever comes may have it.
+func TestSharesOfFew(t *testing.T) {
+	for room, want := range map[int]int{1: 1, 2: 1, 3: 2, 17: 16, 64: 60} {
+		s, got := New(room, time.Now), 0
+		for s.running < room && s.try("a") {
+			got++
+		}
+		if got != want {
+			t.Errorf("%d of %d, want %d", got, room, want)
+		}
+		if room > 1 && !s.try("b") {
+			t.Errorf("of %d places none is left for another", room)
+		}
 	}
 }
 

@@ -123,7 +123,7 @@ func call(ctx context.Context, t *testing.T, c *waterclock.Client, name string, 
 	case "erase":
 		return c.Erase(ctx, a.ID, a.options()...)
 	case "redrive":
-		return c.Redrive(ctx, a.ID, waterclock.Redrive{CeID: a.CeID})
+		return c.Redrive(ctx, a.ID, waterclock.Redrive{CeID: a.CeID, Rate: a.Rate, IncludeExpired: a.IncludeExpired})
 	case "redrive_all":
 		return redriveAll(ctx, c, a)
 	}
@@ -162,6 +162,8 @@ func readCall(ctx context.Context, t *testing.T, c *waterclock.Client, name stri
 		return c.DeadLetters(ctx, a.deadLetters())
 	case "dead_letters_all":
 		return collect(c.AllDeadLetters(ctx, a.deadLetters()), 0)
+	case "count_dead_letters":
+		return listed(c.CountDeadLetters(ctx, a.By, a.deadLetters()))
 	case "calendars":
 		return listed(c.Calendars(ctx))
 	case "put_calendar":
@@ -195,7 +197,7 @@ func (a *args) deadLetters() waterclock.DeadLetterFilter {
 func redriveAll(ctx context.Context, c *waterclock.Client, a *args) (last any, err error) {
 	r := waterclock.Redrive{
 		Channel: a.Channel, Code: a.Code, Endpoint: a.Endpoint, From: a.From, To: a.To, All: a.All, Rate: a.Rate,
-		Note: a.Note, DryRun: a.DryRun,
+		Note: a.Note, DryRun: a.DryRun, IncludeExpired: a.IncludeExpired, Cursor: a.Cursor,
 	}
 	for p, err := range c.RedriveAll(ctx, r) {
 		if err != nil {

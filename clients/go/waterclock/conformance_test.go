@@ -56,6 +56,8 @@ type args struct {
 	Code           string            `json:"code"`
 	Endpoint       string            `json:"endpoint"`
 	DryRun         bool              `json:"dry_run"`
+	IncludeExpired bool              `json:"include_expired"`
+	By             string            `json:"by"`
 	Status         string            `json:"status"`
 	All            bool              `json:"all"`
 	Rate           float64           `json:"rate"`

@@ -135,7 +135,7 @@ func errorType(status int, code string) ErrorType {
 
 // refuse creates an error of the client itself: nothing was sent.
 func refuse(code, field, detail string) *Error {
-	return &Error{Type: Invalid, Code: code, Field: field, Detail: detail}
+	return &Error{Type: errorType(http.StatusBadRequest, code), Code: code, Field: field, Detail: detail}
 }
 
 // problem is an error document as the server sends it (RFC 9457).

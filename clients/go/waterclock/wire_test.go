@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,6 +228,21 @@ func TestRevisionZero(t *testing.T) {
 		if e := waterclock.ErrorOf(err); e == nil || e.Field != "if_revision" || e.Attempts != 0 {
 			t.Errorf("got %v, want that if_revision is refused", err)
 		}
+	}
+}
+
+// Several requests would have several outcomes, of which an error could tell one.
+func TestBatchOfTooMany(t *testing.T) {
+	c, err := waterclock.New("http://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Batch(t.Context(), slices.Repeat([]*waterclock.Command{waterclock.CancelCommand("a")}, 10_001)...)
+	if e := waterclock.ErrorOf(err); e == nil || e.Type != waterclock.TooLarge || e.Attempts != 0 {
+		t.Errorf("10,001 commands: %v", err)
+	}
+	if results, err := c.Batch(t.Context()); err != nil || len(results) != 0 {
+		t.Errorf("no commands: %v, %v", results, err)
 	}
 }
 

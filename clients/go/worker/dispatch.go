@@ -50,11 +50,13 @@ func (w *worker) dispatch(helpers, base context.Context) bool {
 	}
 	value, failed := w.callHook(base, batch)
 	for _, s := range batch {
-		if failed != nil {
+		switch {
+		case w.dropAbandoned(s.ctx, s.it): // while the hook ran
+		case failed != nil:
 			go w.end(s.it, *failed)
-			continue
+		default:
+			go w.execute(context.WithValue(s.ctx, eventKey, s.it.event), s.it, value)
 		}
-		go w.execute(context.WithValue(s.ctx, eventKey, s.it.event), s.it, value)
 	}
 	return true
 }
@@ -190,6 +192,16 @@ func (w *worker) callHook(base context.Context, batch []started) (value any, fai
 	return w.onBatch(ctx, events), nil
 }
 
+// dropAbandoned drops an event that another worker has by now. Without a receipt its offset is not committed.
+func (w *worker) dropAbandoned(ctx context.Context, it *item) bool {
+	if !errors.Is(context.Cause(ctx), errAbandoned) {
+		return false
+	}
+	w.metrics.Abandoned()
+	w.finish(it)
+	return true
+}
+
 // execute calls the handler and answers the event.
 func (w *worker) execute(ctx context.Context, it *item, batch any) {
 	if batch != nil {
@@ -207,9 +219,7 @@ func (w *worker) execute(ctx context.Context, it *item, batch any) {
 		w.log.Error("the handler panicked; its due event is retried", "ce_id", it.event.ID,
 			"panic", fmt.Sprint(f.panicked), "stack", f.stack)
 	}
-	if (f.err != nil || f.panicked != nil) && errors.Is(context.Cause(abandoned), errAbandoned) {
-		w.metrics.Abandoned()
-		w.finish(it) // without a receipt the offset is not committed
+	if (f.err != nil || f.panicked != nil) && w.dropAbandoned(abandoned, it) {
 		return
 	}
 	w.metrics.Handled(r.Outcome, r.Code, took)

@@ -52,6 +52,24 @@ func TestTracker(t *testing.T) {
 	}
 }
 
+// TestBatchesAreBounded: batches are bounded after decompression, and the user's bound comes first.
+func TestBatchesAreBounded(t *testing.T) {
+	for want, own := range map[int][]kgo.Opt{64 << 20: nil, 1 << 20: {kgo.MaxDecompressBatchBytes(1 << 20)}} {
+		o, err := newOptions("print", []Option{Kafka(own...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := kgo.NewClient(o.common()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cl.OptValue(kgo.MaxDecompressBatchBytes); got != want {
+			t.Errorf("%v bytes, want %d", got, want)
+		}
+		cl.Close()
+	}
+}
+
 // TestMemoryAgainstModel: by the rules of the contract, exactly the last receipts are known.
 func TestMemoryAgainstModel(t *testing.T) {
 	seed := rand.Uint64()

@@ -111,10 +111,15 @@ func newWorker(o *options, handle Handler) (*worker, error) {
 	return w, nil
 }
 
+// maxBatch bounds the memory of one batch after decompression. It is the default of the server's limits.batch_bytes,
+// which bounds the server's own consumers. Without it, some KB of a topic may become 1 GiB in memory.
+const maxBatch = 64 << 20
+
 // common returns the options that all clients share.
 func (o *options) common() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.brokers...), kgo.ClientID("waterclock-worker-" + o.channel),
+		kgo.MaxDecompressBatchBytes(maxBatch),
 		kgo.RetryTimeout(10 * time.Second),
 		kgo.MetadataMinAge(2 * time.Second), // how soon a new leader is found
 	}
@@ -165,7 +170,11 @@ func (w *worker) run(ctx context.Context) error {
 	for _, helper := range []func(context.Context){w.commitLoop, w.resumeLoop, w.askLoop} {
 		wg.Go(func() { helper(helpers) })
 	}
-	wg.Go(func() { w.dispatchLoop(helpers, base) })
+	dispatched := make(chan struct{})
+	go func() {
+		defer close(dispatched)
+		w.dispatchLoop(helpers, base)
+	}()
 	for ctx.Err() == nil {
 		w.poll(ctx)
 	}
@@ -173,6 +182,9 @@ func (w *worker) run(ctx context.Context) error {
 	abandon(errAbandoned) // a hook of a batch that still runs
 	stop()
 	wg.Wait()
+	if err == nil { // else it may be in a hook that ignores its context
+		<-dispatched
+	}
 	return err
 }
 

@@ -268,6 +268,81 @@ func TestDrainEndsHook(t *testing.T) {
 	}
 }
 
+// TestDrainLeavesHookBehind: OnBatch ignores its context. Run ends nevertheless, and the handlers of that batch are
+// not called once the hook returns.
+func TestDrainLeavesHookBehind(t *testing.T) {
+	w := newWorld(t, 1)
+	w.write(due{key: "a"})
+	begun, release := make(chan struct{}), make(chan struct{})
+	var seen calls
+	m := newCounting()
+	r := w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, OnBatch(func(context.Context, []*DueEvent) any {
+		close(begun)
+		<-release
+		return nil
+	}), DrainTimeout(200*time.Millisecond), WithMetrics(m))
+	<-begun
+	r.stop()
+	select {
+	case err := <-r.done:
+		r.done <- err
+		if !errors.Is(err, ErrUnfinished) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("Run waits for a hook that ignores its context")
+	}
+	close(release)
+	w.eventually("its event is abandoned", func() bool {
+		return m.get(func(m *counting) int { return m.abandoned }) == 1
+	})
+	if len(seen.all()) != 0 {
+		t.Errorf("after Run had ended, the handler got %v", seen.all())
+	}
+}
+
+// TestPartitionMovesDuringHook: a partition moves while OnBatch runs, and for longer than RevokeTimeout. Its event is
+// another worker's by then: the handler is not called for it, and a hook that panics does not answer it.
+func TestPartitionMovesDuringHook(t *testing.T) {
+	for name, end := range map[string]func() any{
+		"it returns": func() any { return nil },
+		"it panics":  func() any { panic("a bug") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w *worker
+			part, m := newPartition(dueTopic, 0, laneNormal), newCounting()
+			o, err := newOptions("print", []Option{OnBatch(func(context.Context, []*DueEvent) any {
+				w.abandon([]*partition{part})
+				return end()
+			}), WithMetrics(m)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen calls
+			w = &worker{
+				options: o, queue: newQueue(), wake: make(chan struct{}, 1), unacked: map[string]*unacked{},
+				receipts: &receiptWriter{options: o, closed: true},
+				handle: func(_ context.Context, e *DueEvent) (Result, error) {
+					seen.note(e)
+					return Delivered(), nil
+				},
+			}
+			it := w.decode(due{key: "a"}.record())
+			it.part = part
+			w.queue.add(it)
+			w.dispatch(t.Context(), t.Context())
+			<-w.wake // the event has ended
+			n := m.get(func(m *counting) int { return m.abandoned })
+			if n != 1 || len(seen.all()) != 0 || w.pending != 0 {
+				t.Errorf("%d abandoned, handled %v, %d receipts", n, seen.all(), w.pending)
+			}
+		})
+	}
+}
+
 // parent is a context that counts its children.
 type parent struct{ children atomic.Int64 }
 

@@ -138,6 +138,8 @@ def call(c: Client | Any, name: str, given: Mapping[str, Any]) -> Any:
         return page(c.dead_letters_page(trigger_id=id, **args), raw)
     if name == "dead_letters_all":
         return {"items": [raw(d) for d in c.dead_letters(trigger_id=id, **args)]}
+    if name == "count_dead_letters":
+        return {"items": c.count_dead_letters(args.pop("by"), **args)}
     if name == "redrive":
         return raw(c.redrive(id, **args))
     if name == "redrive_all":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import signal
 import socket
 import struct
@@ -18,7 +19,8 @@ import httpx
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from waterclock import (
-    Client, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model, webhook, worker,
+    Client, InvalidRequest, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model,
+    webhook, worker,
 )
 from waterclock.kafka import NotWritten
 
@@ -185,6 +187,19 @@ def test_an_answer_without_an_end(make: Any, monkeypatch: pytest.MonkeyPatch) ->
         client.close()
 
 
+def test_redrive_of_a_trigger_at_a_rate() -> None:
+    bodies: list[Any] = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        bodies.append(json.loads(request.content))
+        return httpx.Response(200, content=b'{"matched":0,"redriven":0,"done":true}\n')
+
+    with Client("http://test", transport=httpx.MockTransport(serve)) as client:
+        client.redrive("a", rate=10)
+        client.redrive("a")
+    assert bodies == [{"trigger_id": "a", "rate": 10}, {"trigger_id": "a"}]
+
+
 def test_redrive_that_is_cut_off() -> None:
     """Without a last line that says done, redrive_all raises: it is to be repeated."""
     progress = b'{"looked_at":2,"matched":2,"redriven":1,"duplicate":0,"expired":0,"refused":1,"pending":0,"done":false}\n'
@@ -345,6 +360,20 @@ def test_batch_of_too_many() -> None:
     with Client("http://127.0.0.1:1") as client, pytest.raises(TooLarge) as raised:
         client.batch({"delay": "1h"} for _ in range(10_001))
     assert raised.value.attempts == 0 and client.batch([]) == []
+
+
+def test_revision_below_one() -> None:
+    """The revision of a write that was not decided is None or 0. As a condition 0 would be none."""
+    calls: list[Any] = [
+        lambda c: c.cancel("a", if_revision=0), lambda c: c.snooze("a", for_="1m", if_revision=-1),
+        lambda c: c.schedule("a", {"delay": "1h"}, if_revision=0), lambda c: c.update("a", {}, if_revision=0),
+        lambda c: c.batch([{"op": "cancel", "id": "a", "if_revision": 0}]),
+    ]
+    with Client("http://127.0.0.1:1") as client:
+        for call in calls:
+            with pytest.raises(InvalidRequest) as raised:
+                call(client)
+            assert raised.value.field == "if_revision" and raised.value.attempts == 0
 
 
 def test_receive() -> None:

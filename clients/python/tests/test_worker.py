@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -345,8 +346,169 @@ class Acks:
 
     failures = 0
 
+    def __init__(self) -> None:
+        self.receipts: list[dict[str, Any]] = []
+
     def write(self, key: str, value: bytes, acked: Callable[[int, int], None]) -> None:
+        self.receipts.append(json.loads(value))
         acked(0, 0)
+
+    def close(self) -> None:
+        pass
+
+
+class Alone:
+    """A worker without brokers, of one partition."""
+
+    def __init__(self, handle: worker.Handler, **options: Any) -> None:
+        self.worker = worker.Worker("alone", handle, **options)
+        self.acks = Acks()
+        self.worker._writer = self.acks  # type: ignore[assignment]
+        self.part = Partition("t", 0, NORMAL, loaded=True)
+        self.worker._parts["t", 0] = self.part
+        self.offset = 0
+
+    def add(self, *keys: str) -> None:
+        with self.worker._lock:
+            for key in keys:
+                event = worker.example(key)
+                item = Item(self.offset, 1, self.part, event, order_key(event))
+                self.offset += 1
+                self.part.add(item)
+                self.worker._queue.add(item)
+            self.worker._wake()
+
+    def end(self) -> None:
+        with self.worker._lock:
+            self.worker._ending = True
+            self.worker._ready.notify_all()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_partition_moves_during_on_batch(raises: bool) -> None:
+    """What moved while on_batch ran is another worker's: neither the handler nor an error of on_batch answers it."""
+    handled: list[str] = []
+    began, gate = threading.Event(), threading.Event()
+
+    def hook(_: Sequence[worker.DueEvent]) -> None:
+        began.set()
+        gate.wait(30)
+        if raises:
+            raise RuntimeError("a bug")
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        handled.append(e.key)
+        return worker.Delivered()
+
+    alone = Alone(handle, on_batch=hook)
+    alone.add("a", "b")
+    assert began.wait(30)
+    alone.worker._close([topic_partition(alone.part)])
+    alone.worker._abandon([alone.part])
+    gate.set()
+    await_("nothing runs", lambda: alone.worker.stats()["running"] == 0)
+    alone.end()
+    stats = alone.worker.stats()
+    assert stats.get("abandoned") == 2 and "retry" not in stats and not handled
+    assert alone.part.next == -1, "an offset would be committed without a receipt"
+
+
+def test_handler_timeout() -> None:
+    """A handler that raises after its time has the code timeout; one that answers nevertheless is obeyed."""
+    seen: list[tuple[str, bool, bool]] = []
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        while e.key != "fast" and not e.cancelled:
+            time.sleep(0.01)
+        seen.append((e.key, e.cancelled, e.timed_out))
+        if e.key == "slow":
+            raise TimeoutError("too late")
+        if e.key == "fast":
+            raise ValueError("at once")
+        return worker.Delivered()
+
+    alone = Alone(handle, handler_timeout=0.3)
+    begun = time.monotonic()
+    alone.add("slow", "fast", "late")
+    await_("all are answered", lambda: len(alone.acks.receipts) == 3)
+    assert time.monotonic() - begun > 0.3
+    alone.end()
+    answers = {r["due_id"].split("@")[0]: (r["outcome"], r.get("code")) for r in alone.acks.receipts}
+    assert answers == {"slow": ("retry", "timeout"), "fast": ("retry", "error"), "late": ("delivered", None)}
+    assert sorted(seen) == [("fast", False, False), ("late", True, True), ("slow", True, True)]
+
+
+class NoBroker:
+    """A consumer whose commits wait for a coordinator."""
+
+    def __init__(self) -> None:
+        self.back = threading.Event()
+        self.commits = 0
+
+    def commit(self, offsets: Sequence[Any], asynchronous: bool) -> list[Any]:
+        self.commits += 1
+        self.back.wait(60)
+        return list(offsets)
+
+    def close(self) -> None:
+        pass
+
+
+def test_drain_during_on_batch() -> None:
+    """A batch whose on_batch ends in the drain is dropped as a whole: it would be handled one by one."""
+    handled: list[str] = []
+    began, gate = threading.Event(), threading.Event()
+
+    def hook(_: Sequence[worker.DueEvent]) -> None:
+        began.set()
+        gate.wait(30)
+
+    def handle(e: worker.DueEvent) -> worker.Result:
+        handled.append(e.key)
+        time.sleep(0.5)
+        return worker.Delivered()
+
+    alone = Alone(handle, on_batch=hook, concurrency=4, drain_timeout=8)
+    alone.add("a", "b", "c", "d")
+    assert began.wait(30)
+    drain = threading.Thread(target=alone.worker._drain, args=(NoBroker(),))
+    drain.start()
+    await_("it drains", lambda: alone.worker._ending)
+    gate.set()
+    drain.join(30)
+    assert not drain.is_alive() and not handled
+    assert alone.worker.stats()["running"] == 0 and alone.part.next == -1
+
+
+def test_commits_while_brokers_are_away() -> None:
+    """One commit waits for the brokers, and the thread that polls waits for none. Once they are back, all is committed."""
+    alone = Alone(lambda _: worker.Delivered())
+    consumer: Any = NoBroker()
+    alone.add("a")
+    await_("it is delivered", lambda: alone.part.next == 1)
+    begun = time.monotonic()
+    for _ in range(3):
+        alone.worker._commit_soon(consumer)
+    assert time.monotonic() - begun < 5
+    time.sleep(0.5)
+    assert consumer.commits == 1
+    begun = time.monotonic()
+    alone.worker._commit_within(consumer, [topic_partition(alone.part)], 0.5)
+    assert 0.4 < time.monotonic() - begun < 5 and consumer.commits == 1
+    alone.add("b")
+    await_("it is delivered", lambda: alone.part.next == 2)
+    consumer.back.set()
+    await_("the first is committed", lambda: alone.part.committed == 1)
+    await_("the commit has ended", lambda: not alone.worker._committing or not alone.worker._committing.is_alive())
+    alone.worker._commit_soon(consumer)
+    await_("both are committed", lambda: alone.part.committed == 2)
+    alone.end()
+
+
+def topic_partition(part: Partition) -> Any:
+    from confluent_kafka import TopicPartition
+
+    return TopicPartition(part.topic, part.num)
 
 
 def test_one_batch_at_a_time() -> None:

@@ -204,7 +204,15 @@ def path(id: str, verb: str = "") -> str:
     return "/v1/triggers/" + segment(id) + verb
 
 
+def check_revision(if_revision: Any) -> None:
+    """Refuse a condition that would not be one."""
+    if isinstance(if_revision, int) and if_revision < 1:
+        detail = "it must be 1 or more: a write that was not decided has no revision yet"
+        raise errors.InvalidRequest(0, "invalid", detail, "if_revision")
+
+
 def conditions(if_revision: int | None, respond_async: bool) -> dict[str, str]:
+    check_revision(if_revision)
     headers = {"If-Match": f'"{if_revision}"'} if if_revision is not None else {}
     if respond_async:
         headers["Prefer"] = "respond-async"
@@ -372,6 +380,7 @@ def batch(lines: Sequence[Mapping[str, Any]], respond_async: bool) -> Request[li
     ids: set[str] = set()
     for line in lines:
         one = body(line)
+        check_revision(one.get("if_revision"))
         if one.get("op", "register") == "register":
             if "id" not in one:
                 one.setdefault("idempotency_key", str(uuid.uuid4()))

@@ -198,10 +198,13 @@ class Client:
             "to": to, "status": status}))
 
     def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None, include_expired: bool = False,
-                dry_run: bool = False) -> RedriveProgress:
-        """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate."""
+                dry_run: bool = False, rate: float | None = None) -> RedriveProgress:
+        """Try the dead letters of a trigger again, or one of them. What is live or was redriven is a duplicate.
+
+        With more than 128 of them give a rate, so many a second, at which their receipts keep pace.
+        """
         request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
-                                 "dry_run": dry_run})
+                                 "dry_run": dry_run, "rate": rate})
         return _http.ended(list(self._redrive(request, self._client.timeout)))
 
     def redrive_all(
@@ -476,9 +479,10 @@ class AsyncClient:
             "to": to, "status": status}))
 
     async def redrive(self, id: str, *, ce_id: str | None = None, note: str | None = None,
-                      include_expired: bool = False, dry_run: bool = False) -> RedriveProgress:
+                      include_expired: bool = False, dry_run: bool = False, rate: float | None = None,
+                      ) -> RedriveProgress:
         request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
-                                 "dry_run": dry_run})
+                                 "dry_run": dry_run, "rate": rate})
         return _http.ended([progress async for progress in self._redrive(request, self._client.timeout)])
 
     async def redrive_all(

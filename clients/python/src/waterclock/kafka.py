@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ._http import encode
+from ._http import check_revision, encode
 from .errors import ApiError, Forbidden, InvalidRequest, TooLarge, Unauthenticated, Unavailable, invalid_key
 from .model import Duration, Instant, RegisterFields, TimeFields, body, instant
 
@@ -247,6 +247,7 @@ class KafkaClient:
                 correlation_id: str | None = None, actor: str | None = None,
                 headers: Iterable[tuple[str, str | bytes]] = ()) -> Command:
         """The record that a method writes."""
+        check_revision(if_revision)
         more = {"if_revision": if_revision, "correlation_id": correlation_id, "actor": actor}
         given = {**fields, **{k: v for k, v in more.items() if v is not None}}
         return command(trigger_key(id, self._tenant), op, given, record_headers(headers))

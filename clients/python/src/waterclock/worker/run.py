@@ -151,6 +151,7 @@ class Worker:
         self._ending = False
         self._counts: Counter[str] = Counter()
         self._consumer: Consumer | None = None
+        self._committing: threading.Thread | None = None  # the last commit; of the thread that polls
         self._writer: ReceiptWriter | None = None
 
     # --- for callers ------------------------------------------------------------
@@ -359,7 +360,15 @@ class Worker:
             with self._lock:
                 self._hooking = False
                 self._begun.extend(begun)
+                if self._ending:
+                    self._drop_begun()
                 self._wake()
+
+    def _drop_begun(self) -> None:
+        """At the end: what has no handler yet is delivered again. Few threads are left for it. The lock is held."""
+        for item, _ in self._begun:
+            self._leave(item)
+        self._begun.clear()
 
     def _batch(self) -> list[tuple[Item, Result | None]]:
         """The events that start now, and their answer if on_batch raised."""
@@ -394,6 +403,9 @@ class Worker:
     def _execute(self, item: Item, failed: Result | None) -> None:
         """Call the handler, unless there is an answer already."""
         event = cast(DueEvent, item.event)
+        if item.part.abandoned.is_set():  # its partition moved while on_batch ran: another worker has it
+            self._give_up(item)
+            return
         if failed is not None:
             self._answer(item, event, failed)
             return
@@ -402,11 +414,14 @@ class Worker:
         begin = time.monotonic()
         result, error = _call(self._handle, event, self._log)
         if error is not None and item.part.abandoned.is_set():
-            self._metrics.abandoned()
-            self._finish(item, "abandoned")  # no receipt, so its offset is not committed
+            self._give_up(item)
             return
         self._metrics.handled(result.outcome.value, result.code, time.monotonic() - begin)
         self._answer(item, event, result)
+
+    def _give_up(self, item: Item) -> None:
+        self._metrics.abandoned()
+        self._finish(item, "abandoned")  # no receipt, so its offset is not committed
 
     def _answer_overflow(self) -> None:
         """Answer what finds no room in its bulkhead. One answer may bring the next event of its key, so it asks anew."""
@@ -513,9 +528,13 @@ class Worker:
     def _finish(self, item: Item, count: str) -> None:
         with self._lock:
             self._counts[count] += 1
-            self._running -= 1
-            item.part.running.discard(item)
-            self._queue.finish(item)
+            self._leave(item)
+
+    def _leave(self, item: Item) -> None:
+        """An event does not run any more. The lock is held."""
+        self._running -= 1
+        item.part.running.discard(item)
+        self._queue.finish(item)
 
     def _count(self, name: str) -> None:
         with self._lock:
@@ -553,10 +572,16 @@ class Worker:
     def _commit_soon(self, consumer: Consumer) -> None:
         offsets = self._to_commit(list(self._parts.values()))
         if offsets:
-            self._commit_within(consumer, offsets, 10)
+            self._commit_within(consumer, offsets, 0)
 
     def _commit_within(self, consumer: Consumer, offsets: list[TopicPartition], seconds: float) -> None:
         """Commit, and wait so long for it. The next commit has all that a failed one had."""
+        end = time.monotonic() + seconds
+        if self._committing is not None:
+            self._committing.join(seconds)
+            if self._committing.is_alive():  # brokers are away; one commit waits for them, and not a pile
+                return
+
         def commit() -> None:
             try:
                 for tp in consumer.commit(offsets=offsets, asynchronous=False) or []:
@@ -572,9 +597,9 @@ class Worker:
                 self._failing.warn("cannot commit offsets of group %s; retrying: %s", self._group, error)
 
         # librdkafka waits without a bound for a coordinator that is away.
-        thread = threading.Thread(target=commit, name="waterclock-commit", daemon=True)
-        thread.start()
-        thread.join(seconds)
+        self._committing = threading.Thread(target=commit, name="waterclock-commit", daemon=True)
+        self._committing.start()
+        self._committing.join(max(end - time.monotonic(), 0))
 
     # --- rebalances -----------------------------------------------------------------------
 
@@ -786,6 +811,7 @@ class Worker:
             for p in parts:
                 p.gone = True
             self._queue.purge()
+            self._drop_begun()
             self._ready.notify_all()
             self._loads.notify_all()
         if not self._wait(lambda: self._running == 0, left(3 / 4)):

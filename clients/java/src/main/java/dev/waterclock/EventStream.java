@@ -5,7 +5,6 @@ import java.io.IOException;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -13,10 +12,7 @@ import java.util.Deque;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
-import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Flow;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 
 /**
  * What happens to a trigger, as it happens: first what has happened, then the rest, without an end. It connects anew
@@ -24,8 +20,6 @@ import java.util.concurrent.TimeUnit;
  * neither an event came nor a sign of life. Close it when you have seen enough.
  */
 public final class EventStream implements Iterable<Event>, Iterator<Event>, AutoCloseable {
-    private static final Duration QUIET = Duration.ofSeconds(60); // the server speaks every 15 s
-
     private final Http http;
     private final String path;
     private final Http.Attempts attempts;
@@ -35,7 +29,6 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
     private String last = "";
     private String id;
     private List<String> data = new ArrayList<>();
-    private byte[] rest = new byte[0];
 
     EventStream(Http http, String path) {
         this.http = http;
@@ -87,7 +80,9 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
             connect();
             return;
         }
-        feed(body.take());
+        if (!body.lines(this::line)) {
+            throw new IOException("the stream ended");
+        }
     }
 
     private void connect() throws IOException {
@@ -106,27 +101,10 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
         }
         id = null;
         data = new ArrayList<>();
-        rest = new byte[0];
         body = b;
         if (closed) {
             b.cancel();
         }
-    }
-
-    /** Reads the lines that end in a piece of the stream. */
-    private void feed(byte[] piece) {
-        byte[] all = new byte[rest.length + piece.length];
-        System.arraycopy(rest, 0, all, 0, rest.length);
-        System.arraycopy(piece, 0, all, rest.length, piece.length);
-        int from = 0;
-        for (int i = rest.length; i < all.length; i++) {
-            if (all[i] == '\n') {
-                int to = i > from && all[i - 1] == '\r' ? i - 1 : i;
-                line(new String(all, from, to - from, StandardCharsets.UTF_8));
-                from = i + 1;
-            }
-        }
-        rest = java.util.Arrays.copyOfRange(all, from, all.length);
     }
 
     private void line(String line) {
@@ -154,81 +132,5 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
         }
         id = null;
         data = new ArrayList<>();
-    }
-
-    /** The body of an answer, piece by piece. */
-    private static final class Body implements Flow.Subscriber<List<ByteBuffer>> {
-        private static final Object END = new Object();
-
-        private final BlockingQueue<Object> pieces = new LinkedBlockingQueue<>();
-        private volatile Flow.Subscription subscription;
-
-        @Override
-        public void onSubscribe(Flow.Subscription s) {
-            subscription = s;
-            s.request(1);
-        }
-
-        @Override
-        public void onNext(List<ByteBuffer> buffers) {
-            byte[] piece = new byte[buffers.stream().mapToInt(ByteBuffer::remaining).sum()];
-            int at = 0;
-            for (ByteBuffer b : buffers) {
-                int n = b.remaining();
-                b.get(piece, at, n);
-                at += n;
-            }
-            pieces.add(piece);
-        }
-
-        @Override
-        public void onError(Throwable e) {
-            pieces.add(e);
-        }
-
-        @Override
-        public void onComplete() {
-            pieces.add(END);
-        }
-
-        void cancel() {
-            if (subscription != null) {
-                subscription.cancel();
-            }
-            pieces.add(END);
-        }
-
-        byte[] take() throws IOException {
-            Object piece;
-            try {
-                piece = pieces.poll(QUIET.toMillis(), TimeUnit.MILLISECONDS);
-            } catch (InterruptedException e) {
-                Thread.currentThread().interrupt();
-                throw new IOException("interrupted", e);
-            }
-            if (piece instanceof byte[] bytes) {
-                subscription.request(1);
-                return bytes;
-            }
-            if (piece instanceof Throwable e) {
-                throw new IOException("the stream ended", e);
-            }
-            if (piece == null) {
-                cancel();
-                throw new IOException("the stream was silent for " + QUIET);
-            }
-            throw new IOException("the stream ended");
-        }
-
-        byte[] all() {
-            java.io.ByteArrayOutputStream out = new java.io.ByteArrayOutputStream();
-            try {
-                while (true) {
-                    out.writeBytes(take());
-                }
-            } catch (IOException e) {
-                return out.toByteArray(); // an error's body, or as much as came of it
-            }
-        }
     }
 }

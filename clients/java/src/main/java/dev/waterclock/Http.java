@@ -30,6 +30,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** Sends requests, and sends them again where that is safe. */
 final class Http {
@@ -65,7 +66,6 @@ final class Http {
         byte[] body;
         boolean safe = true;
         boolean write = true;
-        boolean course; // the answer says how far it is: once it has begun, the request is not repeated
 
         Request(String method, String path) {
             this.method = method;
@@ -112,28 +112,46 @@ final class Http {
         Attempts attempts = new Attempts(request);
         while (true) {
             Duration wait;
-            AtomicBoolean begun = new AtomicBoolean();
             try {
-                HttpResponse<byte[]> response = begin(request, info -> {
-                    begun.set(request.course && info.statusCode() / 100 == 2);
-                    return BodyHandlers.ofByteArray().apply(info);
-                });
+                HttpResponse<byte[]> response = begin(request, BodyHandlers.ofByteArray());
                 wait = attempts.answered(response, response.body());
                 if (wait == null) {
-                    T result = attempts.read(response, reader);
+                    T result = attempts.read(() -> reader.read(response));
                     refusals.apply(result).forEach(attempts::note);
                     return result;
                 }
             } catch (IOException e) {
-                wait = begun.get() ? attempts.brokenOff(e) : attempts.failed(e);
+                wait = attempts.failed(e);
             }
             attempts.pause(wait);
         }
     }
 
-    /** A redrive was cut off. */
-    static ApiException brokenOff(Throwable cause) {
-        return ApiException.of(0, "the redrive broke off: repeat it, and it goes on with what is open", cause);
+    /** Reads an answer while it comes. */
+    interface Streamed<T> {
+        T read(Body body, Attempts attempts);
+    }
+
+    /** The answer may take as long as it likes. Once it has begun, the request is not repeated. */
+    <T> T stream(Request request, Streamed<T> reader) {
+        Attempts attempts = new Attempts(request);
+        while (true) {
+            Duration wait;
+            Body body = new Body();
+            try {
+                HttpResponse<Flow.Publisher<List<ByteBuffer>>> response = begin(request, BodyHandlers.ofPublisher());
+                response.body().subscribe(body);
+                wait = attempts.answered(response, response.statusCode() / 100 == 2 ? new byte[0] : body.all());
+                if (wait == null) {
+                    return reader.read(body, attempts);
+                }
+            } catch (IOException e) {
+                wait = attempts.failed(e);
+            } finally {
+                body.cancel();
+            }
+            attempts.pause(wait);
+        }
     }
 
     /** One attempt. */
@@ -195,6 +213,7 @@ final class Http {
     final class Attempts {
         private final Request request;
         private int sent;
+        private int status; // of the last answer
         private boolean maybeApplied;
 
         Attempts(Request request) {
@@ -204,7 +223,7 @@ final class Http {
         /** How long to wait before the next attempt; null: the answer counts. Throws what is not repeated. */
         Duration answered(HttpResponse<?> response, byte[] body) {
             sent++;
-            int status = response.statusCode();
+            status = response.statusCode();
             if (status >= 200 && status < 300) {
                 return null;
             }
@@ -236,11 +255,6 @@ final class Http {
             throw ApiException.of(0, detail, e).noted(sent, maybeApplied);
         }
 
-        /** Of an answer that had begun well. */
-        Duration brokenOff(IOException e) {
-            throw Http.brokenOff(e).noted(++sent, true);
-        }
-
         /** Completes the error of a part of the answer. */
         void note(ApiException error) {
             error.noted(sent, maybeApplied || error.status() >= 500);
@@ -269,16 +283,23 @@ final class Http {
             sent = 0;
         }
 
-        <T> T read(HttpResponse<byte[]> response, Reader<T> reader) {
+        /** Of an answer that had begun well. */
+        ApiException brokenOff(Throwable cause) {
+            return ApiException.of(0, "the redrive broke off: repeat it, and it goes on with what is open", cause)
+                    .noted(sent, true);
+        }
+
+        /** Reads an answer, or a part of it. */
+        <T> T read(Supplier<T> reader) {
             try {
-                return reader.read(response);
+                return reader.get();
             } catch (ApiException e) { // the answer began well, and ended with an error
                 throw e.noted(sent, maybeApplied || request.write && unsure(e.status()));
             } catch (IllegalArgumentException | DateTimeParseException | ClassCastException | NullPointerException e) {
                 String detail = request.method + " " + request.path + ": the answer is none of the API's: "
                         + e.getMessage();
                 ApiException error = new ApiException.ServerError(
-                        new ApiException.Info(response.statusCode(), Map.of("detail", detail), Duration.ZERO, "", e));
+                        new ApiException.Info(status, Map.of("detail", detail), Duration.ZERO, "", e));
                 throw error.noted(sent, maybeApplied || request.write);
             }
         }

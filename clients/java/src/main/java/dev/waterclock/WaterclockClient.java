@@ -317,31 +317,52 @@ public final class WaterclockClient implements Commands<Answer> {
         return pages("/v1/dead-letters", filter.query, DeadLetter::new);
     }
 
+    /** Counts dead letters by {@code tenant}, {@code code} or {@code endpoint}, the largest count first. */
+    public List<DeadLetterCount> countDeadLetters(String by, DeadLetterFilter filter) {
+        Query q = filter.query.copy().filter("group_by", by);
+        return http.send(Http.Request.get("/v1/dead-letters" + q), r -> items(r, "groups", DeadLetterCount::new));
+    }
+
     /** Tries the dead letters of a trigger again; with a ceId, which may be null, only that occurrence. */
     public Redrive redrive(String triggerId, String ceId) {
+        return redrive(triggerId, ceId, RedriveOptions.NONE);
+    }
+
+    /** The same at a rate, with progress, and the like. */
+    public Redrive redrive(String triggerId, String ceId, RedriveOptions options) {
         Map<String, Object> body = new LinkedHashMap<>(Map.of("trigger_id", triggerId));
         if (ceId != null) {
             body.put("ce_id", ceId);
         }
-        return redrive(body);
+        return redrive(body, options, true);
+    }
+
+    /** As {@link #redrive(DeadLetterFilter, RedriveOptions)}. The note says why, and may be null. */
+    public Redrive redrive(DeadLetterFilter filter, double perSecond, String note) {
+        return redrive(filter, RedriveOptions.NONE.rate(perSecond).note(note));
     }
 
     /**
-     * Tries again the dead letters that a filter leaves, so many a second, and returns how it ended. What was redriven
-     * is not redriven a second time, so a call that failed may be repeated. Give the client a time-out that is long
-     * enough. The note says why, and may be null. A filter that leaves all is refused: see {@link #redriveAll}.
+     * Tries again the dead letters that a filter leaves, and returns how it ended. It may take as long as it likes.
+     * What was redriven is not redriven a second time, so a call that failed may be repeated, and goes on with what is
+     * open. A filter that leaves all is refused: see {@link #redriveAll}.
      */
-    public Redrive redrive(DeadLetterFilter filter, double perSecond, String note) {
+    public Redrive redrive(DeadLetterFilter filter, RedriveOptions options) {
         Map<String, Object> body = filter.query.fields();
         if (body.isEmpty()) {
             throw ApiException.refuse("invalid", "", "the filter is empty: redriveAll redrives all");
         }
-        return redrive(body, perSecond, note);
+        return redrive(body, options, false);
     }
 
     /** As {@link #redrive(DeadLetterFilter, double, String)}, of all open dead letters. */
     public Redrive redriveAll(double perSecond, String note) {
-        return redrive(new LinkedHashMap<>(Map.of("all", true)), perSecond, note);
+        return redriveAll(RedriveOptions.NONE.rate(perSecond).note(note));
+    }
+
+    /** As {@link #redrive(DeadLetterFilter, RedriveOptions)}, of all open dead letters. */
+    public Redrive redriveAll(RedriveOptions options) {
+        return redrive(new LinkedHashMap<>(Map.of("all", true)), options, false);
     }
 
     /** Counts what {@link #redrive} and {@link #redriveAll} would try again, and tries nothing. */
@@ -351,40 +372,12 @@ public final class WaterclockClient implements Commands<Answer> {
             body.put("all", true);
         }
         body.put("dry_run", true);
-        return redrive(body);
+        return redrive(body, RedriveOptions.NONE, false);
     }
 
-    private Redrive redrive(Map<String, Object> body, double perSecond, String note) {
-        body.put("rate", perSecond);
-        if (note != null) {
-            body.put("note", note);
-        }
-        return redrive(body);
-    }
-
-    private Redrive redrive(Map<String, Object> body) {
-        Http.Request request = new Http.Request("POST", "/v1/dead-letters:redrive").json(body);
-        request.course = true;
-        return http.send(request, r -> {
-            String text = new String(r.body(), StandardCharsets.UTF_8);
-            if (!text.endsWith("\n")) { // it was cut off in a line
-                throw Http.brokenOff(null);
-            }
-            List<Map<String, Object>> progress = lines(r);
-            if (progress.isEmpty()) {
-                throw Http.brokenOff(null);
-            }
-            Map<String, Object> last = progress.get(progress.size() - 1);
-            if (last.containsKey("code")) { // of one letter, unless it is the last line: then of the redrive
-                throw ApiException.of(new ApiException.Info((int) Json.integer(last, "status"), last, Duration.ZERO, "",
-                        null));
-            }
-            Redrive ended = new Redrive(last);
-            if (!ended.done()) {
-                throw Http.brokenOff(null);
-            }
-            return ended;
-        });
+    private Redrive redrive(Map<String, Object> body, RedriveOptions options, boolean keepRefusals) {
+        Http.Request request = new Http.Request("POST", "/v1/dead-letters:redrive").json(options.into(body));
+        return http.stream(request, new RedriveLines(options.progress, keepRefusals));
     }
 
     // --- what they are made of --------------------------------------------------------------

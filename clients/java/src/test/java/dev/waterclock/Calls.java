@@ -151,7 +151,11 @@ final class Calls {
             case "endpoints" -> Map.of("items", c.endpoints());
             case "dead_letters" -> page(c.deadLetters(letters(a)), DeadLetter::raw);
             case "dead_letters_all" -> items(c.allDeadLetters(letters(a)), DeadLetter::raw);
-            case "redrive" -> c.redrive(a.text("id"), a.text("ce_id")).raw();
+            case "count_dead_letters" -> {
+                String by = a.text("by");
+                yield Map.of("items", c.countDeadLetters(by, letters(a)).stream().map(DeadLetterCount::raw).toList());
+            }
+            case "redrive" -> c.redrive(a.text("id"), a.text("ce_id"), redriveOptions(a)).raw();
             case "redrive_all" -> redriveAll(c, a).raw();
             case "calendars" -> Map.of("items", c.calendars());
             case "put_calendar" -> c.putCalendar(a.text("name"),
@@ -213,9 +217,16 @@ final class Calls {
             return c.countRedrive(letters(a));
         }
         boolean all = Boolean.TRUE.equals(a.all.remove("all"));
-        double rate = ((Number) a.all.remove("rate")).doubleValue();
-        String note = a.text("note");
-        return all ? c.redriveAll(rate, note) : c.redrive(letters(a), rate, note);
+        RedriveOptions o = redriveOptions(a);
+        return all ? c.redriveAll(o) : c.redrive(letters(a), o);
+    }
+
+    private static RedriveOptions redriveOptions(Args a) {
+        RedriveOptions o = RedriveOptions.NONE.note(a.text("note")).cursor(a.text("cursor"));
+        if (a.all.remove("rate") instanceof Number rate) {
+            o = o.rate(rate.doubleValue());
+        }
+        return Boolean.TRUE.equals(a.all.remove("include_expired")) ? o.includeExpired() : o;
     }
 
     private static Map<String, Object> follow(WaterclockClient c, String id, int take) {

@@ -128,6 +128,10 @@ final class Handlers {
 
     /** Calls the handler, unless there is an answer already, and writes the receipt. */
     private void handle(Item item) {
+        if (item.abandoned()) { // while onBatch ran: another worker has it
+            meter.abandoned();
+            return;
+        }
         if (item.answer != null) {
             meter.answered(item.answer);
             answer(item, item.answer);

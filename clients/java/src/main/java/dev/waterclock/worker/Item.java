@@ -47,6 +47,11 @@ final class Item {
         return gone;
     }
 
+    /** Whether nobody waits for its answer any more. */
+    synchronized boolean abandoned() {
+        return abandoned;
+    }
+
     /** Interrupts a handler that has had its time, once. */
     synchronized void interruptIfLate(long now) {
         if (thread != null && !event.cancelled && now - deadline > 0) {

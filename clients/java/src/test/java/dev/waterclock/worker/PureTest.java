@@ -15,6 +15,8 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.admin.Admin;
@@ -325,6 +327,42 @@ class PureTest {
         batches.begin();
         Result answer = batches.next().answer;
         assertEquals(Result.retry().withCode("error").withDetail("onBatch threw: Unreadable"), answer);
+    }
+
+    /** What moved while onBatch ran is another worker's: neither the handler nor what onBatch threw answers it. */
+    @Test
+    void partitionMovesDuringOnBatch() {
+        for (boolean throwing : List.of(false, true)) {
+            TopicPartition tp = new TopicPartition("t", 0);
+            AtomicInteger handled = new AtomicInteger();
+            AtomicReference<State> moves = new AtomicReference<>();
+            WorkerBuilder o = Worker.builder("print", e -> {
+                handled.incrementAndGet();
+                return Result.delivered();
+            }).onBatch(events -> {
+                moves.get().abandon(moves.get().close(List.of(tp)));
+                if (throwing) {
+                    throw new IllegalStateException("a bug");
+                }
+                return null;
+            });
+            Meter meter = new Meter(null, null);
+            State state = new State(o, meter);
+            moves.set(state);
+            state.release(state.assign(List.of(tp)));
+            take(state, tp);
+            ByteArraySerializer bytes = new ByteArraySerializer();
+            MockProducer<byte[], byte[]> producer = new MockProducer<>(true, null, bytes, bytes);
+            Throttle throttle = new Throttle(LoggerFactory.getLogger("test"));
+            ReceiptWriter writer = new ReceiptWriter("receipts", () -> producer, meter, throttle);
+            new Handlers(o, state, writer, meter, throttle).wake();
+            assertTrue(State.await(() -> meter.counts().get("abandoned") != null && state.running() == 0,
+                    Duration.ofSeconds(60)));
+            state.end();
+            writer.close();
+            assertEquals(0, handled.get());
+            assertTrue(producer.history().isEmpty());
+        }
     }
 
     /** What waits for its full group starts no batch: the hook, and the threads that call it, have nothing to do. */
