@@ -113,8 +113,8 @@ func (r *Reader) AppendTime(ctx context.Context, at TopicPartition, offset int64
 	return when, true, nil
 }
 
-// RecordAt is the record at an offset; nil if none is there any more. That no leader shows what is there is a FetchError:
-// it is no record that compaction has removed.
+// RecordAt is the record at an offset; nil if none is there any more. That no leader shows what is there is a
+// FetchError: it is no record that compaction has removed.
 func (r *Reader) RecordAt(
 	ctx context.Context, at TopicPartition, offset int64, d kgo.Decompressor,
 ) (*kgo.Record, error) {

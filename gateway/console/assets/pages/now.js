@@ -14,7 +14,7 @@ const idle = ({ready, partitions: all}) =>
   `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
 
 // A channel has a backlog if more than mostWaiting of its due events wait, and not fewer from reading to reading: three
-// readings, ten seconds apart. Its due topic refuses records if two readings in a row say so: a topic that is just being
+// readings, ten seconds apart. Its due topic refuses records if two readings in a row say so: one that is just being
 // made does for a moment.
 const mostWaiting = 1000;
 const readings = 3;
