@@ -1,6 +1,9 @@
 package shares
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +112,69 @@ func TestSharesAreNotWaitedForInVain(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, func() { s.Leave("bad") })
 		if !s.Enter(ctx, "bad") || time.Since(begun) > 120*time.Millisecond {
 			t.Errorf("a place that came free was not taken; waited %v", time.Since(begun))
+		}
+	})
+}
+
+// A tenant that is alone, with calls that are answered and more events than places, waits for places in turn: none of
+// its events is turned away, though it leaves places free for others.
+func TestAloneAtFullLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room, events = 64, 100
+		s := New(room, time.Now)
+		var most atomic.Int64
+		var handlers sync.WaitGroup
+		for range room {
+			handlers.Go(func() {
+				for range events {
+					begun := time.Now()
+					if !s.Enter(t.Context(), "a") {
+						t.Error("an event was turned away")
+						return
+					}
+					if waited := time.Since(begun); waited > time.Duration(most.Load()) {
+						most.Store(int64(waited))
+					}
+					time.Sleep(200 * time.Millisecond)
+					s.Leave("a")
+				}
+			})
+		}
+		handlers.Wait()
+		if most := time.Duration(most.Load()); most > 400*time.Millisecond {
+			t.Errorf("an event waited %v: others went ahead", most)
+		}
+		if s.Running() != 0 || len(s.waiting) != 0 {
+			t.Errorf("%d running, %d waiting", s.Running(), len(s.waiting))
+		}
+	})
+}
+
+// If its calls hang, what it has more of is turned away after a moment, and another tenant finds a place.
+func TestAloneAndHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 64
+		s := New(room, time.Now)
+		turned := 0
+		var mu sync.Mutex
+		var handlers sync.WaitGroup
+		for range room {
+			handlers.Go(func() {
+				if !s.Enter(t.Context(), "a") {
+					mu.Lock()
+					defer mu.Unlock()
+					turned++
+				}
+			})
+		}
+		handlers.Wait()
+		if turned != room/keptFree || !s.Enter(t.Context(), "b") {
+			t.Errorf("%d of %d were turned away", turned, room)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if running := s.Running(); s.Enter(ctx, "a") || s.Running() != running || len(s.waiting) != 0 {
+			t.Error("whoever gives up has a place, or still waits")
 		}
 	})
 }
