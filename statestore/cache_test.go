@@ -2,7 +2,8 @@ package statestore
 
 import "testing"
 
-// A cache becomes smaller as the filters of its stores grow, by half at most, and has its room back when they close.
+// A cache becomes smaller as the filters of its stores grow, by a quarter at most, and has its room back when they
+// close.
 func TestFiltersTakeRoomFromTheCache(t *testing.T) {
 	const size = 16 << 20
 	cache := NewSharedCache(size)
@@ -17,7 +18,7 @@ func TestFiltersTakeRoomFromTheCache(t *testing.T) {
 		return s
 	}
 	small := open(0)
-	if first := small.known.bytes(); cache.free != size/2-first {
+	if first := small.known.bytes(); cache.free != size/4-first {
 		t.Fatalf("%d bytes are free, and a filter has %d", cache.free, first)
 	}
 	before := cache.free
@@ -25,25 +26,30 @@ func TestFiltersTakeRoomFromTheCache(t *testing.T) {
 		small.known.add(i * 0x9e3779b97f4a7c15)
 	}
 	small.setCounts(small.counts) // as each commit does
-	if grown := small.known.bytes(); cache.free != size/2-grown || cache.free >= before {
+	if grown := small.known.bytes(); cache.free != size/4-grown || cache.free >= before {
 		t.Errorf("%d bytes are free, and the filter has grown to %d", cache.free, grown)
 	}
 	large := open(10 << 20)
 	if cache.free != 0 {
 		t.Errorf("%d bytes are free beside a filter of %d", cache.free, large.known.bytes())
 	}
-	for _, s := range []*Store{large, small} {
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+	if err := small.Close(); err != nil {
+		t.Fatal(err)
 	}
-	if cache.free != size/2 {
+	large.setCounts(large.counts) // what the other gave back is taken up
+	if large.reserved.bytes != size/4 || cache.free != 0 {
+		t.Errorf("%d bytes are reserved, %d free", large.reserved.bytes, cache.free)
+	}
+	if err := large.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if cache.free != size/4 {
 		t.Errorf("%d bytes are free when all stores are closed", cache.free)
 	}
 	plain := NewCache(size)
 	defer plain.Close()
-	var s spared
-	if plain.spare(&s, 1<<20); s.bytes != 0 {
-		t.Errorf("a cache that is not shared gives up %d bytes", s.bytes)
+	var s reserved
+	if plain.reserve(&s, 1<<20); s.bytes != 0 {
+		t.Errorf("a cache that is not shared reserves %d bytes", s.bytes)
 	}
 }

@@ -114,7 +114,7 @@ func (s *Store) loadCounts() error {
 func (s *Store) setCounts(c counts) {
 	if s.known != nil {
 		c.filterBytes = s.known.bytes()
-		s.opts.Cache.spare(&s.spared, c.filterBytes)
+		s.opts.Cache.reserve(&s.reserved, c.filterBytes)
 	}
 	s.counts = c
 	s.stats.Store(&c)

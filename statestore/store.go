@@ -124,7 +124,7 @@ type Store struct {
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
-	spared   spared // what the cache gives up for known
+	reserved reserved // of the cache, for known
 	counts   counts
 	firstDue trigger.Instant // no entry of d is before it
 	firstFor trigger.Instant // no entry of y is before it
@@ -240,7 +240,7 @@ func (s *Store) close() error {
 	if s.opts.DisableWAL {
 		errs = append(errs, failed("flush", s.db.Flush()))
 	}
-	s.opts.Cache.spare(&s.spared, 0)
+	s.opts.Cache.reserve(&s.reserved, 0)
 	errs = append(errs, failed("close", s.db.Close()))
 	s.db = nil
 	return errors.Join(errs...)
