@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -134,22 +135,27 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 	return nil
 }
 
-// leaveForeign ends this process if it is in one group with members that mean other topics, as when all of them have
-// started at the same moment: each has asked before another one had joined. The smaller side ends; of two equal ones,
-// that whose topics sort last.
-func (e *Engine) leaveForeign(members []kadm.DescribedGroupMember) {
+// leaveForeign ends this process if it is in one group with members that have other topics. All of them may have
+// started at the same moment, and each has asked before another one had joined. The prefix with the most members
+// stays; of several, the one that sorts first.
+func (e *Engine) leaveForeign(members []Identity) {
 	ours := e.identity.Load()
 	if ours == nil {
 		return
 	}
-	n, last := 0, ""
-	for i := range members {
-		if theirs, ok := identityOf(&members[i]); ok && ours.conflicts(theirs) {
-			n, last = n+1, max(last, theirs.String())
+	mine, others := 0, map[string]int{}
+	for _, i := range members {
+		if ours.conflicts(i) {
+			others[i.String()]++
+		} else {
+			mine++
 		}
 	}
-	if rest := len(members) - n; n > rest || n > 0 && n == rest && ours.String() > last {
-		e.fail(e.foreignTopics(strings.Join(Foreign(members, *ours), ", ")))
+	for _, other := range slices.Sorted(maps.Keys(others)) {
+		if n := others[other]; n > mine || n == mine && other < ours.String() {
+			e.fail(e.foreignTopics("another host with " + other))
+			return
+		}
 	}
 }
 

@@ -74,10 +74,14 @@ func (e *Engine) describeGroup(ctx context.Context) (me string, members []member
 	if g.State != "Stable" {
 		return me, nil, nil
 	}
-	e.leaveForeign(g.Members)
+	var identities []Identity
 	for _, m := range g.Members {
 		members = append(members, e.memberOf(&m))
+		if i, ok := identityOf(&m); ok {
+			identities = append(identities, i)
+		}
 	}
+	e.leaveForeign(identities)
 	return me, members, nil
 }
 
@@ -106,7 +110,12 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 	if g.Err != nil || g.State != "Stable" {
 		return nil, g.Err
 	}
+	var identities []Identity
+	defer func() { e.leaveForeign(identities) }()
 	for _, m := range g.Members {
+		if i, ok := identityOfTopics(m.SubscribedTopics); ok {
+			identities = append(identities, i)
+		}
 		owns := slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()]))
 		members = append(members, member{m.MemberID, owns, readsOfClient(m.ClientID)})
 	}
