@@ -276,10 +276,11 @@ func encodeBody(v any, size int64) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// sendBody writes what encodeBody made. That of a costly read, and any large one, counts until its reader has it.
+// sendBody writes what encodeBody made. The body of a costly read, and any large one, counts until its reader has it.
 func sendBody(w http.ResponseWriter, status int, b []byte) {
 	if o, ok := w.(*observed); ok {
 		if o.read.holds(int64(len(b))); o.read == nil && !o.hold(int64(len(b))) {
+			w.Header().Del("ETag")
 			pagesUnread().Send(w)
 			return
 		}

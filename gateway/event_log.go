@@ -62,25 +62,27 @@ func (h *eventLog) last(ctx context.Context, key trigger.Key, limit int) ([]topi
 	return h.history.LastEvents(ctx, key.Tenant(), key, limit)
 }
 
-// awaitNewest waits, a second at most, for the events of a trigger that has more of them than the one with number
-// seen: whoever has just changed it finds that in the list. It reports whether there was something to wait for. Events
-// that have expired do not come, so it waits no longer than until the history has read the partition.
+// awaitNewest waits up to a second until the history has the trigger's newest event, if that is not number seen. It
+// reports whether it waited. Events that have expired never come, so the wait ends once the history has read the
+// partition.
 func (h *eventLog) awaitNewest(ctx context.Context, key trigger.Key, seen int64) bool {
 	ctx, cancel := context.WithTimeout(ctx, historyWithin)
 	defer cancel()
-	if st, err := h.router.Peek(ctx, key); err != nil || st == nil || st.Seq <= seen {
+	if st, err := h.router.Peek(ctx, key); err != nil || st == nil || st.Seq == seen {
 		return false
 	}
 	_ = h.caughtUp(ctx, key) // a list that is behind is better than none
 	return true
 }
 
-// newestSeq is the number of the newest event of a list.
-func newestSeq(list []topics.Event) (newest int64) {
-	for i := range list {
-		newest = max(newest, list[i].Seq)
+// newestSeq is the number of the newest event of a list that has one. Numbers begin anew with a key that was forgotten.
+func newestSeq(list []topics.Event) int64 {
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].Seq > 0 {
+			return list[i].Seq
+		}
 	}
-	return newest
+	return 0
 }
 
 // replay sends what the history has, and pays for it. After an error, or one of out, something is missing behind the

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -70,7 +71,7 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	list, more, err := s.page(r, key, after, limit)
-	if err == nil && !more && s.events.awaitNewest(r.Context(), key, max(after.Seq, newestSeq(list))) {
+	if err == nil && !more && s.events.awaitNewest(r.Context(), key, cmp.Or(newestSeq(list), after.Seq)) {
 		list, more, err = s.page(r, key, after, limit)
 	}
 	if err != nil {
@@ -104,16 +105,18 @@ func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key
 	ctx, cancel := context.WithTimeout(r.Context(), s.events.within)
 	defer cancel()
 	var list []topics.Event
-	if err = r.read.gather(ctx, func() (err error) {
-		list, err = s.events.last(ctx, key, n)
-		if err == nil && s.events.awaitNewest(ctx, key, newestSeq(list)) {
-			list, err = s.events.last(ctx, key, n)
-		}
-		if err != nil {
-			return noHistory(err)
-		}
-		return nil
-	}); err != nil {
+	read := func() error {
+		return r.read.gather(ctx, func() (err error) {
+			if list, err = s.events.last(ctx, key, n); err != nil {
+				return noHistory(err)
+			}
+			return nil
+		})
+	}
+	if err = read(); err == nil && s.events.awaitNewest(ctx, key, newestSeq(list)) {
+		err = read()
+	}
+	if err != nil {
 		return err
 	}
 	r.read.charge(len(list))

@@ -404,6 +404,9 @@ func (s *historyWait) requireHistory(ctx context.Context, all []kafkapart.TopicP
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	err := s.dropEmpty(ctx, ends, next)
+	if p, ok := errors.AsType[*problem.Problem](err); ok {
+		return p
+	}
 	if err == nil {
 		err = pollUntilRead(ctx, ends, next)
 	}
@@ -417,20 +420,20 @@ func (s *historyWait) requireHistory(ctx context.Context, all []kafkapart.TopicP
 	return problem.Unavailable(err, "the history does not answer")
 }
 
-// dropEmpty leaves out partitions that have nothing to read although they end beyond 0: the history has no position
-// there, and would seem to be behind for ever.
+// dropEmpty leaves out partitions that have nothing to read although they end beyond what the history has read:
+// retention has removed the rest, and the history would seem to be behind for ever.
 func (s *historyWait) dropEmpty(ctx context.Context, ends map[kafkapart.TopicPartition]int64, next historyNext) error {
 	at, err := next(ctx)
 	if err != nil {
 		return err
 	}
 	for p, end := range ends {
-		if at[p] > 0 || end == 0 {
+		if at[p] >= end {
 			continue
 		}
 		start, err := startOf(ctx, s.kafka.Client(), p.Topic, p.Partition)
 		if err != nil {
-			return err
+			return problem.Unavailable(err, "Kafka does not answer")
 		}
 		if start >= end {
 			delete(ends, p)

@@ -43,7 +43,7 @@ const (
 	redriveReport      = time.Second // a line at least as often, whatever it waits for
 	// aloneReport is when a redrive of one letter says its first line. From then on a refusal is a line, and no
 	// status. It is longer than reading the letter and asking for the decision may take.
-	aloneReport = 10 * time.Second
+	aloneReport = 15 * time.Second
 )
 
 // redrive is one request to try dead letters again.
@@ -61,6 +61,7 @@ type redrive struct {
 	dry      bool
 	note     string // of the events
 	pace     *rate.Limiter
+	paced    bool // its rate has let the next letter through; the tenant's has not yet
 	chunk    int
 	content  letterContents
 	inFlight *flight // nil: all that was sent is counted
@@ -503,15 +504,16 @@ func (f *flight) ask(ctx context.Context, s *redrives, before *flight) {
 // wait keeps to the rate, and to the caller's tenant's. An operator's redrive takes from no
 // tenant's rate: the letters of one whose rate is used up would hold up those of all others.
 func (j *redrive) wait(ctx context.Context, tenant string) error {
-	if !j.pace.Allow() {
+	if !j.paced && !j.pace.Allow() {
 		if err := j.reporting(func() error { return j.pace.Wait(ctx) }); err != nil {
 			return err
 		}
 	}
+	j.paced = false
 	if j.r.who.May(auth.Operate) || j.s.rate.limits.take(tenant) == nil {
 		return nil
 	}
-	return j.reporting(func() error {
+	err := j.reporting(func() error {
 		for {
 			select {
 			case <-ctx.Done():
@@ -523,6 +525,8 @@ func (j *redrive) wait(ctx context.Context, tenant string) error {
 			}
 		}
 	})
+	j.paced = err != nil
+	return err
 }
 
 // tenantPause is how soon a tenant's rate is looked at again.
@@ -605,20 +609,29 @@ func (j *redrive) refuse(l *topics.Letter, err error) {
 	j.say(&p)
 }
 
-// reporting waits until work is done, and meanwhile says how far it is: clients take for lost what is silent
-// for a minute. The work must leave the answer and its totals alone.
+// reporting waits until work is done, and meanwhile says how far it is: clients close a connection that is silent
+// for a minute. The work must leave the answer and its totals alone. If it panics, so does the caller.
 func (j *redrive) reporting(work func() error) error {
 	if j.asked.IsZero() { // nothing is said yet: a refusal has a status of its own
 		return work()
 	}
-	done := make(chan error, 1)
-	go func() { done <- work() }()
+	done, panicked := make(chan error, 1), make(chan any, 1)
+	go func() {
+		defer func() {
+			if v := recover(); v != nil {
+				panicked <- v
+			}
+		}()
+		done <- work()
+	}()
 	for {
 		timer := time.NewTimer(j.untilReport())
 		select {
 		case err := <-done:
 			timer.Stop()
 			return err
+		case v := <-panicked:
+			panic(v)
 		case <-timer.C:
 			if j.only == nil {
 				j.say(&j.totals)

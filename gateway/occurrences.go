@@ -43,8 +43,12 @@ func (s *triggerViews) getOccurrences(w http.ResponseWriter, r *request) error {
 	if err := r.read.cost.Compute(r.Context(), r.who.Tenant, func() {
 		times := forked(s.timetable)
 		planned = peer.Planned(times, st, n, 0)
-		if last := len(planned) - 1; last >= 0 && times != nil {
-			leftOut = times().LeftOut(st, trigger.At(s.now()), planned[last].Nominal, maxLeftOut)
+		var until trigger.Instant // they are in the order in which they fire
+		for i := range planned {
+			until = max(until, planned[i].Nominal)
+		}
+		if len(planned) > 0 && times != nil {
+			leftOut = times().LeftOut(st, trigger.At(s.now()), until, maxLeftOut)
 		}
 	}); err != nil {
 		return err

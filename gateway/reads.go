@@ -54,7 +54,7 @@ func (p *pages) free(tenant string) int64 {
 	return max(0, p.most-p.sum-p.by[tenant])
 }
 
-// take adds bytes of a tenant where they are free, or nobody holds any: the largest trigger can always be read.
+// take adds bytes of a tenant if they are free, or if nobody holds any: then an answer may be larger than all.
 func (p *pages) take(tenant string, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

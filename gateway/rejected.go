@@ -159,7 +159,7 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 // countRejected answers group_by.
 func (s *rejections) countRejected(ctx context.Context, w http.ResponseWriter, r *request, walk *refusalWalk) error {
 	var sums counts
-	walk.atOnce = refusalsCounted
+	walk.atOnce = walk.share()
 	counted, err := walk.count(ctx, &sums)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
@@ -263,6 +263,12 @@ type refusalWalk struct {
 	atOnce  int64 // offsets of a partition
 	visited int64
 	bytes   int64
+}
+
+// share is how many offsets of each partition a count reads at once: so many that each has its turn, and the newest of
+// all are counted first.
+func (k *refusalWalk) share() int64 {
+	return max(1, min(refusalsCounted, maxCounted/(2*max(1, int64(len(k.scans))))))
 }
 
 func (k *refusalWalk) page(ctx context.Context) ([]RejectedCommand, error) {

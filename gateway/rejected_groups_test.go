@@ -77,7 +77,8 @@ func TestCountOfRefusalsIsBounded(t *testing.T) {
 	}
 	scans := []*refusalScan{{from: all}, {partition: 1, from: 100}}
 	for _, want := range []int{maxCounted, all + 100 - maxCounted} {
-		walk := refusalWalk{q: &refusalQuery{}, scans: scans, read: read, atOnce: refusalsCounted}
+		walk := refusalWalk{q: &refusalQuery{}, scans: scans, read: read}
+		walk.atOnce = walk.share()
 		var sums counts
 		n, err := walk.count(t.Context(), &sums)
 		if _, more := walk.rest(2); err != nil || n < want-refusalsCounted || n > want+refusalsCounted ||

@@ -196,7 +196,10 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/triggers/{id}/occurrences", right: auth.Read,
 			handle: p.views.getOccurrences, costly: true, doc: operation{
 				id: "getOccurrences", summary: "When it will fire",
-				query:   []parameter{{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences}},
+				query: []parameter{
+					{name: "n", doc: "How many", kind: of[int](), least: 1, most: maxOccurrences},
+					freshOr("with a 503 if its owner does not answer within a second"),
+				},
 				answers: answers{200: of[Occurrences]()},
 			},
 		},

@@ -141,7 +141,7 @@ func (c *brokerClock) askOnce(ctx context.Context, offset int64, acknowledged, w
 	if err != nil {
 		return false, fmt.Errorf("compare clocks: %w", err)
 	}
-	if !ok { // what is known is not news, and perhaps of another broker than the one that leads now
+	if !ok { // the last reading is old, and may be of another broker
 		return false, nil
 	}
 	c.compare(appended.At, acknowledged, wall)

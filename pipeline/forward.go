@@ -48,8 +48,8 @@ func (o *Options) forwardOptions() []kgo.Opt {
 	return append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		// All that is sent at once shall be one batch: of two, the second could be taken where the first is refused,
-		// and then the first would come too late (claims.go).
+		// What is sent at once is nearly always one batch so. Of two, the second could be taken where the first is
+		// refused, and then the first would come too late (claims.go).
 		kgo.ProducerLinger(20 * time.Millisecond),
 		kgo.RetryBackoffFn(kafkapart.RetryBackoff),
 		kgo.ProducerBatchMaxBytes(1 << 20),

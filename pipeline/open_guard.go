@@ -70,7 +70,7 @@ func (s *session) lost(ctx context.Context, o *Process, topic string, partition 
 	r, err := s.reader.RecordAt(ctx, kafkapart.TopicPartition{Topic: topic, Partition: partition}, last.Offset,
 		o.decompressor())
 	if refused := (*kafkapart.FetchError)(nil); errors.As(err, &refused) {
-		return -1, nil // a log whose old records cannot be read keeps no partition closed: the epochs were asked
+		return -1, nil // a refused fetch does not keep the partition closed: the epochs were checked above
 	}
 	if err != nil || r == nil {
 		return -1, err

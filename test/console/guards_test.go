@@ -136,7 +136,7 @@ func TestDialogKeepsWhatWasSeen(t *testing.T) {
 func TestFiresWhileDialogIsOpen(t *testing.T) {
 	s := dev(t)
 	for _, c := range []struct{ act, body, says, refusal string }{
-		{"Skip", `{"include":[%q,"2060-01-01T09:00:00Z"],"channel":"orders"}`, "is left out", "is not to come any more"},
+		{"Skip", `{"include":[%q,"2060-01-01T09:00:00Z"],"channel":"orders"}`, "is left out", "has fired, or was removed"},
 		{"Snooze", `{"fire_at":%q,"channel":"orders","user_id":"u_7"}`, "It fires later", "It has fired meanwhile"},
 	} {
 		id := "open-" + c.act

@@ -96,7 +96,7 @@ export function useData(path, every = 0, movesRows = true) {
     again.current = read;
     under.current = end;
     read();
-    return end;
+    return () => { end(); again.current = () => {}; }; // an act that is answered late must not begin it anew
   }, [path, every, movesRows]);
   const reload = useCallback(() => again.current(), []);
   const stop = useCallback(() => under.current(), []);

@@ -99,7 +99,7 @@ async function stillAs(t) {
 
 // meanwhile says what has happened to a trigger since somebody read it, if an act was not done because of that.
 const meanwhile = (err) => (err.fired ? 'It has fired meanwhile.' : err.status === 412 ? 'It has changed meanwhile.' :
-  err.field === 'occurrence' ? 'This occurrence is not to come any more.' : '');
+  err.field === 'occurrence' ? 'This occurrence has fired, or was removed.' : '');
 
 const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'done');
 
@@ -125,7 +125,10 @@ export function Acts({of: t, who, done}) {
       lose(name);
     }
   };
-  useLayoutEffect(() => { if (had) keep(had.textContent, had); });
+  useLayoutEffect(() => {
+    if (had) keep(had.textContent, had);
+    if (gone && offered.some((a) => a.name === gone)) lose(''); // it may go once more, without the focus
+  });
   if (!who.rights.includes('act')) return null;
   const close = () => {
     set(undefined);

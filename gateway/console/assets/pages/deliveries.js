@@ -23,11 +23,15 @@ function Code({of: {value, count, sample}, least, to, who}) {
 
 // Codes lists the most frequent codes.
 const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => (groups.length === 0 ?
-  html`<p class="none">${more ? 'None so far. There are too many to count them here.' : none}</p>` :
+  html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>` :
   html`<ul>${groups.slice(0, mostCodes).map((g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`)}</ul>
     ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`);
 
 const total = ({groups = [], other = 0}) => groups.reduce((n, g) => n + g.count, other);
+
+// Short shows a read that is also shown below, where a failure is said.
+const Short = ({of, children}) => (of.data === undefined ?
+  html`<p class="wait">${of.error ? 'Not known.' : 'Reading…'}</p>` : children(of.data));
 
 // InShort says what is not well, before the lists of all.
 function InShort({who, endpoints, channels}) {
@@ -37,7 +41,7 @@ function InShort({who, endpoints, channels}) {
   const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
   return html`<section class="short"><h2>In short</h2>
     ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
-      <${Loaded} of=${endpoints}>${({items}) => {
+      <${Short} of=${endpoints}>${({items}) => {
         const open = items.filter((e) => e.state !== 'closed');
         return open.length === 0 ? html`<p class="none">None.</p>` : html`<ul>${open.map((e) => html`<li>
           <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
@@ -45,7 +49,7 @@ function InShort({who, endpoints, channels}) {
           <${ToRunbook} entry="waterclockbreakeropen" /></li>`)}</ul>`;
       }}<//>
       <h3>Channels on which due events wait</h3>
-      <${Loaded} of=${channels}>${({items}) => {
+      <${Short} of=${channels}>${({items}) => {
         const waits = items.filter((c) => c.waiting > 0 || c.put_off)
           .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
         return waits.length === 0 ? html`<p class="none">${items.some((c) => c.waiting !== undefined) ? 'None.' :

@@ -52,7 +52,7 @@ export function Forecast({query, who}) {
       <details open=${items.length < 130}><summary>As a table</summary>
         <p>A number of due occurrences leads to the triggers whose next fire is then. A series is on that list once, at
           its next fire, and is counted here each time.${who.rights.includes('operate') ?
-            ' Triggers of other tenants are counted here alone.' : ''}</p>
+            ' The list has your own tenant\'s alone.' : ''}</p>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
           none="Nothing is due." rowKey=${(b) => b.at} columns=${[
             ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],

@@ -13,17 +13,18 @@ const every = 2000;
 const idle = ({ready, partitions: all}) =>
   `${all - ready} of ${all} partitions ${all - ready === 1 ? 'does' : 'do'} not fire.`;
 
-// A channel has a backlog if more than mostWaiting of its due events wait, and not fewer from reading to reading: three
-// readings, ten seconds apart. Its due topic refuses records if two readings in a row say so: one that is just being
-// made does for a moment.
-const mostWaiting = 1000;
+// A channel has a backlog if more than 1,000 of its due events wait, and more than ten seconds' worth by the mean of
+// the last hour, and not fewer from reading to reading: three readings, ten seconds apart. Workers commit about once a
+// second, so on a busy channel some always wait. Its due topic refuses records if two readings in a row say so: one
+// that is just being made does for a moment.
+const mostWaiting = (fires = 0) => Math.max(1000, fires / 360);
 const readings = 3;
 
-// useUnwell are the channels that have a backlog, those whose due topic refuses records, and those of which it is not
-// known yet.
-function useUnwell({data}) {
+// useUnwell are the channels that have a backlog, those whose due topic refuses records, and of both those of which it
+// is not known yet.
+function useUnwell({data}, late) {
   const kept = useRef({read: []}); // the last readings, by channel
-  if (!data) return {stuck: [], refusing: [], unsure: []};
+  if (!data) return {stuck: [], refusing: [], many: [], off: []};
   if (kept.current.data !== data) {
     const now = Object.fromEntries(data.items.map((c) => [c.name, c]));
     kept.current = {data, read: [...kept.current.read, now].slice(-readings)};
@@ -31,11 +32,14 @@ function useUnwell({data}) {
   const {read} = kept.current;
   const at = (i, {name}) => (read[i] && read[i][name]) || {};
   const shrinks = (c) => read.some((_, i) => i > 0 && !(at(i, c).waiting >= at(i - 1, c).waiting));
-  const many = data.items.filter((c) => c.waiting > mostWaiting && !shrinks(c));
-  const stuck = read.length < readings ? [] : many;
+  const fires = (c) => ((late && late.channels[c.name]) || {}).fires;
+  const many = data.items.filter((c) => c.waiting > mostWaiting(fires(c)) && !shrinks(c));
   const off = data.items.filter((c) => c.put_off);
   const refusing = off.filter((c) => at(read.length - 2, c).put_off);
-  return {stuck, refusing, unsure: [...many, ...off].filter((c) => !stuck.includes(c) && !refusing.includes(c))};
+  return {
+    stuck: read.length < readings ? [] : many, many: read.length < readings ? many : [],
+    refusing, off: off.filter((c) => !refusing.includes(c)),
+  };
 }
 
 // unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
@@ -74,7 +78,7 @@ function unwell(partitions, live, endpoints, {refusing, stuck}) {
     }
   }
   for (const c of refusing) {
-    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so due events are put off.`, 'deliveries',
+    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so its due events wait.`, 'deliveries',
       'a-due-topic-refuses']);
   }
   for (const c of stuck) {
@@ -86,12 +90,17 @@ function unwell(partitions, live, endpoints, {refusing, stuck}) {
 }
 
 // wellSo says what is known if nothing is unwell, and whether that is all that should be.
-function wellSo(endpoints, channels, unsure) {
+function wellSo(endpoints, channels, {many, off}) {
   const fires = 'Every partition fires on time.';
   if (endpoints.error && !endpoints.data) return [`${fires} Of the endpoints nothing is known.`];
-  if (channels.error) return [`${fires} Of the channels nothing is known.`];
+  if (channels.error && !channels.data) return [`${fires} Of the channels nothing is known.`];
   if (!endpoints.data || !channels.data) return ['Reading…'];
-  return unsure.length ? [`${fires} Due events wait on ${unsure.map((c) => `channel ${c.name}`).join(', ')}: ` +
+  const named = (all) => all.map((c) => `channel ${c.name}`).join(', ');
+  if (off.length) {
+    return [`${fires} The due topic of ${named(off)} has refused records: ` +
+      'whether it still does is known in ten seconds.'];
+  }
+  return many.length ? [`${fires} Many due events wait on ${named(many)}: ` +
     'whether they get fewer is known within half a minute.'] : ['Healthy: every partition fires on time.', true];
 }
 
@@ -137,14 +146,14 @@ export function Now({who}) {
   const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
   const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
-  const of = useUnwell(channels);
+  const of = useUnwell(channels, late.data);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => {
       const bad = unwell(items, live, (endpoints.data && endpoints.data.items) || [], of);
       const known = !partitions.error && !cut;
-      const [well, good] = wellSo(endpoints, channels, of.unsure);
+      const [well, good] = wellSo(endpoints, channels, of);
       const overdue = live ? live.oldest_overdue_seconds :
         Math.max(0, ...items.map((p) => p.oldest_overdue_seconds || 0));
       const pending = live ? live.pending : sum(items, 'pending');

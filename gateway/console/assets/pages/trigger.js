@@ -107,9 +107,9 @@ function givenAs({delay, registered_fire_at: text = '', timezone: zone}) {
 function zoneOf(t, series) {
   const by = t.tzdata ? ` (tz database ${t.tzdata})` : '';
   if (t.timezone && t.follow_user) return `${t.timezone}, that of its user${by}`;
-  if (t.timezone === 'UTC' && series) return `UTC, as it was registered, or because none was named${by}`;
+  if (t.timezone === 'UTC' && series) return `UTC: registered so, or the default${by}`;
   if (t.timezone) return `${t.timezone}, as it was registered or rezoned${by}`;
-  return `UTC, because ${series ? 'none was named' : `${t.delay ? 'a delay' : 'an instant'} has none`}`;
+  return `UTC: ${series ? 'none was named' : t.delay ? 'a delay names no zone' : 'an instant names no zone'}`;
 }
 
 const onDays = {
@@ -135,10 +135,11 @@ function About({t, who, code}) {
     ['Rule', t.recurrence && html`<code>${t.recurrence}</code> from ${when(t.start, zone)}`],
     ['Given as', !series && givenAs(t)],
     ['Dates', datesOf(t.include, zone)], ['But not', datesOf(t.exclude, zone)],
-    ['Until', t.until && visible(when(t.until, zone))], ['At most', t.count && `${t.count} times`],
+    ['Until', t.until && visible(when(t.until, zone))],
+    ['At most', t.count && `${t.count} time${t.count === 1 ? '' : 's'}`],
     ['Calendars', t.calendars && `${t.calendars.names.map(visible).join(', ')}: on their days it ${
       onDays[t.calendars.on] || 'does not fire'}`],
-    ['Left out', datesOf(t.skipped, zone)],
+    ['Skipped', datesOf(t.skipped, zone)],
     ['Zone', zoneOf(t, series)],
     ['Clock changes', t.dst && [
       t.dst.gap && `in a gap: ${t.dst.gap}`, t.dst.overlap && `in an overlap: ${t.dst.overlap}`,
@@ -179,17 +180,20 @@ function About({t, who, code}) {
         l.at ? html`, <${At} at=${l.at} zone=${zone} />` : ''}</li>`)}</ul>` : ''}</section>`;
 }
 
-// withLeftOut puts what is left out in its places.
-const withLeftOut = (items, left) => [...left.map((o) => ({...o, out: true})), ...items]
+const mostLeftOut = 10; // rows of what is left out
+
+// withLeftOut puts the first of what is left out in their places.
+const withLeftOut = (items, left) => [...left.slice(0, mostLeftOut).map((o) => ({...o, out: true})), ...items]
   .sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
 
 function Next({t}) {
-  const data = useData(trigger(t.trigger_id, '/occurrences?n=10') + '#' + t.updated_at + t.next_fire_at);
+  const data = useData(trigger(t.trigger_id, '/occurrences?n=10&fresh=false') + '#' + t.updated_at + t.next_fire_at);
   return html`<section><h2>Next</h2><${Loaded} of=${data}>${({items, left_out: left = []}) => html`<${Table}
     caption="The next occurrences" rows=${withLeftOut(items, left)} none="It does not fire any more."
     rowKey=${(o) => o.occurrence} columns=${[...inZones(t.timezone || 'UTC', (o) => o.local_time),
-      ['Note', (o) => (o.out ? html`<span class="warn">Does not fire. ${o.note}</span>` : o.note || '')]]}
-    />`}<//></section>`;
+      ['Note', (o) => (o.out ? html`<span class="warn">Does not fire: ${o.note.replace(/^left out: /, '')}</span>` :
+        o.note || '')]]}
+    />${left.length > mostLeftOut ? html`<p>More are left out between these and later.</p>` : ''}`}<//></section>`;
 }
 
 // further says how many of a list are not shown.

@@ -3,18 +3,18 @@ package dev.waterclock;
 import java.util.Map;
 import java.util.function.Consumer;
 
-/** How dead letters are tried again. Each method returns a copy with one more. */
+/** How dead letters are tried again. Each method returns a changed copy. */
 public final class RedriveOptions {
     /** At the server's rate, 100 a second. */
-    public static final RedriveOptions NONE = new RedriveOptions(0, null, false, null, null);
+    public static final RedriveOptions NONE = new RedriveOptions(null, null, false, null, null);
 
-    private final double rate;
+    private final Double rate; // null: the server's
     private final String note;
     private final boolean includeExpired;
     private final String cursor;
     final Consumer<Redrive> progress; // null: nobody listens
 
-    private RedriveOptions(double rate, String note, boolean includeExpired, String cursor,
+    private RedriveOptions(Double rate, String note, boolean includeExpired, String cursor,
             Consumer<Redrive> progress) {
         this.rate = rate;
         this.note = note;
@@ -41,7 +41,7 @@ public final class RedriveOptions {
         return new RedriveOptions(rate, note, true, cursor, progress);
     }
 
-    /** Where an earlier redrive with the same filter ended: {@link Redrive#cursor}. Not for that of a trigger. */
+    /** Where an earlier redrive with the same filter ended: {@link Redrive#cursor}. Empty: from the beginning. Only with a filter. */
     public RedriveOptions cursor(String at) {
         return new RedriveOptions(rate, note, includeExpired, at, progress);
     }
@@ -55,7 +55,7 @@ public final class RedriveOptions {
     }
 
     Map<String, Object> into(Map<String, Object> body) {
-        if (rate != 0) {
+        if (rate != null) {
             body.put("rate", rate);
         }
         if (note != null) {
@@ -64,7 +64,7 @@ public final class RedriveOptions {
         if (includeExpired) {
             body.put("include_expired", true);
         }
-        if (cursor != null) {
+        if (cursor != null && !cursor.isEmpty()) {
             body.put("cursor", cursor);
         }
         return body;
