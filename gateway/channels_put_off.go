@@ -30,7 +30,8 @@ func (s *putOffTopics) read(ctx context.Context) (map[string][]int32, error) {
 			continue
 		}
 		for _, held := range m.Held {
-			if !topics.IsHeldReason(held) {
+			// One without an offset is new: its end is not known yet, and nothing was put off.
+			if _, known := m.Due[held]; known && !topics.IsHeldReason(held) {
 				by[held] = append(by[held], int32(p))
 			}
 		}

@@ -85,6 +85,7 @@ func (w *world) judge() {
 	w.findPanics()
 	w.t.Log("\n" + w.summary(report, tables))
 	if w.t.Failed() {
+		w.tape.keep()
 		w.t.Logf("judge the recording again: waterclock events verify --from %s --acks %s --faults %s --set "+
 			"topics.prefix=%s --grace 5s",
 			w.tape.dir, filepath.Join(w.tape.dir, "acks.ndjson"), filepath.Join(w.tape.dir, "faults.ndjson"), prefix)

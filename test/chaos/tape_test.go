@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -50,6 +52,23 @@ func (p *tape) record(ctx context.Context, follow bool) error {
 	}
 	defer cl.Close()
 	return check.RecordLive(ctx, cl, check.RecordOptions{Dir: p.dir, Prefix: prefix, Follow: follow})
+}
+
+// keep moves the recording of a test that has failed to where it outlives the test.
+func (p *tape) keep() {
+	if p.w.s.keep != "" {
+		return
+	}
+	dir, err := os.MkdirTemp("", fmt.Sprintf("waterclock-chaos-%d-", p.w.s.seed))
+	if err == nil {
+		to := filepath.Join(dir, "recording")
+		if err = os.Rename(p.dir, to); err == nil {
+			p.dir = to
+		}
+	}
+	if err != nil {
+		p.w.t.Logf("the recording is not kept: %v", err)
+	}
 }
 
 // finish records what has come since, up to the topics' ends.
