@@ -111,7 +111,6 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 		return nil, g.Err
 	}
 	var identities []Identity
-	defer func() { e.leaveForeign(identities) }()
 	for _, m := range g.Members {
 		if i, ok := identityOfTopics(m.SubscribedTopics); ok {
 			identities = append(identities, i)
@@ -119,6 +118,7 @@ func (e *Engine) serverMembers(ctx context.Context) (members []member, err error
 		owns := slices.Collect(maps.Keys(m.Assignment[e.process.Names.Commands()]))
 		members = append(members, member{m.MemberID, owns, readsOfClient(m.ClientID)})
 	}
+	e.leaveForeign(identities)
 	return members, nil
 }
 

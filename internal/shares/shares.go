@@ -115,15 +115,7 @@ func (s *Shares) giveUp(w *waiter) (admitted bool) {
 		return true
 	}
 	s.waiting = slices.Delete(s.waiting, at, at+1)
-	s.admit() // who came behind it may have another share by now
 	return false
-}
-
-func (s *Shares) try(tenant string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.came(tenant)
-	return s.take(tenant)
 }
 
 // came notes which tenant came last. The caller of this and of the following holds the lock.
