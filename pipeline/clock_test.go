@@ -28,14 +28,21 @@ type skewed struct {
 }
 
 func newSkewed(t *testing.T, maxOffset time.Duration) *skewed {
+	return newSkewedOf(t, maxOffset, sim.Options{})
+}
+
+// newSkewedOf is newSkewed of a world with options.
+func newSkewedOf(t *testing.T, maxOffset time.Duration, of sim.Options) *skewed {
 	s := &skewed{off: map[string]*atomic.Int64{"a": {}, "b": {}}}
-	s.World = sim.New(t, sim.Options{
-		Seed: 7,
-		Change: func(name string, o *pipeline.Options) {
-			o.MaxClockOffset = maxOffset
-			o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
-		},
-	})
+	change := of.Change
+	of.Seed, of.Change = 7, func(name string, o *pipeline.Options) {
+		o.MaxClockOffset = maxOffset
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(s.off[name].Load())) }
+		if change != nil {
+			change(name, o)
+		}
+	}
+	s.World = sim.New(t, of)
 	s.Epsilon, s.MaxLate = time.Second, 3*time.Second
 	return s
 }
@@ -173,19 +180,13 @@ func TestClocksFarApart(t *testing.T) {
 func TestHeldIsFolded(t *testing.T) {
 	log := &logtest.Buffer{}
 	synctest.Test(t, func(t *testing.T) {
-		off := atomic.Int64{}
-		s := sim.New(t, sim.Options{
-			Seed: 7, Partitions: 8,
-			Change: func(_ string, o *pipeline.Options) {
-				o.MaxClockOffset = 0 // the default
-				o.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
-				o.Logger = slog.New(fold.New(slog.NewTextHandler(log, nil)))
-			},
-		})
+		s := newSkewedOf(t, 0, sim.Options{Partitions: 8, Change: func(_ string, o *pipeline.Options) {
+			o.Logger = slog.New(fold.New(slog.NewTextHandler(log, nil)))
+		}})
 		s.Start("a")
 		s.AwaitOwners()
 		time.Sleep(10 * time.Second)
-		off.Store(int64(5 * time.Minute))
+		s.set("a", 5*time.Minute)
 		for i := range 64 { // some for each partition
 			s.Register(fmt.Sprintf("t%d", i), time.Now().Add(5*time.Second))
 		}
@@ -197,7 +198,7 @@ func TestHeldIsFolded(t *testing.T) {
 		if !strings.Contains(said, "repeated=7") {
 			t.Errorf("no line counts the other partitions:\n%s", said)
 		}
-		off.Store(0)
+		s.set("a", 0)
 		time.Sleep(time.Minute)
 	})
 }
@@ -206,17 +207,10 @@ func TestHeldIsFolded(t *testing.T) {
 // the first one gave is not the second's opinion.
 func TestHeldWhileTheLeaderMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		off := atomic.Int64{}
-		s := sim.New(t, sim.Options{
-			Partitions: 1, Brokers: 2,
-			Change: func(_ string, o *pipeline.Options) {
-				o.MaxClockOffset = 0 // the default
-				o.Now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) }
-			},
-		})
+		s := newSkewedOf(t, 0, sim.Options{Partitions: 1, Brokers: 2})
 		n := s.Start("a")
 		s.AwaitOwners()
-		off.Store(int64(5 * time.Minute)) // the node is right, and both brokers are not: all is relative
+		s.set("a", 5*time.Minute) // the node is right, and both brokers are not: all is relative
 		time.Sleep(15 * time.Second)
 		s.Register("held", time.Now().Add(time.Second))
 		time.Sleep(10 * time.Second)
