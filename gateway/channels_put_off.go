@@ -6,14 +6,14 @@ import (
 	"github.com/waterclock/waterclock/topics"
 )
 
-// putOffTopics says which due topics have put something off.
+// putOffTopics are the due topics that have put something off.
 type putOffTopics struct {
 	log   *watermarkLog
 	known *shared[map[string][]int32]
 }
 
-// get is the partitions that have put due events off, by due topic. It is nil where nobody says so: a list of channels
-// is as good without. Nobody may change it.
+// get is the partitions that have put due events off, by due topic; nil if that is not known: the list of channels is
+// sent without it then. The caller must not change it.
 func (s *putOffTopics) get(ctx context.Context) map[string][]int32 {
 	known, err := s.known.get(ctx, s.read)
 	if err != nil {

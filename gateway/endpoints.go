@@ -118,7 +118,7 @@ type endpointLog struct {
 type seenEndpoint struct {
 	state  topics.EndpointState
 	at     time.Time // append time
-	called int64     // offset of the record that was the first to tell of the worker's last call
+	called int64     // offset of the first record that shows the worker's last call
 }
 
 // staleEndpoint is the age at which a record has no living worker. Each worker writes its

@@ -14,7 +14,25 @@ type GroupSample struct {
 	Detail    string `json:"detail,omitempty"`
 }
 
-// counts counts items by a value. It tells maxGroups values apart.
+// Group counts the dead letters or refused commands that have one value in common.
+type Group struct {
+	Value  string `json:"value" doc:"The tenant, code or endpoint; empty for callbacks without one"`
+	Count  int64  `json:"count"`
+	Oldest string `json:"oldest" format:"date-time" doc:"When the first of them failed or was refused"`
+	Newest string `json:"newest" format:"date-time"`
+
+	Sample GroupSample `json:"sample" doc:"The newest of them"`
+}
+
+// Groups is the answer to group_by, the largest first.
+type Groups struct {
+	Groups     []Group `json:"groups"`
+	Other      int64   `json:"other,omitempty" doc:"Items of further values, beyond 1,000"`
+	Visited    int64   `json:"looked_at" doc:"How many were visited; of refused commands, for others than operators, those that count"`
+	NextCursor string  `json:"next_cursor,omitempty" doc:"Where to go on counting, where there are too many for one answer"`
+}
+
+// counts counts items by a value. It counts at most maxGroups different values.
 type counts struct {
 	groups map[string]*tally
 	other  int64 // items of further values
@@ -46,12 +64,12 @@ func (c *counts) add(value string, at trigger.Instant, item GroupSample) {
 }
 
 // list is the groups, the largest first.
-func (c *counts) list() []DeadLetterGroup {
-	all := make([]DeadLetterGroup, 0, len(c.groups))
+func (c *counts) list() []Group {
+	all := make([]Group, 0, len(c.groups))
 	for value, g := range c.groups {
-		all = append(all, DeadLetterGroup{value, g.n, g.oldest.String(), g.newest.String(), g.sample})
+		all = append(all, Group{value, g.n, g.oldest.String(), g.newest.String(), g.sample})
 	}
-	slices.SortFunc(all, func(a, b DeadLetterGroup) int {
+	slices.SortFunc(all, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
 	})
 	return all

@@ -30,16 +30,23 @@ func (l *laggingLetters) LettersNext(ctx context.Context) (letters, events map[i
 	return l.of.LettersNext(ctx)
 }
 
-// A redrive goes by what the history says of each letter. While that is behind, it waits, and then sends nothing: a
-// letter may have been redriven before, longer ago than the engine remembers.
-func TestRedriveWithHistoryBehind(t *testing.T) {
+// newLagging is a world with one dead letter, of trigger k, which the history has. From then on that can fall behind.
+func newLagging(t *testing.T, within time.Duration) (*letterWorld, *laggingLetters) {
+	t.Helper()
 	history := &laggingLetters{}
 	w := newLetterWorld(t, func(o *Options) {
 		history.of = o.Letters
-		o.Letters, o.ReadWithin = history, 3*time.Second
+		o.Letters, o.ReadWithin = history, within
 	})
 	w.dead(idKey("k"), "http_500")
 	w.ids("")
+	return w, history
+}
+
+// A redrive goes by what the history says of each letter. While that is behind, it waits, and then sends nothing: a
+// letter may have been redriven before, longer ago than the engine remembers.
+func TestRedriveWithHistoryBehind(t *testing.T) {
+	w, history := newLagging(t, 3*time.Second)
 	history.behind.Store(true)
 	for _, body := range []string{`{"all":true}`, `{"trigger_id":"k"}`} {
 		a := w.must(http.StatusServiceUnavailable, http.MethodPost, "/v1/dead-letters:redrive", body)
@@ -61,13 +68,7 @@ func TestRedriveWithHistoryBehind(t *testing.T) {
 
 // A partition whose records are all gone is not one that the history has yet to read.
 func TestRedriveWhereTheLogIsEmpty(t *testing.T) {
-	history := &laggingLetters{}
-	w := newLetterWorld(t, func(o *Options) {
-		history.of = o.Letters
-		o.Letters, o.ReadWithin = history, 2*time.Second
-	})
-	w.dead(idKey("k"), "http_500")
-	w.ids("")
+	w, history := newLagging(t, 2*time.Second)
 	admin := kadm.NewClient(w.cl)
 	ends, err := admin.ListEndOffsets(t.Context(), topics.Names{}.DeadLetter())
 	if err == nil {

@@ -41,30 +41,12 @@ type RejectedCommands struct {
 	Visited    int64             `json:"looked_at" doc:"How many records were visited for this page: for operators of all tenants, for others those of the page"`
 }
 
-// RejectedGroup counts the refused commands that have one value in common.
-type RejectedGroup struct {
-	Value  string `json:"value" doc:"The code"`
-	Count  int64  `json:"count"`
-	Oldest string `json:"oldest" format:"date-time" doc:"When the first of them was refused"`
-	Newest string `json:"newest" format:"date-time"`
-
-	Sample GroupSample `json:"sample" doc:"The newest of them"`
-}
-
-// RejectedGroups is the answer to group_by, the largest first.
-type RejectedGroups struct {
-	Groups     []RejectedGroup `json:"groups"`
-	Other      int64           `json:"other,omitempty" doc:"Commands of further values, beyond 1,000"`
-	Visited    int64           `json:"looked_at" doc:"How many records were visited: for operators of all tenants, for others those that count"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"Where to go on counting, where there are too many for one answer"`
-}
-
 // RejectedEither is a page, or with group_by counts.
 type RejectedEither struct{}
 
 // Schema describes it for the OpenAPI document.
 func (RejectedEither) Schema(r huma.Registry) *huma.Schema {
-	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[RejectedCommands](r), schemaOf[RejectedGroups](r)}}
+	return &huma.Schema{AnyOf: []*huma.Schema{schemaOf[RejectedCommands](r), schemaOf[Groups](r)}}
 }
 
 func rejectedRoutes(p *parts) []route {
@@ -78,9 +60,7 @@ func rejectedRoutes(p *parts) []route {
 				{name: "code", doc: "With this code", kind: of[string]()},
 				{name: "from", doc: "Refused at or after this instant", kind: of[string]()},
 				{name: "to", doc: "Refused before this instant", kind: of[string]()},
-				{
-					name: "group_by", doc: "Count instead of listing", kind: of[string](), oneOf: []string{groupByCode},
-				},
+				{name: "group_by", doc: "Count instead of listing", kind: of[string](), oneOf: []string{"code"}},
 				{name: "cursor", doc: "next_cursor of the page before, with the same filters", kind: of[string]()},
 				limitParameter,
 			},
@@ -88,8 +68,6 @@ func rejectedRoutes(p *parts) []route {
 		},
 	}}
 }
-
-const groupByCode = "code"
 
 // Bounds of a page: records and bytes read, and how many offsets a partition is read at once. A count reads maxCounted
 // records, and as many bytes.
@@ -131,9 +109,6 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.query.Has("group_by") && r.query.Get("group_by") != groupByCode {
-		return problem.BadParameter("group_by", "group_by is code")
-	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	scans, err := s.scans(ctx, q)
@@ -165,12 +140,7 @@ func (s *rejections) countRejected(ctx context.Context, w http.ResponseWriter, r
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	r.read.charge(int(walk.visited))
-	answer := RejectedGroups{
-		Groups: []RejectedGroup{}, Other: sums.other, Visited: r.visited(walk.visited, counted),
-	}
-	for _, g := range sums.list() {
-		answer.Groups = append(answer.Groups, RejectedGroup(g))
-	}
+	answer := Groups{Groups: sums.list(), Other: sums.other, Visited: r.visited(walk.visited, counted)}
 	if next, more := walk.rest(s.partitions); more {
 		answer.NextCursor = s.cursors.seal(walk.q.sealed, peer.UserCursor{Key: trigger.Key(next)})
 	}

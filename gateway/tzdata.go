@@ -82,15 +82,25 @@ type tzReleases struct {
 
 // tzKept is what was read, and what was compared.
 type tzKept struct {
-	next     int64      // offset of topic control
-	active   *tzApplied // nil: none was applied
-	compared []TZChange // of active with the embedded one
-	of       string     // the active release that was compared
-	at       time.Time
+	next     int64               // offset of topic control
+	active   *tzApplied          // nil: none was applied
+	compared ofRelease[TZChange] // active with the embedded one
+	clocks   ofRelease[ClockChange]
+}
 
-	clocks   []ClockChange
-	clocksOf string // the release
-	clocksAt time.Time
+// ofRelease is a list that was computed of a release, as of then.
+type ofRelease[T any] struct {
+	list    []T
+	release string
+	at      time.Time
+}
+
+// get computes the list anew if it is of another release, or was computed so long ago.
+func (k *ofRelease[T]) get(release string, now time.Time, every time.Duration, compute func() []T) []T {
+	if k.release != release || now.Sub(k.at) >= every {
+		k.list, k.release, k.at = compute(), release, now
+	}
+	return k.list
 }
 
 // tzApplied is a release that was applied.
@@ -181,10 +191,7 @@ func (s *tzReleases) clockChanges(z *calendar.Zones) []ClockChange {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept.clocksOf != z.ID() || now.Sub(s.kept.clocksAt) >= clocksEvery {
-		s.kept.clocks, s.kept.clocksOf, s.kept.clocksAt = ClockChanges(z, now), z.ID(), now
-	}
-	return s.kept.clocks
+	return s.kept.clocks.get(z.ID(), now, clocksEvery, func() []ClockChange { return ClockChanges(z, now) })
 }
 
 // clocksEvery is how long a list of changes is kept.
@@ -195,9 +202,10 @@ func (s *tzReleases) changes(active, next *calendar.Zones) []TZChange {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kept.of == active.ID() && now.Sub(s.kept.at) < comparedEvery {
-		return s.kept.compared
-	}
+	return s.kept.compared.get(active.ID(), now, comparedEvery, func() []TZChange { return compare(active, next, now) })
+}
+
+func compare(active, next *calendar.Zones, now time.Time) []TZChange {
 	all := []TZChange{}
 	for _, d := range calendar.Diff(active, next, now.UnixMilli(), now.Add(comparedAhead).UnixMilli()) {
 		what := "changed"
@@ -208,6 +216,5 @@ func (s *tzReleases) changes(active, next *calendar.Zones) []TZChange {
 		}
 		all = append(all, TZChange{Zone: d.Zone, What: what, From: trigger.Instant(d.At).String()})
 	}
-	s.kept.compared, s.kept.of, s.kept.at = all, active.ID(), now
 	return all
 }

@@ -275,9 +275,9 @@ func clip(s string, most int) string {
 // countGroups adds up the counts of all pages of a list. Refused commands are counted as dead letters are.
 func (a *app) countGroups(ctx context.Context, from *api, path string, q url.Values, by, what string) error {
 	var order []string
-	sums := map[string]*gateway.DeadLetterGroup{}
+	sums := map[string]*gateway.Group{}
 	for {
-		var page gateway.DeadLetterGroups
+		var page gateway.Groups
 		if err := from.get(ctx, path+"?"+q.Encode(), &page); err != nil {
 			return err
 		}
