@@ -35,6 +35,7 @@ type watermarks struct {
 	ledger    *watermark.Ledger // nil: off
 	found     *atomic.Pointer[watermark.Found]
 	stop      context.CancelFunc // ends the search for what is found
+	counted   bool               // what the search found put off is in putOff
 	putOff    putOff
 }
 
@@ -44,7 +45,7 @@ func newWatermarks(o *Process, id int32, kept *Kept) watermarks {
 
 // start begins where the last record stopped. at is the partition's progress.
 func (w *watermarks) start(at *topics.Progress) {
-	w.putOff = putOff{}
+	w.putOff, w.counted = putOff{}, false
 	if !w.opts.publishes() {
 		return
 	}
@@ -55,10 +56,10 @@ func (w *watermarks) start(at *topics.Progress) {
 	w.found, w.stop = new(atomic.Pointer[watermark.Found]), cancel
 	sn, until := w.store.Snapshot(), at.At+trigger.MaxEmitRetry
 	go func(search watermarkSearch, to *atomic.Pointer[watermark.Found], rouse func()) {
-		if found := search.run(ctx, sn, until); found != nil {
+		search.run(ctx, sn, until, func(found *watermark.Found) {
 			to.Store(found)
 			rouse()
-		}
+		})
 	}(watermarkSearch{w.opts, w.id}, w.found, w.rouse)
 }
 
@@ -89,7 +90,10 @@ func (w *watermarks) begin(t *turn, in *input) {
 		return
 	}
 	if found := w.found.Swap(nil); found != nil {
-		w.putOff.add(found.PutOff)
+		if !w.counted {
+			w.putOff.add(found.PutOff)
+			w.counted = true
+		}
 		w.ledger.Know(found.Ends, w.putOffTopics())
 	}
 	w.ledger.Begin(t.now, w.mayWrite(), in.fire == 0 && !w.must(t.now))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/wait"
+	"github.com/waterclock/waterclock/pipeline/output"
 	"github.com/waterclock/waterclock/pipeline/watermark"
 	"github.com/waterclock/waterclock/statestore"
 	"github.com/waterclock/waterclock/topics"
@@ -100,7 +101,8 @@ func (o *opening) resumeWatermarks(last watermark.Last) {
 	w.start(&o.progress)
 }
 
-// Time between two questions: for the ends of topics, and for a topic that is missing.
+// Time between two questions: for the ends of topics, growing while some are unknown, and for a topic
+// that is missing.
 const (
 	endsPause  = time.Second
 	topicPause = 30 * time.Second
@@ -113,20 +115,28 @@ type watermarkSearch struct {
 }
 
 // run finds what a ledger must know before it says anything: where topics end, and what due
-// topics have put off. It returns nil if ctx ends.
-func (s watermarkSearch) run(ctx context.Context, sn *statestore.Snapshot, until trigger.Instant) *watermark.Found {
+// topics have put off. While it cannot tell the ends of some topics, it asks again, and says all
+// anew: a topic that was just created has no leader yet. It returns when all is known, or ctx ends.
+func (s watermarkSearch) run(
+	ctx context.Context, sn *statestore.Snapshot, until trigger.Instant, found func(*watermark.Found),
+) {
 	putOff, err := countPutOff(ctx, sn, until)
 	sn.Close()
 	if err != nil {
-		return nil // the partition is being closed, or will be
+		return // the partition is being closed, or will be
 	}
 	s.awaitTopic(ctx)
-	for ; ctx.Err() == nil; wait.For(ctx, endsPause) {
-		if ends := s.ends(ctx); ends != nil && ctx.Err() == nil {
-			return &watermark.Found{Ends: *ends, PutOff: putOff}
+	for pause := endsPause; ctx.Err() == nil; wait.For(ctx, pause) {
+		ends := s.ends(ctx)
+		if ends == nil || ctx.Err() != nil {
+			continue
 		}
+		found(&watermark.Found{Ends: *ends, PutOff: putOff})
+		if len(ends.Unknown) == 0 {
+			return
+		}
+		pause = min(2*pause, topicPause)
 	}
-	return nil
 }
 
 // awaitTopic waits until the topic exists: clusters that are older than it may not have
@@ -160,17 +170,25 @@ func (s watermarkSearch) ends(ctx context.Context) *watermark.Offsets {
 	}
 	found := &watermark.Offsets{Events: events, Due: map[string]map[int32]int64{}}
 	for i := range due {
-		ends := map[int32]int64{}
-		for _, at := range due[i].WrittenBy(s.id) {
-			end, err := kafkapart.ListOffset(ctx, s.opts.asker, at.Topic, at.Partition, kafkapart.ReadUncommitted,
-				kafkapart.Latest)
-			if err != nil {
-				found.Unknown = append(found.Unknown, at.Topic)
-				break
-			}
-			ends[at.Partition] = end
+		if ends := s.endsOf(ctx, &due[i]); ends != nil {
+			found.Due[due[i].Name] = ends
+		} else {
+			found.Unknown = append(found.Unknown, due[i].Name)
 		}
-		found.Due[due[i].Name] = ends
 	}
 	return found
+}
+
+// endsOf asks for the ends of one due topic. It returns nil if one of them is not known.
+func (s watermarkSearch) endsOf(ctx context.Context, due *output.Topic) map[int32]int64 {
+	ends := map[int32]int64{}
+	for _, at := range due.WrittenBy(s.id) {
+		end, err := kafkapart.ListOffset(ctx, s.opts.asker, at.Topic, at.Partition, kafkapart.ReadUncommitted,
+			kafkapart.Latest)
+		if err != nil {
+			return nil
+		}
+		ends[at.Partition] = end
+	}
+	return ends
 }

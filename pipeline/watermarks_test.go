@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -181,6 +182,55 @@ func TestWatermarksOverOwners(t *testing.T) {
 		}
 		if n := len(firstEmissions(t, w)); n != 60 {
 			t.Errorf("%d fired", n)
+		}
+	})
+}
+
+// The end of a due topic that was just created is not known yet. It is asked for again, also by a
+// partition that never writes there.
+func TestWatermarkEndNotKnownYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 6, Partitions: 2})
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		w.Send("k", `{"op":"register","delay":"1s","channel":"orders"}`)
+		time.Sleep(3 * time.Second)
+		topic := w.Names.Due("orders")
+		w.Kill("a")
+		refused := 0
+		w.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.Cluster.KeepControl()
+			resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+			for _, rt := range req.(*kmsg.ListOffsetsRequest).Topics {
+				if rt.Topic != topic || rt.Partitions[0].Partition == 0 || refused == 2 {
+					return nil, nil, false
+				}
+				refused++
+				p := kmsg.NewListOffsetsResponseTopicPartition()
+				p.Partition, p.ErrorCode = rt.Partitions[0].Partition, kerr.UnknownTopicOrPartition.Code
+				resp.Topics = append(resp.Topics, kmsg.ListOffsetsResponseTopic{
+					Topic: topic, Partitions: []kmsg.ListOffsetsResponseTopicPartition{p},
+				})
+			}
+			return resp, nil, true
+		})
+		w.Start("b", publishing)
+		w.AwaitOwners()
+		last := func() (m *topics.Watermark) {
+			for _, r := range w.Dump(w.Names.Watermarks()) {
+				if r.Partition == 1 {
+					m, _ = topics.DecodeWatermark(r.Key, r.Value)
+				}
+			}
+			return m
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if m := last(); !slices.Equal(m.Held, []string{topic}) || m.Due[topic] != nil || refused == 0 {
+			t.Errorf("%d questions refused, and it says %+v", refused, m)
+		}
+		time.Sleep(10 * time.Second)
+		if m := last(); len(m.Held) > 0 || m.Due[topic] == nil || refused != 2 {
+			t.Errorf("after %d refused questions it says %+v", refused, m)
 		}
 	})
 }

@@ -55,8 +55,8 @@ type Options struct {
 type Offsets struct {
 	Events int64
 	Due    map[string]map[int32]int64 // by due topic and its partition
-	// Unknown are due topics whose ends nobody could tell. They count as held until a turn has
-	// written to them.
+	// Unknown are due topics whose ends nobody could tell. They count as held until they are known:
+	// that a turn writes to one of their partitions says nothing of the others.
 	Unknown []string
 }
 
@@ -128,9 +128,10 @@ func Resume(o Options, published trigger.Instant) *Ledger {
 }
 
 // Know takes the ends of the topics, which were asked for after the last owner was fenced, and the
-// due topics that have put something off, as of the last committed turn.
+// due topics that have put something off, as of the last committed turn. It is called again while ends
+// are unknown.
 func (l *Ledger) Know(ends Offsets, held []string) {
-	l.known = true
+	l.known, l.news = true, true
 	l.last.held = append(held, l.last.held...)
 	slices.Sort(l.last.held)
 	l.last.held = slices.Compact(l.last.held)
@@ -246,9 +247,6 @@ func (l *Ledger) held(names []string) []string {
 // Committed ends a turn that Kafka has committed. wrote has the offsets behind what it wrote.
 func (l *Ledger) Committed(wrote Offsets) {
 	t := &l.turn
-	for topic := range wrote.Due {
-		delete(l.unknown, topic)
-	}
 	l.add(wrote)
 	l.news = t.emits || !t.written && (l.news || !slices.Equal(t.own.held, l.last.held))
 	if t.written {

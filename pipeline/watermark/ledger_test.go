@@ -136,8 +136,13 @@ func TestSuccessor(t *testing.T) {
 	l.End(Work{Emits: true})
 	l.Committed(Offsets{Due: map[string]map[int32]int64{"due.sms": {0: 3}}})
 	r = l.commits(t0+1200, Work{Hand: t0 + 1200, Next: t0 + 2000}, 0)
-	if r == nil || len(r.Held) > 0 || r.Due["due.sms"][0] != 3 {
-		t.Errorf("it has written to due.sms by now: %+v", r)
+	if r == nil || !slices.Equal(r.Held, []string{"due.sms"}) || r.Due["due.sms"][0] != 3 {
+		t.Errorf("it has written to one partition of due.sms, and knows nothing of another: %+v", r)
+	}
+	l.Know(Offsets{Events: 7, Due: map[string]map[int32]int64{"due.sms": {0: 2, 1: 9}}}, nil)
+	r = l.commits(t0+2400, Work{Hand: t0 + 2400, Next: t0 + 3000}, 0)
+	if r == nil || len(r.Held) > 0 || r.Due["due.sms"][0] != 3 || r.Due["due.sms"][1] != 9 {
+		t.Errorf("it knows all ends of due.sms by now: %+v", r)
 	}
 }
 
