@@ -149,6 +149,12 @@ func (w *world) verify(faults []check.Fault) *check.Report {
 		}
 		v := &r.Violations[i]
 		w.t.Errorf("checker: %s\n    %s", v, strings.Join(v.Timeline, "\n    "))
+		if v.Class == check.Duplicate || v.Class == check.Torn {
+			w.showLogs(h, v)
+		}
+	}
+	if r.Counts[check.Duplicate]+r.Counts[check.Torn] > 0 {
+		w.showMarkersLost()
 	}
 	if r.Fired == 0 {
 		w.t.Error("nothing fired: this judged nothing")

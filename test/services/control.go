@@ -118,9 +118,10 @@ func (c *KafkaCluster) FreeDisk(n int) {
 	c.must("free the disk of", n, os.Remove(c.ballast(n)))
 }
 
-func (c *KafkaCluster) ballast(n int) string {
-	return filepath.Join(c.h.dir, "kafka", fmt.Sprint("node-", n), "data", "ballast")
-}
+func (c *KafkaCluster) ballast(n int) string { return filepath.Join(c.Dir(n), "data", "ballast") }
+
+// Dir is where node n keeps its topics (data) and what it says (logs).
+func (c *KafkaCluster) Dir(n int) string { return filepath.Join(c.h.dir, "kafka", fmt.Sprint("node-", n)) }
 
 // Alive says whether node n runs.
 func (c *KafkaCluster) Alive(n int) bool { c.t.Helper(); return c.own(n).alive() }
