@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,6 +41,7 @@ type node struct {
 	kafka   string
 	history bool
 	issuer  *issuer.Issuer
+	within  []string // a command that runs its processes
 
 	processes []*process
 }
@@ -119,7 +121,8 @@ func (n *node) start(t *testing.T, args ...string) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(file, append(args, "--listen", p.http, "--admin-listen", p.admin)...)
+	argv := append(append(slices.Clone(n.within), file), args...)
+	p.cmd = exec.Command(argv[0], append(argv[1:], "--listen", p.http, "--admin-listen", p.admin)...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -129,7 +132,7 @@ func (n *node) start(t *testing.T, args ...string) {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
 		if b, _ := os.ReadFile(p.log); t.Failed() {
-			t.Logf("--- %s\n%s", strings.Join(p.cmd.Args[1:2], " "), b[max(0, len(b)-4000):])
+			t.Logf("--- %s\n%s", args[0], b[max(0, len(b)-4000):])
 		}
 	})
 	n.processes = append(n.processes, p)
