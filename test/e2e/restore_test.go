@@ -12,35 +12,54 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/test/services"
 )
 
-// The topics of a cluster are lost, and made anew from a copy of state and control:
-// the rehearsal of docs/operations/backup.md. What was pending fires, once,
-// and what had fired does not.
+// The topics of a cluster are lost, and made anew from a copy of state and control: the rehearsal of all steps of
+// docs/operations/backup.md. What was pending fires, once, and what had fired does not. What was registered, cancelled
+// and erased after the copy is so again once the commands since are produced again.
 func TestRestoreOfTopics(t *testing.T) {
 	const partitions = 4
 	c := newCluster(t, partitions)
-	dir := filepath.Join(t.TempDir(), "data")
-	p := c.node(t, "before", dir)
+	hosts := services.Cassandra(t).Hosts
+	tables := func(keyspace string) []string {
+		return []string{
+			"--roles", "engine,api,history",
+			"--cassandra-hosts", strings.Join(hosts, ","), "--cassandra-keyspace", keyspace,
+		}
+	}
+	oldHistory, newHistory := newName("before_"), newName("after_")
+	p := c.node(t, "before", filepath.Join(t.TempDir(), "data"), tables(oldHistory)...)
 	p.ready(60 * time.Second)
 	l := newLoad(t, c.brokers, c.prefix)
-	soon, late := time.Now().Add(2*time.Second), time.Now().Add(75*time.Second)
+	w := &world{brokers: c.brokers, prefix: c.prefix, node: p, flags: append(c.global(), "--url", "http://"+p.http)}
+	soon, late, far := time.Now().Add(2*time.Second), time.Now().Add(90*time.Second), time.Now().Add(time.Hour)
 	l.flood("fired", 100, func(int) time.Time { return soon })
 	l.flood("pending", 400, func(i int) time.Time { return late.Add(time.Duration(i) * time.Millisecond) })
-	w := &world{brokers: c.brokers, prefix: c.prefix}
+	l.flood("far", 3, func(int) time.Time { return far })
 	w.follow(t, "due.default").until(30*time.Second, "what is due soon", func(r []*kgo.Record) bool {
 		return len(r) >= 100
 	})
 	time.Sleep(time.Second)
-	p.stop(20 * time.Second)
 
+	since := len(dump(t, c.brokers, c.prefix+"commands")) - 20 // the last of them are repeats later
 	copied := map[string][]*kgo.Record{}
 	for _, name := range []string{"state", "control"} {
 		copied[name] = dump(t, c.brokers, c.prefix+name)
 	}
+	l.flood("later", 50, func(int) time.Time { return late.Add(10 * time.Second) })
+	w.must(t, "cancel", "far-0")
+	w.must(t, "erase", "far-1")
+	awaitTables(t, hosts, oldHistory)
+	awaitHistory(t, session(t, hosts, oldHistory), w)
+	p.stop(20 * time.Second)
+	commands := dump(t, c.brokers, c.prefix+"commands")
+	slices.SortStableFunc(commands, func(a, b *kgo.Record) int { return a.Timestamp.Compare(b.Timestamp) })
+
 	c.loseTopics(t)
 	cl := w.producer(t)
-	for name, records := range copied {
+	restore := func(name string, records []*kgo.Record) {
 		for _, r := range records {
 			restored := &kgo.Record{
 				Topic: c.prefix + name, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
@@ -50,29 +69,65 @@ func TestRestoreOfTopics(t *testing.T) {
 			}
 		}
 	}
+	for name, records := range copied {
+		restore(name, records)
+	}
 
-	c.acceptGaps(t, filepath.Join(t.TempDir(), "new"))
+	dir := filepath.Join(t.TempDir(), "new")
+	first := c.acceptGaps(t, dir)
+	restore("commands", commands[since:])
+	w.node, w.flags = first, append(c.global(), "--url", "http://"+first.http)
+	await(t, "the commands since the copy are decided", func() bool {
+		return w.call(t, http.MethodGet, "/v1/triggers/later-49", "").status == http.StatusOK &&
+			w.call(t, http.MethodGet, "/v1/triggers/far-0", "").str("state") == "CANCELLED"
+	})
+	second := c.node(t, "second", t.TempDir(), tables(newHistory)...)
+	second.ready(60 * time.Second)
+	awaitOwners(t, second, partitions, 2)
+	first.stop(20 * time.Second)
+	returned := c.node(t, "first, without the flag", dir, tables(newHistory)...)
+	returned.ready(60 * time.Second)
+	awaitOwners(t, returned, partitions, 2)
+	w.node, w.flags = returned, append(c.global(), "--url", "http://"+returned.http)
+	w.must(t, "erase", "far-2")
+	for _, id := range []string{"far-1", "far-2"} {
+		a := w.call(t, http.MethodGet, "/v1/triggers/"+id, "")
+		if a.status == http.StatusOK && a.str("state") != "ERASED" {
+			t.Errorf("%s was erased: %s", id, a)
+		}
+	}
+
 	fired := map[string]int{}
 	w.follow(t, "due.default").until(3*time.Minute, "all that was pending", func(all []*kgo.Record) bool {
 		clear(fired)
 		for _, r := range all {
 			fired[string(r.Key)]++
 		}
-		return len(fired) >= 400
+		return len(fired) >= 450
 	})
 	time.Sleep(3 * time.Second) // what fires twice has done so by then
 	for _, r := range dump(t, c.brokers, c.prefix+"due.default") {
-		if key := string(r.Key); strings.HasPrefix(key, "fired") {
-			t.Errorf("%s had fired before the topics were lost", key)
+		if key := string(r.Key); !strings.HasPrefix(key, "pending") && !strings.HasPrefix(key, "later") {
+			t.Errorf("%s had fired, was cancelled or erased before the topics were lost", key)
 		} else if fired[key]--; fired[key] < 0 {
 			t.Errorf("%s fired twice", key)
 		}
+	}
+	awaitTables(t, hosts, newHistory)
+	awaitHistory(t, session(t, hosts, newHistory), w)
+	if a := w.call(t, http.MethodGet, "/v1/triggers/later-0/events", ""); !strings.Contains(a.text, "fired") {
+		t.Errorf("the new history: %s", a)
+	}
+	var kept int
+	err := session(t, hosts, oldHistory).Query("SELECT count(*) FROM events_by_trigger").Scan(&kept)
+	if err != nil || kept < 500 {
+		t.Errorf("the old history has %d events, %v", kept, err)
 	}
 }
 
 // acceptGaps starts a node on a new directory, and again with what its refusals
 // name, until it is ready.
-func (c *cluster) acceptGaps(t *testing.T, dir string) {
+func (c *cluster) acceptGaps(t *testing.T, dir string) *process {
 	t.Helper()
 	named := regexp.MustCompile(`--accept-gap (\d+:\d+)`)
 	var gaps []string
@@ -87,7 +142,7 @@ func (c *cluster) acceptGaps(t *testing.T, dir string) {
 				resp.Body.Close()
 				if resp.StatusCode == http.StatusOK {
 					t.Logf("ready with --accept-gap %s", strings.Join(gaps, ","))
-					return
+					return p
 				}
 			}
 			if strings.Count(p.logged(), "is refused") >= 4 {
@@ -106,6 +161,7 @@ func (c *cluster) acceptGaps(t *testing.T, dir string) {
 		p.stop(20 * time.Second)
 	}
 	t.Fatal("each start names further gaps")
+	return nil
 }
 
 // loseTopics deletes every topic of the cluster and makes empty ones.

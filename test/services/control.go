@@ -121,7 +121,9 @@ func (c *KafkaCluster) FreeDisk(n int) {
 func (c *KafkaCluster) ballast(n int) string { return filepath.Join(c.Dir(n), "data", "ballast") }
 
 // Dir is where node n keeps its topics (data) and what it says (logs).
-func (c *KafkaCluster) Dir(n int) string { return filepath.Join(c.h.dir, "kafka", fmt.Sprint("node-", n)) }
+func (c *KafkaCluster) Dir(n int) string {
+	return filepath.Join(c.h.dir, "kafka", fmt.Sprint("node-", n))
+}
 
 // Alive says whether node n runs.
 func (c *KafkaCluster) Alive(n int) bool { c.t.Helper(); return c.own(n).alive() }
