@@ -12,7 +12,7 @@ import (
 const tasks = "../docs/api/tasks.md"
 
 // TestTasks runs the page of tasks in each of its languages, all blocks of one
-// as one program, and looks for what its lines promise, in order.
+// as one program, and looks for what its lines promise, in order. DocsTest of clients/java runs those of Java.
 func TestTasks(t *testing.T) {
 	d := startDev(t)
 	page := read(t, tasks)
@@ -48,7 +48,7 @@ func TestTasksAreWhole(t *testing.T) {
 	}
 	for _, s := range sections {
 		title, _, _ := strings.Cut(s, "\n")
-		for _, kind := range []string{"sh curl", "sh cli", "go", "python"} {
+		for _, kind := range []string{"sh curl", "sh cli", "go", "python", "java"} {
 			if blocks := blocksOf(s, kind); len(blocks) != 1 || len(promised(blocks[0])) == 0 {
 				t.Errorf("%s: %d blocks of %s, or one that promises nothing", title, len(blocks), kind)
 			}

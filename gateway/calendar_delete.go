@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,6 +27,11 @@ import (
 // deleteWithin bounds a delete: two scans of all triggers and the wait between them. It is
 // within the bound of the answer, so that the caller gets one.
 const deleteWithin = responseWithin - 15*time.Second
+
+// usersWithin bounds each of the two scans, so that one that is done in time leaves enough for the other. Nothing makes
+// the question smaller, so limits.read_budget and limits.read_time do not bound it: the tenant pays for all that is
+// visited, and is refused its next reads, and deletes, until that is paid off. It is a variable for tests.
+var usersWithin = 20 * time.Second
 
 // appliedWithin bounds how long partitions may take to apply a deletion. They are asked
 // every appliedEvery. It is a variable for tests.
@@ -54,7 +60,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	if err := s.refuseUsed(ctx, r.who.Tenant, c.Name); err != nil {
+	if err := s.refuseUsed(ctx, r, c.Name); err != nil {
 		return err
 	}
 	// That may have taken long, and what is put back must be what was there last.
@@ -65,7 +71,7 @@ func (s *calendars) deleteCalendar(w http.ResponseWriter, r *request) error {
 	if at.err != nil {
 		return unacknowledged(at.err, "that the calendar is deleted", "repeat the request to find out")
 	}
-	if err := s.confirmDeleted(ctx, r.who.Tenant, c.Name, at.offset); err != nil {
+	if err := s.confirmDeleted(ctx, r, c.Name, at.offset); err != nil {
 		if failed := s.putBack(c); failed != nil {
 			return failed
 		}
@@ -85,11 +91,11 @@ func (s *calendars) putSetting(ctx context.Context, key, value []byte) location 
 
 // confirmDeleted waits until every partition has applied the record at an offset of topic
 // control, and checks once more.
-func (s *calendars) confirmDeleted(ctx context.Context, tenant, name string, offset int64) error {
+func (s *calendars) confirmDeleted(ctx context.Context, r *request, name string, offset int64) error {
 	if err := s.awaitApplied(ctx, offset); err != nil {
 		return problem.Unavailable(err, "not every partition has confirmed in time, so the calendar stays; try again")
 	}
-	return s.refuseUsed(ctx, tenant, name)
+	return s.refuseUsed(ctx, r, name)
 }
 
 func (s *calendars) awaitApplied(ctx context.Context, offset int64) error {
@@ -129,16 +135,40 @@ func (s *calendars) putBack(c *topics.Calendar) error {
 	return nil
 }
 
-// refuseUsed returns a problem while unfinished triggers name a calendar.
-func (s *calendars) refuseUsed(ctx context.Context, tenant, name string) error {
-	u, err := s.router.CalendarUse(ctx, tenant, name)
+// refuseUsed returns a problem while unfinished triggers name a calendar, or while nobody can say whether they do.
+func (s *calendars) refuseUsed(ctx context.Context, r *request, name string) error {
+	u, err := usersWithinBounds(ctx, r, name, s.router.CalendarUse)
 	switch {
 	case err != nil:
-		return problem.Unavailable(err, "not every partition can say which triggers name the calendar; try again")
+		return cannotSay(err, "the calendar")
 	case u.Triggers == 0:
 		return nil
 	}
 	return calendarInUse(&u)
+}
+
+// usersWithinBounds asks who names something, within usersWithin, and charges the caller's tenant.
+func usersWithinBounds(ctx context.Context, r *request, name string,
+	ask func(ctx context.Context, tenant, name string, cost *peer.Budget) (peer.Use, error),
+) (peer.Use, error) {
+	within, cancel := context.WithTimeout(ctx, usersWithin)
+	defer cancel()
+	var cost peer.Budget
+	u, err := ask(within, r.who.Tenant, name, &cost)
+	r.read.charge(int(cost.Cost()))
+	if err != nil && within.Err() != nil {
+		err = within.Err() // whichever partition was cut short
+	}
+	return u, err
+}
+
+// cannotSay says why nobody knows who names something, so that it stays.
+func cannotSay(err error, what string) *problem.Problem {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return problem.Unavailable(err, fmt.Sprintf("reading which triggers name %s takes longer than %s, so it "+
+			"stays; try again when fewer reads are under way", what, usersWithin))
+	}
+	return problem.Unavailable(err, "not every partition can say which triggers name "+what+"; try again")
 }
 
 // calendarInUse says which triggers name the calendar. Triggers of other tenants are only

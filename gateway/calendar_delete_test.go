@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,5 +176,115 @@ func TestDeleteCalendarInACluster(t *testing.T) {
 	}
 	if a := w.callAt(urls[2], "DELETE", "/v1/calendars/us", ""); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
+	}
+}
+
+// A delete is charged for the triggers that it visits, here and where another instance owns them. For a tenant's own
+// calendar these are the tenant's own triggers.
+func TestDeleteCalendarIsPaidFor(t *testing.T) {
+	for _, tenant := range []struct{ name, auth string }{
+		{"acme", "Bearer " + keyA}, {trigger.DefaultTenant, "Bearer " + keyD},
+	} {
+		for _, c := range []struct {
+			own, others int
+			want        int // of the read behind the delete
+		}{
+			{12_000, 0, http.StatusTooManyRequests},
+			{10, 12_000, http.StatusOK},
+		} {
+			for _, owns := range []bool{true, false} {
+				w, urls, _ := newClusterWith(t, func(o *Options) {
+					o.Auth, o.CalendarInterval = testKeys(t), time.Nanosecond
+					o.ReadRate = func(string) float64 { return 1000 } // and ten times that at once
+				})
+				w.engine.many(tenant.name, c.own)
+				w.engine.many("a", c.others/2) // a/… sorts before acme/…, and among those of tenant default
+				w.engine.many("zoo", c.others/2)
+				base := w.url
+				if !owns {
+					base = urls[2]
+				}
+				call := func(method, path, body string) answer {
+					return w.callAt(base, method, path, body, "Authorization", tenant.auth)
+				}
+				if a := call("PUT", "/v1/calendars/us", `{"dates":[]}`); a.status != http.StatusOK {
+					t.Fatal(a.body)
+				}
+				w.engine.set(func() {
+					if err := w.engine.machine.Timetable.PutCalendar(trigger.OwnCalendar(tenant.name, "us"),
+						[]string{}); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if a := call("PUT", "/v1/triggers/user", namesUS); a.status != http.StatusCreated {
+					t.Fatal(a.body)
+				}
+				if a := call("DELETE", "/v1/calendars/us", ""); a.status != http.StatusConflict ||
+					a.get(t, "triggers") != `["user"]` {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+				if a := call("GET", "/v1/triggers?limit=1", ""); a.status != c.want {
+					t.Errorf("%s, %+v, owns %t: the next read is %d %s", tenant.name, c, owns, a.status, a.body)
+				}
+				if a := call("DELETE", "/v1/calendars/us", ""); c.want == http.StatusTooManyRequests &&
+					(a.status != c.want || a.header.Get("Retry-After") == "") {
+					t.Errorf("%s: the next delete is %d %s", tenant.name, a.status, a.body)
+				}
+			}
+		}
+	}
+}
+
+// many adds n triggers of a tenant that name no calendar.
+func (e *engine) many(tenant string, n int) {
+	e.set(func() {
+		for i := range n {
+			key := trigger.Key(fmt.Sprintf("%s/%05d", tenant, i))
+			if tenant == trigger.DefaultTenant {
+				key = trigger.Key(fmt.Sprintf("b%05d", i))
+			}
+			e.states[key] = &trigger.State{Key: key, Status: trigger.Pending, Spec: trigger.Spec{Channel: "default"}}
+		}
+	})
+}
+
+// slow takes for ever to read its triggers, from one scan on.
+type slow struct {
+	*engine
+	scans *atomic.Int64 // that are left
+}
+
+func (s slow) Scan(ctx context.Context, p int32, after trigger.Key, f func(*trigger.State) bool) error {
+	if s.scans.Add(-1) < 0 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.engine.Scan(ctx, p, after, f)
+}
+
+// A delete that cannot find out in time who names the calendar says so, before and after it has deleted, and
+// the calendar stays.
+func TestDeleteCalendarOfTooManyTriggers(t *testing.T) {
+	old := usersWithin
+	usersWithin = 200 * time.Millisecond
+	defer func() { usersWithin = old }()
+	w := calendarWorld(t, nil)
+	for _, scans := range []int64{0, testPartitions - 1, testPartitions, 2*testPartitions - 1} {
+		left := &atomic.Int64{}
+		left.Store(scans)
+		_, url := w.gateway(slow{w.engine, left}, nil)
+		began := time.Now()
+		a := w.callAt(url, "DELETE", "/v1/calendars/us", "")
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" ||
+			!strings.Contains(a.get(t, "detail"), "takes longer than 200ms, so it stays") {
+			t.Errorf("after %d scans: %d %s", scans, a.status, a.body)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if a := w.must(http.StatusOK, "GET", "/v1/calendars/us",
+			""); a.body != `{"name":"us","dates":["2060-12-25"]}`+"\n" {
+			t.Errorf("after %d scans: %s", scans, a.body)
+		}
 	}
 }

@@ -124,9 +124,9 @@ func (s *channelAdmin) deleteChannel(w http.ResponseWriter, r *request) error {
 		return problem.New(http.StatusConflict, trigger.CodeConflict, "name",
 			"the channel always exists, or settings name it: remove channels."+c.Name+" from them first")
 	}
-	u, err := s.router.ChannelUse(ctx, r.who.Tenant, c.Name)
+	u, err := usersWithinBounds(ctx, r, c.Name, s.router.ChannelUse)
 	if err != nil {
-		return problem.Unavailable(err, "not every partition can say which triggers name the channel; try again")
+		return cannotSay(err, "the channel")
 	}
 	if u.Triggers > 0 {
 		p := problem.New(http.StatusConflict, trigger.CodeConflict, "name",

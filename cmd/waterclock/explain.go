@@ -91,6 +91,7 @@ type upcoming struct {
 	LocalTime  string `json:"local_time,omitempty"`
 	Occurrence string `json:"occurrence"`
 	Note       string `json:"note,omitempty"`
+	LeftOut    bool   `json:"left_out,omitempty"` // it does not fire; only occurrences has such items
 }
 
 func fetchExplanation(ctx context.Context, from *api, key string, n int) (x explanation, err error) {
@@ -102,9 +103,11 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 	if err != nil {
 		return x, err
 	}
-	if x.Occurrences, err = fetchOccurrences(ctx, from, key, n); err != nil && exitOf(err) != exitNotFound {
+	ahead, err := fetchOccurrences(ctx, from, key, n)
+	if err != nil && exitOf(err) != exitNotFound {
 		return x, err
 	}
+	x.Occurrences = ahead.Items
 	if x.Events, err = lastEvents(ctx, from, key); err != nil {
 		x.Unknown = "what happened to it: " + err.Error() // the owner has returned everything else
 	}
@@ -112,12 +115,9 @@ func fetchExplanation(ctx context.Context, from *api, key string, n int) (x expl
 	return x, err
 }
 
-func fetchOccurrences(ctx context.Context, from *api, key string, n int) ([]upcoming, error) {
-	var ahead struct {
-		Items []upcoming `json:"items"`
-	}
-	err := from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead)
-	return ahead.Items, err
+func fetchOccurrences(ctx context.Context, from *api, key string, n int) (ahead comingOccurrences, err error) {
+	err = from.get(ctx, fmt.Sprintf("%s/occurrences?n=%d", triggerPath(key), n), &ahead)
+	return ahead, err
 }
 
 // eventsShown bounds the events shown for a long life. `events tail` has all of them.

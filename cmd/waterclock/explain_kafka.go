@@ -37,7 +37,9 @@ func (a *app) explainKafka(ctx context.Context, c *config.Config, key string, si
 	if s := in.State; s != nil && s.Spec.When.Calendars == nil { // the days of calendars are on topic control
 		zones := &trigger.Timetable{Zones: in.Zones}
 		for _, p := range zones.Upcoming(s, n, 0) {
-			x.Occurrences = append(x.Occurrences, upcoming{p.Nominal.String(), p.Local, p.Occurrence, p.Note})
+			x.Occurrences = append(x.Occurrences, upcoming{
+				At: p.Nominal.String(), LocalTime: p.Local, Occurrence: p.Occurrence, Note: p.Note,
+			})
 		}
 	}
 	return a.explainSentence(x)

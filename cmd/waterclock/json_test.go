@@ -33,7 +33,8 @@ var notJSON = map[string]string{
 var jsonArgs = []string{
 	"schedule k --in 1h --channel orders --tag team=seats", "schedule w --in 100ms --channel orders --wait",
 	"schedule r --every every:1h",
-	"schedule old --in 1ms --channel orders", "get k", "list", "search k", "explain k", "occurrences k", "watch k",
+	"schedule old --in 1ms --channel orders", "get k", "reveal k", "list", "search k", "explain k", "occurrences k",
+	"watch k",
 	"reschedule k --in 2h", "snooze k --for 3h", "pause k", "resume k", "run k", "skip r", "rezone z --tz Asia/Tokyo",
 	"ack k", "cancel k", "erase k",
 	"apply -f DIR/triggers.yaml", "diff -f DIR/triggers.yaml",
@@ -46,7 +47,7 @@ var jsonArgs = []string{
 	"preferences set ada DIR/ada.json", "preferences get ada",
 	"notifications list --user ada", "erase --user leaver", "erase --user leaver --wait",
 	"endpoints list", "endpoints test http://127.0.0.1:1/hook", "tzdata status",
-	"watermark", "rejected list", "rejected list --group-by code", "audit",
+	"watermark", "rejected list", "rejected list --group-by code", "audit", "whoami",
 	"lateness", "live -n 2 --states", "forecast -n 3",
 	"tzdata apply embedded --dry-run",
 	"history rebuild --no-compare --dir DIR/fresh",

@@ -29,7 +29,7 @@ func (o resting) Scan(_ context.Context, _ int32, _ trigger.Key, f func(*trigger
 func TestScanThatEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
-		u, err := use(ctx, resting{leave: leave}, 0, "acme", named{channel: "push"})
+		u, err := use(ctx, resting{leave: leave}, 0, "acme", named{channel: "push"}, &Budget{})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%+v, %v", u, err)
 		}

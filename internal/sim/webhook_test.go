@@ -108,10 +108,17 @@ func webhookWorld(t *testing.T, h *hooks) *sim.World {
 // startHooks runs a webhook worker until the test ends.
 func startHooks(t *testing.T, w *sim.World, h *hooks) {
 	t.Helper()
-	k, err := webhook.New(webhook.Options{
+	startHooksWith(t, w, h, func(*webhook.Options) {})
+}
+
+func startHooksWith(t *testing.T, w *sim.World, h *hooks, change func(*webhook.Options)) {
+	t.Helper()
+	o := webhook.Options{
 		Kafka: append(w.Kafka(), kgo.DisableClientMetrics()), Policy: new(egress.Policy), Transport: h,
 		Kit: []worker.Option{worker.Prefix(w.Names.Prefix)},
-	})
+	}
+	change(&o)
+	k, err := webhook.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

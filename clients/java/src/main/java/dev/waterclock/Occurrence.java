@@ -16,6 +16,11 @@ public record Occurrence(Map<String, Object> raw) {
         return Json.text(raw, "local");
     }
 
+    /** In its zone, such as {@code 2026-11-20T09:00:00[America/New_York]}; of a trigger with a local time. */
+    public String localTime() {
+        return Json.text(raw, "local_time");
+    }
+
     /** Its name, as in ce_id; of a trigger. */
     public String occurrence() {
         return Json.text(raw, "occurrence");

@@ -27,12 +27,19 @@ import org.junit.jupiter.api.io.TempDir;
 @Timeout(120)
 class DocsTest {
     private static final Path GUIDE = Path.of("../../docs/api/java.md");
+    private static final Path TASKS = Path.of("../../docs/api/tasks.md");
     private static final Dev DEV = Dev.shared();
 
     @TempDir
     Path dir;
 
     private static String block(Path page, String kind, String with) throws IOException {
+        return blocks(page, kind).stream().filter(text -> text.contains(with)).findFirst()
+                .orElseThrow(() -> new AssertionError(page + " has no block with " + with));
+    }
+
+    private static List<String> blocks(Path page, String kind) throws IOException {
+        List<String> all = new ArrayList<>();
         String opened = null; // the kind of the block that we are in
         StringBuilder text = new StringBuilder();
         for (String line : Files.readAllLines(page)) {
@@ -40,20 +47,24 @@ class DocsTest {
                 opened = line.substring(3);
                 text.setLength(0);
             } else if (opened != null && line.equals("```")) {
-                if (opened.equals(kind) && text.indexOf(with) >= 0) {
-                    return text.toString();
+                if (opened.equals(kind)) {
+                    all.add(text.toString());
                 }
                 opened = null;
             } else {
                 text.append(line).append('\n');
             }
         }
-        throw new AssertionError(page + " has no block with " + with);
+        return all;
     }
 
     private Process start(Path page, String name, String port) throws IOException {
+        return run(name, block(page, "java", "class " + name), port);
+    }
+
+    private Process run(String name, String program, String port) throws IOException {
         Path file = dir.resolve(name + ".java");
-        Files.writeString(file, block(page, "java", "class " + name).replace("127.0.0.1:8080", DEV.http)
+        Files.writeString(file, program.replace("127.0.0.1:8080", DEV.http)
                 .replace("127.0.0.1:9092", DEV.kafka).replace("9000", port));
         List<String> command = new ArrayList<>(Dev.java(Object.class).command());
         command.set(command.size() - 1, file.toString());
@@ -93,6 +104,30 @@ class DocsTest {
         Process p = start(GUIDE, "Calls", "");
         assertTrue(p.waitFor(100, TimeUnit.SECONDS));
         assertEquals(block(GUIDE, "", "unknown_zone"), Files.readString(out()));
+        assertEquals(0, p.exitValue());
+    }
+
+    /** The blocks of the page of tasks are one program, which prints what its lines promise, in order. */
+    @Test
+    void tasks() throws Exception {
+        List<String> blocks = blocks(TASKS, "java");
+        assertEquals(6, blocks.size());
+        String program = String.join("\n", blocks).replace("hold-8c4", "hold-java").replace("pills-u81", "pills-java")
+                .replace("u_81", "u_java");
+        Process p = run("Tasks", program + "}}\n", "");
+        assertTrue(p.waitFor(100, TimeUnit.SECONDS));
+        String printed = Files.readString(out());
+        int at = 0;
+        for (String line : program.split("\n")) {
+            int promise = line.indexOf(" //= ");
+            if (promise >= 0) {
+                String want = line.substring(promise + " //= ".length());
+                int found = printed.indexOf(want, at);
+                assertTrue(found >= 0, want + " is not behind byte " + at + " of " + printed);
+                at = found + want.length();
+            }
+        }
+        assertTrue(at > 0);
         assertEquals(0, p.exitValue());
     }
 
