@@ -62,6 +62,7 @@ type model struct {
 	rezoned     bool                 // it was moved to another zone in this life
 	shown       wall                 // local time up to which all was decided in the zone before
 	missedUntil int64                // an event reports what was missed up to here
+	missedBy    string               // the policy that it names
 	idem        []idemKey
 	newest      int64 // newest first append that was applied
 	heard       int64 // the same, including commands without a change or an event

@@ -57,7 +57,7 @@ func (t *life) misfire(e *event) {
 		t.believe(p.next.name, e.first)
 		t.drift = false
 	}
-	t.missedUntil = max(t.missedUntil, e.last)
+	t.missedUntil, t.missedBy = max(t.missedUntil, e.last), e.reason
 	policy := or(t.reg.what.misfire, "fire_once")
 	if p.next.at != e.first {
 		if !t.advancedTo("", e.first, e.first) && e.first <= t.hazy {

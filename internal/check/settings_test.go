@@ -118,6 +118,27 @@ func TestPlanOfState(t *testing.T) {
 	}
 }
 
+// TestPolicyBack patches the policy during a run that was told as missed. Under its first policy the run goes on, and
+// need not be told again. Under another one it is told again.
+func TestPolicyBack(t *testing.T) {
+	for policy, want := range map[string]int{"fire_all": 0, "fire_once": 1} {
+		l := edits("fire_all", nil, nil)
+		now := nine("2026-10-28") + 3_600_000
+		l.misfire(&event{
+			kind: evMisfired, count: 3, first: nine("2026-10-26"), last: nine("2026-10-28"), occurred: now,
+			reason: "fire_all",
+		})
+		for _, misfire := range []string{"skip", policy} {
+			l.replace(&command{op: "register", patch: true, when: l.when, what: what{misfire: misfire}, appended: now},
+				&event{kind: evReplaced})
+		}
+		l.onTime(&event{kind: evFired}, &due{fired: now, local: l.localTime(l.plan.next.at)}, l.plan.next)
+		if l.failed != want {
+			t.Errorf("back to %s: %d reported, want %d: %v", policy, l.failed, want, l.v.report.Violations)
+		}
+	}
+}
+
 // edits is a trigger since 2026-10-26, with a calendar that was put once and edited once.
 func edits(misfire string, old, new []string) *life {
 	v := &verifier{
