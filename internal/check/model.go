@@ -53,6 +53,7 @@ type model struct {
 	merged      map[string]bool      // names that had the same instant as one of them
 	lastWent    []int64              // times of the last 16 firings of this life, oldest first
 	skips       map[string]bool      // names that were skipped ahead
+	maybe       map[string]bool      // names that a missed run decided if newer calendars were in force
 	decided     int64                // newest nominal instant of the plan that was decided
 	reached     int64                // up to this instant, everything of the plan is decided
 	settings    int64                // calendars below this offset of control are in force
