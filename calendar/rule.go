@@ -239,6 +239,9 @@ func (r *Rule) Includes(wall Wall) bool {
 	return slices.ContainsFunc(r.include, func(o Occurrence) bool { return !o.Elapsed && o.Local == wall })
 }
 
+// Dates lists what include adds to the rule, in order.
+func (r *Rule) Dates() []Occurrence { return slices.Clone(r.include) }
+
 func (r *Rule) nextOnGrid(after int64) (Occurrence, bool, error) {
 	spare := effort(searchEffort) // for all of it: what is left out costs a search each
 	for t := floorDiv(after-r.subMs, 1000) + 1; ; {

@@ -3,6 +3,7 @@ package trigger
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waterclock/waterclock/calendar"
 )
@@ -68,8 +69,26 @@ func (d *decision) past(w *When, from Instant) past {
 	}
 	if keep.local && d.decidedSome() {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
+		d.keepDates(&keep, w.Zone)
 	}
 	return keep
+}
+
+// keepDates adds to the skips the dates of include that are decided and come after keep.after in a zone: a gap there
+// shifts their wall times behind later ones.
+func (d *decision) keepDates(keep *past, zone string) {
+	p := &d.s.Series
+	r, err := d.rule()
+	if err != nil {
+		return
+	}
+	for _, date := range r.Dates() {
+		o := r.spell(date)
+		there, ok := d.m.Timetable.instantOf(o.ID, zone)
+		if ok && there > keep.after && o.At <= p.After && (p.At == 0 || o.At < p.At) {
+			keep.leaveOutToo(o)
+		}
+	}
 }
 
 // decidedByNow is After by the zone rules now in force. A release does not plan anew what has ended. If that fired at
@@ -163,13 +182,15 @@ func (d *decision) decidedSome() bool {
 	return err == nil && ok && o.At == s.Series.After
 }
 
-// decided reports whether an occurrence has fired in this life or was skipped. If the rule
-// yields the same times, everything up to after is decided. Else an occurrence counts as
-// decided if it may have fired, at this instant or for this wall time.
-func (p *past) decided(o occurrence, life Life) bool {
-	if fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0 {
-		return true
-	}
+// isLeftOut reports whether an occurrence is known to have fired in this life, or to have been skipped.
+func (p *past) isLeftOut(o occurrence, life Life) bool {
+	return fired(p.done, o.ID+life.suffix()) || indexSkip(p.skip, o.ID) >= 0
+}
+
+// mayHaveFired reports whether an occurrence counts as fired although it is on no list. If the rule yields the same
+// times, everything up to after is decided, and nothing else. Else an occurrence counts if it may have fired at this
+// instant or for this wall time.
+func (p *past) mayHaveFired(o occurrence) bool {
 	if p.sameTimes || p.sameZone && o.At > p.last {
 		return false
 	}
@@ -180,6 +201,35 @@ func (p *past) decided(o occurrence, life Life) bool {
 		}
 	}
 	return forgotten(p.done, at)
+}
+
+// leaveOutToo adds an occurrence to the skips.
+func (p *past) leaveOutToo(o occurrence) {
+	if len(p.skip) < maxSkips && indexSkip(p.skip, o.ID) < 0 {
+		p.skip = append(slices.Clone(p.skip), o.ID)
+	}
+}
+
+// leaveOutLater adds to the skips what may have fired and yet comes after the planned occurrence: a gap has shifted its
+// wall time behind that, or a calendar has moved its day there.
+func (p *past) leaveOutLater(r rule, planned Instant, w *When) {
+	by, local := ahead(p.done)
+	if !local || p.sameTimes || p.sameZone && planned >= p.last || len(p.done) < keepFirings {
+		return
+	}
+	const longestGap = 24 * time.Hour
+	known := max(p.done[0].Nominal, p.done[0].At) + by // every wall time after this is new
+	until := Instant(r.Zone().Reach(calendar.Wall(known))).Add(longestGap)
+	for range maxReplanSteps {
+		o, ok, err := r.next(planned)
+		if err != nil || !ok || o.At > until && (!w.movesDays() || dayOfName(o.ID) > calendar.Wall(known).Date()) {
+			return
+		}
+		if p.mayHaveFired(o) {
+			p.leaveOutToo(o)
+		}
+		planned = o.At
+	}
 }
 
 // ahead is the largest offset from UTC, in ms, among the zones of the firings. local is false

@@ -154,7 +154,12 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 		if before.names.has(o) {
 			next = before.names.behind(o, seen)
 			before.after = max(before.after, next)
-		} else if !before.decided(o, life) {
+		} else if before.mayHaveFired(o) {
+			before.after = max(before.after, next) // no list has it, and the next plan is to know
+			if spec.When.movesDays() { // an edit of a calendar may move it behind After
+				before.leaveOutToo(o)
+			}
+		} else if !before.isLeftOut(o, life) {
 			break
 		}
 		o, ok, err = r.next(next) // the same wall time in another zone, or by other rules
@@ -168,6 +173,7 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 			Msg: "the rule has no further occurrence",
 		}
 	}
+	before.leaveOutLater(r, o.At, &spec.When)
 	p := m.series(spec, life, key, o)
 	p.Start, p.TZData, p.After, p.Skip = r.Start(), m.Timetable.Zones.Release(), before.after,
 		skipsFrom(before.leaveOut(), &spec.When, min(before.after, from))

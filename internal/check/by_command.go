@@ -306,7 +306,7 @@ func (t *life) replace(c *command, e *event) {
 	if !sameText {
 		t.skips = map[string]bool{}
 	}
-	if !goesOn || t.policy() != or(c.what.misfire, "fire_once") {
+	if !goesOn {
 		t.missedUntil = 0
 	}
 	if sameText && c.when.zone != t.when.zone && t.plan.series != nil {

@@ -53,6 +53,7 @@ type model struct {
 	merged      map[string]bool      // names that had the same instant as one of them
 	lastWent    []int64              // times of the last 16 firings of this life, oldest first
 	skips       map[string]bool      // names that were skipped ahead
+	maybe       map[string]bool      // names that a missed run decided if newer calendars were in force
 	decided     int64                // newest nominal instant of the plan that was decided
 	reached     int64                // up to this instant, everything of the plan is decided
 	settings    int64                // calendars below this offset of control are in force
@@ -62,6 +63,7 @@ type model struct {
 	rezoned     bool                 // it was moved to another zone in this life
 	shown       wall                 // local time up to which all was decided in the zone before
 	missedUntil int64                // an event reports what was missed up to here
+	missedBy    string               // the policy that it names
 	idem        []idemKey
 	newest      int64 // newest first append that was applied
 	heard       int64 // the same, including commands without a change or an event

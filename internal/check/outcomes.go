@@ -57,7 +57,7 @@ func (t *life) misfire(e *event) {
 		t.believe(p.next.name, e.first)
 		t.drift = false
 	}
-	t.missedUntil = max(t.missedUntil, e.last)
+	t.missedUntil, t.missedBy = max(t.missedUntil, e.last), e.reason
 	policy := or(t.reg.what.misfire, "fire_once")
 	if p.next.at != e.first {
 		if !t.advancedTo("", e.first, e.first) && e.first <= t.hazy {
@@ -123,11 +123,45 @@ func (t *life) passRun(e *event, policy string) {
 		t.believe(spell(e.last), e.last)
 		return
 	}
+	t.mayHavePassed(start, e, leave)
 	for ; leave > 0 && p.has; leave-- {
 		t.decide(p.next)
 		t.advance()
 	}
 	t.wholeRun(e, policy, last)
+}
+
+// mayHavePassed notes the names that do not fire of a run, by those newer calendars that have the same run. The event
+// does not tell which calendars were in force: by other ones, other names had the same instants.
+func (t *life) mayHavePassed(start occurrence, e *event, leave int64) {
+	was := t.plan
+	defer func() { t.plan = was }()
+	for _, offset := range t.changes(t.settings, t.newer) {
+		s := t.seriesBelow(offset)
+		if s == nil {
+			continue
+		}
+		t.plan = plan{has: true, next: start, series: s, it: s.later(start.at - 1)}
+		if _, ok := t.runOf(s, e); !ok {
+			continue
+		}
+		for n := leave; n > 0; {
+			o, ok := t.plan.it.next()
+			if !ok || o.at > e.last {
+				break
+			}
+			if t.done[o.name] || t.skips[o.name] {
+				continue
+			}
+			n--
+			for _, name := range append(slices.Clone(o.also), o.name) {
+				if t.maybe == nil {
+					t.maybe = map[string]bool{}
+				}
+				t.maybe[name] = true
+			}
+		}
+	}
 }
 
 // runOf walks a run from the next occurrence on along a series. It returns the last one, and whether the series has the

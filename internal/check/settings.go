@@ -169,6 +169,9 @@ func (t *life) readSettings(from, to, turn int64) {
 	for i := range plans {
 		if plans[i].at(t.plan.next.name, t.plan.next.at) {
 			t.goOn(&plans[i], t.settings, turn)
+			if last := &plans[len(plans)-2]; len(t.maybe) > 0 && last.has && !last.at("", t.plan.next.at) {
+				t.perhaps = last // if a missed run has decided what may be of it
+			}
 			return
 		}
 	}
@@ -233,7 +236,8 @@ func (t *life) plansAnew(offset, now int64) (out []plan) {
 }
 
 // readings returns what may count as decided. The contract does not say what becomes of one of several that had one
-// instant, of one that the old calendars had moved to the time before, and after a rezone of what was only missed.
+// instant, of one that the old calendars had moved to the time before, and after a rezone of what was only missed. And
+// what a missed run has decided depends on the calendars that were in force.
 func (t *life) readings() []func(*occurrence) bool {
 	decided := func(o *occurrence) bool { return t.done[o.name] || t.skips[o.name] }
 	out := []func(*occurrence) bool{
@@ -243,6 +247,9 @@ func (t *life) readings() []func(*occurrence) bool {
 	}
 	if t.rezoned {
 		out = append(out, func(o *occurrence) bool { return t.went[o.name] || t.skips[o.name] })
+	}
+	if len(t.maybe) > 0 {
+		out = append(out, func(o *occurrence) bool { return decided(o) || t.merged[o.name] || t.maybe[o.name] })
 	}
 	return out
 }

@@ -118,6 +118,61 @@ func TestPlanOfState(t *testing.T) {
 	}
 }
 
+// TestRunOfMergedNames is a run that calendars before and after an edit have alike. By the newer ones it has also decided
+// what those moved to one of its instants. Once more edited, either may be next.
+func TestRunOfMergedNames(t *testing.T) {
+	for _, told := range []bool{false, true} { // the edit moved the plan, and an event tells of it
+		for _, want := range []string{"2026-10-28", "2026-10-29", "2026-10-30"} {
+			l := edits("skip", nil, []string{"2026-10-28"}) // it moves to the 27th
+			l.v.puts = append(l.v.puts, calendarPut{offset: 2, name: "moving", dates: days(nil)})
+			l.when.recurrence.on = onPrevious
+			l.setPlan(nine("2026-10-26"))
+			now := nine("2026-10-27") + 3_600_000
+			l.readSettings(1, 2, now)
+			l.misfire(&event{
+				kind: evMisfired, count: 2, first: nine("2026-10-26"), last: nine("2026-10-27"), occurred: now,
+				reason: "skip",
+			})
+			if told {
+				l.readSettings(1, 3, now)
+				l.replanned(&event{
+					kind: evRescheduled, reason: "calendar moving", occurrence: want + "T09:00:00", scheduled: nine(want),
+					occurred: now,
+				})
+			} else {
+				l.readSettings(3, 3, now)
+				l.first(&event{
+					kind: evFired, occurrence: want + "T09:00:00", scheduled: nine(want), occurred: nine(want),
+				}, want+"T09:00:00", "", nil)
+			}
+			if right := want != "2026-10-30"; right != (l.failed == 0) {
+				t.Errorf("told %v: %s is next, and %d violations: %v", told, want, l.failed, l.v.report.Violations)
+			}
+		}
+	}
+}
+
+// TestPolicyBack patches the policy during a run that was told as missed. Under its first policy the run goes on, and
+// need not be told again. Under another one it is told again.
+func TestPolicyBack(t *testing.T) {
+	for policy, want := range map[string]int{"fire_all": 0, "fire_once": 1} {
+		l := edits("fire_all", nil, nil)
+		now := nine("2026-10-28") + 3_600_000
+		l.misfire(&event{
+			kind: evMisfired, count: 3, first: nine("2026-10-26"), last: nine("2026-10-28"), occurred: now,
+			reason: "fire_all",
+		})
+		for _, misfire := range []string{"skip", policy} {
+			l.replace(&command{op: "register", patch: true, when: l.when, what: what{misfire: misfire}, appended: now},
+				&event{kind: evReplaced})
+		}
+		l.onTime(&event{kind: evFired}, &due{fired: now, local: l.localTime(l.plan.next.at)}, l.plan.next)
+		if l.failed != want {
+			t.Errorf("back to %s: %d reported, want %d: %v", policy, l.failed, want, l.v.report.Violations)
+		}
+	}
+}
+
 // edits is a trigger since 2026-10-26, with a calendar that was put once and edited once.
 func edits(misfire string, old, new []string) *life {
 	v := &verifier{
