@@ -43,6 +43,7 @@ const mostEndpoints = 10_000
 type endpoints struct {
 	bodies *bodies
 
+	known      *shared[[]Endpoint] // for those who do without the newest
 	now        func() time.Time
 	origins    *endpointLog
 	probe      func(ctx context.Context, tenant, url string, send bool) *egress.Report
@@ -54,22 +55,36 @@ type endpoints struct {
 func (s *endpoints) listEndpoints(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	all, err := s.origins.read(ctx, s.now())
+	read := s.read
+	if r.stale() {
+		read = func(ctx context.Context) ([]Endpoint, error) { return s.known.get(ctx, s.read) }
+	}
+	all, err := read(ctx)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	list := Endpoints{Items: mergeEndpoints(all)}
+	list := Endpoints{Items: all}
 	if n := len(list.Items); n > mostEndpoints {
 		list.Items, list.Omitted = list.Items[:mostEndpoints], n-mostEndpoints
 	}
 	return sendJSON(w, http.StatusOK, list)
 }
 
+func (s *endpoints) read(ctx context.Context) ([]Endpoint, error) {
+	all, err := s.origins.read(ctx, s.now())
+	if err != nil {
+		return nil, err
+	}
+	return mergeEndpoints(all), nil
+}
+
 // mergeEndpoints merges the states that the workers publish of each endpoint.
 func mergeEndpoints(all []seenEndpoint) []Endpoint {
 	by := map[[2]string]int{}
 	list := []Endpoint{}
-	slices.SortFunc(all, func(a, b seenEndpoint) int { return cmp.Compare(a.called, b.called) })
+	slices.SortFunc(all, func(a, b seenEndpoint) int {
+		return cmp.Or(a.called.Compare(b.called), cmp.Compare(a.offset, b.offset))
+	})
 	for i := range all {
 		s := &all[i].state
 		at, known := by[[2]string{s.Tenant, s.Origin}]
@@ -118,7 +133,8 @@ type endpointLog struct {
 type seenEndpoint struct {
 	state  topics.EndpointState
 	at     time.Time // append time
-	called int64     // offset of the first record that shows the worker's last call
+	called time.Time // the worker's last call; of an older worker, append time of the first record that shows it
+	offset int64     // of that record
 }
 
 // staleEndpoint is the age at which a record has no living worker. Each worker writes its
@@ -127,7 +143,7 @@ const staleEndpoint = 5 * topics.EndpointEvery / 2
 
 // mostSeen bounds what is kept of the topic. It is room for the endpoints of twenty
 // workers.
-const mostSeen = 200_000
+var mostSeen = 200_000 // a variable for tests
 
 // read returns the state of all endpoints of living workers.
 func (l *endpointLog) read(ctx context.Context, now time.Time) ([]seenEndpoint, error) {
@@ -146,7 +162,7 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]seenEndpoint, 
 		l.next, l.by = start, map[string]seenEndpoint{}
 	}
 	if err := l.topic.read(ctx, 0, l.next, end, func(r *kgo.Record) error {
-		l.fold(r)
+		l.fold(r, now)
 		l.next = r.Offset + 1
 		return nil
 	}); err != nil {
@@ -164,18 +180,25 @@ func (l *endpointLog) read(ctx context.Context, now time.Time) ([]seenEndpoint, 
 	return all, nil
 }
 
-// fold adds one record. It ignores records that are not the state of an endpoint.
-func (l *endpointLog) fold(r *kgo.Record) {
+// fold adds one record. It ignores records that are not the state of an endpoint, and those of no living worker: a
+// topic that is read from its beginning may have any number of them.
+func (l *endpointLog) fold(r *kgo.Record, now time.Time) {
 	s, err := topics.DecodeEndpoint(r.Key, r.Value)
+	key := string(r.Key)
 	switch {
 	case err != nil:
-	case s == nil:
-		delete(l.by, string(r.Key))
-	case len(l.by) < mostSeen || l.by[string(r.Key)].state.Origin != "":
-		before, called := l.by[string(r.Key)], r.Offset
-		if b := &before.state; b.Origin != "" && b.OK == s.OK && b.Failed == s.Failed && b.LastCode == s.LastCode {
-			called = before.called // each is written once a minute, also without calls
+	case s == nil, now.Sub(r.Timestamp) > staleEndpoint:
+		delete(l.by, key)
+	case len(l.by) < mostSeen || l.by[key].state.Origin != "":
+		seen := seenEndpoint{*s, r.Timestamp, s.CalledAt, r.Offset}
+		if seen.called.IsZero() { // an older worker
+			seen.called = r.Timestamp
 		}
-		l.by[string(r.Key)] = seenEndpoint{*s, r.Timestamp, called}
+		before := l.by[key]
+		if b := &before.state; b.Origin != "" && b.OK == s.OK && b.Failed == s.Failed && b.LastCode == s.LastCode &&
+			s.CalledAt.Equal(b.CalledAt) {
+			seen.called, seen.offset = before.called, before.offset // each is written once a minute, also without calls
+		}
+		l.by[key] = seen
 	}
 }

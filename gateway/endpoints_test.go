@@ -3,7 +3,10 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,7 +90,7 @@ func TestEndpointsLastCode(t *testing.T) {
 	offset := int64(0)
 	say := func(s topics.EndpointState) {
 		s.Tenant, s.Origin, s.State = "acme", "https://x.example", "closed"
-		all.fold(&kgo.Record{Key: []byte(s.Key()), Value: s.Value(), Offset: offset, Timestamp: time.Now()})
+		all.fold(&kgo.Record{Key: []byte(s.Key()), Value: s.Value(), Offset: offset, Timestamp: time.Now()}, time.Now())
 		offset++
 	}
 	code := func() string {
@@ -117,6 +120,64 @@ func TestEndpointsLastCode(t *testing.T) {
 				t.Errorf("%d: %q, want %q", i, got, c.want)
 			}
 		}
+	}
+}
+
+// A gateway that starts reads what compaction has left, and the records of workers that were killed long ago. It
+// answers the same list, in the same order, as one that has read the topic as it grew.
+func TestEndpointsAfterARestart(t *testing.T) {
+	old := mostSeen
+	mostSeen = 5
+	defer func() { mostSeen = old }()
+	begin := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	var log []*kgo.Record
+	say := func(after time.Duration, instance, origin, code string, failed int64, called time.Duration) {
+		s := topics.EndpointState{
+			Instance: instance, Tenant: "acme", Origin: origin, State: "closed", Failed: failed, LastCode: code,
+			CalledAt: begin.Add(called),
+		}
+		log = append(log, &kgo.Record{
+			Key: []byte(s.Key()), Value: s.Value(), Offset: int64(len(log)), Timestamp: begin.Add(after),
+		})
+	}
+	for i := range 10 { // killed an hour before
+		say(-time.Hour, fmt.Sprint("killed-", i), "https://x.example", "timeout", 9, -time.Hour)
+	}
+	const x, y = "https://x.example", "https://y.example"
+	say(0, "a", x, "timeout", 3, 0)
+	say(time.Second, "b", x, "http_500", 1, time.Second) // the last call
+	say(time.Second, "b", y, "http_500", 4, time.Second)
+	say(2*time.Second, "a", y, "timeout", 0, 2*time.Second)
+	say(time.Minute, "b", x, "http_500", 1, time.Second) // without a call
+	say(time.Minute, "a", x, "timeout", 3, 0)
+	read := func(log []*kgo.Record, step bool) []Endpoint {
+		l := endpointLog{by: map[string]seenEndpoint{}}
+		for _, r := range log {
+			now := begin.Add(time.Minute)
+			if step {
+				now = r.Timestamp
+			}
+			l.fold(r, now)
+			for key, s := range l.by { // as each read does
+				if step && now.Sub(s.at) > staleEndpoint {
+					delete(l.by, key)
+				}
+			}
+		}
+		return mergeEndpoints(slices.Collect(maps.Values(l.by)))
+	}
+	last := map[string]*kgo.Record{}
+	for _, r := range log {
+		last[string(r.Key)] = r
+	}
+	compacted := slices.SortedFunc(maps.Values(last), func(a, b *kgo.Record) int { return int(a.Offset - b.Offset) })
+	grown, restarted := asJSON(t, read(log, true)), asJSON(t, read(compacted, false))
+	want := asJSON(t, []Endpoint{
+		{Origin: x, Tenant: "acme", State: "closed", Failed: 4, LastCode: "http_500", Workers: 2},
+		{Origin: y, Tenant: "acme", State: "closed", Failed: 4, LastCode: "timeout", Workers: 2},
+	})
+	if grown != want || restarted != want {
+		t.Errorf("as it grew %s\nafter a restart %s\nwant %s", grown, restarted, want)
 	}
 }
 

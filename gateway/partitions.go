@@ -56,6 +56,7 @@ type cluster struct {
 	bodies *bodies
 
 	kafka       *producer.Producer
+	known       *shared[[]Partition] // for those who do without the newest
 	log         *slog.Logger
 	names       topics.Names
 	partitions  int32
@@ -67,7 +68,20 @@ type cluster struct {
 func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	answer := Partitions{Items: []Partition{}}
+	read := s.read
+	if r.stale() {
+		read = func(ctx context.Context) ([]Partition, error) { return s.known.get(ctx, s.read) }
+	}
+	items, err := read(ctx)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, Partitions{Items: items})
+}
+
+// read asks the owners of all partitions, and Kafka for the ends of commands.
+func (s *cluster) read(ctx context.Context) ([]Partition, error) {
+	items := []Partition{}
 	all := s.router.Partitions(ctx)
 	lags := s.lags(ctx, all)
 	for _, p := range all {
@@ -75,9 +89,9 @@ func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
 		if lag, ok := lags[p.Partition]; ok {
 			item.CommandsLag = &lag
 		}
-		answer.Items = append(answer.Items, item)
+		items = append(items, item)
 	}
-	return sendJSON(w, http.StatusOK, answer)
+	return items, ctx.Err()
 }
 
 // lags are how many commands are not read yet. Where the owner does not count them, they are computed from the end of

@@ -248,6 +248,7 @@ func viewRoutes(p *parts) []route {
 			method: http.MethodGet, pattern: "/v1/partitions", right: auth.Operate, handle: p.cluster.getPartitions,
 			doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
+				query:   []parameter{mayBeShared},
 				answers: answers{200: of[Partitions]()},
 			},
 		},
@@ -280,6 +281,7 @@ func viewRoutes(p *parts) []route {
 			costly: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
+				query:   []parameter{mayBeShared},
 				answers: answers{200: of[Endpoints]()},
 			},
 		},
@@ -432,6 +434,12 @@ func freshOr(loss string) parameter {
 		doc: "false: without the read barrier, so sooner, but perhaps without what was acknowledged shortly before, " +
 			"and " + loss,
 	}
+}
+
+// mayBeShared is for pages that many people keep open.
+var mayBeShared = parameter{
+	name: "fresh", kind: of[string](), oneOf: flags,
+	doc: "false: an answer that others have got may do, up to a second old",
 }
 
 func listQuery(states ...string) (list []parameter) {

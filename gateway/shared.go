@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -9,9 +10,10 @@ import (
 )
 
 // shared is what Kafka has answered to a question that every open console repeats. One answer serves all who ask
-// within sharedAge, and at most one question is under way.
+// within its age, and at most one question is under way.
 type shared[T any] struct {
 	within time.Duration // for one question
+	age    time.Duration // 0: sharedAge
 	now    func() time.Time
 
 	flight singleflight.Group
@@ -22,6 +24,9 @@ type shared[T any] struct {
 }
 
 const sharedAge = 5 * time.Second
+
+// shortAge is for what changes with every firing, or call.
+const shortAge = time.Second
 
 // get is a recent answer, or else what read answers now. read may go on after ctx has ended, for others who wait.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (answer T, err error) {
@@ -57,7 +62,7 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 func (s *shared[T]) recent() (known *T, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if age := s.now().Sub(s.at); age < 0 || age >= sharedAge {
+	if age := s.now().Sub(s.at); age < 0 || age >= cmp.Or(s.age, sharedAge) {
 		return nil, s.round
 	}
 	return s.known, s.round

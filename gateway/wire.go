@@ -247,10 +247,12 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.endpoints = &endpoints{
 		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: c.kafka, topic: o.Names.Endpoints()}},
 		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,
+		known: &shared[[]Endpoint]{within: o.ReadWithin, age: shortAge, now: o.Now},
 	}
 	p.cluster = &cluster{
 		admits: c.streams.admits, bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names,
 		partitions: o.Partitions, readWithin: o.ReadWithin, log: c.log,
+		known: &shared[[]Partition]{within: o.ReadWithin, age: shortAge, now: o.Now},
 	}
 	p.watermarks = &watermarks{
 		channels: p.channels, readWithin: o.ReadWithin, log: marks,

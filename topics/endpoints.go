@@ -20,7 +20,8 @@ type EndpointState struct {
 	OK       int64     `json:"ok"`
 	Failed   int64     `json:"failed"`
 	LastCode string    `json:"last_code,omitempty"`
-	Until    time.Time `json:"until,omitzero"` // when an open breaker lets requests out again
+	Until    time.Time `json:"until,omitzero"`     // when an open breaker lets requests out again
+	CalledAt time.Time `json:"called_at,omitzero"` // when LastCode was found, by the worker's clock
 }
 
 // EndpointEvery is how often a worker writes each endpoint at least.

@@ -13,6 +13,7 @@ func TestEndpoint(t *testing.T) {
 	s := EndpointState{
 		Instance: "host/1", Tenant: "acme", Origin: "https://a.example:8443", State: "open", InFlight: 3, OK: 812,
 		Failed: 31, LastCode: "timeout", Until: time.Date(2026, 11, 20, 14, 1, 0, 0, time.UTC),
+		CalledAt: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC),
 	}
 	if s.Key() != "host_1/acme/https://a.example:8443" {
 		t.Error(s.Key())

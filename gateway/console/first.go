@@ -72,7 +72,7 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 			paths = append(paths, "v1/dead-letters?group_by=code&fresh=false")
 		}
 		if operates {
-			paths = append(paths, "v1/partitions", "v1/endpoints")
+			paths = append(paths, "v1/partitions?fresh=false", "v1/endpoints?fresh=false")
 		}
 		return paths
 	case "trigger":

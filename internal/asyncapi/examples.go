@@ -61,7 +61,7 @@ func life(o Options) (map[string][]object, error) {
 func (s *story) endpoint() {
 	e := topics.EndpointState{
 		Instance: "host-1", Tenant: "acme", Origin: "https://hooks.example.com", State: "open", InFlight: 3, OK: 812,
-		Failed: 31, LastCode: "timeout", Until: s.now.Time().Add(time.Minute),
+		Failed: 31, LastCode: "timeout", Until: s.now.Time().Add(time.Minute), CalledAt: s.now.Time(),
 	}
 	s.add("endpoint", "an open breaker", nil, e.Value())
 }

@@ -35,7 +35,7 @@ var historySection = section{
 		{
 			Key: "cassandra.password", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Cassandra.Password },
-			Doc:  "Its password.",
+			Doc:  "Its password. A file is read again when it changes, and counts for new connections.",
 		},
 		{
 			Key: "cassandra.tls.enabled", Default: "false",
@@ -66,7 +66,8 @@ var historySection = section{
 			Key: "postgres.url", Secret: true,
 			into: func(c *Config, _ string) any { return &c.Postgres.URL },
 			Doc: "PostgreSQL with preferences, `postgres://user:password@host/database`. " +
-				"Unset: `serve` keeps none, and `dev` keeps them in its data directory.",
+				"Unset: `serve` keeps none, and `dev` keeps them in its data directory. A file is read again when " +
+				"it changes; user and password count for new connections.",
 		},
 	},
 }

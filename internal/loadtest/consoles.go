@@ -135,8 +135,8 @@ func facts(l *lean) (late []int64, err error) {
 
 // nowReads are what page Now reads beside its stream, of an operator, in 30 s.
 var nowReads = slices.Concat(slices.Repeat([]string{
-	"/v1/partitions", "/v1/endpoints", "/v1/channels", "/v1/dead-letters?group_by=code&fresh=false",
-	"/v1/forecast?bucket=1m&n=10",
+	"/v1/partitions?fresh=false", "/v1/endpoints?fresh=false", "/v1/channels",
+	"/v1/dead-letters?group_by=code&fresh=false", "/v1/forecast?bucket=1m&n=10",
 }, 3), slices.Repeat([]string{"/v1/lateness?window=1h"}, 2))
 
 // readNow reads that for n consoles until ctx ends.

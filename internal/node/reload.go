@@ -20,6 +20,8 @@ import (
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/config"
+	"github.com/waterclock/waterclock/preferences/postgres"
+	"github.com/waterclock/waterclock/sinks/cassandra"
 	"github.com/waterclock/waterclock/sinks/notify/templates"
 )
 
@@ -160,6 +162,7 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	if n.ackSecrets.Load() != nil {
 		subjects = append(subjects, subject{"ack.secret", n.cfg.AckFiles(), n.loadAckSecrets})
 	}
+	subjects = append(subjects, n.databases()...)
 	r := newReloads(n.log, subjects...)
 	var hangup chan os.Signal
 	if onHangup {
@@ -173,6 +176,36 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 		r.run(ctx, n.cfg.Reload.Interval, hangup)
 		return nil
 	})
+}
+
+// databases are the passwords of Cassandra and PostgreSQL, for new connections.
+func (n *node) databases() (all []subject) {
+	add := func(key, was string, use func(now string) error) {
+		file := n.cfg.SecretFile(key)
+		if file == "" {
+			return
+		}
+		all = append(all, subject{key, []string{file}, func() error {
+			now, err := n.cfg.ReadSecret(key, was)
+			if err == nil && now == "" {
+				err = fmt.Errorf("%s_file: it is empty", key)
+			}
+			if err != nil {
+				return err
+			}
+			return use(now)
+		}})
+	}
+	if s, ok := n.history.(*cassandra.Store); ok {
+		add("cassandra.password", n.cfg.Cassandra.Password, func(now string) error {
+			s.SetPassword(now)
+			return nil
+		})
+	}
+	if s, ok := n.preferences.(*postgres.Store); ok {
+		add("postgres.url", n.cfg.Postgres.URL, s.Rotate)
+	}
+	return all
 }
 
 // certificate is the certificate of the API.

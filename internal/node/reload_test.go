@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -251,5 +252,50 @@ func TestHangup(t *testing.T) {
 	answer := make([]byte, 12)
 	if _, err := old.Read(answer); err != nil || string(answer) != "HTTP/1.1 404" {
 		t.Errorf("the open connection: %q, %v", answer, err)
+	}
+}
+
+// The passwords of Cassandra and PostgreSQL are read again when their files change, and only from files.
+func TestReloadsOfDatabases(t *testing.T) {
+	dir := t.TempDir()
+	password, at := filepath.Join(dir, "password"), filepath.Join(dir, "url")
+	put(t, password, "old\n", 0o600)
+	put(t, at, "postgres://u:old@127.0.0.1:1/x\n", 0o600)
+	c, err := config.Load(config.Options{Env: []string{
+		"WATERCLOCK_ROLES=api", "WATERCLOCK_CASSANDRA_HOSTS=127.0.0.1:1", "WATERCLOCK_CASSANDRA_USER=u",
+		"WATERCLOCK_CASSANDRA_PASSWORD_FILE=" + password, "WATERCLOCK_POSTGRES_URL_FILE=" + at,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	n := &node{cfg: c, log: slog.New(slog.NewTextHandler(&said, nil))}
+	if len(n.databases()) != 0 {
+		t.Error("a process without databases reads their passwords")
+	}
+	if err := errors.Join(n.openHistory(), n.openPreferences()); err != nil {
+		t.Fatal(err)
+	}
+	defer n.closeHistory()
+	defer n.closePreferences()
+	r := newReloads(n.log, n.databases()...)
+	for _, step := range []struct{ file, text, want string }{
+		{"", "", ""},
+		{password, "new\n", "changed files were read again\" what=cassandra.password"},
+		{password, "\n", "cassandra.password_file: it is empty"},
+		{password, "newer\n", "changed files were read again\" what=cassandra.password"},
+		{at, "postgres://u:new@127.0.0.1:1/x\n", "changed files were read again\" what=postgres.url"},
+		{at, "postgres://u:new@127.0.0.1:1/y\n", "needs a restart"},
+	} {
+		if step.file != "" {
+			put(t, step.file, step.text, 0o600)
+		}
+		said.Reset()
+		if r.check(false); !strings.Contains(said.String(), step.want) || step.want == "" && said.Len() > 0 {
+			t.Errorf("%q: %s, want %s", step.text, &said, step.want)
+		}
+		if strings.Contains(said.String(), "new@") {
+			t.Errorf("the log has the password: %s", &said)
+		}
 	}
 }

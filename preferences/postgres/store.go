@@ -28,10 +28,14 @@ type Options struct {
 	MaxUsers func(tenant string) int
 }
 
+// logIn is how a new connection logs in.
+type logIn struct{ user, password string }
+
 // Store is a preferences.Store in PostgreSQL.
 type Store struct {
-	opts Options
-	pool *pgxpool.Pool
+	opts  Options
+	pool  *pgxpool.Pool
+	logIn *atomic.Pointer[logIn]
 
 	ready   atomic.Bool // the schema has been migrated
 	migrate func(context.Context, *pgxpool.Pool) error
@@ -61,11 +65,34 @@ func New(o Options) (*Store, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" {
 		c.ConnConfig.RuntimeParams["application_name"] = "waterclock"
 	}
+	by := &atomic.Pointer[logIn]{}
+	by.Store(&logIn{c.ConnConfig.User, c.ConnConfig.Password})
+	c.BeforeConnect = func(_ context.Context, one *pgx.ConnConfig) error {
+		now := by.Load()
+		one.User, one.Password = now.user, now.password
+		return nil
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), c)
 	if err != nil {
 		return nil, fmt.Errorf("postgres.url: %w", err)
 	}
-	return &Store{opts: o, pool: pool, migrate: migrate}, nil
+	return &Store{opts: o, pool: pool, logIn: by, migrate: migrate}, nil
+}
+
+// Rotate takes user and password of a URL, for connections that are opened from now on. Open ones
+// stay open. A URL of another database is refused: what is stored here is not there.
+func (s *Store) Rotate(url string) error {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return fmt.Errorf("postgres.url: %w", redacted(err))
+	}
+	is, was := c.ConnConfig, s.pool.Config().ConnConfig
+	if is.Host != was.Host || is.Port != was.Port || is.Database != was.Database {
+		return errors.New("postgres.url: another host, port or database needs a restart; only user and password are " +
+			"taken from a changed file")
+	}
+	s.logIn.Store(&logIn{is.User, is.Password})
+	return nil
 }
 
 // redacted keeps the URL out of the error, because it may have a password. pgx blanks the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/waterclock/waterclock/sinks"
@@ -29,8 +30,10 @@ type Options struct {
 	// first node reached, which is right if there is only one.
 	LocalDC string
 
-	// Username and Password are the credentials. Empty means no authentication.
+	// Username and Password are the credentials. Empty means no authentication. Store.SetPassword
+	// replaces the password.
 	Username, Password string
+	rotated            *atomic.Pointer[string] // nil: Password
 
 	// TLS encrypts the connections; nil means plain text. The server's certificate is checked
 	// against its host name unless the configuration says otherwise.

@@ -146,13 +146,27 @@ func cluster(o Options) (*gocql.ClusterConfig, error) {
 	c.Logger = driverLog{o.Logger}
 	c.PoolConfig.HostSelectionPolicy = hostPolicy(o.LocalDC)
 	if o.Username != "" {
-		c.Authenticator = gocql.PasswordAuthenticator{Username: o.Username, Password: o.Password}
+		c.Authenticator = logIn{&o}
 	}
 	if o.TLS != nil {
 		c.SslOpts = &gocql.SslOptions{Config: o.TLS.Clone(), EnableHostVerification: !o.TLS.InsecureSkipVerify}
 	}
 	return c, nil
 }
+
+// logIn logs each new connection in with the password that is current then.
+type logIn struct{ o *Options }
+
+func (l logIn) Challenge(req []byte) ([]byte, gocql.Authenticator, error) {
+	by := gocql.PasswordAuthenticator{Username: l.o.Username, Password: l.o.Password}
+	if l.o.rotated != nil {
+		by.Password = *l.o.rotated.Load()
+	}
+	return by.Challenge(req)
+}
+
+// Success accepts whatever the server says of a log-in that it accepted.
+func (logIn) Success([]byte) error { return nil }
 
 // A write goes to a replica; with a local data centre, to a replica there.
 func hostPolicy(localDC string) gocql.HostSelectionPolicy {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/gocql/gocql"
 
@@ -27,6 +28,8 @@ func New(opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts.withDefaults()}
+	s.opts.rotated = &atomic.Pointer[string]{}
+	s.opts.rotated.Store(&opts.Password)
 	s.link = link[*gocql.Session]{create: s.connect, after: s.opts.RecreateAfter, now: s.opts.Now, log: s.opts.Logger}
 	return s, nil
 }
@@ -59,6 +62,9 @@ func (s *Store) connect(ctx context.Context) (*gocql.Session, error) {
 	}
 	return session, nil
 }
+
+// SetPassword replaces the password, for connections that are opened from now on. Open ones stay open.
+func (s *Store) SetPassword(password string) { s.opts.rotated.Store(&password) }
 
 // Ping reports whether the keyspace answers and has the expected schema.
 func (s *Store) Ping(ctx context.Context) error {

@@ -247,3 +247,29 @@ func TestIsOneCopy(t *testing.T) {
 		}
 	}
 }
+
+// A connection logs in with the password that is current when it is opened, also for a cluster that was configured
+// before.
+func TestRotatedPassword(t *testing.T) {
+	s, err := New(Options{Hosts: []string{"127.0.0.1:1"}, Username: "u", Password: "old"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := cluster(s.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, password := range []string{"old", "new", "newer"} {
+		if password != "old" {
+			s.SetPassword(password)
+		}
+		said, _, err := c.Authenticator.Challenge([]byte("org.apache.cassandra.auth.PasswordAuthenticator"))
+		if want := "\x00u\x00" + password; string(said) != want || err != nil {
+			t.Errorf("a connection says %q, %v; want %q", said, err, want)
+		}
+	}
+	if _, _, err := c.Authenticator.Challenge([]byte("evil.Authenticator")); err == nil {
+		t.Error("a server that is none of Cassandra's gets the password")
+	}
+}

@@ -53,6 +53,8 @@ type endpoint struct {
 	ok       int64
 	failed   int64
 	lastCode string
+	calledAt time.Time // when lastCode was found
+	now      func() time.Time
 
 	// What was last published, and when.
 	published Status
@@ -60,7 +62,7 @@ type endpoint struct {
 }
 
 func newEndpoint(tenant, origin string, b Breaker) *endpoint {
-	e := &endpoint{tenant: tenant, origin: origin}
+	e := &endpoint{tenant: tenant, origin: origin, now: time.Now}
 	e.breaker = circuitbreaker.NewBuilder[any]().
 		// The library opens at the threshold; we open only above it.
 		WithFailureRateThreshold(math.Nextafter(b.Failures, 2), b.Requests, b.Window).
@@ -117,7 +119,14 @@ func (e *endpoint) postpone(now time.Time, high bool, least time.Duration, perSe
 func (e *endpoint) pause() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lastCode = CodePaused
+	if e.lastCode != CodePaused { // else it would be news every few seconds
+		e.found(CodePaused)
+	}
+}
+
+// found notes the code of the last call. mu is held.
+func (e *endpoint) found(code string) {
+	e.lastCode, e.calledAt = code, e.now().UTC().Truncate(time.Millisecond)
 }
 
 // outcome is what the result of a request means for its endpoint.
@@ -143,7 +152,7 @@ func (p permit) leave(o outcome, code string) {
 	case nothing:
 	}
 	if o != nothing {
-		e.lastCode = code
+		e.found(code)
 	}
 	if e.changes != p.changes {
 		return
@@ -165,6 +174,7 @@ type Status struct {
 	OK, Failed     int64 // since this process started to track it
 	LastCode       string
 	Until          time.Time // when an open breaker lets probes out; zero unless it is open
+	CalledAt       time.Time // when LastCode was found
 }
 
 func (e *endpoint) status(now time.Time) Status {
@@ -172,7 +182,7 @@ func (e *endpoint) status(now time.Time) Status {
 	defer e.mu.Unlock()
 	s := Status{
 		Tenant: e.tenant, Origin: e.origin, State: Closed, InFlight: e.inFlight, OK: e.ok, Failed: e.failed,
-		LastCode: e.lastCode,
+		LastCode: e.lastCode, CalledAt: e.calledAt,
 	}
 	switch {
 	case e.breaker.IsHalfOpen():

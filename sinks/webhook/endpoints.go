@@ -48,6 +48,7 @@ func (s *endpoints) get(tenant, origin string) *endpoint {
 		s.makeRoom()
 	}
 	e := newEndpoint(tenant, origin, s.breaker)
+	e.now = s.now
 	e.listed = s.order.PushFront(&known{e, s.now()})
 	s.by[key] = e
 	return e

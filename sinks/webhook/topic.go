@@ -41,7 +41,7 @@ func (p *TopicPublisher) Publish(ctx context.Context, now, gone []Status) error 
 func (p *TopicPublisher) state(s *Status) *topics.EndpointState {
 	return &topics.EndpointState{
 		Instance: p.instance, Tenant: s.Tenant, Origin: s.Origin, State: string(s.State), InFlight: s.InFlight,
-		OK: s.OK, Failed: s.Failed, LastCode: s.LastCode, Until: s.Until,
+		OK: s.OK, Failed: s.Failed, LastCode: s.LastCode, Until: s.Until, CalledAt: s.CalledAt,
 	}
 }
 

@@ -89,7 +89,7 @@ export function Deliveries({query, who, say}) {
   const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
   const channels = useData('v1/channels', operates ? 10000 : 0);
-  const endpoints = useData(operates ? 'v1/endpoints' : '', 10000);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
   const ofLetters = html`<section key="letters">
     <h2>Dead letters${which([
       ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],

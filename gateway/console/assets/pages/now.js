@@ -140,8 +140,8 @@ export function Now({who}) {
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
   const live = connected ? last : undefined; // a stream may end without a word: another tab reads it
-  const partitions = useData(operates ? 'v1/partitions' : '', connected ? 10000 : every, false);
-  const endpoints = useData(operates ? 'v1/endpoints' : '', 10000, false);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', connected ? 10000 : every, false);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
   const channels = useData(operates ? 'v1/channels' : '', 10000, false);
   const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
