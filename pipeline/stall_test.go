@@ -137,6 +137,32 @@ func minuteOfNothing(t *testing.T, partitions int32, most float64, strike func(s
 	}
 }
 
+// TestBusyProcessor: for 10 s firing takes twelve times as long, as when others take the processor, and a seventh of
+// what falls due fires. Afterwards a third of what the engine can do is spare. What falls due from 5 s after it on is
+// as late as before it, and the backlog drains at 90 % of that third, or faster.
+func TestBusyProcessor(t *testing.T) {
+	most := capacity(t)
+	synctest.Test(t, func(t *testing.T) {
+		const perSec, seconds, from, to = 3000, 40, 5, 15
+		w, c := costing(t, 39, 1, stallFire)
+		a := w.Start("a")
+		w.AwaitOwners()
+		load := newSteady(w, perSec, seconds*perSec)
+		load.until(0)
+		a.Delay(kmsg.EndTxn, stallEnd)
+		load.until(from / float64(seconds))
+		c.times.Store(12)
+		load.until(to / float64(seconds))
+		healed := time.Now()
+		c.times.Store(1)
+		load.until(1)
+		time.Sleep(time.Minute)
+		if hurt := load.judge(healed, from, to, most); hurt < 5*time.Second {
+			t.Errorf("it was late by %v only", hurt)
+		}
+	})
+}
+
 // judge requires what a load on partition 0 must see of a stall between two of its seconds, and returns how late it
 // made something. most is what a partition can fire in a second.
 func (s *steady) judge(healed time.Time, from, to int, most float64) (hurt time.Duration) {
