@@ -69,7 +69,7 @@ func (p *Partition) commit(ctx context.Context, t *turn) error {
 		}
 	}
 	p.pace.budget.committed(p.committed, p.committed.Sub(start))
-	p.batch.turned(t.firing)
+	p.batch.turned(t.firing, p.committed.Sub(p.pace.start))
 	if p.replan != nil {
 		p.replan.batch.turned(t.moved, time.Since(p.pace.start))
 	}

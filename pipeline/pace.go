@@ -39,9 +39,12 @@ func (p *pace) begun() {
 
 // fireBatch is how many timers a turn may fire. Other commands and timers wait until the turn
 // ends, so it follows from what one timer costs this process: to decide it and to encode its
-// records. How long the turn waits for the broker or the disk does not count. When it did, a
-// slow moment made turns small, and small turns were too few for the load: the partition
+// records. That the turn waits for the broker or the disk does not make timers dearer. When it did,
+// a slow moment made turns small, and small turns were too few for the load: the partition
 // stayed behind for good.
+//
+// While every turn waits long, it fires more: a share of the time that it takes anyway. Else a
+// broker that is far away would carry so few turns that their timers, too, are fewer than fall due.
 //
 // A turn that reads much fires twice as many. Else registers, which are read first, could outrun
 // what fires for good: an engine with more to do than it can would take new triggers and let those
@@ -50,29 +53,39 @@ func (p *pace) begun() {
 // While timers of priority high fall due, turns are shorter: each of them waits for the rest
 // of one turn and for its own. A turn that reads much is long anyway.
 type fireBatch struct {
-	costs  [16]time.Duration // of one timer, in the last turns that fired enough to say
-	next   int               // where in costs the next goes
-	urgent time.Time         // when a turn last fired a timer of priority high
+	last   [16]figures // of the last turns that fired enough to say
+	next   int         // where in last the next goes
+	urgent time.Time   // when a turn last fired a timer of priority high
+}
+
+// figures are what a turn says about turns.
+type figures struct {
+	cost time.Duration // of one timer; 0: of no turn yet
+	wait time.Duration // what else than firing took time
 }
 
 const (
 	turnBudget   = 5 * time.Millisecond // work of firing in one turn
-	urgentBudget = turnBudget / 8
+	mostBudget   = emitTime / 2         // the same, of a turn that waits long
+	waitShare    = 4                    // work may be one in this many of what a turn waits
+	urgentShare  = 8                    // the same, while timers of priority high fall due
+	urgentBudget = turnBudget / urgentShare
 	urgentFor    = time.Second // so long after the last timer of priority high
 	leastBatch   = 256         // of a turn while the cost is not known, or high
-	leastUrgent  = leastBatch / 8
-	leastToSay   = 64 // timers whose cost says something
-	firedOfRead  = 2  // timers that a turn may fire for each record that it has read
+	leastUrgent  = leastBatch / urgentShare
+	leastToSay   = leastUrgent // timers whose cost says something: no turn that has enough to do fires fewer
+	firedOfRead  = 2           // timers that a turn may fire for each record that it has read
 )
 
 // size is how many timers a turn may fire that has read some records.
 func (b *fireBatch) size(most, read int) int {
-	budget, n := turnBudget, max(leastBatch, firedOfRead*read)
+	known := b.least()
+	budget, n := max(turnBudget, min(known.wait/waitShare, mostBudget)), max(leastBatch, firedOfRead*read)
 	if b.isUrgent() {
-		budget, n = urgentBudget, max(leastUrgent, firedOfRead*read)
+		budget, n = max(urgentBudget, min(known.wait/urgentShare, mostBudget)), max(leastUrgent, firedOfRead*read)
 	}
-	if cost := b.cost(); cost > 0 {
-		n = max(n, int(budget/cost))
+	if known.cost > 0 {
+		n = max(n, int(budget/known.cost))
 	}
 	return min(n, most)
 }
@@ -80,25 +93,29 @@ func (b *fireBatch) size(most, read int) int {
 // isUrgent reports whether timers of priority high have fallen due within the last second.
 func (b *fireBatch) isUrgent() bool { return time.Since(b.urgent) < urgentFor }
 
-// cost is the least of the last turns; 0: it is not known. A turn that had to wait for a core
-// says nothing about the work.
-func (b *fireBatch) cost() (least time.Duration) {
-	for _, c := range b.costs {
-		if c > 0 && (least == 0 || c < least) {
-			least = c
+// least is the least of the last turns, each figure for itself. A turn that had to wait for a core
+// says nothing about the work, and a slow moment nothing about the next.
+func (b *fireBatch) least() (least figures) {
+	for _, f := range b.last {
+		switch {
+		case f.cost == 0:
+		case least.cost == 0:
+			least = f
+		default:
+			least = figures{min(least.cost, f.cost), min(least.wait, f.wait)}
 		}
 	}
 	return least
 }
 
-// turned notes what a turn has fired.
-func (b *fireBatch) turned(f firing) {
+// turned notes what a turn has fired that took so long.
+func (b *fireBatch) turned(f firing, took time.Duration) {
 	if f.high > 0 {
 		b.urgent = time.Now()
 	}
 	if f.timers >= leastToSay {
-		b.costs[b.next] = max(1, f.work/time.Duration(f.timers))
-		b.next = (b.next + 1) % len(b.costs)
+		b.last[b.next] = figures{max(1, f.work/time.Duration(f.timers)), took - f.work}
+		b.next = (b.next + 1) % len(b.last)
 	}
 }
 

@@ -10,8 +10,9 @@ func TestFireBatch(t *testing.T) {
 	const cost = 5 * time.Microsecond
 	synctest.Test(t, func(t *testing.T) {
 		var b fireBatch
+		wait := turnBudget
 		turn := func(timers, high int, each time.Duration) {
-			b.turned(firing{timers, high, time.Duration(timers) * each})
+			b.turned(firing{timers, high, time.Duration(timers) * each}, time.Duration(timers)*each+wait)
 		}
 		requires := func(want int, when string) {
 			t.Helper()
@@ -24,13 +25,13 @@ func TestFireBatch(t *testing.T) {
 		requires(leastBatch, "after a turn that says nothing")
 		turn(leastBatch, 0, cost)
 		requires(int(turnBudget/cost), "when the cost is known")
-		for range len(b.costs) - 1 {
+		for range len(b.last) - 1 {
 			turn(1000, 0, 50*cost)
 		}
 		requires(int(turnBudget/cost), "after turns that waited for a core")
 		turn(1000, 0, 2*cost)
 		requires(int(turnBudget/(2*cost)), "when timers have become dearer")
-		for range len(b.costs) {
+		for range len(b.last) {
 			turn(1000, 0, 100*cost)
 		}
 		requires(leastBatch, "when timers are very dear")
@@ -38,12 +39,27 @@ func TestFireBatch(t *testing.T) {
 		requires(4096, "when timers are very cheap")
 
 		turn(1000, 1, cost/2)
-		for range len(b.costs) {
+		for range len(b.last) {
 			turn(1000, 0, cost)
 		}
 		requires(int(urgentBudget/cost), "while timers of priority high fall due")
 		time.Sleep(urgentFor)
 		requires(int(turnBudget/cost), "a second after the last of them")
+
+		wait = 2 * waitShare * turnBudget
+		for range len(b.last) - 1 {
+			turn(1000, 0, cost)
+		}
+		requires(int(turnBudget/cost), "when one turn of the last has waited for a moment only")
+		turn(1000, 0, cost)
+		requires(2*int(turnBudget/cost), "when every turn waits that long")
+		b.urgent = time.Now()
+		requires(2*int(turnBudget/cost)*waitShare/urgentShare, "when priority high is due, too")
+		wait = time.Minute
+		for range len(b.last) {
+			turn(1000, 0, cost)
+		}
+		requires(int(mostBudget/cost), "when every turn waits for a minute")
 	})
 }
 

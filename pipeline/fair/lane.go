@@ -25,11 +25,16 @@ func Before(a, b *statestore.DueKey) bool {
 func (l *lane) len() int { return l.queue.n + len(l.late) }
 
 func (l *lane) push(d statestore.DueKey) {
-	if l.queue.n == 0 || !Before(&d, l.queue.last()) {
+	if l.follows(&d) {
 		l.queue.push(d)
 		return
 	}
 	heap.Push(&l.late, d)
+}
+
+// follows reports whether a timer comes after all of the queue.
+func (l *lane) follows(d *statestore.DueKey) bool {
+	return l.queue.n == 0 || !Before(d, l.queue.last())
 }
 
 // take appends the first n to out, or all if there are fewer.
@@ -45,6 +50,24 @@ func (l *lane) take(out []statestore.DueKey, n int) []statestore.DueKey {
 		out = append(out, heap.Pop(&l.late).(statestore.DueKey))
 	}
 	return out
+}
+
+// pass moves what is due before a time to another lane, and returns how much that was.
+func (l *lane) pass(to *lane, before trigger.Instant) (n int) {
+	had := l.len()
+	for l.queue.n > 0 && l.queue.first().Due < before {
+		if piece := l.queue.piece(); piece[len(piece)-1].Due < before && to.follows(&piece[0]) {
+			to.queue.join(piece)
+			l.queue.skip(len(piece))
+			continue
+		}
+		to.push(*l.queue.first())
+		l.queue.skip(1)
+	}
+	for len(l.late) > 0 && l.late[0].Due < before {
+		to.push(heap.Pop(&l.late).(statestore.DueKey))
+	}
+	return had - l.len()
 }
 
 // first is the earliest due time. The lane must not be empty.
@@ -94,15 +117,29 @@ func (q *dueQueue) push(d statestore.DueKey) {
 // take appends the first n to out, or all if there are fewer.
 func (q *dueQueue) take(out []statestore.DueKey, n int) []statestore.DueKey {
 	for n > 0 && q.n > 0 {
-		rest := q.pieces[0][q.head:]
+		rest := q.piece()
 		k := min(n, len(rest))
 		out = append(out, rest[:k]...)
-		q.head, q.n, n = q.head+k, q.n-k, n-k
-		if k == len(rest) {
-			q.pieces[0], q.pieces, q.head = nil, q.pieces[1:], 0
-		}
+		q.skip(k)
+		n -= k
 	}
 	return out
+}
+
+// piece is what the first piece holds.
+func (q *dueQueue) piece() []statestore.DueKey { return q.pieces[0][q.head:] }
+
+// skip drops the first k, which are in the first piece.
+func (q *dueQueue) skip(k int) {
+	q.head, q.n = q.head+k, q.n-k
+	if q.head == len(q.pieces[0]) {
+		q.pieces[0], q.pieces, q.head = nil, q.pieces[1:], 0
+	}
+}
+
+// join adds a piece at the end. It is the queue's from then on.
+func (q *dueQueue) join(piece []statestore.DueKey) {
+	q.pieces, q.n = append(q.pieces, piece), q.n+len(piece)
 }
 
 // dueHeap holds timers for container/heap.

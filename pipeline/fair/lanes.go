@@ -57,6 +57,14 @@ func (l *lanes) take(out []statestore.DueKey, n int, counted *flows) []statestor
 	return out
 }
 
+// pass moves what is due before a time to other lanes.
+func (l *lanes) pass(to *lanes, before trigger.Instant) {
+	for i := range l.sets {
+		n := l.sets[i].pass(&to.sets[i], before)
+		l.n, to.n = l.n-n, to.n+n
+	}
+}
+
 func (l *lanes) first() (due trigger.Instant, ok bool) {
 	if l.n == 0 {
 		return 0, false
@@ -110,12 +118,36 @@ func (s *laneSet) take(out []statestore.DueKey, n int, counted *flows) []statest
 		if l.len() > 0 {
 			s.order = append(s.order, l)
 		} else {
-			delete(s.by, l.tenant)
-			if s.joined == l {
-				s.joined = nil
-			}
+			s.remove(l)
 		}
 	}
 	s.n -= len(out) - had
 	return out
+}
+
+// remove forgets a lane that is empty, and in order no more.
+func (s *laneSet) remove(l *lane) {
+	delete(s.by, l.tenant)
+	if s.joined == l {
+		s.joined = nil
+	}
+}
+
+// pass moves what is due before a time to another set, and returns how much that was.
+func (s *laneSet) pass(to *laneSet, before trigger.Instant) (n int) {
+	left := s.order[:0]
+	for _, l := range s.order {
+		if l.first() < before {
+			n += l.pass(to.of(l.tenant), before)
+		}
+		if l.len() > 0 {
+			left = append(left, l)
+		} else {
+			s.remove(l)
+		}
+	}
+	clear(s.order[len(left):])
+	s.order = left
+	s.n, to.n = s.n-n, to.n+n
+	return n
 }

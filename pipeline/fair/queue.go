@@ -17,7 +17,7 @@ import (
 // It holds keys and no payloads. How many is up to its owner.
 type Queue struct {
 	onTime  lanes
-	overdue lanes // later than overdueAfter when they were pushed
+	overdue lanes // later than overdueAfter
 	paced   lanes // of runs under fire_all
 	pacer   pacer
 	held    heldTimers      // wait for receipts that are still unread
@@ -48,7 +48,8 @@ const overdueShare = 8
 
 // overdueAfter is how late a timer may be and still count as on time. After an outage, not
 // only the missed occurrences would delay punctual ones, but also those of the last minute,
-// which are no misfires.
+// which are no misfires. So would those that fell due on time, while fewer fired than fell due,
+// and have waited here since.
 const overdueAfter = time.Second
 
 // Push adds a timer that the wheel has released.
@@ -99,6 +100,9 @@ type Taken struct {
 // Take removes the next n timers, or all if there are fewer, and adds those that the pacer
 // allows.
 func (r *Queue) Take(n int, now trigger.Instant) Taken {
+	if r.onTime.n > n { // some of them may have waited for long: what falls due now must not wait behind them
+		r.onTime.pass(&r.overdue, now-trigger.Instant(overdueAfter.Milliseconds()))
+	}
 	out := make([]statestore.DueKey, 0, min(n, r.n))
 	room := n - min(r.overdue.n, n/overdueShare)
 	high := min(room, r.onTime.sets[trigger.High].n)

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -183,6 +184,88 @@ func TestQueueKnowsTheEarliest(t *testing.T) {
 				t.Fatalf("seed %d: first is %d, want %d", seed, first, slices.Min(model))
 			}
 		}
+	}
+}
+
+// What has waited in the queue for long is overdue, and what falls due now goes first. Whatever comes when, each timer
+// comes out once, and the earliest is known.
+func TestQueueAges(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		r, left, now := New(0), map[statestore.DueKey]bool{}, trigger.Instant(10_000)
+		for i := range 4000 {
+			now += trigger.Instant(rng.IntN(3))
+			late := trigger.Instant(rng.IntN(2))
+			if rng.IntN(50) == 0 {
+				late = trigger.Instant(rng.IntN(3000))
+			}
+			d := dueAt(now-late, trigger.Priority(rng.IntN(3)), fmt.Sprintf("t%d/%d", rng.IntN(3), i))
+			r.Push(d, now)
+			left[d] = true
+			if i%100 == 99 {
+				n := 1 + rng.IntN(95)
+				checkTake(t, seed, &r, n, now, left)
+			}
+		}
+		for len(left) > 0 {
+			now += 700
+			checkTake(t, seed, &r, 200, now, left)
+		}
+		if r.n != 0 || r.onTime.n != 0 || r.overdue.n != 0 || len(r.onTime.sets[0].by)+len(r.overdue.sets[1].by) != 0 {
+			t.Errorf("seed %d: empty, it holds %+v", seed, r)
+		}
+	}
+}
+
+// checkTake takes from a queue, and requires what TestQueueAges says. left is what the queue holds.
+func checkTake(t *testing.T, seed uint64, r *Queue, n int, now trigger.Instant, left map[statestore.DueKey]bool) {
+	t.Helper()
+	had, overdue := len(left), 0
+	for _, d := range r.Take(n, now).Due {
+		if !left[d] {
+			t.Fatalf("seed %d: %q came out twice", seed, d.Ref)
+		}
+		delete(left, d)
+		if isOverdue(d, now) {
+			overdue++
+		}
+	}
+	if had-len(left) != min(n, had) {
+		t.Fatalf("seed %d: %d came out of %d, want %d", seed, had-len(left), had, n)
+	}
+	first := now
+	for d := range left {
+		if !isOverdue(d, now) && overdue > n/overdueShare {
+			t.Fatalf("seed %d: %d overdue timers of %d go before %q, which is on time", seed, overdue, n, d.Ref)
+		}
+		first = min(first, d.Due)
+	}
+	if at, ok := r.First(); ok != (len(left) > 0) || ok && at != first {
+		t.Fatalf("seed %d: first is %d, want %d", seed, at, first)
+	}
+}
+
+// What has aged keeps its order, and a herd that ages is not copied.
+func TestQueueAgesInOrder(t *testing.T) {
+	const herd = 10_000
+	r := New(0)
+	for i := range herd {
+		r.Push(dueAt(trigger.Instant(1000+i/10), trigger.Normal, fmt.Sprintf("k%05d", i)), 2000)
+	}
+	moved := &r.onTime.sets[trigger.Normal].order[0].queue.pieces[8][0]
+	r.Take(0, 2500)
+	if r.onTime.n != herd/2 || r.overdue.n != herd/2 {
+		t.Errorf("%d are on time, %d overdue", r.onTime.n, r.overdue.n)
+	}
+	pieces := r.overdue.sets[trigger.Normal].order[0].queue.pieces
+	if !slices.ContainsFunc(pieces, func(p []statestore.DueKey) bool { return &p[0] == moved }) {
+		t.Error("what has aged was copied")
+	}
+	r.Take(0, 4000)
+	got := r.Take(herd, 4000).Due
+	byDue := func(a, b statestore.DueKey) int { return cmp.Compare(a.Due, b.Due) }
+	if len(got) != herd || !slices.IsSortedFunc(got, byDue) {
+		t.Errorf("%d came out, or in another order", len(got))
 	}
 }
 

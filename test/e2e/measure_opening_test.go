@@ -3,17 +3,19 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 )
 
-// TestMeasureOpening kills and starts a node of 64 partitions while triggers
-// fall due: how late those are whose partition fires again already, while the
-// others open.
+// TestMeasureOpening kills and starts a node of 64 partitions, or as many as
+// WATERCLOCK_BENCH_PARTITIONS says, while triggers fall due: how late those are
+// whose partition fires again already, while the others open.
 func TestMeasureOpening(t *testing.T) {
-	const partitions, rate = 64, 1000
+	const rate = 1000
+	partitions := partitionCount(64)
 	pending := pendingCount() / 5
 	c := newCluster(t, partitions)
 	n := c.nodes(t, 1, partitions)[0]
@@ -41,8 +43,9 @@ func TestMeasureOpening(t *testing.T) {
 		}
 	}
 	firsts := slices.SortedFunc(maps.Values(first), time.Time.Compare)
-	report(t, "kafka-opening-p64", map[string]any{
+	report(t, fmt.Sprint("kafka-opening-p", partitions), map[string]any{
 		"partitions": partitions, "rate": rate, "pending": pending,
+		"rss_bytes":             n.metric("process_resident_memory_bytes"),
 		"start_to_first_fire_s": seconds(firsts[0].Sub(begin)),
 		"start_to_all_fire_s":   seconds(firsts[len(firsts)-1].Sub(begin)),
 		"start_to_ready_s":      seconds(ready.Sub(begin)),

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,17 +21,19 @@ const (
 )
 
 // TestMeasureRestart kills a node with many triggers pending and starts it
-// again on its disk, then on a wiped one.
+// again on its disk, then on a wiped one. It has 4 partitions, or as many as
+// WATERCLOCK_BENCH_PARTITIONS says.
 func TestMeasureRestart(t *testing.T) {
 	t.Run("kafka", func(t *testing.T) {
-		c := newCluster(t, 4)
+		c := newCluster(t, partitionCount(4))
 		dir := t.TempDir()
 		n := c.node(t, "node", dir)
 		measureRestart(t, "kafka", n, c.brokers, c.prefix, filepath.Join(dir, "store"))
 	})
 	t.Run("embedded", func(t *testing.T) {
 		kafka, dir := built.FreeAddr(t), filepath.Join(t.TempDir(), "data")
-		n := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", dir)
+		n := start(t, "dev", "dev", "--kafka-listen", kafka, "--data-dir", dir,
+			"--topics-partitions", fmt.Sprint(partitionCount(4)))
 		measureRestart(t, "embedded", n, []string{kafka}, "waterclock.", filepath.Join(dir, "store"))
 	})
 }
@@ -38,7 +41,7 @@ func TestMeasureRestart(t *testing.T) {
 func measureRestart(t *testing.T, name string, n *process, brokers []string, prefix, store string) {
 	n.ready(time.Minute)
 	figures := map[string]any{
-		"pending": pendingCount(), "partitions": 4,
+		"pending": pendingCount(), "partitions": partitionCount(4),
 		"empty_rss_bytes": n.metric("process_resident_memory_bytes"),
 	}
 	fill(t, brokers, prefix, pendingCount(), n)

@@ -38,6 +38,14 @@ func pendingCount() int {
 	return 1_000_000
 }
 
+// partitionCount is how many partitions there are, where a test lets one choose.
+func partitionCount(usual int) int {
+	if n, err := strconv.Atoi(os.Getenv("WATERCLOCK_BENCH_PARTITIONS")); err == nil {
+		return n
+	}
+	return usual
+}
+
 // report writes figures as JSON, to the log and where they are kept.
 func report(t *testing.T, name string, figures map[string]any) {
 	t.Helper()
