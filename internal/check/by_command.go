@@ -340,14 +340,6 @@ func (t *life) snoozedTo(c *command) map[int64]bool {
 	return at
 }
 
-// policy returns what happens to missed occurrences.
-func (m *model) policy() string {
-	if m.reg == nil {
-		return ""
-	}
-	return or(m.reg.what.misfire, "fire_once")
-}
-
 // sameTimes reports whether two series have the same time fields.
 func (w *when) sameTimes(o *when) bool {
 	return w.text == o.text && w.start == o.start && w.zone == o.zone && w.until == o.until && w.count == o.count &&
