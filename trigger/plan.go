@@ -156,8 +156,8 @@ func (m *Machine) planRule(spec *Spec, life Life, key Key, from Instant, before 
 			before.after = max(before.after, next)
 		} else if before.mayHaveFired(o) {
 			before.after = max(before.after, next) // no list has it, and the next plan is to know
-			if spec.When.movesDays() {             // an edit of a calendar may move it behind After
-				before.leaveOutToo(o)
+			if spec.When.movesDays() {
+				before.leaveOutToo(o) // an edit of a calendar may move it behind After
 			}
 		} else if !before.isLeftOut(o, life) {
 			break

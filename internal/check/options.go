@@ -5,7 +5,7 @@ import "time"
 // Options configure Verify. The zero value fits a cluster with default settings.
 type Options struct {
 	// Disputed judges also series with named calendars, and that each late firing has an event which
-	// tells that it was missed. The checker and the engine do not agree about all of these yet.
+	// tells that it was missed. It was tried on histories of the simulator alone.
 	Disputed bool
 	// Zones is the tz database of the engine. nil: that of this program's Go.
 	Zones *Zones

@@ -118,10 +118,10 @@ func TestPlanOfState(t *testing.T) {
 	}
 }
 
-// TestRunOfMergedNames is a run that calendars before and after an edit have alike. By the newer ones it has also decided
-// what those moved to one of its instants. Once more edited, either may be next.
+// TestRunOfMergedNames is a run that calendars before and after an edit have alike. By the newer ones it has also
+// decided what those moved to one of its instants. Once more edited, either may be next.
 func TestRunOfMergedNames(t *testing.T) {
-	for _, told := range []bool{false, true} { // the edit moved the plan, and an event tells of it
+	for _, moved := range []bool{false, true} { // the edit moved the plan, and an event reports it
 		for _, want := range []string{"2026-10-28", "2026-10-29", "2026-10-30"} {
 			l := edits("skip", nil, []string{"2026-10-28"}) // it moves to the 27th
 			l.v.puts = append(l.v.puts, calendarPut{offset: 2, name: "moving", dates: days(nil)})
@@ -133,11 +133,11 @@ func TestRunOfMergedNames(t *testing.T) {
 				kind: evMisfired, count: 2, first: nine("2026-10-26"), last: nine("2026-10-27"), occurred: now,
 				reason: "skip",
 			})
-			if told {
+			if moved {
 				l.readSettings(1, 3, now)
 				l.replanned(&event{
-					kind: evRescheduled, reason: "calendar moving", occurrence: want + "T09:00:00", scheduled: nine(want),
-					occurred: now,
+					kind: evRescheduled, reason: "calendar moving", occurrence: want + "T09:00:00",
+					scheduled: nine(want), occurred: now,
 				})
 			} else {
 				l.readSettings(3, 3, now)
@@ -146,14 +146,14 @@ func TestRunOfMergedNames(t *testing.T) {
 				}, want+"T09:00:00", "", nil)
 			}
 			if right := want != "2026-10-30"; right != (l.failed == 0) {
-				t.Errorf("told %v: %s is next, and %d violations: %v", told, want, l.failed, l.v.report.Violations)
+				t.Errorf("moved %v: %s is next, and %d violations: %v", moved, want, l.failed, l.v.report.Violations)
 			}
 		}
 	}
 }
 
-// TestPolicyBack patches the policy during a run that was told as missed. Under its first policy the run goes on, and
-// need not be told again. Under another one it is told again.
+// TestPolicyBack patches the policy during a run that was reported as missed. Under its first policy the run goes on,
+// and need not be reported again. Under another one it is reported again.
 func TestPolicyBack(t *testing.T) {
 	for policy, want := range map[string]int{"fire_all": 0, "fire_once": 1} {
 		l := edits("fire_all", nil, nil)

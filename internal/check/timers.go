@@ -240,8 +240,9 @@ func (t *life) onTime(e *event, d *due, o occurrence) {
 		t.fail(Early, records, "emitted %d ms before nominal time and jitter", o.at+offset-d.fired)
 	}
 	late := d.fired - o.at - t.jitter()
-	told := o.at <= t.missedUntil && t.missedBy == or(w.misfire, "fire_once") // by another policy it is told again
-	unreported := t.o.Disputed && !told && !t.plan.snoozed && !t.unsure && t.failed == 0
+	// Under another policy a run is reported again.
+	reported := o.at <= t.missedUntil && t.missedBy == or(w.misfire, "fire_once")
+	unreported := t.o.Disputed && !reported && !t.plan.snoozed && !t.unsure && t.failed == 0
 	if unreported && late > t.o.MisfireAfter.Milliseconds()+misfireSlack {
 		t.fail(Recurrence, records, "emitted %d ms late, and no event tells that it was missed", late)
 	}

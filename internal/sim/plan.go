@@ -22,7 +22,7 @@ type Plan struct {
 }
 
 // Wandering series change zone, calendar, start and dates all the time, and the checker judges named
-// calendars, too. Engine and checker do not agree about all of these lives yet (docs/simulator.md).
+// calendars, too (docs/simulator.md).
 const Wandering = "wandering"
 
 // withDefaults fills in the defaults.

@@ -97,6 +97,17 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
+// TestWandering runs weeks of series that change zone, calendar, start and dates, with few other triggers.
+func TestWandering(t *testing.T) {
+	const seeds = 4
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
+			t.Parallel()
+			live(t, sim.Plan{Seed: seed + 1, Triggers: 1, Series: sim.Wandering})
+		})
+	}
+}
+
 // TestEveryFault runs lives of an hour with each fault alone, until the fault strikes. The
 // contract must hold.
 func TestEveryFault(t *testing.T) {

@@ -23,7 +23,8 @@ type (
 type World struct {
 	*pipelinetest.World
 
-	// Disputed makes the checker judge what it and the engine do not agree about in every case.
+	// Disputed makes the checker judge what it leaves out otherwise: series with named calendars, and
+	// late firings that no event told of.
 	Disputed bool
 	// Epsilon bounds the error of a node's clock. A cancel acknowledged less than this before the
 	// due time may come too late, and a due event may be this early. 0: clocks are right.
