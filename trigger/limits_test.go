@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -62,5 +63,41 @@ func TestShortestPeriodRaised(t *testing.T) {
 	w.advance(w.now.Add(2 * time.Hour))
 	if s := w.states["k"]; fired != 10 || s.Status != Pending {
 		t.Errorf("%d fired, and it is %v: %s", fired, s.Status, s.Note)
+	}
+}
+
+// TestDatesBehindManySteps: dates that fired in one zone do not fire again in another, beside a rule that has thousands
+// of occurrences before them there.
+func TestDatesBehindManySteps(t *testing.T) {
+	w := newWorld(t, instant("2026-03-02T02:59:50Z"))
+	shortestFor(w, map[string]time.Duration{DefaultTenant: 10 * time.Second})
+	var dates []string
+	for i := range 20 {
+		dates = append(dates, fmt.Sprintf("2026-03-02T12:00:%02d", i))
+	}
+	fired := map[string]int{}
+	w.observe = func(_ Instant, _ *State, out Outcome) {
+		for i := range out.Fires {
+			fired[out.Fires[i].Occurrence]++
+		}
+	}
+	register := func(zone, rule string) {
+		spec := &Spec{
+			When:    When{Kind: WhenRecurrence, Recurrence: rule, Include: dates, Zone: zone},
+			Channel: "default", Priority: Normal, Misfire: FireAll,
+		}
+		w.command(&Command{Op: OpRegister, Key: "k", From: w.origin(), Spec: spec, Hash: contentOf(spec)})
+	}
+	register("Asia/Tokyo", "")
+	w.advance(instant("2026-03-02T03:00:30Z"))
+	register("America/New_York", "every:10s")
+	w.advance(instant("2026-03-02T17:00:25Z"))
+	for _, date := range dates {
+		if fired[date] != 1 {
+			t.Errorf("%s fired %d times", date, fired[date])
+		}
+	}
+	if len(fired) < 5000 {
+		t.Errorf("%d occurrences fired", len(fired))
 	}
 }

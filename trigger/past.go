@@ -217,6 +217,14 @@ func (p *past) leaveOutLater(r rule, planned Instant, w *When) {
 	if !local || p.sameTimes || p.sameZone && planned >= p.last || len(p.done) < keepFirings {
 		return
 	}
+	for _, date := range r.Dates() {
+		if o := r.spell(date); o.At > planned && p.mayHaveFired(o) {
+			p.leaveOutToo(o)
+		}
+	}
+	if r.ElapsedTime() {
+		return // it yields no wall time but these dates
+	}
 	const longestGap = 24 * time.Hour
 	known := max(p.done[0].Nominal, p.done[0].At) + by // every wall time after this is new
 	until := Instant(r.Zone().Reach(calendar.Wall(known))).Add(longestGap)
