@@ -57,9 +57,10 @@ func (l *lanes) take(out []statestore.DueKey, n int, counted *flows) []statestor
 	return out
 }
 
-// pass moves what is due before a time to other lanes.
+// pass moves what is due before a time to other lanes, but for priority high: however long that has waited, nothing of
+// a lower priority goes before it.
 func (l *lanes) pass(to *lanes, before trigger.Instant) {
-	for i := range l.sets {
+	for i := trigger.High + 1; int(i) < len(l.sets); i++ {
 		n := l.sets[i].pass(&to.sets[i], before)
 		l.n, to.n = l.n-n, to.n+n
 	}

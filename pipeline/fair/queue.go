@@ -12,7 +12,7 @@ import (
 // catches up with go at a rate of their own (pacer). Within each group, priority high goes
 // before normal, and normal before low. Within a priority, tenants take turns. So a million
 // triggers of one tenant at 09:00:00.000 delay another tenant's at 09:00:00.001 by one
-// turn. With one tenant and one priority the order is that of the due index.
+// turn. With one tenant and one priority the order of each group is that of the due index.
 //
 // It holds keys and no payloads. How many is up to its owner.
 type Queue struct {
@@ -49,7 +49,7 @@ const overdueShare = 8
 // overdueAfter is how late a timer may be and still count as on time. After an outage, not
 // only the missed occurrences would delay punctual ones, but also those of the last minute,
 // which are no misfires. So would those that fell due on time, while fewer fired than fell due,
-// and have waited here since.
+// and have waited here since. Priority high that fell due on time stays so: it would go behind lower ones.
 const overdueAfter = time.Second
 
 // Push adds a timer that the wheel has released.
