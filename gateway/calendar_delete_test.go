@@ -189,7 +189,7 @@ func TestDeleteCalendarIsPaidFor(t *testing.T) {
 			own, others int
 			want        int // of the read behind the delete
 		}{
-			{12_000, 0, http.StatusTooManyRequests},
+			{40_000, 0, http.StatusTooManyRequests}, // paid off after 30 s
 			{10, 12_000, http.StatusOK},
 		} {
 			for _, owns := range []bool{true, false} {

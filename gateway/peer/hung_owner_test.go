@@ -81,3 +81,24 @@ type quick struct{ Owner }
 func (*quick) Decision(context.Context, trigger.Key, int32, int64) (Decision, bool, error) {
 	return Decision{}, false, nil
 }
+
+// A question that is cut short costs little: nobody knows whether the owner read, or did nothing but wait.
+func TestHungOwnerCostsLittle(t *testing.T) {
+	t.Parallel()
+	trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hung.Close)
+	last := func(context.Context, int32) (OwnerRecord, error) {
+		return OwnerRecord{Address: hung.Listener.Addr().String()}, nil
+	}
+	r := NewRouter(Config{Partitions: 1, Trust: trust, LastOwner: last})
+	within, stop := context.WithTimeout(t.Context(), mostCut+500*time.Millisecond)
+	defer stop()
+	var cost Budget
+	if _, err := r.CalendarUse(within, "acme", "us", &cost); err == nil {
+		t.Fatal("a frozen owner has answered")
+	}
+	if got := cost.Cost(); got == 0 || got > int64(mostCut/visitTakes) {
+		t.Errorf("it costs as much as %d visits, want at most %d", got, mostCut/visitTakes)
+	}
+}

@@ -37,6 +37,7 @@ type figures struct {
 	n, fired   int
 	peak       int64 // bytes
 	failed     []string
+	answered   int // PUTs that were taken, at once or later
 	undecided  int // PUTs that were answered before the engine had decided: late, and not refused
 }
 
@@ -156,7 +157,10 @@ func (v *victim) phase(ctx context.Context, d time.Duration) figures {
 	for _, begun := range v.begun { // at least so long
 		v.puts = append(v.puts, time.Since(begun))
 	}
-	return figures{p99(v.puts), p99(v.late), len(v.puts), len(v.late), v.peak, v.failed, v.undecided}
+	return figures{
+		puts: p99(v.puts), late: p99(v.late), n: len(v.puts), fired: len(v.late), peak: v.peak, failed: v.failed,
+		answered: len(v.puts) - len(v.begun) - len(v.failed), undecided: v.undecided,
+	}
 }
 
 // p99 is the 99th percentile of at least a hundred; of fewer the largest but one,
