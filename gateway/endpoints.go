@@ -191,7 +191,7 @@ func (l *endpointLog) fold(r *kgo.Record, now time.Time) {
 		delete(l.by, key)
 	case len(l.by) < mostSeen || l.by[key].state.Origin != "":
 		seen := seenEndpoint{*s, r.Timestamp, s.CalledAt, r.Offset}
-		if seen.called.IsZero() { // an older worker
+		if seen.called.IsZero() || seen.called.After(r.Timestamp) { // an older worker, or one whose clock is ahead
 			seen.called = r.Timestamp
 		}
 		before := l.by[key]

@@ -15,8 +15,8 @@ func newOccurrences(a *app) *cobra.Command {
 		Use:   "occurrences KEY",
 		Short: "List when a trigger will fire next, and what a calendar or a gap leaves out",
 		Long: `List when a trigger will fire next. A table has what a calendar, or a gap of local time,
-leaves out before the last of them, too, and says that it does not fire. With -o json or
-ndjson that takes --left-out: such an item then has "left_out": true.`,
+leaves out before the last of them, too, up to 100 of each kind, and says that it does not
+fire. With -o json or ndjson that takes --left-out: such an item then has "left_out": true.`,
 		Example: "  waterclock occurrences standup\n  waterclock occurrences standup -n 100 --left-out -o ndjson",
 		Args:    oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,15 +49,18 @@ type comingOccurrences struct {
 	LeftOut []upcoming `json:"left_out"`
 }
 
-// all puts what is left out in its place.
-func (c *comingOccurrences) all() []upcoming {
-	all := slices.Clone(c.Items)
-	for _, o := range c.LeftOut {
-		o.LeftOut = true
-		all = append(all, o)
+// all puts what is left out in its place. What fires stays in the order in which it fires: a snoozed occurrence fires
+// later than its time says.
+func (c *comingOccurrences) all() (all []upcoming) {
+	left := slices.Clone(c.LeftOut)
+	for i := range left {
+		left[i].LeftOut = true
 	}
-	slices.SortStableFunc(all, func(a, b upcoming) int { return cmp.Compare(a.At, b.At) })
-	return all
+	for _, o := range c.Items {
+		n, _ := slices.BinarySearchFunc(left, o.At, func(o upcoming, at string) int { return cmp.Compare(o.At, at) })
+		all, left = append(append(all, left[:n]...), o), left[n:]
+	}
+	return append(all, left...)
 }
 
 // note is for a row of a table.

@@ -7,6 +7,24 @@ import (
 	"testing"
 )
 
+// What fires stays in its order: a snoozed occurrence has the time that it had.
+func TestOccurrencesKeepTheirOrder(t *testing.T) {
+	at := func(all ...string) (list []upcoming) {
+		for _, a := range all {
+			list = append(list, upcoming{At: a})
+		}
+		return list
+	}
+	c := comingOccurrences{Items: at("10", "09", "11", "13"), LeftOut: at("08", "12", "14")}
+	var got []string
+	for _, o := range c.all() {
+		got = append(got, o.At)
+	}
+	if want := "08 10 09 11 12 13 14"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+}
+
 // A table of occurrences says what a calendar or a gap leaves out, where it would have been. JSON lists what fires,
 // unless it is asked for the rest.
 func TestOccurrencesLeftOut(t *testing.T) {

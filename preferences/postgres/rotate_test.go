@@ -96,6 +96,9 @@ func TestRotate(t *testing.T) {
 	next("u:new")
 	for _, bad := range []string{
 		"postgres://u:evil@" + addr + "/y", "postgres://u:evil@[::1", "postgres://u:evil@a.example/x",
+		"postgres://u:evil@" + addr + "/x?sslmode=require",
+		"postgres://u:evil@" + addr + ",b.example/x?sslmode=disable",
+		"postgres://" + addr + "/x?sslmode=disable",
 	} {
 		if err := s.Rotate(bad); err == nil || strings.Contains(err.Error(), "evil") {
 			t.Errorf("%s: %v", bad, err)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,19 +81,37 @@ func New(o Options) (*Store, error) {
 }
 
 // Rotate takes user and password of a URL, for connections that are opened from now on. Open ones
-// stay open. A URL of another database is refused: what is stored here is not there.
-func (s *Store) Rotate(url string) error {
-	c, err := pgxpool.ParseConfig(url)
+// stay open. A URL that differs in more is refused: what is stored here is not in another database, and nothing else
+// of it would be in force.
+func (s *Store) Rotate(to string) error {
+	c, err := pgxpool.ParseConfig(to)
 	if err != nil {
 		return fmt.Errorf("postgres.url: %w", redacted(err))
 	}
 	is, was := c.ConnConfig, s.pool.Config().ConnConfig
-	if is.Host != was.Host || is.Port != was.Port || is.Database != was.Database {
-		return errors.New("postgres.url: another host, port or database needs a restart; only user and password are " +
-			"taken from a changed file")
+	switch {
+	case is.Host != was.Host || is.Port != was.Port || is.Database != was.Database,
+		withoutLogIn(to) != withoutLogIn(s.opts.URL):
+		return errors.New("postgres.url: another host, port, database or parameter needs a restart; only user and " +
+			"password are taken from a changed file")
+	case is.Password == "" && was.Password != "":
+		return errors.New("postgres.url: the changed file has no password; the one before stays in force")
 	}
 	s.logIn.Store(&logIn{is.User, is.Password})
 	return nil
+}
+
+// withoutLogIn is a URL without user and password; "" for settings that are none, such as host=db user=u.
+func withoutLogIn(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" {
+		return ""
+	}
+	query := u.Query()
+	query.Del("user")
+	query.Del("password")
+	u.User, u.RawQuery = nil, query.Encode()
+	return u.String()
 }
 
 // redacted keeps the URL out of the error, because it may have a password. pgx blanks the
