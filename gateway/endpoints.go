@@ -55,11 +55,7 @@ type endpoints struct {
 func (s *endpoints) listEndpoints(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	read := s.read
-	if r.stale() {
-		read = func(ctx context.Context) ([]Endpoint, error) { return s.known.get(ctx, s.read) }
-	}
-	all, err := read(ctx)
+	all, err := s.known.getFor(ctx, r, s.read)
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}

@@ -68,11 +68,7 @@ type cluster struct {
 func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	read := s.read
-	if r.stale() {
-		read = func(ctx context.Context) ([]Partition, error) { return s.known.get(ctx, s.read) }
-	}
-	items, err := read(ctx)
+	items, err := s.known.getFor(ctx, r, s.read)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,14 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 }
 
 // recent is what is known, or nil if that is too old.
+// getFor is get for a request that does without the newest answer. Another is answered anew.
+func (s *shared[T]) getFor(ctx context.Context, r *request, read func(context.Context) (T, error)) (T, error) {
+	if r.stale() {
+		return s.get(ctx, read)
+	}
+	return read(ctx)
+}
+
 func (s *shared[T]) recent() (known *T, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -48,7 +48,7 @@ func (d *decision) past(w *When, from Instant) past {
 	if w.Kind != WhenRecurrence || old.Kind != WhenRecurrence || w.Recurrence != old.Recurrence {
 		return keep
 	}
-	keep.skip = s.Series.Skip
+	keep.skip = slices.Clip(s.Series.Skip)
 	if w.Start == "" || w.Start == old.Start {
 		keep.start = s.Series.Start
 	}
@@ -70,6 +70,7 @@ func (d *decision) past(w *When, from Instant) past {
 	if keep.local && d.decidedSome() {
 		keep.after = d.m.Timetable.sameWall(keep.after, old.Zone, w.Zone)
 		d.keepDates(&keep, w.Zone)
+		keep.skip = slices.Clip(keep.skip)
 	}
 	return keep
 }
@@ -118,7 +119,7 @@ func (d *decision) keepDecided(keep *past, r rule, w *When, from Instant) {
 	s := d.s
 	if s.Series.After > from && !keep.sameTimes {
 		if skip, all := d.decidedSince(r, from); all {
-			keep.skip = skip
+			keep.skip = slices.Clip(skip)
 		} else {
 			keep.after = s.Series.After // nothing fires twice, and new dates before it do not fire
 		}
@@ -203,10 +204,11 @@ func (p *past) mayHaveFired(o occurrence) bool {
 	return forgotten(p.done, at)
 }
 
-// leaveOutToo adds an occurrence to the skips.
+// leaveOutToo adds an occurrence to the skips. They are clipped wherever they are copied, so that no other list grows
+// into the same memory.
 func (p *past) leaveOutToo(o occurrence) {
 	if len(p.skip) < maxSkips && indexSkip(p.skip, o.ID) < 0 {
-		p.skip = append(slices.Clone(p.skip), o.ID)
+		p.skip = append(p.skip, o.ID)
 	}
 }
 
