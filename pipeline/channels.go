@@ -131,7 +131,7 @@ func (c *channelRegister) refresh() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), listChannels)
 	defer cancel()
-	all, err := c.o.due.Fresh(ctx)
+	all, err := c.o.due.All(ctx, time.Now())
 	if err != nil {
 		c.o.Logger.Warn("the list of channels could not be read; the previous one stays in use", "error", err)
 	}

@@ -36,8 +36,8 @@ func newClaims(o *Process, id int32, log *slog.Logger, cl *kgo.Client, ids map[s
 	}
 }
 
-// maxForwardAge is the compaction lag of commands. An older claim cannot be checked against
-// its source any more.
+// maxForwardAge is the compaction lag of commands. What was first appended longer ago counts from the
+// append of its copy.
 const maxForwardAge = 7 * 24 * time.Hour
 
 // The first bounds how long turns wait for the ends of source partitions. The second is the
@@ -47,20 +47,18 @@ const (
 	claimsRetry  = 10 * time.Second
 )
 
-// possible reports whether a claim can be true, without asking Kafka. It must name our
-// topic, and a time that is not too long ago.
-func (c *claims) possible(topic string, f topics.Forward, appended trigger.Instant) bool {
-	return f.TopicID == c.ids[topic] && appended.Sub(f.Append) <= maxForwardAge &&
-		f.Append.Sub(appended) <= maxForwardAge
-}
-
-// genuine reports whether a checked claim can be true: its offset must exist, too. If the
-// leader of the source is away, topic and age are enough; else this partition would stop
+// genuine reports whether a checked claim can be true: it must name our topic, and its offset must
+// exist. If the leader of the source is away, the topic is enough; else this partition would stop
 // with it.
-func (c *claims) genuine(topic string, f topics.Forward, appended trigger.Instant) bool {
+func (c *claims) genuine(topic string, f topics.Forward) bool {
 	source := kafkapart.TopicPartition{Topic: topic, Partition: f.Partition}
 	_, silent := c.silent[source]
-	return c.possible(topic, f, appended) && (f.Offset < c.ends[source] || silent)
+	return f.TopicID == c.ids[topic] && (f.Offset < c.ends[source] || silent)
+}
+
+// timely reports whether a claim names a time that is near enough to when its copy was appended.
+func timely(f topics.Forward, appended trigger.Instant) bool {
+	return appended.Sub(f.Append) <= maxForwardAge && f.Append.Sub(appended) <= maxForwardAge
 }
 
 // claimed returns the claim of a record on partition id. ok is false if there is none, or
@@ -80,7 +78,7 @@ func (c *claims) unknown(records []*kgo.Record) (sources []kafkapart.TopicPartit
 		c.headers = rec.Headers
 		f, ok := claimed(&rec, c.id, c.opts.Partitions)
 		source := kafkapart.TopicPartition{Topic: r.Topic, Partition: f.Partition}
-		if !ok || !c.possible(r.Topic, f, rec.Timestamp) || f.Offset < c.ends[source] {
+		if !ok || f.TopicID != c.ids[r.Topic] || f.Offset < c.ends[source] {
 			continue
 		}
 		if !time.Now().Before(c.silent[source]) && !slices.Contains(sources, source) {

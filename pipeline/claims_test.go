@@ -29,22 +29,27 @@ func TestClaims(t *testing.T) {
 			topics.Forward{TopicID: [16]byte{2}, Partition: 1, Offset: 99, Append: now - 1000},
 			false,
 		},
-		{"older than anything that waits", topics.Forward{
-			TopicID: id, Partition: 1, Offset: 99,
-			Append: now.Add(-maxForwardAge) - 1,
-		}, false},
-		{
-			"from the future",
-			topics.Forward{TopicID: id, Partition: 1, Offset: 99, Append: now.Add(maxForwardAge) + 1},
-			false,
-		},
 		{"nobody says how far its source reaches", topics.Forward{
 			TopicID: id, Partition: 2, Offset: 1 << 40,
 			Append: now,
 		}, true},
 	} {
-		if got := c.genuine("commands", row.claim, now); got != row.genuine {
+		if got := c.genuine("commands", row.claim); got != row.genuine {
 			t.Errorf("%s: %v", row.name, got)
+		}
+	}
+}
+
+// TestTimely: a claim may be as old as the compaction lag of commands, and clocks may be wrong by as
+// much.
+func TestTimely(t *testing.T) {
+	now := trigger.At(time.Now())
+	for at, want := range map[trigger.Instant]bool{
+		now.Add(-maxForwardAge): true, now.Add(-maxForwardAge) - 1: false,
+		now.Add(maxForwardAge): true, now.Add(maxForwardAge) + 1: false,
+	} {
+		if got := timely(topics.Forward{Append: at}, now); got != want {
+			t.Errorf("first appended %v before its copy: %v", now.Sub(at), got)
 		}
 	}
 }
@@ -98,6 +103,18 @@ func TestOriginOfAClaim(t *testing.T) {
 	}
 	if origin, copied := c.origin(now, rec); !copied || origin != nil {
 		t.Errorf("the copy counts as new: %+v", origin)
+	}
+	weeks := trigger.Instant(0).Add(2 * maxForwardAge)
+	rec.Timestamp += weeks
+	if origin, copied := c.origin(now, rec); !copied || origin != nil {
+		t.Errorf("a copy that was sent weeks later counts as new: %+v", origin)
+	}
+	f.Offset = 41
+	late := &topics.Record{Topic: "w.commands", Timestamp: 2000 + weeks, Headers: topics.ForwardHeaders(nil, f)}
+	for _, want := range []bool{false, true} {
+		if origin, copied := c.origin(now, late); copied != want || origin != nil {
+			t.Errorf("a command that was forwarded weeks late comes from %+v (a copy: %v)", origin, copied)
+		}
 	}
 	if origin, copied := c.origin(now, &topics.Record{Topic: "w.commands"}); copied || origin != nil {
 		t.Errorf("a direct command comes from %+v (a copy: %v)", origin, copied)

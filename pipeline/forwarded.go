@@ -8,10 +8,11 @@ import (
 )
 
 // origin returns the first append of a forwarded command; nil for a direct one. copied is
-// true if that command was applied already.
+// true if that command was applied already, however long ago: its source may have stopped before
+// it noted that it had sent it. A command that was forwarded late counts as direct, once.
 func (c *claims) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, copied bool) {
 	f, ok := claimed(rec, c.id, c.opts.Partitions)
-	if !ok || !c.genuine(rec.Topic, f, rec.Timestamp) {
+	if !ok || !c.genuine(rec.Topic, f) {
 		return nil, false
 	}
 	source := c.opts.mapKey(rec.Topic, f.Partition)
@@ -21,6 +22,9 @@ func (c *claims) origin(t *turn, rec *topics.Record) (origin *trigger.Origin, co
 	t.copyApplied()
 	t.progress.Applied[source] = f.Offset
 	t.guard.Applied[source] = topics.AppliedOrigin{Offset: f.Offset, Append: f.Append}
+	if !timely(f, rec.Timestamp) {
+		return nil, false
+	}
 	return f.Origin(), false
 }
 

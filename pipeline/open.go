@@ -157,6 +157,7 @@ func (p *Partition) Close() {
 type opening struct {
 	*Partition
 	ids      recovery.TopicIDs
+	fenced   time.Time     // since then no other owner writes
 	newGuard *topics.Guard // written with the nonce when another group's partition is taken over; else nil
 }
 
@@ -180,6 +181,7 @@ func (o *opening) fence(
 	if err != nil {
 		return nil, fmt.Errorf("take ownership: %w", err)
 	}
+	o.fenced = time.Now()
 	kept.Endings.Keep(o.id, dangling.Last{How: how, Producer: producer, Epoch: epoch})
 	if err := kept.Resolve(ctx, resolver, how); err != nil {
 		return nil, fmt.Errorf("dangling transactions: %w", err)

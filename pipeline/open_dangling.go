@@ -34,12 +34,13 @@ func (o *opening) describeLast(ctx context.Context) <-chan dangling.Last {
 }
 
 // writtenByAll lists the partitions of due topics and of watermarks that any owner of this
-// partition may have written to.
-func (p *Partition) writtenByAll(ctx context.Context) (all []kafkapart.TopicPartition, err error) {
-	due, err := p.dueTopics.All(ctx)
-	all = append(all, kafkapart.TopicPartition{Topic: p.opts.Names.Watermarks(), Partition: p.id})
+// partition may have written to. The last owner must be fenced: it may have made a topic just
+// before.
+func (o *opening) writtenByAll(ctx context.Context) (all []kafkapart.TopicPartition, err error) {
+	due, err := o.dueTopics.All(ctx, o.fenced)
+	all = append(all, kafkapart.TopicPartition{Topic: o.opts.Names.Watermarks(), Partition: o.id})
 	for i := range due {
-		all = append(all, due[i].WrittenBy(p.id)...)
+		all = append(all, due[i].WrittenBy(o.id)...)
 	}
 	return all, err
 }

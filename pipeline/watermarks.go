@@ -43,8 +43,9 @@ func newWatermarks(o *Process, id int32, kept *Kept) watermarks {
 	return watermarks{opts: o, id: id, kept: kept, topic: o.Names.Watermarks(), events: o.Names.Events()}
 }
 
-// start begins where the last record stopped. at is the partition's progress.
-func (w *watermarks) start(at *topics.Progress) {
+// start begins where the last record stopped. at is the partition's progress. What was written
+// before since is searched for.
+func (w *watermarks) start(at *topics.Progress, since time.Time) {
 	w.putOff, w.counted = putOff{}, false
 	if !w.opts.publishes() {
 		return
@@ -60,7 +61,7 @@ func (w *watermarks) start(at *topics.Progress) {
 			to.Store(found)
 			rouse()
 		})
-	}(watermarkSearch{w.opts, w.id}, w.found, w.rouse)
+	}(watermarkSearch{w.opts, w.id, since}, w.found, w.rouse)
 }
 
 func (w *watermarks) close() {
@@ -84,7 +85,7 @@ func (w *watermarks) begin(t *turn, in *input) {
 	if on := w.opts.publishes(); on != (w.ledger != nil) {
 		w.close()
 		w.ledger, w.stop = nil, nil
-		w.start(&t.progress)
+		w.start(&t.progress, time.Now())
 	}
 	if w.ledger == nil {
 		return

@@ -98,7 +98,7 @@ func (o *opening) resumeWatermarks(last watermark.Last) {
 	w := &o.watermarks
 	w.store, w.rouse = o.store, o.kafka.watcher.Rouse
 	w.published, w.inForce = last.Published(o.progress.At), last.InForce()
-	w.start(&o.progress)
+	w.start(&o.progress, o.fenced)
 }
 
 // Time between two questions: for the ends of topics, growing while some are unknown, and for a topic
@@ -110,8 +110,9 @@ const (
 
 // watermarkSearch runs beside the turns, so that no opening waits for it.
 type watermarkSearch struct {
-	opts *Process
-	id   int32
+	opts  *Process
+	id    int32
+	since time.Time // what is written to later, this owner's own turns tell
 }
 
 // run finds what a ledger must know before it says anything: where topics end, and what due
@@ -128,6 +129,7 @@ func (s watermarkSearch) run(
 	s.awaitTopic(ctx)
 	for pause := endsPause; ctx.Err() == nil; wait.For(ctx, pause) {
 		ends := s.ends(ctx)
+		s.since = time.Now() // a topic may be gone by the next time
 		if ends == nil || ctx.Err() != nil {
 			continue
 		}
@@ -164,7 +166,7 @@ func (s watermarkSearch) ends(ctx context.Context) *watermark.Offsets {
 	if err != nil {
 		return nil
 	}
-	due, err := s.opts.due.All(ctx)
+	due, err := s.opts.due.All(ctx, s.since)
 	if err != nil {
 		return nil
 	}

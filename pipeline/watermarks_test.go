@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/waterclock/waterclock/internal/kafkapart"
 	"github.com/waterclock/waterclock/internal/sim"
 	"github.com/waterclock/waterclock/pipeline"
 	"github.com/waterclock/waterclock/pipeline/pipelinetest"
@@ -231,6 +233,47 @@ func TestWatermarkEndNotKnownYet(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if m := last(); len(m.Held) > 0 || m.Due[topic] == nil || refused != 2 {
 			t.Errorf("after %d refused questions it says %+v", refused, m)
+		}
+	})
+}
+
+// The last owner may make a due topic just before it stops. Its successor knows that topic, also if it
+// has opened another partition a moment before: it asks where the topic ends, and whether a transaction
+// is open there.
+func TestTopicMadeBeforeTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sim.New(t, sim.Options{Seed: 6, Partitions: 2})
+		w.Start("a", publishing)
+		w.AwaitOwners()
+		w.Start("b", publishing)
+		w.Eventually("each owns one", func() bool {
+			return w.Owner(0) != nil && w.Owner(1) != nil && w.Owner(0) != w.Owner(1)
+		})
+		at, topic := int32(0), w.Names.Due("orders")
+		w.SendTo(at, keyOn(at), `{"op":"register","delay":"500ms","channel":"orders"}`)
+		time.Sleep(2 * time.Second)
+		var inspected atomic.Bool
+		w.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.Cluster.KeepControl()
+			asks := req.(*kmsg.ListOffsetsRequest)
+			for _, rt := range asks.Topics {
+				if rt.Topic == topic && kafkapart.Isolation(asks.IsolationLevel) == kafkapart.ReadCommitted {
+					inspected.Store(true)
+				}
+			}
+			return nil, nil, false
+		})
+		if err := w.Stop(w.Owner(at).Name); err != nil {
+			t.Fatal(err)
+		}
+		w.AwaitOwners()
+		time.Sleep(3 * time.Second)
+		all := judgeWatermarks(t, w)
+		if last := all[len(all)-1]; last.Due[topic][at] == 0 || last.Term < 2 || len(last.Held) > 0 {
+			t.Errorf("the successor says %+v", last)
+		}
+		if !inspected.Load() {
+			t.Error("nobody asked whether a transaction is open in the new topic")
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,9 +43,8 @@ type Topics struct {
 	known map[string]int32 // Count of the topics that are correct
 
 	listing chan struct{} // held while topics are listed
-	listed  []Topic       // as of at
-	at      time.Time
-	stale   atomic.Bool // more topics exist by now
+	listed  []Topic       // as of asked
+	asked   time.Time     // zero: never
 }
 
 // New uses a client that is connected already.
@@ -125,7 +123,6 @@ func (d *Topics) Ensure(ctx context.Context, name string, byKey bool) (partition
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known[name] = n
-	d.stale.Store(true)
 	return n, nil
 }
 
@@ -212,28 +209,20 @@ func (d *Topics) Forget(name string) {
 	delete(d.known, name)
 }
 
-// listFor is how long a list of all due topics is used, so that partitions that open
-// together ask once.
-const listFor = 10 * time.Second
-
 // listTimeout bounds the request for all topics.
 const listTimeout = 20 * time.Second
 
 // All lists the due topics: those of configured channels, and every topic that is named
-// like a channel's.
-func (d *Topics) All(ctx context.Context) ([]Topic, error) { return d.list(ctx, listFor) }
-
-// Fresh is All without the cache.
-func (d *Topics) Fresh(ctx context.Context) ([]Topic, error) { return d.list(ctx, 0) }
-
-func (d *Topics) list(ctx context.Context, serves time.Duration) ([]Topic, error) {
+// like a channel's. The brokers were asked at since or later. While one partition asks, the
+// others wait, so that one answer serves many that open together.
+func (d *Topics) All(ctx context.Context, since time.Time) ([]Topic, error) {
 	select {
 	case d.listing <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-d.listing }()
-	if !d.stale.Swap(false) && time.Since(d.at) < serves {
+	if !d.asked.IsZero() && !d.asked.Before(since) {
 		return d.listed, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -245,21 +234,26 @@ func (d *Topics) list(ctx context.Context, serves time.Duration) ([]Topic, error
 		return nil, err
 	}
 	defer cl.Close()
+	asked := time.Now()
 	resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl) // an empty list means all topics
 	if err != nil {
-		d.stale.Store(true)
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	d.listed = nil
-	for _, t := range resp.Topics {
-		if t.Topic == nil || t.ErrorCode != 0 {
+	d.listed, d.asked = d.dueTopics(resp.Topics), asked
+	return d.listed, nil
+}
+
+// dueTopics selects the due topics of an answer. One that comes with an error is among them: who asks
+// for its partitions then finds that they are not known.
+func (d *Topics) dueTopics(all []kmsg.MetadataResponseTopic) (due []Topic) {
+	for _, t := range all {
+		if t.Topic == nil || errors.Is(kerr.ErrorForCode(t.ErrorCode), kerr.UnknownTopicOrPartition) {
 			continue
 		}
 		byKey, ours := d.ByKey[*t.Topic]
 		if ours || d.Names.Channel(*t.Topic) != "" {
-			d.listed = append(d.listed, Topic{*t.Topic, int32(len(t.Partitions)), byKey})
+			due = append(due, Topic{*t.Topic, max(int32(len(t.Partitions)), 1), byKey})
 		}
 	}
-	d.at = time.Now()
-	return d.listed, nil
+	return due
 }
