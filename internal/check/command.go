@@ -64,19 +64,19 @@ const (
 
 // what is the content part of a register.
 type what struct {
-	channel   string
-	user      string
-	payload   []byte
-	ctype     string
-	target    string
-	headers   []Header
-	tags      []tag
-	priority  string
-	jitter    int64 // ms
-	expires   int64 // ms; 0: never
-	misfire   string
-	callback  string // raw JSON
-	escalates bool
+	channel  string
+	user     string
+	payload  []byte
+	ctype    string
+	target   string
+	headers  []Header
+	tags     []tag
+	priority string
+	jitter   int64 // ms
+	expires  int64 // ms; 0: never
+	misfire  string
+	callback string // raw JSON
+	steps    []step // of an escalation
 }
 
 type tag struct{ name, value string }
@@ -365,7 +365,7 @@ func (w *what) set(c *command, field string, raw []byte, s string) {
 	case "callback":
 		w.callback = string(raw)
 	case "escalation":
-		w.escalates = true
+		w.steps = c.steps(raw)
 	}
 }
 

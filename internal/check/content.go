@@ -54,6 +54,9 @@ func (c *command) completeTime() {
 
 func (c *command) completeContent(r *Record, header bool) {
 	w := &c.what
+	if w.channel == "" && len(w.steps) > 0 {
+		w.channel = w.steps[0].channel
+	}
 	if w.channel == "" {
 		w.channel = "default"
 		if w.callback != "" {
@@ -138,9 +141,13 @@ func (c *command) hash() uint64 {
 	text(or(k.gap, "shift"), or(k.overlap, "first"))
 	text(w.channel, w.user, w.ctype, w.target, or(w.priority, "normal"), or(w.misfire, "fire_once"), w.callback,
 		string(w.payload))
-	num(w.jitter, w.expires, int64(len(w.tags)), int64(len(w.headers)))
+	num(w.jitter, w.expires, int64(len(w.tags)), int64(len(w.steps)), int64(len(w.headers)))
 	for _, t := range w.tags {
 		text(t.name, t.value)
+	}
+	for _, s := range w.steps {
+		text(s.channel)
+		num(s.after)
 	}
 	hs := slices.DeleteFunc(slices.Clone(w.headers), func(h Header) bool {
 		return h.Key == "tracestate" ||

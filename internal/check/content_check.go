@@ -9,16 +9,16 @@ import (
 
 func spellInt(n int) string { return strconv.Itoa(n) }
 
-// mixed compares a due record with the register that it is based on (C7).
-func (t *life) mixed(e *event, d *due, c *command) {
+// mixed compares a due record with the register that it is based on, and that one's revision (C7).
+func (t *life) mixed(d *due, c *command, revision int64) {
 	if c == nil || !t.known {
 		return
 	}
 	w := &c.what
 	what, has, want := "", "", ""
 	switch {
-	case d.revision != t.revision && !t.loose:
-		what, has, want = "ce_wcrevision", strconv.FormatInt(d.revision, 10), strconv.FormatInt(t.revision, 10)
+	case d.revision != revision:
+		what, has, want = "ce_wcrevision", strconv.FormatInt(d.revision, 10), strconv.FormatInt(revision, 10)
 	case !bytes.Equal(d.payload, w.payload):
 		what, has, want = "payload", excerpt(d.payload), excerpt(w.payload)
 	case d.user != w.user:
@@ -27,8 +27,8 @@ func (t *life) mixed(e *event, d *due, c *command) {
 		what, has, want = "content-type", d.content, w.ctype
 	case !sameHeaders(d.headers, w.headers):
 		what, has, want = "headers", spellHeaders(d.headers), spellHeaders(w.headers)
-	case !t.channelFits(d.topic, w):
-		what, has, want = "topic", d.topic, "that of channel "+w.channel
+	case !t.channelFits(d.topic, w.channelOf(d.step), w.priority):
+		what, has, want = "topic", d.topic, "that of channel "+w.channelOf(d.step)
 	case d.tags != "" && !sameTags(d.tags, w.tags) || d.tags == "" && len(w.tags) > 0:
 		what, has, want = "wcx-tags", d.tags, "the registered ones"
 	}
@@ -46,12 +46,12 @@ func excerpt(b []byte) string {
 
 // channelFits reports whether a topic is that of the channel, or its high lane. A channel may be
 // configured to deliver to another topic. Then the name shows nothing.
-func (t *life) channelFits(topic string, w *what) bool {
+func (t *life) channelFits(topic, channel, priority string) bool {
 	name, ours := strings.CutPrefix(topic, t.v.h.Prefix+"due.")
 	if !ours {
 		return true
 	}
-	return name == w.channel || name == w.channel+".high" && w.priority == "high"
+	return name == channel || name == channel+".high" && priority == "high"
 }
 
 func sameTags(text string, tags []tag) bool {

@@ -10,12 +10,6 @@ import (
 // judge replays the trigger's records through the model.
 func (t *life) judge() {
 	t.w.triggers++
-	if t.escalates() {
-		t.w.skip("triggers with an escalation, but for C3, C4 and gaps of seq")
-		t.orderDues()
-		t.countEvents()
-		return
-	}
 	t.lineUp()
 	t.orderDues()
 	for i := range t.events {
@@ -49,34 +43,15 @@ func (t *life) planOfState() {
 	}
 }
 
-// countEvents checks that seq has no gaps, where the model knows nothing else of the trigger (C8). It begins with 1
-// again once the trigger was forgotten.
-func (t *life) countEvents() {
-	for i := range t.events {
-		e := &t.events[i]
-		switch {
-		case e.seq == 0, e.seq == 1:
-		case t.seq == 0 && !t.part.begun:
-		case e.seq != t.seq+1:
-			t.fail(Illegal, t.eventRecord(e), "seq %d follows %d", e.seq, t.seq)
-		}
-		if e.seq > 0 {
-			t.seq = e.seq
-		}
-	}
-}
-
-// escalates reports whether a register of the trigger has steps, which the model does not know.
-func (t *life) escalates() bool {
-	escalates := func(c *command) bool { return c.what.escalates }
-	return slices.ContainsFunc(t.commands, escalates) || slices.ContainsFunc(t.strays, escalates)
-}
-
 // complete reports whether all records that refer to a record appended at this time must be in
 // the dump.
 func (t *life) complete(at int64) bool { return t.v.complete(at) }
 
 func (v *verifier) complete(at int64) bool { return at <= v.full }
+
+// forwardedWithin is the age in milliseconds above which a command counts from where it was forwarded
+// to: seven days, the compaction lag of commands.
+const forwardedWithin = 7 * 24 * 60 * 60 * 1000
 
 // lineUp selects the commands that count, in their order. Of the copies of a forwarded command it
 // keeps the first, and it drops false claims of forwarding.
@@ -95,6 +70,9 @@ func (t *life) lineUp() {
 			continue // the engine had applied it already
 		}
 		taken[c.first] = true
+		if c.append-c.appended > forwardedWithin { // it counts from where it came to
+			c.claims, c.first, c.appended = false, c.at, c.append
+		}
 		kept = append(kept, c)
 	}
 	t.commands = kept
@@ -447,6 +425,7 @@ func (t *life) overdue() {
 			return
 		}
 	}
+	t.overdueStep(until)
 }
 
 // jitter returns the longest time between the nominal and the due time of an occurrence.

@@ -70,6 +70,10 @@ func (t *life) mayBe(allowed []string, e *event, was string) bool {
 	if e.kind == evFired && t.when.kind == whenSeries && e.state != was {
 		return e.state == fired && !t.plan.has || t.plan.open
 	}
+	if l := t.liveOf(e.occurrence); l != nil && l.escalates() && e.state == fired &&
+		(e.kind == evExpired || e.kind == evDeliveryFailed) {
+		return true // an earlier step was accepted
+	}
 	if was == inFlight && e.state == pending && e.occurrence != "" && t.runWaits() {
 		return true // no event reports a run_now before it fires
 	}

@@ -94,6 +94,10 @@ type live struct {
 	first     *due     // its first emission
 	content   *command // content with which it fired
 	gone      bool     // decided: nothing more is expected
+
+	step     int   // of an escalation; attempt, postponed and first are the step's own
+	nextAt   int64 // before this the next step must not go; 0: there is none, or it is held
+	accepted bool  // by a receipt, of any step
 }
 
 // redriven is a dead letter with another attempt.

@@ -80,6 +80,22 @@ var mutations = []mutation{
 		r, i := tp.find("events", "oncall", "escalation.advanced", 0)
 		r.drop(i)
 	}},
+	{name: "a step of an escalation is early", want: check.Early, change: func(tp *tape) {
+		tp.one("commands", "oncall", "escalation", 0).replace(tp.t, `"after":"30s"`, `"after":"50s"`)
+	}},
+	{name: "a step goes to another channel", want: check.Phantom, change: func(tp *tape) {
+		tp.one("commands", "oncall", "escalation", 0).replace(tp.t, `"after":"30s","channel":"r-step"`,
+			`"after":"30s","channel":"r-push"`)
+	}},
+	{name: "a step that nobody registered", want: check.Illegal, change: func(tp *tape) {
+		tp.one("commands", "oncall", "escalation", 0).replace(tp.t, `,{"after":"30s","channel":"r-step"}`, "")
+	}},
+	{name: "a step of an escalation is left out", want: check.LostFire, change: func(tp *tape) {
+		tp.one("commands", "oncall", "escalation", 0).replace(tp.t, `"r-step"}]`, `"r-step"},{"after":"5m","channel":"x"}]`)
+	}},
+	{name: "a step with another payload", want: check.Phantom, change: func(tp *tape) {
+		tp.one("due.r-step", "oncall", "#1", 0).Value = []byte(`{"not":"registered"}`)
+	}},
 	{name: "fired after its cancel", want: check.AfterStop, change: func(tp *tape) {
 		r, i := tp.find("due.default", "cron", "", 5)
 		if rr, _ := tp.find("commands", "stopped", "", 0); rr.Partition != r.Partition {

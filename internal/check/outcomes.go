@@ -29,6 +29,7 @@ func (t *life) reemitted(e *event, d *due) {
 	}
 	t.ready(e, l.due)
 	l.due = 0
+	l.waitsFrom(e.occurred)
 	if d == nil || l.first == nil {
 		return
 	}
@@ -243,7 +244,7 @@ func (t *life) surely(o *occurrence) bool {
 func (t *life) expire(e *event) {
 	name, _ := base(e.occurrence)
 	t.catchUpToRun(name)
-	if l := t.liveOf(e.occurrence); l != nil && l.due != 0 && !l.gone {
+	if l := t.liveOf(e.occurrence); l != nil && (l.due != 0 || e.step > 0) && !l.gone {
 		l.gone = true
 		return
 	}
@@ -403,7 +404,21 @@ func (t *life) delivery(e *event, r *receipt) {
 		t.postponedTo(e, r, l)
 		l.postponed++
 		l.due = e.scheduled
-	case evDeliveryFailed, evDeadLettered, evAccepted, evDelivered, evSuppressed, evFailed:
+		if holds(e) {
+			l.nextAt = 0
+		}
+	case evAccepted, evSuppressed:
+		l.accepted = l.accepted || e.kind == evAccepted
+		if e.step == l.step {
+			t.endedBefore(e, l)
+			l.answered(e)
+		}
+	case evDeliveryFailed:
+		l.failedStep(e)
+	case evDeadLettered:
+		t.endedBefore(e, l)
+		l.gone = true
+	case evDelivered, evFailed:
 		l.gone = true
 	}
 }

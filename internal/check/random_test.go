@@ -104,7 +104,8 @@ var rules = []string{
 
 func randomCommand(rng *rand.Rand, n int) string {
 	wait := fmt.Sprintf("%ds", 1+rng.IntN(1200))
-	extra := pick(rng, "", "", `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`,
+	ladder := `,"escalation":[{"channel":"r-x"},{"after":"4m","channel":"default"},{"after":"90s","channel":"r-x"}]`
+	extra := pick(rng, "", "", ladder, ladder+`,"user_id":"u"`, ladder+`,"expires_after":"5m"`, `,"user_id":"u"`, `,"channel":"r-x"`, `,"channel":"r-x","user_id":"u"`,
 		`,"misfire":"skip"`, `,"misfire":"fire_all"`, `,"expires_after":"10m"`, `,"payload":{"n":1}`,
 		`,"idempotency_key":"i`+pick(rng, "1", "2", "3")+`"`, `,"if_absent":true`, `,"if_revision":2`)
 	zone := pick(rng, "Europe/Berlin", "America/New_York", "Asia/Kathmandu")
@@ -155,7 +156,8 @@ func randomReceipt(w *sim.World, rng *rand.Rand) {
 	}
 	d := all[len(all)-1-rng.IntN(min(3, len(all)))]
 	key := pipelinetest.Header(d, "ce_subject")
-	outcome := pick(rng, "delivered", "accepted", "failed", "retry", "suppressed")
-	w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"outcome":%q,"attempt":%s}`, pipelinetest.Header(d, "ce_id"), outcome,
-		pipelinetest.Header(d, "ce_wcattempt")))
+	outcome := pick(rng, `"delivered"`, `"accepted"`, `"failed"`, `"retry"`, `"suppressed"`,
+		`"postponed","retry_after":"2m"`, `"postponed","retry_after":"3m","code":"quiet_hours"`)
+	w.Receipt(key, fmt.Sprintf(`{"due_id":%q,"attempt":%s,"outcome":%s}`, pipelinetest.Header(d, "ce_id"),
+		pipelinetest.Header(d, "ce_wcattempt"), outcome))
 }

@@ -19,7 +19,13 @@ func (t *life) byTimer(e *event) {
 		t.delivery(e, nil)
 	case evRescheduled: // by a new tz database or calendar
 		t.replanned(e)
-	case evPaused, evFailed, evStopped, evAdvanced:
+	case evAdvanced:
+		t.advanced(e)
+	case evStopped: // for others that are newer
+		if l := t.liveOf(e.occurrence); l != nil {
+			l.gone = true
+		}
+	case evPaused, evFailed:
 	default:
 		if t.known && !t.loose {
 			t.fail(Illegal, t.eventRecord(e), "%s without a command that caused it", e.kind)
@@ -42,6 +48,8 @@ func (t *life) fire(e *event) {
 		t.reemitted(e, d)
 	case t.followsPostponement(e.occurrence):
 		t.reemitted(e, d)
+	case e.step > 0:
+		t.firstOfStep(e, d)
 	default:
 		t.first(e, name, mark, d)
 	}
@@ -77,7 +85,7 @@ func (t *life) emission(e *event) *due {
 		t.fail(Recurrence, append(t.eventRecord(e), dueRecord(d)...), "ce_wclocaltime is %s, the event says %s",
 			d.local,
 			or(e.local, "nothing"))
-	case d.revision != e.revision && e.attempt == 1 && d.postponed == 0:
+	case d.revision != e.revision && e.step == 0 && e.attempt == 1 && d.postponed == 0:
 		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "ce_wcrevision is %d, the event says %d", d.revision,
 			e.revision)
 	}
@@ -89,7 +97,7 @@ func (t *life) catchUpTo(offset int64) {
 	for t.next < len(t.commands) && t.commands[t.next].at.offset < offset {
 		c := t.commands[t.next]
 		if t.namedLater(c) {
-			return // based checks it against the basis
+			return // inOrder checks it against the basis
 		}
 		t.silent(c)
 		t.next++
@@ -267,28 +275,35 @@ func (t *life) ready(e *event, due int64) {
 func (t *life) emitFirst(e *event, l *live, d *due) {
 	l.attempt, l.revision, l.nominal = 1, e.revision, e.scheduled
 	t.wentOut(e.occurred)
+	l.waitsFrom(e.occurred)
 	if d == nil {
 		return
 	}
 	l.first = d
-	t.based(e, d)
-	t.mixed(e, d, l.content)
+	if t.inOrder(e, d) {
+		t.promised(e, d)
+	}
+	want := t.revision
+	if t.loose {
+		want = d.revision
+	}
+	t.mixed(d, l.content, want)
 }
 
-// based checks that ce_wcbasis agrees with the order of events: everything reported before was
+// inOrder checks that ce_wcbasis agrees with the order of events: everything reported before was
 // applied, and nothing reported later (C5, C7).
-func (t *life) based(e *event, d *due) {
+func (t *life) inOrder(e *event, d *due) bool {
 	records := append(t.eventRecord(e), dueRecord(d)...)
 	if t.reg != nil && d.basis.commands <= t.reg.at.offset {
 		t.fail(Phantom, append(records, t.commandRecord(t.reg)...),
 			"its basis is commands before %d, but it stands on the register at %d", d.basis.commands, t.reg.at.offset)
-		return
+		return false
 	}
 	if t.next > 0 && d.basis.commands <= t.commands[t.next-1].at.offset {
 		c := t.commands[t.next-1]
 		t.fail(AfterStop, append(records, t.commandRecord(c)...),
 			"its basis is commands before %d, and the %s at %d had been applied", d.basis.commands, c.op, c.at.offset)
-		return
+		return false
 	}
 	if t.next < len(t.commands) && d.basis.commands > t.commands[t.next].at.offset {
 		c := t.commands[t.next]
@@ -298,9 +313,9 @@ func (t *life) based(e *event, d *due) {
 		}
 		t.fail(class, append(records, t.commandRecord(c)...),
 			"its basis is commands before %d, but the %s at %d is told of later", d.basis.commands, c.op, c.at.offset)
-		return
+		return false
 	}
-	t.promised(e, d)
+	return true
 }
 
 // promised checks that a cancel that was acknowledged before the due time wins (C5).

@@ -176,7 +176,7 @@ func newLife(t testing.TB, p Plan, o *Outcome, more func(string, *pipeline.Optio
 		l.skews[name] = &skew{}
 	}
 	l.World = New(t, Options{
-		Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x"},
+		Seed: p.Seed, Partitions: p.Partitions, Brokers: 2, Channels: []string{"r-x", stepChannel},
 		Change: l.change,
 	})
 	l.Disputed = p.Series == Wandering
@@ -256,6 +256,7 @@ func (l *life) visit() {
 	seed := l.rng.Uint64()
 	load.Go(func() { l.load(rand.New(rand.NewPCG(seed, 22)), span) })
 	load.Go(func() { l.roam(rand.New(rand.NewPCG(seed, 28)), span) })
+	load.Go(func() { l.escalate(rand.New(rand.NewPCG(seed, 29)), span) })
 	if l.plan.has("foreign-transactions") {
 		load.Go(func() { l.foreign(rand.New(rand.NewPCG(seed, 23)), span) })
 	}
