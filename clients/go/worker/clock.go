@@ -21,6 +21,12 @@ type clock struct {
 	initialized bool
 }
 
+// steady is our clock: the system's at the beginning, and then the time that passes. A step of the
+// system's clock does not move it. Between the step and the next bounds, events would count as expired.
+func steady(begin time.Time, passed func() time.Duration) func() time.Time {
+	return func() time.Time { return begin.Add(passed()) }
+}
+
 // bound is one of the two bounds, at our time at.
 type bound struct {
 	value time.Duration

@@ -248,9 +248,9 @@ func (w *worker) finish(it *item) {
 // answer writes the receipt. Before the next event of the same key starts, the receipt is known
 // and the producer has queued it.
 func (w *worker) answer(it *item, r Result) {
-	receipt := it.event.Receipt(w.channel, r, w.now())
-	u := &unacked{history: newHistory(receipt.Outcome, receipt.Attempt, receipt.Postponed, unknownOffset)}
 	w.mu.Lock()
+	receipt := it.event.Receipt(w.channel, r, w.clock.now(w.now()))
+	u := &unacked{history: newHistory(receipt.Outcome, receipt.Attempt, receipt.Postponed, unknownOffset)}
 	if w.memoryOf(it.event) != nil {
 		w.unacked[receipt.DueID] = u
 	}

@@ -174,13 +174,15 @@ const (
 )
 
 func newOptions(channel string, opts []Option) (*options, error) {
+	begin := time.Now()
 	o := &options{
 		channel: channel, brokers: []string{"127.0.0.1:9092"}, prefix: "waterclock.", group: "waterclock",
 		concurrency: 64, bufferRecords: 10_000, bufferBytes: 64 << 20, fetchBytes: 8 << 20,
 		handlerTimeout: 5 * time.Minute, drainTimeout: 20 * time.Second, revokeTimeout: 10 * time.Second,
 		commitInterval: time.Second, memory: 100_000, batchMax: 500,
 		log: slog.Default(), metrics: noMetrics{}, tracer: noTracer{},
-		now: time.Now, byBroker: func(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 },
+		now:         steady(begin, func() time.Duration { return time.Since(begin) }),
+		byBroker:    func(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 },
 		askInterval: 15 * time.Second, receiptBackoff: time.Second,
 	}
 	for _, opt := range opts {

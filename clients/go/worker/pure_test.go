@@ -196,6 +196,22 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
+// TestSteadyClock: our clock is the system's at the beginning, and goes on with what passes.
+func TestSteadyClock(t *testing.T) {
+	begin, passed := time.UnixMilli(5000), time.Minute
+	now := steady(begin, func() time.Duration { return passed })
+	if got := now(); !got.Equal(begin.Add(time.Minute)) {
+		t.Errorf("after a minute it is %v", got)
+	}
+	o, err := newOptions("print", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := time.Since(o.now()).Abs(); off > time.Minute {
+		t.Errorf("a worker's clock is off by %v", off)
+	}
+}
+
 // TestClock: our clock counts until records contradict it. Then the brokers' clock counts, within
 // the bounds of the records.
 func TestClock(t *testing.T) {

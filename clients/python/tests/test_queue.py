@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
+
 from waterclock import worker
 from waterclock.worker.queue import HIGH, NORMAL, Queue
-from waterclock.worker.state import Item, Partition, order_key
+from waterclock.worker.state import Clock, Item, Partition, order_key
 
 
 def part(lane: int = NORMAL) -> Partition:
@@ -111,3 +115,10 @@ def test_group_that_raises_and_purge() -> None:
     assert len(q) == 0
     q.finish(items[0])
     assert q.take() is None and not q._groups
+
+
+def test_step_of_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    begin = clock.now()
+    monkeypatch.setattr(time, "time", lambda: begin + 3600)  # nothing expires for it
+    assert abs(clock.now() - begin) < 60

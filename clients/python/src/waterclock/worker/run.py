@@ -175,7 +175,7 @@ class Worker:
         parts = self._parts.values()
         return Load(self._running, len(self._queue), sum(p.records for p in parts), sum(p.size for p in parts),
                     self._pending, len(parts), sum(p.paused for p in parts), sum(not p.loaded for p in parts),
-                    self._clock.ahead(time.time()))
+                    self._clock.ahead())
 
     def run(self, *, signals: bool = True) -> None:
         """Handle events until stop(). Raises Unfinished if drain_timeout was too short.
@@ -235,7 +235,7 @@ class Worker:
         if first is None:
             return
         messages = [first, *consumer.consume(MAX_POLL - 1, timeout=0)]
-        polled = time.time()
+        polled = self._clock.ours()
         found: dict[tuple[str, int], list[tuple[Message, DueEvent | None]]] = {}
         for message in messages:
             if message.error() is not None:
@@ -474,7 +474,7 @@ class Worker:
         """Whether an event is to be handled: "" if so. What needs neither handler nor receipt is skipped."""
         event = cast(DueEvent, item.event)
         unacked = self._unacked.get(event.id)
-        reason = judge(self._memory_of(event), event, self._clock.now(time.time()), unacked)
+        reason = judge(self._memory_of(event), event, self._clock.now(), unacked)
         if reason and reason != "expired":
             self._counts["skipped_" + reason] += 1
             self._metrics.skipped(reason)
@@ -782,7 +782,7 @@ class Worker:
             names = list(self._parts)
         if not names:
             return
-        asked = time.time()
+        asked = self._clock.ours()
         admin = AdminClient(self._config)  # held: its answers come only as long as it lives
         futures = admin.list_offsets(
             dict.fromkeys((TopicPartition(topic, num) for topic, num in names), _LATEST), request_timeout=2)

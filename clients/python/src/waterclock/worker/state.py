@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -236,6 +237,11 @@ class Clock:
 
     def __init__(self) -> None:
         self._low, self._high, self._low_at, self._high_at = -_UNBOUNDED, _UNBOUNDED, 0.0, 0.0
+        self._begin = time.time() - time.monotonic()
+
+    def ours(self) -> float:
+        """The system's clock at the beginning, and then the time that passes: a step of it does not count."""
+        return self._begin + time.monotonic()
 
     def _bounds(self, now: float) -> tuple[float, float]:
         return (self._low - max(now - self._low_at, 0) * _DRIFT, self._high + max(now - self._high_at, 0) * _DRIFT)
@@ -248,9 +254,10 @@ class Clock:
         self._low, self._high = max(low, old_low), min(high, old_high)
         self._low_at = self._high_at = polled
 
-    def ahead(self, now: float) -> float:
-        return self.now(now) - now
+    def ahead(self) -> float:
+        low, high = self._bounds(self.ours())
+        return min(max(0.0, low), high)
 
-    def now(self, now: float) -> float:
-        low, high = self._bounds(now)
-        return now + min(max(0.0, low), high)
+    def now(self) -> float:
+        """The brokers' time."""
+        return self.ours() + self.ahead()

@@ -146,7 +146,7 @@ final class MemoryLoad implements Runnable, Loader.Sink {
         if (latest.isEmpty()) {
             return;
         }
-        long now = System.currentTimeMillis();
+        long now = state.now();
         ListOffsetsResult ends = admin.listOffsets(latest, new ListOffsetsOptions().timeoutMs(ASK_WITHIN_MS));
         for (TopicPartition tp : latest.keySet()) {
             try {

@@ -113,7 +113,7 @@ final class Poller implements ConsumerRebalanceListener {
             State.sleep(500);
             return true;
         }
-        long polled = System.currentTimeMillis();
+        long polled = state.now();
         for (TopicPartition tp : records.partitions()) {
             state.take(tp, new Polled(records.records(tp), tp.topic().equals(names.lane()), meter, garbled),
                     polled);

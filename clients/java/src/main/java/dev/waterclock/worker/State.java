@@ -33,7 +33,7 @@ final class State {
     private final Memories memories;
     private final Map<String, Unacked> unacked = new HashMap<>(); // by id; the newest receipt of each
     private final Map<TopicPartition, Part> parts = new HashMap<>();
-    private final BrokerClock clock = new BrokerClock();
+    private final BrokerClock clock = new BrokerClock(System.currentTimeMillis(), System::nanoTime);
     private final ConcurrentLinkedQueue<Acked> acked = new ConcurrentLinkedQueue<>(); // the producer needs no monitor
     private int running;
     private int pending;
@@ -49,6 +49,11 @@ final class State {
     }
 
     // --- the way of an event ------------------------------------------------------------------
+
+    /** Our clock, as take and endOfLog want it. */
+    long now() {
+        return clock.ours();
+    }
 
     /** Takes in what was polled of one partition, when the clock was this. */
     synchronized void take(TopicPartition tp, Polled records, long polledMs) {
@@ -80,7 +85,7 @@ final class State {
             if (item == null) {
                 return null;
             }
-            long now = clock.now(System.currentTimeMillis());
+            long now = clock.now();
             if (!skip(item, now)) {
                 start(item);
                 item.answer = expired(item.event, now) ? Result.suppress("expired") : null;
@@ -130,7 +135,7 @@ final class State {
     /** What finds no room in its bulkhead, and is to be answered now. */
     synchronized List<Item> takeOverflow() {
         List<Item> live = new ArrayList<>();
-        long now = clock.now(System.currentTimeMillis());
+        long now = clock.now();
         for (Item item : queue.takeOverflow()) {
             if (item.part.gone) {
                 queue.finish(item);
@@ -412,8 +417,7 @@ final class State {
             paused += p.paused ? 1 : 0;
             held += p.loaded ? 0 : 1;
         }
-        long now = System.currentTimeMillis();
         return new Metrics.Load(running, queue.size(), buffered, bytes, pending, parts.size(), paused, held,
-                Duration.ofMillis(clock.now(now) - now));
+                Duration.ofMillis(clock.ahead()));
     }
 }
