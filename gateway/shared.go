@@ -58,7 +58,6 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	}
 }
 
-// recent is what is known, or nil if that is too old.
 // getFor is get for a request that does without the newest answer. Another is answered anew.
 func (s *shared[T]) getFor(ctx context.Context, r *request, read func(context.Context) (T, error)) (T, error) {
 	if r.stale() {
@@ -67,6 +66,7 @@ func (s *shared[T]) getFor(ctx context.Context, r *request, read func(context.Co
 	return read(ctx)
 }
 
+// recent is what is known, or nil if that is too old.
 func (s *shared[T]) recent() (known *T, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
