@@ -12,15 +12,19 @@ import (
 
 // TestMeasureOpening kills and starts a node of 64 partitions, or as many as
 // WATERCLOCK_BENCH_PARTITIONS says, while triggers fall due: how late those are
-// whose partition fires again already, while the others open.
+// whose partition fires again already, while the others open. Of more than 64
+// partitions, 50 are busy, at 2,000/s.
 func TestMeasureOpening(t *testing.T) {
-	const rate = 1000
 	partitions := partitionCount(64)
+	rate, busy := 1000, partitions
+	if partitions > 64 {
+		rate, busy = 2000, 50
+	}
 	pending := pendingCount() / 5
 	c := newCluster(t, partitions)
 	n := c.nodes(t, 1, partitions)[0]
 	fill(t, c.brokers, c.prefix, pending, n)
-	load := startPulse(t, c.brokers, c.prefix, rate)
+	load := startPulseOn(t, c.brokers, c.prefix, rate, busy, partitions)
 	time.Sleep(10 * time.Second)
 	n.kill()
 	begin := time.Now()
@@ -44,7 +48,7 @@ func TestMeasureOpening(t *testing.T) {
 	}
 	firsts := slices.SortedFunc(maps.Values(first), time.Time.Compare)
 	report(t, fmt.Sprint("kafka-opening-p", partitions), map[string]any{
-		"partitions": partitions, "rate": rate, "pending": pending,
+		"partitions": partitions, "busy": busy, "rate": rate, "pending": pending,
 		"rss_bytes":             n.metric("process_resident_memory_bytes"),
 		"start_to_first_fire_s": seconds(firsts[0].Sub(begin)),
 		"start_to_all_fire_s":   seconds(firsts[len(firsts)-1].Sub(begin)),

@@ -69,11 +69,67 @@ func report(t *testing.T, name string, figures map[string]any) {
 	}
 }
 
+// sizeOf is how many bytes the files of a directory have.
+func sizeOf(t *testing.T, dir string) (bytes int64) {
+	t.Helper()
+	if err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil // compaction may have removed it
+		}
+		if info, err := e.Info(); err == nil {
+			bytes += info.Size()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
+
+// dropDecided lets the brokers drop commands that were decided, so that tens of millions fit on a disk. fill
+// stays less than that ahead of the engine.
+func dropDecided(t *testing.T, brokers []string, prefix string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	all, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+		{Name: "cleanup.policy", Value: kadm.StringPtr("delete")},
+		{Name: "retention.bytes", Value: kadm.StringPtr(strconv.Itoa(64 << 20))},
+		{Name: "segment.bytes", Value: kadm.StringPtr(strconv.Itoa(16 << 20))},
+	}, prefix+"commands")
+	if err == nil {
+		_, err = all.On(prefix+"commands", func(r *kadm.AlterConfigsResponse) error { return r.Err })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mostAhead is how many registers fill sends that are not decided yet.
+const mostAhead = 2_000_000
 
 // fill registers triggers due in hours, with payloads of 200 B that do not
 // compress, and waits until an engine has decided all.
 func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
+	t.Helper()
+	fillWith(t, brokers, prefix, n, ask, time.Now().Add(6*time.Hour), time.Millisecond)
+}
+
+// fillAt is fill with one due time for all.
+func fillAt(t *testing.T, brokers []string, prefix string, n int, ask *process, at time.Time) {
+	t.Helper()
+	fillWith(t, brokers, prefix, n, ask, at, 0)
+}
+
+// fillWith registers triggers that are due one after the other.
+func fillWith(t *testing.T, brokers []string, prefix string, n int, ask *process, first time.Time,
+	apart time.Duration,
+) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
 		kgo.ProducerLinger(5*time.Millisecond),
@@ -82,13 +138,21 @@ func fill(t *testing.T, brokers []string, prefix string, n int, ask *process) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	at := time.Now().Add(6 * time.Hour).UnixMilli()
+	at := first.UnixMilli()
+	decided := 0
 	for i := range n {
+		for i-decided >= mostAhead {
+			if decided, _ = statusOf(ask); i-decided >= mostAhead {
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
 		payload := make([]byte, 200)
 		_, _ = crand.Read(payload)
 		cl.Produce(t.Context(), &kgo.Record{
 			Key: fmt.Appendf(nil, "pending-%d", i), Value: payload,
-			Headers: []kgo.RecordHeader{{Key: "wc-fire-at", Value: strconv.AppendInt(nil, at+int64(i), 10)}},
+			Headers: []kgo.RecordHeader{{
+				Key: "wc-fire-at", Value: strconv.AppendInt(nil, at+int64(i)*apart.Milliseconds(), 10),
+			}},
 		}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				t.Error(err)
@@ -168,6 +232,8 @@ type pulse struct {
 	cl     *kgo.Client
 	run    string // begins the keys
 	sent   int
+	busy   int32 // if not 0, keys are of that many partitions,
+	of     int32 // of so many
 
 	mu    sync.Mutex
 	fired []firing
@@ -188,6 +254,18 @@ func startPulse(t *testing.T, brokers []string, prefix string, perSecond int) *p
 // startPulseOf is startPulse of the triggers of a tenant.
 func startPulseOf(t *testing.T, brokers []string, prefix, tenant string, perSecond int) *pulse {
 	t.Helper()
+	return startPulseWith(t, brokers, prefix, perSecond, &pulse{run: path.Join(tenant, newName("p"))})
+}
+
+// startPulseOn is startPulse on the first of the partitions.
+func startPulseOn(t *testing.T, brokers []string, prefix string, perSecond, busy, partitions int) *pulse {
+	t.Helper()
+	return startPulseWith(t, brokers, prefix, perSecond,
+		&pulse{run: newName("p"), busy: int32(busy), of: int32(partitions)})
+}
+
+func startPulseWith(t *testing.T, brokers []string, prefix string, perSecond int, p *pulse) *pulse {
+	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.DefaultProduceTopic(prefix+"commands"),
 		kgo.ConsumeTopics(prefix+"due.default"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -196,7 +274,7 @@ func startPulseOf(t *testing.T, brokers []string, prefix, tenant string, perSeco
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &pulse{t: t, cancel: cancel, cl: cl, run: path.Join(tenant, newName("p"))}
+	p.t, p.cancel, p.cl = t, cancel, cl
 	rctx, stopReading := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() { p.read(rctx) })
@@ -215,7 +293,7 @@ func (p *pulse) write(ctx context.Context, perSecond int) {
 			payload := make([]byte, 200)
 			_, _ = crand.Read(payload)
 			p.cl.Produce(context.Background(), &kgo.Record{
-				Key: fmt.Appendf(nil, "%s-%d", p.run, p.sent), Value: payload,
+				Key: p.key(), Value: payload,
 				Headers: []kgo.RecordHeader{{
 					Key:   "wc-fire-at",
 					Value: strconv.AppendInt(nil, time.Now().Add(time.Second).UnixMilli(), 10),
@@ -224,6 +302,15 @@ func (p *pulse) write(ctx context.Context, perSecond int) {
 		}
 	}
 	_ = p.cl.Flush(context.Background())
+}
+
+// key is the key of the next trigger.
+func (p *pulse) key() []byte {
+	key := fmt.Appendf(nil, "%s-%d", p.run, p.sent)
+	for i := 0; p.busy > 0 && topics.Partition(key, p.of) >= p.busy; i++ {
+		key = fmt.Appendf(key[:0], "%s-%d-%d", p.run, p.sent, i)
+	}
+	return key
 }
 
 func (p *pulse) read(ctx context.Context) {
