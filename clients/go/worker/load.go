@@ -14,9 +14,10 @@ import (
 
 // Bounds for reading the receipts topic once.
 const (
-	loadStall   = 30 * time.Second // give up after this long without a record
-	loadBackoff = 5 * time.Second  // longest wait between two tries
-	askWithin   = 2 * time.Second  // for the ends of the due topics, which only the clock needs
+	loadStall    = 30 * time.Second // give up after this long without a record
+	loadFailures = 20               // give up after as many errors, a tenth of a second apart
+	loadBackoff  = 5 * time.Second  // longest wait between two tries
+	askWithin    = 2 * time.Second  // for the ends of the due topics, which only the clock needs
 )
 
 // memoryOf returns the memory that holds an event's receipts, or nil if it is turned off. mu is
@@ -265,27 +266,53 @@ func (w *worker) consumeReceipts(ctx context.Context, offsets map[int32]kgo.Offs
 		return err
 	}
 	defer cl.Close()
-	open := len(offsets)
 	closed := map[int32]bool{}
-	for open > 0 {
+	for failures := 0; len(closed) < len(offsets); {
 		stall, cancel := context.WithTimeout(ctx, loadStall)
 		fetches := cl.PollFetches(stall)
+		err := stall.Err()
 		cancel()
-		if err := fetches.Err(); err != nil {
+		if err != nil {
 			return err
 		}
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if len(p.Records) == 0 || closed[p.Partition] {
-				return
+		readTo := func(partition int32, next int64) {
+			if next >= to[partition] {
+				closed[partition] = true
 			}
-			w.learn(p.Partition, p.Records)
-			if p.Records[len(p.Records)-1].Offset >= to[p.Partition]-1 {
-				closed[p.Partition] = true
-				open--
+		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if n := len(p.Records); n > 0 && !closed[p.Partition] {
+				w.learn(p.Partition, p.Records)
+				readTo(p.Partition, p.Records[n-1].Offset+1)
 			}
 		})
+		fetches.EachError(func(_ string, _ int32, failed error) {
+			if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](failed); ok {
+				w.stepOver(cl, large)
+				readTo(large.Partition, large.NextOffset)
+				return
+			}
+			err = failed
+		})
+		if err == nil {
+			continue
+		}
+		if failures++; failures > loadFailures {
+			return err
+		}
+		pause(ctx, 100*time.Millisecond)
 	}
 	return nil
+}
+
+// stepOver goes on behind a batch that takes too much memory. Whoever may write receipts could else
+// keep all workers from their events.
+func (w *worker) stepOver(cl *kgo.Client, large *kgo.ErrDecompressTooLarge) {
+	w.log.Warn("stepped over a batch of receipts that takes too much memory after decompression", "topic", large.Topic,
+		"partition", large.Partition, "from", large.Offset, "to", large.NextOffset-1)
+	cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{large.Topic: {
+		large.Partition: {Epoch: large.Epoch, Offset: large.NextOffset},
+	}})
 }
 
 // learn adds receipts to the memory of their partition.

@@ -73,8 +73,9 @@ func Brokers(addresses ...string) Option { return func(o *options) { o.brokers =
 // Kafka adds options to each of the three clients: the consumer, the producer, and the reader of
 // receipts. Use it for TLS, SASL, dialers and logging. The options that the worker depends on
 // override these: group, topics, isolation, acks and commits. A batch that takes more than 64 MiB
-// after decompression stops its partition with an error; kgo.MaxDecompressBatchBytes here sets
-// another bound, as limits.batch_bytes does in the server.
+// after decompression stops its partition of a due topic with an error, and is stepped over on the
+// receipts topic; kgo.MaxDecompressBatchBytes here sets another bound, as limits.batch_bytes does in the
+// server.
 func Kafka(opts ...kgo.Opt) Option {
 	return func(o *options) { o.kafka = append(o.kafka, opts...) }
 }

@@ -294,6 +294,40 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
+// TestBombOnReceipts: a batch of receipts that takes too much memory is stepped over. It holds up no
+// events, and what stands behind it is read.
+func TestBombOnReceipts(t *testing.T) {
+	w := newWorld(t, 2)
+	bomber, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.GzipCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bomber.Close()
+	known := due{key: "known"}
+	for _, value := range [][]byte{
+		make([]byte, 900<<10),
+		fmt.Appendf(nil, `{"due_id":%q,"channel":"print","outcome":"delivered","attempt":1}`, known.id()),
+		make([]byte, 900<<10),
+	} {
+		if err := bomber.ProduceSync(t.Context(), &kgo.Record{Topic: receiptTopic, Key: []byte("known"), Value: value}).
+			FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.write(known, due{key: "a"}, due{key: "b", partition: 1})
+	var seen calls
+	w.start(func(_ context.Context, e *DueEvent) (Result, error) {
+		seen.note(e)
+		return Delivered(), nil
+	}, Kafka(kgo.MaxDecompressBatchBytes(64<<10)))
+	w.eventually("both are handled", func() bool { return len(seen.all()) == 2 })
+	time.Sleep(200 * time.Millisecond)
+	if got := seen.all(); len(got) != 2 {
+		t.Errorf("handled %v", got)
+	}
+}
+
 // TestMemoryIsTheTail: the memory holds the last receipts of the topic, whoever wrote them, but
 // not those of other channels.
 func TestMemoryIsTheTail(t *testing.T) {
