@@ -87,7 +87,7 @@ func (w *aclWriter) engine(o *ACLOptions) {
 }
 
 // api may write commands and settings, and delete due topics, and nothing else. An attacker who takes
-// over an API can do what its callers can, but cannot forge the engine's records.
+// over an API can do what its callers can, operators included, but cannot forge the engine's records.
 func (w *aclWriter) api(o *ACLOptions) {
 	n := o.Names
 	w.as(RoleAPI, principal(o.Who[RoleAPI], o.Group+"-api"))
