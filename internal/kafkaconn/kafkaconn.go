@@ -117,7 +117,8 @@ func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 // TLS reads the files of a TLS client. prefix is the settings' common part,
-// for messages. TLS 1.2 is the least accepted.
+// for messages. TLS 1.2 is the least accepted. The client's certificate is read anew for each
+// connection; one that cannot be read leaves the last in force.
 func TLS(prefix string, t config.TLS) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA != "" {
@@ -131,11 +132,21 @@ func TLS(prefix string, t config.TLS) (*tls.Config, error) {
 		}
 	}
 	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-		if err != nil {
+		var last atomic.Pointer[tls.Certificate]
+		read := func() error {
+			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+			if err == nil {
+				last.Store(&pair)
+			}
+			return err
+		}
+		if err := read(); err != nil {
 			return nil, fmt.Errorf("%s.cert, %s.key: %w", prefix, prefix, err)
 		}
-		out.Certificates = []tls.Certificate{pair}
+		out.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			_ = read()
+			return last.Load(), nil
+		}
 	}
 	return out, nil
 }
