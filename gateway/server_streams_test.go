@@ -26,7 +26,8 @@ func TestStreamsOfAConnection(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+	const preface, noSettings = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	if _, err := io.WriteString(conn, preface+noSettings); err != nil {
 		t.Fatal(err)
 	}
 	head := make([]byte, 9) // RFC 9113, section 4.1: length, type, flags, stream
