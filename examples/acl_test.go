@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,16 +55,22 @@ func TestACLGuide(t *testing.T) {
 	}
 	k := services.Kafka(t, services.Secure())
 	d := &dev{bin: waterclock(t)}
+	called := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		called <- r.Header.Get("X-Trigger-Id")
+	}))
+	defer receiver.Close()
 	as := func(user string) []string {
 		return []string{
 			"--brokers", k.SASLSSL, "--set", "topics.partitions=2", "--set", "channels.orders.receipts=true",
 			"--set", "kafka.tls.enabled=true", "--set", "kafka.tls.ca=" + k.CA,
 			"--set", "kafka.sasl.mechanism=SCRAM-SHA-512", "--set", "kafka.sasl.user=" + user, "--set",
 			"kafka.sasl.password=" + user + "-secret", "--set", "internal.secret=shared by all instances",
+			"--set", "webhook.allow=" + receiver.URL,
 		}
 	}
 	principals := []string{}
-	for _, role := range []string{"api", "history", "push", "sms", "email"} {
+	for _, role := range []string{"api", "history", "webhook", "push", "sms", "email"} {
 		principals = append(principals, "--principal", role+"=User:"+role)
 	}
 	settings := as("engine")
@@ -100,7 +107,7 @@ func TestACLGuide(t *testing.T) {
 	if out, _ := run("doctor"); strings.Contains(out, "AUTHORIZATION") || !strings.Contains(out, "retry pause") {
 		t.Errorf("doctor says\n%s", out)
 	}
-	users(t, k.Bootstrap, "api", "operator", "history", "push", "sms", "email")
+	users(t, k.Bootstrap, "api", "operator", "history", "webhook", "push", "sms", "email")
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -121,6 +128,17 @@ func TestACLGuide(t *testing.T) {
 		asks(t, http.MethodGet, url+c.path, "")
 	}
 	asks(t, http.MethodDelete, url+"/v1/channels/kitchen", "")
+	serve("webhook", "127.0.0.1:0", "--set", "webhook.secret=whsec_c2VjcmV0IG9mIHRoaXMgdGVzdCBhbG9uZQ==")
+	asks(t, http.MethodPut, url+"/v1/triggers/asked",
+		`{"delay":"1s","callback":{"url":"`+receiver.URL+`","recheck":true}}`)
+	select {
+	case id := <-called:
+		if id != "asked" {
+			t.Errorf("called for %q", id)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the callback that asks the owner first was not made within a minute")
+	}
 	for channel, address := range map[string]string{
 		"push": "fcm:phone", "sms": "+4915112345678", "email": "ann@example.com",
 	} {

@@ -137,6 +137,7 @@ func (w *aclWriter) export(o *ACLOptions) {
 func (w *aclWriter) webhook(o *ACLOptions) {
 	w.worker(o, RoleWebhook)
 	w.add("publishes the state of endpoints", "topic", o.Names.Endpoints(), false, "Write")
+	w.add("finds the owner to ask, for callback.recheck", "topic", o.Names.State(), false, "Read")
 }
 
 // worker is a process with the role of one channel of ours alone.

@@ -146,7 +146,7 @@ func TestACLsSeparateRoles(t *testing.T) {
 		{"Read", "rejected", "engine api operator"},
 		{"Read", "dead-letter", "engine api history operator"},
 		{"Read", "commands", "engine"},
-		{"Read", "state", "engine api"},
+		{"Read", "state", "engine api webhook"},
 		{"Read", "events", "engine api history export operator analyst"},
 		{"Read", "due.sms", "engine history sms channel:sms"},
 		{"Read", "due.push.high", "engine history push"},
