@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/waterclock/waterclock/calendar"
@@ -49,6 +50,8 @@ const (
 	explainWait    = time.Second
 	explainRecheck = 25 * time.Millisecond
 	explainTries   = 3
+
+	maxOccurrence = 512 // bytes of the name of one
 )
 
 // getExplanation says in a sentence what became of a trigger. A trigger that is unknown, erased
@@ -58,7 +61,10 @@ func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.NotFound(r.id())
 	}
-	in := &explain.Input{ID: r.id()}
+	in := &explain.Input{ID: r.id(), Occurrence: r.query.Get("occurrence")}
+	if len(in.Occurrence) > maxOccurrence {
+		return problem.BadParameter("occurrence", "occurrence is at most "+strconv.Itoa(maxOccurrence)+" bytes")
+	}
 	for range explainTries {
 		if err := s.ask(r, key, in); err != nil {
 			return err

@@ -518,3 +518,37 @@ func TestExplainWhileItFires(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// A ce_id names one occurrence of a series. What is said of it is of that one, and not of a later one.
+func TestExplainOneOccurrence(t *testing.T) {
+	c := newCauses(t)
+	c.put("daily", `{"channel":"sms","recurrence":"FREQ=DAILY;BYHOUR=9;BYMINUTE=0;BYSECOND=0","timezone":"UTC"}`)
+	for _, outcome := range []trigger.ReceiptOutcome{trigger.ReceiptSuppressed, trigger.ReceiptDelivered} {
+		c.fires("daily", 0)
+		c.receipt("daily", outcome, map[bool]string{true: "opted_out"}[outcome == trigger.ReceiptSuppressed], "")
+	}
+	var done []trigger.Firing
+	c.engine.set(func() { done = c.engine.states[idKey("daily")].Done })
+	if len(done) != 2 {
+		t.Fatalf("fired: %+v", done)
+	}
+	if x := c.explain(c.url, "daily", 0); x.Code != string(explain.Delivered) {
+		t.Errorf("of the trigger: %s, %s", x.Code, x.Sentence)
+	}
+	for i, want := range []explain.Code{explain.Suppressed, explain.Delivered} {
+		a := c.callAt(c.url, "GET", "/v1/triggers/daily/explain?occurrence="+url.QueryEscape(done[i].Occurrence), "")
+		if !strings.Contains(a.body, `"code":"`+string(want)+`"`) {
+			t.Errorf("of occurrence %d: %d %s", i, a.status, a.body)
+		}
+		id := trigger.DueID(idKey("daily"), done[i].Occurrence, 0)
+		a = c.callAt(c.url, "GET", "/v1/search?fresh=false&q="+url.QueryEscape(id), "")
+		if !strings.Contains(a.body, `"code":"`+string(want)+`"`) ||
+			!strings.Contains(a.body, `"occurrence":"`+done[i].Occurrence+`"`) {
+			t.Errorf("found by the ce_id of occurrence %d: %d %s", i, a.status, a.body)
+		}
+	}
+	long := "/v1/triggers/daily/explain?occurrence=" + strings.Repeat("x", 513)
+	if a := c.callAt(c.url, "GET", long, ""); a.status != http.StatusBadRequest {
+		t.Errorf("a name of 513 bytes: %d %s", a.status, a.body)
+	}
+}

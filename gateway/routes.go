@@ -208,7 +208,9 @@ func viewRoutes(p *parts) []route {
 			handle: p.explanations.getExplanation, costly: true, doc: operation{
 				id:      "explainTrigger",
 				summary: "Explain what became of a trigger, and why it did or did not fire",
-				query:   []parameter{freshOr("without its newest events")},
+				query: []parameter{{
+					name: "occurrence", doc: "What became of this one, as events and ce_id name it", kind: of[string](),
+				}, freshOr("without its newest events")},
 				answers: answers{200: of[Explanation]()},
 			},
 		},

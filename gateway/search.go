@@ -51,6 +51,8 @@ type FoundItem struct {
 	TriggerID string `json:"trigger_id,omitempty" doc:"Absent for a user"`
 	UserID    string `json:"user_id,omitempty" doc:"The user, or that of the trigger"`
 
+	Occurrence string `json:"occurrence,omitempty" doc:"The occurrence that q names, by a ce_id, a due event or a receipt; code and sentence are of it"`
+
 	// What the owner says of the trigger; absent if only the history, or a record, knows it.
 
 	State      string `json:"state,omitempty" doc:"Absent for a user, and for a trigger that its owner does not have"`
@@ -146,7 +148,7 @@ func (s *searches) explain(r *request, found *FoundItems) error {
 		if item.key == "" || slices.Contains(found.Silent, s.router.PartitionOf(item.key)) {
 			continue
 		}
-		in := &explain.Input{ID: item.TriggerID, State: item.owner}
+		in := &explain.Input{ID: item.TriggerID, Occurrence: item.Occurrence, State: item.owner}
 		items, of = append(items, item), append(of, in)
 		g.Go(func() error {
 			n, err := s.explained.readBeside(r, item.key, in)
@@ -220,14 +222,19 @@ func (s *searches) state(ctx context.Context, r *request, key trigger.Key, found
 
 // occurrence finds a trigger by a ce_id, with or without its #step.
 func (s *searches) occurrence(ctx context.Context, r *request, q string, found *FoundItems) error {
-	key, _, _, err := topics.ParseDueID(q)
+	key, occurrence, _, err := topics.ParseDueID(q)
 	if err != nil {
-		key, _, _, err = topics.ParseDueID(q + "#0")
+		key, occurrence, _, err = topics.ParseDueID(q + "#0")
 	}
 	if err != nil || key.Tenant() != r.who.Tenant {
 		return nil
 	}
-	return s.known(ctx, r, key, "occurrence", found)
+	n := len(found.Items)
+	err = s.known(ctx, r, key, "occurrence", found)
+	for i := range found.Items[n:] {
+		found.Items[n+i].Occurrence = occurrence
+	}
+	return err
 }
 
 // record finds the trigger of a record on topic commands or receipts, or on a due topic. It reads that record and no
@@ -242,7 +249,7 @@ func (s *searches) record(ctx context.Context, r *request, q string, found *Foun
 		return nil
 	}
 	r.read.charge(1)
-	key, user := s.keyOf(rec)
+	key, user, occurrence := s.keyOf(rec)
 	if key == "" || key.Tenant() != r.who.Tenant {
 		return nil
 	}
@@ -250,7 +257,9 @@ func (s *searches) record(ctx context.Context, r *request, q string, found *Foun
 	if err != nil {
 		return err
 	}
-	found.Items = append(found.Items, foundTrigger("record", key, user, st))
+	item := foundTrigger("record", key, user, st)
+	item.Occurrence = occurrence
+	found.Items = append(found.Items, item)
 	return nil
 }
 
@@ -303,20 +312,25 @@ func (s *searches) keyed(topic string) bool {
 	return topic == s.names.Commands() || topic == s.names.Receipts()
 }
 
-// keyOf is the trigger that a record is about; "" if it is about none.
-func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user string) {
+// keyOf is the trigger that a record is about, "" if it is about none, and the occurrence, if it names one.
+func (s *searches) keyOf(rec *kgo.Record) (key trigger.Key, user, occurrence string) {
 	if s.keyed(rec.Topic) {
 		key, err := trigger.ParseKey(rec.Key)
 		if err != nil {
-			return "", ""
+			return "", "", ""
 		}
-		return key, ""
+		if rec.Topic == s.names.Receipts() {
+			if receipt, err := topics.DecodeReceipt(kafkarec.Of(rec)); err == nil && receipt.Key == key {
+				occurrence = receipt.Occurrence
+			}
+		}
+		return key, "", occurrence
 	}
 	due, err := topics.DecodeDue(kafkarec.Of(rec))
 	if err != nil {
-		return "", ""
+		return "", "", ""
 	}
-	return due.Fire.Key, due.Fire.Spec.UserID
+	return due.Fire.Key, due.Fire.Spec.UserID, due.Fire.Occurrence
 }
 
 // user finds a user who has triggers, and the first of them by next due time; or one who has none any more, but

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 func newExplain(a *app) *cobra.Command {
-	n, since := 5, 24*time.Hour
+	n, since, occurrence := 5, 24*time.Hour, ""
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Explain what became of a trigger: why it fired, why not, or when it will",
@@ -28,7 +29,10 @@ func newExplain(a *app) *cobra.Command {
 				return err
 			}
 			if rank(c.Source("brokers")) > rank(c.Source("url")) {
-				return a.explainKafka(cmd.Context(), c, args[0], since, n)
+				return a.explainKafka(cmd.Context(), c, args[0], occurrence, since, n)
+			}
+			if occurrence != "" {
+				return a.explainOccurrence(cmd.Context(), newAPI(c), args[0], occurrence)
 			}
 			x, err := fetchExplanation(cmd.Context(), newAPI(c), args[0], n)
 			if err != nil && x.forgotten() && exitOf(err) == exitNotFound {
@@ -41,6 +45,7 @@ func newExplain(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many occurrences to look ahead")
+	cmd.Flags().StringVar(&occurrence, "occurrence", "", "what became of this one, as events and ce_id name it")
 	cmd.Flags().DurationVar(&since, "since", since, "over Kafka: how far back to read events")
 	return cmd
 }
@@ -179,6 +184,19 @@ func (a *app) printOccurrences(list []upcoming) {
 	for _, o := range list {
 		fmt.Fprintln(a.out.w, clean(strings.TrimRight(fmt.Sprintf("  %s  %s  %s", o.At, o.LocalTime, o.Note), " ")))
 	}
+}
+
+// explainOccurrence prints what became of one occurrence.
+func (a *app) explainOccurrence(ctx context.Context, from *api, key, occurrence string) error {
+	var x explanation
+	path := triggerPath(key) + "/explain?occurrence=" + url.QueryEscape(occurrence)
+	if err := from.get(ctx, path, &x.apiSentence); err != nil {
+		return a.unknownKey(ctx, from, key, err)
+	}
+	if explain.Code(x.Code) == explain.Unknown {
+		return &failure{Exit: exitNotFound, Msg: key + ": not_found: " + clean(x.Sentence)}
+	}
+	return a.explainSentence(x)
 }
 
 // explainSentence prints what happened to a trigger that the API does not show. Either it was

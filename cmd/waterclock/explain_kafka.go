@@ -18,11 +18,13 @@ import (
 // explainKafka explains a trigger from topics state and events, for a user who named only
 // brokers. It reads the trigger's partition: all of state, and the events appended since the
 // given time.
-func (a *app) explainKafka(ctx context.Context, c *config.Config, key string, since time.Duration, n int) error {
+func (a *app) explainKafka(
+	ctx context.Context, c *config.Config, key, occurrence string, since time.Duration, n int,
+) error {
 	if _, err := trigger.ParseKey([]byte(key)); err != nil {
 		return worded(err)
 	}
-	in := &explain.Input{ID: key, Zones: calendar.Embedded()}
+	in := &explain.Input{ID: key, Occurrence: occurrence, Zones: calendar.Embedded()}
 	err := a.readTrigger(ctx, c, key, since, in)
 	if err != nil {
 		return err

@@ -77,8 +77,11 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 		return paths
 	case "trigger":
 		if id := at.Query().Get("id"); id != "" {
-			path := "v1/triggers/" + component(id)
-			return []string{path + "?fresh=false", path + "/explain?fresh=false"}
+			path, one := "v1/triggers/"+component(id), ""
+			if occurrence := at.Query().Get("occurrence"); occurrence != "" {
+				one = "&occurrence=" + component(occurrence)
+			}
+			return []string{path + "?fresh=false", path + "/explain?fresh=false" + one}
 		}
 	case "search":
 		if q := at.Query().Get("q"); q != "" {

@@ -105,6 +105,9 @@ func Undecided(in *Input) bool {
 			alone = true
 		}
 	}
+	if in.Occurrence != "" {
+		return x.newest(x.decidesOccurrence) == nil
+	}
 	return x.newest(func(e *topics.Event) bool { return x.decides(e, alone) }) == nil
 }
 

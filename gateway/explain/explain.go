@@ -4,6 +4,7 @@
 //
 //	explain.go     Explain: which code, from the state and the newest event that decides
 //	events.go      which event decides, and what each one says
+//	occurrence.go  what became of one occurrence
 //	leftout.go     occurrences that a calendar leaves out: no event says so
 //	words.go       an event in words        times.go  instants in words, and the bounds of texts
 //
@@ -63,14 +64,15 @@ var Codes = []Code{
 
 // Input is all that an explanation depends on.
 type Input struct {
-	ID        string          // the trigger, as the caller names it
-	State     *trigger.State  // as its owner has it; nil: the owner has none
-	Restoring string          // why nobody answers for the trigger; "" if State is an answer
-	Events    []topics.Event  // the newest of its events, in order
-	History   bool            // Events is what the history has; false: there is no history
-	Missing   int64           // so many of its newest events the history does not have yet
-	Now       trigger.Instant // no later than what it is compared with was read
-	Zones     *calendar.Zones // nil: times are in UTC, and no calendar is considered
+	ID         string          // the trigger, as the caller names it
+	Occurrence string          // what became of this one is asked for, as events name it; "": of the trigger
+	State      *trigger.State  // as its owner has it; nil: the owner has none
+	Restoring  string          // why nobody answers for the trigger; "" if State is an answer
+	Events     []topics.Event  // the newest of its events, in order
+	History    bool            // Events is what the history has; false: there is no history
+	Missing    int64           // so many of its newest events the history does not have yet
+	Now        trigger.Instant // no later than what it is compared with was read
+	Zones      *calendar.Zones // nil: times are in UTC, and no calendar is considered
 }
 
 // Answer is an explanation.
@@ -178,6 +180,10 @@ func (x *explanation) decide() {
 	switch {
 	case x.in.Restoring != "":
 		x.restoring()
+		return
+	case x.in.Occurrence != "" && (s == nil || s.Status != trigger.Erased):
+		x.ofOccurrence()
+		x.sayNext()
 		return
 	case s == nil || s.Status == trigger.Unknown || s.Status == trigger.Erased:
 		x.gone()
@@ -351,14 +357,28 @@ func (x *explanation) open() bool {
 	if last == nil {
 		return false
 	}
-	of := func(e *topics.Event) bool { return e.Occurrence == last.Occurrence }
+	x.sayLive(last)
+	return true
+}
+
+// sayLive explains an occurrence off the plan: sent and not done, or one that waits for a time of its own.
+func (x *explanation) sayLive(l *trigger.Live) {
+	of := func(e *topics.Event) bool { return e.Occurrence == l.Occurrence }
 	e := x.newest(func(e *topics.Event) bool { return of(e) && x.decides(e, false) })
-	x.sayOpen(last, e)
+	switch late := l.Due <= x.in.Now.Add(-slack); {
+	case l.Kind != trigger.LiveSnoozed && l.Kind != trigger.LiveRunNow:
+		x.sayOpen(l, e)
+	case late && x.in.State.Status == trigger.Paused:
+		x.paused()
+	case late:
+		x.sayOverdue(l.Nominal, l.EmitRetry, l.Due)
+	default:
+		x.say(Scheduled, "Scheduled: it fires %s.", x.at(l.Due))
+	}
 	if x.cite(e); e == nil {
-		x.citeState("%s, attempt %d, until %s", x.occurrence(last.Occurrence), last.Attempt, last.Due)
+		x.citeState("%s, attempt %d, until %s", x.occurrence(l.Occurrence), l.Attempt, l.Due)
 	}
 	x.cite(x.newest(func(e *topics.Event) bool { return of(e) && is(trigger.OccurrenceFired)(e) }))
-	return true
 }
 
 func (x *explanation) sayOpen(l *trigger.Live, e *topics.Event) {

@@ -20,13 +20,15 @@ export function A({to, children, ...more}) {
   return html`<a href=${new URL(to, home).href} onClick=${follow} ...${more}>${children}</a>`;
 }
 
-export const triggerPage = (id) => 'trigger?id=' + encodeURIComponent(id);
+export const triggerPage = (id, occurrence) => 'trigger?id=' + encodeURIComponent(id) +
+  (occurrence ? '&occurrence=' + encodeURIComponent(occurrence) : '');
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 
 // ToTrigger leads to a trigger. What an operator sees of another tenant is no link: pages have the caller's triggers.
-export const ToTrigger = ({id, tenant, who}) => (who && others(tenant, who) ?
-  html`<span class="key">${visible(id)}</span>` : html`<${A} to=${triggerPage(id)} class="key">${visible(id)}<//>`);
+export const ToTrigger = ({id, tenant, who, occurrence}) => (who && others(tenant, who) ?
+  html`<span class="key">${visible(id)}</span>` : html`<${A} class="key" to=${triggerPage(id, occurrence)}>
+    ${visible(id)}<//>`);
 
 // others reports whether this is the name of another tenant than the caller's.
 export const others = (tenant, who) => Boolean(tenant) && tenant !== who.tenant;

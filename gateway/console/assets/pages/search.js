@@ -40,7 +40,8 @@ export function Search({query, again, who}) {
           <${A} to=${triggersOfUser(user)}>All triggers of user ${visible(user)}<//></p>`)}
         <${Table} caption="The best match first" rows=${items.filter((i) => i.kind !== 'user')}
           none="This user has no trigger." columns=${[
-            ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} />`],
+            ['Trigger', (i) => html`<${ToTrigger} id=${i.trigger_id} occurrence=${i.occurrence} />`],
+            ['Occurrence', (i) => visible(i.occurrence || '')],
             ['What became of it', (i) => html`<${Became} of=${i} />`, 'text'],
             ['Next', (i) => html`<${At} at=${i.next_fire_at} zone=${i.timezone} />`],
             ['User', (i) => i.user_id || ''], ['Found as', (i) => i.kind],

@@ -6,7 +6,7 @@ import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
 import {
   A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, useData,
-  useList, userPage, visible,
+  triggerPage, useList, userPage, visible,
 } from '../parts.js';
 import {Acts, Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
@@ -48,7 +48,8 @@ export function Trigger({query, who, say}) {
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
   const state = useData(id && trigger(id, '?fresh=false'), connected ? 0 : every);
-  const why = useData(id && trigger(id, '/explain?fresh=false'), connected ? 0 : every);
+  const one = query.occurrence ? '&occurrence=' + encodeURIComponent(query.occurrence) : '';
+  const why = useData(id && trigger(id, '/explain?fresh=false') + one, connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
   // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
   const acted = async () => {
@@ -79,6 +80,8 @@ export function Trigger({query, who, say}) {
   return html`<article><h1>${visible(id)}</h1>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
       <button type="button" onClick=${reload}>Show it</button></p>` : ''}
+    ${one ? html`<p>Of occurrence ${visible(query.occurrence)}. <${A} to=${triggerPage(id)}>Of the trigger<//></p>` :
+      ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
       ${x.history === false ? html`<p class="warn">${who.history ? 'The history does not answer' :
         'There is no history here'}: this is what its owner knows.</p>` : ''}
@@ -88,7 +91,7 @@ export function Trigger({query, who, say}) {
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
     ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />
-      <${About} t=${t} who=${who} code=${why.data && why.data.code} />` : ''}
+      <${About} t=${t} who=${who} code=${one ? undefined : why.data && why.data.code} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
