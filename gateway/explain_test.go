@@ -249,7 +249,7 @@ func TestExplainNamesTheCause(t *testing.T) {
 		},
 		{
 			"retrying", answered(trigger.ReceiptRetry, "http_503"), 0, explain.Retrying, "delivery.retried",
-			"attempt 1 failed at the sms worker: http_503. Attempt 2 goes out ", true, "",
+			"attempt 1 failed at the sms worker: the endpoint is unavailable (http_503). Attempt 2 goes out ", true, "",
 		},
 		{
 			"delivered", answered(trigger.ReceiptDelivered, ""), 0, explain.Delivered, "delivery.delivered",

@@ -55,7 +55,8 @@ var seeds = []cause{
 		s.sent(id)
 	}},
 	{
-		"retrying", "retrying", "attempt 1 failed at the sends worker: http_503. Attempt 2 goes out ",
+		"retrying", "retrying",
+		"attempt 1 failed at the sends worker: the endpoint is unavailable (http_503). Attempt 2 goes out ",
 		"delivery.retried", answered("retry", "http_503"),
 	},
 	{
