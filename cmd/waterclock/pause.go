@@ -8,5 +8,5 @@ import (
 
 func newPause(a *app) *cobra.Command {
 	return a.verb(trigger.OpPause, "pause", "Stop triggers from firing until resumed; get shows the --note",
-		&commandFlags{}, nil)
+		&commandFlags{revision: true}, nil)
 }

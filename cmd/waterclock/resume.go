@@ -8,5 +8,6 @@ import (
 
 func newResume(a *app) *cobra.Command {
 	return a.verb(trigger.OpResume, "resume",
-		"Let paused triggers fire again; their misfire policy decides on what was missed", &commandFlags{}, nil)
+		"Let paused triggers fire again; their misfire policy decides on what was missed",
+		&commandFlags{revision: true}, nil)
 }

@@ -7,5 +7,5 @@ import (
 )
 
 func newRunNow(a *app) *cobra.Command {
-	return a.verb(trigger.OpRunNow, "run", "Fire once now, off schedule", &commandFlags{}, nil)
+	return a.verb(trigger.OpRunNow, "run", "Fire once now, off schedule", &commandFlags{revision: true}, nil)
 }

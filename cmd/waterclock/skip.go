@@ -8,7 +8,8 @@ import (
 
 func newSkip(a *app) *cobra.Command {
 	var occurrence string
-	cmd := a.verb(trigger.OpSkip, "skip", "Leave out one occurrence", &commandFlags{}, occurrenceField(&occurrence))
+	cmd := a.verb(trigger.OpSkip, "skip", "Leave out one occurrence", &commandFlags{revision: true},
+		occurrenceField(&occurrence))
 	cmd.Flags().StringVar(&occurrence, "occurrence", "", "local `date`, date-time or instant (default the next)")
 	return cmd
 }

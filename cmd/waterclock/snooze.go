@@ -9,7 +9,7 @@ import (
 func newSnooze(a *app) *cobra.Command {
 	var duration, until string
 	cmd := a.verb(trigger.OpSnooze, "snooze", "Move a one-shot, or fire a recurring one once more later",
-		&commandFlags{},
+		&commandFlags{revision: true},
 		func() (map[string]any, error) {
 			if (duration == "") == (until == "") {
 				return nil, usagef("give --for or --until, and only one of them")

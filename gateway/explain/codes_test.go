@@ -16,8 +16,8 @@ func TestCodesHaveWords(t *testing.T) {
 	for _, code := range slices.Concat(webhook.Codes, []string{
 		worker.CodeError, worker.CodePanic, worker.CodeTimeout, worker.CodeNoResult, worker.CodeExpired,
 		consent.CodeUnread, consent.CodeAway, consent.CodeErased,
-		notify.CodePayload, notify.CodeNoAddress, notify.CodeInvalidAddress, notify.CodeNoProvider, notify.CodeNoTemplate,
-		notify.CodeTemplate, notify.CodePaused, notify.CodeShare,
+		notify.CodePayload, notify.CodeNoAddress, notify.CodeInvalidAddress, notify.CodeNoProvider,
+		notify.CodeNoTemplate, notify.CodeTemplate, notify.CodePaused, notify.CodeShare,
 		providers.CodeConfig, providers.CodeUnavailable, providers.CodeThrottled, providers.CodeStatus,
 		providers.CodeInvalid, providers.CodeOptedOut,
 	}) {

@@ -162,6 +162,44 @@ func TestLinesOfKcat(t *testing.T) {
 	}
 }
 
+// The lines of an act and of a new trigger are refused where the button is: the trigger has changed since, or is there.
+func TestLinesHaveTheConditions(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	file, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills")
+	b.click("Pause")
+	b.await("dialog h2", "Pause")
+	ours, curl, kcat := b.line("dialog", "waterclock pause"), b.line("dialog", "curl "), b.kcat("dialog")
+	s.call("PATCH", "/v1/triggers/pills", `{"tags":{"a":"b"}}`)
+	if out, err := exec.Command(file, strings.Fields(ours)[1:]...).CombinedOutput(); err == nil {
+		t.Errorf("%s: %s", ours, out)
+	}
+	if out, err := exec.Command("sh", "-c", curl+" -sf").CombinedOutput(); err == nil {
+		t.Errorf("%s: %s", curl, out)
+	}
+	if out, err := exec.Command("sh", "-c", kcat).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v %s", kcat, err, out)
+	}
+	s.happened("pills", "command.rejected", "the trigger is at revision 2")
+	if got := s.call("GET", "/v1/triggers/pills", "")["state"]; got != "PENDING" {
+		t.Errorf("it was changed since, and is %v", got)
+	}
+	b.visit("new")
+	b.fill("input[name=id]", "pills")
+	b.await("main .twins", "triggers/pills")
+	if out, err := exec.Command("sh", "-c", b.line("main", "curl ")+" -sf").CombinedOutput(); err == nil {
+		t.Errorf("it is there already, and was replaced: %s", out)
+	}
+	if line := b.kcat("main"); !strings.Contains(line, `"if_absent":true`) {
+		t.Error(line)
+	}
+}
+
 // Where there is log-in, the lines for curl take the key from the variable that the command line takes it from: they
 // read and act with it, and are refused without.
 func TestLinesOfCurl(t *testing.T) {

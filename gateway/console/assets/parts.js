@@ -244,9 +244,10 @@ function server() {
 
 // curl is a request to the API, a read unless another method is named. Where there is log-in it needs a key, which the
 // command line takes from the same variable.
-export const curl = (who, path, {method, type = 'application/json', body} = {}) =>
+export const curl = (who, path, {method, type = 'application/json', body, headers = {}} = {}) =>
   `curl ${method ? `-X ${method} ` : ''}${quoted(new URL(path, root).href)}` +
   (who.actor ? ' -H "authorization: Bearer $WATERCLOCK_API_KEY"' : '') +
+  Object.entries(headers).map(([name, value]) => ` -H ${quoted(`${name}: ${value}`)}`).join('') +
   (body === undefined ? '' : ` -H 'content-type: ${type}' -d ${quoted(json(body))}`);
 
 // keyOf is a trigger's key on the topics.

@@ -167,13 +167,13 @@ function Ask({act, t, who, close, done}) {
   const filled = {...(act.of && act.of(t)), ...Object.fromEntries(Object.entries(values).filter(([, v]) => v !== '')),
     ...tenant};
   const r = act.request(id, filled);
+  const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
   const submit = async (e) => {
     e.preventDefault();
     work(true);
     fail();
     try {
       if (act.once && act.once(t)) await stillAs(t);
-      const headers = act.unconditional ? {} : {'if-match': `"${t.revision}"`};
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
@@ -199,9 +199,9 @@ function Ask({act, t, who, close, done}) {
       onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
     <${Fault} error=${error && meanwhile(error) ?
       {message: meanwhile(error) + ' Close this, and read it again.'} : error} />
-    <${Twins} lines=${[ours(act.cli, id, flags),
-      curl(who, r.path, r),
-      ...(r.command ? [kcatWrites(who, keyOf(who, id), r.command)] : [])]} />
+    <${Twins} lines=${[ours(act.cli, id, flags + (act.unconditional ? '' : ` --if-revision ${t.revision}`)),
+      curl(who, r.path, {...r, headers}),
+      ...(r.command ? [kcatWrites(who, keyOf(who, id), {...r.command, if_revision: t.revision})] : [])]} />
     <div class="acts"><button type="button" onClick=${() => box.current.close()}>Close</button>
       <button class="act" disabled=${busy}>${act.name}</button></div></form></dialog>`;
 }

@@ -21,6 +21,9 @@ function isJSON(text) {
   return true;
 }
 
+// onlyNew are the headers of a register that replaces nothing.
+const onlyNew = {'if-none-match': '*'};
+
 // withPayload is the JSON of an object, with a payload as it was typed: a number that was read and written again may be
 // another one.
 function withPayload(object, payload) {
@@ -60,7 +63,7 @@ export function New({who, say}) {
     fail(bad && {message: 'The payload is no JSON. Put a text in "quotes".'});
     if (bad) return;
     try {
-      const {status} = await ask('PUT', trigger(f.id), body, {headers: {'if-none-match': '*'}});
+      const {status} = await ask('PUT', trigger(f.id), body, {headers: onlyNew});
       say(status === 202 ? `Written, not decided yet: ${f.id}` : `Registered: ${f.id}`);
       go(triggerPage(f.id));
     } catch (err) {
@@ -101,7 +104,7 @@ export function New({who, say}) {
       ours('schedule', f.id || 'KEY', Object.entries(when).map(([k, v]) => ` ${flags[k]} ${quoted(v)}`).join('') +
         (f.channel ? ` --channel ${quoted(f.channel)}` : '') + (f.user_id ? ` --user ${quoted(f.user_id)}` : '') +
         (payload === '' ? '' : ` --data ${quoted(payload)}`)),
-      curl(who, trigger(f.id || 'KEY'), {method: 'PUT', body}),
-      kcatWrites(who, keyOf(who, f.id || 'KEY'), withPayload({op: 'register', ...fields}, payload)),
+      curl(who, trigger(f.id || 'KEY'), {method: 'PUT', body, headers: onlyNew}),
+      kcatWrites(who, keyOf(who, f.id || 'KEY'), withPayload({op: 'register', if_absent: true, ...fields}, payload)),
     ]} /></article>`;
 }
