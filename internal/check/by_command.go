@@ -218,7 +218,7 @@ func (t *life) redrive(c *command, e *event) {
 			"a redrive from attempt %d is told as attempt %d", c.attempt, e.attempt)
 	}
 	r := &redriven{from: c.attempt, at: e.occurred}
-	r.due, r.nominal, r.attempt = e.occurred, e.scheduled, e.attempt
+	r.due, r.nominal, r.attempt, r.step = e.occurred, e.scheduled, e.attempt, e.step
 	for i := range t.dead {
 		if d := &t.dead[i]; d.id == c.dueID && d.attempt == c.attempt {
 			r.first = d
