@@ -60,9 +60,8 @@ set +m
 background="$compute_lane $quiet_lane"
 # Backwards: test/e2e waits longest, and what it leaves is used as long as the other lanes have something to do. And
 # test/attack last, when they are done: it judges latency only while nothing else runs, and says nothing of it else.
-{
-  comm -23 <(go list ./... | sort) <(go list "${compute[@]}" "${quiet[@]}" "${foreign[@]}" ./test/attack | sort) | sort -r
-} | xargs go test -p 1 -vet=off -timeout 40m 2>&1 | tee "$SVC_HOME/front.log" || failed=1
+comm -23 <(go list ./... | sort) <(go list "${compute[@]}" "${quiet[@]}" "${foreign[@]}" ./test/attack | sort) | sort -r |
+  xargs go test -p 1 -vet=off -timeout 40m 2>&1 | tee "$SVC_HOME/front.log" || failed=1
 wait "$quiet_lane" || failed=1
 wait "$compute_lane" || failed=1
 go test -p 1 -vet=off -timeout 40m ./test/attack 2>&1 | tee -a "$SVC_HOME/front.log" || failed=1

@@ -290,19 +290,32 @@ func (x *explanation) cancelled() {
 	case e == nil:
 		x.say(Cancelled, "Cancelled %s: it does not fire.", x.at(x.in.State.UpdatedAt))
 		x.citeState("CANCELLED since %s", x.in.State.UpdatedAt)
-		x.citeFiring()
+		x.citeFiring(lastFiring(x.in.State))
 	default:
 		x.sayEvent(e)
 	}
 }
 
-// citeFiring cites the last firing that the state has.
-func (x *explanation) citeFiring() {
-	if n := len(x.in.State.Done); n > 0 {
-		f := x.in.State.Done[n-1]
+// lastFiring is the last one that a state has; zero if it has none.
+func lastFiring(s *trigger.State) (last trigger.Firing) {
+	if n := len(s.Done); n > 0 {
+		last = s.Done[n-1]
+	}
+	return last
+}
+
+// citeFiring cites a firing that the state has, if it is one.
+func (x *explanation) citeFiring(f trigger.Firing) {
+	if f.At != 0 {
 		x.citeState("occurrence %s went to %s, partition %d, at %s", x.occurrence(f.Occurrence),
 			f.Topic, f.Partition, f.At)
 	}
+}
+
+// sayFiring explains by a firing of which no event says more.
+func (x *explanation) sayFiring(f trigger.Firing) {
+	x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(f.At))
+	x.citeFiring(f)
 }
 
 // overdue reports whether something should have fired by now and has not.
@@ -456,10 +469,7 @@ func (x *explanation) agrees(e *topics.Event) bool {
 // byState says what the state alone shows.
 func (x *explanation) byState() {
 	s := x.in.State
-	last := trigger.Firing{}
-	if n := len(s.Done); n > 0 {
-		last = s.Done[n-1]
-	}
+	last := lastFiring(s)
 	switch {
 	case s.Status == trigger.Expired:
 		x.say(Expired, "Not sent: it was too late to be of use, by expires_after or its misfire policy, %s.",
@@ -472,13 +482,14 @@ func (x *explanation) byState() {
 		x.say(Skipped, "Never sent: it ended %s, and nothing of it went out.", x.at(s.UpdatedAt))
 		x.citeState("%s since %s", s.Status, s.UpdatedAt)
 	case s.Status.Finished() || last.At != 0 && (last.At >= s.LastAppend || firedLast(s, last)):
-		x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(last.At))
+		x.sayFiring(last)
+		return
 	default:
 		x.sayScheduled(nil)
 		x.citeState("%s, revision %d, due %s", s.Status, s.Revision, x.next)
 		return
 	}
-	x.citeFiring()
+	x.citeFiring(last)
 }
 
 // firedLast reports whether a firing is the newest that a series has decided. Commands that change no plan, such as an

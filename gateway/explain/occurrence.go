@@ -8,7 +8,6 @@ import (
 // ofOccurrence explains the occurrence that was asked for: by what of it is open, else by the newest event about it
 // that decides, else by what its owner keeps of it.
 func (x *explanation) ofOccurrence() {
-	about := func(e *topics.Event) bool { return e.Occurrence == x.in.Occurrence }
 	if l := x.liveOf(); l != nil {
 		x.sayLive(l)
 		return
@@ -18,7 +17,7 @@ func (x *explanation) ofOccurrence() {
 		x.citeAround(e)
 		return
 	}
-	planned := x.newest(func(e *topics.Event) bool { return about(e) && plans(e) })
+	planned := x.newest(func(e *topics.Event) bool { return e.Occurrence == x.in.Occurrence && plans(e) })
 	switch s := x.in.State; {
 	case s != nil && s.Series.At != 0 && s.Series.Occurrence == x.in.Occurrence:
 		x.sayPlanned(planned)
@@ -77,9 +76,7 @@ func (x *explanation) sentOnce() bool {
 	}
 	for _, f := range x.in.State.Done {
 		if f.Occurrence == x.in.Occurrence {
-			x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(f.At))
-			x.citeState("occurrence %s went to %s, partition %d, at %s", x.occurrence(f.Occurrence), f.Topic,
-				f.Partition, f.At)
+			x.sayFiring(f)
 			return true
 		}
 	}

@@ -147,9 +147,7 @@ func (t *life) firstOfStep(e *event, d *due) {
 	l.first = d
 	t.inOrder(e, d)
 	t.mixed(d, l.content, l.revision)
-	if d.expiry != 0 && d.fired > d.expiry {
-		t.fail(Recurrence, dueRecord(d), "emitted at %s, after it had expired at %s", spell(d.fired), spell(d.expiry))
-	}
+	t.notExpired(d)
 }
 
 // endedBefore reports an event that ends an occurrence although a step follows, or that gives it up although one was

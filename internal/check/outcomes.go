@@ -38,6 +38,11 @@ func (t *life) reemitted(e *event, d *due) {
 		t.fail(Phantom, append(dueRecord(d), dueRecord(l.first)...),
 			"attempt %d differs from attempt 1 in payload, revision, user or nominal time", d.attempt)
 	}
+	t.notExpired(d)
+}
+
+// notExpired checks that an emission is not behind its expiry (C6).
+func (t *life) notExpired(d *due) {
 	if d.expiry != 0 && d.fired > d.expiry {
 		t.fail(Recurrence, dueRecord(d), "emitted at %s, after it had expired at %s", spell(d.fired), spell(d.expiry))
 	}

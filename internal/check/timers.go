@@ -21,7 +21,7 @@ func (t *life) byTimer(e *event) {
 		t.replanned(e)
 	case evAdvanced:
 		t.advanced(e)
-	case evStopped: // for others that are newer
+	case evStopped: // too many occurrences are open (overrun)
 		if l := t.liveOf(e.occurrence); l != nil {
 			l.gone = true
 		}

@@ -12,8 +12,8 @@ const full = 50; // rows of a page
 const occurrenceOf = (n) => n.notification_id.slice(n.trigger_id.length + 1);
 
 // ToItsEvent leads to the event of a notification, among all that happened to its trigger.
-const ToItsEvent = ({of: n}) => html`<${A} class="key" to=${triggerPage(n.trigger_id) + '&occurrence=' +
-  encodeURIComponent(occurrenceOf(n))}>${visible(when(occurrenceOf(n)))}<//>`;
+const ToItsEvent = ({of: n}) => html`<${A} class="key" to=${triggerPage(n.trigger_id, occurrenceOf(n))}>
+  ${visible(when(occurrenceOf(n)))}<//>`;
 
 const Channels = ({of: n}) => Object.entries(n.channel_status).sort().map(([channel, status]) => html`
   <div>${visible(channel)}: <${State} state=${status} /></div>`);
