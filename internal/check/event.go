@@ -160,6 +160,11 @@ var words = func() map[string]string {
 	return m
 }()
 
+// decidesNothing reports whether an event only tells of a receipt that came for nothing in flight.
+func (e *event) decidesNothing() bool {
+	return e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown"
+}
+
 func interned(b []byte) string {
 	if s, ok := words[string(b)]; ok {
 		return s

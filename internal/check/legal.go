@@ -123,7 +123,7 @@ func (t *life) checkNext(e *event) {
 // reports something too late does not.
 func ends(e *event) bool {
 	switch {
-	case strings.HasPrefix(e.kind, "command."), e.reason == "late":
+	case strings.HasPrefix(e.kind, "command."), e.decidesNothing():
 		return false
 	case e.kind == evTooLate:
 		return e.state == unknown

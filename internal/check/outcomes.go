@@ -394,7 +394,7 @@ func (t *life) delivery(e *event, r *receipt) {
 	if e.kind == evDeadLettered {
 		t.deadLettered(e)
 	}
-	if l == nil || e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown" {
+	if l == nil || e.decidesNothing() {
 		return
 	}
 	t.ofItsEmission(e, r, l)
