@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestReceiptForNothingKeepsNoTrigger checks that a finished trigger may be forgotten a horizon after it ended, although
-// a receipt that nothing waited for came in between. An owner may forget it without a tombstone, when a register comes
-// before the owner's sweep (seed 49 of TestSeeds, about once in 60 runs).
+// TestReceiptForNothingKeepsNoTrigger checks that a finished trigger may be forgotten a horizon after its end, although
+// a receipt came in between that nothing waited for. An owner forgets it without a tombstone when a register comes
+// before its sweep (seed 49 of TestSeeds, about once in 60 runs).
 func TestReceiptForNothingKeepsNoTrigger(t *testing.T) {
 	const horizon = 24 * time.Hour
 	for _, c := range []struct {
