@@ -252,6 +252,7 @@ type due struct {
 	headers    []Header // the user's own headers
 	code       string   // wc-error-code of a dead letter
 	matched    bool     // an event reports it
+	earlier    *due     // the same emission before the trigger was forgotten
 	occurrence string   // the occurrence in the id
 }
 

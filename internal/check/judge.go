@@ -132,15 +132,12 @@ func (t *life) orderDues() {
 	for _, d := range t.dues {
 		k := emission{d.id, d.attempt, d.postponed}
 		other := seen[k]
-		if other != nil && d.attempt > 1 && d.append-other.append > t.o.Horizon.Milliseconds() {
-			other.matched = true // redriven twice; the trigger was forgotten in between
-			other = nil
-		}
-		if other != nil {
+		if other != nil && (d.attempt == 1 || d.append-other.append <= t.o.Horizon.Milliseconds()) {
 			t.fail(Duplicate, append(dueRecord(other), dueRecord(&d)...), "%s, attempt %d, is there twice", d.id,
 				d.attempt)
 			continue
 		}
+		d.earlier = other // redriven twice; the trigger was forgotten in between
 		kept = append(kept, d)
 		seen[k] = &kept[len(kept)-1]
 		t.early(&kept[len(kept)-1])

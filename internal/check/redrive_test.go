@@ -95,6 +95,23 @@ func TestRedriven(t *testing.T) {
 			r.answer("k", "delivered")
 			r.send("k", `{"op":"snooze","for":"10s"}`) // already_fired
 		}, "r-push", `"old"`, ""},
+		{"redriven once more after it was forgotten", func(r *redriving) {
+			r.send("k", `{"op":"register","recurrence":"every:1h","channel":"r-push","payload":"old"}`)
+			r.send("k", `{"op":"run_now"}`)
+			r.answer("k", "failed")
+			r.redrive("k")
+			r.answer("k", "delivered")
+			time.Sleep(time.Hour)
+			r.answer("k", "delivered")
+			r.send("k", `{"op":"run_now"}`) // no event names it
+			r.answer("k", "delivered")
+			r.send("k", `{"op":"cancel"}`)
+			r.w.Kill("a")
+			time.Sleep(26 * time.Hour)
+			r.w.Start("a")
+			r.w.AwaitOwners()
+			r.redrive("k")
+		}, "r-push", `"old"`, ""},
 		{"of what was cancelled it begins a life", func(r *redriving) {
 			r.dead("k", "")
 			r.send("k", `{"op":"cancel"}`)

@@ -62,7 +62,7 @@ func (t *life) emission(e *event) *due {
 	if l := t.liveOf(e.occurrence); l != nil {
 		n = l.postponed
 	}
-	d := t.emitted[emission{id, e.attempt, n}]
+	d := t.emitted[emission{id, e.attempt, n}].nearest(e.append)
 	if d == nil {
 		if t.v.topics[e.dueTopic] && t.complete(e.append) {
 			t.fail(LostFire, t.eventRecord(e),
@@ -88,6 +88,16 @@ func (t *life) emission(e *event) *due {
 	case d.revision != e.revision && e.step == 0 && e.attempt == 1 && d.postponed == 0:
 		t.fail(Phantom, append(t.eventRecord(e), dueRecord(d)...), "ce_wcrevision is %d, the event says %d", d.revision,
 			e.revision)
+	}
+	return d
+}
+
+// nearest returns the one that was appended closest to a time, of a due record and those of the same
+// emission in earlier lives. An event and its due record are of one transaction; lives are a horizon apart.
+func (d *due) nearest(at int64) *due {
+	far := func(d *due) int64 { return max(d.append-at, at-d.append) }
+	for d != nil && d.earlier != nil && far(d.earlier) < far(d) {
+		d = d.earlier
 	}
 	return d
 }
