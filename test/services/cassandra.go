@@ -76,6 +76,21 @@ func (c *CassandraNode) Cont() {
 	c.must("continue", c.own().signal(syscall.SIGCONT))
 }
 
+// Nodetool runs Cassandra's own tool on the node.
+func (c *CassandraNode) Nodetool(args ...string) {
+	c.t.Helper()
+	c.own()
+	_, err := c.h.script("cassandra.sh", append([]string{"nodetool"}, args...)...)
+	c.must("nodetool "+args[0], err)
+}
+
+// DataDir has a directory for each keyspace.
+func (c *CassandraNode) DataDir() string {
+	c.t.Helper()
+	c.own()
+	return filepath.Join(c.h.dir, "cassandra", "data")
+}
+
 var sharedCassandra = sync.OnceValues(func() (*CassandraNode, error) { return startCassandra() })
 
 func startCassandra(env ...string) (*CassandraNode, error) {

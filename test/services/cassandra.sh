@@ -4,9 +4,10 @@
 #   cassandra.sh start                start the node, wait for CQL, print WATERCLOCK_TEST_CASSANDRA=...
 #   cassandra.sh stop | kill9 | restart | pause | cont | status | env | clean     as kafka.sh
 #   cassandra.sh prepare | run        what start is made of; run becomes the node
+#   cassandra.sh nodetool ARGS...     Cassandra's own tool, on the node
 #
 # Read by start and prepare, and remembered until clean:
-#   CASSANDRA_PORTS="cql storage"     default free ones
+#   CASSANDRA_PORTS="cql storage jmx" default free ones; nodetool needs the third, and nothing else does
 #   CASSANDRA_HEAP=1g
 #   CASSANDRA_SYNC=periodic           or batch: a write is acknowledged once the disk has it. With periodic, Cassandra's
 #                                     default, kill -9 takes what was acknowledged in the last 100 ms or so, and a
@@ -31,6 +32,7 @@ main() {
     cont) kill -CONT "$(pid_of "$ROOT/pid")" ;;
     status) status ;;
     env) print_env ;;
+    nodetool) shift; nodetool "$@" ;;
     clean) stop_pid "$ROOT/pid" KILL 10; remove_ours ;;
     *) die "unknown command $1" ;;
   esac
@@ -40,13 +42,15 @@ prepare() {
   need_java 17 11
   "$HERE/fetch.sh" cassandra > /dev/null
   mkdir -p "$ROOT"/{conf/triggers,data,commitlog,saved_caches,hints,cdc_raw,logs,tmp}
-  [ -n "$CASSANDRA_PORTS" ] || CASSANDRA_PORTS=$(free_ports 2)
+  [ -n "$CASSANDRA_PORTS" ] || CASSANDRA_PORTS=$(free_ports 3)
   for v in CASSANDRA_PORTS CASSANDRA_HEAP CASSANDRA_SYNC; do printf '%s=%q\n' "$v" "${!v}"; done > "$SETTINGS"
   configure
 }
 
-cql_port() { echo "${CASSANDRA_PORTS% *}"; }
-storage_port() { echo "${CASSANDRA_PORTS#* }"; }
+port() { echo "$CASSANDRA_PORTS" | cut -sd' ' -f"$1"; }
+cql_port() { port 1; }
+storage_port() { port 2; }
+jmx_port() { port 3; }
 
 configure() {
   cat > "$ROOT/conf/cassandra.yaml" <<Y
@@ -110,6 +114,7 @@ run() {
   export MALLOC_ARENA_MAX=2
   local java=("$JAVA")
   [ "$SVC_JIT" = full ] || java+=(-XX:TieredStopAtLevel=1)
+  local jmx; jmx=$(jmx_port)
   # Alone, it need not wait for a ring or for gossip to settle: 20 s less.
   exec "${java[@]}" "@$HERE/conf/cassandra.options" "-Xms$CASSANDRA_HEAP" "-Xmx$CASSANDRA_HEAP" \
     "-javaagent:$(ls "$JARS"/jamm-*.jar)" \
@@ -117,8 +122,17 @@ run() {
     "-Dlogback.configurationFile=$HERE/conf/logback.xml" "-Dcassandra.triggers_dir=$ROOT/conf/triggers" \
     -Dcassandra.foreground=yes -Dcassandra.libjemalloc=- -Dcassandra.ring_delay_ms=1000 \
     -Dcassandra.skip_wait_for_gossip_to_settle=0 -Dcassandra.superuser_setup_delay_ms=0 \
+    ${jmx:+"-Dcassandra.jmx.local.port=$jmx"} \
     "-Djava.io.tmpdir=$ROOT/tmp" "-Djna.tmpdir=$ROOT/tmp" "-XX:HeapDumpPath=$ROOT/tmp" \
     -cp "$ROOT/conf:$JARS/*" org.apache.cassandra.service.CassandraDaemon > "$ROOT/logs/stdout.log" 2>&1 < /dev/null
+}
+
+nodetool() {
+  [ -n "$(jmx_port)" ] || die "this node has no third port in CASSANDRA_PORTS: nodetool cannot reach it"
+  # shellcheck disable=SC2046 # one word is one option
+  "$JAVA" $(grep -- '^--add-' "$HERE/conf/cassandra.options") -XX:TieredStopAtLevel=1 -cp "$ROOT/conf:$JARS/*" \
+    "-Dlogback.configurationFile=$HERE/conf/logback.xml" "-Dcassandra.logdir=$ROOT/tmp" "-Duser.home=$ROOT/tmp" \
+    org.apache.cassandra.tools.NodeTool -h 127.0.0.1 -p "$(jmx_port)" "$@"
 }
 
 ready() { wait_ready cassandra "$ROOT/pid" "$ROOT/logs/stdout.log" 180 probe_cql 127.0.0.1 "$(cql_port)"; }
