@@ -80,8 +80,8 @@ func (d *doctor) readyInside(ctx context.Context, from *api) {
 		d.warn("api", "call it by its address, with --set admin.listen=HOST:PORT, or add the name to http.hosts",
 			unknown+": %s refuses this name", from.base, base)
 	case status != http.StatusOK && status != http.StatusServiceUnavailable:
-		d.warn("api", "name the right one, with --set admin.listen=HOST:PORT", unknown+": %s answers /readyz with status %d",
-			from.base, base, status)
+		d.warn("api", "name the right one, with --set admin.listen=HOST:PORT",
+			unknown+": %s answers /readyz with status %d", from.base, base, status)
 	default:
 		d.readiness(base, status, body)
 	}
