@@ -75,8 +75,8 @@ func (d *doctor) unserved(unserved, idle []string, asked bool) {
 		d.ok("channels", "no trigger uses a channel that no consumer group reads (%s)", strings.Join(idle, ", "))
 	default:
 		d.warn("channels", "name one that answers with --url",
-			"no consumer group reads some channels (%s), but nothing was due on them yet. Whether triggers wait for them is "+
-				"unknown: only an API knows, and none answered within %s", strings.Join(idle, ", "), liveWithin)
+			"no consumer group reads some channels (%s), but nothing was due on them yet. Whether triggers wait for "+
+				"them is unknown: only an API knows, and none answered within %s", strings.Join(idle, ", "), liveWithin)
 	}
 }
 

@@ -62,8 +62,8 @@ func (d *doctor) readiness(base string, status int, body string) {
 	}
 }
 
-// readyInside asks the admin listener of an API that has auth. That listener has no log-in, so it gets no key, which it
-// would carry in plain text.
+// readyInside asks the admin listener of an API that has auth. That listener has no log-in, so it gets no key, which
+// would travel in plain text.
 func (d *doctor) readyInside(ctx context.Context, from *api) {
 	const unknown = "%s answers. Whether it is ready is unknown, because with auth only its admin.listen says so"
 	base := adminURL(d.c.Admin.Listen, from.base)
