@@ -68,8 +68,8 @@ func (d *doctor) readyInside(ctx context.Context, from *api) {
 	const unknown = "%s answers. Whether it is ready is unknown, because with auth only its admin.listen says so"
 	base := adminURL(d.c.Admin.Listen, from.base)
 	if base == "" {
-		d.warn("api", "run doctor with the instance's settings file, or name that listener: --set admin.listen=HOST:PORT",
-			unknown, from.base)
+		d.warn("api", "run doctor with the instance's settings file, or name that listener: "+
+			"--set admin.listen=HOST:PORT", unknown, from.base)
 		return
 	}
 	status, body, _, err := probe(ctx, &api{base: base, within: checkWithin, client: &http.Client{}}, "/readyz")
