@@ -71,10 +71,10 @@ func (s *triggerViews) foldHistory(r *request, key trigger.Key, f *asof.Fold) er
 	var after EventCursor
 	for {
 		list, more, err := s.events.page(ctx, key, after, maxPage, eventsAtOnce)
+		r.read.chargePage(len(list), maxPage, err)
 		if err != nil {
 			return err
 		}
-		r.read.charge(len(list))
 		for i := range list {
 			if !f.Add(&list[i]) {
 				return nil

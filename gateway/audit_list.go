@@ -98,13 +98,13 @@ func (s *auditList) listAudit(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
 	answer, next, err := s.page(ctx, q)
+	r.read.charge(int(answer.Visited)) // also of a page that is cut off
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return problem.Unavailable(err, "there is no audit topic: run `waterclock topics apply`")
 	case err != nil:
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	r.read.charge(int(answer.Visited))
 	if next > 0 {
 		answer.NextCursor = s.cursors.seal(q.sealed, peer.UserCursor{Due: trigger.Instant(next)})
 	}

@@ -77,7 +77,6 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	r.read.charge(len(list))
 	if len(list) == 0 && after == (EventCursor{}) {
 		return s.noEvents(w, r)
 	}
@@ -107,7 +106,8 @@ func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key
 	var list []topics.Event
 	read := func() error {
 		return r.read.gather(ctx, func() (err error) {
-			if list, err = s.events.last(ctx, key, n); err != nil {
+			list, err = s.events.last(ctx, key, n)
+			if r.read.chargePage(len(list), n, err); err != nil {
 				return noHistory(err)
 			}
 			return nil
@@ -119,7 +119,6 @@ func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key
 	if err != nil {
 		return err
 	}
-	r.read.charge(len(list))
 	if len(list) == 0 {
 		return s.noEvents(w, r)
 	}
@@ -142,6 +141,7 @@ func (s *eventStreams) page(r *request, key trigger.Key, after EventCursor, limi
 	defer cancel()
 	err = r.read.gather(ctx, func() (err error) {
 		list, more, err = s.events.page(ctx, key, after, limit, r.read.cost.Bytes)
+		r.read.chargePage(len(list), limit, err)
 		for i := range list {
 			r.read.taken(int64(len(list[i].Payload) + len(list[i].PayloadBase64)))
 		}

@@ -76,13 +76,13 @@ func (s *forecasts) getForecast(w http.ResponseWriter, r *request) error {
 	defer cancel()
 	return r.sendGathered(ctx, w, func() (any, error) {
 		sum, silent, err := s.router.Expected(ctx, q)
+		r.read.charge(q.N * (1 + len(sum.By))) // the pictures are added up whether the answer is sent or not
 		if peer.Moved(err) {
 			return nil, problem.Unavailable(err, "no partition has answered and counted its occurrences yet: try again")
 		}
 		if err != nil {
 			return nil, err
 		}
-		r.read.charge(q.N * (1 + len(sum.By)))
 		return forecastJSON(&sum, q, frame, silent), nil
 	})
 }

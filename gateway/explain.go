@@ -153,19 +153,23 @@ func (s *explanations) read(ctx context.Context, key trigger.Key, in *explain.In
 	if in.Now = trigger.At(s.now()); !explain.Undecided(in) {
 		return n
 	}
-	if list, err := s.events.last(ctx, key, explainFurther); err == nil {
-		in.Events, in.Missing = list, missing(in.State, list)
-		n += len(list)
+	list, err := s.events.last(ctx, key, explainFurther)
+	if err != nil {
+		return n + explainFurther // which were asked for
 	}
-	return n
+	in.Events, in.Missing = list, missing(in.State, list)
+	return n + len(list)
 }
 
 // newest reads the newest events, and waits for a history that is behind if asked to.
 func (s *explanations) newest(ctx context.Context, key trigger.Key, in *explain.Input, waits bool) (n int) {
 	for {
 		list, err := s.events.last(ctx, key, explainEvents)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoHistory):
 			return n
+		case err != nil:
+			return n + explainEvents // which were asked for
 		}
 		in.Events, in.History = list, true
 		n += len(list)

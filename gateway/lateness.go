@@ -72,10 +72,9 @@ func (s *latenessViews) getLateness(w http.ResponseWriter, r *request) error {
 	now := trigger.At(s.now())
 	return r.sendGathered(ctx, w, func() (any, error) {
 		sum, silent, err := s.router.Lateness(ctx, now, window, r.ownTenant())
-		if err != nil {
+		if r.read.charge(len(sum.Slots) + len(sum.Channels)); err != nil {
 			return nil, err
 		}
-		r.read.charge(len(sum.Slots) + len(sum.Channels))
 		return latenessJSON(&sum, now, window, silent), nil
 	})
 }

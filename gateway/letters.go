@@ -155,10 +155,9 @@ func (s *deadLetters) listLetters(w http.ResponseWriter, r *request) error {
 		return s.countLetters(ctx, w, r, q, of, by)
 	}
 	page, err := s.letterPage(ctx, q)
-	if err != nil {
+	if r.read.charge(page.Visited); err != nil {
 		return err
 	}
-	r.read.charge(page.Visited)
 	answer := DeadLetters{Items: make([]DeadLetter, 0, len(page.Items))}
 	answer.NextCursor = s.cursors.sealLetter(of, page.Next)
 	for i := range page.Items {
@@ -292,10 +291,9 @@ func (s *deadLetters) countLetters(
 	q.Limit = maxPage
 	for {
 		page, err := s.letterPage(ctx, q)
-		if err != nil {
+		if r.read.charge(page.Visited); err != nil {
 			return err
 		}
-		r.read.charge(page.Visited)
 		answer.Visited += int64(page.Visited)
 		for i := range page.Items {
 			l := &page.Items[i]

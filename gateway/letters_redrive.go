@@ -236,6 +236,7 @@ func (j *redrive) findInHistory(ctx context.Context) error {
 	for {
 		page, err := j.s.letters.letterPage(ctx, j.q)
 		if err != nil {
+			j.r.read.charge(page.Visited)
 			return err
 		}
 		for _, l := range page.Items {
@@ -271,6 +272,7 @@ func (j *redrive) run(ctx context.Context) error {
 		var read letterPageRead
 		_ = j.reporting(func() error { read = <-next; return nil })
 		if read.err != nil {
+			j.r.read.charge(read.page.Visited)
 			return errors.Join(j.land(), read.err)
 		}
 		page := &read.page

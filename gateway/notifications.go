@@ -118,14 +118,14 @@ func (s *notifications) listNotifications(w http.ResponseWriter, r *request) err
 	q.Content = q.Content && !hidden
 	var page topics.NotificationPage
 	if err := r.read.gather(ctx, func() (err error) {
-		if page, err = s.notificationPage(ctx, r.read, q); err != nil {
+		page, err = s.notificationPage(ctx, r.read, q)
+		if r.read.chargePage(len(page.Items), q.Limit, err); err != nil {
 			return problem.Unavailable(err, "the history does not answer")
 		}
 		return nil
 	}); err != nil {
 		return err
 	}
-	r.read.charge(len(page.Items))
 	answer := NotificationList{Items: make([]Notification, 0, len(page.Items))}
 	for i := range page.Items {
 		one := notificationJSON(&page.Items[i])
@@ -242,7 +242,8 @@ func (s *notifications) getNotification(w http.ResponseWriter, r *request) error
 	s.awaitNotifications(ctx, key)
 	var n topics.Notification
 	if err := r.read.gather(ctx, func() (err error) {
-		if n, ok, err = s.rows.Notification(ctx, r.who.Tenant, id); err != nil {
+		n, ok, err = s.rows.Notification(ctx, r.who.Tenant, id)
+		if r.read.charge(1); err != nil {
 			return problem.Unavailable(err, "the history does not answer")
 		}
 		return nil
@@ -252,7 +253,6 @@ func (s *notifications) getNotification(w http.ResponseWriter, r *request) error
 	if !ok {
 		return unknown
 	}
-	r.read.charge(1)
 	answer := notificationJSON(&n)
 	if !r.who.May(auth.ReadPayloads) && answer.Content != nil {
 		answer.Content, answer.ContentHidden = nil, true

@@ -168,6 +168,15 @@ func (r *read) charge(n int) {
 	}
 }
 
+// chargePage charges a page of the history. One that was cut off costs what was asked for: nobody knows how much of it
+// was read.
+func (r *read) chargePage(visited, asked int, err error) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		visited = asked
+	}
+	r.charge(visited)
+}
+
 // end releases what a read held, and charges its tenant.
 func (r *read) end() {
 	if r == nil || r.ended {

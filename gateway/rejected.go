@@ -116,6 +116,7 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
 	walk := refusalWalk{q: q, scans: scans, read: s.records.read, atOnce: refusalsAtOnce}
+	defer func() { r.read.charge(int(walk.visited)) }() // also of a page that is cut off
 	if r.query.Has("group_by") {
 		return s.countRejected(ctx, w, r, &walk)
 	}
@@ -123,7 +124,6 @@ func (s *rejections) listRejected(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	r.read.charge(int(walk.visited))
 	answer := RejectedCommands{Items: items, Visited: r.visited(walk.visited, len(items))}
 	if next, more := walk.rest(s.partitions); more {
 		answer.NextCursor = s.cursors.seal(q.sealed, peer.UserCursor{Key: trigger.Key(next)})
@@ -139,7 +139,6 @@ func (s *rejections) countRejected(ctx context.Context, w http.ResponseWriter, r
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	r.read.charge(int(walk.visited))
 	answer := Groups{Groups: sums.list(), Other: sums.other, Visited: r.visited(walk.visited, counted)}
 	if next, more := walk.rest(s.partitions); more {
 		answer.NextCursor = s.cursors.seal(walk.q.sealed, peer.UserCursor{Key: trigger.Key(next)})

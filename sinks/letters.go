@@ -104,6 +104,7 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 	for n := limit; ; n = lettersOnce {
 		list, more, err := rows(ctx, q, n)
 		if err != nil {
+			page.Visited += askedOf(ctx, n)
 			return page, err
 		}
 		candidates := make([]*topics.Letter, 0, len(list))
@@ -113,6 +114,7 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 			}
 		}
 		if err := ends(ctx, candidates); err != nil {
+			page.Visited += len(list)
 			return page, err
 		}
 		for i := range list {
@@ -137,6 +139,15 @@ func LetterPage(ctx context.Context, q topics.LetterQuery, rows LetterRows, ends
 			return page, nil
 		}
 	}
+}
+
+// askedOf is how many of n letters count as visited where the store failed: all that it was asked for if its caller
+// left or its time was up, since nobody knows how many it read.
+func askedOf(ctx context.Context, n int) int {
+	if ctx.Err() != nil {
+		return n
+	}
+	return 0
 }
 
 // halfTime reports when half of the time until ctx's deadline has passed; without a deadline,

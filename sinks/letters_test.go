@@ -2,6 +2,7 @@ package sinks_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,4 +43,32 @@ func TestLetterPageOfASlowStore(t *testing.T) {
 			t.Errorf("%d letters were looked at, want %d", visited, all-1)
 		}
 	})
+}
+
+// A page whose caller left, or whose time is up, has visited what the store was asked for: nobody knows how much it
+// read. A store that fails by itself has not.
+func TestLetterPageThatIsCutOff(t *testing.T) {
+	broken := errors.New("the store is broken")
+	for name, c := range map[string]struct {
+		left bool
+		rows error
+		want int
+	}{
+		"its caller left":                    {true, context.Canceled, 50},
+		"its caller left before it was told": {true, nil, 30},
+		"the store fails":                    {false, broken, 0},
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		rows := func(_ context.Context, _ topics.LetterQuery, _ int) ([]topics.Letter, bool, error) {
+			if c.left {
+				leave()
+			}
+			return make([]topics.Letter, 30), true, c.rows
+		}
+		ends := func(ctx context.Context, _ []*topics.Letter) error { return ctx.Err() }
+		page, err := sinks.LetterPage(ctx, topics.LetterQuery{Limit: 50}, rows, ends)
+		if leave(); err == nil || page.Visited != c.want {
+			t.Errorf("%s: %d visited, %v, want %d and an error", name, page.Visited, err, c.want)
+		}
+	}
 }

@@ -563,7 +563,7 @@ func TestDoctorNamesAChannelBeforeItIsDue(t *testing.T) {
 		t.Errorf("it does not warn: %s", out)
 	}
 	out := doctor("http://127.0.0.1:1")
-	if !strings.Contains(out, "Only an API knows their triggers, and none answered within 2s") {
+	if !strings.Contains(out, "is unknown: only an API knows, and none answered within 2s") {
 		t.Errorf("without an API: %s", out)
 	}
 	if status, answer := w.call("DELETE", "/v1/triggers/rent", ""); status != 200 {

@@ -74,9 +74,9 @@ func (d *doctor) unserved(unserved, idle []string, asked bool) {
 	case asked:
 		d.ok("channels", "no trigger uses a channel that no consumer group reads (%s)", strings.Join(idle, ", "))
 	default:
-		d.ok("channels", "no consumer group reads some channels (%s), but nothing was due on them yet. Only an API "+
-			"knows their triggers, and none answered within %s: name one with --url", strings.Join(idle, ", "),
-			liveWithin)
+		d.warn("channels", "name one that answers with --url",
+			"no consumer group reads some channels (%s), but nothing was due on them yet. Whether triggers wait for "+
+				"them is unknown: only an API knows, and none answered within %s", strings.Join(idle, ", "), liveWithin)
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,24 +35,73 @@ func (d *doctor) examineAPI(ctx context.Context) {
 			from.base)
 	case err != nil:
 		d.fail("api", "check the url, and that an instance with role api runs there", "%v", err)
-	case alive && err == nil:
-		d.ok("api", "%s answers. Whether it is ready, only /readyz on its admin.listen says", from.base)
-		d.clockOf(from.base, date)
-	case status == http.StatusOK:
-		d.ok("api", "%s is ready", from.base)
-		for _, note := range strings.Split(body, "\n")[1:] { // problems that do not make the API unready
-			d.warn("api", "see docs/operations/runbook.md", "%s says: %s", from.base, note)
-		}
-		d.clockOf(from.base, date)
-	case status == http.StatusServiceUnavailable:
-		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is %s", from.base,
-			strings.ReplaceAll(body, "\n", "; "))
+	case alive:
+		d.readyInside(ctx, from)
 	default:
-		d.fail("api", "check the url", "%s answers /readyz with status %d, so it is not Waterclock", from.base, status)
+		d.readiness(from.base, status, body)
 	}
 	if err == nil {
+		d.clockOf(from.base, date)
 		d.partitions(ctx, from)
 	}
+}
+
+// readiness judges an answer of /readyz.
+func (d *doctor) readiness(base string, status int, body string) {
+	switch status {
+	case http.StatusOK:
+		d.ok("api", "%s is ready", base)
+		for _, note := range strings.Split(body, "\n")[1:] { // problems that do not make the API unready
+			d.warn("api", "see docs/operations/runbook.md", "%s says: %s", base, note)
+		}
+	case http.StatusServiceUnavailable:
+		d.warn("api", "wait until it has restored its partitions; see /v1/partitions", "%s is %s", base,
+			strings.ReplaceAll(body, "\n", "; "))
+	default:
+		d.fail("api", "check the url", "%s answers /readyz with status %d, so it is not Waterclock", base, status)
+	}
+}
+
+// readyInside asks the admin listener of an API that has auth. That listener has no log-in, so it gets no key, which
+// would travel in plain text.
+func (d *doctor) readyInside(ctx context.Context, from *api) {
+	const unknown = "%s answers. Whether it is ready is unknown, because with auth only its admin.listen says so"
+	base := adminURL(d.c.Admin.Listen, from.base)
+	if base == "" {
+		d.warn("api", "run doctor with the instance's settings file, or name that listener: "+
+			"--set admin.listen=HOST:PORT", unknown, from.base)
+		return
+	}
+	status, body, _, err := probe(ctx, &api{base: base, within: checkWithin, client: &http.Client{}}, "/readyz")
+	switch {
+	case err != nil:
+		d.warn("api", "run doctor where that listener can be reached", unknown+": %s does not answer", from.base, base)
+	case status == http.StatusForbidden:
+		d.warn("api", "call it by its address, with --set admin.listen=HOST:PORT, or add the name to http.hosts",
+			unknown+": %s refuses this name", from.base, base)
+	case status != http.StatusOK && status != http.StatusServiceUnavailable:
+		d.warn("api", "name the right one, with --set admin.listen=HOST:PORT",
+			unknown+": %s answers /readyz with status %d", from.base, base, status)
+	default:
+		d.readiness(base, status, body)
+	}
+}
+
+// adminURL is where the admin listener of an API answers; "" if there is none in the settings. One that listens on all
+// addresses is on the API's machine.
+func adminURL(listen, api string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		of, err := url.Parse(api)
+		if err != nil {
+			return ""
+		}
+		host = of.Hostname()
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 // probe sends a GET request. It returns the status and treats none as an error.

@@ -3,12 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // quotaKeys are the quotas that can throttle clients.
@@ -25,7 +27,12 @@ func (d *doctor) quotas(ctx context.Context) {
 	}
 	all, err := d.admin.DescribeClientQuotas(ctx, false, nil)
 	if err != nil {
-		d.ok("quotas", "unknown: this user may not describe quotas (%v)", err)
+		advice := "allow DESCRIBE_CONFIGS on the cluster (`waterclock topics plan --acls`)"
+		if !errors.Is(err, kerr.ClusterAuthorizationFailed) {
+			advice = "ask the brokers with kafka-configs.sh --describe --entity-type users, and clients; " +
+				"waterclock_kafka_throttle_seconds_total tells of a quota that is used up"
+		}
+		d.warn("quotas", advice, "whether quotas hold this user is unknown: %v", err)
 		return
 	}
 	var ours []string

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -319,7 +320,8 @@ func TestDoctorOnTheAPI(t *testing.T) {
 	}
 }
 
-// With auth, /readyz is on admin.listen alone. That the API answers does not show that it is ready.
+// With auth, /readyz is on admin.listen alone. That the API answers does not show that it is ready: the doctor asks
+// that listener where its settings name it, without the key. Where it gets no answer it does not call the API ok.
 func TestDoctorOnAnAPIWithAuth(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -332,10 +334,53 @@ func TestDoctorOnAnAPIWithAuth(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	r := cli(t, nil, "", "doctor", "--brokers", nobody(t), "--url", s.URL, "--data-dir", t.TempDir())
-	r.want(t, exitFailed, "ok    api", s.URL+" answers", "admin.listen")
-	if strings.Contains(r.out, s.URL+" is ready") {
-		t.Errorf("nobody has asked whether it is ready:\n%s", r.out)
+	key := []string{"WATERCLOCK_API_KEY=a key of an operator"}
+	for _, c := range []struct {
+		name   string
+		status int
+		text   string
+		listen func(address string) string
+		want   []string
+	}{
+		{"not named", 200, "ready", func(string) string { return "" }, []string{
+			"warn  api", s.URL + " answers. Whether it is ready is unknown", "--set admin.listen",
+		}},
+		{"ready", 200, "ready", nil, []string{"ok    api", " is ready"}},
+		{"on all addresses", 200, "ready", func(address string) string {
+			_, port, _ := net.SplitHostPort(address)
+			return "0.0.0.0:" + port
+		}, []string{"ok    api", " is ready"}},
+		{"not ready", 503, "partition 1 is not ready", nil, []string{"warn  api", "partition 1 is not ready"}},
+		{"notes", 200, "ready\nthere is no topic for the audit", nil, []string{
+			"warn  api", "says: there is no topic for the audit",
+		}},
+		{"foreign name", 403, "", nil, []string{"warn  api", "is unknown", "refuses this name", "http.hosts"}},
+		{"something else", 404, "", nil, []string{"warn  api", "is unknown", "status 404"}},
+		{"gone", 0, "", func(string) string { return nobody(t) }, []string{
+			"warn  api", "is unknown", "does not answer", "where that listener can be reached",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") != "" {
+					t.Error("it sends its key where none is asked for")
+				}
+				w.WriteHeader(c.status)
+				fmt.Fprintln(w, c.text)
+			}))
+			t.Cleanup(admin.Close)
+			listen := admin.Listener.Addr().String()
+			if c.listen != nil {
+				listen = c.listen(listen)
+			}
+			r := cli(t, key, "", "doctor", "--brokers", nobody(t), "--url", s.URL, "--data-dir", t.TempDir(),
+				"--set", "admin.listen="+listen)
+			r.want(t, exitFailed, c.want...)
+			if ok := strings.Contains(r.out, "ok    api"); ok != (c.status == 200 && c.listen == nil ||
+				strings.HasPrefix(c.name, "on all")) {
+				t.Errorf("is it ok? %t:\n%s", ok, r.out)
+			}
+		})
 	}
 }
 
@@ -526,6 +571,23 @@ func TestDoctorOnQuotas(t *testing.T) {
 		"says: Kafka throttles this process")
 	if strings.Contains(r.out, "770077") {
 		t.Errorf("somebody else's quota:\n%s", r.out)
+	}
+}
+
+// Quotas that cannot be read are not known, and unknown is not ok.
+func TestDoctorMayNotReadQuotas(t *testing.T) {
+	c, brokers := kafka(t)
+	applied(t, brokers)
+	for code, advice := range map[int16]string{
+		kerr.ClusterAuthorizationFailed.Code: "Allow DESCRIBE_CONFIGS on the cluster",
+		kerr.UnsupportedVersion.Code:         "kafka-configs.sh --describe",
+	} {
+		c.ControlKey(int16(kmsg.DescribeClientQuotas), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			resp := req.ResponseKind().(*kmsg.DescribeClientQuotasResponse)
+			resp.ErrorCode = code
+			return resp, nil, true
+		})
+		doctorOf(t, brokers).want(t, exitOK, "warn  quotas", "is unknown", advice)
 	}
 }
 

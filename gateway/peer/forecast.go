@@ -80,7 +80,7 @@ func countUpcoming(
 		q.Cost.found(int64(n))
 		return turns.err == nil && turns.visit(n%visitsAtOnce)
 	})
-	f.Over = q.Cost.over()
+	f.Over = q.Cost.mustEnd()
 	return f, errors.Join(err, turns.err)
 }
 

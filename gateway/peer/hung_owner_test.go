@@ -91,14 +91,36 @@ func TestHungOwnerCostsLittle(t *testing.T) {
 	last := func(context.Context, int32) (OwnerRecord, error) {
 		return OwnerRecord{Address: hung.Listener.Addr().String()}, nil
 	}
-	r := NewRouter(Config{Partitions: 1, Trust: trust, LastOwner: last})
-	within, stop := context.WithTimeout(t.Context(), mostCut+500*time.Millisecond)
-	defer stop()
-	var cost Budget
-	if _, err := r.CalendarUse(within, "acme", "us", &cost); err == nil {
-		t.Fatal("a frozen owner has answered")
-	}
-	if got := cost.Cost(); got == 0 || got > int64(mostCut/visitTakes) {
-		t.Errorf("it costs as much as %d visits, want at most %d", got, mostCut/visitTakes)
+	for name, ask := range map[string]func(r *Router, ctx context.Context, cost *Budget) error{
+		"use": func(r *Router, ctx context.Context, cost *Budget) error {
+			_, err := r.CalendarUse(ctx, "acme", "us", cost)
+			return err
+		},
+		"list": func(r *Router, ctx context.Context, cost *Budget) error {
+			_, err := r.Find(ctx, Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: cost})
+			return err
+		},
+		"list without the barrier": func(r *Router, ctx context.Context, cost *Budget) error {
+			_, err := r.Find(ctx, Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: cost, Stale: true})
+			return err
+		},
+		"forecast": func(r *Router, ctx context.Context, cost *Budget) error {
+			_, err := r.Forecast(ctx, ForecastQuery{Tenant: "acme", Bucket: 1, N: 1, Cost: cost}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRouter(Config{Partitions: 3, Trust: trust, LastOwner: last})
+			within, stop := context.WithTimeout(t.Context(), mostCut+500*time.Millisecond)
+			defer stop()
+			var cost Budget
+			if err := ask(r, within, &cost); err == nil {
+				t.Fatal("a frozen owner has answered")
+			}
+			if got := cost.Cost(); got == 0 || got > int64(mostCut/visitTakes) {
+				t.Errorf("it costs as much as %d visits, want at most %d, and some", got, mostCut/visitTakes)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,12 @@ type Budget struct {
 	visited atomic.Int64
 	own     atomic.Int64 // of visited, the caller's own
 	spent   atomic.Int64 // ns
+
+	// What instances that read just now have borrowed (loans.go).
+	lending  sync.Mutex
+	loans    int
+	lent     atomic.Int64 // visits
+	lentTime atomic.Int64 // ns
 }
 
 // Visited is how many triggers and occurrences were visited so far.
@@ -69,8 +76,13 @@ func (b *Budget) share(n int) int64 {
 }
 
 // over says that more was visited, or computed, than may be.
-func (b *Budget) over() bool {
-	return b.Visits > 0 && b.visited.Load() > b.Visits || b.Time > 0 && b.spent.Load() > int64(b.Time)
+func (b *Budget) over() bool { return b.overBeside(0, 0) }
+
+// mustEnd is over for who reads beside other instances: what they have borrowed is theirs.
+func (b *Budget) mustEnd() bool { return b.overBeside(b.lent.Load(), b.lentTime.Load()) }
+
+func (b *Budget) overBeside(visits, spent int64) bool {
+	return b.Visits > 0 && b.visited.Load()+visits > b.Visits || b.Time > 0 && b.spent.Load()+spent > int64(b.Time)
 }
 
 // found counts the caller's own among what was visited.
@@ -113,7 +125,7 @@ type scan struct {
 // there is one.
 func (s *scan) visit(n int) bool {
 	s.budget.visited.Add(int64(n))
-	if s.budget.over() || !s.turn() {
+	if s.budget.mustEnd() || !s.turn() {
 		return false
 	}
 	return true

@@ -11,6 +11,7 @@
 //	lateness.go   how late due events were    live.go    what is new
 //	reconcile.go  what does not agree in a partition
 //	reading.go    what a read may cost, and when it computes
+//	loans.go      several that read at once divide a budget; those that are cut short are charged
 //	decisions.go  what was decided about commands, many in one question
 //	client.go     asks another instance      handler.go  answers one
 //	credentials.go  secrets, certificates    sign.go    signatures of requests and answers
@@ -40,6 +41,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -143,6 +145,8 @@ func (r *Router) Find(ctx context.Context, q Query) (Page, error) {
 
 // find replaces the pages of those partitions that wants names, where the new one goes as far.
 func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(int32) bool) error {
+	cut := cutShort{began: time.Now()}
+	defer cut.charge(q.Cost)
 	return r.each(ctx, func(ctx context.Context, p int32) error {
 		if !wants(p) {
 			return nil
@@ -159,6 +163,7 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 			func(addr string) (err error) {
 				page, err = r.peer.find(within, addr, p, q)
 				q.Cost.used(page.Visited, page.Spent)
+				cut.note(within, err)
 				page.Items = slices.DeleteFunc(page.Items, func(f Found) bool { // of an instance of before
 					return !strings.HasPrefix(f.State.Key.ID(), q.Prefix)
 				})
@@ -185,37 +190,77 @@ func refused(err error) bool {
 	return is && p.Code != problem.CodeUnavailable
 }
 
-// forecastAtOnce bounds the partitions that one forecast is computed for side by
-// side: each may go on for what is left of the budget.
+// forecastAtOnce bounds the partitions that one forecast is computed for side by side: they divide what is left of
+// the budget.
 const forecastAtOnce = 4
 
-// Forecast adds up what all partitions expect to fire. One that meets its budget
-// is a problem, too_large, and ends the others.
+// Forecast adds up what all partitions expect to fire. One that meets its budget is a problem, too_large, and ends
+// the others. A partition may need more than its share while others need less: it is asked again, alone.
 func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
-	all := make([]Forecast, r.partitions)
 	if q.Cost == nil {
 		q.Cost = &Budget{}
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	f := forecasting{Router: r, q: q, times: timetable, all: make([]Forecast, r.partitions)}
+	f.cut.began = time.Now()
+	defer f.cut.charge(q.Cost)
+	f.left.Store(r.partitions)
+	short := make([]bool, r.partitions)
+	g, within := errgroup.WithContext(ctx)
 	g.SetLimit(forecastAtOnce)
 	for p := range r.partitions {
 		g.Go(func() (err error) {
-			err = r.ask(ctx, p, SearchTimeout,
-				func() error { all[p], err = countUpcoming(ctx, r.own, p, &q, timetable); return err },
-				func(addr string) error {
-					all[p], err = r.peer.forecast(ctx, addr, p, &q)
-					q.Cost.used(all[p].Visited, all[p].Spent)
-					q.Cost.found(all[p].Own)
-					return err
-				})
-			if err == nil && (all[p].Over || q.Cost.over()) {
-				return q.Cost.tooMuch("ask for fewer buckets (n), or shorter ones (bucket)")
-			}
+			short[p], err = f.one(within, p, int(min(forecastAtOnce, f.left.Load())))
+			f.left.Add(-1)
 			return err
 		})
 	}
 	err := g.Wait()
-	return addForecasts(all), err
+	for p := 0; p < len(short) && err == nil; p++ {
+		if short[p] {
+			_, err = f.one(ctx, int32(p), 1)
+		}
+	}
+	return addForecasts(f.all), err
+}
+
+// forecasting is one Forecast under way.
+type forecasting struct {
+	*Router
+
+	q     ForecastQuery
+	times func() *trigger.Timetable
+	all   []Forecast
+	left  atomic.Int32 // partitions that are not counted yet
+	cut   cutShort
+}
+
+// one counts a partition, while atOnce of them may be counted. short: its share of the budget was too little, and
+// the budget is not used up.
+func (f *forecasting) one(ctx context.Context, p int32, atOnce int) (short bool, err error) {
+	cost := f.q.Cost
+	err = f.ask(ctx, p, SearchTimeout,
+		func() error { f.all[p], err = countUpcoming(ctx, f.own, p, &f.q, f.times); return err },
+		func(addr string) error {
+			l, ok := cost.lend(atOnce)
+			if f.all[p].Over = !ok; !ok {
+				return nil
+			}
+			defer cost.repay(l)
+			asked := f.q
+			asked.Cost = &Budget{Visits: l.visits, Time: l.time}
+			f.all[p], err = f.peer.forecast(ctx, addr, p, &asked)
+			cost.used(f.all[p].Visited, f.all[p].Spent)
+			cost.found(f.all[p].Own)
+			f.cut.note(ctx, err)
+			return err
+		})
+	switch {
+	case err != nil:
+		return false, err
+	case cost.over() || f.all[p].Over && atOnce == 1:
+		return false, cost.tooMuch("ask for fewer buckets (n), or shorter ones (bucket)")
+	}
+	return f.all[p].Over, nil
 }
 
 // Partitions is the status of every partition; those whose owner does not

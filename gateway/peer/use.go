@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/waterclock/waterclock/trigger"
@@ -61,23 +60,19 @@ func (r *Router) ChannelUse(ctx context.Context, tenant, name string, cost *Budg
 }
 
 func (r *Router) use(ctx context.Context, tenant string, name named, cost *Budget) (sum Use, err error) {
-	all, began := make([]Use, r.partitions), time.Now()
-	var cut atomic.Bool
+	all := make([]Use, r.partitions)
+	cut := cutShort{began: time.Now()}
+	defer cut.charge(cost)
 	err = r.each(ctx, func(ctx context.Context, p int32) (err error) {
 		return r.ask(ctx, p, SearchTimeout,
 			func() error { all[p], err = use(ctx, r.own, p, tenant, name, cost); return err },
 			func(addr string) error {
 				all[p], err = r.peer.use(ctx, addr, p, tenant, name)
 				cost.used(all[p].Visited, all[p].Spent)
-				if err != nil && ctx.Err() != nil {
-					cut.Store(true)
-				}
+				cut.note(ctx, err)
 				return err
 			})
 	})
-	if cut.Load() {
-		cost.used(0, min(time.Since(began), mostCut))
-	}
 	for _, u := range all {
 		sum.Triggers += u.Triggers
 		sum.IDs = append(sum.IDs, u.IDs...)
@@ -86,10 +81,6 @@ func (r *Router) use(ctx context.Context, tenant string, name named, cost *Budge
 	sum.IDs = sum.IDs[:min(len(sum.IDs), namedAtMost)]
 	return sum, err
 }
-
-// mostCut is what is charged at most for instances that were cut short: they have not said what it cost there, and may
-// have done nothing but wait.
-const mostCut = time.Second
 
 // use asks one partition of this process.
 func use(ctx context.Context, o Owner, partition int32, tenant string, name named, cost *Budget) (u Use, err error) {

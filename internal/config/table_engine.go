@@ -48,7 +48,8 @@ var engineSection = section{"Engine", "", []Setting{
 	{
 		Key: "stop.timeout", Default: "20s", Min: "1s", Max: "10m",
 		into: func(c *Config, _ string) any { return &c.Stop.Timeout },
-		Doc: "How long SIGTERM may take in all, whatever the brokers do. Then the process ends as it is, and " +
+		Doc: "How long SIGTERM may take in all, whatever the brokers and the collector of traces do. Then the " +
+			"process ends as it is, and " +
 			"names what had not ended. Keep it below what your supervisor allows (Kubernetes: 30 s).",
 	},
 	{

@@ -49,7 +49,8 @@ var tenantSection = section{
 			Key: "tenants.<name>.reads", Default: "100000", Word: "unlimited", Min: "1",
 			into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
 			Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one " +
-				"instance, in bursts of ten seconds' worth; each such read costs at least 100. Then they are " +
+				"instance, in bursts of ten seconds' worth; each such read costs at least 100, also one " +
+				"that is cut off. Then they are " +
 				"refused with `quota_exceeded`, 429. It holds only with `auth`.",
 		},
 	},

@@ -28,7 +28,7 @@ type DevHooks struct {
 
 // Dev runs every role with an embedded broker, until ctx ends or one of them fails. It sets
 // the brokers of the settings to that broker.
-func Dev(ctx context.Context, o Options, hooks DevHooks) error {
+func Dev(ctx context.Context, o Options, hooks DevHooks) (err error) {
 	c := o.Config
 	if c.Kafka.TLS.Enabled {
 		return &SettingError{"kafka.tls.enabled: the broker inside dev has no TLS; " +
@@ -53,19 +53,26 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	runProviders(c)                 // before the roles are counted and logged
 	history := openHistoryBeside(o) // in parallel: after a kill -9 it takes a second, like the broker
 	var n *node
-	closing := func(f func()) func() {
+	closing := func(name string, f func()) func() {
 		return func() {
-			if n == nil || !n.abandoned {
+			if n == nil {
 				f()
+				return
 			}
+			n.closing(name, f)()
 		}
 	}
-	defer closing(history.close)()
+	defer func() {
+		if n != nil {
+			err = n.ended(err)
+		}
+	}()
+	defer closing("history", history.close)()
 	b, err := startBroker(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer closing(func() { b.Close() })()
+	defer closing("broker", func() { b.Close() })()
 	c.Brokers = []string{b.Addr()}
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
@@ -73,7 +80,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	n.shareMemoryOfDev()
 	heap.Manage(heap.LeastGrowthOfDev)
 	n.fullBroker = b.NoRoom
-	defer n.closing(n.closeTracing)()
+	defer n.closing("tracing", n.closeTracing)()
 	if err := n.prepare(ctx); err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) error {
 	if err := n.openDevPreferences(); err != nil {
 		return err
 	}
-	defer n.closing(n.closePreferences)()
+	defer n.closing("preferences", n.closePreferences)()
 	return n.runDev(ctx, ln, b, hooks)
 }
 

@@ -119,7 +119,9 @@ type node struct {
 
 	fullBroker func() error // why the embedded broker serves nothing; nil without one
 	throttle   *kafkaconn.Throttle
-	abandoned  bool // some roles did not end in time, so what they use stays open
+	abandoned  bool      // some roles did not end in time, so what they use stays open
+	stopBy     time.Time // when all must have ended and be closed; zero until it stops
+	unclosed   string    // what was not closed by then
 
 	memory *memory.Watcher
 	shares memory.Shares // how the memory of this process is divided

@@ -156,6 +156,9 @@ func (e *LeftError) Error() string {
 // finish stops the roles. If some have not ended, it returns a LeftError, and what they use stays
 // open. Otherwise it returns err.
 func (n *node) finish(life *roles, err error) error {
+	if life.within > 0 {
+		n.stopBy = time.Now().Add(life.within)
+	}
 	names := life.end()
 	if len(names) == 0 {
 		return err
@@ -175,13 +178,49 @@ func (n *node) finish(life *roles, err error) error {
 	return left
 }
 
-// closing wraps f. The result does nothing if a role that uses what f closes has not ended.
-func (n *node) closing(f func()) func() {
+// closing wraps f, which closes what the roles use. The result does nothing if a role has not ended. It waits for f
+// until the deadline of the whole stop; then the rest stays open as well.
+func (n *node) closing(name string, f func()) func() {
 	return func() {
-		if !n.abandoned {
-			f()
+		if n.abandoned || n.inTime(f) {
+			return
 		}
+		n.abandoned, n.unclosed = true, name
+		n.log.Error("stopping took too long; ending the process now", "timeout", n.cfg.Stop.Timeout, "left", name)
 	}
+}
+
+// inTime reports whether f returns before the deadline. Before there is one it waits for f.
+func (n *node) inTime(f func()) bool {
+	if n.stopBy.IsZero() {
+		f()
+		return true
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	timer := time.NewTimer(time.Until(n.stopBy))
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// ended is the result of a process whose deferred calls are done.
+func (n *node) ended(err error) error {
+	if n.unclosed == "" {
+		return err
+	}
+	left := &LeftError{Within: n.cfg.Stop.Timeout, Left: []string{n.unclosed + " (closing)"}}
+	if err != nil {
+		return fmt.Errorf("%w; %w", err, left)
+	}
+	return left
 }
 
 // closers close what a process has opened.
@@ -200,17 +239,17 @@ func (n *node) openDoors(opened *closers, dev bool) error {
 	if err := n.openGateway(); err != nil {
 		return err
 	}
-	*opened = append(*opened, n.closing(n.gateway.Close))
+	*opened = append(*opened, n.closing("gateway", n.gateway.Close))
 	if n.cfg.HasRole("webhook") {
 		if err := n.openWebhook(dev); err != nil {
 			return err
 		}
-		*opened = append(*opened, n.closing(n.closeWebhook))
+		*opened = append(*opened, n.closing("webhook", n.closeWebhook))
 	}
 	if err := n.openNotify(); err != nil {
 		return err
 	}
-	*opened = append(*opened, n.closing(n.closeNotify))
+	*opened = append(*opened, n.closing("providers", n.closeNotify))
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 // Serve runs the roles of the settings against their brokers until ctx ends or
 // a role fails.
-func Serve(ctx context.Context, o Options) error {
+func Serve(ctx context.Context, o Options) (err error) {
 	dir, err := openDataDir(o.Config.DataDir)
 	if err != nil {
 		return err
@@ -19,8 +19,9 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = n.ended(err) }()
 	heap.Manage(heap.LeastGrowth)
-	defer n.closing(n.closeTracing)()
+	defer n.closing("tracing", n.closeTracing)()
 	ln, err := listen(o.Config, "listen", o.Config.Listen)
 	if err != nil {
 		return err
@@ -32,11 +33,11 @@ func Serve(ctx context.Context, o Options) error {
 	if err := n.openHistory(); err != nil {
 		return err
 	}
-	defer n.closing(n.closeHistory)()
+	defer n.closing("history", n.closeHistory)()
 	if err := n.openPreferences(); err != nil {
 		return err
 	}
-	defer n.closing(n.closePreferences)()
+	defer n.closing("preferences", n.closePreferences)()
 	return n.serveRoles(ctx, ln)
 }
 

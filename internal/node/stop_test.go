@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/waterclock/waterclock/internal/config"
 )
 
 // TestStopWithFrozenBrokers: SIGTERM arrives while the brokers accept connections but never
@@ -52,7 +55,7 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 	cancel()
 	select {
 	case err = <-served:
-	case <-time.After(12 * time.Second): // far more than stop.timeout, but less than it took before the fix
+	case <-time.After(12 * time.Second): // a busy machine has time; TestStopHasOneDeadline is exact
 		t.Fatal("the process has not ended")
 	}
 	var left *LeftError
@@ -60,6 +63,79 @@ func TestStopWithFrozenBrokers(t *testing.T) {
 		!strings.Contains(err.Error(), "stop.timeout (2s)") {
 		t.Errorf("after %v it said %v", time.Since(begun), err)
 	}
+}
+
+// A collector of traces that takes spans and never answers holds the end of the process up no longer than stop.timeout.
+func TestStopWithAHungCollector(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	asked, end := make(chan struct{}, 1000), make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-end
+	}))
+	t.Cleanup(func() { close(end); collector.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c, served := serve(ctx, t, "WATERCLOCK_BROKERS="+strings.Join(cluster.ListenAddrs(), ","),
+		"WATERCLOCK_TOPICS_PARTITIONS=1", "WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s",
+		"WATERCLOCK_TRACING_EXPORTER=otlp", "WATERCLOCK_TRACING_ENDPOINT="+collector.URL, "WATERCLOCK_TRACING_RATIO=1")
+	awaitStatus(t, served, "GET", "http://"+c.Listen+"/readyz", "")
+	awaitStatus(t, served, "PUT", "http://"+c.Listen+"/v1/triggers/k", `{"delay":"1h"}`)
+	begun := time.Now()
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if len(asked) == 0 {
+		t.Error("the collector was not asked")
+	}
+	if took := time.Since(begun); took >= lastSpansWithin {
+		t.Errorf("it took %v of 2s, as if it had waited for the collector alone", took)
+	}
+}
+
+// What is closed after the roles have ended shares their deadline. What is not closed by then is named, and what would
+// be closed later stays open.
+func TestStopHasOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const within = 2 * time.Second
+		n := &node{log: slog.New(slog.DiscardHandler), cfg: &config.Config{}}
+		n.cfg.Stop.Timeout = within
+		begun := time.Now()
+		hang := make(chan struct{})
+		defer close(hang)
+		closed := []string{}
+		quick := func(name string) func() { return func() { closed = append(closed, name) } }
+		err := func() (err error) {
+			defer func() { err = n.ended(err) }()
+			defer n.closing("last", quick("last"))()
+			defer n.closing("hanging", func() { <-hang })()
+			defer n.closing("first", quick("first"))()
+			life := newRoles(within, n.log)
+			defer func() { err = n.finish(life, err) }()
+			life.start("slow", func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(within * 3 / 4)
+				return nil
+			})
+			time.Sleep(time.Minute)
+			return nil
+		}()
+		if took := time.Since(begun) - time.Minute; took != within {
+			t.Errorf("the stop took %v, want %v", took, within)
+		}
+		var left *LeftError
+		if !errors.As(err, &left) || len(left.Left) != 1 || left.Left[0] != "hanging (closing)" {
+			t.Errorf("it ended with %v", err)
+		}
+		if len(closed) != 1 || closed[0] != "first" {
+			t.Errorf("closed are %v", closed)
+		}
+	})
 }
 
 // TestEndOfRoles: the roles stop in the opposite order and share one deadline.

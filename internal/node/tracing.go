@@ -18,11 +18,16 @@ func (n *node) openTracing() (err error) {
 	return err
 }
 
-// lastSpansWithin bounds how long an ending process waits for the collector.
+// lastSpansWithin bounds how long an ending process waits for the collector. Of the time that is left until the
+// deadline of the stop it leaves half: what is closed later needs some, too.
 const lastSpansWithin = 5 * time.Second
 
 func (n *node) closeTracing() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastSpansWithin)
+	within := lastSpansWithin
+	if !n.stopBy.IsZero() {
+		within = min(within, time.Until(n.stopBy)/2)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	if err := n.tracing.Close(ctx); err != nil {
 		n.log.Warn("the last spans were not sent", "error", err)
