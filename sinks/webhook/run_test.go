@@ -34,12 +34,20 @@ type cluster struct {
 
 func newCluster(t testing.TB, partitions int32) *cluster {
 	t.Helper()
-	k, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))
+	return newClusterOn(t, partitions, nil, nil)
+}
+
+// newClusterOn makes a cluster with options of the brokers and of their clients.
+func newClusterOn(t testing.TB, partitions int32, brokers []kfake.Opt, clients []kgo.Opt) *cluster {
+	t.Helper()
+	k, err := kfake.NewCluster(append(brokers, kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.Close)
-	c := &cluster{t: t, opts: []kgo.Opt{kgo.SeedBrokers(k.ListenAddrs()...)}, seen: map[string]map[string]any{}}
+	c := &cluster{
+		t: t, opts: append(clients, kgo.SeedBrokers(k.ListenAddrs()...)), seen: map[string]map[string]any{},
+	}
 	stamped := map[string]string{"message.timestamp.type": "LogAppendTime"}
 	for name, n := range map[string]int32{
 		c.names.Due(Channel): partitions, c.names.Receipts(): partitions, c.names.Endpoints(): 1,

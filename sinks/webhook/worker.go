@@ -139,6 +139,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		worker.Logger(o.Logger),
 		worker.PerGroup(worker.Bulkhead{
 			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: overflow,
+			Slow: slow,
 		}),
 	}, o.Kit...)
 	if o.Consent != nil {
@@ -178,6 +179,12 @@ const (
 // overflow is the result of an event that finds too many waiting for its endpoint.
 func overflow(*worker.DueEvent) worker.Result {
 	return worker.Postpone(soon, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
+}
+
+// slow is the result of an event that makes room for those behind it.
+func slow(*worker.DueEvent) worker.Result {
+	return worker.Postpone(soon, CodeShare).
+		WithDetail("not sent: the tenant's calls are slow, and events of others may be behind those that wait")
 }
 
 // Handle handles one due event. An event that the user's preferences forbid is not sent.
