@@ -114,6 +114,32 @@ func TestShareComesBackInTurn(t *testing.T) {
 	})
 }
 
+// A rate that has changed applies to the next call.
+func TestRateChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		per := 1.0
+		w := newTestWorker(t, with(status(200)), func(o *Options) {
+			o.Origin = func(string) Origin { return Origin{Rate: per} }
+		})
+		sent := func() (n int) {
+			begun := time.Now()
+			for time.Since(begun) < 10*time.Second {
+				if w.one(t, due("k", to("https://a.example/"))).Outcome == worker.OutcomeDelivered {
+					n++
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			return n
+		}
+		slow := sent()
+		per = 100
+		if fast := sent(); slow > 12 || fast < 900 || fast > 1100 {
+			t.Errorf("at 1 a second %d were sent in 10 s, at 100 a second %d", slow, fast)
+		}
+	})
+}
+
 // An event of priority high comes back as soon as it may, however many of the others wait.
 func TestHighComesBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,7 @@ type Options struct {
 
 	// Keys returns a tenant's current signing keys. nil signs nothing.
 	Keys func(tenant string) Keys
-	// Origin returns the settings of an origin. nil means none.
+	// Origin returns the settings of an origin. It may change them at any time. nil means none.
 	Origin func(origin string) Origin
 	// Live asks the owner whether a due event is still to be delivered, for callback.recheck. If
 	// nil, the check is not possible.
@@ -104,7 +104,7 @@ type Worker struct {
 	shares    *shares.Shares
 
 	mu     sync.Mutex
-	limits map[string]*limit         // by origin; only origins that have a rate in the settings
+	limits map[string]*limit         // by origin; only origins that have or had a rate in the settings
 	shared map[string]*returns.Queue // by tenant: what its share holds up
 	kept   int                       // how many of shared were not idle when that was last checked
 }
@@ -361,6 +361,9 @@ func (w *Worker) limiter(origin string, perSecond float64) *limit {
 	if l == nil {
 		l = &limit{Limiter: rate.NewLimiter(rate.Limit(perSecond), 1)}
 		w.limits[origin] = l
+	}
+	if l.Limit() != rate.Limit(perSecond) { // the setting has changed
+		l.SetLimit(rate.Limit(perSecond))
 	}
 	return l
 }
