@@ -116,6 +116,7 @@ func (n *node) kitOptions(channel string) []worker.Option {
 		worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
 		worker.DrainTimeout(c.Stop.Timeout * 3 / 4), worker.WithMetrics(workerprom.New(n.metrics.Registry, channel)),
 	}
+	opts = append(opts, n.traceWorker(channel, ch.Topic)...)
 	if ch.Partitioning == "by_key" {
 		opts = append(opts, worker.ByKey())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/returns"
 	"github.com/waterclock/waterclock/internal/shares"
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
@@ -303,6 +304,7 @@ func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about
 	defer func() { p.leave(o, r.Code) }()
 	req, err := build(e, c, Settings{
 		Keys: w.opts.Keys(e.Tenant), Headers: about.Headers, UserAgent: w.opts.UserAgent, Now: w.opts.Now(),
+		TraceParent: tracing.In(ctx).TraceParent(),
 	})
 	if err != nil {
 		return worker.Result{}, err
