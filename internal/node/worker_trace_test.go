@@ -70,7 +70,8 @@ func TestWebhookTraces(t *testing.T) {
 		t.Helper()
 		r := &kgo.Record{Topic: "waterclock.due.webhook", Key: []byte(key), Value: []byte("{}")}
 		for name, v := range map[string]string{
-			"ce_specversion": "1.0", "ce_id": key + "@2026-11-20T14:00:00.000Z#0", "ce_source": "/waterclock/test", "ce_type": worker.DueType,
+			"ce_specversion": "1.0", "ce_id": key + "@2026-11-20T14:00:00.000Z#0", "ce_source": "/waterclock/test",
+			"ce_type":    worker.DueType,
 			"ce_subject": key, "ce_time": "2026-11-20T14:00:00.000Z", "ce_wcfired": "2026-11-20T14:00:00.003Z",
 			"ce_wcrevision": "1", "ce_wcattempt": "2", "ce_wcstep": "0", "traceparent": parent,
 			"wcx-callback": `{"url":"https://a.example/` + key + `"}`,

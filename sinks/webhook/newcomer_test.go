@@ -73,7 +73,8 @@ func TestNewcomerBesideSlowEndpoints(t *testing.T) {
 		const slows, goods = 30_000, 200
 		records := make([]*kgo.Record, 0, slows)
 		for i := range slows {
-			records = append(records, c.record(fmt.Sprint("slow/", i), to(fmt.Sprintf("https://s%d.example/", i%slowEndpoints))))
+			url := fmt.Sprintf("https://s%d.example/", i%slowEndpoints)
+			records = append(records, c.record(fmt.Sprint("slow/", i), to(url)))
 		}
 		c.write(records...)
 		time.Sleep(2 * time.Second) // the worker holds as many as it may
