@@ -96,6 +96,7 @@ type Config struct {
 	dev         bool
 	sources     map[string]Source
 	secretFiles map[string]string // path of the file a secret came from, by its key
+	from        Options
 }
 
 // Kafka is how to reach the brokers, and where the embedded one listens.
@@ -350,6 +351,12 @@ type Tenant struct {
 	ReadRate      float64 // triggers and occurrences a second that reads visit
 	WebhookSecret string  // in place of webhook.secret
 }
+
+// File is the settings file; "" for none.
+func (c *Config) File() string { return c.from.File }
+
+// Reread loads the settings again from where they came from, as they are now.
+func (c *Config) Reread() (*Config, error) { return Load(c.from) }
 
 // SecretFile is the file that a secret came from; "" for none.
 func (c *Config) SecretFile(key string) string { return c.secretFiles[key] }

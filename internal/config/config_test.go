@@ -319,7 +319,7 @@ func TestValuesReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sources, d.sources = nil, nil
+	c.sources, d.sources, c.from, d.from = nil, nil, Options{}, Options{}
 	if !reflect.DeepEqual(c, d) {
 		t.Errorf("read back %+v, want %+v", d, c)
 	}

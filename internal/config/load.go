@@ -32,7 +32,7 @@ func (s Source) String() string {
 // if the error is nil; the error is a Problems.
 func Load(o Options) (*Config, error) {
 	l := &loader{
-		c:    &Config{dev: o.Dev, sources: map[string]Source{}, secretFiles: map[string]string{}},
+		c:    &Config{dev: o.Dev, sources: map[string]Source{}, secretFiles: map[string]string{}, from: o},
 		lost: map[string]bool{},
 	}
 	fromFile := l.readFile(o.File)

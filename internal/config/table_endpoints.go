@@ -4,7 +4,8 @@ package config
 var endpointSection = section{
 	"Endpoints",
 	"`<name>` is an origin of callback URLs: scheme, host and port, such as `https://hooks.example.com`. Write " +
-		"them in the file. They count for all tenants.",
+		"them in the file. They count for all tenants. The file is read again every `reload.interval`, and these " +
+		"settings apply without a restart.",
 	[]Setting{
 		{
 			Key:  "endpoints.<name>.headers",

@@ -140,7 +140,8 @@ var listenerSection = section{"Listeners", "", []Setting{
 	{
 		Key: "reload.interval", Default: "10s", Min: "1s", Max: "1h",
 		into: func(c *Config, _ string) any { return &c.Reload.Interval },
-		Doc: "How often the process looks whether files of keys, certificates or secrets have changed. It takes " +
-			"what is new without closing a connection, and with `serve` on SIGHUP too.",
+		Doc: "How often the process looks whether files of keys, certificates or secrets have changed, or " +
+			"`endpoints.<origin>.*` in the settings file. It takes what is new without closing a " +
+			"connection, and with `serve` on SIGHUP too.",
 	},
 }}

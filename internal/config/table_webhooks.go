@@ -77,8 +77,9 @@ var webhookSection = section{"Webhooks", "", []Setting{
 	{
 		Key: "webhook.breaker.returns", Default: "1000", Min: "1", Max: "100000",
 		into: func(c *Config, _ string) any { return &c.Webhook.Breaker.Returns },
-		Doc: "Events a second that come back to an endpoint whose breaker was open, or that is paused, in each " +
-			"process. Of more, the rest stays away for longer, at most an hour.",
+		Doc: "Events a second that come back to an endpoint whose breaker was open, or that is paused or busy, " +
+			"and to a tenant that had its share, in each process. Of more, the rest stays away for longer, at most " +
+			"an hour.",
 	},
 	{
 		Key: "worker.memory", Default: "100000", Min: "1000", Max: "10000000",

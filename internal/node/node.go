@@ -20,6 +20,7 @@
 //	settings.go         converts settings for package pipeline
 //	reload.go           keys, certificates and secrets that change while the process runs
 //	tracing.go          the tracer
+//	worker_trace.go     a span for each attempt of our workers
 //	datadir.go          the data directory, and the identity that it keeps
 //	backup.go           copies the data directory of dev, running or not
 //	failpoints.go       faults for tests, only with -tags failpoints

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -40,9 +41,10 @@ type subject struct {
 type reloads struct {
 	log      *slog.Logger
 	subjects []subject
-	seen     []([sha256.Size]byte) // hash of each subject's files at the last check
-	failed   []string              // why each was not valid at the last check; empty: it was
-	begun    bool                  // there was a check
+	more     map[string]func() []string // further files of a subject, by name: those that the others name
+	seen     []([sha256.Size]byte)      // hash of each subject's files at the last check
+	failed   []string                   // why each was not valid at the last check; empty: it was
+	begun    bool                       // there was a check
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
@@ -92,7 +94,11 @@ func (r *reloads) check(all bool) {
 	first := !r.begun
 	r.begun = true
 	for i, s := range r.subjects {
-		now := contentOf(s.files)
+		files := s.files
+		if more := r.more[s.name]; more != nil {
+			files = slices.Concat(files, more())
+		}
+		now := contentOf(files)
 		changed := all || first || now != r.seen[i]
 		if !changed && r.failed[i] == "" {
 			continue
@@ -131,6 +137,9 @@ func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os
 	}
 }
 
+// endpointSubject is endpoints.<origin>.* in the settings file, with the files of headers that it names.
+const endpointSubject = "endpoints.<origin> in the settings file"
+
 // startReloads starts the checks. Closing a terminal also sends SIGHUP, so `dev` ignores that
 // signal.
 func (n *node) startReloads(life *roles, onHangup bool) {
@@ -146,6 +155,9 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
 			n.loadWebhook,
 		})
+		if file := n.cfg.File(); file != "" {
+			subjects = append(subjects, subject{endpointSubject, []string{file}, n.loadEndpoints})
+		}
 	}
 	if n.notifiers != nil && n.cfg.Templates.Dir != "" {
 		subjects = append(subjects, subject{"templates.dir", []string{n.cfg.Templates.Dir}, n.loadTemplates})
@@ -164,6 +176,7 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	}
 	subjects = append(subjects, n.databases()...)
 	r := newReloads(n.log, subjects...)
+	r.more = map[string]func() []string{endpointSubject: n.endpointFiles}
 	var hangup chan os.Signal
 	if onHangup {
 		hangup = make(chan os.Signal, 1)

@@ -32,6 +32,7 @@ type webhooks struct {
 	transport *egress.Transport
 	publisher *webhook.TopicPublisher
 	trust     atomic.Pointer[webhookTrust]
+	settings  *config.Config // with the endpoints as they are now; nil: those of the start. Of the reload alone
 }
 
 // webhookTrust holds the keys and headers for requests, from files and the environment. It may
@@ -115,6 +116,7 @@ func (n *node) kitOptions(channel string) []worker.Option {
 		worker.Kafka(kgo.SessionTimeout(sessionTimeout)), worker.RevokeTimeout(revokeWithin),
 		worker.DrainTimeout(c.Stop.Timeout * 3 / 4), worker.WithMetrics(workerprom.New(n.metrics.Registry, channel)),
 	}
+	opts = append(opts, n.traceWorker(channel, ch.Topic)...)
 	if ch.Partitioning == "by_key" {
 		opts = append(opts, worker.ByKey())
 	}
@@ -159,6 +161,32 @@ func (h *webhooks) keys(tenant string) webhook.Keys {
 
 func (h *webhooks) origin(origin string) webhook.Origin { return h.trust.Load().origins[origin] }
 
+// loadEndpoints reads endpoints.<origin>.* from the settings file. What else has changed there needs a restart.
+func (n *node) loadEndpoints() error {
+	now, err := n.cfg.Reread()
+	if err != nil {
+		return err
+	}
+	before := n.webhooks.settings
+	n.webhooks.settings = now
+	if err := n.loadWebhook(); err != nil {
+		n.webhooks.settings = before
+		return err
+	}
+	return nil
+}
+
+// endpointSettings are the settings with the endpoints as they are now.
+func (n *node) endpointSettings() *config.Config {
+	if n.webhooks != nil && n.webhooks.settings != nil {
+		return n.webhooks.settings
+	}
+	return n.cfg
+}
+
+// endpointFiles lists the files with headers of endpoints.
+func (n *node) endpointFiles() []string { return n.endpointSettings().WebhookFiles() }
+
 // loadWebhook reads keys and headers from their files.
 func (n *node) loadWebhook() error {
 	trust, err := n.readWebhookTrust()
@@ -182,8 +210,9 @@ func (n *node) readWebhookTrust() (*webhookTrust, error) {
 			return nil, fmt.Errorf("%s: %w", setting, err)
 		}
 	}
-	for origin, e := range n.cfg.Endpoints {
-		headers, err := n.cfg.EndpointHeaders(origin)
+	c := n.endpointSettings()
+	for origin, e := range c.Endpoints {
+		headers, err := c.EndpointHeaders(origin)
 		if err != nil {
 			return nil, fmt.Errorf("endpoints.%s.headers: %w", origin, err)
 		}

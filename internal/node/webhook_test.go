@@ -114,6 +114,46 @@ func TestWebhookKeysReload(t *testing.T) {
 	}
 }
 
+// TestEndpointsReload: rate, pause and headers of an origin apply without a restart, and a file that is not valid
+// leaves what was.
+func TestEndpointsReload(t *testing.T) {
+	dir := t.TempDir()
+	token, yaml := filepath.Join(dir, "token"), filepath.Join(dir, "w.yaml")
+	put(t, token, "one\n", 0o600)
+	put(t, yaml, "endpoints: {'https://a.example': {rate: 3}}\n", 0o600)
+	n := withWebhooks(t, yaml)
+	n.cfg.Reload.Interval = 20 * time.Millisecond
+	var log logtest.Buffer
+	n.log = slog.New(slog.NewTextHandler(&log, nil))
+	life := newRoles(0, slog.New(slog.DiscardHandler))
+	defer life.end()
+	n.startReloads(life, false)
+	becomes := func(what string, ok func(a, b webhook.Origin) bool) {
+		t.Helper()
+		deadline := time.Now().Add(10 * time.Second)
+		for !ok(n.webhooks.origin("https://a.example"), n.webhooks.origin("https://b.example")) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %s", what, log.String())
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	becomes("at the start", func(a, b webhook.Origin) bool { return a.Rate == 3 && !b.Paused })
+	put(t, yaml, "endpoints: {'https://a.example': {rate: 50}, 'https://b.example': {paused: true, "+
+		"headers: {X-Key: 'file:"+token+"'}}}\n", 0o600)
+	becomes("changed", func(a, b webhook.Origin) bool {
+		return a.Rate == 50 && b.Paused && b.Headers.Get("X-Key") == "one"
+	})
+	put(t, token, "two\n", 0o600) // a file that the settings did not have at the start
+	becomes("a header of the new origin", func(_, b webhook.Origin) bool { return b.Headers.Get("X-Key") == "two" })
+	put(t, yaml, "endpoints: {'https://a.example': {rate: fast}}\n", 0o600)
+	becomes("not valid", func(a, b webhook.Origin) bool {
+		return a.Rate == 50 && b.Paused && strings.Contains(log.String(), "rate")
+	})
+	put(t, yaml, "", 0o600)
+	becomes("none", func(a, b webhook.Origin) bool { return a.Rate == 0 && !b.Paused })
+}
+
 // TestEmptiedKeyFile: a key file that a full disk or an empty secret has emptied turns no signing
 // off. The old key stays, and the log says why.
 func TestEmptiedKeyFile(t *testing.T) {

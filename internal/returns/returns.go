@@ -38,3 +38,6 @@ func (q *Queue) After(now time.Time, high bool, least time.Duration, perSecond f
 	*next = next.Add(time.Duration(float64(time.Second) / perSecond))
 	return away
 }
+
+// Idle reports whether nothing waits to come back any more. A Queue that is idle may be dropped.
+func (q *Queue) Idle(now time.Time) bool { return !q.normal.After(now) && !q.high.After(now) }

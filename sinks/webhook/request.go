@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,8 @@ type Settings struct {
 	Headers   http.Header // of the origin, from the settings; canonical names
 	UserAgent string
 	Now       time.Time // for webhook-timestamp
+
+	TraceParent string // of the span of this attempt; "" if none is recorded
 }
 
 // Request is an outgoing POST.
@@ -54,8 +57,8 @@ func build(e *worker.DueEvent, c callback, s Settings) (*Request, error) {
 	r.set("X-Trigger-Id", url.PathEscape(e.TriggerID()))
 	r.set("X-Trigger-Attempt", strconv.Itoa(e.Attempt))
 	r.cloudEvent(e)
-	if _, ok := traceparent.Parse(e.TraceParent); ok {
-		r.set("Traceparent", e.TraceParent)
+	if _, ok := traceparent.Parse(cmp.Or(s.TraceParent, e.TraceParent)); ok {
+		r.set("Traceparent", cmp.Or(s.TraceParent, e.TraceParent))
 	}
 	id := messageID(e.ID)
 	r.set("Webhook-Id", id)

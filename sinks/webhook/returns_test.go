@@ -54,6 +54,92 @@ func TestHerdComesBackInTurn(t *testing.T) {
 	}
 }
 
+// What finds too many waiting for its endpoint, or its tenant with its share, does not come back at once either.
+func TestBusyComesBackInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorker(t, with(status(200)))
+		for name, turnAway := range map[string]func(*worker.DueEvent) worker.Result{
+			CodeFull: w.overflow, CodeShare: w.slow,
+		} {
+			start, by := time.Now(), map[int]int{}
+			for i := range 10_000 {
+				e := due(fmt.Sprint("k-", i), to("https://a.example/"))
+				r := turnAway(e)
+				if r.Outcome != worker.OutcomePostponed || r.Code != name {
+					t.Fatalf("%+v", r)
+				}
+				second := int(time.Now().Add(r.RetryAfter).Sub(start) / time.Second)
+				if by[second]++; by[second] > 1000 {
+					t.Fatalf("%s: over 1,000 come back within one second", name)
+				}
+			}
+			if r := turnAway(due("o", to("https://b.example/"), other)); r.RetryAfter > soon {
+				t.Errorf("%s: an event of another tenant comes back after %v", name, r.RetryAfter)
+			}
+			if r := turnAway(due("h", to("https://a.example/"), high)); r.RetryAfter > soon {
+				t.Errorf("%s: one of priority high comes back after %v", name, r.RetryAfter)
+			}
+		}
+		time.Sleep(time.Minute)
+		for i := range 1000 {
+			w.slow(due("o", to("https://b.example/"), func(e *worker.DueEvent) { e.Tenant = fmt.Sprint("t-", i) }))
+			time.Sleep(time.Second)
+		}
+		if len(w.shared) > 64 {
+			t.Errorf("%d tenants are remembered", len(w.shared))
+		}
+	})
+}
+
+func other(e *worker.DueEvent) { e.Tenant = "other" }
+func high(e *worker.DueEvent)  { e.High = true }
+
+// A tenant that has its share is turned away at a rate, too.
+func TestShareComesBackInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorker(t, with(status(200)), func(o *Options) { o.Concurrency = 10 })
+		for w.shares.Enter(t.Context(), "default") { // until it has its share, and has waited for more in vain
+		}
+		start, by := time.Now(), map[int]int{}
+		for range 3000 {
+			r := w.one(t, due("k", to("https://a.example/")))
+			if r.Code != CodeShare {
+				t.Fatalf("%+v", r)
+			}
+			second := int(time.Now().Add(r.RetryAfter).Sub(start) / time.Second)
+			if by[second]++; by[second] > 1000 {
+				t.Fatal("over 1,000 come back within one second")
+			}
+		}
+	})
+}
+
+// A rate that has changed applies to the next call.
+func TestRateChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		per := 1.0
+		w := newTestWorker(t, with(status(200)), func(o *Options) {
+			o.Origin = func(string) Origin { return Origin{Rate: per} }
+		})
+		sent := func() (n int) {
+			begun := time.Now()
+			for time.Since(begun) < 10*time.Second {
+				if w.one(t, due("k", to("https://a.example/"))).Outcome == worker.OutcomeDelivered {
+					n++
+				} else {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			return n
+		}
+		slow := sent()
+		per = 100
+		if fast := sent(); slow > 12 || fast < 900 || fast > 1100 {
+			t.Errorf("at 1 a second %d were sent in 10 s, at 100 a second %d", slow, fast)
+		}
+	})
+}
+
 // An event of priority high comes back as soon as it may, however many of the others wait.
 func TestHighComesBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

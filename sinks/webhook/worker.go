@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/waterclock/waterclock/internal/egress"
 	"github.com/waterclock/waterclock/internal/returns"
 	"github.com/waterclock/waterclock/internal/shares"
+	"github.com/waterclock/waterclock/internal/tracing"
 	"github.com/waterclock/waterclock/sinks/consent"
 )
 
@@ -37,7 +39,7 @@ type Options struct {
 
 	// Keys returns a tenant's current signing keys. nil signs nothing.
 	Keys func(tenant string) Keys
-	// Origin returns the settings of an origin. nil means none.
+	// Origin returns the settings of an origin. It may change them at any time. nil means none.
 	Origin func(origin string) Origin
 	// Live asks the owner whether a due event is still to be delivered, for callback.recheck. If
 	// nil, the check is not possible.
@@ -103,7 +105,9 @@ type Worker struct {
 	shares    *shares.Shares
 
 	mu     sync.Mutex
-	limits map[string]*limit // by origin; only origins that have a rate in the settings
+	limits map[string]*limit         // by origin; only origins that have or had a rate in the settings
+	shared map[string]*returns.Queue // by tenant: what its share holds up
+	kept   int                       // how many of shared were not idle when that was last checked
 }
 
 // limit is the rate of an origin. It is one for all tenants, and so is what it holds up.
@@ -124,7 +128,7 @@ func New(o Options) (*Worker, error) {
 	return &Worker{
 		opts: o, endpoints: newEndpoints(o.Breaker, o.MaxEndpoints, keepIdle, o.Now),
 		shares: shares.New(o.Concurrency, o.Now),
-		limits: map[string]*limit{},
+		limits: map[string]*limit{}, shared: map[string]*returns.Queue{},
 	}, nil
 }
 
@@ -138,7 +142,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		worker.Kafka(o.Kafka...), worker.Concurrency(o.Concurrency), worker.HandlerTimeout(handleWithin),
 		worker.Logger(o.Logger),
 		worker.PerGroup(worker.Bulkhead{
-			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: overflow,
+			Group: groupOf, InFlight: o.PerEndpoint, Waiting: o.Waiting, Overflow: w.overflow,
+			Slow: w.slow,
 		}),
 	}, o.Kit...)
 	if o.Consent != nil {
@@ -176,8 +181,18 @@ const (
 )
 
 // overflow is the result of an event that finds too many waiting for its endpoint.
-func overflow(*worker.DueEvent) worker.Result {
-	return worker.Postpone(soon, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
+func (w *Worker) overflow(e *worker.DueEvent) worker.Result {
+	away := soon
+	if c, err := callbackOf(e); err == nil {
+		away = w.away(e, c.origin, soon)
+	}
+	return worker.Postpone(away, CodeFull).WithDetail("not sent: too many calls to the endpoint wait already")
+}
+
+// slow is the result of an event that makes room for those behind it.
+func (w *Worker) slow(e *worker.DueEvent) worker.Result {
+	return worker.Postpone(w.awayOf(e), CodeShare).
+		WithDetail("not sent: the tenant's calls are slow, and events of others may be behind those that wait")
 }
 
 // Handle handles one due event. An event that the user's preferences forbid is not sent.
@@ -218,7 +233,7 @@ func (w *Worker) deliver(ctx context.Context, e *worker.DueEvent) (worker.Result
 		return w.notSentOpen(e, origin, wait), nil
 	}
 	if !w.shares.Enter(ctx, e.Tenant) {
-		return worker.Postpone(soon, CodeShare).
+		return worker.Postpone(w.awayOf(e), CodeShare).
 			WithDetail("not sent: the tenant has its share of webhook.concurrency under way"), ctx.Err()
 	}
 	defer w.shares.Leave(e.Tenant)
@@ -250,6 +265,23 @@ func (w *Worker) away(e *worker.DueEvent, origin string, least time.Duration) ti
 	return w.endpoints.get(e.Tenant, origin).postpone(w.opts.Now(), e.High, least, w.opts.Breaker.Returns)
 }
 
+// awayOf returns how long an event stays away because its tenant has its share.
+func (w *Worker) awayOf(e *worker.DueEvent) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.opts.Now()
+	q := w.shared[e.Tenant]
+	if q == nil {
+		if len(w.shared) >= max(2*w.kept, 64) {
+			maps.DeleteFunc(w.shared, func(_ string, q *returns.Queue) bool { return q.Idle(now) })
+			w.kept = len(w.shared)
+		}
+		q = &returns.Queue{}
+		w.shared[e.Tenant] = q
+	}
+	return q.After(now, e.High, soon, w.opts.Breaker.Returns)
+}
+
 // notSentOpen is the result of an event that an open breaker holds up.
 func (w *Worker) notSentOpen(e *worker.DueEvent, origin string, wait time.Duration) worker.Result {
 	return worker.Postpone(w.away(e, origin, max(wait, soon)), CodeOpen).
@@ -272,6 +304,7 @@ func (w *Worker) call(ctx context.Context, e *worker.DueEvent, c callback, about
 	defer func() { p.leave(o, r.Code) }()
 	req, err := build(e, c, Settings{
 		Keys: w.opts.Keys(e.Tenant), Headers: about.Headers, UserAgent: w.opts.UserAgent, Now: w.opts.Now(),
+		TraceParent: tracing.In(ctx).TraceParent(),
 	})
 	if err != nil {
 		return worker.Result{}, err
@@ -330,6 +363,9 @@ func (w *Worker) limiter(origin string, perSecond float64) *limit {
 	if l == nil {
 		l = &limit{Limiter: rate.NewLimiter(rate.Limit(perSecond), 1)}
 		w.limits[origin] = l
+	}
+	if l.Limit() != rate.Limit(perSecond) { // the setting has changed
+		l.SetLimit(rate.Limit(perSecond))
 	}
 	return l
 }

@@ -158,16 +158,20 @@ func (w *worker) answerOverflow() {
 			return
 		}
 		for _, it := range live {
-			w.end(it, w.overflowResult(it.event))
+			w.end(it, w.overflowResult(it))
 		}
 	}
 }
 
-// overflowResult returns the answer for an event that exceeds its bulkhead.
-func (w *worker) overflowResult(e *DueEvent) Result {
-	r := Call(context.Background(), func(context.Context, *DueEvent) (Result, error) {
-		return w.bulkhead.Overflow(e), nil
-	}, e)
+// overflowResult returns the answer for an event that exceeds its bulkhead, or is of a slow tenant.
+func (w *worker) overflowResult(it *item) Result {
+	say := w.bulkhead.Overflow
+	if it.slow {
+		say = w.bulkhead.Slow
+	}
+	r := Call(context.Background(), func(_ context.Context, e *DueEvent) (Result, error) {
+		return say(e), nil
+	}, it.event)
 	w.metrics.Handled(r.Outcome, r.Code, 0)
 	return r
 }

@@ -138,17 +138,22 @@ func (w *worker) resumeLoop(ctx context.Context) {
 // answered with Overflow.
 const hangsAfter = time.Second
 
+// slowAfter is how long an event waits, in a full partition, before most events of the tenants that
+// fill it are answered with Slow. With the default Buffer, a tenant with 2,000 events a second is not
+// slow.
+const slowAfter = 5 * time.Second
+
 // shed makes room in partitions that are paused because they are full.
 func (w *worker) shed() (some bool) {
-	if w.bulkhead.Overflow == nil {
-		return false
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.now().Add(-hangsAfter).UnixNano()
+	now := w.now()
 	for _, p := range w.parts {
-		if p.paused {
-			w.queue.shed(p, before)
+		if p.paused && w.bulkhead.Overflow != nil {
+			w.queue.shed(p, now.Add(-hangsAfter).UnixNano())
+		}
+		if p.paused && w.bulkhead.Slow != nil {
+			w.queue.thin(p, now.Add(-slowAfter).UnixNano())
 		}
 	}
 	return len(w.queue.overflow) > 0

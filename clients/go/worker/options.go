@@ -16,7 +16,8 @@ import (
 type Option func(*options)
 
 // Bulkhead bounds how many events of one group are handled at a time, so that a slow receiver
-// does not take all of the concurrency. Groups take turns.
+// does not take all of the concurrency. Tenants take turns, and so do the groups of a tenant. A group
+// belongs to the tenant of its first event.
 type Bulkhead struct {
 	// Group returns the group of an event, such as tenant and host. It must be fast. "" is a
 	// group like any other.
@@ -35,6 +36,13 @@ type Bulkhead struct {
 	// answers: the events of a full group wait. Once they fill the buffer of a partition, they
 	// delay the others on it.
 	Overflow func(*DueEvent) Result
+
+	// Slow returns the answer for an event that makes room for those behind it, such as Postpone.
+	// While the buffer of a partition is full, and one of its events has waited for over 5 seconds,
+	// three quarters of those that wait are answered so: the newest ones of the tenants that have
+	// the most. If Slow is nil, there are no such answers: the events of a tenant that is not seen
+	// yet wait until those before them have been handled.
+	Slow func(*DueEvent) Result
 }
 
 type options struct {

@@ -283,7 +283,7 @@ func TestQueueAgainstModel(t *testing.T) {
 			begin(it, false)
 			end(it)
 		}
-		for n < 200 || len(running) > 0 || q.waiting > 0 {
+		for n < 200 || len(running)+len(q.overflow) > 0 || q.waiting > 0 {
 			for over := q.takeOverflow(); len(over) > 0; over = q.takeOverflow() {
 				for _, it := range over {
 					answerUnhandled(it)
@@ -298,11 +298,12 @@ func TestQueueAgainstModel(t *testing.T) {
 			case 3:
 				for _, p := range parts {
 					q.shed(p, n-int64(rnd.IntN(20)))
+					q.thin(p, n-int64(rnd.IntN(40)))
 				}
 			case 0:
 				if n < 200 {
 					key := rnd.IntN(20) // a key belongs to one group, as a trigger has one endpoint
-					q.add(&item{mark: mark{offset: n}, part: parts[rnd.IntN(2)], event: &DueEvent{
+					q.add(&item{mark: mark{offset: n}, polled: n, part: parts[rnd.IntN(2)], event: &DueEvent{
 						RecordKey: fmt.Append(nil, key), Tenant: fmt.Sprint(key % 4),
 					}})
 					n++
@@ -327,9 +328,72 @@ func TestQueueAgainstModel(t *testing.T) {
 				answerUnhandled(it)
 			}
 		}
-		if seen != 200 || len(q.groups) != 0 || len(parts[0].tails)+len(parts[1].tails) != 0 {
+		if seen != 200 || len(q.groups)+len(q.tenants) != 0 || len(parts[0].tails)+len(parts[1].tails) != 0 {
 			t.Fatalf("%d of 200 came, %d groups and %d keys are left", seen, len(q.groups), len(parts[0].tails))
 		}
+	}
+}
+
+// TestTenantsTakeTurns: a tenant with many groups gets no more handlers than one with a single group.
+func TestTenantsTakeTurns(t *testing.T) {
+	q := newQueue()
+	q.groupOf, q.inFlight = func(e *DueEvent) string { return e.Tenant + string(e.RecordKey[:2]) }, 100
+	p := newPartition("t", 0, laneNormal)
+	add := func(tenant string, group, n int) {
+		q.add(&item{part: p, event: &DueEvent{Tenant: tenant, RecordKey: fmt.Appendf(nil, "%02d %d", group, n)}})
+	}
+	for i := range 500 {
+		add("many", i%50, i)
+	}
+	for i := range 10 {
+		add("one", 0, i)
+	}
+	got := map[string]int{}
+	for range 20 {
+		got[q.next().event.Tenant]++
+	}
+	if got["many"] != 10 || got["one"] != 10 {
+		t.Errorf("of 20 handlers: %v", got)
+	}
+	for range 490 { // none is left over
+		q.next()
+	}
+	if it := q.next(); it != nil || q.waiting != 0 {
+		t.Errorf("%v, %d wait", it, q.waiting)
+	}
+}
+
+// TestThin: the newest events of the tenants with the most are taken out, those of others stay.
+func TestThin(t *testing.T) {
+	q := newQueue()
+	q.groupOf, q.inFlight = func(e *DueEvent) string { return e.Tenant }, 1000
+	p, other := newPartition("t", 0, laneNormal), newPartition("t", 1, laneNormal)
+	add := func(p *partition, tenant string, n int) {
+		for range n {
+			it := &item{mark: mark{offset: int64(p.records)}, part: p, polled: int64(10 + p.records)}
+			it.event = &DueEvent{Tenant: tenant, RecordKey: fmt.Append(nil, p.num, " ", p.records)}
+			p.records++
+			q.add(it)
+		}
+	}
+	add(p, "a", 300)
+	add(p, "b", 90)
+	add(p, "c", 10)
+	add(other, "a", 50)
+	if q.thin(p, 10); len(q.takeOverflow()) != 0 {
+		t.Error("none has waited for so long")
+	}
+	q.thin(p, 11)
+	out := map[string]int{}
+	for _, it := range q.takeOverflow() {
+		if out[it.event.Tenant]++; it.part != p || !it.slow || it.offset < 45 {
+			t.Fatalf("%s, offset %d of partition %d", it.event.Tenant, it.offset, it.part.num)
+		}
+		q.finish(it)
+	}
+	// 100 of 400 stay: 10 of c, and 45 of a and of b.
+	if out["a"] != 255 || out["b"] != 45 || len(out) != 2 || q.waiting != 150 {
+		t.Errorf("taken out: %v, %d wait", out, q.waiting)
 	}
 }
 

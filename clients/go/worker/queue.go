@@ -1,6 +1,11 @@
 package worker
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
 
 // item is one due event in memory, from the poll until its receipt is acknowledged.
 type item struct {
@@ -10,6 +15,8 @@ type item struct {
 	group    *group
 	bytes    int64
 	nextSame *item // the next event with the same record key
+	polled   int64 // when it came: our time, Unix ns
+	slow     bool  // taken out by thin: the answer is Bulkhead.Slow
 	started  int64 // when its handler was called: our time, Unix ns; 0 if it was not called yet
 	cancel   context.CancelCauseFunc
 }
@@ -51,32 +58,46 @@ const (
 	lanes
 )
 
+// tenant takes turns with others. Without that, one with a thousand groups would get a thousand times
+// the handlers of one with a single group.
+type tenant struct {
+	name   string
+	groups int
+	turns  [lanes]fifo[*group] // groups that have ready events and room
+	queued [lanes]bool         // whether it is in queue.turns
+}
+
 // group is the events that share a bulkhead.
 type group struct {
 	name    string
+	tenant  *tenant // of its first event
 	running int
 	waiting int
 	ready   [lanes]fifo[*item]
-	queued  [lanes]bool // whether it is in queue.turns
+	queued  [lanes]bool // whether it is in tenant.turns
 }
 
 // queue decides which event is handled next. It has no clock, no lock and no goroutine.
 //
 //	record key   of one tenant: one after the other, in the order of offsets
 //	lane         high before normal
-//	group        groups take turns; at most inFlight run at a time
+//	tenant       tenants take turns
+//	group        of a tenant: groups take turns; at most inFlight run at a time
 type queue struct {
 	groupOf  func(*DueEvent) string // nil: all events are one group
 	inFlight int                    // bound per group; 0 means no bound
 	maxWait  int                    // bound of the waiting events per group; the rest overflows. 0 means no bound
 
 	groups   map[string]*group
-	turns    [lanes]fifo[*group] // groups that have ready events and room
-	overflow []*item             // to be answered without calling the handler
-	waiting  int                 // total number of ready events
+	tenants  map[string]*tenant
+	turns    [lanes]fifo[*tenant] // tenants that have groups with a turn
+	overflow []*item              // to be answered without calling the handler
+	waiting  int                  // total number of ready events
 }
 
-func newQueue() *queue { return &queue{groups: map[string]*group{}} }
+func newQueue() *queue {
+	return &queue{groups: map[string]*group{}, tenants: map[string]*tenant{}}
+}
 
 // add adds an event, behind those with the same key.
 func (q *queue) add(it *item) {
@@ -115,11 +136,21 @@ func (q *queue) groupFor(it *item) *group {
 	name := q.nameOf(it.event)
 	g := q.groups[name]
 	if g == nil {
-		g = &group{name: name}
+		g = &group{name: name, tenant: q.tenantOf(it.event.Tenant)}
+		g.tenant.groups++
 		q.groups[name] = g
 	}
 	it.group = g
 	return g
+}
+
+func (q *queue) tenantOf(name string) *tenant {
+	t := q.tenants[name]
+	if t == nil {
+		t = &tenant{name: name}
+		q.tenants[name] = t
+	}
+	return t
 }
 
 // shed takes out the events that wait behind an event of the same key whose handler started
@@ -159,6 +190,75 @@ func (q *queue) trim(g *group) {
 	}
 }
 
+// thin makes room in a partition with ready events that came before a time (Unix ns). It takes out
+// most of the ready events: the newest ones of the tenants that have the most. Behind a tenant whose
+// handlers are slow there may be another tenant's events, which can only be read if there is room.
+func (q *queue) thin(p *partition, before int64) {
+	ready, oldest := q.readyOf(p)
+	total := 0
+	for _, items := range ready {
+		total += len(items)
+	}
+	if total == 0 || oldest >= before {
+		return
+	}
+	level := levelOf(ready, total/thinTo)
+	taken := map[*item]struct{}{}
+	groups := map[*group]struct{}{}
+	for _, items := range ready {
+		if len(items) <= level {
+			continue
+		}
+		slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.offset, b.offset) })
+		for _, it := range items[level:] {
+			taken[it] = struct{}{}
+			groups[it.group] = struct{}{}
+			it.slow = true
+			it.group.waiting--
+			q.waiting--
+			it.group.running++ // finish decrements it
+			q.overflow = append(q.overflow, it)
+		}
+	}
+	for g := range groups {
+		g.ready[p.lane].filter(func(it *item) bool { _, out := taken[it]; return !out })
+	}
+}
+
+// thinTo is the part of the ready events, 1 in so many, that thin leaves.
+const thinTo = 4
+
+// readyOf returns the ready events of a partition, by tenant, and when the oldest one came.
+func (q *queue) readyOf(p *partition) (ready map[string][]*item, oldest int64) {
+	ready = map[string][]*item{}
+	oldest = math.MaxInt64
+	for _, g := range q.groups {
+		for _, it := range g.ready[p.lane].all() {
+			if it.part == p {
+				ready[it.event.Tenant] = append(ready[it.event.Tenant], it)
+				oldest = min(oldest, it.polled)
+			}
+		}
+	}
+	return ready, oldest
+}
+
+// levelOf returns how many events each tenant may keep, so that all of them keep at most so many.
+func levelOf(ready map[string][]*item, keep int) (level int) {
+	counts := make([]int, 0, len(ready))
+	for _, items := range ready {
+		counts = append(counts, len(items))
+	}
+	slices.Sort(counts)
+	for i, n := range counts {
+		if level = keep / (len(counts) - i); n >= level {
+			return level
+		}
+		keep -= n
+	}
+	return level
+}
+
 // nameOf returns the group of an event. If the caller's function panics, it is the group "".
 func (q *queue) nameOf(e *DueEvent) (name string) {
 	if q.groupOf == nil {
@@ -171,7 +271,16 @@ func (q *queue) nameOf(e *DueEvent) (name string) {
 func (q *queue) giveTurn(g *group, lane int) {
 	if !g.queued[lane] && g.ready[lane].len() > 0 && (q.inFlight == 0 || g.running < q.inFlight) {
 		g.queued[lane] = true
-		q.turns[lane].push(g)
+		g.tenant.turns[lane].push(g)
+		q.line(g.tenant, lane)
+	}
+}
+
+// line lets a tenant wait for its turn if it has a group for it.
+func (q *queue) line(t *tenant, lane int) {
+	if !t.queued[lane] && t.turns[lane].len() > 0 {
+		t.queued[lane] = true
+		q.turns[lane].push(t)
 	}
 }
 
@@ -179,19 +288,33 @@ func (q *queue) giveTurn(g *group, lane int) {
 func (q *queue) next() *item {
 	for lane := range lanes {
 		for q.turns[lane].len() > 0 {
-			g := q.turns[lane].pop()
-			g.queued[lane] = false
-			if g.ready[lane].len() == 0 || q.inFlight > 0 && g.running >= q.inFlight {
-				continue // its ready events are gone, or the other lane took the room
+			t := q.turns[lane].pop()
+			t.queued[lane] = false
+			it := q.nextOf(t, lane)
+			q.line(t, lane)
+			if it != nil {
+				return it
 			}
-			it := g.ready[lane].pop()
-			g.waiting--
-			q.waiting--
-			g.running++
-			q.giveTurn(g, lane)
-			q.trim(g)
-			return it
 		}
+	}
+	return nil
+}
+
+// nextOf returns the event of a tenant to handle next, or nil.
+func (q *queue) nextOf(t *tenant, lane int) *item {
+	for t.turns[lane].len() > 0 {
+		g := t.turns[lane].pop()
+		g.queued[lane] = false
+		if g.ready[lane].len() == 0 || q.inFlight > 0 && g.running >= q.inFlight {
+			continue // its ready events are gone, or the other lane took the room
+		}
+		it := g.ready[lane].pop()
+		g.waiting--
+		q.waiting--
+		g.running++
+		q.giveTurn(g, lane)
+		q.trim(g)
+		return it
 	}
 	return nil
 }
@@ -216,10 +339,14 @@ func (q *queue) finish(it *item) {
 	q.drop(g)
 }
 
-// drop deletes a group that is empty.
+// drop deletes a group that is empty, and its tenant with the last one.
 func (q *queue) drop(g *group) {
-	if g.running == 0 && g.waiting == 0 && q.groups[g.name] == g {
-		delete(q.groups, g.name)
+	if g.running != 0 || g.waiting != 0 || q.groups[g.name] != g {
+		return
+	}
+	delete(q.groups, g.name)
+	if g.tenant.groups--; g.tenant.groups == 0 {
+		delete(q.tenants, g.tenant.name)
 	}
 }
 

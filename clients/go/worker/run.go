@@ -262,7 +262,7 @@ func (w *worker) take(tp topicPartition, items []*item, records []*kgo.Record, p
 	}
 	for i, it := range items {
 		w.observe(part, records[i], polled)
-		it.part = part
+		it.part, it.polled = part, polled.UnixNano()
 		part.tracker.add(&it.mark)
 		part.records++
 		part.bytes += it.bytes

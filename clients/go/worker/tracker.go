@@ -46,6 +46,7 @@ type fifo[T any] struct {
 
 func (f *fifo[T]) len() int { return len(f.items) - f.head }
 func (f *fifo[T]) first() T { return f.items[f.head] }
+func (f *fifo[T]) all() []T { return f.items[f.head:] }
 func (f *fifo[T]) push(v T) { f.items = append(f.items, v) }
 
 func (f *fifo[T]) pop() T {

@@ -3,6 +3,10 @@ package dev.waterclock.worker;
 import dev.waterclock.internal.Json;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
+import java.time.temporal.ChronoUnit;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -70,6 +74,172 @@ public final class DueEvent {
         e.recordKey = e.key.getBytes(StandardCharsets.UTF_8);
         e.contentType = "application/json";
         return e;
+    }
+
+    /**
+     * Starts an event for tests of handlers, with any of its fields: attempt 1 of step 0, scheduled and fired now, with
+     * an empty payload.
+     *
+     * @param key the trigger key: the id, or tenant/id
+     */
+    public static Builder builder(String key) {
+        return new Builder(key);
+    }
+
+    /** Makes an event for tests of handlers. A field that is not set is as {@link DueEvent#builder} says. */
+    public static final class Builder {
+        private final DueEvent made = new DueEvent();
+        private final List<Header> headers = new ArrayList<>();
+
+        private Builder(String key) {
+            if (key.isEmpty()) {
+                throw new IllegalArgumentException("the trigger key is empty");
+            }
+            made.key = key;
+            made.recordKey = key.getBytes(StandardCharsets.UTF_8);
+            made.revision = 1;
+            made.source = "/waterclock/test";
+            scheduled(Instant.now().truncatedTo(ChronoUnit.MILLIS));
+        }
+
+        public Builder payload(byte[] payload) {
+            made.payload = payload.clone();
+            return this;
+        }
+
+        /** A text, as JSON unless {@link #contentType} says otherwise. */
+        public Builder payload(String payload) {
+            if (made.contentType.isEmpty()) {
+                made.contentType = "application/json";
+            }
+            return payload(payload.getBytes(StandardCharsets.UTF_8));
+        }
+
+        public Builder contentType(String type) {
+            made.contentType = type;
+            return this;
+        }
+
+        /** From 1. */
+        public Builder attempt(int n) {
+            made.attempt = n;
+            return this;
+        }
+
+        /** Of an escalation, from 0. */
+        public Builder step(int n) {
+            made.step = n;
+            return this;
+        }
+
+        /** How often this attempt was postponed. */
+        public Builder postponed(int n) {
+            made.postponed = n;
+            return this;
+        }
+
+        /** Of the trigger. */
+        public Builder revision(long n) {
+            made.revision = n;
+            return this;
+        }
+
+        /** The nominal instant, which is also the occurrence's name, and when the event was fired. */
+        public Builder scheduled(Instant at) {
+            made.scheduled = at;
+            made.fired = at;
+            return this;
+        }
+
+        public Builder fired(Instant at) {
+            made.fired = at;
+            return this;
+        }
+
+        public Builder expires(Instant at) {
+            made.expires = at;
+            return this;
+        }
+
+        public Builder receiptBy(Instant at) {
+            made.receiptBy = at;
+            return this;
+        }
+
+        public Builder localTime(String text) {
+            made.localTime = text;
+            return this;
+        }
+
+        public Builder user(String id) {
+            made.user = id;
+            return this;
+        }
+
+        public Builder traceparent(String text) {
+            made.traceparent = text;
+            return this;
+        }
+
+        /** The record key, where it is not the trigger key. */
+        public Builder targetKey(String key) {
+            made.recordKey = key.getBytes(StandardCharsets.UTF_8);
+            return this;
+        }
+
+        /** It came by the lane for priority high. */
+        public Builder high() {
+            made.high = true;
+            return this;
+        }
+
+        public Builder tags(Map<String, String> tags) {
+            return header("wcx-tags", Json.write(tags));
+        }
+
+        /** One of {@link DueEvent#headers}, behind those before. */
+        public Builder header(String name, String value) {
+            headers.add(new Header(name, value.getBytes(StandardCharsets.UTF_8)));
+            return this;
+        }
+
+        /** What a hook of {@link WorkerBuilder#onBatch} would have returned. */
+        public Builder batch(Object value) {
+            made.batch = value;
+            return this;
+        }
+
+        /** Returns a new event each time. */
+        public DueEvent build() {
+            DueEvent e = new DueEvent();
+            e.key = made.key;
+            e.occurrence = NAME.format(made.scheduled);
+            e.id = e.key + "@" + e.occurrence + "#" + made.step;
+            e.attempt = made.attempt;
+            e.step = made.step;
+            e.postponed = made.postponed;
+            e.revision = made.revision;
+            e.scheduled = made.scheduled;
+            e.fired = made.fired;
+            e.expires = made.expires;
+            e.expiresMs = made.expires == null ? NONE : made.expires.toEpochMilli();
+            e.receiptBy = made.receiptBy;
+            e.receiptByMs = made.receiptBy == null ? NONE : made.receiptBy.toEpochMilli();
+            e.localTime = made.localTime;
+            e.user = made.user;
+            e.source = made.source;
+            e.contentType = made.contentType;
+            e.traceparent = made.traceparent;
+            e.payload = made.payload;
+            e.recordKey = made.recordKey;
+            e.headers = List.copyOf(headers);
+            e.high = made.high;
+            e.batch = made.batch;
+            return e;
+        }
+
+        private static final DateTimeFormatter NAME =
+                DateTimeFormatter.ofPattern("uuuu-MM-dd'T'HH:mm:ss.SSS'Z'").withZone(ZoneOffset.UTC);
     }
 
     /** ce_id: the same for every copy, attempt and retry. */
