@@ -324,7 +324,7 @@ func TestFirstData(t *testing.T) {
 	asked = nil
 	id := `</script>a b+c/ü!'()*~`
 	of := first("/console/trigger?id="+url.QueryEscape(id), "Cookie", cookie)
-	const path = "v1/triggers/%3C%2Fscript%3Ea%20b%2Bc%2F%C3%BC!'()*~?fresh=false"
+	const path = "v1/triggers/%3C%2Fscript%3Ea%20b%2Bc%2F%C3%BC!'()*~?fresh=false&payload=false"
 	var got map[string]string
 	_ = json.Unmarshal(of.Answers[path], &got)
 	if len(of.Answers) != 2 || got["trigger_id"] != nasty || of.At.IsZero() {

@@ -110,7 +110,7 @@ func TestDialogKeepsWhatWasSeen(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(slices.DeleteFunc(slices.Clone(b.asked), func(path string) bool {
-			return path != "/v1/triggers/pills?fresh=false"
+			return path != "/v1/triggers/pills?fresh=false&payload=false"
 		}))
 	}
 	before := reads()

@@ -91,7 +91,7 @@ function redriven({text}) {
 
 // stillAs fails if a trigger has fired since it was read: a firing changes no revision.
 async function stillAs(t) {
-  const {value: now} = await ask('GET', trigger(t.trigger_id));
+  const {value: now} = await ask('GET', trigger(t.trigger_id, '?payload=false'));
   if (now.state !== t.state || now.next_fire_at !== t.next_fire_at) {
     throw Object.assign(new Problem(409, {}), {fired: true});
   }

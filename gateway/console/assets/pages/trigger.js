@@ -47,13 +47,13 @@ export function Trigger({query, who, say}) {
     if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
-  const state = useData(id && trigger(id, '?fresh=false'), connected ? 0 : every);
+  const state = useData(id && trigger(id, '?fresh=false&payload=false'), connected ? 0 : every);
   const one = query.occurrence ? '&occurrence=' + encodeURIComponent(query.occurrence) : '';
   const why = useData(id && trigger(id, '/explain?fresh=false') + one, connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
   // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
   const acted = async () => {
-    await Promise.allSettled([get(trigger(id)), get(trigger(id, '/explain'))]);
+    await Promise.allSettled([get(trigger(id, '?payload=false')), get(trigger(id, '/explain'))]);
     reload();
   };
   // What is under the pointer stays where it is: then the page says that there is something new.
@@ -127,6 +127,7 @@ const datesOf = (all, zone) => all && all.length > 0 &&
 const pairsOf = (all, sign) => all.length > 0 && html`${all.slice(0, mostTags).map(([k, v]) => html`
   <code>${visible(k + sign + v)}</code> `)}${further(all, mostTags)}`;
 
+// About shows what a trigger is. It is read without its payload: payload_hidden says whether it has one.
 function About({t, who, code}) {
   const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
@@ -158,7 +159,6 @@ function About({t, who, code}) {
     ['Registered', html`<${At} at=${t.created_at} zone=${zone} />`],
     ['Changed', html`<${At} at=${t.updated_at} zone=${zone} />`],
   ];
-  const empty = t.payload === undefined && t.payload_base64 === undefined;
   const reveal = async () => { // it is on record who reads it
     try {
       const {text, value} = await ask('POST', trigger(t.trigger_id, ':reveal'));
@@ -168,9 +168,9 @@ function About({t, who, code}) {
   };
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
-      <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
-        'hidden: your roles may not read payloads' : empty && ended.includes(t.state) ?
-          'none is kept, because it has ended' : empty ? 'none' :
+      <dt>Payload</dt><dd>${!t.payload_hidden ?
+        ended.includes(t.state) ? 'none is kept, because it has ended' : 'none' :
+        !who.rights.includes('payloads') ? 'hidden: your roles may not read payloads' :
         shown ? html`<pre>${visible(shown.text.slice(0, longest))}</pre>${shown.text.length > longest ? html`
           <p class="warn">These are its first ${longest.toLocaleString('en')} characters of ${
             shown.text.length.toLocaleString('en')}.</p>` : ''}${
@@ -236,7 +236,7 @@ function Happened({id, who, zone, revision, shows, occurrence, say}) {
   // may be behind the owner, so it is read again.
   const known = who.history && revision !== undefined;
   const tail = useData(known && !whole ? trigger(id, `/events?tail=${newest}`) + '#' + revision : '', 10000);
-  const list = useList(known && whole ? trigger(id, `/events?limit=${newest}`) : '', newest, 10000);
+  const list = useList(known && whole ? trigger(id, `/events?limit=${newest}&payload=false`) : '', newest, 10000);
   const data = whole ? list.first : tail;
   const items = whole ? list.items : (data.data && data.data.items) || [];
   useEffect(() => shows(items.map((e) => e.event_id)), [data.data, items.length]);
