@@ -5,8 +5,8 @@ import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
 import {
-  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, useData,
-  triggerPage, useList, userPage, visible,
+  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, quoted,
+  triggerPage, useData, useList, userPage, visible,
 } from '../parts.js';
 import {Acts, Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
@@ -96,8 +96,8 @@ export function Trigger({query, who, say}) {
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
-    <${Twins} lines=${[ours('explain', id), ours('watch', id),
-      curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
+    <${Twins} lines=${[ours('explain', id, one && ` --occurrence ${quoted(query.occurrence)}`), ours('watch', id),
+      curl(who, trigger(id, '/explain') + one.replace('&', '?')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
 // givenAs says how the time of a one-shot was written. A local time has no Z.
