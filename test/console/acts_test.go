@@ -98,7 +98,7 @@ func TestActsOffered(t *testing.T) {
 		{
 			"dates", `{"include":["2060-01-01T09:00","2060-02-01T09:00"],"timezone":"Europe/Berlin"}`, "scheduled",
 			"Thu 2060-01-01 09:00:00 Europe/Berlin, Sun 2060-02-01 09:00:00 Europe/Berlin",
-			"[Snooze Skip Pause Run now Redrive Cancel]",
+			"[Snooze Skip Pause Run now Cancel]",
 		},
 	} {
 		s.put(c.id, c.body)

@@ -2,7 +2,9 @@
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
 import {At, inZone} from '../time.js';
-import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
+import {
+  Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
+} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
@@ -20,7 +22,8 @@ const PlanOf = ({of: t}) => html`<${At} at=${t.fire_at} zone=${t.timezone || 'UT
 
 // acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
 // over HTTP, on the command line and over Kafka. of are the fields that name which occurrence somebody saw. A redrive
-// over Kafka carries the dead letter, so nobody types it.
+// over Kafka carries the dead letter, so nobody types it. It stands last, because it comes when the dead letters of a
+// series are read: no other button moves.
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
@@ -53,18 +56,19 @@ const acts = [
     keepsRevision: true,
   },
   {
-    name: 'Redrive', does: (t) => (t.ce_id ?
-      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
-      'All its open dead letters are sent again, each under its own ce_id.'),
-    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}),
-    unconditional: true, cli: 'redrive', flags: {ce_id: '--ce-id'}, says: redriven,
-    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
-  },
-  {
     name: 'Cancel', does: 'It does not fire any more. What is sent already cannot be called back.',
     when: (t) => living.includes(t.state), fields: [], cli: 'cancel',
     request: (id, f) => ({method: 'DELETE', path: trigger(id) + (f.note ? '?note=' + encodeURIComponent(f.note) : ''),
       command: {op: 'cancel', ...f}}),
+  },
+  {
+    name: 'Redrive', does: (t) => (t.ce_id ?
+      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
+      'All its open dead letters are sent again, each under its own ce_id.'),
+    when: (t, open) => t.state === 'FAILED' || (isSeries(t) && open), fields: [],
+    of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}), unconditional: true, cli: 'redrive',
+    flags: {ce_id: '--ce-id'}, says: redriven,
+    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
 ];
 
@@ -106,6 +110,10 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 // named is a trigger, with its tenant if it is another one.
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
+// openLetters is where it stands whether a series has dead letters that can be redriven. Its state does not say it.
+const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.trigger_id)}&limit=1&fresh=false#${
+  t.updated_at}`;
+
 // Acts has a button for each act. Its dialog keeps the trigger as it was when somebody opened it: an act names the
 // revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
 // The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
@@ -113,7 +121,8 @@ export function Acts({of: t, who, done}) {
   const [open, set] = useState();
   const [gone, lose] = useState(''); // the act whose button had the focus
   const group = useRef();
-  const offered = acts.filter((a) => a.when(t));
+  const letters = useData(who.history && who.rights.includes('act') && isSeries(t) ? openLetters(t) : '', 10000);
+  const offered = acts.filter((a) => a.when(t, letters.data && letters.data.items.length > 0));
   const at = document.activeElement; // as of before this drawing
   const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
   const keep = (name, button) => {
