@@ -6,6 +6,7 @@ import {
   Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
 } from '../parts.js';
 
+const mostNote = 512; // bytes, as the API counts
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
 // isSeries reports whether a trigger has further occurrences: of a rule, or of a list of dates.
@@ -204,8 +205,12 @@ function Ask({act, t, who, close, done}) {
     <h2 id="asked">${act.name}: ${named(t, who)}</h2><p>${typeof act.does === 'function' ? act.does(t) : act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
-    <label>Note, for whoever reads what happened<input name="note" maxlength="512"
-      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
+    <label>Note, for whoever reads what happened<input name="note" onInput=${({currentTarget: note}) => {
+      const bytes = new TextEncoder().encode(note.value).length;
+      const long = `A note has at most ${mostNote} bytes, and this one has ${bytes}.`;
+      note.setCustomValidity(bytes > mostNote ? long : '');
+      set({...values, note: note.value});
+    }} /></label>
     <${Fault} error=${error && meanwhile(error) ?
       {message: meanwhile(error) + ' Close this, and read it again.'} : error} />
     <${Twins} lines=${[ours(act.cli, id, flags + (act.unconditional ? '' : ` --if-revision ${t.revision}`)),
