@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -557,5 +560,37 @@ func TestLogOutEndsRequests(t *testing.T) {
 		sessions.mu.Lock()
 		left = len(sessions.open)
 		sessions.mu.Unlock()
+	}
+}
+
+// Decision 18 compares a library with what is served: its figures are right to a tenth.
+func TestDecisionHasTheSize(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions/0018-curves-are-our-own-svg.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for name, f := range files {
+		if ext := path.Ext(name); ext == ".js" || ext == ".css" || ext == ".svg" {
+			all += len(f.zipped)
+		}
+	}
+	of := func(row string) (kb float64) {
+		m := regexp.MustCompile(`(?m)^\| ` + row + `[^|]*\| ([0-9]+) \|$`).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("there is no row %q", row)
+		}
+		kb, _ = strconv.ParseFloat(string(m[1]), 64)
+		return kb
+	}
+	if kb := float64(all) / 1000; math.Abs(kb-of("all files of the console")) > kb/10 {
+		t.Errorf("all files have %.1f KB", kb)
+	}
+	if kb := float64(len(files["bars.js"].zipped)) / 1000; math.Round(kb) != of("of these `bars.js`") {
+		t.Errorf("bars.js has %.1f KB", kb)
 	}
 }
