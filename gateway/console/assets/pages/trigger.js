@@ -83,8 +83,9 @@ export function Trigger({query, who, say}) {
     ${one ? html`<p>Of occurrence ${visible(query.occurrence)}. <${A} to=${triggerPage(id)}>Of the trigger<//></p>` :
       ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
-      ${x.history === false ? html`<p class="warn">${who.history ? 'The history does not answer' :
-        'There is no history here'}: this is what its owner knows.</p>` : ''}
+      ${x.history === false ? html`<p class="warn">${who.history ?
+        'The history does not answer: this is what its owner knows.' :
+        'There is no history here: this is what its owner and the newest events know.'}</p>` : ''}
       ${x.evidence.length ? html`<details open><summary>Evidence</summary>
         <ul id="evidence">${x.evidence.map((e) => html`<li>${e.text} <span class="far">${e.source}${
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
