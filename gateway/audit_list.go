@@ -152,18 +152,11 @@ func (s *auditList) page(ctx context.Context, q *auditQuery) (page AuditRecords,
 	if err != nil {
 		return page, 0, err
 	}
-	bytes := 0
-	for end > first && page.Visited < maxAuditRead && bytes < maxAuditBytes {
-		from := max(first, end-auditAtOnce)
+	at := backward{first: first, from: end}
+	for at.from > first && at.visited < maxAuditRead && at.bytes < maxAuditBytes {
 		var found []*kgo.Record
-		if err := s.records.read(ctx, 0, from, end, func(r *kgo.Record) error {
-			if r.Offset >= from {
-				page.Visited++
-				bytes += len(r.Value)
-				found = append(found, r)
-			}
-			return nil
-		}); err != nil {
+		err := at.more(ctx, auditAtOnce, s.records.read, func(r *kgo.Record) { found = append(found, r) })
+		if page.Visited = at.visited; err != nil {
 			return page, 0, err
 		}
 		for _, r := range slices.Backward(found) {
@@ -174,9 +167,8 @@ func (s *auditList) page(ctx context.Context, q *auditQuery) (page AuditRecords,
 				return page, above(r.Offset, first), nil
 			}
 		}
-		end = from
 	}
-	return page, above(end, first), nil
+	return page, above(at.from, first), nil
 }
 
 // above is an offset, or 0 if nothing from first on is below it.

@@ -24,6 +24,7 @@ type eventLog struct {
 	router  *peer.Router
 	within  time.Duration
 	fetch   int32 // bytes of a fetch of a stream
+	records *topicReader
 }
 
 // eventsAtOnce is how many bytes of events are in memory at once where no page of them is kept.

@@ -17,14 +17,13 @@ import (
 // Event is an event of a trigger, as a caller may see it.
 type Event struct {
 	topics.Event
-	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which the caller's roles may not read"`
+	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which is left out: the caller's roles may not read it, or payload=false asked for that"`
 }
 
-// eventJSON shows an event to a caller, without its payload where the caller may not read
-// payloads.
-func eventJSON(e *topics.Event, to *auth.Caller) Event {
+// eventJSON shows an event, with or without its payload.
+func eventJSON(e *topics.Event, payloads bool) Event {
 	shown := Event{Event: *e}
-	if !to.May(auth.ReadPayloads) {
+	if !payloads {
 		shown.PayloadHidden = len(e.Payload) > 0 || e.PayloadBase64 != ""
 		shown.Payload, shown.PayloadBase64 = nil, ""
 	}
@@ -80,7 +79,7 @@ func (s *eventStreams) getEvents(w http.ResponseWriter, r *request) error {
 	if len(list) == 0 && after == (EventCursor{}) {
 		return s.noEvents(w, r)
 	}
-	answer := eventsJSON(list, &r.who)
+	answer := eventsJSON(list, r.payloads())
 	if more {
 		answer.NextCursor = s.cursors.sealEvent(key, cursorOf(&list[len(list)-1]))
 	}
@@ -122,13 +121,13 @@ func (s *eventStreams) newest(w http.ResponseWriter, r *request, key trigger.Key
 	if len(list) == 0 {
 		return s.noEvents(w, r)
 	}
-	return sendJSON(w, http.StatusOK, eventsJSON(list, &r.who))
+	return sendJSON(w, http.StatusOK, eventsJSON(list, r.payloads()))
 }
 
-func eventsJSON(list []topics.Event, to *auth.Caller) Events {
+func eventsJSON(list []topics.Event, payloads bool) Events {
 	answer := Events{Items: make([]Event, 0, len(list))}
 	for i := range list {
-		answer.Items = append(answer.Items, eventJSON(&list[i], to))
+		answer.Items = append(answer.Items, eventJSON(&list[i], payloads))
 	}
 	return answer
 }
@@ -160,6 +159,12 @@ func (r *request) flag(name string) bool {
 
 // stale reports whether fresh=false asks for a read without the read barrier.
 func (r *request) stale() bool { return r.query.Has("fresh") && !r.flag("fresh") }
+
+// payloads reports whether the answer has payloads: the caller may read them, and payload=false does not leave them
+// out.
+func (r *request) payloads() bool {
+	return r.who.May(auth.ReadPayloads) && (!r.query.Has("payload") || r.flag("payload"))
+}
 
 // noEvents distinguishes a trigger whose first event is not in the history yet from one
 // that does not exist.

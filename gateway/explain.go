@@ -22,7 +22,7 @@ type Explanation struct {
 	Sentence string         `json:"sentence" doc:"For a person; it may change. Times are in the trigger's zone"`
 	Evidence []EvidenceJSON `json:"evidence" maxItems:"6" doc:"The event that decides comes first"`
 	Next     string         `json:"next,omitempty" format:"date-time" doc:"When it fires next"`
-	History  bool           `json:"history" doc:"false: no history was read; the owner alone has answered"`
+	History  bool           `json:"history" doc:"false: no history was read; the owner has answered, and topic events where no history is kept"`
 }
 
 // EvidenceJSON is an event, or what the owner's state has.
@@ -69,7 +69,7 @@ func (s *explanations) getExplanation(w http.ResponseWriter, r *request) error {
 		if err := s.ask(r, key, in); err != nil {
 			return err
 		}
-		r.read.charge(s.read(r.Context(), key, in, !r.stale()))
+		r.read.charge(s.read(r, key, in, !r.stale()))
 		if !overtaken(in) {
 			break
 		}
@@ -100,7 +100,7 @@ func (s *explanations) explain(r *request, of []*explain.Input) (all []explain.A
 // behind. The state is read anew only if it is older than what the history has. It returns how many events it read.
 func (s *explanations) readBeside(r *request, key trigger.Key, in *explain.Input) (n int, err error) {
 	for range explainTries {
-		if n += s.read(r.Context(), key, in, false); !overtaken(in) {
+		if n += s.read(r, key, in, false); !overtaken(in) {
 			break
 		}
 		if err := s.ask(r, key, in); err != nil {
@@ -143,10 +143,14 @@ func restoring(p peer.PartitionStatus) string {
 
 // read reads the newest events of a trigger. The history may be behind the owner, so it waits a moment for it if asked
 // to. A history that does not answer is as none: the owner has said the rest. It reads on past events that say nothing
-// of what became of it, such as many repeats of a register. It returns how many events it read.
-func (s *explanations) read(ctx context.Context, key trigger.Key, in *explain.Input, waits bool) (n int) {
-	ctx, cancel := context.WithTimeout(ctx, explainWait)
+// of what became of it, such as many repeats of a register. It returns how many events it read. Where no history is
+// kept, it reads topic events.
+func (s *explanations) read(r *request, key trigger.Key, in *explain.Input, waits bool) (n int) {
+	ctx, cancel := context.WithTimeout(r.Context(), explainWait)
 	defer cancel()
+	if s.events.history == nil {
+		return s.scan(ctx, r.read, key, in, waits)
+	}
 	if n = s.newest(ctx, key, in, waits); !in.History || len(in.Events) < explainEvents {
 		return n
 	}

@@ -552,3 +552,91 @@ func TestExplainOneOccurrence(t *testing.T) {
 		t.Errorf("a name of 513 bytes: %d %s", a.status, a.body)
 	}
 }
+
+// record writes what the history has to topic events, too, behind so many events of another trigger of the same
+// partition.
+func (c *causes) record(id string, others int) {
+	c.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer cl.Close()
+	key := idKey(id)
+	at := func(key trigger.Key, e *topics.Event) *kgo.Record {
+		b, err := json.Marshal(e)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return &kgo.Record{
+			Topic: topics.Names{}.Events(), Partition: topics.Partition([]byte(idKey(id)), testPartitions),
+			Key: []byte(key), Value: b,
+		}
+	}
+	var all []*kgo.Record
+	c.log.mu.Lock()
+	for i := range c.log.all {
+		if e := &c.log.all[i]; e.Trigger == key.ID() {
+			all = append(all, at(key, e))
+		}
+	}
+	c.log.mu.Unlock()
+	for range others {
+		all = append(all, at("another", &topics.Event{Type: "occurrence.fired", Trigger: "another"}))
+	}
+	if err := cl.ProduceSync(c.t.Context(), all...).FirstErr(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Without a history the reason stands on topic events, near its end. Further back than one read goes it is not known,
+// and nobody says that it was sent.
+func TestExplainWithoutHistory(t *testing.T) {
+	c := newCauses(t)
+	for _, row := range []struct {
+		id     string
+		cause  func(id string)
+		others int
+		code   explain.Code
+		says   string
+	}{
+		{
+			"suppressed", func(id string) {
+				c.put(id, `{"channel":"sms","delay":"1h"}`)
+				c.fires(id, 0)
+				c.receipt(id, trigger.ReceiptSuppressed, "opted_out", "")
+			}, 3000, explain.Suppressed, "the user has opted out of this channel (opted_out)",
+		},
+		{
+			"delivered", func(id string) {
+				c.put(id, `{"channel":"sms","delay":"1h"}`)
+				c.fires(id, 0)
+				c.receipt(id, trigger.ReceiptDelivered, "", "")
+			}, 0, explain.Delivered, "Delivered: the sms worker says so",
+		},
+		{
+			"refused", func(id string) { c.refused(id, trigger.CodeQuotaExceeded, "the tenant's limit pending, 10") },
+			10, explain.Rejected, "Never registered",
+		},
+		{
+			"long-ago", func(id string) {
+				c.put(id, `{"channel":"sms","delay":"1h"}`)
+				c.fires(id, 0)
+				c.receipt(id, trigger.ReceiptSuppressed, "opted_out", "")
+			}, backwardRecords, explain.Fired, "What became of it is not known",
+		},
+	} {
+		row.cause(row.id)
+		c.record(row.id, row.others)
+		x := c.explain(c.bare, row.id, 0)
+		if x.Code != string(row.code) || !strings.Contains(x.Sentence, row.says) || x.History ||
+			strings.HasPrefix(x.Sentence, "Sent ") {
+			t.Errorf("%s, want %s %q:\n%+v", row.id, row.code, row.says, x)
+		}
+		code, sentence := c.found(c.bare, row.id)
+		if row.code != explain.Rejected && (code != string(row.code) || !strings.Contains(sentence, row.says)) {
+			t.Errorf("%s: a search says %q %q", row.id, code, sentence)
+		}
+	}
+}

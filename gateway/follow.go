@@ -9,7 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
@@ -42,7 +41,7 @@ func (s *eventStreams) follow(w http.ResponseWriter, r *request, key trigger.Key
 		return err
 	}
 	defer tail.Close()
-	out := &eventStream{sseWriter: newSSEWriter(w), to: &r.who, after: after}
+	out := &eventStream{sseWriter: newSSEWriter(w), payloads: r.payloads(), after: after}
 	mayGoOn := func() bool { return s.admits.mayGoOn(r) }
 	pay := func(events int) error { return s.reads.quota.pay(ctx, r.who.Tenant, events) }
 	if err := s.events.replay(ctx, key, out, pay, mayGoOn); err != nil {
@@ -96,9 +95,9 @@ func (s *eventStreams) followable(r *request, key trigger.Key) error {
 type eventStream struct {
 	*sseWriter
 
-	to    *auth.Caller
-	after EventCursor // of the last event sent
-	begun bool
+	payloads bool
+	after    EventCursor // of the last event sent
+	begun    bool
 }
 
 func (e *eventStream) begin() {
@@ -115,7 +114,7 @@ func (e *eventStream) send(ev *topics.Event) {
 	}
 	e.begin()
 	e.after = cursorOf(ev)
-	data, err := json.Marshal(eventJSON(ev, e.to))
+	data, err := json.Marshal(eventJSON(ev, e.payloads))
 	if err != nil {
 		e.err = err
 		return

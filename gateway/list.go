@@ -74,7 +74,7 @@ func (s *triggerViews) listTriggers(w http.ResponseWriter, r *request) error {
 		Items: make([]*Trigger, 0, len(page.Items)), NextCursor: s.cursors.next(q, page), Read: read,
 	}
 	for _, f := range page.Items {
-		answer.Items = append(answer.Items, triggerJSON(f.State, &r.who))
+		answer.Items = append(answer.Items, triggerJSON(f.State, r.payloads()))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }

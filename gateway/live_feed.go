@@ -120,7 +120,11 @@ func (f *liveFeed) add(data []byte) {
 	}
 	f.room--
 	f.seq++
-	text := serverSent(f.epoch+"-"+strconv.FormatInt(f.seq, 10), "fact", data)
+	id := f.epoch + "-" + strconv.FormatInt(f.seq, 10)
+	if f.tenant == live.Nameless { // it goes to streams of other feeds, which cannot go on behind it
+		id = ""
+	}
+	text := serverSent(id, "fact", data)
 	if len(f.recent) == recentFacts {
 		f.recent = append(f.recent[:0], f.recent[recentFacts/2:]...)
 	}
@@ -150,6 +154,12 @@ func (f *liveFeed) after(id string) ([]liveFact, bool) {
 	}
 	return f.recent[int64(len(f.recent))-(f.seq-seq):], true
 }
+
+// count notes in a state what a feed has had since the state before.
+func (s *LiveState) count(f *liveFeed) { s.Facts, s.Omitted, s.Missed = f.facts, f.omitted, f.missed }
+
+// begin begins to count anew, behind a state.
+func (f *liveFeed) begin() { f.facts, f.omitted, f.missed, f.room = 0, 0, false, factsPerState }
 
 // lateMS is how long what is due may wait before Late says so.
 const lateMS = 5000

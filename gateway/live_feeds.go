@@ -24,7 +24,7 @@ type liveFeeds struct {
 	onStop     func(func()) (undo func() bool)
 
 	mu     sync.Mutex
-	feeds  map[string]*liveFeed // by tenant
+	feeds  map[string]*liveFeed // by tenant; live.Nameless is for all who see all tenants
 	silent []bool               // by partition
 	states []peer.LiveState     // the same
 	stop   func()               // nil: nobody is asked
@@ -50,13 +50,18 @@ func (s *liveFeeds) subscribe(ctx context.Context, tenant string, all bool, afte
 	*liveReader, error,
 ) {
 	for {
-		f := s.feed(tenant)
-		select {
-		case <-f.begun:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		feeds := []*liveFeed{s.feed(tenant)}
+		if all {
+			feeds = append(feeds, s.feed(live.Nameless))
 		}
-		r := &liveReader{feed: f, all: all, messages: make(chan liveMessage, slowMessages), drop: drop}
+		for _, f := range feeds {
+			select {
+			case <-f.begun:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		r := &liveReader{feed: feeds[0], all: all, messages: make(chan liveMessage, slowMessages), drop: drop}
 		if s.join(r, after) {
 			return r, nil
 		}
@@ -85,8 +90,12 @@ func (s *liveFeeds) join(r *liveReader, after string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := r.feed
-	if s.feeds[f.tenant] != f {
+	nameless := s.feeds[live.Nameless]
+	if s.feeds[f.tenant] != f || r.all && nameless == nil {
 		return false
+	}
+	if r.all {
+		nameless.readers[r] = true
 	}
 	of := s.state()
 	facts, known := f.after(after)
@@ -103,6 +112,9 @@ func (s *liveFeeds) unsubscribe(r *liveReader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(r.feed.readers, r)
+	if nameless := s.feeds[live.Nameless]; nameless != nil {
+		delete(nameless.readers, r)
+	}
 }
 
 // start asks the owners from now on.
@@ -214,6 +226,11 @@ func (s *liveFeeds) tick(ctx context.Context) {
 func (s *liveFeeds) round() (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var nameless LiveState // what those who see all tenants have beside their own
+	if f := s.feeds[live.Nameless]; f != nil {
+		nameless.count(f)
+		f.begin()
+	}
 	for tenant, f := range s.feeds {
 		if f.unread++; len(f.readers) > 0 {
 			f.unread = 0
@@ -222,17 +239,23 @@ func (s *liveFeeds) round() (over bool) {
 			delete(s.feeds, tenant)
 			continue
 		}
+		if tenant == live.Nameless { // its readers have the state of their tenant
+			continue
+		}
 		of := s.state()
-		of.Facts, of.Omitted, of.Missed = f.facts, f.omitted, f.missed
-		f.facts, f.omitted, f.missed, f.room = 0, 0, false, factsPerState
+		of.count(f)
+		f.begin()
+		all := of
+		all.Facts, all.Omitted = of.Facts+nameless.Facts, of.Omitted+nameless.Omitted
+		all.Missed = of.Missed || nameless.Missed
 		var texts [2][]byte // for tenants, and for those who see all
 		for r := range f.readers {
-			i := 0
+			i, of := 0, &of
 			if r.all {
-				i = 1
+				i, of = 1, &all
 			}
 			if texts[i] == nil {
-				texts[i] = f.state(&of, s.states, r.all)
+				texts[i] = f.state(of, s.states, r.all)
 			}
 			f.give(r, liveMessage{texts[i], true})
 		}

@@ -154,6 +154,31 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// What names no trigger is for operators, of whatever tenant. Nobody else gets it.
+func TestLiveNameless(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = roleKeys(t) })
+	operator, reader := watch(t, w.url, as("operator")...), watch(t, w.url, as("reader")...)
+	operator.named("state")
+	reader.named("state")
+	w.happens(1, live.Nameless, "")
+	w.happens(1, "acme", "acme/one")
+	got := map[string]string{}
+	for len(got) < 2 {
+		e := operator.named("fact")
+		var fact topics.Event
+		if err := json.Unmarshal([]byte(e.data), &fact); err != nil {
+			t.Fatal(err)
+		}
+		got[fact.Trigger] = e.id
+	}
+	if id, is := got[""]; !is || id != "" || !eventID.MatchString(got["acme/one"]) {
+		t.Errorf("an operator gets %v", got)
+	}
+	if e := reader.named("fact"); !strings.Contains(e.data, "acme/one") {
+		t.Errorf("a reader gets %s", e.data)
+	}
+}
+
 // Between two states there are at most 20 facts, and all others are counted.
 func TestLiveOmits(t *testing.T) {
 	w := newWorld(t, nil)

@@ -84,7 +84,8 @@ type read struct {
 	of     *reads
 	tenant string
 	cost   *peer.Budget
-	more   int64 // visits that no scan counts
+	more   int64        // visits that no scan counts
+	back   atomic.Int64 // records that were read from the end of a topic
 	held   atomic.Int64
 	ended  bool
 }

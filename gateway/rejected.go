@@ -69,11 +69,9 @@ func rejectedRoutes(p *parts) []route {
 	}}
 }
 
-// Bounds of a page: records and bytes read, and how many offsets a partition is read at once. A count reads maxCounted
-// records, and as many bytes.
+// How many offsets of a partition are read at once. A page reads backwardRecords and backwardBytes, a count maxCounted
+// records and as many bytes.
 const (
-	maxRefusalsRead  = 20_000
-	maxRefusalBytes  = 32 << 20
 	refusalsAtOnce   = 256
 	refusalsCounted  = 2000
 	refusalsOffsets  = 16 // partitions asked at once
@@ -195,7 +193,7 @@ func (s *rejections) scans(ctx context.Context, q *refusalQuery) ([]*refusalScan
 		if q.key != "" && p != topics.Partition([]byte(q.key), s.partitions) {
 			continue
 		}
-		one := &refusalScan{partition: p}
+		one := &refusalScan{backward: backward{partition: p}}
 		all = append(all, one)
 		before := int64(-1)
 		if int(p) < len(q.after) {
@@ -211,9 +209,9 @@ func (s *rejections) scans(ctx context.Context, q *refusalQuery) ([]*refusalScan
 
 // refusalScan reads a partition from its end to its beginning.
 type refusalScan struct {
-	partition   int32
-	first, from int64     // [first, from) is not read yet
-	found       []refusal // read, and not listed yet; the newest last
+	backward
+
+	found []refusal // read, and not listed yet; the newest last
 }
 
 type refusal struct {
@@ -228,7 +226,7 @@ func (s *refusalScan) newest() *refusal { return &s.found[len(s.found)-1] }
 type refusalWalk struct {
 	q       *refusalQuery
 	scans   []*refusalScan
-	read    func(ctx context.Context, partition int32, from, until int64, f func(*kgo.Record) error) error
+	read    readRecords
 	atOnce  int64 // offsets of a partition
 	visited int64
 	bytes   int64
@@ -246,7 +244,7 @@ func (k *refusalWalk) page(ctx context.Context) ([]RejectedCommand, error) {
 		var newest *refusalScan
 		for _, s := range k.scans {
 			for len(s.found) == 0 && s.from > s.first {
-				if k.visited >= maxRefusalsRead || k.bytes >= maxRefusalBytes {
+				if k.visited >= backwardRecords || k.bytes >= backwardBytes {
 					return items, nil // an unread partition may have the newest
 				}
 				if err := k.more(ctx, s); err != nil {
@@ -275,7 +273,7 @@ func (k *refusalWalk) count(ctx context.Context, to *counts) (n int, err error) 
 			if s.from <= s.first {
 				continue
 			}
-			if k.visited >= maxCounted || k.bytes >= maxRefusalBytes {
+			if k.visited >= maxCounted || k.bytes >= backwardBytes {
 				return n, nil
 			}
 			if err := k.more(ctx, s); err != nil {
@@ -293,19 +291,14 @@ func (k *refusalWalk) count(ctx context.Context, to *counts) (n int, err error) 
 
 // more reads the next records of a partition towards its beginning.
 func (k *refusalWalk) more(ctx context.Context, s *refusalScan) error {
-	until := s.from
-	s.from = max(s.first, until-k.atOnce)
-	return k.read(ctx, s.partition, s.from, until, func(r *kgo.Record) error {
-		k.visited++
-		k.bytes += int64(len(r.Key) + len(r.Value))
-		if r.Offset < s.from {
-			return nil
-		}
+	visited, bytes := s.visited, s.bytes
+	err := s.backward.more(ctx, k.atOnce, k.read, func(r *kgo.Record) {
 		if c := rejectedJSON(r); k.q.matches(&c) {
 			s.found = append(s.found, refusal{c, trigger.At(r.Timestamp)})
 		}
-		return nil
 	})
+	k.visited, k.bytes = k.visited+s.visited-visited, k.bytes+s.bytes-bytes
+	return err
 }
 
 // rest encodes where the next page begins: for each partition the offset before which nothing

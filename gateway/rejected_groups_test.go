@@ -75,7 +75,7 @@ func TestCountOfRefusalsIsBounded(t *testing.T) {
 		}
 		return nil
 	}
-	scans := []*refusalScan{{from: all}, {partition: 1, from: 100}}
+	scans := []*refusalScan{{backward: backward{from: all}}, {backward: backward{partition: 1, from: 100}}}
 	for _, want := range []int{maxCounted, all + 100 - maxCounted} {
 		walk := refusalWalk{q: &refusalQuery{}, scans: scans, read: read}
 		walk.atOnce = walk.share()

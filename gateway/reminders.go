@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/gateway/problem"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -133,7 +132,7 @@ func (s *reminders) listReminders(w http.ResponseWriter, r *request) error {
 	}
 	answer := Reminders{Items: make([]Reminder, 0, len(page.Items)), NextCursor: s.cursors.next(q, page)}
 	for _, f := range page.Items {
-		answer.Items = append(answer.Items, reminder(f.State, &r.who))
+		answer.Items = append(answer.Items, reminder(f.State, r.payloads()))
 	}
 	return sendSized(w, http.StatusOK, answer, r.read.size())
 }
@@ -144,11 +143,11 @@ func (s *reminders) getReminder(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	w.Header().Set("ETag", etag(st.Revision))
-	return sendJSON(w, http.StatusOK, reminder(st, &r.who))
+	return sendJSON(w, http.StatusOK, reminder(st, r.payloads()))
 }
 
-func reminder(st *trigger.State, to *auth.Caller) Reminder {
-	t := triggerJSON(st, to)
+func reminder(st *trigger.State, payloads bool) Reminder {
+	t := triggerJSON(st, payloads)
 	m := Reminder{ReminderNames{ReminderID: t.TriggerID, FireAtUTC: cmp.Or(t.NextFireAt, instantText(st.Nominal()))}, t}
 	if fs, err := parseFields(st.Spec.Payload); err == nil && !t.PayloadHidden {
 		m.Title, m.Body = json.RawMessage(fs.take("title")), json.RawMessage(fs.take("body"))

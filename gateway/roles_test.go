@@ -289,3 +289,45 @@ func TestSupportLearnsNoNames(t *testing.T) {
 	w.must(http.StatusOK, "PATCH", "/v1/triggers/t", `{"fire_at":"2060-03-01T00:00:00Z","note":"x","if_revision":null}`,
 		as("support")...)
 }
+
+// A role with payloads leaves them out by payload=false: what one shows to a person is shown by :reveal, on record.
+func TestPayloadsAreLeftOut(t *testing.T) {
+	registered := event("acme/t", 10, 1, "trigger.registered")
+	registered.Payload = []byte(`{"title":"only for readers"}`)
+	w := newWorld(t, func(o *Options) {
+		o.Auth, o.History = roleKeys(t), &keptEvents{all: []topics.Event{registered}}
+	})
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/t", at(`,"user_id":"u","payload":{"title":"only for readers"}`),
+		as("writer")...)
+	w.must(http.StatusCreated, "PUT", "/v1/triggers/none", at(``), as("writer")...)
+	for _, path := range []string{
+		"/v1/triggers/t?", "/v1/triggers?", "/v1/triggers?user_id=u", "/v1/triggers?sort=next_fire&fresh=false",
+		"/v1/triggers/t/events?",
+	} {
+		for _, value := range []string{"false", "0", "true", ""} {
+			asked := path
+			if value != "" {
+				asked += "&payload=" + value
+			}
+			a := w.must(http.StatusOK, "GET", asked, "", as("reader")...)
+			hides := value == "false" || value == "0"
+			if strings.Contains(a.body, "only for readers") == hides ||
+				strings.Contains(a.body, `"payload_hidden":true`) != hides {
+				t.Errorf("%s: %s", asked, a.body)
+			}
+		}
+	}
+	if a := w.must(http.StatusOK, "GET", "/v1/triggers/none?payload=false", "", as("reader")...); strings.Contains(
+		a.body, "hidden") {
+		t.Errorf("of a trigger without a payload: %s", a.body)
+	}
+	w.must(http.StatusBadRequest, "GET", "/v1/triggers/t?payload=no", "", as("reader")...)
+	a := w.must(http.StatusOK, "GET", "/v1/triggers/t?payload=true", "", as("viewer")...)
+	if strings.Contains(a.body, "only for readers") {
+		t.Errorf("a viewer reads a payload: %s", a.body)
+	}
+	if lines := w.stream(t, "/v1/triggers/t/events?follow=1&payload=false", 1, as("reader")...); strings.Contains(
+		lines, "only for readers") || !strings.Contains(lines, `"payload_hidden":true`) {
+		t.Errorf("a stream: %s", lines)
+	}
+}

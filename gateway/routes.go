@@ -61,7 +61,7 @@ func triggerRoutes(p *parts) []route {
 				}, parameter{
 					name: "sort", kind: of[string](), oneOf: []string{sortNextFire},
 					doc: "By next fire; what does not fire again stands last. Without it by id",
-				}, freshOr("without partitions that do not answer (silent_partitions)")),
+				}, freshOr("without partitions that do not answer (silent_partitions)"), payloadParameter),
 				answers: answers{200: of[Triggers]()},
 			},
 		},
@@ -91,7 +91,7 @@ func triggerRoutes(p *parts) []route {
 					name: asOfParameter, kind: of[string](),
 					doc: "An instant that is over (RFC 3339): what the trigger was then, from the history; without " +
 						"payload, live and skipped. 410 before_history if the history does not reach that far",
-				}, freshOr("with a 503 if its owner does not answer within a second")},
+				}, freshOr("with a 503 if its owner does not answer within a second"), payloadParameter},
 				answers: answers{200: of[Trigger](), 304: nil},
 			},
 		},
@@ -188,7 +188,7 @@ func viewRoutes(p *parts) []route {
 					name: "tail", doc: "So many of the newest events, the oldest of them first, without their " +
 						"payloads; without cursor, limit and follow",
 					kind: of[int](), least: 1, most: maxTail,
-				}},
+				}, payloadParameter},
 				answers: answers{200: of[Events]()}, streams: true,
 			},
 		},
@@ -436,6 +436,12 @@ func freshOr(loss string) parameter {
 		doc: "false: without the read barrier, so sooner, but perhaps without what was acknowledged shortly before, " +
 			"and " + loss,
 	}
+}
+
+// payloadParameter is for pages that people look at: a payload is shown to them by :reveal, which is on record.
+var payloadParameter = parameter{
+	name: "payload", kind: of[string](), oneOf: flags,
+	doc: "false: without payloads; payload_hidden says where there is one",
 }
 
 // mayBeShared is for pages that many people keep open.

@@ -11,7 +11,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/waterclock/waterclock/gateway/auth"
 	"github.com/waterclock/waterclock/topics"
 	"github.com/waterclock/waterclock/trigger"
 )
@@ -39,7 +38,7 @@ type Standing struct {
 	Skipped    []string `json:"skipped,omitempty" doc:"Coming occurrences that are left out"`
 	AsOf       string   `json:"as_of,omitempty" format:"date-time" doc:"The instant that was asked for"`
 
-	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which the caller's roles may not read"`
+	PayloadHidden bool `json:"payload_hidden,omitempty" doc:"It has a payload, which is left out: the caller's roles may not read it, or payload=false asked for that"`
 }
 
 // Firings are the past firings of a trigger, and the occurrences that are still open.
@@ -128,10 +127,8 @@ func appendPage[T appender](b []byte, items []T, next string) (_ []byte, err err
 	return append(b, '}'), err
 }
 
-// triggerJSON shows a trigger to a caller, without its payload where the caller may not read
-// payloads.
-func triggerJSON(st *trigger.State, to *auth.Caller) *Trigger {
-	payloads := to.May(auth.ReadPayloads)
+// triggerJSON shows a trigger, with or without its payload.
+func triggerJSON(st *trigger.State, payloads bool) *Trigger {
 	return &Trigger{
 		Standing: Standing{
 			TriggerID: st.Key.ID(), Tenant: st.Key.Tenant(), State: st.Status.String(), Revision: st.Revision,

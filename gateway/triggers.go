@@ -134,7 +134,7 @@ func (s *triggerViews) getTrigger(w http.ResponseWriter, r *request) error {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return sendJSON(w, http.StatusOK, triggerJSON(st, &r.who))
+	return sendJSON(w, http.StatusOK, triggerJSON(st, r.payloads()))
 }
 
 // asRevised reports whether a trigger is as its last change left it. The ETag is the

@@ -112,7 +112,7 @@ func (s *Server) wire() {
 	c.reads = s.reads
 	c.events = &eventLog{
 		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
-		within: o.ReadWithin, fetch: o.StreamBytes,
+		within: o.ReadWithin, fetch: o.StreamBytes, records: &topicReader{kafka: kafka, topic: o.Names.Events()},
 	}
 	c.encoder = &encoder{
 		lookup: c.lookup, prefs: c.prefs, readers: &readers{kafka: kafka, except: o.Onlookers},

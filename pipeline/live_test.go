@@ -90,3 +90,38 @@ func TestOwnersShowNoTrespass(t *testing.T) {
 		t.Errorf("%d facts are shown, want that of the register", shown)
 	}
 }
+
+// A command whose key names no trigger is a fact for those who see all tenants, and for nobody else.
+func TestOwnersShowNameless(t *testing.T) {
+	w := pipelinetest.New(t, pipelinetest.Options{Partitions: 1})
+	w.Start("a")
+	w.AwaitOwners()
+	node := w.Node("a")
+	at := []live.Asked{{Tenant: live.Nameless}, {Tenant: "default"}, {Tenant: "blue"}}
+	for i := range at {
+		newsOf(t, node, 0, &at[i])
+	}
+	for _, key := range []string{"blue/", strings.Repeat("x", 300)} {
+		w.Send(key, `{"op":"register","delay":"1h"}`)
+	}
+	w.Send("last", `{"op":"register","delay":"1h","channel":"push"}`)
+	w.Send("blue/last", `{"op":"register","delay":"1h","channel":"push"}`)
+	shown := make([][]json.RawMessage, len(at))
+	for deadline := time.Now().Add(20 * time.Second); len(shown[0]) < 2 || len(shown[1]) < 1 || len(shown[2]) < 1; {
+		for i := range at {
+			shown[i] = append(shown[i], newsOf(t, node, 0, &at[i])...)
+		}
+		if time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if len(shown[0]) != 2 || len(shown[1]) != 1 || len(shown[2]) != 1 {
+		t.Errorf("of no trigger %s, of the tenants %s and %s", shown[0], shown[1], shown[2])
+	}
+	for _, data := range shown[0] {
+		if !strings.Contains(string(data), `"reason":"invalid_key"`) {
+			t.Errorf("it shows %s", data)
+		}
+	}
+}

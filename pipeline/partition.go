@@ -268,10 +268,10 @@ func (p *Partition) watch(t *turn, key trigger.Key, f *trigger.Fact) {
 	if t.live == nil {
 		return
 	}
-	if _, err := trigger.ParseKey([]byte(key)); err != nil { // of no trigger, as the record of a trespass: the caller
-		return // would learn by it that there is such a tenant (decision 0012)
-	}
 	tenant := key.Tenant()
+	if nameless(key, f) { // as the record of a trespass: the caller would learn by it that there is such a tenant
+		tenant = live.Nameless // (decision 0012)
+	}
 	if !t.live.Wants(tenant) {
 		return
 	}
@@ -281,6 +281,16 @@ func (p *Partition) watch(t *turn, key trigger.Key, f *trigger.Fact) {
 		}, mostWatched), nil
 	})
 	t.live.Keep(tenant, data)
+}
+
+// nameless reports whether a fact is of no trigger. The event of a key that is too long has its beginning, which may
+// be the key of a trigger.
+func nameless(key trigger.Key, f *trigger.Fact) bool {
+	if f.Type == trigger.Rejected && f.Reason == string(trigger.CodeInvalidKey) {
+		return true
+	}
+	_, err := trigger.ParseKey([]byte(key))
+	return err != nil
 }
 
 // state names our partition of topic state.

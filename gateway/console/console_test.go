@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"mime"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -324,7 +327,7 @@ func TestFirstData(t *testing.T) {
 	asked = nil
 	id := `</script>a b+c/ü!'()*~`
 	of := first("/console/trigger?id="+url.QueryEscape(id), "Cookie", cookie)
-	const path = "v1/triggers/%3C%2Fscript%3Ea%20b%2Bc%2F%C3%BC!'()*~?fresh=false"
+	const path = "v1/triggers/%3C%2Fscript%3Ea%20b%2Bc%2F%C3%BC!'()*~?fresh=false&payload=false"
 	var got map[string]string
 	_ = json.Unmarshal(of.Answers[path], &got)
 	if len(of.Answers) != 2 || got["trigger_id"] != nasty || of.At.IsZero() {
@@ -557,5 +560,37 @@ func TestLogOutEndsRequests(t *testing.T) {
 		sessions.mu.Lock()
 		left = len(sessions.open)
 		sessions.mu.Unlock()
+	}
+}
+
+// Decision 18 compares a library with what is served: its figures are right to a tenth.
+func TestDecisionHasTheSize(t *testing.T) {
+	text, err := os.ReadFile("../../docs/decisions/0018-curves-are-our-own-svg.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := 0
+	for name, f := range files {
+		if ext := path.Ext(name); ext == ".js" || ext == ".css" || ext == ".svg" {
+			all += len(f.zipped)
+		}
+	}
+	of := func(row string) (kb float64) {
+		m := regexp.MustCompile(`(?m)^\| ` + row + `[^|]*\| ([0-9]+) \|$`).FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("there is no row %q", row)
+		}
+		kb, _ = strconv.ParseFloat(string(m[1]), 64)
+		return kb
+	}
+	if kb := float64(all) / 1000; math.Abs(kb-of("all files of the console")) > kb/10 {
+		t.Errorf("all files have %.1f KB", kb)
+	}
+	if kb := float64(len(files["bars.js"].zipped)) / 1000; math.Round(kb) != of("of these `bars.js`") {
+		t.Errorf("bars.js has %.1f KB", kb)
 	}
 }

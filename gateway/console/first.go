@@ -81,7 +81,7 @@ func firstPaths(at *url.URL, operates, history bool) []string {
 			if occurrence := at.Query().Get("occurrence"); occurrence != "" {
 				one = "&occurrence=" + component(occurrence)
 			}
-			return []string{path + "?fresh=false", path + "/explain?fresh=false" + one}
+			return []string{path + "?fresh=false&payload=false", path + "/explain?fresh=false" + one}
 		}
 	case "search":
 		if q := at.Query().Get("q"); q != "" {

@@ -70,7 +70,8 @@ type Input struct {
 	Restoring  string          // why nobody answers for the trigger; "" if State is an answer
 	Events     []topics.Event  // the newest of its events, in order
 	History    bool            // Events is what the history has; false: there is no history
-	Missing    int64           // so many of its newest events the history does not have yet
+	Scanned    int64           // without a history: so many records of topic events were read for Events
+	Missing    int64           // so many of its newest events are not there yet
 	Now        trigger.Instant // no later than what it is compared with was read
 	Zones      *calendar.Zones // nil: times are in UTC, and no calendar is considered
 }
@@ -110,7 +111,11 @@ func Explain(in *Input) Answer {
 	}
 	x.decide()
 	if in.Missing > 0 {
-		x.add("The history is behind: it lacks the newest %d of its events.", in.Missing)
+		behind := "Topic events"
+		if in.History {
+			behind = "The history"
+		}
+		x.add("%s is behind: it lacks the newest %d of its events.", behind, in.Missing)
 	}
 	out := Answer{Code: x.code, Evidence: x.evidence, Next: x.next}
 	if x.evidence == nil {
@@ -314,7 +319,12 @@ func (x *explanation) citeFiring(f trigger.Firing) {
 
 // sayFiring explains by a firing of which no event says more.
 func (x *explanation) sayFiring(f trigger.Firing) {
-	x.say(Fired, "Sent %s. Only a history knows what became of it.", x.at(f.At))
+	why := "Only a history knows what became of it."
+	if x.in.Scanned > 0 && !x.in.History {
+		why = fmt.Sprintf("What became of it is not known: there is no history, and of the newest %d records of its "+
+			"partition of topic events none says it.", x.in.Scanned)
+	}
+	x.say(Fired, "It went out %s. %s", x.at(f.At), why) // whether it was sent only a worker knows
 	x.citeFiring(f)
 }
 

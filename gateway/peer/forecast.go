@@ -46,42 +46,123 @@ const maxForecastOf = 10_080
 func countUpcoming(
 	ctx context.Context, o Owner, partition int32, q *ForecastQuery, timetable func() *trigger.Timetable,
 ) (Forecast, error) {
-	f := Forecast{Channels: map[string][]int{}}
 	if timetable != nil {
 		own := timetable().Fork() // its compiled rules serve the whole scan
 		timetable = func() *trigger.Timetable { return own }
 	}
-	last := q.From + trigger.Instant(q.Bucket*int64(q.N)) - 1
-	tenant := Query{Tenant: q.Tenant}
-	turns := scan{ctx: ctx, tenant: q.Tenant, budget: q.Cost}
-	defer turns.end()
-	err := o.Scan(ctx, partition, tenant.firstKey(""), func(s *trigger.State) bool {
-		if !turns.visit(1) {
+	c := &upcomingCount{
+		q: q, timetable: timetable, last: q.From + trigger.Instant(q.Bucket*int64(q.N)) - 1,
+		turns: scan{ctx: ctx, tenant: q.Tenant, budget: q.Cost},
+	}
+	defer c.turns.end()
+	c.begin()
+	all, err := c.byTimer(o, partition)
+	if !all && err == nil && c.turns.err == nil && !q.Cost.mustEnd() {
+		c.turns.end() // of the scan before: the next may wait for its read barrier, and others compute meanwhile
+		c.begin()
+		err = c.byKey(o, partition)
+	}
+	c.f.Over = q.Cost.mustEnd()
+	return c.f, errors.Join(err, c.turns.err)
+}
+
+// upcomingCount is a count of one partition under way.
+type upcomingCount struct {
+	q         *ForecastQuery
+	timetable func() *trigger.Timetable
+	last      trigger.Instant // of the window
+	turns     scan
+
+	f   Forecast
+	own int64 // of the tenant, as the budget has them
+}
+
+// begin begins to count, perhaps anew.
+func (c *upcomingCount) begin() {
+	c.f = Forecast{Channels: map[string][]int{}}
+	c.q.Cost.found(-c.own)
+	c.own = 0
+}
+
+// mostOthers is how many timers of other tenants a count passes over. Keys of a tenant stand together, so beyond that
+// its triggers are read by key. Those of the default tenant stand among all others.
+const mostOthers = 4096
+
+// byTimer counts what has a timer in the window, or before it: nothing else can fire in it. So it decodes neither what
+// fires later nor what has finished. all is false if it met too many timers of other tenants.
+func (c *upcomingCount) byTimer(o Owner, partition int32) (all bool, err error) {
+	tenant, others := Query{Tenant: c.q.Tenant}, 0
+	all = true
+	var failed error
+	err = o.ScanTimers(c.turns.ctx, partition, TimerCursor{}, func(at TimerCursor, state func() (*trigger.State, error),
+	) bool {
+		if at.Due > c.last || !c.turns.visit(1) {
+			return false
+		}
+		if !tenant.inTenant(at.Key) {
+			others++
+			all = c.q.Tenant == trigger.DefaultTenant || others <= mostOthers
+			return all
+		}
+		var s *trigger.State
+		if s, failed = state(); failed != nil {
+			return false
+		}
+		return at.Due > firstTimer(s) || c.count(s)
+	})
+	return all, errors.Join(failed, err)
+}
+
+// firstTimer is the instant of the first timer of a trigger, as the store has it: what is before 1970 is at 1970.
+func firstTimer(s *trigger.State) trigger.Instant {
+	var space [4]trigger.Timer
+	var first trigger.Instant
+	for i, t := range s.Timers(space[:]) {
+		if i == 0 || t.Due < first {
+			first = t.Due
+		}
+	}
+	return max(0, first)
+}
+
+// byKey counts all triggers of the tenant.
+func (c *upcomingCount) byKey(o Owner, partition int32) error {
+	tenant := Query{Tenant: c.q.Tenant}
+	return o.Scan(c.turns.ctx, partition, tenant.firstKey(""), func(s *trigger.State) bool {
+		if !c.turns.visit(1) {
 			return false
 		}
 		if !tenant.inTenant(s.Key) {
 			return tenant.mayFollow(s.Key)
 		}
-		q.Cost.found(1)
-		if s.Status == trigger.Paused {
-			return true
-		}
-		n := 0
-		walk(timetable, s, last, func(at trigger.Instant) bool {
-			if at > last {
-				return true // snoozed for longer than that
-			}
-			f.add(s.Spec.Channel, at, q)
-			if n++; n%visitsAtOnce == 0 && !turns.visit(visitsAtOnce) {
-				return false
-			}
-			return n < maxForecastOf
-		})
-		q.Cost.found(int64(n))
-		return turns.err == nil && turns.visit(n%visitsAtOnce)
+		return c.count(s)
 	})
-	f.Over = q.Cost.mustEnd()
-	return f, errors.Join(err, turns.err)
+}
+
+// count counts what a trigger of the tenant will fire. It is false if the count must end.
+func (c *upcomingCount) count(s *trigger.State) bool {
+	c.found(1)
+	if s.Status == trigger.Paused {
+		return true
+	}
+	n := 0
+	walk(c.timetable, s, c.last, func(at trigger.Instant) bool {
+		if at > c.last {
+			return true // snoozed for longer than that
+		}
+		c.f.add(s.Spec.Channel, at, c.q)
+		if n++; n%visitsAtOnce == 0 && !c.turns.visit(visitsAtOnce) {
+			return false
+		}
+		return n < maxForecastOf
+	})
+	c.found(int64(n))
+	return c.turns.err == nil && c.turns.visit(n%visitsAtOnce)
+}
+
+func (c *upcomingCount) found(n int64) {
+	c.own += n
+	c.q.Cost.found(n)
 }
 
 // visitsAtOnce is how many occurrences are counted between two questions whether

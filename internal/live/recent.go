@@ -33,6 +33,10 @@ const (
 	mostTenants = 1024
 )
 
+// Nameless stands for a tenant where a fact is of no trigger, such as a command with an invalid key that was refused.
+// Such facts are for those who see all tenants alone. No tenant has such a name: no key has control characters.
+const Nameless = "\x00"
+
 // Asked is how far an asker has the facts of a tenant. The zero Life has none.
 type Asked struct {
 	Tenant string

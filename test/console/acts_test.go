@@ -98,7 +98,7 @@ func TestActsOffered(t *testing.T) {
 		{
 			"dates", `{"include":["2060-01-01T09:00","2060-02-01T09:00"],"timezone":"Europe/Berlin"}`, "scheduled",
 			"Thu 2060-01-01 09:00:00 Europe/Berlin, Sun 2060-02-01 09:00:00 Europe/Berlin",
-			"[Snooze Skip Pause Run now Redrive Cancel]",
+			"[Snooze Skip Pause Run now Cancel]",
 		},
 	} {
 		s.put(c.id, c.body)
@@ -164,4 +164,33 @@ func TestLoginByHand(t *testing.T) {
 		s.happened("acme/pills", "trigger.paused", hand)
 		s.happened("acme/pills", "trigger.resumed", hand)
 	})
+}
+
+// A note is counted in bytes, as the API counts: one that is too long is not sent.
+func TestNoteIsCountedInBytes(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills")
+	b.click("Pause")
+	b.await("dialog h2", "Pause: pills")
+	says := func(note string) (text string) {
+		b.fill("dialog input[name=note]", note)
+		b.do(chromedp.Evaluate(`document.querySelector('dialog input[name=note]').validationMessage`, &text))
+		return text
+	}
+	if text := says(strings.Repeat("ä", 257)); !strings.Contains(text, "at most 512 bytes, and this one has 514") {
+		t.Errorf("of 514 bytes it says %q", text)
+	}
+	b.press("dialog button.act")
+	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
+		t.Errorf("it is %v", state)
+	}
+	note := strings.Repeat("ä", 256)
+	if text := says(note); text != "" {
+		t.Errorf("of 512 bytes it says %q", text)
+	}
+	b.press("dialog button.act")
+	b.await(".said", "Pause: done, pills")
+	s.happened("pills", "trigger.paused", note)
 }

@@ -239,7 +239,7 @@ func TestDialogsAndLoginFit(t *testing.T) {
 		b.await("main", "no_address")
 		b.fits(check, "deliveries, "+view.name)
 		for id, offered := range map[string][]string{
-			"pills": {"Skip", "Pause", "Run now", "Redrive", "Cancel"}, "soon": {"Reschedule", "Snooze"},
+			"pills": {"Skip", "Pause", "Run now", "Cancel"}, "soon": {"Reschedule", "Snooze"},
 		} {
 			b.visit("trigger?id=" + id)
 			b.await("#sentence", "Scheduled")

@@ -51,3 +51,42 @@ func TestTriggerIsReadWithoutBarrier(t *testing.T) {
 		t.Errorf("after an act there were %d reads with the read barrier", fresh)
 	}
 }
+
+// Nothing that a page reads has a payload in it: it is shown by :reveal alone, which is on record.
+func TestPagesReadNoPayload(t *testing.T) {
+	s := dev(t)
+	const secret = "take pills"
+	s.put("pills", daily)
+	s.put("bare", `{"delay":"1h","channel":"orders"}`)
+	b := s.open(t, 1200, 900)
+	check := func(page string) {
+		t.Helper()
+		if strings.Contains(s.text("/console/"+page), secret) {
+			t.Errorf("page %q has the payload with it", page)
+		}
+		for _, asked := range b.take(&b.asked) {
+			if strings.HasPrefix(asked, "/v1/") && !strings.HasPrefix(asked, "/v1/live") &&
+				!strings.Contains(asked, ":") && strings.Contains(s.text(asked), secret) {
+				t.Errorf("page %q reads %s, which has the payload", page, asked)
+			}
+		}
+	}
+	for _, page := range []string{"", "triggers", "search?q=u_81", "search?q=pills", "trigger?id=pills"} {
+		b.visit(page)
+		b.await("main", "")
+		b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
+		check(page)
+	}
+	b.await("main", "Show the payload") // that there is one is said
+	b.click("Pause")
+	b.await("dialog h2", "Pause: pills")
+	b.press("dialog button.act")
+	b.await(".said", "Pause: done, pills")
+	b.await("#sentence", "Paused")
+	check("trigger?id=pills")
+	b.click("Show the payload")
+	b.await("main pre", secret)
+	b.visit("trigger?id=bare")
+	b.await("#sentence", "Scheduled")
+	b.await("dl.facts", "Payloadnone")
+}

@@ -110,7 +110,7 @@ func TestDialogKeepsWhatWasSeen(t *testing.T) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(slices.DeleteFunc(slices.Clone(b.asked), func(path string) bool {
-			return path != "/v1/triggers/pills?fresh=false"
+			return path != "/v1/triggers/pills?fresh=false&payload=false"
 		}))
 	}
 	before := reads()
@@ -184,11 +184,11 @@ func (b *tab) stub(method, has string, status int, body string) {
 // What was not done is not called done: a redrive that sent nothing, an act that is not decided yet. Of a run whose
 // answer is lost nobody knows, and its revision guards nothing, so the dialog does not repeat it.
 func TestNotDone(t *testing.T) {
-	s := dev(t)
-	s.put("pills", daily)
+	s := dev(t, "channels.sends.receipts=true")
+	s.openLetters("pills", 1)
 	b := s.open(t, 1200, 900)
 	b.visit("trigger?id=pills")
-	b.await("#sentence", "Scheduled")
+	b.await("main .acts", "Redrive")
 	b.stub("POST", "/v1/dead-letters:redrive", 200, `{"redriven":0,"duplicate":0,"expired":1,"done":false}`+"\n"+
 		`{"redriven":0,"duplicate":1,"expired":1,"done":true}`+"\n")
 	b.click("Redrive")

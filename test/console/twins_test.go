@@ -288,3 +288,33 @@ func (s *server) pastes(line, id, state string) {
 	}
 	s.t.Fatalf("after %s it is %v, want %s", line, got, state)
 }
+
+// The lines below the page of one occurrence are of that occurrence, as its sentence is.
+func TestLinesOfAnOccurrence(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	next, _ := s.call("GET", "/v1/triggers/pills/occurrences?n=1", "")["items"].([]any)
+	if len(next) != 1 {
+		t.Fatalf("the next occurrences are %v", next)
+	}
+	of, _ := next[0].(map[string]any)
+	occurrence := fmt.Sprint(of["occurrence"])
+	file, err := built.Waterclock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills&occurrence=" + url.QueryEscape(occurrence))
+	var sentence string
+	b.await("#sentence", "Scheduled")
+	b.do(chromedp.Text("#sentence", &sentence, chromedp.ByQuery))
+	ours, curl := b.line("main", "waterclock explain"), b.line("main", "curl ")
+	if !strings.Contains(ours, " --occurrence "+occurrence) || !strings.Contains(curl, "/explain?occurrence="+
+		strings.ReplaceAll(url.QueryEscape(occurrence), "+", "%20")) {
+		t.Errorf("the lines are %s and %s", ours, curl)
+	}
+	if out, err := exec.Command("sh", "-c", file+strings.TrimPrefix(ours, "waterclock")).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), sentence) {
+		t.Errorf("%s: %v %s", ours, err, out)
+	}
+}

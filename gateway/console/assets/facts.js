@@ -1,7 +1,7 @@
 // What has just happened. Rows never move under the pointer: new ones wait until somebody takes them.
 import {html, useEffect, useRef, useState} from './vendor/htm-preact.js';
 import {inZone, took, when} from './time.js';
-import {Table, ToTrigger, partsOf, visible} from './parts.js';
+import {A, Table, ToTrigger, partsOf, visible} from './parts.js';
 import {useLive} from './live.js';
 
 const most = 100;
@@ -16,6 +16,14 @@ export const what = (e, zone) => [
 // newestOf are the newest of facts, in order. Partitions are read one by one, so an older one may come later.
 const newestOf = (...facts) => facts.sort((a, b) => Date.parse(b.occurred_at) - Date.parse(a.occurred_at))
   .slice(0, most);
+
+// nameless reports whether an event is of a command or receipt that named no trigger.
+const nameless = (e) => !e.trigger || (e.type === 'command.rejected' && e.reason === 'invalid_key');
+
+// About leads to the trigger of an event, or to what was refused with it.
+const About = ({of: e}) => (nameless(e) ?
+  html`<${A} to=${'deliveries?refused=' + encodeURIComponent(e.reason || '')}>no trigger<//>` :
+  html`<${ToTrigger} id=${partsOf(e.trigger).id} />`);
 
 const count = (n, text) => `${n.toLocaleString('en')} ${text}${n === 1 ? '' : 's'}`;
 
@@ -45,7 +53,8 @@ export function Facts({who}) {
   const [newest] = newestOf(...fresh, ...shown);
   return html`<section id="facts"><h2>What happens now</h2>
     <p class="newest">${newest ?
-      `${inZone(newest.occurred_at)} · ${newest.type} · ${visible(partsOf(newest.trigger).id)}` :
+      `${inZone(newest.occurred_at)} · ${newest.type} · ${
+        nameless(newest) ? 'no trigger' : visible(partsOf(newest.trigger).id)}` :
       {
         connected: `Nothing yet of tenant ${visible(who.tenant)}. What happens from now on appears here.`,
         opening: 'Connecting…',
@@ -58,5 +67,5 @@ export function Facts({who}) {
       <span class="unseen" role="status">${said}</span></p>
     <${Table} caption="The newest first" rows=${shown} none="No fact is shown." rowKey=${(e) => e.event_id} columns=${[
       ['At', (e) => inZone(e.occurred_at)], ['Event', (e) => e.type],
-      ['Trigger', (e) => html`<${ToTrigger} id=${partsOf(e.trigger).id} />`], ['What', what]]} /></section>`;
+      ['Trigger', (e) => html`<${About} of=${e} />`], ['What', what]]} /></section>`;
 }

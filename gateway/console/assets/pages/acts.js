@@ -2,8 +2,11 @@
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
 import {At, inZone} from '../time.js';
-import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
+import {
+  Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
+} from '../parts.js';
 
+const mostNote = 512; // bytes, as the API counts
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
 // isSeries reports whether a trigger has further occurrences: of a rule, or of a list of dates.
@@ -20,7 +23,8 @@ const PlanOf = ({of: t}) => html`<${At} at=${t.fire_at} zone=${t.timezone || 'UT
 
 // acts say what each does, when it makes sense, which fields [name, text, value] it asks for, and how it is requested
 // over HTTP, on the command line and over Kafka. of are the fields that name which occurrence somebody saw. A redrive
-// over Kafka carries the dead letter, so nobody types it.
+// over Kafka carries the dead letter, so nobody types it. It stands last, because it comes when the dead letters of a
+// series are read: no other button moves.
 const acts = [
   {
     name: 'Snooze', does: 'It fires later. A series fires once more, at that time.',
@@ -53,18 +57,19 @@ const acts = [
     keepsRevision: true,
   },
   {
-    name: 'Redrive', does: (t) => (t.ce_id ?
-      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
-      'All its open dead letters are sent again, each under its own ce_id.'),
-    when: (t) => t.state === 'FAILED' || isSeries(t), fields: [], of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}),
-    unconditional: true, cli: 'redrive', flags: {ce_id: '--ce-id'}, says: redriven,
-    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
-  },
-  {
     name: 'Cancel', does: 'It does not fire any more. What is sent already cannot be called back.',
     when: (t) => living.includes(t.state), fields: [], cli: 'cancel',
     request: (id, f) => ({method: 'DELETE', path: trigger(id) + (f.note ? '?note=' + encodeURIComponent(f.note) : ''),
       command: {op: 'cancel', ...f}}),
+  },
+  {
+    name: 'Redrive', does: (t) => (t.ce_id ?
+      `The dead letter of occurrence ${occurrenceOf(t)}, attempt ${t.attempts}, is sent again, under the same ce_id.` :
+      'All its open dead letters are sent again, each under its own ce_id.'),
+    when: (t, open) => t.state === 'FAILED' || (isSeries(t) && open), fields: [],
+    of: (t) => (t.ce_id ? {ce_id: t.ce_id} : {}), unconditional: true, cli: 'redrive',
+    flags: {ce_id: '--ce-id'}, says: redriven,
+    request: (id, f) => ({method: 'POST', path: 'v1/dead-letters:redrive', body: {trigger_id: id, ...f}}),
   },
 ];
 
@@ -91,7 +96,7 @@ function redriven({text}) {
 
 // stillAs fails if a trigger has fired since it was read: a firing changes no revision.
 async function stillAs(t) {
-  const {value: now} = await ask('GET', trigger(t.trigger_id));
+  const {value: now} = await ask('GET', trigger(t.trigger_id, '?payload=false'));
   if (now.state !== t.state || now.next_fire_at !== t.next_fire_at) {
     throw Object.assign(new Problem(409, {}), {fired: true});
   }
@@ -106,6 +111,10 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 // named is a trigger, with its tenant if it is another one.
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
+// openLetters is where it stands whether a series has dead letters that can be redriven. Its state does not say it.
+const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.trigger_id)}&limit=1&fresh=false#${
+  t.updated_at}`;
+
 // Acts has a button for each act. Its dialog keeps the trigger as it was when somebody opened it: an act names the
 // revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
 // The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
@@ -113,7 +122,8 @@ export function Acts({of: t, who, done}) {
   const [open, set] = useState();
   const [gone, lose] = useState(''); // the act whose button had the focus
   const group = useRef();
-  const offered = acts.filter((a) => a.when(t));
+  const letters = useData(who.history && who.rights.includes('act') && isSeries(t) ? openLetters(t) : '', 10000);
+  const offered = acts.filter((a) => a.when(t, letters.data && letters.data.items.length > 0));
   const at = document.activeElement; // as of before this drawing
   const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
   const keep = (name, button) => {
@@ -195,8 +205,12 @@ function Ask({act, t, who, close, done}) {
     <h2 id="asked">${act.name}: ${named(t, who)}</h2><p>${typeof act.does === 'function' ? act.does(t) : act.does}</p>
     ${act.fields.map(([name, text]) => html`<label>${text}<input name=${name} value=${values[name]} required
       onInput=${(e) => set({...values, [name]: e.currentTarget.value})} /></label>`)}
-    <label>Note, for whoever reads what happened<input name="note" maxlength="512"
-      onInput=${(e) => set({...values, note: e.currentTarget.value})} /></label>
+    <label>Note, for whoever reads what happened<input name="note" onInput=${({currentTarget: note}) => {
+      const bytes = new TextEncoder().encode(note.value).length;
+      const long = `A note has at most ${mostNote} bytes, and this one has ${bytes}.`;
+      note.setCustomValidity(bytes > mostNote ? long : '');
+      set({...values, note: note.value});
+    }} /></label>
     <${Fault} error=${error && meanwhile(error) ?
       {message: meanwhile(error) + ' Close this, and read it again.'} : error} />
     <${Twins} lines=${[ours(act.cli, id, flags + (act.unconditional ? '' : ` --if-revision ${t.revision}`)),

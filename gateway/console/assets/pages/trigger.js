@@ -5,8 +5,8 @@ import {what} from '../facts.js';
 import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
 import {
-  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, useData,
-  triggerPage, useList, userPage, visible,
+  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, quoted,
+  triggerPage, useData, useList, userPage, visible,
 } from '../parts.js';
 import {Acts, Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
@@ -47,13 +47,13 @@ export function Trigger({query, who, say}) {
     if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
     if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
   });
-  const state = useData(id && trigger(id, '?fresh=false'), connected ? 0 : every);
+  const state = useData(id && trigger(id, '?fresh=false&payload=false'), connected ? 0 : every);
   const one = query.occurrence ? '&occurrence=' + encodeURIComponent(query.occurrence) : '';
   const why = useData(id && trigger(id, '/explain?fresh=false') + one, connected ? 0 : every);
   const reload = () => { wait(false); state.reload(); why.reload(); };
   // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
   const acted = async () => {
-    await Promise.allSettled([get(trigger(id)), get(trigger(id, '/explain'))]);
+    await Promise.allSettled([get(trigger(id, '?payload=false')), get(trigger(id, '/explain'))]);
     reload();
   };
   // What is under the pointer stays where it is: then the page says that there is something new.
@@ -83,8 +83,9 @@ export function Trigger({query, who, say}) {
     ${one ? html`<p>Of occurrence ${visible(query.occurrence)}. <${A} to=${triggerPage(id)}>Of the trigger<//></p>` :
       ''}
     <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
-      ${x.history === false ? html`<p class="warn">${who.history ? 'The history does not answer' :
-        'There is no history here'}: this is what its owner knows.</p>` : ''}
+      ${x.history === false ? html`<p class="warn">${who.history ?
+        'The history does not answer: this is what its owner knows.' :
+        'There is no history here: this is what its owner and the newest events know.'}</p>` : ''}
       ${x.evidence.length ? html`<details open><summary>Evidence</summary>
         <ul id="evidence">${x.evidence.map((e) => html`<li>${e.text} <span class="far">${e.source}${
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
@@ -96,8 +97,8 @@ export function Trigger({query, who, say}) {
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
-    <${Twins} lines=${[ours('explain', id), ours('watch', id),
-      curl(who, trigger(id, '/explain')), kcatFinds(who, {trigger: key})]} /></article>`;
+    <${Twins} lines=${[ours('explain', id, one && ` --occurrence ${quoted(query.occurrence)}`), ours('watch', id),
+      curl(who, trigger(id, '/explain') + one.replace('&', '?')), kcatFinds(who, {trigger: key})]} /></article>`;
 }
 
 // givenAs says how the time of a one-shot was written. A local time has no Z.
@@ -127,6 +128,7 @@ const datesOf = (all, zone) => all && all.length > 0 &&
 const pairsOf = (all, sign) => all.length > 0 && html`${all.slice(0, mostTags).map(([k, v]) => html`
   <code>${visible(k + sign + v)}</code> `)}${further(all, mostTags)}`;
 
+// About shows what a trigger is. It is read without its payload: payload_hidden says whether it has one.
 function About({t, who, code}) {
   const [shown, show] = useState(); // the payload, and of which revision
   const [failed, fail] = useState();
@@ -158,7 +160,6 @@ function About({t, who, code}) {
     ['Registered', html`<${At} at=${t.created_at} zone=${zone} />`],
     ['Changed', html`<${At} at=${t.updated_at} zone=${zone} />`],
   ];
-  const empty = t.payload === undefined && t.payload_base64 === undefined;
   const reveal = async () => { // it is on record who reads it
     try {
       const {text, value} = await ask('POST', trigger(t.trigger_id, ':reveal'));
@@ -168,9 +169,9 @@ function About({t, who, code}) {
   };
   return html`<section><h2>What it is</h2>
     <dl class="facts">${rows.filter(([, v]) => v).map(([name, v]) => html`<dt>${name}</dt><dd>${v}</dd>`)}
-      <dt>Payload</dt><dd>${!who.rights.includes('payloads') || t.payload_hidden ?
-        'hidden: your roles may not read payloads' : empty && ended.includes(t.state) ?
-          'none is kept, because it has ended' : empty ? 'none' :
+      <dt>Payload</dt><dd>${!t.payload_hidden ?
+        ended.includes(t.state) ? 'none is kept, because it has ended' : 'none' :
+        !who.rights.includes('payloads') ? 'hidden: your roles may not read payloads' :
         shown ? html`<pre>${visible(shown.text.slice(0, longest))}</pre>${shown.text.length > longest ? html`
           <p class="warn">These are its first ${longest.toLocaleString('en')} characters of ${
             shown.text.length.toLocaleString('en')}.</p>` : ''}${
@@ -236,7 +237,7 @@ function Happened({id, who, zone, revision, shows, occurrence, say}) {
   // may be behind the owner, so it is read again.
   const known = who.history && revision !== undefined;
   const tail = useData(known && !whole ? trigger(id, `/events?tail=${newest}`) + '#' + revision : '', 10000);
-  const list = useList(known && whole ? trigger(id, `/events?limit=${newest}`) : '', newest, 10000);
+  const list = useList(known && whole ? trigger(id, `/events?limit=${newest}&payload=false`) : '', newest, 10000);
   const data = whole ? list.first : tail;
   const items = whole ? list.items : (data.data && data.data.items) || [];
   useEffect(() => shows(items.map((e) => e.event_id)), [data.data, items.length]);

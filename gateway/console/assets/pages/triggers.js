@@ -49,7 +49,7 @@ export function Triggers({query, again, who}) {
   const wanted = queryOf({
     ...Object.fromEntries(['state', ...fields.map(([f]) => f)].map((f) => [f, query[f]])), tag: tagOf(query.tag),
   });
-  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&limit=${full}`;
+  const path = `v1/triggers${wanted ? wanted + '&' : '?'}sort=next_fire&fresh=false&payload=false&limit=${full}`;
   const list = useList(`${path}#${again}`, full);
   const submit = (e) => {
     e.preventDefault();
