@@ -1,6 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
+import {free} from '../hold.js';
 import {At, inZone} from '../time.js';
 import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
 
@@ -175,6 +176,7 @@ function Ask({act, t, who, close, done}) {
     try {
       if (act.once && act.once(t)) await stillAs(t);
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
+      free();
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {

@@ -5,8 +5,8 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData, useList,
-  visible,
+  A, Items, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData,
+  useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -16,16 +16,17 @@ const mostCodes = 10; // that are named in short
 // Code is how many items have a code, a link to them, and the newest as an example.
 function Code({of: {value, count, sample}, least, to, who}) {
   const {trigger_id: id, tenant, detail} = sample || {};
-  return html`<li>${least ? 'at least ' : ''}<b>${count.toLocaleString('en')}</b>${' '}
+  return html`${least ? 'at least ' : ''}<b>${count.toLocaleString('en')}</b>${' '}
     <${A} to=${to + encodeURIComponent(value)}>${visible(value)}<//>${id ? html`, for example${' '}
-    <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}</li>`;
+    <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}`;
 }
 
 // Codes lists the most frequent codes.
-const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => (groups.length === 0 ?
-  html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>` :
-  html`<ul>${groups.slice(0, mostCodes).map((g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`)}</ul>
-    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`);
+const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => html`
+  <${Items} rows=${groups.slice(0, mostCodes)} rowKey=${(g) => g.value}
+    none=${html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>`}
+    item=${(g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`} />
+    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`;
 
 const total = ({groups = [], other = 0}) => groups.reduce((n, g) => n + g.count, other);
 
@@ -36,27 +37,29 @@ const Short = ({of, children}) => (of.data === undefined ?
 // InShort says what is not well, before the lists of all.
 function InShort({who, endpoints, channels}) {
   const operates = who.rights.includes('operate');
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000);
-  const refused = useData('v1/rejected?group_by=code', 60000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000, false);
+  const refused = useData('v1/rejected?group_by=code', 60000, false);
   const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
   return html`<section class="short"><h2>In short</h2>
     ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
       <${Short} of=${endpoints}>${({items}) => {
         const open = items.filter((e) => e.state !== 'closed');
-        return open.length === 0 ? html`<p class="none">None.</p>` : html`<ul>${open.map((e) => html`<li>
+        return html`<${Items} rows=${open} rowKey=${(e) => e.tenant + e.origin} none=${html`<p class="none">None.</p>`}
+          item=${(e) => html`
           <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
           ${' '}<span class="bad">${e.state}</span>${e.last_code ? `: ${visible(e.last_code)}` : ''}.${' '}
-          <${ToRunbook} entry="waterclockbreakeropen" /></li>`)}</ul>`;
+          <${ToRunbook} entry="waterclockbreakeropen" />`} />`;
       }}<//>
       <h3>Channels on which due events wait</h3>
       <${Short} of=${channels}>${({items}) => {
         const waits = items.filter((c) => c.waiting > 0 || c.put_off)
           .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
-        return waits.length === 0 ? html`<p class="none">${items.some((c) => c.waiting !== undefined) ? 'None.' :
-          'Not known: no worker has read anything.'}</p>` : html`<ul>${waits.map((c) => html`<li>
+        return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${html`<p class="none">${
+          items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}</p>`}
+          item=${(c) => html`
           <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
           <${A} to=${ofChannel(c)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
-          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}</li>`)}</ul>`;
+          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
     ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}
@@ -88,8 +91,8 @@ export function Deliveries({query, who, say}) {
   const letters = useList(who.history ? lettersPath : '', full, 15000);
   const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
-  const channels = useData('v1/channels', operates ? 10000 : 0);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
+  const channels = useData('v1/channels', operates ? 10000 : 0, false);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
   const ofLetters = html`<section key="letters">
     <h2>Dead letters${which([
       ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],

@@ -35,7 +35,7 @@ const Clocks = ({changes}) => html`<h3>Clocks change within 14 days</h3>${change
 
 export function System({who}) {
   const operates = who.rights.includes('operate');
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000, false);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   const settings = useData(operates ? 'v1/settings' : '');
@@ -70,7 +70,7 @@ export function System({who}) {
       <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
     ${operates ? html`<h2>Who did what</h2>
       <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
-        none=${none(acts, 'Nobody has done anything yet.')} columns=${[
+        none=${none(acts, 'Nobody has done anything yet.')} rowKey=${JSON.stringify} columns=${[
           ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
             (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
           ['Act', (a) => a.verb],
