@@ -1,5 +1,5 @@
 // What the pages are made of.
-import {html, useState, useEffect, useRef, useCallback} from './vendor/htm-preact.js';
+import {html, useState, useEffect, useLayoutEffect, useRef, useCallback} from './vendor/htm-preact.js';
 import {get, home, json, root} from './api.js';
 import {free, held, useHeld, useRows} from './hold.js';
 
@@ -24,6 +24,8 @@ export function A({to, children, ...more}) {
 
 export const triggerPage = (id, occurrence) => 'trigger?id=' + encodeURIComponent(id) +
   (occurrence ? '&occurrence=' + encodeURIComponent(occurrence) : '');
+// auditPage is the page of who did what to a trigger.
+export const auditPage = (key) => 'system?trigger=' + encodeURIComponent(key);
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 
@@ -230,6 +232,20 @@ export function Items({rows: all, rowKey, item, classOf = () => undefined, none}
   const rows = useRows(all, rowKey);
   return rows.length === 0 ? none || '' : html`<ul class="rows">${rows.map((row) => html`
     <li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
+}
+
+// useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else
+// writes over it, however often the page is drawn.
+export function useTyped(value) {
+  const [typed, type] = useState(value);
+  useLayoutEffect(() => type(value), [value]);
+  return [typed, (e) => type(e.currentTarget.value)];
+}
+
+// Field is a filter.
+export function Field({name, text, example, value}) {
+  const [typed, type] = useTyped(value);
+  return html`<label>${text}<input name=${name} value=${typed} placeholder=${example} onInput=${type} /></label>`;
 }
 
 export const State = ({state}) => html`<span class="state state-${state}">${state}</span>`;

@@ -3,7 +3,7 @@ import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
 import {free} from '../hold.js';
 import {At, inZone} from '../time.js';
-import {Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
+import {A, Fault, Twins, auditPage, curl, kcatWrites, keyOf, others, ours, quoted, visible} from '../parts.js';
 
 const living = ['PENDING', 'PAUSED', 'IN_FLIGHT'];
 
@@ -140,6 +140,8 @@ export function Acts({of: t, who, done}) {
       <button type="button" key=${a.name} onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
     <span class="unseen" role="status">${gone && !offered.some((a) => a.name === gone) ?
       `${gone} is not offered any more.` : ''}</span>
+    ${who.rights.includes('operate') ? html`<p>
+      <${A} to=${auditPage(keyOf(who, t.trigger_id))}>Who did what to it<//></p>` : ''}
     ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
 }
 
