@@ -205,7 +205,7 @@ export function Now({who}) {
       <${Line} kind="warn" text=${l.incomplete ? `${operates ? 'By channel not' : 'Not'} all are counted: ` +
         'too many tenants and channels fired at once to tell them apart.' : ''} />
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
-        label="The 99th percentile, ms, by minute"
+        label="The 99th percentile, ms, by minute" unit=${took}
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
         rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
