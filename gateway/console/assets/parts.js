@@ -27,6 +27,7 @@ export const triggerPage = (id, occurrence) => 'trigger?id=' + encodeURIComponen
 // auditPage is the page of who did what to a trigger.
 export const auditPage = (key) => 'system?trigger=' + encodeURIComponent(key);
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
+export const triggersOfChannel = (name) => 'triggers?channel=' + encodeURIComponent(name);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 
 // ToTrigger leads to a trigger. What an operator sees of another tenant is no link: pages have the caller's triggers.

@@ -5,8 +5,8 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Items, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData,
-  useList, visible,
+  A, Items, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants,
+  triggersOfChannel, useData, useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -16,8 +16,11 @@ const mostCodes = 10; // that are named in short
 // Code is how many items have a code, a link to them, and the newest as an example.
 function Code({of: {value, count, sample}, least, to, who}) {
   const {trigger_id: id, tenant, detail} = sample || {};
-  return html`${least ? 'at least ' : ''}<b>${count.toLocaleString('en')}</b>${' '}
-    <${A} to=${to + encodeURIComponent(value)}>${visible(value)}<//>${id ? html`, for example${' '}
+  const all = to + encodeURIComponent(value);
+  const n = count.toLocaleString('en');
+  return html`${least ? 'at least ' : ''}
+    <${A} to=${all} aria-label=${`${n} with ${visible(value)}`}><b>${n}</b><//>${' '}
+    <${A} to=${all}>${visible(value)}<//>${id ? html`, for example${' '}
     <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}`;
 }
 
@@ -57,8 +60,8 @@ function InShort({who, endpoints, channels}) {
         return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${html`<p class="none">${
           items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}</p>`}
           item=${(c) => html`
-          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
-          <${A} to=${ofChannel(c)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
+          <${A} to=${triggersOfChannel(c.name)}><b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b>
+            ${' '}on ${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
           <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
@@ -69,8 +72,6 @@ function InShort({who, endpoints, channels}) {
       ${total(r) ? html`<p>By cause, of the newest ${total(r).toLocaleString('en')}:</p>` : ''}
       <${Codes} of=${r} to="deliveries?refused=" who=${who} none="None." />`}<//>`}</section>`;
 }
-
-const ofChannel = (c) => 'triggers?channel=' + encodeURIComponent(c.name);
 
 // which says of a heading what its list is filtered by.
 const which = (filters) => filters.filter(([, value]) => value)
@@ -143,7 +144,7 @@ export function Deliveries({query, who, say}) {
     <h2>Channels</h2>
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."
       rowKey=${(c) => c.name} columns=${[
-        ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
+        ['Channel', (c) => html`<${A} to=${triggersOfChannel(c.name)}>${c.name}<//>`],
         ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions || 'no topic yet', 'num'],
         ...(items.some((c) => c.waiting !== undefined) ?
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),

@@ -4,7 +4,9 @@ import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone, took} from '../time.js';
-import {A, Items, Line, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, useData, visible} from '../parts.js';
+import {
+  A, Items, Line, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, triggersOfChannel, useData, visible,
+} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -208,7 +210,8 @@ export function Now({who}) {
         label="The 99th percentile, ms, by minute" unit=${took}
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
-        rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
+        rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[
+          ['Channel', ([name]) => html`<${A} to=${triggersOfChannel(name)}>${visible(name)}<//>`],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
         <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
@@ -220,7 +223,8 @@ export function Now({who}) {
       none=${more ? 'None so far. There are too many to count them here.' : 'None: nothing was given up.'}
       rowKey=${(g) => g.value} columns=${[
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${visible(g.value)}<//>`],
-        ['Letters', (g) => `${more ? 'at least ' : ''}${g.count}`, 'num'],
+        ['Letters', (g) => html`${more ? 'at least ' : ''}<${A} aria-label=${`${g.count} with code ${visible(g.value)}`}
+          to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.count}<//>`, 'num'],
       ]} />${other ? html`<p>${more ? 'At least ' : ''}${other} have further codes.</p>` : ''}`}<//>` :
       html`<${NoHistory} />`}
     <${Facts} who=${who} />
