@@ -318,9 +318,19 @@ export function kcatReadsAt(who, record) {
 
 // kcatFinds reads the events that have these fields.
 export function kcatFinds(who, fields) {
-  const all = Object.entries(fields).map(([name, value]) => `.${name} == ${JSON.stringify(value)}`);
+  const all = Object.entries(fields).map(([name, value]) => isSo(name, value));
   return `kcat -C -e -q ${reached(who, 'events')} | jq -c ${quoted(`select(${all.join(' and ')})`)}`;
 }
+
+// kcatTriggers reads what the newest event of each trigger says of it: of those for which all conditions hold, then.
+export function kcatTriggers(who, conditions, then) {
+  const steps = ['map(select(.type | startswith("trigger.") or startswith("occurrence.")))', 'group_by(.trigger)',
+    'map(last)', `map(select(${conditions.join(' and ')}))`, then];
+  return `kcat -C -e -q ${reached(who, 'events')} | jq -sc ${quoted(steps.join(' | '))}`;
+}
+
+// isSo is a condition of jq: a field has a value.
+export const isSo = (name, value) => `.${name} == ${JSON.stringify(value)}`;
 
 // quoted is a text as one word of a shell. One with hidden characters is in $'…', whose escapes bash and zsh know.
 export const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : s.search(hidden) < 0 ?

@@ -3,7 +3,7 @@ import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
-import {A, Line, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
+import {A, Line, Loaded, Table, Twins, curl, isSo, kcatTriggers, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const views = [
@@ -24,6 +24,10 @@ function Due({of: b, bucket}) {
   return html`<${A} to=${'triggers' + queryOf({from: b.at, to})} aria-label=${`${b.due} due from ${inZone(b.at)}`}>
     ${b.due}<//>`;
 }
+
+// nextBy counts with jq how many triggers fire next in each bucket.
+const nextBy = (bucket) => `group_by(.next_at[0:${bucket === '1m' ? 16 : 13}]) | .[] | ` +
+  `{at: .[0].next_at[0:${bucket === '1m' ? 16 : 13}], next: length}`;
 
 // Choice is a row of links, one of which is chosen: [text, address, chosen].
 const Choice = ({of}) => html`<p>${of.map(([text, to, chosen], i) => html`${i ? ' · ' : ''}<${A} to=${to}
@@ -58,5 +62,7 @@ export function Forecast({query, who}) {
             ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>
-    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path)]} /></article>`;
+    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path),
+      kcatTriggers(who, ['.next_at', '.state != "PAUSED"',
+        ...(who.rights.includes('operate') ? [] : [isSo('tenant', who.tenant)])], nextBy(bucket))]} /></article>`;
 }

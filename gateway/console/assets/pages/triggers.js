@@ -3,8 +3,8 @@ import {html} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, none, quoted, silence, useData, useList, useSeen,
-  useTyped,
+  Became, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, isSo, kcatTriggers, keyOf, none, quoted, silence,
+  useData, useList, useSeen, useTyped,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -65,8 +65,20 @@ export function Triggers({query, again, who}) {
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
       <${More} of=${list} />`}<//>
-    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path)]} /></article>`;
+    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path),
+      ...(inEvents(query) ? [kcatTriggers(who, conditions(who, query), 'sort_by(.next_at) | .[]')] : []),
+    ]} /></article>`;
 }
+
+// inEvents reports whether the events have all that a list is filtered by. Tags are in that of the register alone, and
+// times of a filter are spelled in many ways.
+const inEvents = (query) => !query.tag && !query.from && !query.to;
+
+// conditions are the filters of jq.
+const conditions = (who, query) => [
+  isSo('tenant', who.tenant), ...['state', 'user_id', 'channel'].filter((f) => query[f]).map((f) => isSo(f, query[f])),
+  ...(query.key_prefix ? [`(.trigger | startswith(${JSON.stringify(keyOf(who, query.key_prefix))}))`] : []),
+];
 
 // flags are the filters on the command line.
 const flags = (query) => ['state', ...fields.map(([f]) => f)].filter((f) => query[f]).map((f) => {
