@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// The values of a picture are read by keys, by the pointer and by a finger, each bucket with its time. It has axes. What
-// is read stays the same bucket when the picture is read again.
+// The values of a picture are read by keys, by the pointer and by a finger, each bucket with its time. It has axes.
+// What is read stays the same bucket when the picture is read again.
 func TestBarsAreRead(t *testing.T) {
 	s := dev(t)
 	from := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
@@ -41,7 +41,8 @@ func TestBarsAreRead(t *testing.T) {
 
 	reads := func(i int) {
 		t.Helper()
-		want := fmt.Sprintf("%s: %d due", from.Add(time.Duration(i)*time.Minute).Format("Mon 2006-01-02 15:04:05 UTC"), 10*i)
+		at := from.Add(time.Duration(i) * time.Minute).Format("Mon 2006-01-02 15:04:05 UTC")
+		want := fmt.Sprintf("%s: %d due", at, 10*i)
 		b.await(".reads", want)
 		var said string
 		b.do(chromedp.Evaluate(`document.querySelector('[role=slider]').getAttribute('aria-valuetext')`, &said))
@@ -54,8 +55,16 @@ func TestBarsAreRead(t *testing.T) {
 		key string
 		at  int
 	}{
-		{kb.End, 119}, {kb.Home, 0}, {kb.ArrowRight, 1}, {kb.ArrowUp, 2}, {kb.ArrowLeft, 1}, {kb.ArrowDown, 0},
-		{kb.PageUp, 10}, {kb.PageUp, 20}, {kb.PageDown, 10}, {kb.ArrowLeft, 9},
+		{kb.End, 119},
+		{kb.Home, 0},
+		{kb.ArrowRight, 1},
+		{kb.ArrowUp, 2},
+		{kb.ArrowLeft, 1},
+		{kb.ArrowDown, 0},
+		{kb.PageUp, 10},
+		{kb.PageUp, 20},
+		{kb.PageDown, 10},
+		{kb.ArrowLeft, 9},
 	} {
 		b.do(chromedp.KeyEvent(c.key))
 		reads(c.at)

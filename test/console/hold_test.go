@@ -29,7 +29,8 @@ func (b *tab) point(selector string) (at struct {
 	b.t.Helper()
 	b.do(chromedp.ScrollIntoView(selector, chromedp.ByQuery))
 	at = b.spot(selector)
-	b.do(chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8), chromedp.WaitVisible(selector+":hover", chromedp.ByQuery))
+	b.do(chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8),
+		chromedp.WaitVisible(selector+":hover", chromedp.ByQuery))
 	return at
 }
 

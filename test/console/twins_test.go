@@ -72,8 +72,8 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// The lines of Triggers and Forecast for kcat have what these pages show, as far as events have it: which triggers match,
-// and how many fire next when.
+// The lines of Triggers and Forecast for kcat have what these pages show, as far as events have it: which triggers
+// match, and how many fire next when.
 func TestLinesOfLists(t *testing.T) {
 	s := dev(t)
 	s.put("tea", inAnHour)
