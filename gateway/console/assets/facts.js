@@ -1,7 +1,7 @@
 // What has just happened. Rows never move under the pointer: new ones wait until somebody takes them.
 import {html, useEffect, useRef, useState} from './vendor/htm-preact.js';
-import {inZone, took, when} from './time.js';
 import {free} from './hold.js';
+import {inZone, took, when} from './time.js';
 import {Table, ToTrigger, partsOf, visible} from './parts.js';
 import {useLive} from './live.js';
 
