@@ -8,15 +8,16 @@ import {html, useEffect, useLayoutEffect, useReducer, useRef} from './vendor/htm
 const used = ['dialog[open]', 'main .acts:hover', 'main .rows:hover', 'main .rows:focus-visible',
   'main .rows:has(:focus-visible)', '#evidence:hover', '.news:hover', '.news:has(:focus-visible)'].join(', ');
 
-let acted = false; // somebody has just acted, and has not moved since: what comes is what they wait for
+const patience = 10000; // ms that somebody who has acted waits for what comes of it
+let freeUntil = 0; // on the clock of the page; a movement or a key ends it sooner
 const waiting = new Map(); // by list: what waits, {fresh, gone, text, take}
 const notes = new Set(); // redraw the note
 
-export const held = () => !acted && Boolean(document.querySelector(used));
+export const held = () => performance.now() >= freeUntil && Boolean(document.querySelector(used));
 
 // free draws what waits, and what comes until somebody moves on: they have acted, or gone to another address.
 export function free() {
-  acted = true;
+  freeUntil = performance.now() + patience;
   leave();
 }
 
@@ -27,13 +28,13 @@ function leave() {
 
 let at = {}; // where the pointer is
 function moved({type, clientX: x, clientY: y}) {
-  if (type === 'pointermove' && (x !== at.x || y !== at.y)) acted = false;
+  if (type === 'pointermove' && (x !== at.x || y !== at.y)) freeUntil = 0;
   at = {x, y};
 }
 
 const soon = () => setTimeout(leave); // what has the focus next is known then
 for (const name of ['pointermove', 'pointerdown']) addEventListener(name, moved, {capture: true, passive: true});
-addEventListener('keydown', () => { acted = false; }, true);
+addEventListener('keydown', () => { freeUntil = 0; }, true);
 document.addEventListener('pointerover', soon, {passive: true});
 document.documentElement.addEventListener('pointerleave', soon);
 for (const name of ['focusin', 'focusout', 'close']) document.addEventListener(name, soon, true);
