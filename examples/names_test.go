@@ -125,8 +125,8 @@ func exportedMetrics() (out []string) {
 	return out
 }
 
-// TestAlertsAndDashboard reads both as their programs would, and holds every
-// alert to a line of the runbook.
+// TestAlertsAndDashboard reads both as their programs would, and holds every alert to a section of the runbook. What
+// users notice has a section, too: the alerts about its causes lead there, in their annotations and in their sections.
 func TestAlertsAndDashboard(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -140,6 +140,8 @@ func TestAlertsAndDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	runbook := anchors(t, operations+"runbook.md")
+	sections := strings.Split(read(t, operations+"runbook.md"), "\n## ")
+	seen := map[string]bool{"the-nine-oclock-herd": false, "clocks-change": false, "a-customer-got-nothing": false}
 	n := 0
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
@@ -153,10 +155,27 @@ func TestAlertsAndDashboard(t *testing.T) {
 			if want := "docs/operations/runbook.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
 				t.Errorf("alert %s leads to %q, want %q", r.Alert, r.Annotations["runbook"], want)
 			}
+			if r.Annotations["see"] == "" {
+				continue
+			}
+			_, what, _ := strings.Cut(r.Annotations["see"], "docs/operations/runbook.md#")
+			if seen[what] = true; !slices.Contains(runbook, what) {
+				t.Errorf("alert %s leads to %q, which is no heading", r.Alert, r.Annotations["see"])
+			}
+			if !slices.ContainsFunc(sections, func(s string) bool {
+				return strings.HasPrefix(s, r.Alert+"\n") && strings.Contains(s, "(#"+what+")")
+			}) {
+				t.Errorf("section %s of the runbook does not lead to #%s", r.Alert, what)
+			}
 		}
 	}
 	if n == 0 {
 		t.Error("no alerts")
+	}
+	for what, leads := range seen {
+		if !leads {
+			t.Errorf("no alert leads to #%s", what)
+		}
 	}
 	var dashboard struct{ Panels []map[string]any }
 	if err := json.Unmarshal([]byte(read(t, operations+"grafana-dashboard.json")), &dashboard); err != nil ||

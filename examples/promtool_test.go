@@ -76,6 +76,9 @@ func TestAlertsOfUserWork(t *testing.T) {
 	const erasures = `waterclock_erasures_oldest_seconds{instance="a"}`
 	const breaker = `waterclock_breaker_state{endpoint="https://a.example",instance="a"}`
 	none := [2]string{}
+	leadTo := map[string]string{
+		"WaterclockBreakerOpen": "a-customer-got-nothing", "WaterclockZoneMovesFail": "clocks-change",
+	}
 	stuck := func(age string) string { return "a user has been waiting for an erasure for " + age }
 	tests := []map[string]any{}
 	for _, c := range []struct {
@@ -115,9 +118,13 @@ func TestAlertsOfUserWork(t *testing.T) {
 			if c.label != none {
 				labels[c.label[0]] = c.label[1]
 			}
-			want = append(want, firing{labels, map[string]string{
+			notes := map[string]string{
 				"summary": c.summary, "runbook": "docs/operations/runbook.md#" + strings.ToLower(c.alert),
-			}})
+			}
+			if what := leadTo[c.alert]; what != "" {
+				notes["see"] = "docs/operations/runbook.md#" + what
+			}
+			want = append(want, firing{labels, notes})
 		}
 		tests = append(tests, map[string]any{
 			"interval": "1m", "input_series": []values{{c.series, c.values}},

@@ -52,8 +52,10 @@ func firesAfter(trigger map[string]any, d time.Duration) bool {
 
 // Support: from the box to a trigger, and each act on it, takes four clicks. The act does what it says, once, with its
 // note, and the page shows what it did.
-func TestActs(t *testing.T) {
-	s := dev(t, "channels.sends.receipts=true")
+func TestActs(t *testing.T) { dev(t, "channels.sends.receipts=true").actsByHand(t) }
+
+func (s *server) actsByHand(t *testing.T) {
+	t.Helper()
 	s.eachHand(t, 4*len(acts), func(b *tab, hand string) {
 		b.visit("")
 		for _, c := range acts {

@@ -62,8 +62,9 @@ func kafka(t *testing.T, more map[string]string) (brokers, prefix string, settin
 	return brokers, prefix, settings
 }
 
-// Three stories by pointer, and by keyboard alone. Then, with a history in Cassandra, each cause cites the event that
-// decided. Of some causes the owner alone does not know it. From the sentence one comes to the row of that event.
+// Four stories by pointer, and by keyboard alone, among them each act of support. Then, with a history in Cassandra,
+// each cause cites the event that decided. Of some causes the owner alone does not know it. From the sentence one comes
+// to the row of that event.
 func TestCausesOnKafka(t *testing.T) {
 	brokers, prefix, settings := kafka(t, map[string]string{
 		"channels.sends.receipts": "true", "cassandra.keyspace": fmt.Sprintf("console_%x", rand.Uint32()),
@@ -88,7 +89,8 @@ func TestCausesOnKafka(t *testing.T) {
 	s.herdAndActs(t) // the first: the forecast is counted at the start, and then every 15 minutes
 	s.repairs(t)
 	s.commandsAppear(t)
-	t.Logf("three stories by pointer and keyboard took %v", time.Since(began).Round(time.Second))
+	s.actsByHand(t)
+	t.Logf("four stories by pointer and keyboard took %v", time.Since(began).Round(time.Second))
 	var here []cause
 	for _, c := range seeds {
 		c.says = strings.ReplaceAll(c.says, "waterclock.", prefix)

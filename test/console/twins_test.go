@@ -17,11 +17,7 @@ import (
 	"github.com/waterclock/waterclock/test/built"
 )
 
-// ofTopics are the pages about what topics have, commands or events: these name a line for kcat, too. What a list of
-// triggers, a forecast or a runbook shows is on no topic in that form.
-var ofTopics = []string{"now", "trigger", "deliveries", "system", "new", "search", "user"}
-
-// Each page names its command and its request, and one about topics what reads or writes them. Each command is one that
+// Each page names its command and its request, and what reads or writes the same on topics. Each command is one that
 // the program has, and each read is answered.
 func TestTwins(t *testing.T) {
 	s := dev(t)
@@ -42,7 +38,7 @@ func TestTwins(t *testing.T) {
 		var lines []string
 		b.do(chromedp.Evaluate(`[...document.querySelectorAll('main .twins code')].map((c) => c.textContent)`, &lines))
 		wants := []string{"waterclock ", "curl "}
-		if slices.Contains(ofTopics, p.name) {
+		if p.name != "runbook" { // a document, which is on no topic
 			wants = append(wants, "kcat ")
 		}
 		for _, want := range wants {
@@ -73,6 +69,39 @@ func TestTwins(t *testing.T) {
 				t.Errorf("%s: %v %s", line, err, out)
 			}
 		}
+	}
+}
+
+// The lines of Triggers and Forecast for kcat have what these pages show, as far as events have it: which triggers
+// match, and how many fire next when.
+func TestLinesOfLists(t *testing.T) {
+	s := dev(t)
+	s.put("tea", inAnHour)
+	s.put("coffee", inAnHour)
+	s.put("toast", inAnHour)
+	s.call("POST", "/v1/triggers/tea:pause", "")
+	s.call("POST", "/v1/triggers/toast:pause", "")
+	at := fmt.Sprint(s.call("GET", "/v1/triggers/coffee", "")["next_fire_at"])
+	b := s.open(t, 1200, 900)
+	run := func(path string) string {
+		t.Helper()
+		b.visit(path)
+		line := b.line("main", "kcat ")
+		out, err := exec.Command("sh", "-c", line).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		return string(out)
+	}
+	if out := run("triggers?state=PAUSED&key_prefix=te"); !strings.Contains(out, `"trigger":"tea"`) ||
+		strings.Count(out, "\n") != 1 {
+		t.Errorf("paused are %s", out)
+	}
+	if out := run("triggers?channel=orders"); strings.Count(out, "\n") != 3 {
+		t.Errorf("on channel orders are %s", out)
+	}
+	if out := run("forecast?bucket=1m&n=120&by=channel"); !strings.Contains(out, `{"at":"`+at[:16]+`","next":`) {
+		t.Errorf("next are %s, want one at %s", out, at)
 	}
 }
 

@@ -2,6 +2,7 @@
 import {html, render, useState, useEffect, useLayoutEffect, useRef} from './vendor/htm-preact.js';
 import {Problem, call, home, login, logout} from './api.js';
 import {restart as restartStream} from './live.js';
+import {Held} from './hold.js';
 import {A, Fault, go, useData, visible} from './parts.js';
 import {Now} from './pages/now.js';
 import {Triggers} from './pages/triggers.js';
@@ -146,6 +147,7 @@ function App() {
         key=${[at.page, at.query.id || '', who.data.tenant, who.data.actor, who.data.roles].join('?')} />` :
         html`<h1>No such page</h1><p>${'There is no page here. '}<${A} to="./">Begin with Now<//>.</p>`}
     </main>
+    <${Held} />
     <div class="said" role="status" aria-live="polite">${visible(said)}</div>`;
 }
 

@@ -1,5 +1,6 @@
 // What has just happened. Rows never move under the pointer: new ones wait until somebody takes them.
 import {html, useEffect, useRef, useState} from './vendor/htm-preact.js';
+import {free} from './hold.js';
 import {inZone, took, when} from './time.js';
 import {A, Table, ToTrigger, partsOf, visible} from './parts.js';
 import {useLive} from './live.js';
@@ -45,6 +46,7 @@ export function Facts({who}) {
     return () => clearInterval(timer);
   }, []);
   const take = () => {
+    free();
     show(newestOf(...fresh, ...shown));
     if (n > fresh.length) miss(true);
     keep({fresh: [], n: 0});

@@ -1,12 +1,14 @@
 // What the pages are made of.
-import {html, useState, useEffect, useRef, useCallback} from './vendor/htm-preact.js';
+import {html, useState, useEffect, useLayoutEffect, useRef, useCallback} from './vendor/htm-preact.js';
 import {get, home, json, root} from './api.js';
+import {free, held, useHeld, useRows} from './hold.js';
 
 // go shows another address of the console.
 export function go(to, replace) {
   const url = new URL(to, home);
   if (replace || url.href === location.href) history.replaceState(null, '', url);
   else history.pushState(null, '', url);
+  free();
   dispatchEvent(new PopStateEvent('popstate'));
 }
 
@@ -22,7 +24,10 @@ export function A({to, children, ...more}) {
 
 export const triggerPage = (id, occurrence) => 'trigger?id=' + encodeURIComponent(id) +
   (occurrence ? '&occurrence=' + encodeURIComponent(occurrence) : '');
+// auditPage is the page of who did what to a trigger.
+export const auditPage = (key) => 'system?trigger=' + encodeURIComponent(key);
 export const userPage = (id) => 'user?id=' + encodeURIComponent(id);
+export const triggersOfChannel = (name) => 'triggers?channel=' + encodeURIComponent(name);
 export const triggersOfUser = (id) => 'triggers?user_id=' + encodeURIComponent(id);
 
 // ToTrigger leads to a trigger. What an operator sees of another tenant is no link: pages have the caller's triggers.
@@ -48,19 +53,16 @@ const escaped = (c) => {
 // visible shows hidden characters as escapes. The command line does so, too.
 export const visible = (text) => text.replace(hidden, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 
-// pointed reports whether somebody is about to click on something that a new row would move. The focus counts for
-// nothing here: it stays with its button, wherever that moves (acts.js), and it is there long after a click, when the
-// page is to be read on.
-export const pointed = () =>
-  document.querySelector('dialog[open], main .acts:hover, main .scroll:hover, #evidence:hover');
+// pointed reports whether somebody is about to use what a new row would move.
+export const pointed = held;
 
 const route = (path) => (path || '').split('#')[0];
 
-// useData reads a route, and again each so many milliseconds while the page is seen and no pointer is on its rows. If
-// what is read moves no rows, the pointer may be anywhere. What was read of a route stays on the screen until its next
-// answer. What follows # in a path is not sent: another one reads again. A new route has no data from its first drawing
-// on: the effect that reads it comes after that drawing. A reload while it is read reads once more after that: begun
-// anew each second, a read that takes longer would never end.
+// useData reads a route, and again each so many milliseconds while the page is seen. It does not while rows are held,
+// if what is read moves them: lists hold what comes for them (hold.js), other parts of a page do not. What was read of
+// a route stays on the screen until its next answer. What follows # in a path is not sent: another one reads again. A
+// new route has no data from its first drawing on: the effect that reads it comes after that drawing. A reload while it
+// is read reads once more after that: begun anew each second, a read that takes longer would never end.
 export function useData(path, every = 0, movesRows = true) {
   const [state, set] = useState({});
   const again = useRef(() => {});
@@ -159,7 +161,7 @@ export function useList(path, full, every = 0) {
   const alone = page && !more.of && !short;
   useEffect(() => {
     if (!every || !alone) return undefined;
-    const timer = setInterval(() => document.hidden || pointed() || first.reload(), every);
+    const timer = setInterval(() => document.hidden || first.reload(), every);
     return () => clearInterval(timer);
   }, [path, every, alone]);
   return {
@@ -176,7 +178,7 @@ export const none = (list, text, soFar = 'None so far.') =>
 // More is the foot of a list: what went wrong, that it is read on, or the button that does so.
 export const More = ({of: list}) => html`<${Fault} error=${list.error} />
   ${list.busy ? html`<p class="wait">Reading…</p>` :
-    list.cursor ? html`<p><button type="button" onClick=${list.read}>More</button></p>` : ''}`;
+    list.cursor ? html`<p><button type="button" onClick=${() => { free(); list.read(); }}>More</button></p>` : ''}`;
 
 // Fault says what went wrong, and never hides what was read before.
 export function Fault({error, reload}) {
@@ -186,12 +188,22 @@ export function Fault({error, reload}) {
   if (!error) return null;
   return html`<p class="fault" role="alert">${visible(error.message)}
     ${error.code ? html` <code>${error.code}</code>` : ''}
-    ${reload ? html` <button type="button" onClick=${reload}>Try again</button>` : ''}</p>`;
+    ${reload ? html` <button type="button" onClick=${() => { free(); reload(); }}>Try again</button>` : ''}</p>`;
 }
 
-// Loaded shows a read: that it goes on, what went wrong, or what came.
+// Line is a line that is there at times, and holds what comes as lists do.
+export function Line({text, kind, role}) {
+  const shown = useHeld(text, (now) => now, (now, next) => (next && now !== next ? {text: next} : undefined));
+  return shown ? html`<p class=${kind} role=${role}>${shown}</p>` : null;
+}
+
+// Loaded shows a read: that it goes on, what went wrong, or what came. A line about what went wrong moves no rows,
+// either.
 export function Loaded({of, children}) {
-  return html`<div><${Fault} error=${of.error} reload=${of.reload} />
+  const error = useHeld(of.error, (shown, next) => (of.data === undefined || next?.status === 401 ? next : shown),
+    (shown, next) => (shown?.message === next?.message ? undefined :
+      {text: next ? visible(next.message) : 'It is read again.'}));
+  return html`<div><${Fault} error=${error} reload=${of.reload} />
     ${of.data === undefined ? (of.error ? '' : html`<p class="wait">Reading…</p>`) : children(of.data)}</div>`;
 }
 
@@ -205,14 +217,36 @@ export const silence = (partitions) => (partitions.length === 1 ? `partition ${p
 const shown = (cell) => (typeof cell === 'string' ? visible(cell) : cell);
 
 // Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
-export function Table({caption, columns, rows, none = 'None.', rowKey, rowId = () => undefined}) {
+export function Table({caption, columns, rows: all, none = 'None.', rowKey, rowId = () => undefined}) {
+  const rows = useRows(all, rowKey || JSON.stringify);
   if (rows.length === 0) return html`<p class="none">${none}</p>`;
-  return html`<div class="scroll" role="region" aria-label=${caption} tabindex="0"><table>
+  return html`<div class="scroll rows" role="region" aria-label=${caption} tabindex="0"><table>
     <caption>${caption}</caption>
     <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
       ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
   </table></div>`;
+}
+
+// Items is a list whose items are item(row), each with the class that classOf says.
+export function Items({rows: all, rowKey, item, classOf = () => undefined, none}) {
+  const rows = useRows(all, rowKey);
+  return rows.length === 0 ? none || '' : html`<ul class="rows">${rows.map((row) => html`
+    <li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
+}
+
+// useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else
+// writes over it, however often the page is drawn.
+export function useTyped(value) {
+  const [typed, type] = useState(value);
+  useLayoutEffect(() => type(value), [value]);
+  return [typed, (e) => type(e.currentTarget.value)];
+}
+
+// Field is a filter.
+export function Field({name, text, example, value}) {
+  const [typed, type] = useTyped(value);
+  return html`<label>${text}<input name=${name} value=${typed} placeholder=${example} onInput=${type} /></label>`;
 }
 
 export const State = ({state}) => html`<span class="state state-${state}">${state}</span>`;
@@ -284,9 +318,19 @@ export function kcatReadsAt(who, record) {
 
 // kcatFinds reads the events that have these fields.
 export function kcatFinds(who, fields) {
-  const all = Object.entries(fields).map(([name, value]) => `.${name} == ${JSON.stringify(value)}`);
+  const all = Object.entries(fields).map(([name, value]) => isSo(name, value));
   return `kcat -C -e -q ${reached(who, 'events')} | jq -c ${quoted(`select(${all.join(' and ')})`)}`;
 }
+
+// kcatTriggers reads what the newest event of each trigger says of it: of those for which all conditions hold, then.
+export function kcatTriggers(who, conditions, then) {
+  const steps = ['map(select(.type | startswith("trigger.") or startswith("occurrence.")))', 'group_by(.trigger)',
+    'map(last)', `map(select(${conditions.join(' and ')}))`, then];
+  return `kcat -C -e -q ${reached(who, 'events')} | jq -sc ${quoted(steps.join(' | '))}`;
+}
+
+// isSo is a condition of jq: a field has a value.
+export const isSo = (name, value) => `.${name} == ${JSON.stringify(value)}`;
 
 // quoted is a text as one word of a shell. One with hidden characters is in $'…', whose escapes bash and zsh know.
 export const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : s.search(hidden) < 0 ?

@@ -1,9 +1,10 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
+import {free} from '../hold.js';
 import {At, inZone} from '../time.js';
 import {
-  Fault, Twins, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
+  A, Fault, Twins, auditPage, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
 } from '../parts.js';
 
 const mostNote = 512; // bytes, as the API counts
@@ -149,6 +150,8 @@ export function Acts({of: t, who, done}) {
       <button type="button" key=${a.name} onClick=${() => set({act: a, t})}>${a.name}</button>`)}</div>
     <span class="unseen" role="status">${gone && !offered.some((a) => a.name === gone) ?
       `${gone} is not offered any more.` : ''}</span>
+    ${who.rights.includes('operate') ? html`<p>
+      <${A} to=${auditPage(keyOf(who, t.trigger_id))}>Who did what to it<//></p>` : ''}
     ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
 }
 
@@ -185,6 +188,7 @@ function Ask({act, t, who, close, done}) {
     try {
       if (act.once && act.once(t)) await stillAs(t);
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
+      free();
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {

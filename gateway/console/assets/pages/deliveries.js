@@ -5,8 +5,8 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants, useData, useList,
-  visible,
+  A, Items, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants,
+  triggersOfChannel, useData, useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -16,16 +16,20 @@ const mostCodes = 10; // that are named in short
 // Code is how many items have a code, a link to them, and the newest as an example.
 function Code({of: {value, count, sample}, least, to, who}) {
   const {trigger_id: id, tenant, detail} = sample || {};
-  return html`<li>${least ? 'at least ' : ''}<b>${count.toLocaleString('en')}</b>${' '}
-    <${A} to=${to + encodeURIComponent(value)}>${visible(value)}<//>${id ? html`, for example${' '}
-    <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}</li>`;
+  const all = to + encodeURIComponent(value);
+  const n = count.toLocaleString('en');
+  return html`${least ? 'at least ' : ''}
+    <${A} to=${all} aria-label=${`${n} with ${visible(value)}`}><b>${n}</b><//>${' '}
+    <${A} to=${all}>${visible(value)}<//>${id ? html`, for example${' '}
+    <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}`;
 }
 
 // Codes lists the most frequent codes.
-const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => (groups.length === 0 ?
-  html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>` :
-  html`<ul>${groups.slice(0, mostCodes).map((g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`)}</ul>
-    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`);
+const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => html`
+  <${Items} rows=${groups.slice(0, mostCodes)} rowKey=${(g) => g.value}
+    none=${html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>`}
+    item=${(g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`} />
+    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`;
 
 const total = ({groups = [], other = 0}) => groups.reduce((n, g) => n + g.count, other);
 
@@ -36,27 +40,29 @@ const Short = ({of, children}) => (of.data === undefined ?
 // InShort says what is not well, before the lists of all.
 function InShort({who, endpoints, channels}) {
   const operates = who.rights.includes('operate');
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000);
-  const refused = useData('v1/rejected?group_by=code', 60000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000, false);
+  const refused = useData('v1/rejected?group_by=code', 60000, false);
   const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
   return html`<section class="short"><h2>In short</h2>
     ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
       <${Short} of=${endpoints}>${({items}) => {
         const open = items.filter((e) => e.state !== 'closed');
-        return open.length === 0 ? html`<p class="none">None.</p>` : html`<ul>${open.map((e) => html`<li>
+        return html`<${Items} rows=${open} rowKey=${(e) => e.tenant + e.origin} none=${html`<p class="none">None.</p>`}
+          item=${(e) => html`
           <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
           ${' '}<span class="bad">${e.state}</span>${e.last_code ? `: ${visible(e.last_code)}` : ''}.${' '}
-          <${ToRunbook} entry="waterclockbreakeropen" /></li>`)}</ul>`;
+          <${ToRunbook} entry="waterclockbreakeropen" />`} />`;
       }}<//>
       <h3>Channels on which due events wait</h3>
       <${Short} of=${channels}>${({items}) => {
         const waits = items.filter((c) => c.waiting > 0 || c.put_off)
           .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
-        return waits.length === 0 ? html`<p class="none">${items.some((c) => c.waiting !== undefined) ? 'None.' :
-          'Not known: no worker has read anything.'}</p>` : html`<ul>${waits.map((c) => html`<li>
-          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
-          <${A} to=${ofChannel(c)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
-          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}</li>`)}</ul>`;
+        return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${html`<p class="none">${
+          items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}</p>`}
+          item=${(c) => html`
+          <${A} to=${triggersOfChannel(c.name)}><b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b>
+            ${' '}on ${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
+          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
     ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}
@@ -66,8 +72,6 @@ function InShort({who, endpoints, channels}) {
       ${total(r) ? html`<p>By cause, of the newest ${total(r).toLocaleString('en')}:</p>` : ''}
       <${Codes} of=${r} to="deliveries?refused=" who=${who} none="None." />`}<//>`}</section>`;
 }
-
-const ofChannel = (c) => 'triggers?channel=' + encodeURIComponent(c.name);
 
 // which says of a heading what its list is filtered by.
 const which = (filters) => filters.filter(([, value]) => value)
@@ -88,8 +92,8 @@ export function Deliveries({query, who, say}) {
   const letters = useList(who.history ? lettersPath : '', full, 15000);
   const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
-  const channels = useData('v1/channels', operates ? 10000 : 0);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
+  const channels = useData('v1/channels', operates ? 10000 : 0, false);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
   const ofLetters = html`<section key="letters">
     <h2>Dead letters${which([
       ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],
@@ -140,7 +144,7 @@ export function Deliveries({query, who, say}) {
     <h2>Channels</h2>
     <${Loaded} of=${channels}>${({items}) => html`<${Table} caption="Where due events go" rows=${items} none="None."
       rowKey=${(c) => c.name} columns=${[
-        ['Channel', (c) => html`<${A} to=${'triggers?channel=' + encodeURIComponent(c.name)}>${c.name}<//>`],
+        ['Channel', (c) => html`<${A} to=${triggersOfChannel(c.name)}>${c.name}<//>`],
         ['Topic', (c) => html`<code>${c.topic}</code>`], ['Partitions', (c) => c.partitions || 'no topic yet', 'num'],
         ...(items.some((c) => c.waiting !== undefined) ?
           [['Not read yet', (c) => c.waiting ?? 'not known', 'num']] : []),

@@ -3,7 +3,7 @@ import {html} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {inZone, At} from '../time.js';
 import {Bars} from '../bars.js';
-import {A, Loaded, Table, Twins, curl, silence, useData} from '../parts.js';
+import {A, Line, Loaded, Table, Twins, curl, isSo, kcatTriggers, silence, useData} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const views = [
@@ -25,6 +25,10 @@ function Due({of: b, bucket}) {
     ${b.due}<//>`;
 }
 
+// nextBy counts with jq how many triggers fire next in each bucket.
+const nextBy = (bucket) => `group_by(.next_at[0:${bucket === '1m' ? 16 : 13}]) | .[] | ` +
+  `{at: .[0].next_at[0:${bucket === '1m' ? 16 : 13}], next: length}`;
+
 // Choice is a row of links, one of which is chosen: [text, address, chosen].
 const Choice = ({of}) => html`<p>${of.map(([text, to, chosen], i) => html`${i ? ' · ' : ''}<${A} to=${to}
   aria-current=${chosen ? 'true' : undefined}>${text}<//>`)}</p>`;
@@ -37,14 +41,14 @@ export function Forecast({query, who}) {
   const [bucket, n, label] = view;
   const to = ([b, count], g) => `forecast?bucket=${b}&n=${count}&by=${g}`;
   const path = `v1/${to(view, group)}`;
-  const data = useData(path, 30000);
+  const data = useData(path, 30000, false);
   return html`<article><h1>Forecast</h1>
     <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
     <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />
     <${Loaded} of=${data}>${({items, as_of: asOf, incomplete, silent_partitions: silent}) => html`
-      ${(silent || []).length ? html`<p class="fault" role="alert">Too low: ${silence(silent)}.</p>` : ''}
-      ${incomplete ? html`<p class="warn">${who.rights.includes('operate') ? `Counts by ${group} are too low` :
-        'Too low'}: there are too many tenants, channels and priorities to tell them all apart.</p>` : ''}
+      <${Line} kind="fault" role="alert" text=${(silent || []).length ? `Too low: ${silence(silent)}.` : ''} />
+      <${Line} kind="warn" text=${incomplete ? `${who.rights.includes('operate') ? `Counts by ${group} are too low` :
+        'Too low'}: there are too many tenants, channels and priorities to tell them all apart.` : ''} />
       <${Bars} items=${items} value=${(b) => b.due} says=${(b) => `${b.due} due${by(b) ? ', ' + by(b) : ''}`}
         label=${label} key=${label} />
       <p>Counted as of <${At} at=${asOf} />, jitter included. <${ToRunbook} entry="the-nine-oclock-herd">What to do
@@ -58,5 +62,7 @@ export function Forecast({query, who}) {
             ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>
-    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path)]} /></article>`;
+    <${Twins} lines=${[`waterclock forecast --bucket ${bucket} -n ${n} --by ${group}`, curl(who, path),
+      kcatTriggers(who, ['.next_at', '.state != "PAUSED"',
+        ...(who.rights.includes('operate') ? [] : [isSo('tenant', who.tenant)])], nextBy(bucket))]} /></article>`;
 }

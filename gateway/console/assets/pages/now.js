@@ -4,7 +4,9 @@ import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
 import {useLive} from '../live.js';
 import {inZone, took} from '../time.js';
-import {A, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, useData, visible} from '../parts.js';
+import {
+  A, Items, Line, Loaded, NoHistory, Table, Twins, curl, kcatReads, silence, triggersOfChannel, useData, visible,
+} from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
 const every = 2000;
@@ -42,48 +44,49 @@ function useUnwell({data}, late) {
   };
 }
 
-// unwell is what somebody should see to, the worst first: how bad, what, the page about it, what to do. The partitions
-// are read, and the stream says the rest sooner.
+// unwell is what somebody should see to, the worst first: how bad, what, of what, the page about it, what to do. The
+// partitions are read, and the stream says the rest sooner.
 function unwell(partitions, live, endpoints, {refusing, stuck}) {
   const all = [];
   for (const p of partitions) {
     const name = `Partition ${p.partition}`;
     if (!p.ready) {
-      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, 'system',
+      all.push(['bad', `${name} does not fire: ${p.refused || p.doing || 'no owner answers'}.`, name, 'system',
         p.refused ? 'waterclockpartitionrefused' : 'waterclockpartitionsmissing']);
     } else if (p.oldest_overdue_seconds > 5) {
-      all.push(['bad', `${name} is late: the oldest has waited ${took(p.oldest_overdue_seconds * 1000)}.`, 'system',
-        'waterclockoverdue']);
+      all.push(['bad', `${name} is late: the oldest has waited ${took(p.oldest_overdue_seconds * 1000)}.`, name,
+        'system',         'waterclockoverdue']);
     }
     if (p.pending_limit && p.pending > 0.8 * p.pending_limit) {
       all.push(['warn', p.pending < p.pending_limit ?
         `${name} is nearly full: it holds ${p.pending} of ${p.pending_limit} triggers.` :
-        `${name} is full: it holds ${p.pending} triggers and refuses more.`, 'system', 'waterclockpendingnearlimit']);
+        `${name} is full: it holds ${p.pending} triggers and refuses more.`, name, 'system',
+        'waterclockpendingnearlimit']);
     }
     if (p.commands_lag > 10000) {
-      all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, 'system', 'waterclocklag']);
+      all.push(['warn', `${name} has ${p.commands_lag} commands to read.`, name, 'system', 'waterclocklag']);
     }
   }
   if (live && !all.some(([kind]) => kind === 'bad')) {
-    if (live.ready < live.partitions) all.unshift(['bad', idle(live), 'system', 'waterclockpartitionsmissing']);
+    if (live.ready < live.partitions) all.unshift(['bad', idle(live), '', 'system', 'waterclockpartitionsmissing']);
     else if (live.oldest_overdue_seconds > 5) {
-      all.unshift(['bad', `The oldest has waited ${took(live.oldest_overdue_seconds * 1000)}.`, 'system',
+      all.unshift(['bad', `The oldest has waited ${took(live.oldest_overdue_seconds * 1000)}.`, '', 'system',
         'waterclockoverdue']);
     }
   }
   for (const e of endpoints) {
     if (e.state !== 'closed') {
-      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, 'deliveries',
-        'waterclockbreakeropen']);
+      all.push(['warn', `Endpoint ${e.origin} is ${e.state}: ${e.last_code || 'its calls fail'}.`, e.tenant + e.origin,
+        'deliveries', 'waterclockbreakeropen']);
     }
   }
   for (const c of refusing) {
-    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so its due events wait.`, 'deliveries',
-      'a-due-topic-refuses']);
+    all.push(['warn', `Channel ${c.name}: its due topic has refused records, so its due events wait.`, c.name,
+      'deliveries', 'a-due-topic-refuses']);
   }
   for (const c of stuck) {
     const waiting = c.waiting.toLocaleString('en');
-    all.push(['warn', `Channel ${c.name}: ${waiting} due events wait, and they do not get fewer.`, 'deliveries',
+    all.push(['warn', `Channel ${c.name}: ${waiting} due events wait, and they do not get fewer.`, c.name, 'deliveries',
       'waterclocknobodyanswers']);
   }
   return all;
@@ -149,9 +152,9 @@ export function Now({who}) {
   }, [told, seen]);
   const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
   const channels = useData(operates ? 'v1/channels' : '', 10000, false);
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000, false);
   const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
-  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, operates);
+  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, false);
   const of = useUnwell(channels, late.data);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
@@ -174,8 +177,9 @@ export function Now({who}) {
         <p class="sentence ${!known || bad.length ? 'bad' : good ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
             bad.length ? `${bad.length} ${bad.length === 1 ? 'thing is' : 'things are'} not well.` : visible(well)}</p>
-        <ul>${bad.map(([kind, text, to, entry]) => html`<li class=${kind}><${A} to=${to}>${visible(text)}<//>
-          ${' '}<${ToRunbook} entry=${entry} /></li>`)}</ul>
+        <${Items} rows=${bad} rowKey=${([, , of, to, entry]) => [of, to, entry].join(' ')}
+          classOf=${([kind]) => kind} item=${([, text, , to, entry]) => html`<${A} to=${to}>${visible(text)}<//>
+          ${' '}<${ToRunbook} entry=${entry} />`} />
         <ul class="figures">
           <li>${figure(pending.toLocaleString('en'))}<${A} to="system">pending<//></li>
           <li>${figure(took(overdue * 1000))}<${A} to="system">oldest overdue<//></li>
@@ -198,15 +202,16 @@ export function Now({who}) {
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
         `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}
         ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
-      ${(l.silent_partitions || []).length ? html`<p class="fault" role="alert">Not all are counted:${' '}
-        ${silence(l.silent_partitions)}.</p>` : ''}
-      ${l.incomplete ? html`<p class="warn">${operates ? 'By channel not' : 'Not'} all are counted: too many tenants and
-        channels fired at once to tell them apart.</p>` : ''}
+      <${Line} kind="fault" role="alert" text=${(l.silent_partitions || []).length ?
+        `Not all are counted: ${silence(l.silent_partitions)}.` : ''} />
+      <${Line} kind="warn" text=${l.incomplete ? `${operates ? 'By channel not' : 'Not'} all are counted: ` +
+        'too many tenants and channels fired at once to tell them apart.' : ''} />
       ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
-        label="The 99th percentile, ms, by minute"
+        label="The 99th percentile, ms, by minute" unit=${took}
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
-        rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[['Channel', ([name]) => name],
+        rows=${Object.entries(l.channels)} rowKey=${([name]) => name} columns=${[
+          ['Channel', ([name]) => html`<${A} to=${triggersOfChannel(name)}>${visible(name)}<//>`],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
         <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
@@ -218,7 +223,8 @@ export function Now({who}) {
       none=${more ? 'None so far. There are too many to count them here.' : 'None: nothing was given up.'}
       rowKey=${(g) => g.value} columns=${[
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${visible(g.value)}<//>`],
-        ['Letters', (g) => `${more ? 'at least ' : ''}${g.count}`, 'num'],
+        ['Letters', (g) => html`${more ? 'at least ' : ''}<${A} aria-label=${`${g.count} with code ${visible(g.value)}`}
+          to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.count}<//>`, 'num'],
       ]} />${other ? html`<p>${more ? 'At least ' : ''}${other} have further codes.</p>` : ''}`}<//>` :
       html`<${NoHistory} />`}
     <${Facts} who=${who} />

@@ -1,8 +1,10 @@
 // System: who owns what, by which rules, and who did what?
 import {html} from '../vendor/htm-preact.js';
+import {query as queryOf} from '../api.js';
 import {inZone, ownZone, took} from '../time.js';
 import {
-  A, Loaded, More, Table, ToTrigger, Twins, curl, kcatReads, none, others, partsOf, tenants, useData, useList,
+  A, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, kcatReads, none, others, partsOf, quoted, tenants, useData,
+  useList,
 } from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
@@ -33,14 +35,57 @@ const Clocks = ({changes}) => html`<h3>Clocks change within 14 days</h3>${change
   html`<p class="none">In no zone.</p>` : html`<ul id="clocks">${changes.map((c) => html`
     <li>${`${inZone(c.at)}: ${shiftOf(c)} in ${zonesOf(c)}`}</li>`)}</ul>`}`;
 
-export function System({who}) {
+const full = 20; // acts of a page
+
+// fields are the filters of who did what: name, text, example, and flag of the command line.
+const fields = [
+  ['actor', 'Who'], ['verb', 'What', 'cancel'], ['trigger', 'Trigger', '', 'key'], ['tenant', 'By callers of tenant'],
+  ['from', 'From', '2027-01-31T09:00:00Z'], ['to', 'Before', '2027-01-31T09:00:00Z'],
+];
+
+const flags = (filters) => fields.filter(([name]) => filters[name])
+  .map(([name, , , flag]) => ` --${flag || name} ${quoted(filters[name])}`).join('');
+
+// Done lists who did what. Its filters stand in the address; with any, it is the first that the page shows.
+function Done({query, path, again, who}) {
+  const acts = useList(`${path}#${again}`, full, 10000);
+  const submit = (e) => {
+    e.preventDefault();
+    go('system' + queryOf(Object.fromEntries(new FormData(e.currentTarget))));
+  };
+  return html`<section><h2>Who did what</h2>
+    <form class="filters" aria-label="Of who did what" onSubmit=${submit}>
+      ${fields.map(([name, text, example]) => html`<${Field} name=${name} text=${text} example=${example}
+        value=${query[name] || ''} />`)}
+      <button class="act">List</button></form>
+    ${fields.some(([name]) => query[name]) ? html`<p><${A} to="system">All acts<//></p>` : ''}
+    <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
+      none=${none(acts, fields.some(([name]) => query[name]) ? 'None matches.' : 'Nobody has done anything yet.')}
+      rowKey=${JSON.stringify} columns=${[
+        ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
+          (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
+        ['Act', (a) => a.verb],
+        ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} ...${partsOf(a.trigger)} who=${who} />` :
+          a.target || '')],
+        ...tenants(acts.items, who, (a) => (a.trigger ? partsOf(a.trigger).tenant : '')),
+        ['Note', (a) => a.note || ''],
+        ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
+      ]} /><${More} of=${acts} />`}<//></section>`;
+}
+
+export function System({query, again, who}) {
   const operates = who.rights.includes('operate');
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000, false);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   const settings = useData(operates ? 'v1/settings' : '');
-  const acts = useList(operates ? 'v1/audit?limit=20' : '', 20, 10000);
-  return html`<article><h1>System</h1><h2>Partitions</h2>
+  const filters = Object.fromEntries(fields.map(([name]) => [name, query[name]]).filter(([, value]) => value));
+  const filtered = Object.keys(filters).length > 0;
+  const path = 'v1/audit' + queryOf({...filters, limit: full});
+  const done = operates ? html`<${Done} query=${query} path=${path} again=${again} who=${who} key="done" />` : '';
+  return html`<article><h1>System</h1>
+    ${filtered ? done : ''}
+    <h2>Partitions</h2>
     ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
       rowKey=${(p) => p.partition} columns=${[
@@ -68,21 +113,10 @@ export function System({who}) {
       ]} />`}<//>
     ${operates ? html`<h2>Settings</h2>
       <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
-    ${operates ? html`<h2>Who did what</h2>
-      <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
-        none=${none(acts, 'Nobody has done anything yet.')} columns=${[
-          ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
-            (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
-          ['Act', (a) => a.verb],
-          ['Trigger', (a) => (a.trigger ? html`<${ToTrigger} ...${partsOf(a.trigger)} who=${who} />` :
-            a.target || '')],
-          ...tenants(acts.items, who, (a) => (a.trigger ? partsOf(a.trigger).tenant : '')),
-          ['Note', (a) => a.note || ''],
-          ['Status', (a) => html`<span class=${a.status < 400 ? 'good' : 'bad'}>${a.status}</span>`, 'num'],
-        ]} /><${More} of=${acts} />`}<//>` : ''}
+    ${filtered ? '' : done}
     <${Twins} lines=${[
-      ...(operates ? [curl(who, 'v1/partitions'), 'waterclock audit -n 20', curl(who, 'v1/settings'),
-        kcatReads(who, 'audit')] : []),
+      ...(operates ? [curl(who, 'v1/partitions'), `waterclock audit -n ${full}${flags(filters)}`, curl(who, path),
+        curl(who, 'v1/settings'), kcatReads(who, 'audit')] : []),
       'waterclock tzdata status', curl(who, 'v1/tzdata'), 'waterclock calendar list',
     ]} /></article>`;
 }

@@ -77,7 +77,8 @@ export function Trigger({query, who, say}) {
     return html`<article><h1>Trigger</h1><p>No trigger is named. Write its key into the box above.</p></article>`;
   }
   const t = gone ? undefined : state.data;
-  return html`<article><h1>${visible(id)}</h1>
+  return html`<article><div class="head"><h1>${visible(id)}</h1>
+      ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />` : ''}</div>
     ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
       <button type="button" onClick=${reload}>Show it</button></p>` : ''}
     ${one ? html`<p>Of occurrence ${visible(query.occurrence)}. <${A} to=${triggerPage(id)}>Of the trigger<//></p>` :
@@ -91,8 +92,7 @@ export function Trigger({query, who, say}) {
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
-    ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />
-      <${About} t=${t} who=${who} code=${one ? undefined : why.data && why.data.code} />` : ''}
+    ${t ? html`<${About} t=${t} who=${who} code=${one ? undefined : why.data && why.data.code} />` : ''}
     ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}

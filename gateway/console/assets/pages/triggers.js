@@ -1,9 +1,10 @@
 // Triggers: which match?
-import {html, useLayoutEffect, useState} from '../vendor/htm-preact.js';
+import {html} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Loaded, More, Table, ToTrigger, Twins, curl, go, none, quoted, silence, useData, useList, useSeen,
+  Became, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, isSo, kcatTriggers, keyOf, none, quoted, silence,
+  useData, useList, useSeen, useTyped,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -24,19 +25,6 @@ function Ended({of: t, who, round}) {
   const why = useData(asks && seen ? `${trigger(t.trigger_id, '/explain?fresh=false')}#${round}` : '');
   return html`<span ref=${at}><${Became} state=${t.state} code=${why.data && why.data.code} />${
     why.error ? html` <small title=${why.error.message}>not known what became of it</small>` : ''}</span>`;
-}
-
-// useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else
-// writes over it, however often the page is drawn.
-function useTyped(value) {
-  const [typed, type] = useState(value);
-  useLayoutEffect(() => type(value), [value]);
-  return [typed, (e) => type(e.currentTarget.value)];
-}
-
-function Field({name, text, example, value}) {
-  const [typed, type] = useTyped(value);
-  return html`<label>${text}<input name=${name} value=${typed} placeholder=${example} onInput=${type} /></label>`;
 }
 
 function StateField({value}) {
@@ -77,8 +65,20 @@ export function Triggers({query, again, who}) {
           ['Channel', (t) => t.channel], ['User', (t) => t.user_id || ''],
         ]} />
       <${More} of=${list} />`}<//>
-    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path)]} /></article>`;
+    <${Twins} lines=${['waterclock list --sort next_fire' + flags(query), curl(who, path),
+      ...(inEvents(query) ? [kcatTriggers(who, conditions(who, query), 'sort_by(.next_at) | .[]')] : []),
+    ]} /></article>`;
 }
+
+// inEvents reports whether the events have all that a list is filtered by. Tags are in that of the register alone, and
+// times of a filter are spelled in many ways.
+const inEvents = (query) => !query.tag && !query.from && !query.to;
+
+// conditions are the filters of jq.
+const conditions = (who, query) => [
+  isSo('tenant', who.tenant), ...['state', 'user_id', 'channel'].filter((f) => query[f]).map((f) => isSo(f, query[f])),
+  ...(query.key_prefix ? [`(.trigger | startswith(${JSON.stringify(keyOf(who, query.key_prefix))}))`] : []),
+];
 
 // flags are the filters on the command line.
 const flags = (query) => ['state', ...fields.map(([f]) => f)].filter((f) => query[f]).map((f) => {

@@ -1,0 +1,117 @@
+// Rows stay where they are while somebody is about to use one: while the pointer is on a list or on the buttons of a
+// trigger, while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list
+// of the page: a list that grows moves those below it, too. A note says what waits. It is drawn when the pointer or the
+// focus leaves, or when somebody presses the button of the note.
+import {html, useEffect, useLayoutEffect, useReducer, useRef} from './vendor/htm-preact.js';
+
+// The focus that a click leaves behind counts for nothing: it is there long after it, when the page is to be read on.
+const used = ['dialog[open]', 'main .acts:hover', 'main .rows:hover', 'main .rows:focus-visible',
+  'main .rows:has(:focus-visible)', '#evidence:hover', '.news:hover', '.news:has(:focus-visible)'].join(', ');
+
+const patience = 10000; // ms that somebody who has acted waits for what comes of it
+let freeUntil = 0; // on the clock of the page; a movement or a key ends it sooner
+const waiting = new Map(); // by list: what waits, {fresh, gone, text, take}
+const notes = new Set(); // redraw the note
+
+export const held = () => performance.now() >= freeUntil && Boolean(document.querySelector(used));
+
+// free draws what waits, and what comes until somebody moves on: they have acted, or gone to another address.
+export function free() {
+  freeUntil = performance.now() + patience;
+  leave();
+}
+
+function leave() {
+  if (waiting.size === 0 || held()) return;
+  for (const {take} of [...waiting.values()]) take();
+}
+
+let at = {}; // where the pointer is
+function moved({type, clientX: x, clientY: y}) {
+  if (type === 'pointermove' && (x !== at.x || y !== at.y)) freeUntil = 0;
+  at = {x, y};
+}
+
+const soon = () => setTimeout(leave); // what has the focus next is known then
+for (const name of ['pointermove', 'pointerdown']) addEventListener(name, moved, {capture: true, passive: true});
+addEventListener('keydown', () => { freeUntil = 0; }, true);
+document.addEventListener('pointerover', soon, {passive: true});
+document.documentElement.addEventListener('pointerleave', soon);
+for (const name of ['focusin', 'focusout', 'close']) document.addEventListener(name, soon, true);
+
+// useWaiting adds to the note what waits, if anything does. take draws it.
+export function useWaiting(what) {
+  const id = useRef({});
+  const text = what && JSON.stringify(what); // functions are left out
+  const take = useRef();
+  take.current = what && what.take;
+  useLayoutEffect(() => {
+    if (what) waiting.set(id.current, {...what, take: () => take.current && take.current()});
+    else if (!waiting.delete(id.current)) return;
+    for (const draw of notes) draw();
+  }, [text]);
+  useEffect(() => () => {
+    if (waiting.delete(id.current)) for (const draw of notes) draw();
+  }, []);
+}
+
+// useHeld is what is drawn of next: next itself, or while it is held what kept makes of what is on the screen and of
+// next. waits says of both what waits, for the note.
+export function useHeld(next, kept, waits) {
+  const [, draw] = useReducer((n) => n + 1, 0);
+  const shown = useRef(next);
+  shown.current = held() ? kept(shown.current, next) : next;
+  const what = waits(shown.current, next);
+  useWaiting(what && {...what, take: () => { shown.current = next; draw(); }});
+  return shown.current;
+}
+
+// useRows are the rows of a list that are drawn. While they are held each stays where it is, with what is known of it
+// now; one that is gone stays as it was.
+export function useRows(rows, keyOf) {
+  return useHeld(rows, (shown, next) => {
+    const now = new Map(next.map((row) => [keyOf(row), row]));
+    return shown.map((row) => now.get(keyOf(row)) || row);
+  }, (shown, next) => {
+    if (shown === next) return undefined;
+    const without = (all, of) => {
+      const keys = new Set(of.map(keyOf));
+      return all.filter((row) => !keys.has(keyOf(row))).length;
+    };
+    const [fresh, gone] = [without(next, shown), without(shown, next)];
+    return fresh || gone ? {fresh, gone} : undefined;
+  });
+}
+
+const sum = (name) => [...waiting.values()].reduce((n, w) => n + (w[name] || 0), 0);
+
+// Held is the note. It is at the other end of the window than what is used.
+export function Held() {
+  const [, draw] = useReducer((n) => n + 1, 0);
+  const high = useRef(false);
+  const back = useRef(); // where the focus was before
+  useEffect(() => { notes.add(draw); return () => notes.delete(draw); }, []);
+  useEffect(() => {
+    const came = (e) => { if (e.target.closest?.('.rows')) back.current = e.target; };
+    addEventListener('focusin', came);
+    return () => removeEventListener('focusin', came);
+  }, []);
+  const [fresh, gone] = [sum('fresh'), sum('gone')];
+  const texts = [...new Set([...waiting.values()].map((w) => w.text).filter(Boolean))];
+  if (fresh) texts.push(`${fresh.toLocaleString('en')} new.`);
+  if (gone) texts.push(`${gone.toLocaleString('en')} gone.`);
+  const was = useRef('');
+  if (texts.length && !was.current) {
+    const {y} = document.querySelector('.rows:hover, .acts:hover') ? at :
+      document.activeElement.getBoundingClientRect();
+    high.current = y > innerHeight / 2;
+  }
+  was.current = texts.join(' ');
+  const show = () => {
+    free();
+    const to = back.current?.isConnected ? back.current : document.querySelector('h1');
+    if (document.activeElement === document.body || document.activeElement?.closest('.news')) to?.focus();
+  };
+  return html`<div role="status">${texts.length ? html`<p class=${`news held ${high.current ? 'high' : ''}`}>
+    ${was.current}${' '}<button type="button" onClick=${show}>Show</button></p>` : ''}</div>`;
+}

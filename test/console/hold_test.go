@@ -1,0 +1,117 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+)
+
+// partitions stubs the partitions that System reads every three seconds.
+func (b *tab) partitions(of ...int) {
+	b.t.Helper()
+	var items []string
+	for _, p := range of {
+		items = append(items, fmt.Sprintf(`{"partition":%d,"ready":true,"owner":"owner-%[1]d","term":1,"pending":0}`, p))
+	}
+	b.stub("GET", "/v1/partitions", 200, `{"items":[`+strings.Join(items, ",")+`]}`)
+}
+
+// point moves the pointer onto an element, and returns where that is.
+func (b *tab) point(selector string) (at struct {
+	X, Y float64
+	Text string
+},
+) {
+	b.t.Helper()
+	b.do(chromedp.ScrollIntoView(selector, chromedp.ByQuery))
+	at = b.spot(selector)
+	b.do(chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8),
+		chromedp.WaitVisible(selector+":hover", chromedp.ByQuery))
+	return at
+}
+
+// away moves the pointer to where no list is.
+func (b *tab) away() {
+	b.t.Helper()
+	b.do(chromedp.MouseEvent(input.MouseMoved, 3, 3))
+}
+
+const (
+	owners = `[aria-label="One owner each"]`
+	note   = ".news.held"
+)
+
+// Rows that come while the pointer is on a list, or the focus of the keyboard in it, move none. A note says how many
+// there are, and how many are gone. They are put in when the pointer or the focus leaves, or when somebody asks.
+func TestRowsStay(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.partitions(5, 6)
+	b.click("System")
+	b.await(owners, "owner-5")
+
+	before := b.point(owners + " tbody tr:nth-child(2)") // of 6
+	b.partitions(1, 2, 6)
+	b.await(note, "2 new. 1 gone.")
+	if after := b.spot(owners + " tbody tr:nth-child(2)"); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.away()
+	b.await(owners+" tbody tr:nth-child(1)", "owner-1")
+	b.await(owners+" tbody tr:nth-child(3)", "owner-6")
+	b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
+
+	b.point(owners + " tbody tr:nth-child(2)")
+	b.partitions(0, 1, 2, 6)
+	b.await(note, "1 new.")
+	b.do(chromedp.Evaluate(`document.querySelector('.news.held button').click()`, nil)) // the pointer stays
+	b.await(owners+" tbody tr:nth-child(1)", "owner-0")
+	b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
+	b.away()
+
+	b.keys = true
+	focus := fmt.Sprintf(`e.matches(%q)`, owners)
+	b.tabUntil(focus)
+	b.partitions(7, 0, 1, 2, 6)
+	b.await(note, "1 new.")
+	b.await(owners+" tbody tr:nth-child(1)", "owner-0")
+	b.tabUntil(`e.matches('main .twins summary')`) // the focus has left
+	b.await(owners+" tbody tr:nth-child(1)", "owner-7")
+}
+
+// A list that grows moves what is below it. So it waits, too, while the pointer is on another list; and so does a line
+// that says what went wrong.
+func TestListsAboveThePointerStay(t *testing.T) {
+	s := dev(t)
+	s.put("tea", inAnHour)
+	b := s.open(t, 1200, 900)
+	b.do(emulation.SetTimezoneOverride("UTC"))
+	b.visit("triggers")
+	b.stub("GET", "/v1/dead-letters", 200, `{"groups":[{"value":"no_address","count":7}]}`)
+	b.click("Now")
+	b.await("#health", "Healthy")
+	letters := `[aria-label="Dead letters by code"] tbody tr`
+	b.await(letters, "no_address")
+	before := b.point(letters)
+	b.stub("GET", "/v1/endpoints", 200, `{"items":[{"origin":"http://127.0.0.1:1","tenant":"default",`+
+		`"state":"open","last_code":"refused"}]}`)
+	b.await("#health", "1 thing is not well")
+	b.await(note, "1 new.")
+	if after := b.spot(letters); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.allowed = []string{"status of 503"}
+	b.stub("GET", "/v1/partitions", 503, `{"detail":"nobody answers here"}`)
+	b.await(note, "nobody answers here")
+	if after := b.spot(letters); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.away()
+	b.await("main li", "Endpoint http://127.0.0.1:1 is open: refused.")
+	b.await("main .fault", "nobody answers here")
+}
