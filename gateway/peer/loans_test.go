@@ -28,7 +28,9 @@ func newManyOf(atOnce int, keys ...int) *manyOf {
 	return &manyOf{keys: keys, atOnce: int32(atOnce), all: make(chan struct{})}
 }
 
-func (o *manyOf) Scan(ctx context.Context, p int32, _ trigger.Key, f func(*trigger.State) bool) error {
+func (o *manyOf) ScanTimers(
+	ctx context.Context, p int32, _ TimerCursor, f func(TimerCursor, func() (*trigger.State, error)) bool,
+) error {
 	if o.begun.Add(1) == o.atOnce {
 		close(o.all)
 	}
@@ -41,7 +43,8 @@ func (o *manyOf) Scan(ctx context.Context, p int32, _ trigger.Key, f func(*trigg
 	}
 	for i := range o.keys[p] {
 		o.visited.Add(1)
-		if !f(&trigger.State{Key: trigger.Key(fmt.Sprintf("k%d", i)), Status: trigger.Paused}) {
+		s := &trigger.State{Key: trigger.Key(fmt.Sprintf("k%d", i)), Status: trigger.Paused}
+		if !f(TimerCursor{Key: s.Key}, func() (*trigger.State, error) { return s, nil }) {
 			break
 		}
 	}
