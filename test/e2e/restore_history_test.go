@@ -43,9 +43,9 @@ func TestRestoreOfCassandra(t *testing.T) {
 	})
 	l.judge(w.brokers, w.prefix)
 	log := w.events(t)
-	told := 0
+	inLog := 0
 	for _, events := range log {
-		told += len(events)
+		inLog += len(events)
 	}
 	awaitHistory(t, db, w)
 
@@ -67,8 +67,8 @@ func TestRestoreOfCassandra(t *testing.T) {
 	}
 	db = session(t, cassandra.Hosts, keyspace)
 	restored := rows(t, db, "events_by_trigger")
-	if restored < 200 || restored >= told {
-		t.Fatalf("%d events are restored of %d in the log, want more than 200 and not all", restored, told)
+	if restored < 200 || restored >= inLog {
+		t.Fatalf("%d events are restored of %d in the log, want more than 200 and not all", restored, inLog)
 	}
 	w.must(t, append([]string{"history", "switch"}, tables...)...)
 	history.launch()
