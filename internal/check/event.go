@@ -162,7 +162,8 @@ var words = func() map[string]string {
 
 // decidesNothing reports whether an event only tells of a receipt that came for nothing in flight.
 func (e *event) decidesNothing() bool {
-	return e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown"
+	return strings.HasPrefix(e.kind, "delivery.") &&
+		(e.reason == "late" || e.reason == "no_receipts" || e.reason == "unknown")
 }
 
 func interned(b []byte) string {
