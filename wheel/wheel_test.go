@@ -99,6 +99,28 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestShortRing: of a ring with fewer buckets than a word has bits, each bucket is found from each place of the hand.
+func TestShortRing(t *testing.T) {
+	const bucket = 256 // ms
+	for start := range int64(64) {
+		now := start * bucket
+		for due := now; ; due += bucket {
+			w := New(Options{Window: 20 * bucket * time.Millisecond}, now)
+			if !w.Add(due, "x") {
+				break
+			}
+			if got, ok := w.Next(); !ok || got != due {
+				t.Errorf("from %d the next is %d, %t, want %d", now, got, ok, due)
+			}
+			n := 0
+			w.Advance(due+1, func(int64, string) bool { n++; return true })
+			if n != 1 {
+				t.Errorf("from %d: %d fire up to %d", now, n, due)
+			}
+		}
+	}
+}
+
 // TestStop: what was not emitted stays, in order, and counts.
 func TestStop(t *testing.T) {
 	w := New(Options{}, 0)
