@@ -23,6 +23,7 @@ type past struct {
 	sameTimes bool // all but the zone is the same, so the rule yields the same wall times
 	sameZone  bool
 	last      Instant    // nothing planned for later has fired
+	lastName  Instant    // nor anything whose name is later, where a calendar has moved days
 	goesOn    bool       // the same series: it goes on from after, not from the append
 	spread    bool       // its jitter was accepted before
 	beyond    Instant    // the next planned occurrence must be later, although not all before it was decided
@@ -37,6 +38,11 @@ func (d *decision) past(w *When, from Instant) past {
 	keep.last = keep.after
 	if n := len(s.Done); n > 0 {
 		keep.last = max(keep.last, s.Done[n-1].At)
+	}
+	for i := range s.Done {
+		if at, ok := d.m.Timetable.instantOf(s.Done[i].Occurrence, old.Zone); ok && old.movesDays() {
+			keep.lastName = max(keep.lastName, at)
+		}
 	}
 	if p := &s.Series; p.At > keep.after && p.At <= from && p.At+Instant(p.Jitter) > from && !w.movesDays() {
 		keep.held = s.seriesNow()
@@ -124,7 +130,7 @@ func (d *decision) keepDecided(keep *past, r rule, w *When, from Instant) {
 			keep.after = s.Series.After // nothing fires twice, and new dates before it do not fire
 		}
 	}
-	if keep.start != "" && (keep.sameTimes || w.movesDays() && w.sameButDates(&s.Spec.When)) {
+	if keep.start != "" && (keep.sameTimes || s.Spec.When.movesDays()) {
 		keep.names = d.decidedNames(r).until(keep.after)
 	}
 }
@@ -192,7 +198,11 @@ func (p *past) isLeftOut(o occurrence, life Life) bool {
 // times, everything up to after is decided, and nothing else. Else an occurrence counts if it may have fired at this
 // instant or for this wall time.
 func (p *past) mayHaveFired(o occurrence) bool {
-	if p.sameTimes || p.sameZone && o.At > p.last {
+	last := p.last
+	if p.names == nil { // they do not say it
+		last = max(last, p.lastName)
+	}
+	if p.sameTimes || p.sameZone && o.At > last {
 		return false
 	}
 	at := o.At

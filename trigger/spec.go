@@ -65,13 +65,6 @@ func (w *When) sameButZone(o *When) bool {
 		slices.Equal(w.Include, o.Include) && slices.Equal(w.Exclude, o.Exclude) && w.Calendars.same(o.Calendars)
 }
 
-// sameButDates reports whether they differ in dates of include and exclude at most.
-func (w *When) sameButDates(o *When) bool {
-	other := *w
-	other.Include, other.Exclude = o.Include, o.Exclude
-	return other.same(o)
-}
-
 // movesDays reports whether a calendar moves the rule's days; else one leaves days out, at most.
 func (w *When) movesDays() bool {
 	c := w.Calendars
