@@ -159,14 +159,15 @@ export function Acts({of: t, who, done}) {
 const occurrenceOf = (l) => (l.scheduled_at ? inZone(l.scheduled_at, l.timezone) : visible(l.ce_id || ''));
 
 // Redrive is the button of that act beside a dead letter, which may be another tenant's. It sends this letter alone.
-// Its name has the occurrence, because a trigger may have several letters.
+// Its name has the occurrence, because a trigger may have several letters. The dialog keeps the letter as it was when
+// somebody opened it, and stays when the letter is not open any more.
 export function Redrive({of: letter, who, done}) {
-  const [asked, ask] = useState(false);
-  if (!who.rights.includes('act')) return null;
+  const [asked, ask] = useState();
+  if (!who.rights.includes('act') || (letter.status !== 'open' && !asked)) return null;
   return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}, ${occurrenceOf(letter)}`}
-      onClick=${() => ask(true)}>Redrive</button>
-    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${letter} who=${who}
-      close=${() => ask(false)} done=${done} />` : ''}`;
+      onClick=${() => ask(letter)}>Redrive</button>
+    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${asked} who=${who}
+      close=${() => ask(undefined)} done=${done} />` : ''}`;
 }
 
 function Ask({act, t, who, close, done}) {

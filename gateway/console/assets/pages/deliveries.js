@@ -106,8 +106,8 @@ export function Deliveries({query, who, say}) {
       columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} tenant=${l.tenant} who=${who} />`],
         ...tenants(letters.items, who),
-        ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${l} who=${who}
-          done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
+        ['Status', (l) => html`${l.status} <${Redrive} of=${l} who=${who}
+          done=${(text) => { say(text); letters.first.reload(); }} />`],
         ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
         ['Endpoint', (l) => l.endpoint || ''],
         ['Attempts', (l) => l.attempts, 'num'],

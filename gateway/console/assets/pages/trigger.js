@@ -221,8 +221,8 @@ function Letters({id, who, zone, round, say}) {
       ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
       ['Scheduled', (l) => (l.scheduled_at ? inZone(l.scheduled_at, zone) : '')],
       ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`],
-      ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${{...l, timezone: zone}}
-        who=${who} done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
+      ['Status', (l) => html`${l.status} <${Redrive} of=${{...l, timezone: zone}} who=${who}
+        done=${(text) => { say(text); letters.first.reload(); }} />`],
     ]} /><${More} of=${letters} />`}<//></section>`;
 }
 
