@@ -1,7 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
-import {free} from '../hold.js';
+import {free, useHeld} from '../hold.js';
 import {At, inZone} from '../time.js';
 import {
   A, Fault, Twins, auditPage, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
@@ -113,6 +113,7 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
 // openLetters is where it stands whether a series has dead letters that can be redriven. Its state does not say it.
+// Where that is not known, a redrive is offered: its answer says whether a letter is open.
 const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.trigger_id)}&limit=1&fresh=false#${
   t.updated_at}`;
 
@@ -120,11 +121,14 @@ const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.tr
 // revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
 // The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
 export function Acts({of: t, who, done}) {
-  const [open, set] = useState();
+  const [asked, set] = useState();
   const [gone, lose] = useState(''); // the act whose button had the focus
   const group = useRef();
   const letters = useData(who.history && who.rights.includes('act') && isSeries(t) ? openLetters(t) : '', 10000);
-  const offered = acts.filter((a) => a.when(t, letters.data && letters.data.items.length > 0));
+  const known = letters.data ? letters.data.items.length > 0 : !who.history || (letters.error ? true : undefined);
+  const open = useHeld(known, (shown, next) => (shown === undefined ? next : shown), (shown, next) =>
+    (shown === next ? undefined : {text: next ? 'A dead letter is open.' : 'No dead letter is open any more.'}));
+  const offered = acts.filter((a) => a.when(t, open));
   const at = document.activeElement; // as of before this drawing
   const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
   const keep = (name, button) => {
@@ -143,7 +147,7 @@ export function Acts({of: t, who, done}) {
   if (!who.rights.includes('act')) return null;
   const close = () => {
     set(undefined);
-    keep(open.act.name); // the dialog has given the focus back, if its button is still there
+    keep(asked.act.name); // the dialog has given the focus back, if its button is still there
   };
   return html`<div><div ref=${group} class="acts" role="group" aria-label="Acts on this trigger" tabindex="-1">${
     offered.map((a) => html`
@@ -152,7 +156,7 @@ export function Acts({of: t, who, done}) {
       `${gone} is not offered any more.` : ''}</span>
     ${who.rights.includes('operate') ? html`<p>
       <${A} to=${auditPage(keyOf(who, t.trigger_id))}>Who did what to it<//></p>` : ''}
-    ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
+    ${asked ? html`<${Ask} ...${asked} who=${who} close=${close} done=${done} key=${asked.act.name} />` : ''}</div>`;
 }
 
 // occurrenceOf is when a dead letter was scheduled.
