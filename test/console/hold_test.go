@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -114,4 +115,39 @@ func TestListsAboveThePointerStay(t *testing.T) {
 	b.away()
 	b.await("main li", "Endpoint http://127.0.0.1:1 is open: refused.")
 	b.await("main .fault", "nobody answers here")
+}
+
+// Page Trigger reads on while somebody is about to use something on it, with a stream and without one. What has changed
+// is told, and drawn when they leave.
+func TestTriggerIsReadWhileRowsStay(t *testing.T) {
+	for name, without := range map[string]bool{"with a stream": false, "without one": true} {
+		s := dev(t)
+		s.put("pills", daily)
+		b := s.open(t, 1200, 900)
+		b.visit("triggers")
+		if without {
+			b.stub("GET", "/v1/live", 503, `{"status":503}`)
+		} else {
+			b.states(`{partitions: 4, ready: 4, oldest_overdue_seconds: 0, omitted: 30}`)
+		}
+		b.await("main table", "pills")
+		b.click("pills")
+		b.await("#sentence", "Scheduled")
+		const next = `[aria-label="The next occurrences"] tbody tr`
+		b.await(next, "America/New_York")
+		b.do(chromedp.Sleep(1500 * time.Millisecond)) // it is read once more after a second
+		before := b.point(next)
+		b.stub("GET", "/explain", 200, `{"code":"overdue","sentence":"It is late.","evidence":[{"event_id":"e",`+
+			`"source":"s","text":"One."},{"event_id":"f","source":"s","text":"Two."}]}`)
+		b.await(note, "Something happened to it.")
+		if after := b.spot(next); after != before {
+			t.Errorf("%s: under the pointer was %+v, is %+v", name, before, after)
+		}
+		b.await("#sentence", "Scheduled")
+		b.away()
+		b.await("#sentence", "It is late.")
+		b.await("#evidence", "Two.")
+		b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
+		b.close()
+	}
 }

@@ -40,8 +40,8 @@ const Short = ({of, children}) => (of.data === undefined ?
 // InShort says what is not well, before the lists of all.
 function InShort({who, endpoints, channels}) {
   const operates = who.rights.includes('operate');
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000, false);
-  const refused = useData('v1/rejected?group_by=code', 60000, false);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000);
+  const refused = useData('v1/rejected?group_by=code', 60000);
   const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
   return html`<section class="short"><h2>In short</h2>
     ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
@@ -92,8 +92,8 @@ export function Deliveries({query, who, say}) {
   const letters = useList(who.history ? lettersPath : '', full, 15000);
   const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
-  const channels = useData('v1/channels', operates ? 10000 : 0, false);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
+  const channels = useData('v1/channels', operates ? 10000 : 0);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
   const ofLetters = html`<section key="letters">
     <h2>Dead letters${which([
       ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],

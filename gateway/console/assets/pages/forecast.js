@@ -41,7 +41,7 @@ export function Forecast({query, who}) {
   const [bucket, n, label] = view;
   const to = ([b, count], g) => `forecast?bucket=${b}&n=${count}&by=${g}`;
   const path = `v1/${to(view, group)}`;
-  const data = useData(path, 30000, false);
+  const data = useData(path, 30000);
   return html`<article><h1>Forecast</h1>
     <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
     <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />

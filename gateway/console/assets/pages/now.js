@@ -143,18 +143,18 @@ export function Now({who}) {
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
   const live = connected ? last : undefined; // a stream may end without a word: another tab reads it
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', connected ? 10000 : every, false);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', connected ? 10000 : every);
   const seen = partitions.data && partitions.data.items.filter((p) => p.ready).length;
   const told = live && live.ready;
   useEffect(() => { // what was read when the stream told of a change may be a second older than that
     const timer = live && partitions.data && told !== seen ? setTimeout(partitions.reload, 1500) : 0;
     return () => clearTimeout(timer);
   }, [told, seen]);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
-  const channels = useData(operates ? 'v1/channels' : '', 10000, false);
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000, false);
-  const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
-  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, false);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
+  const channels = useData(operates ? 'v1/channels' : '', 10000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
+  const next = useData('v1/forecast?bucket=1m&n=10', 10000);
+  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
   const of = useUnwell(channels, late.data);
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>

@@ -75,7 +75,7 @@ function Done({query, path, again, who}) {
 
 export function System({query, again, who}) {
   const operates = who.rights.includes('operate');
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000, false);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   const settings = useData(operates ? 'v1/settings' : '');
