@@ -184,9 +184,12 @@ func TestNoteIsCountedInBytes(t *testing.T) {
 	if text := says(strings.Repeat("ä", 257)); !strings.Contains(text, "at most 512 bytes, and this one has 514") {
 		t.Errorf("of 514 bytes it says %q", text)
 	}
+	b.take(&b.asked)
 	b.press("dialog button.act")
-	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
-		t.Errorf("it is %v", state)
+	b.do(chromedp.Evaluate(`fetch('/v1/whoami').then((a) => a.status)`, nil, awaitPromise)) // what is asked is known then
+	if asked := strings.Join(b.take(&b.asked), " "); !strings.Contains(asked, "/v1/whoami") ||
+		strings.Contains(asked, ":pause") {
+		t.Errorf("it asks %s", asked)
 	}
 	note := strings.Repeat("ä", 256)
 	if text := says(note); text != "" {
