@@ -60,8 +60,9 @@ function InShort({who, endpoints, channels}) {
         return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${html`<p class="none">${
           items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}</p>`}
           item=${(c) => html`
-          <${A} to=${triggersOfChannel(c.name)}><b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b>
-            ${' '}on ${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
+          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
+          <${A} to=${triggersOfChannel(c.name)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused
+          records.${' '}
           <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
