@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -150,4 +151,119 @@ func TestTriggerIsReadWhileRowsStay(t *testing.T) {
 		b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
 		b.close()
 	}
+}
+
+// hurry makes what a page reads each so many milliseconds be read each second.
+func (b *tab) hurry(every ...int) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(fmt.Sprintf(`(() => {
+		const soon = %s;
+		for (const name of ['setTimeout', 'setInterval']) {
+			const real = window[name];
+			window[name] = (f, ms, ...more) => real(f, soon.includes(ms) ? 1000 : ms, ...more);
+		}
+	})()`, strings.ReplaceAll(fmt.Sprint(every), " ", ",")), nil))
+}
+
+// lateness is an answer in which so many due events have fired, each in a minute of its own.
+func (s *server) lateness(fires int) string {
+	s.t.Helper()
+	l := s.call("GET", "/v1/lateness?window=1h", "")
+	items, _ := l["items"].([]any)
+	for i := range fires {
+		item, _ := items[i].(map[string]any)
+		item["fires"], item["p50_ms"], item["p99_ms"], item["max_ms"] = 1, 1, 1, 1
+	}
+	all := map[string]any{"fires": fires, "p50_ms": 1, "p99_ms": 1, "max_ms": 1}
+	l["fires"], l["p50_ms"], l["p99_ms"], l["max_ms"], l["channels"] = fires, 1, 1, 1, map[string]any{"orders": all}
+	text, err := json.Marshal(l)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The picture of Now is there before anything has fired, so that its first bar moves nothing. What stands in a table
+// that nobody sees does not wait.
+func TestFirstFireMovesNothing(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.stub("GET", "/v1/live", 503, `{"status":503}`)
+	b.stub("GET", "/v1/dead-letters", 200, `{"groups":[{"value":"no_address","count":7}]}`)
+	b.click("Now")
+	b.await("main", "Nothing has fired in the last hour.")
+	const letters = `[aria-label="Dead letters by code"] tbody tr`
+	b.await(letters, "no_address")
+	b.await("#health", "Healthy")
+	before := b.point(letters)
+	for fires := 1; fires < 3; fires++ {
+		b.stub("GET", "/v1/lateness", 200, s.lateness(fires))
+		b.await("main", fmt.Sprintf("In the last hour %d due event", fires))
+		if after := b.spot(letters); after != before {
+			t.Errorf("at fire %d under the pointer was %+v, is %+v", fires, before, after)
+		}
+		var says string
+		b.do(chromedp.Evaluate(`document.querySelector('.news.held')?.textContent || ''`, &says))
+		if says != "" {
+			t.Errorf("at fire %d it says %q", fires, says)
+		}
+	}
+	b.await(".whole", "2 ms") // of at most 1 ms: half of 1 ms would be none
+	b.await(".half", "1 ms")
+}
+
+// On Deliveries no line, no column and no list moves what is under the pointer, and no link leads to something else.
+func TestDeliveriesStay(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.hurry(10000, 15000, 60000)
+	channels := func(fields string) {
+		b.stub("GET", "/v1/channels", 200, `{"items":[{"name":"push","topic":"p","partitions":4`+fields+`}]}`)
+	}
+	codes := func(of string, n int, example string) {
+		b.stub("GET", of+"?group_by=code", 200, fmt.Sprintf(`{"groups":[{"value":"no_address","count":%d,"sample":`+
+			`{"trigger_id":%q,"tenant":"default"}}]}`, n, example))
+	}
+	channels("")
+	codes("/v1/dead-letters", 7, "first")
+	b.click("Deliveries")
+	b.await("main", "None is open.")
+	const row = `[aria-label="Where due events go"] tbody td:nth-child(3)`
+	b.await(row, "4")
+	b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery))
+	before := b.point(row)
+	stays := func(what string) {
+		t.Helper()
+		if after := b.spot(row); after != before {
+			t.Errorf("%s: under the pointer was %+v, is %+v", what, before, after)
+		}
+	}
+	channels(`,"waiting":500000`)
+	b.await(note, "1 new.")
+	stays("a column that comes")
+	codes("/v1/rejected", 9, "third")
+	b.await("main", "By cause, of the newest 9:")
+	b.await(note, "2 new.")
+	stays("a line that comes")
+	b.stub("GET", "/v1/dead-letters?limit", 200, `{"items":[{"trigger_id":"first","tenant":"default","status":"open",`+
+		`"partition":0,"offset":1,"code":"no_address","channel":"sends","attempts":1}]}`)
+	b.await(note, "3 new.")
+	stays("a letter that comes")
+	var page string
+	if b.do(chromedp.Text("main", &page, chromedp.ByQuery)); strings.Contains(page, "None is open.") {
+		t.Error("it says that no letter is open, while one waits")
+	}
+	b.away()
+	b.await(`[aria-label="Where due events go"] th:nth-child(4)`, "Not read yet")
+	b.await(`[aria-label="The newest first"]`, "first")
+
+	const example = ".short li a.key"
+	b.point(example)
+	codes("/v1/dead-letters", 8, "second")
+	b.await(".short", "8 no_address")
+	b.await(example, "first")
+	b.away()
+	b.await(example, "second")
 }

@@ -67,19 +67,23 @@ export function useHeld(next, kept, waits) {
 }
 
 // useRows are the rows of a list that are drawn. While they are held each stays where it is, with what is known of it
-// now; one that is gone stays as it was.
-export function useRows(rows, keyOf) {
+// now, less what stays of it as it was; one that is gone stays as it was. A list may go on beyond what was read, at its
+// beginning or at its end: what is pushed out there is not gone. What nobody sees is not held.
+export function useRows(rows, keyOf, {at, stays = (was, now) => now, goesOn} = {}) {
   return useHeld(rows, (shown, next) => {
+    if (at?.current?.closest('details:not([open])')) return next;
     const now = new Map(next.map((row) => [keyOf(row), row]));
-    return shown.map((row) => now.get(keyOf(row)) || row);
+    return shown.map((row) => (now.has(keyOf(row)) ? stays(row, now.get(keyOf(row))) : row));
   }, (shown, next) => {
     if (shown === next) return undefined;
-    const without = (all, of) => {
+    const missing = (all, of) => {
       const keys = new Set(of.map(keyOf));
-      return all.filter((row) => !keys.has(keyOf(row))).length;
+      return all.map((row) => !keys.has(keyOf(row)));
     };
-    const [fresh, gone] = [without(next, shown), without(shown, next)];
-    return fresh || gone ? {fresh, gone} : undefined;
+    const lost = missing(shown, next);
+    const within = lost.slice(goesOn === 'before' ? Math.max(0, lost.indexOf(false)) : 0,
+      goesOn === 'after' ? lost.lastIndexOf(false) + 1 : undefined);
+    return {fresh: missing(next, shown).filter(Boolean).length, gone: within.filter(Boolean).length};
   });
 }
 

@@ -216,23 +216,37 @@ export const silence = (partitions) => (partitions.length === 1 ? `partition ${p
 
 const shown = (cell) => (typeof cell === 'string' ? visible(cell) : cell);
 
-// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
-export function Table({caption, columns, rows: all, none = 'None.', rowKey, rowId = () => undefined}) {
-  const rows = useRows(all, rowKey || JSON.stringify);
-  if (rows.length === 0) return html`<p class="none">${none}</p>`;
-  return html`<div class="scroll rows" role="region" aria-label=${caption} tabindex="0"><table>
+const names = (columns) => columns.map(([name]) => name).join();
+
+// useColumns are the columns of a table that are drawn: they are held, too.
+const useColumns = (columns) => useHeld(columns,
+  (shown, next) => shown.map((c) => next.find(([name]) => name === c[0]) || c),
+  (shown, next) => (names(shown) === names(next) ? undefined : {}));
+
+// noRow stands where no row is drawn. Some may wait.
+const noRow = (all, none) => (all.length ? 'What has come is not shown yet.' : none);
+
+// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId. goesOn says
+// where its list goes on beyond its rows.
+export function Table({caption, columns, rows: all, none = 'None.', rowKey, rowId = () => undefined, goesOn}) {
+  const at = useRef();
+  const rows = useRows(all, rowKey || JSON.stringify, {at, goesOn});
+  const drawn = useColumns(columns);
+  if (rows.length === 0) return html`<p class="none" ref=${at}>${noRow(all, none)}</p>`;
+  return html`<div class="scroll rows" role="region" aria-label=${caption} tabindex="0" ref=${at}><table>
     <caption>${caption}</caption>
-    <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
+    <thead><tr>${drawn.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
-      ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
+      ${drawn.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
-// Items is a list whose items are item(row), each with the class that classOf says.
-export function Items({rows: all, rowKey, item, classOf = () => undefined, none}) {
-  const rows = useRows(all, rowKey);
-  return rows.length === 0 ? none || '' : html`<ul class="rows">${rows.map((row) => html`
-    <li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
+// Items is a list whose items are item(row), each with the class that classOf says. stays makes of an item as it was,
+// and as it is, what is drawn while it is held.
+export function Items({rows: all, rowKey, item, classOf = () => undefined, none, stays, goesOn}) {
+  const rows = useRows(all, rowKey, {stays, goesOn});
+  return rows.length === 0 ? (none ? html`<p class="none">${noRow(all, none)}</p>` : '') : html`
+    <ul class="rows">${rows.map((row) => html`<li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
 }
 
 // useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else

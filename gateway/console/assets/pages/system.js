@@ -3,8 +3,8 @@ import {html, useState} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {inZone, ownZone, took} from '../time.js';
 import {
-  A, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, kcatReads, none, others, partsOf, quoted, tenants, useData,
-  useList,
+  A, Field, Loaded, More, Table, ToTrigger, Twins, after, curl, go, kcatReads, none, others, partsOf, quoted, tenants,
+  useData, useList,
 } from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
@@ -61,7 +61,7 @@ function Done({query, path, again, who}) {
     ${fields.some(([name]) => query[name]) ? html`<p><${A} to="system">All acts<//></p>` : ''}
     <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
       none=${none(acts, fields.some(([name]) => query[name]) ? 'None matches.' : 'Nobody has done anything yet.')}
-      rowKey=${JSON.stringify} columns=${[
+      goesOn=${after(acts.cursor)} rowKey=${JSON.stringify} columns=${[
         ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
           (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
         ['Act', (a) => a.verb],

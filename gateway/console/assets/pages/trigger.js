@@ -93,7 +93,8 @@ export function Trigger({query, who, say}) {
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
     ${t ? html`<${About} t=${t} who=${who} code=${one ? undefined : cause && cause.code} />` : ''}
-    ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
+    <${Loaded} of=${{error: gone || why.error ? undefined : state.error, data: null, reload: state.reload}}>
+      ${() => ''}<//>
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
