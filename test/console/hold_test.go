@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // partitions stubs the partitions that System reads every three seconds.
@@ -266,4 +267,100 @@ func TestDeliveriesStay(t *testing.T) {
 	b.await(example, "first")
 	b.away()
 	b.await(example, "second")
+}
+
+// A page of a list that goes on pushes out its last rows when others come: they are not gone. From a list to the button
+// below it is a way: what waits is not put in while somebody is on it, nor while they are on the button.
+func TestRowsOfAPageStay(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	act := func(n int) {
+		t.Helper()
+		for i := range n {
+			s.call("POST", "/v1/triggers/pills:"+[]string{"pause", "resume"}[i%2], "")
+		}
+	}
+	act(30)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.hurry(10000)
+	b.click("System")
+	const acts = `[aria-label="The newest acts over HTTP"] tbody tr`
+	b.await(acts+":nth-child(20)", "pause")
+	const more = `//main//button[.="More"]`
+	b.do(chromedp.WaitNotPresent("main .wait", chromedp.ByQuery), chromedp.ScrollIntoView(more, chromedp.BySearch))
+	before := b.point(acts + ":nth-child(20)")
+	act(2)
+	b.await(note, "2 new.")
+	var says string
+	if b.do(chromedp.Text(note, &says, chromedp.ByQuery)); strings.Contains(says, "gone") {
+		t.Errorf("it says %q", says)
+	}
+	var at struct{ X, Y float64 }
+	b.do(chromedp.Evaluate(`(() => { const {x, y} = [...document.querySelectorAll('main button')].find((e) =>
+		e.textContent === 'More').getBoundingClientRect(); return {x, y}; })()`, &at))
+	b.do(chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y-2), // between the two
+		chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8), chromedp.WaitVisible("main button:hover", chromedp.ByQuery),
+		chromedp.Sleep(2*time.Second))
+	if after := b.spot(acts + ":nth-child(20)"); after != before {
+		t.Errorf("with the pointer on More, the last row was %+v, is %+v", before, after)
+	}
+	b.do(chromedp.Evaluate(`document.querySelector('.news.held')?.textContent || ''`, &says))
+	if !strings.HasPrefix(says, "2 new.") { // rows are alike: whether they have come is said there
+		t.Errorf("with the pointer on More, it says %q", says)
+	}
+	b.away()
+	b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
+	b.do(chromedp.Click(more, chromedp.BySearch))
+	b.await(acts+":nth-child(32)", "pause")
+}
+
+// Whoever has closed the dialog of an act is at something else when its answer comes: it moves nothing there.
+func TestLateAnswerMovesNothing(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=pills")
+	b.await("#sentence", "Scheduled")
+	b.do(chromedp.Evaluate(`(() => {
+		const real = window.fetch;
+		window.fetch = async (url, how = {}, ...more) => {
+			if ((how.method || 'GET') !== 'GET') await new Promise((done) => { window.answer = done; });
+			return real(url, how, ...more);
+		};
+	})()`, nil))
+	b.click("Pause")
+	b.press("dialog button.act")
+	b.do(chromedp.WaitVisible("dialog button.act[disabled]", chromedp.ByQuery), chromedp.KeyEvent(kb.Escape),
+		chromedp.WaitNotPresent("dialog", chromedp.ByQuery))
+	const next = `[aria-label="The next occurrences"] tbody tr`
+	before := b.point(next)
+	b.do(chromedp.Evaluate(`window.answer()`, nil))
+	b.await(".said", "Pause: done, pills")
+	b.await(note, "Something happened to it.")
+	if after := b.spot(next); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+	b.await("#sentence", "Scheduled")
+	b.away()
+	b.await("#sentence", "Paused")
+}
+
+// A browser takes a finger to be where it has tapped, until it taps elsewhere. Rows wait for it a moment only. The touch
+// of a driver leaves nothing hovered, so here the pointer stays there, and says that it is a finger.
+func TestRowsStayForAFingerAMoment(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.partitions(5, 6)
+	b.click("System")
+	b.await(owners, "owner-5")
+	const row = owners + " tbody tr:nth-child(2)"
+	b.point(row)
+	b.partitions(4, 5, 6)
+	b.do(chromedp.Evaluate(`document.querySelector('`+row+`').dispatchEvent(new PointerEvent('pointerdown',
+		{pointerType: 'touch', bubbles: true}))`, nil))
+	b.await(note, "1 new.")
+	b.await(owners+" tbody tr:nth-child(1)", "owner-4")
+	b.do(chromedp.WaitVisible(owners+" tbody tr:hover", chromedp.ByQuery))
 }

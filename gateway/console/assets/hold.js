@@ -1,19 +1,36 @@
-// Rows stay where they are while somebody is about to use one: while the pointer is on a list or on the buttons of a
-// trigger, while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list
-// of the page: a list that grows moves those below it, too. A note says what waits. It is drawn when the pointer or the
-// focus leaves, or when somebody presses the button of the note.
+// Rows stay where they are while somebody is about to use one: while the pointer is on a list, a link or a button,
+// while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list of the
+// page: a list that grows moves those below it, too. A note says what waits. It is drawn a moment after the pointer or
+// the focus has left, or when somebody presses the button of the note.
 import {html, useEffect, useLayoutEffect, useReducer, useRef} from './vendor/htm-preact.js';
 
 // The focus that a click leaves behind counts for nothing: it is there long after it, when the page is to be read on.
-const used = ['dialog[open]', 'main .acts:hover', 'main .rows:hover', 'main .rows:focus-visible',
-  'main .rows:has(:focus-visible)', '#evidence:hover', '.news:hover', '.news:has(:focus-visible)'].join(', ');
+// A button or a link counts, because somebody may have gone to it from a list.
+const pointed = ['main .acts:hover', 'main .rows:hover', '#evidence:hover', '.news:hover', 'main a:hover',
+  'main button:hover', 'main summary:hover'].join(', ');
+const focused = 'main .rows:focus-visible, main .rows:has(:focus-visible), .news:has(:focus-visible)';
 
 const patience = 10000; // ms that somebody who has acted waits for what comes of it
+const way = 700; // ms from a list to what is pressed next
+const touch = 5000; // ms for which a finger is about to use what it has touched: the browser takes it to be there on
 let freeUntil = 0; // on the clock of the page; a movement or a key ends it sooner
 const waiting = new Map(); // by list: what waits, {fresh, gone, text, take}
 const notes = new Set(); // redraw the note
+let at = {}; // where the pointer is, since when, and whether it is a finger
+let uses = false; // somebody is about to use something, as of the last check
+let left = -way; // when they were for the last time
 
-export const held = () => performance.now() >= freeUntil && Boolean(document.querySelector(used));
+const points = () => (!at.finger || performance.now() - at.since < touch) && Boolean(document.querySelector(pointed));
+
+// inUse reports whether somebody is about to use something, or was a moment ago.
+function inUse() {
+  const is = points() || Boolean(document.querySelector('dialog[open]')) || Boolean(document.querySelector(focused));
+  if (uses && !is) left = performance.now();
+  uses = is;
+  return is || performance.now() - left < way;
+}
+
+export const held = () => inUse() && performance.now() >= freeUntil;
 
 // free draws what waits, and what comes until somebody moves on: they have acted, or gone to another address.
 export function free() {
@@ -22,17 +39,21 @@ export function free() {
 }
 
 function leave() {
-  if (waiting.size === 0 || held()) return;
+  if (held()) return;
   for (const {take} of [...waiting.values()]) take();
 }
 
-let at = {}; // where the pointer is
-function moved({type, clientX: x, clientY: y}) {
-  if (type === 'pointermove' && (x !== at.x || y !== at.y)) freeUntil = 0;
-  at = {x, y};
+function moved({type, clientX: x, clientY: y, pointerType}) {
+  const finger = pointerType === 'touch';
+  if (finger || (type === 'pointermove' && (x !== at.x || y !== at.y))) freeUntil = 0;
+  at = {x, y, since: performance.now(), finger};
+  if (finger) setTimeout(soon, touch);
 }
 
-const soon = () => setTimeout(leave); // what has the focus next is known then
+function soon() {
+  setTimeout(inUse); // what has the focus next is known then
+  setTimeout(leave, way + 50);
+}
 for (const name of ['pointermove', 'pointerdown']) addEventListener(name, moved, {capture: true, passive: true});
 addEventListener('keydown', () => { freeUntil = 0; }, true);
 document.addEventListener('pointerover', soon, {passive: true});

@@ -193,7 +193,7 @@ function Ask({act, t, who, close, done}) {
     try {
       if (act.once && act.once(t)) await stillAs(t);
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
-      free();
+      if (box.current && box.current.open) free(); // else they are at something else by now
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {
