@@ -315,6 +315,43 @@ func TestRowsOfAPageStay(t *testing.T) {
 	b.await(acts+":nth-child(32)", "pause")
 }
 
+// By keyboard: Escape puts in what waits for the list that has the focus. The focus stays in it, and is on the heading
+// of the page if there is no list any more.
+func TestEscapeShowsWhatWaits(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.partitions(5, 6)
+	b.click("System")
+	b.await(owners, "owner-5")
+	b.away()
+	b.keys = true
+	b.tabUntil(fmt.Sprintf(`e.matches(%q)`, owners))
+	focus := func(want string) {
+		t.Helper()
+		var got string
+		b.do(chromedp.Evaluate(`document.activeElement.ariaLabel || document.activeElement.textContent`, &got))
+		if got != want {
+			t.Errorf("the focus is on %.60q, want %q", got, want)
+		}
+	}
+	b.partitions(4, 5, 6)
+	b.await(note, "1 new.")
+	var says string
+	b.do(chromedp.Text(note, &says, chromedp.ByQuery), chromedp.KeyEvent(kb.Escape),
+		chromedp.WaitNotPresent(note, chromedp.ByQuery))
+	b.await(owners+" tbody tr:nth-child(1)", "owner-4")
+	focus("One owner each")
+	b.do(chromedp.KeyEvent(kb.ArrowRight)) // somebody goes on
+	b.partitions()
+	b.await(note, "3 gone.")
+	b.do(chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent(owners, chromedp.ByQuery), chromedp.Sleep(time.Second))
+	focus("System")
+	if says != "1 new. Show or press Escape" {
+		t.Errorf("it says %q", says)
+	}
+}
+
 // Whoever has closed the dialog of an act is at something else when its answer comes: it moves nothing there.
 func TestLateAnswerMovesNothing(t *testing.T) {
 	s := dev(t)

@@ -1,7 +1,7 @@
 // Rows stay where they are while somebody is about to use one: while the pointer is on a list, a link or a button,
 // while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list of the
 // page: a list that grows moves those below it, too. A note says what waits. It is drawn a moment after the pointer or
-// the focus has left, or when somebody presses the button of the note.
+// the focus has left, or when somebody presses the button of the note, or Escape.
 import {html, useEffect, useLayoutEffect, useReducer, useRef} from './vendor/htm-preact.js';
 
 // The focus that a click leaves behind counts for nothing: it is there long after it, when the page is to be read on.
@@ -110,16 +110,34 @@ export function useRows(rows, keyOf, {at, stays = (was, now) => now, goesOn} = {
 
 const sum = (name) => [...waiting.values()].reduce((n, w) => n + (w[name] || 0), 0);
 
-// Held is the note. It is at the other end of the window than what is used.
+// Held is the note. It is at the other end of the window than what is used. Escape in a list is its button: Tab leads
+// through the whole page to that.
 export function Held() {
   const [, draw] = useReducer((n) => n + 1, 0);
   const high = useRef(false);
-  const back = useRef(); // where the focus was before
+  const back = useRef([]); // where the focus was before: a row's link, and its list
+  const show = () => {
+    free();
+    setTimeout(() => { // when it is drawn: what had the focus may be gone
+      if (document.activeElement !== document.body && !document.activeElement.closest('.news')) return;
+      const to = back.current.find((e) => e.isConnected) || document.querySelector('h1');
+      if (to?.matches('h1')) to.tabIndex = -1; // else it takes no focus
+      to?.focus();
+    });
+  };
   useEffect(() => { notes.add(draw); return () => notes.delete(draw); }, []);
   useEffect(() => {
-    const came = (e) => { if (e.target.closest?.('.rows')) back.current = e.target; };
+    const came = ({target}) => {
+      const list = target.closest?.('.rows');
+      if (list) back.current = [target, list];
+    };
+    const pressed = ({key, target}) => {
+      if (key === 'Escape' && waiting.size > 0 && !target.closest?.('input, select, textarea, dialog') &&
+        !document.querySelector('dialog[open]')) show();
+    };
     addEventListener('focusin', came);
-    return () => removeEventListener('focusin', came);
+    addEventListener('keydown', pressed);
+    return () => { removeEventListener('focusin', came); removeEventListener('keydown', pressed); };
   }, []);
   const [fresh, gone] = [sum('fresh'), sum('gone')];
   const texts = [...new Set([...waiting.values()].map((w) => w.text).filter(Boolean))];
@@ -127,16 +145,11 @@ export function Held() {
   if (gone) texts.push(`${gone.toLocaleString('en')} gone.`);
   const was = useRef('');
   if (texts.length && !was.current) {
-    const {y} = document.querySelector('.rows:hover, .acts:hover') ? at :
-      document.activeElement.getBoundingClientRect();
+    const {y} = points() ? at : document.activeElement.getBoundingClientRect();
     high.current = y > innerHeight / 2;
   }
   was.current = texts.join(' ');
-  const show = () => {
-    free();
-    const to = back.current?.isConnected ? back.current : document.querySelector('h1');
-    if (document.activeElement === document.body || document.activeElement?.closest('.news')) to?.focus();
-  };
   return html`<div role="status">${texts.length ? html`<p class=${`news held ${high.current ? 'high' : ''}`}>
-    ${was.current}${' '}<button type="button" onClick=${show}>Show</button></p>` : ''}</div>`;
+    ${was.current}${' '}<button type="button" onClick=${show} aria-keyshortcuts="Escape">Show</button>${
+      document.querySelector(focused) ? ' or press Escape' : ''}</p>` : ''}</div>`;
 }
