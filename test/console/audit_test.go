@@ -76,15 +76,15 @@ func TestFilteringMovesNoForm(t *testing.T) {
 	b.visit("system")
 	b.await(`[aria-label="The newest acts over HTTP"]`, "pause")
 	const form = `[aria-label="Of who did what"]`
-	at := func() (place struct {
+	at := func() (is struct {
 		Above int
 		Focus string
 	},
 	) {
 		b.do(chromedp.Evaluate(fmt.Sprintf(`({above: [...document.querySelectorAll('h2')].filter((e) =>
 			e.compareDocumentPosition(document.querySelector(%q)) & Node.DOCUMENT_POSITION_FOLLOWING).length,
-			focus: document.activeElement.name})`, form), &place))
-		return place
+			focus: document.activeElement.name})`, form), &is))
+		return is
 	}
 	b.fill("main input[name=verb]", "resume")
 	before := at()

@@ -300,8 +300,8 @@ func TestRowsOfAPageStay(t *testing.T) {
 	b.do(chromedp.Evaluate(`(() => { const {x, y} = [...document.querySelectorAll('main button')].find((e) =>
 		e.textContent === 'More').getBoundingClientRect(); return {x, y}; })()`, &at))
 	b.do(chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y-2), // between the two
-		chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8), chromedp.WaitVisible("main button:hover", chromedp.ByQuery),
-		chromedp.Sleep(2*time.Second))
+		chromedp.MouseEvent(input.MouseMoved, at.X+8, at.Y+8),
+		chromedp.WaitVisible("main button:hover", chromedp.ByQuery), chromedp.Sleep(2*time.Second))
 	if after := b.spot(acts + ":nth-child(20)"); after != before {
 		t.Errorf("with the pointer on More, the last row was %+v, is %+v", before, after)
 	}
@@ -383,8 +383,8 @@ func TestLateAnswerMovesNothing(t *testing.T) {
 	b.await("#sentence", "Paused")
 }
 
-// A browser takes a finger to be where it has tapped, until it taps elsewhere. Rows wait for it a moment only. The touch
-// of a driver leaves nothing hovered, so here the pointer stays there, and says that it is a finger.
+// A browser takes a finger to be where it has tapped, until it taps elsewhere. Rows wait for it a moment only. The
+// touch of a driver leaves nothing hovered, so here the pointer stays there, and says that it is a finger.
 func TestRowsStayForAFingerAMoment(t *testing.T) {
 	s := dev(t)
 	b := s.open(t, 1200, 900)
