@@ -139,17 +139,30 @@ func TestTriggerIsReadWhileRowsStay(t *testing.T) {
 		b.await(next, "America/New_York")
 		b.do(chromedp.Sleep(1500 * time.Millisecond)) // it is read once more after a second
 		before := b.point(next)
-		b.stub("GET", "/explain", 200, `{"code":"overdue","sentence":"It is late.","evidence":[{"event_id":"e",`+
-			`"source":"s","text":"One."},{"event_id":"f","source":"s","text":"Two."}]}`)
+		late := func(ago string) {
+			b.stub("GET", "/explain", 200, `{"code":"overdue","sentence":"It was due `+ago+` ago.","evidence":[`+
+				`{"event_id":"e","source":"s","text":"One."},{"event_id":"f","source":"s","text":"Two."}]}`)
+		}
+		late("5 s")
 		b.await(note, "Something happened to it.")
 		if after := b.spot(next); after != before {
 			t.Errorf("%s: under the pointer was %+v, is %+v", name, before, after)
 		}
 		b.await("#sentence", "Scheduled")
 		b.away()
-		b.await("#sentence", "It is late.")
+		b.await("#sentence", "It was due 5 s ago.")
 		b.await("#evidence", "Two.")
 		b.do(chromedp.WaitNotPresent(note, chromedp.ByQuery))
+		b.point(next)
+		late("9 s") // nothing has happened by that
+		var says string
+		b.do(chromedp.Sleep(4*time.Second), chromedp.Evaluate(`document.querySelector('.news.held')?.textContent || ''`,
+			&says))
+		if says != "" {
+			t.Errorf("%s: it says %q", name, says)
+		}
+		b.away()
+		b.await("#sentence", "It was due 9 s ago.")
 		b.close()
 	}
 }

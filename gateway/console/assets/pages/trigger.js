@@ -39,9 +39,10 @@ function payloadIn(text) {
     });
 }
 
-// happened is what the note says while somebody is about to use something on the page.
-const happened = (shown, next) => (JSON.stringify(shown) === JSON.stringify(next) ? undefined :
-  {text: 'Something happened to it.'});
+// happened is what the note says while somebody is about to use something on the page. Nothing has happened if a
+// sentence only counts the seconds on.
+const happened = (shown, next, decides = (x) => x) => (JSON.stringify(shown) === JSON.stringify(next) ? undefined :
+  JSON.stringify(decides(shown)) === JSON.stringify(decides(next)) ? {} : {text: 'Something happened to it.'});
 
 export function Trigger({query, who, say}) {
   const id = query.id || '';
@@ -75,7 +76,7 @@ export function Trigger({query, who, say}) {
   // All of this moves what is below it, so it is held, as rows are.
   const t = useHeld(gone ? null : state.data, (shown, next) => (shown === undefined ? next : shown), happened);
   const cause = useHeld({path: why.path, data: why.data}, (shown, next) => (shown.path === next.path && shown.data ?
-    shown : next), happened).data;
+    shown : next), (shown, next) => happened(shown, next, ({data: x}) => x && [x.code, x.evidence, x.history])).data;
   if (!id) {
     return html`<article><h1>Trigger</h1><p>No trigger is named. Write its key into the box above.</p></article>`;
   }
