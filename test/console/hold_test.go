@@ -328,6 +328,38 @@ func TestRowsOfAPageStay(t *testing.T) {
 	b.await(acts+":nth-child(32)", "pause")
 }
 
+// The minutes of a forecast pass: what is behind us has not gone from the list.
+func TestPassedMinutesAreNotGone(t *testing.T) {
+	s := dev(t)
+	b := s.open(t, 1200, 900)
+	b.visit("triggers")
+	b.hurry(30000)
+	from := func(first int) {
+		var items []string
+		for i := first; i < first+30; i++ {
+			items = append(items, fmt.Sprintf(`{"at":"2026-01-01T09:%02d:00Z","nominal":1,"due":1,"by":{}}`, i))
+		}
+		b.stub("GET", "/v1/forecast", 200, `{"as_of":"2026-01-01T09:00:00Z","silent_partitions":[],"items":[`+
+			strings.Join(items, ",")+`]}`)
+	}
+	from(0)
+	b.click("Forecast")
+	const row = `[aria-label="What falls due, recurrences included"] tbody tr:nth-child(9)`
+	b.await(row, "09:08:00")
+	before := b.point(row)
+	for _, passed := range []int{5, 30} {
+		from(passed)
+		b.await(note, fmt.Sprint(passed, " new."))
+		var says string
+		if b.do(chromedp.Text(note, &says, chromedp.ByQuery)); strings.Contains(says, "gone") {
+			t.Errorf("after %d minutes it says %q", passed, says)
+		}
+	}
+	if after := b.spot(row); after != before {
+		t.Errorf("under the pointer was %+v, is %+v", before, after)
+	}
+}
+
 // By keyboard: Escape puts in what waits for the list that has the focus. The focus stays in it, and is on the heading
 // of the page if there is no list any more.
 func TestEscapeShowsWhatWaits(t *testing.T) {

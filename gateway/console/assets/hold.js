@@ -102,8 +102,8 @@ export function useRows(rows, keyOf, {at, stays = (was, now) => now, goesOn} = {
       return all.map((row) => !keys.has(keyOf(row)));
     };
     const lost = missing(shown, next);
-    const within = lost.slice(goesOn === 'before' ? Math.max(0, lost.indexOf(false)) : 0,
-      goesOn === 'after' ? lost.lastIndexOf(false) + 1 : undefined);
+    const within = goesOn === 'before' ? lost.slice(lost.includes(false) ? lost.indexOf(false) : lost.length) :
+      goesOn === 'after' ? lost.slice(0, lost.lastIndexOf(false) + 1) : lost;
     return {fresh: missing(next, shown).filter(Boolean).length, gone: within.filter(Boolean).length};
   });
 }

@@ -58,7 +58,7 @@ export function Forecast({query, who}) {
           its next fire, and is counted here each time.${who.rights.includes('operate') ?
             ' The list has your own tenant\'s alone.' : ''}</p>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
-          none="Nothing is due." rowKey=${(b) => b.at} columns=${[
+          none="Nothing is due." goesOn="before" rowKey=${(b) => b.at} columns=${[
             ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>

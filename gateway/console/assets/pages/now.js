@@ -216,9 +216,9 @@ export function Now({who}) {
           ['Channel', ([name]) => html`<${A} to=${triggersOfChannel(name)}>${visible(name)}<//>`],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
-        <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
-          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
-          ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}<//>
+        <${Table} caption="By minute" goesOn="before" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at}
+          columns=${[['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
+            ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}<//>
     <h2>Dead letters by cause</h2>
     ${who.history ? html`<${Loaded} of=${letters}>${({groups, other, next_cursor: more}) => html`<${Table}
       caption="Dead letters by code" rows=${groups}
