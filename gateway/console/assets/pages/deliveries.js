@@ -63,9 +63,8 @@ function InShort({who, endpoints, channels}) {
           items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}
           item=${(c) => html`
           <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
-          <${A} to=${triggersOfChannel(c.name)}>${c.name}<//>${c.put_off ? html`, whose due topic has refused
-          records.${' '}
-          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
+          <${A} to=${triggersOfChannel(c.name)}>${c.name}<//>${c.put_off ? html`,${' '}
+          whose due topic has refused records. <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
     ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}
