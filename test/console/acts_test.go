@@ -184,9 +184,12 @@ func TestNoteIsCountedInBytes(t *testing.T) {
 	if text := says(strings.Repeat("ä", 257)); !strings.Contains(text, "at most 512 bytes, and this one has 514") {
 		t.Errorf("of 514 bytes it says %q", text)
 	}
+	b.take(&b.asked)
 	b.press("dialog button.act")
-	if state := s.call("GET", "/v1/triggers/pills", "")["state"]; state != "PENDING" {
-		t.Errorf("it is %v", state)
+	b.do(chromedp.Evaluate(`fetch('/v1/whoami').then((a) => a.status)`, nil, awaitPromise)) // what is asked is known then
+	if asked := strings.Join(b.take(&b.asked), " "); !strings.Contains(asked, "/v1/whoami") ||
+		strings.Contains(asked, ":pause") {
+		t.Errorf("it asks %s", asked)
 	}
 	note := strings.Repeat("ä", 256)
 	if text := says(note); text != "" {
@@ -195,4 +198,39 @@ func TestNoteIsCountedInBytes(t *testing.T) {
 	b.press("dialog button.act")
 	b.await(".said", "Pause: done, pills")
 	s.happened("pills", "trigger.paused", note)
+}
+
+// Of a series the page offers a redrive unless it is known that no letter is open: also where there is no history, and
+// while it does not answer.
+func TestRedriveOfASeriesWhereNothingIsKnown(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	who := s.text("/v1/whoami")
+	for _, c := range []struct {
+		name, has string
+		status    int
+		body      string
+		want      bool
+	}{
+		{"no history", "/v1/whoami", 200, strings.Replace(who, `"history":true`, `"history":false`, 1), true},
+		{"a history that does not answer", "/v1/dead-letters", 503, `{"detail":"the history is away"}`, true},
+		{"no open letter", "/v1/dead-letters", 200, `{"items":[]}`, false},
+	} {
+		b := s.open(t, 1200, 900)
+		b.visit("triggers")
+		b.await("main table", "pills")
+		b.stub("GET", c.has, c.status, c.body)
+		b.do(chromedp.Evaluate(`dispatchEvent(new Event('unauthenticated'))`, nil)) // it asks again who it is
+		b.await("main table", "pills")
+		b.click("pills")
+		b.await("#sentence", "Scheduled")
+		b.await("main .acts", "Cancel")
+		b.do(chromedp.Sleep(time.Second)) // it is read, if it can be
+		var acts string
+		b.do(chromedp.Text("main .acts", &acts, chromedp.ByQuery))
+		if got := strings.HasSuffix(strings.TrimSpace(acts), "Redrive"); got != c.want {
+			t.Errorf("%s: it offers %q, want a redrive: %v", c.name, acts, c.want)
+		}
+		b.close()
+	}
 }

@@ -66,3 +66,36 @@ func TestFiltersOfWhoDidWhat(t *testing.T) {
 	b.click("All acts")
 	b.await(acts, "of pills")
 }
+
+// Whoever filters who did what goes on where they are: neither the form moves, nor the focus.
+func TestFilteringMovesNoForm(t *testing.T) {
+	s := dev(t)
+	s.put("pills", daily)
+	s.call("POST", "/v1/triggers/pills:pause", "")
+	b := s.open(t, 1280, 800)
+	b.visit("system")
+	b.await(`[aria-label="The newest acts over HTTP"]`, "pause")
+	const form = `[aria-label="Of who did what"]`
+	at := func() (is struct {
+		Above int
+		Focus string
+	},
+	) {
+		b.do(chromedp.Evaluate(fmt.Sprintf(`({above: [...document.querySelectorAll('h2')].filter((e) =>
+			e.compareDocumentPosition(document.querySelector(%q)) & Node.DOCUMENT_POSITION_FOLLOWING).length,
+			focus: document.activeElement.name})`, form), &is))
+		return is
+	}
+	b.fill("main input[name=verb]", "resume")
+	before := at()
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("main", "None matches.")
+	if after := at(); after != before || after.Focus != "verb" {
+		t.Errorf("the form was %+v, is %+v", before, after)
+	}
+	b.fill("main input[name=verb]", kb.Backspace+kb.Enter)
+	b.await(`[aria-label="The newest acts over HTTP"]`, "pause")
+	if after := at(); after != before {
+		t.Errorf("the form was %+v, is %+v", before, after)
+	}
+}

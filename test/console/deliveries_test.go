@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -68,6 +70,13 @@ func TestDeliveriesInShort(t *testing.T) {
 		if got := items(c.heading); len(got) < len(c.want) || got[:len(c.want)] != c.want {
 			t.Errorf("%s: %q, want %q", c.heading, got, c.want)
 		}
+	}
+	var links []string // what waits is of all tenants: its number is no link to the caller's triggers
+	b.do(chromedp.Evaluate(`[...document.querySelectorAll('.short li a')].map((e) => e.textContent.trim())`, &links))
+	if !slices.Contains(links, "push") || slices.ContainsFunc(links, func(l string) bool {
+		return strings.Contains(l, "500,000")
+	}) {
+		t.Errorf("the links are %q", links)
 	}
 	var first string
 	b.do(chromedp.Evaluate(`document.querySelector('main h2').textContent`, &first))

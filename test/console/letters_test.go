@@ -129,3 +129,23 @@ func TestRedriveOfOneLetter(t *testing.T) {
 	redrive(`[aria-label="Dead letters, the newest first"] tbody tr:nth-child(1)`, all[2], 2)
 	s.letters("rent", "open", 1)
 }
+
+// The dialog of a redrive stays, with the letter as it was, when the page reads below it that this letter is not open
+// any more.
+func TestDialogOfALetterStays(t *testing.T) {
+	s := dev(t, "channels.sends.receipts=true")
+	s.openLetters("rent", 1)
+	b := s.open(t, 1200, 900)
+	b.visit("trigger?id=rent")
+	const row = `[aria-label="Dead letters, the newest first"] tbody tr`
+	b.await(row, "open")
+	b.press(row + " button")
+	b.await("dialog h2", "Redrive: rent")
+	s.call("POST", "/v1/dead-letters:redrive", `{"trigger_id":"rent"}`)
+	b.await(row, "redriven")
+	b.await("dialog h2", "Redrive: rent")
+	b.press("dialog button.act")
+	b.await("dialog .fault", "Nothing was sent again")
+	b.dismiss()
+	b.do(chromedp.WaitNotPresent(row+" button", chromedp.ByQuery))
+}

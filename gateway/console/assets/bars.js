@@ -18,7 +18,8 @@ export function Bars({items, value, says, label, unit = (n) => n.toLocaleString(
   const last = items.length - 1;
   const wide = items.length > 500 ? 4 : 3; // no space between very many
   const most = Math.max(0, ...items.map(value));
-  const high = (b) => (most ? (96 * value(b)) / most : 0);
+  const top = 2 * Math.ceil(most / 2); // of the axis, so that half of it is a number, too
+  const high = (b) => (top ? (96 * value(b)) / top : 0);
   const highest = items.find((b) => value(b) > 0 && value(b) === most);
   const on = items.findIndex((b) => b.at === read);
   const to = (i) => set((items[Math.min(last, Math.max(0, i))] || {}).at);
@@ -34,7 +35,7 @@ export function Bars({items, value, says, label, unit = (n) => n.toLocaleString(
   const bars = useMemo(() => items.map((b, i) => html`<rect x=${i * 4} width=${wide} y=${100 - high(b)}
     height=${high(b)} />`), [items]); // not drawn again for each bucket that is read
   const at = items[on];
-  const best = highest && visible(says(highest));
+  const best = highest && visible(says(highest)); // its line is always there, so that it moves nothing when it comes
   const said = at ? `${inZone(at.at)}: ${visible(says(at))}` :
     'Point at a bar, or move along with the arrow keys, Home and End.';
   const ends = items.length ? [items[0], items[last >> 1], items[last]] : [];
@@ -46,8 +47,8 @@ export function Bars({items, value, says, label, unit = (n) => n.toLocaleString(
       ${bars}
       ${at ? html`<path class="at" d="M${on * 4} 0h${wide}v100h-${wide}z" />
         <path class="on" d="M${on * 4} 100h${wide}v-${high(at)}h-${wide}z" />` : ''}</svg></div>
-    ${most ? html`<span class="whole" aria-hidden="true">${unit(most)}</span>
-      <span class="half" aria-hidden="true">${unit(most / 2)}</span>` : ''}
+    ${top ? html`<span class="whole" aria-hidden="true">${unit(top)}</span>
+      <span class="half" aria-hidden="true">${unit(top / 2)}</span>` : ''}
     <div class="axis" aria-hidden="true">${ends.map((b) => html`<span>${inZone(b.at)}</span>`)}</div>
-    <p class="reads">${said} ${best ? html`<span class="far">The highest bar is ${best}.</span>` : ''}</p></div>`;
+    <p class="reads">${said} <span class="far">${best ? `The highest bar is ${best}.` : ''}</span></p></div>`;
 }

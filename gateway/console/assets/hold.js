@@ -1,19 +1,36 @@
-// Rows stay where they are while somebody is about to use one: while the pointer is on a list or on the buttons of a
-// trigger, while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list
-// of the page: a list that grows moves those below it, too. A note says what waits. It is drawn when the pointer or the
-// focus leaves, or when somebody presses the button of the note.
+// Rows stay where they are while somebody is about to use one: while the pointer is on a list, a link or a button,
+// while a list has the focus of a keyboard, and while a dialog is open. It holds back what comes for any list of the
+// page: a list that grows moves those below it, too. A note says what waits. It is drawn a moment after the pointer or
+// the focus has left, or when somebody presses the button of the note, or Escape.
 import {html, useEffect, useLayoutEffect, useReducer, useRef} from './vendor/htm-preact.js';
 
 // The focus that a click leaves behind counts for nothing: it is there long after it, when the page is to be read on.
-const used = ['dialog[open]', 'main .acts:hover', 'main .rows:hover', 'main .rows:focus-visible',
-  'main .rows:has(:focus-visible)', '#evidence:hover', '.news:hover', '.news:has(:focus-visible)'].join(', ');
+// A button or a link counts, because somebody may have gone to it from a list.
+const pointed = ['main .acts:hover', 'main .rows:hover', '#evidence:hover', '.news:hover', 'main a:hover',
+  'main button:hover', 'main summary:hover'].join(', ');
+const focused = 'main .rows:focus-visible, main .rows:has(:focus-visible), .news:has(:focus-visible)';
 
 const patience = 10000; // ms that somebody who has acted waits for what comes of it
+const way = 700; // ms from a list to what is pressed next
+const touch = 5000; // ms for which a finger is about to use what it has touched: the browser takes it to be there on
 let freeUntil = 0; // on the clock of the page; a movement or a key ends it sooner
 const waiting = new Map(); // by list: what waits, {fresh, gone, text, take}
 const notes = new Set(); // redraw the note
+let at = {}; // where the pointer is, since when, and whether it is a finger
+let uses = false; // somebody is about to use something, as of the last check
+let left = -way; // when they were for the last time
 
-export const held = () => performance.now() >= freeUntil && Boolean(document.querySelector(used));
+const points = () => (!at.finger || performance.now() - at.since < touch) && Boolean(document.querySelector(pointed));
+
+// inUse reports whether somebody is about to use something, or was a moment ago.
+function inUse() {
+  const is = points() || Boolean(document.querySelector('dialog[open]')) || Boolean(document.querySelector(focused));
+  if (uses && !is) left = performance.now();
+  uses = is;
+  return is || performance.now() - left < way;
+}
+
+export const held = () => inUse() && performance.now() >= freeUntil;
 
 // free draws what waits, and what comes until somebody moves on: they have acted, or gone to another address.
 export function free() {
@@ -22,17 +39,21 @@ export function free() {
 }
 
 function leave() {
-  if (waiting.size === 0 || held()) return;
+  if (held()) return;
   for (const {take} of [...waiting.values()]) take();
 }
 
-let at = {}; // where the pointer is
-function moved({type, clientX: x, clientY: y}) {
-  if (type === 'pointermove' && (x !== at.x || y !== at.y)) freeUntil = 0;
-  at = {x, y};
+function moved({type, clientX: x, clientY: y, pointerType}) {
+  const finger = pointerType === 'touch';
+  if (finger || (type === 'pointermove' && (x !== at.x || y !== at.y))) freeUntil = 0;
+  at = {x, y, since: performance.now(), finger};
+  if (finger) setTimeout(soon, touch);
 }
 
-const soon = () => setTimeout(leave); // what has the focus next is known then
+function soon() {
+  setTimeout(inUse); // what has the focus next is known then
+  setTimeout(leave, way + 50);
+}
 for (const name of ['pointermove', 'pointerdown']) addEventListener(name, moved, {capture: true, passive: true});
 addEventListener('keydown', () => { freeUntil = 0; }, true);
 document.addEventListener('pointerover', soon, {passive: true});
@@ -67,34 +88,56 @@ export function useHeld(next, kept, waits) {
 }
 
 // useRows are the rows of a list that are drawn. While they are held each stays where it is, with what is known of it
-// now; one that is gone stays as it was.
-export function useRows(rows, keyOf) {
+// now, less what stays of it as it was; one that is gone stays as it was. A list may go on beyond what was read, at its
+// beginning or at its end: what is pushed out there is not gone. What nobody sees is not held.
+export function useRows(rows, keyOf, {at, stays = (was, now) => now, goesOn} = {}) {
   return useHeld(rows, (shown, next) => {
+    if (at?.current?.closest('details:not([open])')) return next;
     const now = new Map(next.map((row) => [keyOf(row), row]));
-    return shown.map((row) => now.get(keyOf(row)) || row);
+    return shown.map((row) => (now.has(keyOf(row)) ? stays(row, now.get(keyOf(row))) : row));
   }, (shown, next) => {
     if (shown === next) return undefined;
-    const without = (all, of) => {
+    const missing = (all, of) => {
       const keys = new Set(of.map(keyOf));
-      return all.filter((row) => !keys.has(keyOf(row))).length;
+      return all.map((row) => !keys.has(keyOf(row)));
     };
-    const [fresh, gone] = [without(next, shown), without(shown, next)];
-    return fresh || gone ? {fresh, gone} : undefined;
+    const lost = missing(shown, next);
+    const within = goesOn === 'before' ? lost.slice(lost.includes(false) ? lost.indexOf(false) : lost.length) :
+      goesOn === 'after' ? lost.slice(0, lost.lastIndexOf(false) + 1) : lost;
+    return {fresh: missing(next, shown).filter(Boolean).length, gone: within.filter(Boolean).length};
   });
 }
 
 const sum = (name) => [...waiting.values()].reduce((n, w) => n + (w[name] || 0), 0);
 
-// Held is the note. It is at the other end of the window than what is used.
+// Held is the note. It is at the other end of the window than what is used. Escape in a list is its button: Tab leads
+// through the whole page to that.
 export function Held() {
   const [, draw] = useReducer((n) => n + 1, 0);
   const high = useRef(false);
-  const back = useRef(); // where the focus was before
+  const back = useRef([]); // where the focus was before: a row's link, and its list
+  const show = () => {
+    free();
+    setTimeout(() => { // when it is drawn: what had the focus may be gone
+      if (document.activeElement !== document.body && !document.activeElement.closest('.news')) return;
+      const to = back.current.find((e) => e.isConnected) || document.querySelector('h1');
+      if (to?.matches('h1')) to.tabIndex = -1; // else it takes no focus
+      to?.focus();
+    });
+  };
   useEffect(() => { notes.add(draw); return () => notes.delete(draw); }, []);
   useEffect(() => {
-    const came = (e) => { if (e.target.closest?.('.rows')) back.current = e.target; };
+    const came = ({target}) => {
+      const list = target.closest?.('.rows');
+      if (list) back.current = [target, list];
+    };
+    const pressed = ({key, target}) => {
+      if (key === 'Escape' && waiting.size > 0 && !target.closest?.('input, select, textarea, dialog') &&
+        !document.querySelector('dialog[open]')) show();
+    };
     addEventListener('focusin', came);
-    return () => removeEventListener('focusin', came);
+    addEventListener('keydown', pressed);
+    return () => { removeEventListener('focusin', came); removeEventListener('keydown', pressed); };
   }, []);
   const [fresh, gone] = [sum('fresh'), sum('gone')];
   const texts = [...new Set([...waiting.values()].map((w) => w.text).filter(Boolean))];
@@ -102,16 +145,11 @@ export function Held() {
   if (gone) texts.push(`${gone.toLocaleString('en')} gone.`);
   const was = useRef('');
   if (texts.length && !was.current) {
-    const {y} = document.querySelector('.rows:hover, .acts:hover') ? at :
-      document.activeElement.getBoundingClientRect();
+    const {y} = points() ? at : document.activeElement.getBoundingClientRect();
     high.current = y > innerHeight / 2;
   }
   was.current = texts.join(' ');
-  const show = () => {
-    free();
-    const to = back.current?.isConnected ? back.current : document.querySelector('h1');
-    if (document.activeElement === document.body || document.activeElement?.closest('.news')) to?.focus();
-  };
   return html`<div role="status">${texts.length ? html`<p class=${`news held ${high.current ? 'high' : ''}`}>
-    ${was.current}${' '}<button type="button" onClick=${show}>Show</button></p>` : ''}</div>`;
+    ${was.current}${' '}<button type="button" onClick=${show} aria-keyshortcuts="Escape">Show</button>${
+      document.querySelector(focused) ? ' or press Escape' : ''}</p>` : ''}</div>`;
 }

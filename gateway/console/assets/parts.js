@@ -1,7 +1,7 @@
 // What the pages are made of.
 import {html, useState, useEffect, useLayoutEffect, useRef, useCallback} from './vendor/htm-preact.js';
 import {get, home, json, root} from './api.js';
-import {free, held, useHeld, useRows} from './hold.js';
+import {free, useHeld, useRows} from './hold.js';
 
 // go shows another address of the console.
 export function go(to, replace) {
@@ -38,6 +38,9 @@ export const ToTrigger = ({id, tenant, who, occurrence}) => (who && others(tenan
 // others reports whether this is the name of another tenant than the caller's.
 export const others = (tenant, who) => Boolean(tenant) && tenant !== who.tenant;
 
+// after says that a list goes on behind its rows.
+export const after = (goesOn) => (goesOn ? 'after' : undefined);
+
 // tenants is the column of a table that has triggers of other tenants, too.
 export const tenants = (rows, who, of = (row) => row.tenant) =>
   (rows.some((row) => others(of(row), who)) ? [['Tenant', of]] : []);
@@ -53,17 +56,14 @@ const escaped = (c) => {
 // visible shows hidden characters as escapes. The command line does so, too.
 export const visible = (text) => text.replace(hidden, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 
-// pointed reports whether somebody is about to use what a new row would move.
-export const pointed = held;
-
 const route = (path) => (path || '').split('#')[0];
 
-// useData reads a route, and again each so many milliseconds while the page is seen. It does not while rows are held,
-// if what is read moves them: lists hold what comes for them (hold.js), other parts of a page do not. What was read of
-// a route stays on the screen until its next answer. What follows # in a path is not sent: another one reads again. A
-// new route has no data from its first drawing on: the effect that reads it comes after that drawing. A reload while it
-// is read reads once more after that: begun anew each second, a read that takes longer would never end.
-export function useData(path, every = 0, movesRows = true) {
+// useData reads a route, and again each so many milliseconds while the page is seen. Whatever would move what somebody
+// is about to use is held where it is drawn (hold.js): the page is read on. What was read of a route stays on the
+// screen until its next answer. What follows # in a path is not sent: another one reads again. A new route has no data
+// from its first drawing on: the effect that reads it comes after that drawing. A reload while it is read reads once
+// more after that: begun anew each second, a read that takes longer would never end.
+export function useData(path, every = 0) {
   const [state, set] = useState({});
   const again = useRef(() => {});
   const under = useRef(() => {}); // ends the read that is under way
@@ -91,7 +91,7 @@ export function useData(path, every = 0, movesRows = true) {
       if (more) read();
       else if (every) timer = setTimeout(wait, every);
     };
-    const wait = () => (document.hidden || (movesRows && pointed()) ? (timer = setTimeout(wait, every)) : read());
+    const wait = () => (document.hidden ? (timer = setTimeout(wait, every)) : read());
     const end = () => {
       clearTimeout(timer);
       if (ended) ended.abort();
@@ -101,7 +101,7 @@ export function useData(path, every = 0, movesRows = true) {
     under.current = end;
     read();
     return () => { end(); again.current = () => {}; }; // an act that is answered late must not begin it anew
-  }, [path, every, movesRows]);
+  }, [path, every]);
   const reload = useCallback(() => again.current(), []);
   const stop = useCallback(() => under.current(), []);
   return path && route(state.path) === route(path) ? {...state, reload, stop} : {reload, stop};
@@ -216,23 +216,37 @@ export const silence = (partitions) => (partitions.length === 1 ? `partition ${p
 
 const shown = (cell) => (typeof cell === 'string' ? visible(cell) : cell);
 
-// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId.
-export function Table({caption, columns, rows: all, none = 'None.', rowKey, rowId = () => undefined}) {
-  const rows = useRows(all, rowKey || JSON.stringify);
-  if (rows.length === 0) return html`<p class="none">${none}</p>`;
-  return html`<div class="scroll rows" role="region" aria-label=${caption} tabindex="0"><table>
+const names = (columns) => columns.map(([name]) => name).join();
+
+// useColumns are the columns of a table that are drawn: they are held, too.
+const useColumns = (columns) => useHeld(columns,
+  (shown, next) => shown.map((c) => next.find(([name]) => name === c[0]) || c),
+  (shown, next) => (names(shown) === names(next) ? undefined : {}));
+
+// noRow stands where no row is drawn. Some may wait.
+const noRow = (all, none) => (all.length ? 'What has come is not shown yet.' : none);
+
+// Table is a table whose columns are [heading, cell(row), class]. A link leads to a row that has a rowId. goesOn says
+// where its list goes on beyond its rows.
+export function Table({caption, columns, rows: all, none = 'None.', rowKey, rowId = () => undefined, goesOn}) {
+  const at = useRef();
+  const rows = useRows(all, rowKey || JSON.stringify, {at, goesOn});
+  const drawn = useColumns(columns);
+  if (rows.length === 0) return html`<p class="none" ref=${at}>${noRow(all, none)}</p>`;
+  return html`<div class="scroll rows" role="region" aria-label=${caption} tabindex="0" ref=${at}><table>
     <caption>${caption}</caption>
-    <thead><tr>${columns.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
+    <thead><tr>${drawn.map(([name, , kind]) => html`<th scope="col" class=${kind || ''}>${name}</th>`)}</tr></thead>
     <tbody>${rows.map((row, i) => html`<tr key=${rowKey ? rowKey(row) : i} id=${rowId(row)}>
-      ${columns.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
+      ${drawn.map(([, cell, kind]) => html`<td class=${kind || ''}>${shown(cell(row))}</td>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
-// Items is a list whose items are item(row), each with the class that classOf says.
-export function Items({rows: all, rowKey, item, classOf = () => undefined, none}) {
-  const rows = useRows(all, rowKey);
-  return rows.length === 0 ? none || '' : html`<ul class="rows">${rows.map((row) => html`
-    <li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
+// Items is a list whose items are item(row), each with the class that classOf says. stays makes of an item as it was,
+// and as it is, what is drawn while it is held.
+export function Items({rows: all, rowKey, item, classOf = () => undefined, none, stays, goesOn}) {
+  const rows = useRows(all, rowKey, {stays, goesOn});
+  return rows.length === 0 ? (none ? html`<p class="none">${noRow(all, none)}</p>` : '') : html`
+    <ul class="rows">${rows.map((row) => html`<li key=${rowKey(row)} class=${classOf(row)}>${item(row)}</li>`)}</ul>`;
 }
 
 // useTyped is what a field has: what somebody types into it, until the address has another value of it. Nothing else

@@ -1,7 +1,7 @@
 // Acts on one trigger. Each says first what it will do, and how to do it without the console.
 import {html, useRef, useState, useLayoutEffect} from '../vendor/htm-preact.js';
 import {Problem, ask, trigger} from '../api.js';
-import {free} from '../hold.js';
+import {free, useHeld} from '../hold.js';
 import {At, inZone} from '../time.js';
 import {
   A, Fault, Twins, auditPage, curl, kcatWrites, keyOf, others, ours, quoted, useData, visible,
@@ -113,6 +113,7 @@ const decided = ({status}) => (status === 202 ? 'written, not decided yet' : 'do
 const named = (t, who) => visible(t.trigger_id) + (others(t.tenant, who) ? ` of tenant ${t.tenant}` : '');
 
 // openLetters is where it stands whether a series has dead letters that can be redriven. Its state does not say it.
+// Where that is not known, a redrive is offered: its answer says whether a letter is open.
 const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.trigger_id)}&limit=1&fresh=false#${
   t.updated_at}`;
 
@@ -120,11 +121,14 @@ const openLetters = (t) => `v1/dead-letters?trigger_id=${encodeURIComponent(t.tr
 // revision that they saw, not one that the page has read since. A button never becomes another act: it stays, or goes.
 // The focus of one that goes is then on the group, where Enter does nothing, and a screen reader says so.
 export function Acts({of: t, who, done}) {
-  const [open, set] = useState();
+  const [asked, set] = useState();
   const [gone, lose] = useState(''); // the act whose button had the focus
   const group = useRef();
   const letters = useData(who.history && who.rights.includes('act') && isSeries(t) ? openLetters(t) : '', 10000);
-  const offered = acts.filter((a) => a.when(t, letters.data && letters.data.items.length > 0));
+  const known = letters.data ? letters.data.items.length > 0 : !who.history || (letters.error ? true : undefined);
+  const open = useHeld(known, (shown, next) => (shown === undefined ? next : shown), (shown, next) =>
+    (shown === next ? undefined : {text: next ? 'A dead letter is open.' : 'No dead letter is open any more.'}));
+  const offered = acts.filter((a) => a.when(t, open));
   const at = document.activeElement; // as of before this drawing
   const had = group.current && at !== group.current && group.current.contains(at) ? at : undefined;
   const keep = (name, button) => {
@@ -143,7 +147,7 @@ export function Acts({of: t, who, done}) {
   if (!who.rights.includes('act')) return null;
   const close = () => {
     set(undefined);
-    keep(open.act.name); // the dialog has given the focus back, if its button is still there
+    keep(asked.act.name); // the dialog has given the focus back, if its button is still there
   };
   return html`<div><div ref=${group} class="acts" role="group" aria-label="Acts on this trigger" tabindex="-1">${
     offered.map((a) => html`
@@ -152,21 +156,22 @@ export function Acts({of: t, who, done}) {
       `${gone} is not offered any more.` : ''}</span>
     ${who.rights.includes('operate') ? html`<p>
       <${A} to=${auditPage(keyOf(who, t.trigger_id))}>Who did what to it<//></p>` : ''}
-    ${open ? html`<${Ask} ...${open} who=${who} close=${close} done=${done} key=${open.act.name} />` : ''}</div>`;
+    ${asked ? html`<${Ask} ...${asked} who=${who} close=${close} done=${done} key=${asked.act.name} />` : ''}</div>`;
 }
 
 // occurrenceOf is when a dead letter was scheduled.
 const occurrenceOf = (l) => (l.scheduled_at ? inZone(l.scheduled_at, l.timezone) : visible(l.ce_id || ''));
 
 // Redrive is the button of that act beside a dead letter, which may be another tenant's. It sends this letter alone.
-// Its name has the occurrence, because a trigger may have several letters.
+// Its name has the occurrence, because a trigger may have several letters. The dialog keeps the letter as it was when
+// somebody opened it, and stays when the letter is not open any more.
 export function Redrive({of: letter, who, done}) {
-  const [asked, ask] = useState(false);
-  if (!who.rights.includes('act')) return null;
+  const [asked, ask] = useState();
+  if (!who.rights.includes('act') || (letter.status !== 'open' && !asked)) return null;
   return html`<button type="button" aria-label=${`Redrive ${named(letter, who)}, ${occurrenceOf(letter)}`}
-      onClick=${() => ask(true)}>Redrive</button>
-    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${letter} who=${who}
-      close=${() => ask(false)} done=${done} />` : ''}`;
+      onClick=${() => ask(letter)}>Redrive</button>
+    ${asked ? html`<${Ask} act=${acts.find((a) => a.name === 'Redrive')} t=${asked} who=${who}
+      close=${() => ask(undefined)} done=${done} />` : ''}`;
 }
 
 function Ask({act, t, who, close, done}) {
@@ -188,7 +193,7 @@ function Ask({act, t, who, close, done}) {
     try {
       if (act.once && act.once(t)) await stillAs(t);
       const answer = await ask(r.method, r.path, r.body, {type: r.type, headers});
-      free();
+      if (box.current && box.current.open) free(); // else they are at something else by now
       done(`${act.name}: ${(act.says || decided)(answer)}, ${named(t, who)}`);
       if (box.current) box.current.close(); // gives the focus back; a dialog that is only removed does not
     } catch (err) {

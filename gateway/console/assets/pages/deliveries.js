@@ -5,8 +5,8 @@ import {At, inZone} from '../time.js';
 import {Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
 import {
-  A, Items, Loaded, More, NoHistory, Table, ToTrigger, Twins, curl, kcatReads, none, others, quoted, tenants,
-  triggersOfChannel, useData, useList, visible,
+  A, Items, Line, Loaded, More, NoHistory, Table, ToTrigger, Twins, after, curl, kcatReads, none, others, quoted,
+  tenants, triggersOfChannel, useData, useList, visible,
 } from '../parts.js';
 
 const full = 50; // rows of a page
@@ -24,12 +24,14 @@ function Code({of: {value, count, sample}, least, to, who}) {
     <${ToTrigger} id=${id} tenant=${tenant} who=${who} />` : ''}${detail ? `: ${visible(detail)}` : ''}`;
 }
 
-// Codes lists the most frequent codes.
+// Codes lists the most frequent codes. Where an example leads stays as it was while it is held.
 const Codes = ({of: {groups = [], other, next_cursor: more}, to, who, none}) => html`
-  <${Items} rows=${groups.slice(0, mostCodes)} rowKey=${(g) => g.value}
-    none=${html`<p class="none">${more ? 'None in what was counted. There is more.' : none}</p>`}
+  <${Items} rows=${groups.slice(0, mostCodes)} rowKey=${(g) => g.value} goesOn=${after(groups.length > mostCodes)}
+    none=${none && (more ? moreToCount : none)} stays=${(was, now) => ({...now, sample: was.sample})}
     item=${(g) => html`<${Code} of=${g} least=${more} to=${to} who=${who} />`} />
-    ${groups.length > mostCodes || other ? html`<p>There are further codes.</p>` : ''}`;
+    <${Line} text=${groups.length > mostCodes || other ? 'There are further codes.' : ''} />`;
+
+const moreToCount = 'None in what was counted. There is more.';
 
 const total = ({groups = [], other = 0}) => groups.reduce((n, g) => n + g.count, other);
 
@@ -40,14 +42,14 @@ const Short = ({of, children}) => (of.data === undefined ?
 // InShort says what is not well, before the lists of all.
 function InShort({who, endpoints, channels}) {
   const operates = who.rights.includes('operate');
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000, false);
-  const refused = useData('v1/rejected?group_by=code', 60000, false);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code' : '', 15000);
+  const refused = useData('v1/rejected?group_by=code', 60000);
   const settled = !who.history || letters.data || letters.error; // so that nothing moves down what is below
   return html`<section class="short"><h2>In short</h2>
     ${operates ? html`<h3>Endpoints whose breaker is not closed</h3>
       <${Short} of=${endpoints}>${({items}) => {
         const open = items.filter((e) => e.state !== 'closed');
-        return html`<${Items} rows=${open} rowKey=${(e) => e.tenant + e.origin} none=${html`<p class="none">None.</p>`}
+        return html`<${Items} rows=${open} rowKey=${(e) => e.tenant + e.origin} none="None."
           item=${(e) => html`
           <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
           ${' '}<span class="bad">${e.state}</span>${e.last_code ? `: ${visible(e.last_code)}` : ''}.${' '}
@@ -57,20 +59,21 @@ function InShort({who, endpoints, channels}) {
       <${Short} of=${channels}>${({items}) => {
         const waits = items.filter((c) => c.waiting > 0 || c.put_off)
           .sort((a, b) => (b.waiting || 0) - (a.waiting || 0));
-        return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${html`<p class="none">${
-          items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}</p>`}
+        return html`<${Items} rows=${waits} rowKey=${(c) => c.name} none=${
+          items.some((c) => c.waiting !== undefined) ? 'None.' : 'Not known: no worker has read anything.'}
           item=${(c) => html`
-          <${A} to=${triggersOfChannel(c.name)}><b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b>
-            ${' '}on ${c.name}<//>${c.put_off ? html`, whose due topic has refused records.${' '}
-          <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
+          <b>${c.waiting > 0 ? c.waiting.toLocaleString('en') : 'Some'}</b> on${' '}
+          <${A} to=${triggersOfChannel(c.name)}>${c.name}<//>${c.put_off ? html`,${' '}
+          whose due topic has refused records. <${ToRunbook} entry="a-due-topic-refuses" />` : ''}`} />`;
       }}<//>` : ''}
     <h3>Dead letters by code</h3>
     ${who.history ? html`<${Loaded} of=${letters}>${(l) => html`<${Codes} of=${l} to="deliveries?code=" who=${who}
       none="None is open." />`}<//>` : html`<${NoHistory} />`}
     <h3>Refused commands by code</h3>
     ${!settled ? html`<p class="wait">Reading…</p>` : html`<${Loaded} of=${refused}>${(r) => html`
-      ${total(r) ? html`<p>By cause, of the newest ${total(r).toLocaleString('en')}:</p>` : ''}
-      <${Codes} of=${r} to="deliveries?refused=" who=${who} none="None." />`}<//>`}</section>`;
+      <p class=${total(r) ? '' : 'none'}>${total(r) ? `By cause, of the newest ${total(r).toLocaleString('en')}:` :
+        r.next_cursor ? moreToCount : 'None.'}</p>
+      <${Codes} of=${r} to="deliveries?refused=" who=${who} />`}<//>`}</section>`;
 }
 
 // which says of a heading what its list is filtered by.
@@ -92,8 +95,8 @@ export function Deliveries({query, who, say}) {
   const letters = useList(who.history ? lettersPath : '', full, 15000);
   const refused = useList(refusedPath, full, 15000);
   const operates = who.rights.includes('operate');
-  const channels = useData('v1/channels', operates ? 10000 : 0, false);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
+  const channels = useData('v1/channels', operates ? 10000 : 0);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
   const ofLetters = html`<section key="letters">
     <h2>Dead letters${which([
       ['with code', code], ['on channel', channel], ['to', endpoint], ['of tenant', tenant],
@@ -102,12 +105,13 @@ export function Deliveries({query, who, say}) {
       'All dead letters'}<//></p>` : ''}
     <p><${ToRunbook} entry="waterclockdeadletters">What to do about dead letters<//></p>
     ${who.history ? html`<${Loaded} of=${letters.first}>${() => html`<${Table} caption="The newest first"
+      goesOn=${after(letters.cursor)}
       rows=${letters.items} none=${none(letters, 'None is open.')} rowKey=${(l) => l.partition + '/' + l.offset}
       columns=${[
         ['Trigger', (l) => html`<${ToTrigger} id=${l.trigger_id} tenant=${l.tenant} who=${who} />`],
         ...tenants(letters.items, who),
-        ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${l} who=${who}
-          done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
+        ['Status', (l) => html`${l.status} <${Redrive} of=${l} who=${who}
+          done=${(text) => { say(text); letters.first.reload(); }} />`],
         ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
         ['Endpoint', (l) => l.endpoint || ''],
         ['Attempts', (l) => l.attempts, 'num'],
@@ -120,7 +124,7 @@ export function Deliveries({query, who, say}) {
     <p><${ToRunbook} entry="waterclockrefusals">What to do about refused commands<//></p>
     <${Loaded} of=${refused.first}>${() => html`
       <${Table} caption="Refused commands, the newest first" rows=${refused.items} none=${none(refused, 'None.')}
-      rowKey=${(c) => c.source} columns=${[
+      goesOn=${after(refused.cursor)} rowKey=${(c) => c.source} columns=${[
         ['Trigger', (c) => (c.trigger_id ? html`<${ToTrigger} id=${c.trigger_id} tenant=${c.tenant} who=${who} />` :
           'no key')],
         ...tenants(refused.items, who),

@@ -41,7 +41,7 @@ export function Forecast({query, who}) {
   const [bucket, n, label] = view;
   const to = ([b, count], g) => `forecast?bucket=${b}&n=${count}&by=${g}`;
   const path = `v1/${to(view, group)}`;
-  const data = useData(path, 30000, false);
+  const data = useData(path, 30000);
   return html`<article><h1>Forecast</h1>
     <${Choice} of=${views.map((v) => [v[2], to(v, group), v === view])} />
     <${Choice} of=${offered.map((g) => [`By ${g}`, to(view, g), g === group])} />
@@ -58,7 +58,7 @@ export function Forecast({query, who}) {
           its next fire, and is counted here each time.${who.rights.includes('operate') ?
             ' The list has your own tenant\'s alone.' : ''}</p>
         <${Table} caption="What falls due, recurrences included" rows=${items.filter((b) => b.due > 0 || b.nominal > 0)}
-          none="Nothing is due." rowKey=${(b) => b.at} columns=${[
+          none="Nothing is due." goesOn="before" rowKey=${(b) => b.at} columns=${[
             ['From', (b) => inZone(b.at)], ['Due', (b) => html`<${Due} of=${b} bucket=${bucket} />`, 'num'],
             ['Without jitter', (b) => b.nominal, 'num'], [`By ${group}`, by],
           ]} /></details>`}<//>

@@ -2,6 +2,7 @@
 import {html, useEffect, useRef, useState} from '../vendor/htm-preact.js';
 import {Bars} from '../bars.js';
 import {Facts} from '../facts.js';
+import {useHeld} from '../hold.js';
 import {useLive} from '../live.js';
 import {inZone, took} from '../time.js';
 import {
@@ -55,7 +56,7 @@ function unwell(partitions, live, endpoints, {refusing, stuck}) {
         p.refused ? 'waterclockpartitionrefused' : 'waterclockpartitionsmissing']);
     } else if (p.oldest_overdue_seconds > 5) {
       all.push(['bad', `${name} is late: the oldest has waited ${took(p.oldest_overdue_seconds * 1000)}.`, name,
-        'system',         'waterclockoverdue']);
+        'system', 'waterclockoverdue']);
     }
     if (p.pending_limit && p.pending > 0.8 * p.pending_limit) {
       all.push(['warn', p.pending < p.pending_limit ?
@@ -143,19 +144,21 @@ export function Now({who}) {
     if (m.kind === 'cut') { set(undefined); lose(true); }
   });
   const live = connected ? last : undefined; // a stream may end without a word: another tab reads it
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', connected ? 10000 : every, false);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', connected ? 10000 : every);
   const seen = partitions.data && partitions.data.items.filter((p) => p.ready).length;
   const told = live && live.ready;
   useEffect(() => { // what was read when the stream told of a change may be a second older than that
     const timer = live && partitions.data && told !== seen ? setTimeout(partitions.reload, 1500) : 0;
     return () => clearTimeout(timer);
   }, [told, seen]);
-  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000, false);
-  const channels = useData(operates ? 'v1/channels' : '', 10000, false);
-  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000, false);
-  const next = useData('v1/forecast?bucket=1m&n=10', 10000, false);
-  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000, false);
+  const endpoints = useData(operates ? 'v1/endpoints?fresh=false' : '', 10000);
+  const channels = useData(operates ? 'v1/channels' : '', 10000);
+  const letters = useData(who.history ? 'v1/dead-letters?group_by=code&fresh=false' : '', 10000);
+  const next = useData('v1/forecast?bucket=1m&n=10', 10000);
+  const late = useData('v1/lateness?window=1h', connected ? 15000 : 5000);
   const of = useUnwell(channels, late.data);
+  const waits = channels.data ? channels.data.items.filter((c) => c.waiting !== undefined) : [];
+  const counted = useHeld(waits.length > 0, (shown) => shown, (shown, next) => (shown === next ? undefined : {}));
   useEffect(() => lose(false), [partitions.data, late.data]);
   return html`<article><h1>Now</h1>
     ${operates ? '' : html`<p class="sentence" id="health">${health(live, late, cut)}</p>`}
@@ -172,7 +175,6 @@ export function Now({who}) {
         items.filter((p) => !p.ready && !p.doing && !p.refused).length;
       const uncounted = live ? silent : items.filter((p) => p.commands_lag === undefined).length;
       const figure = (text, lost = silent) => html`<b>${partly(text, lost, items.length)}</b>`;
-      const waits = channels.data ? channels.data.items.filter((c) => c.waiting !== undefined) : [];
       return html`
         <p class="sentence ${!known || bad.length ? 'bad' : good ? 'good' : ''}" id="health">${
           !known ? 'Not known. What follows is from before.' :
@@ -184,7 +186,7 @@ export function Now({who}) {
           <li>${figure(pending.toLocaleString('en'))}<${A} to="system">pending<//></li>
           <li>${figure(took(overdue * 1000))}<${A} to="system">oldest overdue<//></li>
           <li>${figure(lag.toLocaleString('en'), uncounted)}<${A} to="system">commands not read yet<//></li>
-          ${waits.length ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
+          ${counted ? html`<li><b>${sum(waits, 'waiting').toLocaleString('en')}</b>
             <${A} to="deliveries">due events not read yet<//></li>` : ''}
           <li><b>${ready} of ${items.length}</b><${A} to="system">partitions fire<//></li>
           ${next.data ? html`<li>${figure(sum(next.data.items, 'due').toLocaleString('en'),
@@ -200,13 +202,13 @@ export function Now({who}) {
     <${Loaded} of=${late}>${(l) => html`
       <p>${l.fires === 0 ? nothing(l, 'hour') :
         `In the last hour ${l.fires.toLocaleString('en')} due event${l.fires === 1 ? '' : 's'}: half were at most ` +
-        `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}
-        ${l.since ? html` <span class="far">Counted since ${inZone(l.since)}.</span>` : ''}</p>
+        `${took(l.p50_ms)} late, 99 of 100 at most ${took(l.p99_ms)}, the latest ${took(l.max_ms)}.`}</p>
+      ${l.since ? html`<p class="far">Counted since ${inZone(l.since)}.</p>` : ''}
       <${Line} kind="fault" role="alert" text=${(l.silent_partitions || []).length ?
         `Not all are counted: ${silence(l.silent_partitions)}.` : ''} />
       <${Line} kind="warn" text=${l.incomplete ? `${operates ? 'By channel not' : 'Not'} all are counted: ` +
         'too many tenants and channels fired at once to tell them apart.' : ''} />
-      ${l.fires === 0 ? '' : html`<${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
+      <${Bars} items=${l.items} value=${(i) => i.p99_ms || 0}
         label="The 99th percentile, ms, by minute" unit=${took}
         says=${(i) => (i.fires ? `${i.fires} fired, p99 ${took(i.p99_ms)}` : 'nothing fired')} />
       <details><summary>As a table</summary><${Table} caption="By channel, the last hour" none="None."
@@ -214,9 +216,9 @@ export function Now({who}) {
           ['Channel', ([name]) => html`<${A} to=${triggersOfChannel(name)}>${visible(name)}<//>`],
           ['Due events', ([, c]) => c.fires, 'num'], ['p50, ms', ([, c]) => c.p50_ms ?? '', 'num'],
           ['p99, ms', ([, c]) => c.p99_ms ?? '', 'num'], ['Latest, ms', ([, c]) => c.max_ms ?? '', 'num']]} />
-        <${Table} caption="By minute" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at} columns=${[
-          ['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
-          ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}`}<//>
+        <${Table} caption="By minute" goesOn="before" rows=${l.items.filter((i) => i.fires)} rowKey=${(i) => i.at}
+          columns=${[['From', (i) => inZone(i.at)], ['Due events', (i) => i.fires, 'num'],
+            ['p50, ms', (i) => i.p50_ms ?? '', 'num'], ['p99, ms', (i) => i.p99_ms ?? '', 'num']]} /></details>`}<//>
     <h2>Dead letters by cause</h2>
     ${who.history ? html`<${Loaded} of=${letters}>${({groups, other, next_cursor: more}) => html`<${Table}
       caption="Dead letters by code" rows=${groups}
@@ -225,7 +227,7 @@ export function Now({who}) {
         ['Code', (g) => html`<${A} to=${'deliveries?code=' + encodeURIComponent(g.value)}>${visible(g.value)}<//>`],
         ['Letters', (g) => html`${more ? 'at least ' : ''}<${A} aria-label=${`${g.count} with code ${visible(g.value)}`}
           to=${'deliveries?code=' + encodeURIComponent(g.value)}>${g.count}<//>`, 'num'],
-      ]} />${other ? html`<p>${more ? 'At least ' : ''}${other} have further codes.</p>` : ''}`}<//>` :
+      ]} /><${Line} text=${other ? `${more ? 'At least ' : ''}${other} have further codes.` : ''} />`}<//>` :
       html`<${NoHistory} />`}
     <${Facts} who=${who} />
     <${Twins} lines=${[curl(who, operates ? 'v1/partitions' : 'v1/lateness'), 'waterclock live',

@@ -1,10 +1,10 @@
 // System: who owns what, by which rules, and who did what?
-import {html} from '../vendor/htm-preact.js';
+import {html, useState} from '../vendor/htm-preact.js';
 import {query as queryOf} from '../api.js';
 import {inZone, ownZone, took} from '../time.js';
 import {
-  A, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, kcatReads, none, others, partsOf, quoted, tenants, useData,
-  useList,
+  A, Field, Loaded, More, Table, ToTrigger, Twins, after, curl, go, kcatReads, none, others, partsOf, quoted, tenants,
+  useData, useList,
 } from '../parts.js';
 import {ToRunbook} from './runbook.js';
 
@@ -46,7 +46,7 @@ const fields = [
 const flags = (filters) => fields.filter(([name]) => filters[name])
   .map(([name, , , flag]) => ` --${flag || name} ${quoted(filters[name])}`).join('');
 
-// Done lists who did what. Its filters stand in the address; with any, it is the first that the page shows.
+// Done lists who did what. Its filters stand in the address; a page that is opened with any shows it first.
 function Done({query, path, again, who}) {
   const acts = useList(`${path}#${again}`, full, 10000);
   const submit = (e) => {
@@ -61,7 +61,7 @@ function Done({query, path, again, who}) {
     ${fields.some(([name]) => query[name]) ? html`<p><${A} to="system">All acts<//></p>` : ''}
     <${Loaded} of=${acts.first}>${() => html`<${Table} caption="The newest acts over HTTP" rows=${acts.items}
       none=${none(acts, fields.some(([name]) => query[name]) ? 'None matches.' : 'Nobody has done anything yet.')}
-      rowKey=${JSON.stringify} columns=${[
+      goesOn=${after(acts.cursor)} rowKey=${JSON.stringify} columns=${[
         ['At', (a) => inZone(a.at)], ['Who', (a) => [(a.actor || 'no log-in') +
           (others(a.tenant, who) ? ` of tenant ${a.tenant}` : ''), a.role, a.address].join(', ')],
         ['Act', (a) => a.verb],
@@ -75,16 +75,16 @@ function Done({query, path, again, who}) {
 
 export function System({query, again, who}) {
   const operates = who.rights.includes('operate');
-  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000, false);
+  const partitions = useData(operates ? 'v1/partitions?fresh=false' : '', 3000);
   const tz = useData('v1/tzdata');
   const calendars = useData('v1/calendars');
   const settings = useData(operates ? 'v1/settings' : '');
   const filters = Object.fromEntries(fields.map(([name]) => [name, query[name]]).filter(([, value]) => value));
-  const filtered = Object.keys(filters).length > 0;
+  const [first] = useState(Object.keys(filters).length > 0); // it stays where it is while somebody filters
   const path = 'v1/audit' + queryOf({...filters, limit: full});
   const done = operates ? html`<${Done} query=${query} path=${path} again=${again} who=${who} key="done" />` : '';
   return html`<article><h1>System</h1>
-    ${filtered ? done : ''}
+    ${first ? done : ''}
     <h2>Partitions</h2>
     ${operates ? '' : html`<p>Only an operator sees the partitions. <${A} to="./">Now<//> says whether they fire.</p>`}
     ${operates ? html`<${Loaded} of=${partitions}>${({items}) => html`<${Table} caption="One owner each" rows=${items}
@@ -113,7 +113,7 @@ export function System({query, again, who}) {
       ]} />`}<//>
     ${operates ? html`<h2>Settings</h2>
       <${Loaded} of=${settings}>${({items}) => html`<${Settings} items=${items} />`}<//>` : ''}
-    ${filtered ? '' : done}
+    ${first ? '' : done}
     <${Twins} lines=${[
       ...(operates ? [curl(who, 'v1/partitions'), `waterclock audit -n ${full}${flags(filters)}`, curl(who, path),
         curl(who, 'v1/settings'), kcatReads(who, 'audit')] : []),

@@ -2,11 +2,12 @@
 import {html, useEffect, useRef, useState} from '../vendor/htm-preact.js';
 import {ask, get, trigger} from '../api.js';
 import {what} from '../facts.js';
+import {useHeld} from '../hold.js';
 import {useLive} from '../live.js';
 import {At, NextOf, inZone, inZones, when} from '../time.js';
 import {
-  A, Became, Fault, Loaded, More, NoHistory, State, Table, Twins, curl, kcatFinds, keyOf, none, ours, pointed, quoted,
-  triggerPage, useData, useList, userPage, visible,
+  A, Became, Fault, Line, Loaded, More, NoHistory, State, Table, Twins, after, curl, kcatFinds, keyOf, none, ours,
+  quoted, triggerPage, useData, useList, userPage, visible,
 } from '../parts.js';
 import {Acts, Redrive} from './acts.js';
 import {ToRunbook} from './runbook.js';
@@ -38,52 +39,52 @@ function payloadIn(text) {
     });
 }
 
+// happened is what the note says while somebody is about to use something on the page. Nothing has happened if a
+// sentence only counts the seconds on.
+const happened = (shown, next, decides = (x) => x) => (JSON.stringify(shown) === JSON.stringify(next) ? undefined :
+  JSON.stringify(decides(shown)) === JSON.stringify(decides(next)) ? {} : {text: 'Something happened to it.'});
+
 export function Trigger({query, who, say}) {
   const id = query.id || '';
   const key = keyOf(who, id);
-  const [waits, wait] = useState(false);
   const [rows, show] = useState([]); // the events that the page has rows of
   const connected = 'connected' === useLive((m) => {
-    if (m.kind === 'fact' && m.data.trigger === key) { refresh(true); follow(); }
-    if (m.kind === 'state' && (m.data.omitted || m.data.missed)) refresh(false);
+    if (m.kind === 'fact' && m.data.trigger === key) { reload(); follow(); }
+    if (m.kind === 'state' && (m.data.omitted || m.data.missed)) reload();
   });
   const state = useData(id && trigger(id, '?fresh=false&payload=false'), connected ? 0 : every);
   const one = query.occurrence ? '&occurrence=' + encodeURIComponent(query.occurrence) : '';
   const why = useData(id && trigger(id, '/explain?fresh=false') + one, connected ? 0 : every);
-  const reload = () => { wait(false); state.reload(); why.reload(); };
+  const reload = () => { state.reload(); why.reload(); };
   // The page reads without the read barrier. After one's own act that may be too early, until one with it is answered.
   const acted = async () => {
     await Promise.allSettled([get(trigger(id, '?payload=false')), get(trigger(id, '/explain'))]);
     reload();
   };
-  // What is under the pointer stays where it is: then the page says that there is something new.
-  const refresh = (news) => {
-    if (!pointed()) reload();
-    else if (news) wait(true);
-  };
   const soon = useRef();
   const follow = () => { // once more, when a history that was behind has the event
     clearTimeout(soon.current);
-    soon.current = setTimeout(() => refresh(false), 1000);
+    soon.current = setTimeout(reload, 1000);
   };
   useEffect(() => { follow(); return () => clearTimeout(soon.current); }, [id]);
   useEffect(() => { // what the stream does not say, such as that it is overdue
-    const timer = setInterval(() => connected && !document.hidden && refresh(false), 10000);
+    const timer = setInterval(() => connected && !document.hidden && reload(), 10000);
     return () => clearInterval(timer);
   }, [connected, id]);
   const gone = state.error && state.error.status === 404; // erased, or never registered
   useEffect(() => { if (gone) acted(); }, [gone]); // somebody may have registered it just now
+  // All of this moves what is below it, so it is held, as rows are.
+  const t = useHeld(gone ? null : state.data, (shown, next) => (shown === undefined ? next : shown), happened);
+  const cause = useHeld({path: why.path, data: why.data}, (shown, next) => (shown.path === next.path && shown.data ?
+    shown : next), (shown, next) => happened(shown, next, ({data: x}) => x && [x.code, x.evidence, x.history])).data;
   if (!id) {
     return html`<article><h1>Trigger</h1><p>No trigger is named. Write its key into the box above.</p></article>`;
   }
-  const t = gone ? undefined : state.data;
   return html`<article><div class="head"><h1>${visible(id)}</h1>
       ${t ? html`<${Acts} of=${t} who=${who} done=${(text) => { say(text); acted(); }} />` : ''}</div>
-    ${waits ? html`<p class="news" role="status">Something happened to it.${' '}
-      <button type="button" onClick=${reload}>Show it</button></p>` : ''}
     ${one ? html`<p>Of occurrence ${visible(query.occurrence)}. <${A} to=${triggerPage(id)}>Of the trigger<//></p>` :
       ''}
-    <${Loaded} of=${why}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
+    <${Loaded} of=${{...why, data: cause}}>${(x) => html`<p class="sentence" id="sentence">${x.sentence}</p>
       ${x.history === false ? html`<p class="warn">${who.history ?
         'The history does not answer: this is what its owner knows.' :
         'There is no history here: this is what its owner and the newest events know.'}</p>` : ''}
@@ -92,8 +93,9 @@ export function Trigger({query, who, say}) {
           e.event_id ? html` · <${ToEvent} id=${e.event_id} rows=${rows} />` : ''}</span></li>`)}</ul>
       </details>` : ''}
       <p><${ToRunbook} entry="a-customer-got-nothing">If a customer got nothing<//></p>`}<//>
-    ${t ? html`<${About} t=${t} who=${who} code=${one ? undefined : why.data && why.data.code} />` : ''}
-    ${state.error && !gone && !why.error ? html`<${Fault} error=${state.error} reload=${state.reload} />` : ''}
+    ${t ? html`<${About} t=${t} who=${who} code=${one ? undefined : cause && cause.code} />` : ''}
+    <${Loaded} of=${{error: gone || why.error ? undefined : state.error, data: null, reload: state.reload}}>
+      ${() => ''}<//>
     ${t && (t.recurrence || t.include || t.next_fire_at) ? html`<${Next} t=${t} />` : ''}
     <${Happened} id=${id} who=${who} zone=${(t && t.timezone) || 'UTC'} shows=${show} occurrence=${query.occurrence}
       say=${(text) => { say(text); acted(); }} revision=${t ? t.updated_at : state.error ? '' : undefined} />
@@ -215,14 +217,15 @@ function Letters({id, who, zone, round, say}) {
   const path = `v1/dead-letters?trigger_id=${encodeURIComponent(id)}&status=all&limit=${mostLetters}#${round}`;
   const letters = useList(path, mostLetters, 10000);
   return html`<section><h2>Dead letters</h2><${Loaded} of=${letters.first}>${() => html`<${Table}
-    caption="Dead letters, the newest first" rows=${letters.items} none=${none(letters, 'None is kept any more.')}
+    caption="Dead letters, the newest first" goesOn=${after(letters.cursor)}
+    rows=${letters.items} none=${none(letters, 'None is kept any more.')}
     rowKey=${(l) => l.partition + '/' + l.offset} columns=${[
       ['Code', (l) => l.code], ['Detail', (l) => l.detail || ''], ['Channel', (l) => l.channel],
       ['Endpoint', (l) => l.endpoint || ''], ['Attempts', (l) => l.attempts, 'num'],
       ['Scheduled', (l) => (l.scheduled_at ? inZone(l.scheduled_at, zone) : '')],
       ['Failed', (l) => html`<${At} at=${l.failed_at} zone=${zone} />`],
-      ['Status', (l) => html`${l.status}${l.status === 'open' ? html` <${Redrive} of=${{...l, timezone: zone}}
-        who=${who} done=${(text) => { say(text); letters.first.reload(); }} />` : ''}`],
+      ['Status', (l) => html`${l.status} <${Redrive} of=${{...l, timezone: zone}} who=${who}
+        done=${(text) => { say(text); letters.first.reload(); }} />`],
     ]} /><${More} of=${letters} />`}<//></section>`;
 }
 
@@ -251,15 +254,18 @@ function Happened({id, who, zone, revision, shows, occurrence, say}) {
   useEffect(() => { // a fragment marks the row, and a later click on another one is not undone
     if (marked && !location.hash) location.replace('#' + rowOf(marked.event_id));
   }, [marked && marked.event_id]);
+  const lost = useHeld(items.some((e) => e.type === 'delivery.dead_lettered'), (shown) => shown, (shown, next) =>
+    (shown === next ? undefined : {text: next ? 'There are dead letters.' : 'There is no dead letter.'}));
   if (data.error && data.error.status === 404) return null;
   if (!who.history) return html`<section><h2>What happened</h2><${NoHistory} /></section>`;
-  return html`${items.some((e) => e.type === 'delivery.dead_lettered') ? html`<${Letters} id=${id} who=${who}
+  return html`${lost ? html`<${Letters} id=${id} who=${who}
     zone=${zone} round=${items.length} say=${say} />` : ''}<section><h2>What happened</h2>
     <${Loaded} of=${data}>${() => html`
-      ${occurrence && !marked ? html`<p class="warn">None of these is of occurrence${' '}
-        ${visible(when(occurrence, zone))}.</p>` : ''}
+      <${Line} kind="warn" text=${occurrence && !marked ? `None of these is of occurrence ${
+        visible(when(occurrence, zone))}.` : ''} />
       <${Table} caption=${whole && list.cursor ? `The first ${items.length} events` :
         !whole && items.length === newest ? `The newest ${newest} events` : 'All events, the oldest first'}
+        goesOn=${whole ? after(list.cursor) : items.length === newest ? 'before' : undefined}
         rows=${items} none="Nothing is known." rowKey=${(e) => e.event_id} rowId=${(e) => rowOf(e.event_id)} columns=${[
           ['At', (e) => inZone(e.occurred_at, zone)], ['Event', (e) => e.type],
           ['State', (e) => html`<${State} state=${e.state || ''} />`],

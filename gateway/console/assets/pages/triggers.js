@@ -3,8 +3,8 @@ import {html} from '../vendor/htm-preact.js';
 import {query as queryOf, trigger} from '../api.js';
 import {NextOf, inZone} from '../time.js';
 import {
-  Became, Field, Loaded, More, Table, ToTrigger, Twins, curl, go, isSo, kcatTriggers, keyOf, none, quoted, silence,
-  useData, useList, useSeen, useTyped,
+  Became, Field, Loaded, More, Table, ToTrigger, Twins, after, curl, go, isSo, kcatTriggers, keyOf, none, quoted,
+  silence, useData, useList, useSeen, useTyped,
 } from '../parts.js';
 
 const states = ['', 'PENDING', 'PAUSED', 'IN_FLIGHT', 'FIRED', 'FAILED', 'EXPIRED', 'CANCELLED'];
@@ -58,7 +58,7 @@ export function Triggers({query, again, who}) {
         </p>` : ''}
       <${Table} caption=${`As of ${inZone(page.as_of)}`}
         none=${none(list, 'No trigger matches.', 'None matches so far.')} rows=${list.items}
-        rowKey=${(t) => t.trigger_id} columns=${[
+        goesOn=${after(list.cursor)} rowKey=${(t) => t.trigger_id} columns=${[
           ['Trigger', (t) => html`<${ToTrigger} id=${t.trigger_id} />`],
           ['State', (t) => html`<${Ended} of=${t} who=${who} round=${page.as_of} />`],
           ['Next', (t) => html`<${NextOf} of=${t} />`],

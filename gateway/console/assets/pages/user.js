@@ -2,7 +2,7 @@
 import {html} from '../vendor/htm-preact.js';
 import {inZone, when} from '../time.js';
 import {
-  A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, curl, kcatFinds, ours, quoted, triggerPage,
+  A, Loaded, More, NoHistory, State, Table, ToTrigger, Twins, after, curl, kcatFinds, ours, quoted, triggerPage,
   triggersOfUser, useList, visible,
 } from '../parts.js';
 
@@ -29,6 +29,7 @@ export function User({query, who}) {
     <h2>Notifications</h2>
     ${who.history ? html`<${Loaded} of=${list.first}>${() => html`
       <${Table} caption="The newest first" rows=${list.items} rowKey=${(n) => n.notification_id}
+        goesOn=${after(list.cursor)}
         none="The history has no notification of this user." columns=${[
           ['Trigger', (n) => html`<${ToTrigger} id=${n.trigger_id} />`],
           ['Channels', (n) => html`<${Channels} of=${n} />`],
