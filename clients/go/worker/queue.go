@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 )
 
@@ -190,23 +189,21 @@ func (q *queue) trim(g *group) {
 	}
 }
 
-// thin makes room in a partition with ready events that came before a time (Unix ns). It takes out
-// most of the ready events: the newest ones of the tenants that have the most. Behind a tenant whose
-// handlers are slow there may be another tenant's events, which can only be read if there is room.
+// thin makes room in a partition. It takes out most of the ready events: the newest ones of the tenants
+// that have the most, if the oldest event of such a tenant came before a time (Unix ns). Behind a tenant
+// whose handlers are slow there may be another tenant's events, which can only be read if there is room.
+// A tenant that has many events, but none that waits for long, makes room by itself.
 func (q *queue) thin(p *partition, before int64) {
-	ready, oldest := q.readyOf(p)
+	ready := q.readyOf(p)
 	total := 0
 	for _, items := range ready {
 		total += len(items)
-	}
-	if total == 0 || oldest >= before {
-		return
 	}
 	level := levelOf(ready, total/thinTo)
 	taken := map[*item]struct{}{}
 	groups := map[*group]struct{}{}
 	for _, items := range ready {
-		if len(items) <= level {
+		if len(items) <= level || !anyBefore(items, before) {
 			continue
 		}
 		slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.offset, b.offset) })
@@ -225,22 +222,25 @@ func (q *queue) thin(p *partition, before int64) {
 	}
 }
 
+// anyBefore reports whether one of some events came before a time (Unix ns).
+func anyBefore(items []*item, before int64) bool {
+	return slices.ContainsFunc(items, func(it *item) bool { return it.polled < before })
+}
+
 // thinTo is the part of the ready events, 1 in so many, that thin leaves.
 const thinTo = 4
 
-// readyOf returns the ready events of a partition, by tenant, and when the oldest one came.
-func (q *queue) readyOf(p *partition) (ready map[string][]*item, oldest int64) {
-	ready = map[string][]*item{}
-	oldest = math.MaxInt64
+// readyOf returns the ready events of a partition, by tenant.
+func (q *queue) readyOf(p *partition) map[string][]*item {
+	ready := map[string][]*item{}
 	for _, g := range q.groups {
 		for _, it := range g.ready[p.lane].all() {
 			if it.part == p {
 				ready[it.event.Tenant] = append(ready[it.event.Tenant], it)
-				oldest = min(oldest, it.polled)
 			}
 		}
 	}
-	return ready, oldest
+	return ready
 }
 
 // levelOf returns how many events each tenant may keep, so that all of them keep at most so many.
