@@ -274,6 +274,11 @@ func TestQueueAgainstModel(t *testing.T) {
 			q.finish(it)
 		}
 		answerUnhandled := func(it *item) {
+			if it.slow { // some of its key before it may wait
+				seen++
+				q.finish(it)
+				return
+			}
 			if key := fmt.Sprint(it.part.lane, string(it.event.RecordKey)); busy[key] {
 				last[key] = max(last[key], it.offset) // shed: the one before it still runs
 				seen++
@@ -435,6 +440,49 @@ func TestThinSlowTenantsOnly(t *testing.T) {
 	// Now its own wait for long, too.
 	if out, _ := q.out(t, 11); out["fresh"] != 750 || len(out) != 1 {
 		t.Errorf("taken out: %v", out)
+	}
+}
+
+// TestThinBehindOneKey: events behind others of their key are taken out like those that are ready, the newest
+// first. What stays, and what comes later, is handled in order.
+func TestThinBehindOneKey(t *testing.T) {
+	q := newThinned()
+	add := func(tenant, key string, n int) {
+		for range n {
+			q.add(&item{
+				mark: mark{offset: int64(q.p.records)}, part: q.p, polled: int64(q.p.records),
+				event: &DueEvent{Tenant: tenant, RecordKey: []byte(key)},
+			})
+			q.p.records++
+		}
+	}
+	add("bad", "runs", 201)
+	running := q.next()
+	q.p.running[running] = struct{}{}
+	add("bad", "ready", 199)
+	add("good", "own", 1)
+	if out, _ := q.out(t, 1); len(out) != 0 {
+		t.Errorf("none has waited for so long: %v", out)
+	}
+	// 100 of 400 stay: those with offsets 1 to 99, and good's.
+	out, first := q.out(t, 2)
+	if out["bad"] != 300 || len(out) != 1 || first["bad"] != 100 {
+		t.Errorf("taken out: %v, from offset %v on", out, first)
+	}
+	add("bad", "runs", 1)
+	delete(q.p.running, running)
+	q.finish(running)
+	var got []int64
+	for it := q.next(); it != nil; it = q.next() {
+		if q.finish(it); it.event.Tenant == "bad" {
+			got = append(got, it.offset)
+		}
+	}
+	if len(got) != 100 || !slices.IsSorted(got) || got[99] != 401 {
+		t.Errorf("handled later: %v", got)
+	}
+	if len(q.groups)+len(q.tenants)+len(q.p.tails) != 0 || q.waiting != 0 {
+		t.Errorf("%d groups, %d keys are left, %d wait", len(q.groups), len(q.p.tails), q.waiting)
 	}
 }
 
