@@ -443,6 +443,28 @@ func TestThinSlowTenantsOnly(t *testing.T) {
 	}
 }
 
+// TestThinManyTenants: however many tenants there are, the oldest event of each stays.
+func TestThinManyTenants(t *testing.T) {
+	q := newThinned()
+	oldest := map[string]int64{}
+	for i := range 100 {
+		tenant := fmt.Sprint("t-", i)
+		oldest[tenant] = int64(q.p.records)
+		q.addTo(q.p, tenant, 1+i%3)
+	}
+	out, first := q.out(t, 1000)
+	for i := range 100 {
+		tenant := fmt.Sprint("t-", i)
+		if out[tenant] != i%3 || out[tenant] > 0 && first[tenant] != oldest[tenant]+1 {
+			t.Errorf("%s: %d of %d taken out, from offset %d on; its oldest is %d", tenant, out[tenant], 1+i%3,
+				first[tenant], oldest[tenant])
+		}
+	}
+	if q.waiting != 100 {
+		t.Errorf("%d wait", q.waiting)
+	}
+}
+
 // TestThinBehindOneKey: events behind others of their key are taken out like those that are ready, the newest
 // first. What stays, and what comes later, is handled in order.
 func TestThinBehindOneKey(t *testing.T) {

@@ -289,7 +289,8 @@ func waitingOf(heads []*item) (waiting map[string][]*item, total int) {
 	return waiting, total
 }
 
-// levelOf returns how many events each tenant may keep, so that all of them keep at most so many.
+// levelOf returns how many events each tenant may keep, so that all of them keep at most so many. It is at
+// least 1, also if there are more tenants than that: no tenant waits for ever.
 func levelOf(waiting map[string][]*item, keep int) (level int) {
 	counts := make([]int, 0, len(waiting))
 	for _, items := range waiting {
@@ -298,11 +299,11 @@ func levelOf(waiting map[string][]*item, keep int) (level int) {
 	slices.Sort(counts)
 	for i, n := range counts {
 		if level = keep / (len(counts) - i); n >= level {
-			return level
+			break
 		}
 		keep -= n
 	}
-	return level
+	return max(level, 1)
 }
 
 // nameOf returns the group of an event. If the caller's function panics, it is the group "".
