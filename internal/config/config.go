@@ -97,6 +97,7 @@ type Config struct {
 	sources     map[string]Source
 	secretFiles map[string]string // path of the file a secret came from, by its key
 	from        Options
+	blank       bool // the settings file has no content
 }
 
 // Kafka is how to reach the brokers, and where the embedded one listens.
@@ -354,6 +355,9 @@ type Tenant struct {
 
 // File is the settings file; "" for none.
 func (c *Config) File() string { return c.from.File }
+
+// Blank reports whether the settings file has no content. It may have been read while somebody wrote it.
+func (c *Config) Blank() bool { return c.blank }
 
 // Reread loads the settings again from where they came from, as they are now.
 func (c *Config) Reread() (*Config, error) { return Load(c.from) }

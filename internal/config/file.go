@@ -47,7 +47,8 @@ func (f *fileReader) read(path string) error {
 	}
 	var document yaml.Node
 	err = yaml.NewDecoder(bytes.NewReader(text)).Decode(&document)
-	if errors.Is(err, io.EOF) { // it is empty
+	if errors.Is(err, io.EOF) {
+		f.l.c.blank = true
 		return nil
 	}
 	if err != nil {

@@ -75,6 +75,8 @@ type Options struct {
 	AcceptGaps []pipeline.Gap // losses of commands that the operator accepts
 	TakeOver   string         // a group whose topics this process takes over; "" takes none
 
+	LastSpansWithin time.Duration // how long the end waits for the collector of traces; 0 means 5 s
+
 	Step func(partition int32, step pipeline.Step) // hears the steps of turns; nil in all but measurements
 }
 

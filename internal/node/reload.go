@@ -42,19 +42,23 @@ type reloads struct {
 	log      *slog.Logger
 	subjects []subject
 	more     map[string]func() []string // further files of a subject, by name: those that the others name
+	twice    map[string]bool            // subjects, by name, whose files may be seen half-written
 	seen     []([sha256.Size]byte)      // hash of each subject's files at the last check
+	waits    []bool                     // the last check found other content, which the next one must find, too
 	failed   []string                   // why each was not valid at the last check; empty: it was
-	begun    bool                       // there was a check
+	loaded   []bool                     // each was loaded or failed since the start
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
-	r := &reloads{log: log, failed: make([]string, len(subjects))}
+	r := &reloads{log: log}
 	for _, s := range subjects {
 		if len(s.files) > 0 {
 			r.subjects = append(r.subjects, s)
 		}
 	}
-	r.seen = make([]([sha256.Size]byte), len(r.subjects))
+	n := len(r.subjects)
+	r.seen, r.waits = make([]([sha256.Size]byte), n), make([]bool, n)
+	r.failed, r.loaded = make([]string, n), make([]bool, n)
 	return r
 }
 
@@ -90,20 +94,28 @@ func directoryContent(dir string) ([]byte, error) {
 // file may have changed since the process read it at its start; it does not log that. A subject
 // that was not valid is tried again at each check: what was wrong may have been its mode, which no
 // content shows.
-func (r *reloads) check(all bool) {
-	first := !r.begun
-	r.begun = true
+//
+// A file may be read between two writes of an editor: then it is empty, or ends too early, and may be valid
+// all the same. So some subjects are loaded only when two checks find the same. unsure says that a second check
+// must follow soon.
+func (r *reloads) check(all bool) (unsure bool) {
 	for i, s := range r.subjects {
 		files := s.files
 		if more := r.more[s.name]; more != nil {
 			files = slices.Concat(files, more())
 		}
 		now := contentOf(files)
-		changed := all || first || now != r.seen[i]
+		first, same := !r.loaded[i], now == r.seen[i]
+		changed := all || first || !same || r.waits[i]
+		r.seen[i], r.waits[i] = now, !same && r.twice[s.name]
+		if r.waits[i] {
+			unsure = true
+			continue
+		}
 		if !changed && r.failed[i] == "" {
 			continue
 		}
-		r.seen[i] = now
+		r.loaded[i] = true
 		if err := s.load(); err != nil {
 			if changed || err.Error() != r.failed[i] {
 				r.log.Error("a changed file is not valid, so the old content stays in use: fix the file",
@@ -118,11 +130,22 @@ func (r *reloads) check(all bool) {
 		}
 		r.log.Info("changed files were read again", "what", s.name)
 	}
+	return unsure
 }
+
+// confirmAfter is the time between two checks that must find the same.
+const confirmAfter = time.Second
 
 // run checks at once, at intervals, and on a signal.
 func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
-	r.check(false)
+	var confirm <-chan time.Time
+	check := func(all bool) {
+		confirm = nil
+		if r.check(all) {
+			confirm = time.After(min(every, confirmAfter))
+		}
+	}
+	check(false)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -130,15 +153,23 @@ func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.check(false)
+			check(false)
+		case <-confirm:
+			check(false)
 		case <-hangup:
-			r.check(true)
+			check(true)
 		}
 	}
 }
 
 // endpointSubject is endpoints.<origin>.* in the settings file, with the files of headers that it names.
 const endpointSubject = "endpoints.<origin> in the settings file"
+
+// watchEndpoints says how the subject of endpoints is checked.
+func (n *node) watchEndpoints(r *reloads) {
+	r.more = map[string]func() []string{endpointSubject: n.endpointFiles}
+	r.twice = map[string]bool{endpointSubject: true}
+}
 
 // startReloads starts the checks. Closing a terminal also sends SIGHUP, so `dev` ignores that
 // signal.
@@ -176,7 +207,7 @@ func (n *node) startReloads(life *roles, onHangup bool) {
 	}
 	subjects = append(subjects, n.databases()...)
 	r := newReloads(n.log, subjects...)
-	r.more = map[string]func() []string{endpointSubject: n.endpointFiles}
+	n.watchEndpoints(r)
 	var hangup chan os.Signal
 	if onHangup {
 		hangup = make(chan os.Signal, 1)

@@ -80,22 +80,64 @@ func TestStopWithAHungCollector(t *testing.T) {
 	t.Cleanup(func() { close(end); collector.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c, served := serve(ctx, t, "WATERCLOCK_BROKERS="+strings.Join(cluster.ListenAddrs(), ","),
-		"WATERCLOCK_TOPICS_PARTITIONS=1", "WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=2s",
+	c, served := serveWith(ctx, t, Options{LastSpansWithin: 500 * time.Millisecond},
+		"WATERCLOCK_BROKERS="+strings.Join(cluster.ListenAddrs(), ","), "WATERCLOCK_TOPICS_PARTITIONS=1",
+		"WATERCLOCK_TOPICS_REPLICATION=1", "WATERCLOCK_STOP_TIMEOUT=20s",
 		"WATERCLOCK_TRACING_EXPORTER=otlp", "WATERCLOCK_TRACING_ENDPOINT="+collector.URL, "WATERCLOCK_TRACING_RATIO=1")
 	awaitStatus(t, served, "GET", "http://"+c.Listen+"/readyz", "")
 	awaitStatus(t, served, "PUT", "http://"+c.Listen+"/v1/triggers/k", `{"delay":"1h"}`)
-	begun := time.Now()
 	cancel()
-	if err := <-served; err != nil {
+	if err := <-served; err != nil { // a stop that took over 20 s is an error
 		t.Errorf("it ended with %v", err)
 	}
 	if len(asked) == 0 {
 		t.Error("the collector was not asked")
 	}
-	if took := time.Since(begun); took >= lastSpansWithin {
-		t.Errorf("it took %v of 2s, as if it had waited for the collector alone", took)
-	}
+}
+
+// The last spans have half of the time that is left, so that the rest can be closed, and a bound of their own.
+func TestSpansWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{}
+		for left, want := range map[time.Duration]time.Duration{
+			2 * time.Second: time.Second, time.Minute: lastSpansWithin, -time.Second: -time.Second / 2,
+		} {
+			n.stopBy = time.Now().Add(left)
+			if got := n.spansWithin(); got != want {
+				t.Errorf("%v, of %v that are left", got, left)
+			}
+		}
+		n.stopBy = time.Time{} // no deadline
+		if n.opts.LastSpansWithin = time.Second; n.spansWithin() != time.Second {
+			t.Error("the option does not count")
+		}
+	})
+}
+
+// What needs no time is closed also if the deadline is over, however long before.
+func TestClosingAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{stopBy: time.Now()}
+		for i := range 1000 {
+			if !n.inTime(func() {}) {
+				t.Fatalf("number %d was not in time", i)
+			}
+			n.stopBy = n.stopBy.Add(-time.Millisecond)
+		}
+		hang := make(chan struct{})
+		defer close(hang)
+		begun := time.Now()
+		if n.inTime(func() { <-hang }) || time.Since(begun) != closeGrace {
+			t.Errorf("what hangs was given %v", time.Since(begun))
+		}
+		// What ends just before the deadline is in time, although its timer may be ready, too.
+		for i := range 100 {
+			n.stopBy = time.Now().Add(time.Second)
+			if !n.inTime(func() { time.Sleep(time.Second - time.Nanosecond) }) {
+				t.Fatalf("number %d did not end in time", i)
+			}
+		}
+	})
 }
 
 // What is closed after the roles have ended shares their deadline. What is not closed by then is named, and what would

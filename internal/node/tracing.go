@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,16 +19,21 @@ func (n *node) openTracing() (err error) {
 	return err
 }
 
-// lastSpansWithin bounds how long an ending process waits for the collector. Of the time that is left until the
-// deadline of the stop it leaves half: what is closed later needs some, too.
+// lastSpansWithin bounds how long an ending process waits for the collector, if Options say nothing.
 const lastSpansWithin = 5 * time.Second
 
-func (n *node) closeTracing() {
-	within := lastSpansWithin
+// spansWithin is how long the end may wait for the collector. Of the time that is left until the deadline of the stop
+// it leaves half: what is closed later needs some, too.
+func (n *node) spansWithin() time.Duration {
+	within := cmp.Or(n.opts.LastSpansWithin, lastSpansWithin)
 	if !n.stopBy.IsZero() {
 		within = min(within, time.Until(n.stopBy)/2)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	return within
+}
+
+func (n *node) closeTracing() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.spansWithin())
 	defer cancel()
 	if err := n.tracing.Close(ctx); err != nil {
 		n.log.Warn("the last spans were not sent", "error", err)

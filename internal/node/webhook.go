@@ -167,6 +167,9 @@ func (n *node) loadEndpoints() error {
 	if err != nil {
 		return err
 	}
+	if now.Blank() && !n.endpointSettings().Blank() {
+		return fmt.Errorf("%s: it is empty: write `endpoints: {}` if no origin has settings any more", n.cfg.File())
+	}
 	before := n.webhooks.settings
 	n.webhooks.settings = now
 	if err := n.loadWebhook(); err != nil {

@@ -139,19 +139,78 @@ func TestEndpointsReload(t *testing.T) {
 		}
 	}
 	becomes("at the start", func(a, b webhook.Origin) bool { return a.Rate == 3 && !b.Paused })
-	put(t, yaml, "endpoints: {'https://a.example': {rate: 50}, 'https://b.example': {paused: true, "+
-		"headers: {X-Key: 'file:"+token+"'}}}\n", 0o600)
+	replace(t, yaml, "endpoints: {'https://a.example': {rate: 50}, 'https://b.example': {paused: true, "+
+		"headers: {X-Key: 'file:"+token+"'}}}\n")
 	becomes("changed", func(a, b webhook.Origin) bool {
 		return a.Rate == 50 && b.Paused && b.Headers.Get("X-Key") == "one"
 	})
 	put(t, token, "two\n", 0o600) // a file that the settings did not have at the start
 	becomes("a header of the new origin", func(_, b webhook.Origin) bool { return b.Headers.Get("X-Key") == "two" })
-	put(t, yaml, "endpoints: {'https://a.example': {rate: fast}}\n", 0o600)
+	replace(t, yaml, "endpoints: {'https://a.example': {rate: fast}}\n")
 	becomes("not valid", func(a, b webhook.Origin) bool {
 		return a.Rate == 50 && b.Paused && strings.Contains(log.String(), "rate")
 	})
-	put(t, yaml, "", 0o600)
+	replace(t, yaml, "endpoints: {}\n")
 	becomes("none", func(a, b webhook.Origin) bool { return a.Rate == 0 && !b.Paused })
+}
+
+// replace writes a file so that nobody reads half of it.
+func replace(t *testing.T, file, text string) {
+	t.Helper()
+	put(t, file+".new", text, 0o600)
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHalfWrittenSettings: a settings file that is read while it is written, empty or without its end, changes
+// nothing. What is read twice applies, and an empty file never does.
+func TestHalfWrittenSettings(t *testing.T) {
+	yaml := filepath.Join(t.TempDir(), "w.yaml")
+	const half = "endpoints:\n  https://a.example: {rate: 3}\n"
+	const whole, faster = half + "  https://b.example: {paused: true}\n", "endpoints:\n" +
+		"  https://a.example: {rate: 50}\n  https://b.example: {paused: true}\n"
+	put(t, yaml, whole, 0o600)
+	n := withWebhooks(t, yaml)
+	var log logtest.Buffer
+	r := newReloads(slog.New(slog.NewTextHandler(&log, nil)), subject{endpointSubject, []string{yaml}, n.loadEndpoints})
+	n.watchEndpoints(r)
+	for i, step := range []struct {
+		text string
+		rate float64
+	}{
+		{whole, 3},
+		{whole, 3},
+		{"", 3},
+		{faster, 3},
+		{faster, 50},
+		{half, 50},
+		{whole, 50},
+		{whole, 3},
+		{"", 3},
+		{"", 3},
+		{"# nothing\n", 3},
+		{"# nothing\n", 3},
+		{faster, 3},
+		{faster, 50},
+	} {
+		put(t, yaml, step.text, 0o600)
+		r.check(false)
+		a, b := n.webhooks.origin("https://a.example"), n.webhooks.origin("https://b.example")
+		if a.Rate != step.rate || !b.Paused {
+			t.Errorf("step %d: rate %v, want %v; paused: %v", i, a.Rate, step.rate, b.Paused)
+		}
+	}
+	if !strings.Contains(log.String(), "it is empty") {
+		t.Errorf("the log does not say it: %s", log.String())
+	}
+	for range 2 {
+		put(t, yaml, "endpoints: {}\n", 0o600)
+		r.check(true)
+	}
+	if b := n.webhooks.origin("https://b.example"); b.Paused {
+		t.Error("a file without endpoints does not apply")
+	}
 }
 
 // TestEmptiedKeyFile: a key file that a full disk or an empty secret has emptied turns no signing

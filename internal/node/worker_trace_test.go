@@ -31,6 +31,21 @@ func (c carries) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r}, nil
 }
 
+// TestSpanOfAbandonedAttempt: an attempt that was given up because its partition moved is no error.
+func TestSpanOfAbandonedAttempt(t *testing.T) {
+	tracer, spans := tracingtest.Memory(t, 1)
+	parent := "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	_, end := workerTracer{tracer, webhook.Channel, "due"}.Start(t.Context(), &worker.DueEvent{TraceParent: parent})
+	end(worker.Result{Outcome: worker.OutcomeAbandoned})
+	if err := tracer.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	all := spans()
+	if len(all) != 1 || all[0].Attrs["waterclock.outcome"] != "abandoned" || all[0].Failed != "" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestWebhookTraces: a callback is a span below the one that sent its due event, and the receiver gets it as its
 // traceparent. Where the trace is not recorded, the receiver gets the traceparent of the due event.
 func TestWebhookTraces(t *testing.T) {

@@ -101,6 +101,42 @@ func TestNewcomerBesideSlowEndpoints(t *testing.T) {
 	})
 }
 
+// A tenant has more events of one target_key than a worker holds, and its endpoint takes 0.9 s for each.
+// The events of another tenant that are behind these are called within seconds.
+func TestNewcomerBesideSlowKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newVirtualCluster(t, 1)
+		var d deliveries
+		c.start(newTestWorker(t, with(d.answer), func(o *Options) { o.Kafka = c.opts }))
+		const slows, goods = 15_000, 50
+		records := make([]*kgo.Record, 0, slows)
+		for i := range slows {
+			r := c.record(fmt.Sprint("slow/", i), to("https://s99.example/")) // answers in 0.9 s
+			r.Key = []byte("same")
+			records = append(records, r)
+		}
+		c.write(records...)
+		time.Sleep(2 * time.Second) // the worker holds as many as it may
+		records = nil
+		for i := range goods {
+			records = append(records, c.record(fmt.Sprint("good/", i), to("https://good.example/")))
+		}
+		d.mu.Lock()
+		d.since = time.Now()
+		d.mu.Unlock()
+		_, before := d.count()
+		c.write(records...)
+		time.Sleep(10 * time.Second)
+		good, slow := d.count()
+		if good != goods {
+			t.Errorf("%d of %d of the newcomer were called within 10 s", good, goods)
+		}
+		if slow -= before; slow < 9 || slow > 12 {
+			t.Errorf("%d slow calls ended meanwhile, want one in 0.9 s", slow)
+		}
+	})
+}
+
 // outcomes counts the receipts so far, by outcome.
 func (c *cluster) outcomes() map[string]int {
 	c.t.Helper()

@@ -140,6 +140,37 @@ func TestRateChanges(t *testing.T) {
 	})
 }
 
+// After a rate was raised, what it holds up comes back at the new rate, not behind what the old one held up.
+func TestReturnsOfARaisedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		per := 1.0
+		w := newTestWorker(t, with(status(200)), func(o *Options) {
+			o.Origin = func(string) Origin { return Origin{Rate: per} }
+		})
+		heldUp := func(n int) (longest time.Duration) {
+			for range 30 {
+				w.limiter("https://a.example", per).Reserve() // others have the next turns
+			}
+			for range n {
+				r := w.one(t, due("k", to("https://a.example/")))
+				if r.Code != CodeRate {
+					t.Fatalf("%+v", r)
+				}
+				longest = max(longest, r.RetryAfter)
+			}
+			return longest
+		}
+		if slow := heldUp(3000); slow < 20*time.Minute {
+			t.Fatalf("at 1 a second the last of 3,000 comes back after %v", slow)
+		}
+		time.Sleep(time.Minute) // the turns of others are over
+		per = 20
+		if fast := heldUp(100); fast > 10*time.Second {
+			t.Errorf("at 20 a second one of 100 comes back after %v", fast)
+		}
+	})
+}
+
 // An event of priority high comes back as soon as it may, however many of the others wait.
 func TestHighComesBackFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

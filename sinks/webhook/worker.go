@@ -366,6 +366,7 @@ func (w *Worker) limiter(origin string, perSecond float64) *limit {
 	}
 	if l.Limit() != rate.Limit(perSecond) { // the setting has changed
 		l.SetLimit(rate.Limit(perSecond))
+		l.returns = returns.Queue{} // its places are those of the old rate
 	}
 	return l
 }

@@ -198,12 +198,18 @@ func (w *worker) callHook(base context.Context, batch []started) (value any, fai
 
 // dropAbandoned drops an event that another worker has by now. Without a receipt its offset is not committed.
 func (w *worker) dropAbandoned(ctx context.Context, it *item) bool {
-	if !errors.Is(context.Cause(ctx), errAbandoned) {
+	if !isAbandoned(ctx) {
 		return false
 	}
+	w.drop(it)
+	return true
+}
+
+func isAbandoned(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errAbandoned) }
+
+func (w *worker) drop(it *item) {
 	w.metrics.Abandoned()
 	w.finish(it)
-	return true
 }
 
 // execute calls the handler and answers the event.
@@ -218,14 +224,16 @@ func (w *worker) execute(ctx context.Context, it *item, batch any) {
 	begin := time.Now()
 	r, f := call(ctx, w.handle, it.event)
 	took := time.Since(begin)
-	endSpan(r)
 	if f.panicked != nil {
 		w.log.Error("the handler panicked; its due event is retried", "ce_id", it.event.ID,
 			"panic", fmt.Sprint(f.panicked), "stack", f.stack)
 	}
-	if (f.err != nil || f.panicked != nil) && w.dropAbandoned(abandoned, it) {
+	if (f.err != nil || f.panicked != nil) && isAbandoned(abandoned) {
+		endSpan(Result{Outcome: OutcomeAbandoned})
+		w.drop(it)
 		return
 	}
+	endSpan(r)
 	w.metrics.Handled(r.Outcome, r.Code, took)
 	w.end(it, r)
 }

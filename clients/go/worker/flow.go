@@ -138,7 +138,7 @@ func (w *worker) resumeLoop(ctx context.Context) {
 // answered with Overflow.
 const hangsAfter = time.Second
 
-// slowAfter is how long an event waits, in a full partition, before most events of the tenants that
+// slowAfter is how long an event of a tenant waits, in a full partition, before most events of those that
 // fill it are answered with Slow. With the default Buffer, a tenant with 2,000 events a second is not
 // slow.
 const slowAfter = 5 * time.Second

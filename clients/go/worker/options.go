@@ -38,10 +38,11 @@ type Bulkhead struct {
 	Overflow func(*DueEvent) Result
 
 	// Slow returns the answer for an event that makes room for those behind it, such as Postpone.
-	// While the buffer of a partition is full, and one of its events has waited for over 5 seconds,
-	// three quarters of those that wait are answered so: the newest ones of the tenants that have
-	// the most. If Slow is nil, there are no such answers: the events of a tenant that is not seen
-	// yet wait until those before them have been handled.
+	// While the buffer of a partition is full, up to three quarters of those that wait are answered
+	// so, also of those that wait for others of their key: the newest ones of the tenants that have
+	// the most. A tenant none of whose events has waited for over 5 seconds keeps all of them, and
+	// each other one its oldest. If Slow is nil, there are no such answers: the events of a tenant
+	// that is not seen yet wait until those before them have been handled.
 	Slow func(*DueEvent) Result
 }
 

@@ -274,6 +274,11 @@ func TestQueueAgainstModel(t *testing.T) {
 			q.finish(it)
 		}
 		answerUnhandled := func(it *item) {
+			if it.slow { // some of its key before it may wait
+				seen++
+				q.finish(it)
+				return
+			}
 			if key := fmt.Sprint(it.part.lane, string(it.event.RecordKey)); busy[key] {
 				last[key] = max(last[key], it.offset) // shed: the one before it still runs
 				seen++
@@ -363,37 +368,143 @@ func TestTenantsTakeTurns(t *testing.T) {
 	}
 }
 
+// thinned is a queue whose partition has room for nothing more. The event that is added as number n has
+// offset n, came at n, and has a record key of its own.
+type thinned struct {
+	*queue
+	p *partition
+}
+
+func newThinned() thinned {
+	t := thinned{newQueue(), newPartition("t", 0, laneNormal)}
+	t.groupOf, t.inFlight = func(e *DueEvent) string { return e.Tenant }, 1000
+	return t
+}
+
+func (t thinned) addTo(p *partition, tenant string, n int) {
+	for range n {
+		it := &item{mark: mark{offset: int64(p.records)}, part: p, polled: int64(p.records)}
+		it.event = &DueEvent{Tenant: tenant, RecordKey: fmt.Append(nil, p.num, " ", p.records)}
+		p.records++
+		t.add(it)
+	}
+}
+
+// out returns how many events of each tenant thin takes out, and the first offset of each.
+func (t thinned) out(tt *testing.T, before int64) (n map[string]int, first map[string]int64) {
+	tt.Helper()
+	t.thin(t.p, before)
+	n, first = map[string]int{}, map[string]int64{}
+	for _, it := range t.takeOverflow() {
+		tenant := it.event.Tenant
+		if n[tenant]++; it.part != t.p || !it.slow {
+			tt.Errorf("%s, offset %d of partition %d, slow: %v", tenant, it.offset, it.part.num, it.slow)
+		}
+		if old, ok := first[tenant]; !ok || it.offset < old {
+			first[tenant] = it.offset
+		}
+		t.finish(it)
+	}
+	return n, first
+}
+
 // TestThin: the newest events of the tenants with the most are taken out, those of others stay.
 func TestThin(t *testing.T) {
-	q := newQueue()
-	q.groupOf, q.inFlight = func(e *DueEvent) string { return e.Tenant }, 1000
-	p, other := newPartition("t", 0, laneNormal), newPartition("t", 1, laneNormal)
-	add := func(p *partition, tenant string, n int) {
-		for range n {
-			it := &item{mark: mark{offset: int64(p.records)}, part: p, polled: int64(10 + p.records)}
-			it.event = &DueEvent{Tenant: tenant, RecordKey: fmt.Append(nil, p.num, " ", p.records)}
-			p.records++
-			q.add(it)
-		}
-	}
-	add(p, "a", 300)
-	add(p, "b", 90)
-	add(p, "c", 10)
-	add(other, "a", 50)
-	if q.thin(p, 10); len(q.takeOverflow()) != 0 {
+	q := newThinned()
+	q.addTo(q.p, "a", 300)
+	q.addTo(q.p, "b", 90)
+	q.addTo(q.p, "c", 10)
+	q.addTo(newPartition("t", 1, laneNormal), "a", 50)
+	if out, _ := q.out(t, 0); len(out) != 0 {
 		t.Error("none has waited for so long")
 	}
-	q.thin(p, 11)
-	out := map[string]int{}
-	for _, it := range q.takeOverflow() {
-		if out[it.event.Tenant]++; it.part != p || !it.slow || it.offset < 45 {
-			t.Fatalf("%s, offset %d of partition %d", it.event.Tenant, it.offset, it.part.num)
-		}
-		q.finish(it)
-	}
+	out, first := q.out(t, 400)
 	// 100 of 400 stay: 10 of c, and 45 of a and of b.
 	if out["a"] != 255 || out["b"] != 45 || len(out) != 2 || q.waiting != 150 {
 		t.Errorf("taken out: %v, %d wait", out, q.waiting)
+	}
+	if first["a"] != 45 || first["b"] != 345 {
+		t.Errorf("taken out from offset %v on", first)
+	}
+}
+
+// TestThinSlowTenantsOnly: a tenant with a few events that wait for long takes nothing from one that has
+// many, none of which waits for long.
+func TestThinSlowTenantsOnly(t *testing.T) {
+	q := newThinned()
+	q.addTo(q.p, "old", 10)
+	q.addTo(q.p, "fresh", 990)
+	if out, _ := q.out(t, 10); len(out) != 0 {
+		t.Errorf("taken out: %v", out)
+	}
+	// Now its own wait for long, too.
+	if out, _ := q.out(t, 11); out["fresh"] != 750 || len(out) != 1 {
+		t.Errorf("taken out: %v", out)
+	}
+}
+
+// TestThinManyTenants: however many tenants there are, the oldest event of each stays.
+func TestThinManyTenants(t *testing.T) {
+	q := newThinned()
+	oldest := map[string]int64{}
+	for i := range 100 {
+		tenant := fmt.Sprint("t-", i)
+		oldest[tenant] = int64(q.p.records)
+		q.addTo(q.p, tenant, 1+i%3)
+	}
+	out, first := q.out(t, 1000)
+	for i := range 100 {
+		tenant := fmt.Sprint("t-", i)
+		if out[tenant] != i%3 || out[tenant] > 0 && first[tenant] != oldest[tenant]+1 {
+			t.Errorf("%s: %d of %d taken out, from offset %d on; its oldest is %d", tenant, out[tenant], 1+i%3,
+				first[tenant], oldest[tenant])
+		}
+	}
+	if q.waiting != 100 {
+		t.Errorf("%d wait", q.waiting)
+	}
+}
+
+// TestThinBehindOneKey: events behind others of their key are taken out like those that are ready, the newest
+// first. What stays, and what comes later, is handled in order.
+func TestThinBehindOneKey(t *testing.T) {
+	q := newThinned()
+	add := func(tenant, key string, n int) {
+		for range n {
+			q.add(&item{
+				mark: mark{offset: int64(q.p.records)}, part: q.p, polled: int64(q.p.records),
+				event: &DueEvent{Tenant: tenant, RecordKey: []byte(key)},
+			})
+			q.p.records++
+		}
+	}
+	add("bad", "runs", 201)
+	running := q.next()
+	q.p.running[running] = struct{}{}
+	add("bad", "ready", 199)
+	add("good", "own", 1)
+	if out, _ := q.out(t, 1); len(out) != 0 {
+		t.Errorf("none has waited for so long: %v", out)
+	}
+	// 100 of 400 stay: those with offsets 1 to 99, and good's.
+	out, first := q.out(t, 2)
+	if out["bad"] != 300 || len(out) != 1 || first["bad"] != 100 {
+		t.Errorf("taken out: %v, from offset %v on", out, first)
+	}
+	add("bad", "runs", 1)
+	delete(q.p.running, running)
+	q.finish(running)
+	var got []int64
+	for it := q.next(); it != nil; it = q.next() {
+		if q.finish(it); it.event.Tenant == "bad" {
+			got = append(got, it.offset)
+		}
+	}
+	if len(got) != 100 || !slices.IsSorted(got) || got[99] != 401 {
+		t.Errorf("handled later: %v", got)
+	}
+	if len(q.groups)+len(q.tenants)+len(q.p.tails) != 0 || q.waiting != 0 {
+		t.Errorf("%d groups, %d keys are left, %d wait", len(q.groups), len(q.p.tails), q.waiting)
 	}
 }
 

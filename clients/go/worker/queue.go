@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 )
 
@@ -190,73 +189,121 @@ func (q *queue) trim(g *group) {
 	}
 }
 
-// thin makes room in a partition with ready events that came before a time (Unix ns). It takes out
-// most of the ready events: the newest ones of the tenants that have the most. Behind a tenant whose
-// handlers are slow there may be another tenant's events, which can only be read if there is room.
+// thin makes room in a partition. It takes out most of the events that wait, also of those behind others
+// of their key: the newest ones of the tenants that have the most, if the oldest event of such a tenant
+// came before a time (Unix ns). Behind a tenant whose handlers are slow there may be another tenant's
+// events, which can only be read if there is room. A tenant that has many events, but none that waits for
+// long, makes room by itself.
 func (q *queue) thin(p *partition, before int64) {
-	ready, oldest := q.readyOf(p)
-	total := 0
-	for _, items := range ready {
-		total += len(items)
-	}
-	if total == 0 || oldest >= before {
-		return
-	}
-	level := levelOf(ready, total/thinTo)
+	heads := q.headsOf(p)
+	waiting, total := waitingOf(heads)
+	level := levelOf(waiting, total/thinTo)
 	taken := map[*item]struct{}{}
-	groups := map[*group]struct{}{}
-	for _, items := range ready {
-		if len(items) <= level {
+	for _, items := range waiting {
+		if len(items) <= level || !anyBefore(items, before) {
 			continue
 		}
 		slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.offset, b.offset) })
 		for _, it := range items[level:] {
 			taken[it] = struct{}{}
-			groups[it.group] = struct{}{}
-			it.slow = true
-			it.group.waiting--
-			q.waiting--
-			it.group.running++ // finish decrements it
-			q.overflow = append(q.overflow, it)
+			q.takeSlow(it)
 		}
 	}
-	for g := range groups {
-		g.ready[p.lane].filter(func(it *item) bool { _, out := taken[it]; return !out })
+	if len(taken) == 0 {
+		return
+	}
+	isTaken := func(it *item) bool { _, ok := taken[it]; return ok }
+	for _, g := range q.groups {
+		g.ready[p.lane].filter(func(it *item) bool { return !isTaken(it) })
+	}
+	for _, head := range heads {
+		cutChain(head, isTaken)
 	}
 }
 
-// thinTo is the part of the ready events, 1 in so many, that thin leaves.
+// takeSlow lets an event that waits be answered as one of a slow tenant.
+func (q *queue) takeSlow(it *item) {
+	it.slow = true
+	if it.group != nil { // it was ready
+		it.group.waiting--
+		q.waiting--
+	} else {
+		q.groupFor(it)
+	}
+	it.group.running++ // finish decrements it
+	q.overflow = append(q.overflow, it)
+}
+
+// cutChain unlinks the events behind another one of their key that are taken out. Those are the newest
+// ones of their tenant, so if one is taken out, all behind it are.
+func cutChain(head *item, isTaken func(*item) bool) {
+	last := head
+	for last.nextSame != nil && !isTaken(last.nextSame) {
+		last = last.nextSame
+	}
+	if last.nextSame == nil {
+		return
+	}
+	for it := last; it != nil; {
+		it, it.nextSame = it.nextSame, nil
+	}
+	last.part.tails[last.orderKey()] = last
+}
+
+// anyBefore reports whether one of some events came before a time (Unix ns).
+func anyBefore(items []*item, before int64) bool {
+	return slices.ContainsFunc(items, func(it *item) bool { return it.polled < before })
+}
+
+// thinTo is the part of the events that wait, 1 in so many, that thin leaves.
 const thinTo = 4
 
-// readyOf returns the ready events of a partition, by tenant, and when the oldest one came.
-func (q *queue) readyOf(p *partition) (ready map[string][]*item, oldest int64) {
-	ready = map[string][]*item{}
-	oldest = math.MaxInt64
+// headsOf returns the events of a partition that are ready or running. Others of their keys may wait
+// behind them.
+func (q *queue) headsOf(p *partition) (heads []*item) {
 	for _, g := range q.groups {
 		for _, it := range g.ready[p.lane].all() {
 			if it.part == p {
-				ready[it.event.Tenant] = append(ready[it.event.Tenant], it)
-				oldest = min(oldest, it.polled)
+				heads = append(heads, it)
 			}
 		}
 	}
-	return ready, oldest
+	for it := range p.running {
+		heads = append(heads, it)
+	}
+	return heads
 }
 
-// levelOf returns how many events each tenant may keep, so that all of them keep at most so many.
-func levelOf(ready map[string][]*item, keep int) (level int) {
-	counts := make([]int, 0, len(ready))
-	for _, items := range ready {
+// waitingOf returns the events that are ready, or behind others of their key, by tenant.
+func waitingOf(heads []*item) (waiting map[string][]*item, total int) {
+	waiting = map[string][]*item{}
+	for _, it := range heads {
+		if _, runs := it.part.running[it]; runs {
+			it = it.nextSame
+		}
+		for ; it != nil; it = it.nextSame {
+			waiting[it.event.Tenant] = append(waiting[it.event.Tenant], it)
+			total++
+		}
+	}
+	return waiting, total
+}
+
+// levelOf returns how many events each tenant may keep, so that all of them keep at most so many. It is at
+// least 1, also if there are more tenants than that: no tenant waits for ever.
+func levelOf(waiting map[string][]*item, keep int) (level int) {
+	counts := make([]int, 0, len(waiting))
+	for _, items := range waiting {
 		counts = append(counts, len(items))
 	}
 	slices.Sort(counts)
 	for i, n := range counts {
 		if level = keep / (len(counts) - i); n >= level {
-			return level
+			break
 		}
 		keep -= n
 	}
-	return level
+	return max(level, 1)
 }
 
 // nameOf returns the group of an event. If the caller's function panics, it is the group "".

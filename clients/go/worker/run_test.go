@@ -343,6 +343,42 @@ func TestPartitionMovesDuringHook(t *testing.T) {
 	}
 }
 
+// TestSpanOfAbandoned: a handler ends with an error because its event is another worker's by now. Its span
+// says so: no receipt has the error. A handler that is done nevertheless has its result, also in its span.
+func TestSpanOfAbandoned(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle Handler
+		want   Outcome
+	}{
+		"error": {func(ctx context.Context, _ *DueEvent) (Result, error) { return Result{}, ctx.Err() }, "abandoned"},
+		"panic": {func(context.Context, *DueEvent) (Result, error) { panic("a bug") }, "abandoned"},
+		"done":  {delivered, OutcomeDelivered},
+	} {
+		part, ends := newPartition(dueTopic, 0, laneNormal), make(chan string, 1)
+		o, err := newOptions("print", []Option{WithTracer(tracer{ends})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w *worker
+		w = &worker{
+			options: o, queue: newQueue(), wake: make(chan struct{}, 1), unacked: map[string]*unacked{},
+			receipts: &receiptWriter{options: o, closed: true},
+			handle: func(ctx context.Context, e *DueEvent) (Result, error) {
+				w.abandon([]*partition{part})
+				return c.handle(ctx, e)
+			},
+		}
+		it := w.decode(due{key: "a"}.record())
+		it.part = part
+		w.queue.add(it)
+		w.dispatch(t.Context(), t.Context())
+		<-w.wake // the event has ended
+		if got := <-ends; got != " "+string(c.want) {
+			t.Errorf("%s: the span ended with%s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // parent is a context that counts its children.
 type parent struct{ children atomic.Int64 }
 

@@ -2,8 +2,13 @@ package worker
 
 import "context"
 
+// OutcomeAbandoned is for Tracer only: the handler did not end before its partition moved, or the worker
+// stopped. There is no receipt, and the event is delivered again.
+const OutcomeAbandoned Outcome = "abandoned"
+
 // Tracer starts the span of one due event. The returned context is passed to the handler. end is
-// called once with its result. With OpenTelemetry:
+// called once with its result, or with OutcomeAbandoned. An event that is answered without its handler,
+// such as with Overflow or Slow, has no span. With OpenTelemetry:
 //
 //	func (t tracer) Start(ctx context.Context, e *worker.DueEvent) (context.Context, func(worker.Result)) {
 //		carrier := propagation.MapCarrier{"traceparent": e.TraceParent, "tracestate": e.TraceState}
