@@ -88,6 +88,10 @@ func (c *upcomingCount) begin() {
 // its triggers are read by key. Those of the default tenant stand among all others.
 const mostOthers = 4096
 
+// othersAtOnce is how many of them are passed over between two questions whether the scan may go on. They are not
+// decoded, and not charged as visits: a balance would tell when another tenant's triggers fire.
+const othersAtOnce = 64
+
 // byTimer counts what has a timer in the window, or before it: nothing else can fire in it. So it decodes neither what
 // fires later nor what has finished. all is false if it met too many timers of other tenants.
 func (c *upcomingCount) byTimer(o Owner, partition int32) (all bool, err error) {
@@ -96,13 +100,16 @@ func (c *upcomingCount) byTimer(o Owner, partition int32) (all bool, err error) 
 	var failed error
 	err = o.ScanTimers(c.turns.ctx, partition, TimerCursor{}, func(at TimerCursor, state func() (*trigger.State, error),
 	) bool {
-		if at.Due > c.last || !c.turns.visit(1) {
+		if at.Due > c.last {
 			return false
 		}
 		if !tenant.inTenant(at.Key) {
 			others++
 			all = c.q.Tenant == trigger.DefaultTenant || others <= mostOthers
-			return all
+			return all && (others%othersAtOnce != 1 || c.turns.visit(0))
+		}
+		if !c.turns.visit(1) {
+			return false
 		}
 		var s *trigger.State
 		if s, failed = state(); failed != nil {
