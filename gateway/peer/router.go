@@ -160,10 +160,12 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 		var page Page
 		err := r.ask(within, p, SearchTimeout,
 			func() (err error) { page, err = find(within, r.own, p, q); return err },
-			func(addr string) (err error) {
-				page, err = r.peer.find(within, addr, p, q)
+			func(addr string) error {
+				err := cut.asking(within, ctx, func(ctx context.Context) (err error) {
+					page, err = r.peer.find(ctx, addr, p, q)
+					return err
+				})
 				q.Cost.used(page.Visited, page.Spent)
-				cut.note(within, err)
 				page.Items = slices.DeleteFunc(page.Items, func(f Found) bool { // of an instance of before
 					return !strings.HasPrefix(f.State.Key.ID(), q.Prefix)
 				})
@@ -248,10 +250,12 @@ func (f *forecasting) one(ctx context.Context, p int32, atOnce int) (short bool,
 			defer cost.repay(l)
 			asked := f.q
 			asked.Cost = &Budget{Visits: l.visits, Time: l.time}
-			f.all[p], err = f.peer.forecast(ctx, addr, p, &asked)
+			err = f.cut.asking(ctx, ctx, func(ctx context.Context) (err error) {
+				f.all[p], err = f.peer.forecast(ctx, addr, p, &asked)
+				return err
+			})
 			cost.used(f.all[p].Visited, f.all[p].Spent)
 			cost.found(f.all[p].Own)
-			f.cut.note(ctx, err)
 			return err
 		})
 	switch {
