@@ -26,7 +26,7 @@ type ForecastQuery struct {
 type Forecast struct {
 	Channels map[string][]int `json:"channels"`
 
-	// Of another instance: what it cost there, and whether that was too much.
+	// Of one partition: what it cost, and whether it ended early because that was too much.
 	Visited int64         `json:"visited,omitempty"`
 	Own     int64         `json:"own,omitempty"` // of Visited, the tenant's; an instance of before says nothing
 	Spent   time.Duration `json:"spent,omitempty"`
@@ -57,12 +57,13 @@ func countUpcoming(
 	defer c.turns.end()
 	c.begin()
 	all, err := c.byTimer(o, partition)
-	if !all && err == nil && c.turns.err == nil && !q.Cost.mustEnd() {
+	if !all && err == nil && c.turns.err == nil {
 		c.turns.end() // of the scan before: the next may wait for its read barrier, and others compute meanwhile
 		c.begin()
 		err = c.byKey(o, partition)
 	}
-	c.f.Over = q.Cost.mustEnd()
+	c.turns.end()
+	c.f.Visited, c.f.Own, c.f.Spent, c.f.Over = c.turns.visited, c.own, c.turns.spent, c.turns.over
 	return c.f, errors.Join(err, c.turns.err)
 }
 

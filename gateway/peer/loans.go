@@ -19,8 +19,8 @@ func (b *Budget) lend(atOnce int) (l loan, ok bool) {
 	b.lending.Lock()
 	defer b.lending.Unlock()
 	n := int64(max(1, atOnce-b.loans))
-	l.visits = (b.Visits - b.visited.Load() - b.lent.Load()) / n
-	l.time = (b.Time - time.Duration(b.spent.Load()+b.lentTime.Load())) / time.Duration(n)
+	l.visits = (b.Visits - b.counted() - b.lent.Load()) / n
+	l.time = (b.Time - b.countedTime() - time.Duration(b.lentTime.Load())) / time.Duration(n)
 	if b.Visits == 0 {
 		l.visits = 0
 	}
