@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -18,7 +19,15 @@ type backward struct {
 	first, from int64 // [first, from) is not read yet
 
 	visited, bytes int64
+	most           int64 // bytes; 0: no bound
 }
+
+// errMostBytes ends a window in which there are more bytes than may be read. What was read of it is not used: its
+// newest part was not read.
+var errMostBytes = errors.New("too many bytes")
+
+// cost is what was read, in visits: a record each, or a KiB.
+func (b *backward) cost() int64 { return max(b.visited, b.bytes>>10) }
 
 // readRecords is how the records of [from, until) of a partition are read.
 type readRecords func(ctx context.Context, partition int32, from, until int64, f func(*kgo.Record) error) error
@@ -29,7 +38,9 @@ func (b *backward) more(ctx context.Context, n int64, read readRecords, f func(*
 	from := max(b.first, until-n)
 	err := read(ctx, b.partition, from, until, func(r *kgo.Record) error {
 		b.visited++
-		b.bytes += int64(len(r.Key) + len(r.Value))
+		if b.bytes += int64(len(r.Key) + len(r.Value)); b.most > 0 && b.bytes > b.most {
+			return errMostBytes
+		}
 		if r.Offset >= from { // a batch may begin before it
 			f(r)
 		}

@@ -640,3 +640,60 @@ func TestExplainWithoutHistory(t *testing.T) {
 		}
 	}
 }
+
+// Where a request may read no more of topic events, what it has found before stays.
+func TestExplainKeepsWhatItHasFound(t *testing.T) {
+	of := &read{of: &reads{}, cost: &peer.Budget{}}
+	of.back.Store(backwardRecords)
+	s := &explanations{events: &eventLog{router: peer.NewRouter(peer.Config{Partitions: 1})}, now: time.Now}
+	in := &explain.Input{
+		ID: "k", State: &trigger.State{Key: "k", Status: trigger.Fired, Seq: 5}, Scanned: 100,
+		Events: []topics.Event{{Type: "delivery.suppressed", Seq: 4}},
+	}
+	n := s.scan(t.Context(), of, "k", in, false)
+	if n != 0 || len(in.Events) != 1 || in.Scanned != 100 || in.Missing != 1 {
+		t.Errorf("%d are charged, and it has %+v", n, in)
+	}
+}
+
+// Large records bound how far back topic events are read, also within a window, and are charged as more than one.
+func TestExplainBoundsBytes(t *testing.T) {
+	for _, c := range []struct{ each, enough, most int64 }{
+		{512, 3 * leastScanned, 3 * leastScanned}, // a record each
+		{16 << 10, 1000, backwardBytes / (16 << 10)},
+		{1 << 20, 30, backwardBytes/(1<<20) + 1}, // the first window has more
+	} {
+		value := make([]byte, c.each)
+		var asked, records int64
+		fake := func(_ context.Context, _ int32, from, until int64, f func(*kgo.Record) error) error {
+			asked++
+			for at := from; at < until; at++ {
+				records++
+				if err := f(&kgo.Record{Offset: at, Value: value}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		of := &read{of: &reads{}}
+		visits := 0
+		p := backward{from: 100_000}
+		(&eventLog{}).backOf(t.Context(), of, &p, "k", fake, func([]topics.Event) bool {
+			visits++
+			return records >= 3*leastScanned && c.each < 1<<10
+		})
+		if records < c.enough || records > c.most || p.visited != records || visits == 0 {
+			t.Errorf("of %d bytes each it reads %d records in %d windows, of which it uses %d, want %d to %d", c.each,
+				records, asked, visits, c.enough, c.most)
+		}
+		if want := max(records, records*c.each>>10); p.cost() != want {
+			t.Errorf("%d records of %d bytes each cost %d, want %d", records, c.each, p.cost(), want)
+		}
+		if second := (backward{from: 100_000}); c.each > 1<<10 {
+			(&eventLog{}).backOf(t.Context(), of, &second, "k", fake, func([]topics.Event) bool { return false })
+			if second.visited > 0 {
+				t.Errorf("another trigger of the same request reads %d more", second.visited)
+			}
+		}
+	}
+}

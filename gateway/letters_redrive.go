@@ -209,7 +209,12 @@ func (j *redrive) find(ctx context.Context) error {
 		return l.Status == topics.LetterRedriven || l.Status == topics.LetterResolved && j.ceID == ""
 	})
 	ended := int64(found - len(j.list))
-	j.r.read.charge(found)
+	switch {
+	case !j.dry:
+		j.charge(int(ended))
+	case j.s.letters.rows == nil: // pages of a history are charged as they are read
+		j.charge(found)
+	}
 	j.totals.Visited += int64(found)
 	j.totals.Matched += ended
 	j.totals.Duplicate += ended
@@ -236,15 +241,23 @@ func (j *redrive) findInHistory(ctx context.Context) error {
 	for {
 		page, err := j.s.letters.letterPage(ctx, j.q)
 		if err != nil {
-			j.r.read.charge(page.Visited)
+			if j.charge(page.Visited); !j.dry {
+				j.charge(len(j.list)) // which are not sent
+			}
 			return err
 		}
+		had := len(j.list)
 		for _, l := range page.Items {
 			if !seen[l.DueID] && (j.ceID == "" || l.DueID == j.ceID) {
 				seen[l.DueID] = true
 				j.list = append(j.list, l)
 			}
 		}
+		visited := page.Visited
+		if !j.dry { // what is sent has a rate of its own
+			visited -= len(j.list) - had
+		}
+		j.charge(visited)
 		j.q.After = page.Next
 		j.more = !page.Next.IsZero() && (j.ceID == "" || len(j.list) == 0)
 		if !j.more || len(j.list) >= j.s.ofTrigger {
@@ -267,12 +280,16 @@ func (j *redrive) run(ctx context.Context) error {
 	j.asked = time.Now()
 	ctx, stop := context.WithCancel(ctx)
 	next := j.readPage(ctx, j.q)
-	defer func() { stop(); <-next }()
+	defer func() {
+		stop()
+		unused := <-next
+		j.charge(unused.page.Visited)
+	}()
 	for {
 		var read letterPageRead
 		_ = j.reporting(func() error { read = <-next; return nil })
 		if read.err != nil {
-			j.r.read.charge(read.page.Visited)
+			j.charge(read.page.Visited)
 			return errors.Join(j.land(), read.err)
 		}
 		page := &read.page
@@ -282,6 +299,7 @@ func (j *redrive) run(ctx context.Context) error {
 		j.totals.Visited += int64(page.Visited)
 		expired := j.totals.Expired
 		if err := j.take(ctx, page.Items); err != nil {
+			j.charge(page.Visited) // how many of it were sent is not counted
 			return err
 		}
 		sent := len(page.Items) - int(j.totals.Expired-expired)
@@ -300,12 +318,21 @@ func (j *redrive) run(ctx context.Context) error {
 	}
 }
 
+// charge charges the caller's tenant for letters that were visited. A dry run pays when it ends, as a read.
+func (j *redrive) charge(visited int) {
+	if j.r.read != nil {
+		j.r.read.charge(visited)
+		return
+	}
+	j.s.reads.quota.charge(j.r.who.Tenant, int64(visited))
+}
+
 // pay charges the caller's tenant for letters that were visited in vain: what is sent has a rate of its own. A dry run
-// pays for all when it ends, as a read.
+// pays for all when it ends.
 func (j *redrive) pay(ctx context.Context, visited, sent int) error {
 	switch {
 	case j.r.read != nil:
-		j.r.read.charge(visited)
+		j.charge(visited)
 		return nil
 	case visited <= sent:
 		return nil

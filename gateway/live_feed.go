@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/waterclock/waterclock/gateway/peer"
 	"github.com/waterclock/waterclock/internal/lateness"
@@ -16,6 +17,7 @@ import (
 type liveFeed struct {
 	tenant  string
 	epoch   string // of its ids; another feed has another one
+	made    time.Time
 	readers map[*liveReader]bool
 	unread  int // states since the last reader left
 
@@ -25,6 +27,7 @@ type liveFeed struct {
 	facts   int64      // since the last state
 	omitted int64
 	missed  bool
+	last    time.Time // when it had a fact, or may have missed one
 
 	parts   []livePart // by partition
 	waiting int        // partitions that have not been asked yet
@@ -40,6 +43,7 @@ type livePart struct {
 
 type liveFact struct {
 	seq  int64
+	at   time.Time
 	text []byte
 }
 
@@ -56,6 +60,10 @@ type liveReader struct {
 	messages chan liveMessage
 	dropped  atomic.Bool
 	drop     func()
+
+	// One that sees all tenants has facts of two feeds. They share its room.
+	room    int   // facts that it may be sent before the next state
+	omitted int64 // facts for which a feed had room, and it had none
 }
 
 func (r *liveReader) isDropped() bool { return r.dropped.Load() }
@@ -72,7 +80,7 @@ const (
 
 func newLiveFeed(tenant, epoch string, partitions int32) *liveFeed {
 	f := &liveFeed{
-		tenant: tenant, epoch: epoch, readers: map[*liveReader]bool{}, room: factsPerState,
+		tenant: tenant, epoch: epoch, made: time.Now(), readers: map[*liveReader]bool{}, room: factsPerState,
 		parts: make([]livePart, partitions), waiting: int(partitions), begun: make(chan struct{}),
 	}
 	for p := range f.parts {
@@ -97,20 +105,27 @@ func (f *liveFeed) take(p int32, asked live.Asked, news *live.News) {
 	part := &f.parts[p]
 	switch {
 	case news.Life == 0: // the owner keeps no more tenants
-		f.missed = true
+		f.miss()
 		return
 	case asked.Life == news.Life:
 		n := news.Next - asked.Next
-		f.facts += n
+		if f.facts += n; n > 0 {
+			f.last = time.Now()
+		}
 		f.omitted += n - int64(len(news.Facts))
 		for _, fact := range news.Facts {
 			f.add(fact)
 		}
 	case asked.Life != 0: // another owner, or it began anew
-		f.missed = true
+		f.miss()
 	}
 	part.at.Life, part.at.Next = news.Life, news.Next
 }
+
+func (f *liveFeed) miss() { f.missed, f.last = true, time.Now() }
+
+// since says that it may have had facts after an instant.
+func (f *liveFeed) since(at time.Time) bool { return f.made.After(at) || f.last.After(at) }
 
 // add sends a fact, while there is room before the next state.
 func (f *liveFeed) add(data []byte) {
@@ -128,10 +143,21 @@ func (f *liveFeed) add(data []byte) {
 	if len(f.recent) == recentFacts {
 		f.recent = append(f.recent[:0], f.recent[recentFacts/2:]...)
 	}
-	f.recent = append(f.recent, liveFact{f.seq, text})
+	f.recent = append(f.recent, liveFact{f.seq, time.Now(), text})
 	for r := range f.readers {
+		if r.room == 0 {
+			r.omitted++
+			continue
+		}
+		r.room--
 		f.give(r, liveMessage{text: text})
 	}
+}
+
+// giveState gives a reader a state, and room for facts behind it.
+func (f *liveFeed) giveState(r *liveReader, text []byte) {
+	r.room, r.omitted = factsPerState, 0
+	f.give(r, liveMessage{text, true})
 }
 
 // give gives a reader a message. One that has too many unread loses its stream.
@@ -145,14 +171,19 @@ func (f *liveFeed) give(r *liveReader, m liveMessage) {
 	}
 }
 
-// after is the facts after the one with this id. False: they are not known, or not any more.
-func (f *liveFeed) after(id string) ([]liveFact, bool) {
+// after is the facts after the one with this id, and when that one was; zero if that is not known any more. False: they
+// are not known, or not any more.
+func (f *liveFeed) after(id string) (facts []liveFact, at time.Time, known bool) {
 	epoch, number, _ := strings.Cut(id, "-")
 	seq, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || epoch != f.epoch || seq > f.seq || f.seq-seq > int64(len(f.recent)) {
-		return nil, false
+		return nil, at, false
 	}
-	return f.recent[int64(len(f.recent))-(f.seq-seq):], true
+	i := int64(len(f.recent)) - (f.seq - seq)
+	if i > 0 {
+		at = f.recent[i-1].at
+	}
+	return f.recent[i:], at, true
 }
 
 // count notes in a state what a feed has had since the state before.

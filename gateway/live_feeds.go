@@ -98,10 +98,10 @@ func (s *liveFeeds) join(r *liveReader, after string) bool {
 		nameless.readers[r] = true
 	}
 	of := s.state()
-	facts, known := f.after(after)
-	of.Missed = after != "" && !known
+	facts, at, known := f.after(after)
+	of.Missed = after != "" && (!known || r.all && nameless.since(at)) // facts of that feed have no id
 	f.readers[r] = true
-	f.give(r, liveMessage{f.state(&of, s.states, r.all), true})
+	f.giveState(r, f.state(&of, s.states, r.all))
 	for _, fact := range facts {
 		f.give(r, liveMessage{text: fact.text})
 	}
@@ -246,18 +246,22 @@ func (s *liveFeeds) round() (over bool) {
 		of.count(f)
 		f.begin()
 		all := of
-		all.Facts, all.Omitted = of.Facts+nameless.Facts, of.Omitted+nameless.Omitted
-		all.Missed = of.Missed || nameless.Missed
-		var texts [2][]byte // for tenants, and for those who see all
+		all.Facts, all.Missed = of.Facts+nameless.Facts, of.Missed || nameless.Missed
+		var text []byte             // for tenants
+		texts := map[int64][]byte{} // for those who see all, by how many were left out
 		for r := range f.readers {
-			i, of := 0, &of
-			if r.all {
-				i, of = 1, &all
+			if !r.all {
+				if text == nil {
+					text = f.state(&of, s.states, false)
+				}
+				f.giveState(r, text)
+				continue
 			}
-			if texts[i] == nil {
-				texts[i] = f.state(of, s.states, r.all)
+			all.Omitted = of.Omitted + nameless.Omitted + r.omitted
+			if texts[all.Omitted] == nil {
+				texts[all.Omitted] = f.state(&all, s.states, true)
 			}
-			f.give(r, liveMessage{texts[i], true})
+			f.giveState(r, texts[all.Omitted])
 		}
 	}
 	if len(s.feeds) > 0 {

@@ -210,6 +210,58 @@ func TestLiveOmits(t *testing.T) {
 	}
 }
 
+// Operators have facts of two feeds: of their tenant, and what names no trigger. Together they are at most 20, too.
+func TestLiveOmitsOfTwoFeeds(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = roleKeys(t) })
+	s := watch(t, w.url, as("operator")...)
+	s.named("state")
+	for p := range int32(testPartitions) {
+		w.happens(p, "acme", make([]string, 15)...)
+		w.happens(p, live.Nameless, make([]string, 15)...)
+	}
+	var facts, all int64
+	for all < 2*15*testPartitions {
+		e, ok := s.next()
+		if !ok {
+			t.Fatal("the stream ended")
+		}
+		if e.name == "fact" {
+			facts++
+			continue
+		}
+		of := e.state(t)
+		if facts > factsPerState || of.Facts-of.Omitted != facts {
+			t.Errorf("%d facts between two states, and it says %s", facts, e.data)
+		}
+		all, facts = all+of.Facts, 0
+	}
+}
+
+// What names no trigger has no id, so nobody goes on behind it. An operator who comes back is told that there was some.
+func TestLiveMissesNameless(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Auth = roleKeys(t) })
+	missed := func(role, id string) bool {
+		s := watch(t, w.url, append(as(role), lastEventID, id)...)
+		defer s.leave()
+		first, _ := s.next()
+		return first.state(t).Missed
+	}
+	s := watch(t, w.url, as("operator")...)
+	s.named("state")
+	w.happens(1, live.Nameless, "")
+	s.named("fact")
+	w.happens(0, "acme", "acme/a")
+	id := s.named("fact").id
+	if missed("operator", id) {
+		t.Error("it was before the last fact")
+	}
+	w.happens(1, live.Nameless, "")
+	s.named("fact")
+	if !missed("operator", id) || missed("reader", id) {
+		t.Error("it was after the last fact, which is an operator's to know")
+	}
+}
+
 // Who comes back with the id of the last fact misses none, and gets none twice. Where the facts
 // between are not known, the stream says so.
 func TestLiveGoesOn(t *testing.T) {
@@ -412,6 +464,9 @@ func TestLiveSlowReader(t *testing.T) {
 		w.server.live.feeds.mu.Lock()
 		f := w.server.live.feeds.feeds["default"]
 		f.room = 1
+		for r := range f.readers {
+			r.room = 1
+		}
 		f.add(big)
 		w.server.live.feeds.mu.Unlock()
 		good.named("fact")

@@ -84,10 +84,12 @@ type read struct {
 	of     *reads
 	tenant string
 	cost   *peer.Budget
-	more   int64        // visits that no scan counts
-	back   atomic.Int64 // records that were read from the end of a topic
+	more   int64 // visits that no scan counts
 	held   atomic.Int64
 	ended  bool
+
+	// What was read from the end of a topic: records, and bytes.
+	back, backBytes atomic.Int64
 }
 
 // How long a costly read waits for a slot, and how many seconds' worth of its

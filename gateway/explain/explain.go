@@ -71,6 +71,7 @@ type Input struct {
 	Events     []topics.Event  // the newest of its events, in order
 	History    bool            // Events is what the history has; false: there is no history
 	Scanned    int64           // without a history: so many records of topic events were read for Events
+	Operator   bool            // the answer may say how much there is of all tenants
 	Missing    int64           // so many of its newest events are not there yet
 	Now        trigger.Instant // no later than what it is compared with was read
 	Zones      *calendar.Zones // nil: times are in UTC, and no calendar is considered
@@ -321,8 +322,12 @@ func (x *explanation) citeFiring(f trigger.Firing) {
 func (x *explanation) sayFiring(f trigger.Firing) {
 	why := "Only a history knows what became of it."
 	if x.in.Scanned > 0 && !x.in.History {
-		why = fmt.Sprintf("What became of it is not known: there is no history, and of the newest %d records of its "+
-			"partition of topic events none says it.", x.in.Scanned)
+		newest := "newest"
+		if x.in.Operator {
+			newest = fmt.Sprintf("newest %d", x.in.Scanned)
+		}
+		why = fmt.Sprintf("What became of it is not known: there is no history, and of the %s records of its "+
+			"partition of topic events none says it.", newest)
 	}
 	x.say(Fired, "It went out %s. %s", x.at(f.At), why) // whether it was sent only a worker knows
 	x.citeFiring(f)

@@ -560,14 +560,16 @@ func TestOccurrenceOfALaterLife(t *testing.T) {
 // sent.
 func TestExplainScanned(t *testing.T) {
 	s := &trigger.State{Key: "k", Status: trigger.Fired, Done: []trigger.Firing{{Occurrence: "o", At: noon}}}
-	a := Explain(&Input{ID: "k", State: s, Scanned: 20_000, Now: noon})
-	const want = "It went out Fri 2026-11-20 12:00 UTC. What became of it is not known: there is no history, and of " +
-		"the newest 20000 records of its partition of topic events none says it."
-	if a.Code != Fired || a.Sentence != want {
-		t.Errorf("%s, %q", a.Code, a.Sentence)
+	for operator, none := range map[bool]string{true: "of the newest 20000 records", false: "of the newest records"} {
+		a := Explain(&Input{ID: "k", State: s, Scanned: 20_000, Operator: operator, Now: noon})
+		want := "It went out Fri 2026-11-20 12:00 UTC. What became of it is not known: there is no history, and " +
+			none + " of its partition of topic events none says it."
+		if a.Code != Fired || a.Sentence != want {
+			t.Errorf("%s, %q", a.Code, a.Sentence)
+		}
 	}
 	e := topics.Event{Type: "delivery.suppressed", Channel: "push", Reason: "opted_out"}
-	a = Explain(&Input{ID: "k", State: s, Events: []topics.Event{e}, Scanned: 10, Missing: 1, Now: noon})
+	a := Explain(&Input{ID: "k", State: s, Events: []topics.Event{e}, Scanned: 10, Missing: 1, Now: noon})
 	if a.Code != Suppressed || !strings.HasSuffix(a.Sentence, "Topic events is behind: it lacks the newest 1 of its "+
 		"events.") {
 		t.Errorf("%s, %q", a.Code, a.Sentence)

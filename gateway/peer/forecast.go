@@ -26,7 +26,7 @@ type ForecastQuery struct {
 type Forecast struct {
 	Channels map[string][]int `json:"channels"`
 
-	// Of another instance: what it cost there, and whether that was too much.
+	// Of one partition: what it cost, and whether it ended early because that was too much.
 	Visited int64         `json:"visited,omitempty"`
 	Own     int64         `json:"own,omitempty"` // of Visited, the tenant's; an instance of before says nothing
 	Spent   time.Duration `json:"spent,omitempty"`
@@ -57,12 +57,13 @@ func countUpcoming(
 	defer c.turns.end()
 	c.begin()
 	all, err := c.byTimer(o, partition)
-	if !all && err == nil && c.turns.err == nil && !q.Cost.mustEnd() {
+	if !all && err == nil && c.turns.err == nil {
 		c.turns.end() // of the scan before: the next may wait for its read barrier, and others compute meanwhile
 		c.begin()
 		err = c.byKey(o, partition)
 	}
-	c.f.Over = q.Cost.mustEnd()
+	c.turns.end()
+	c.f.Visited, c.f.Own, c.f.Spent, c.f.Over = c.turns.visited, c.own, c.turns.spent, c.turns.over
 	return c.f, errors.Join(err, c.turns.err)
 }
 
@@ -88,6 +89,10 @@ func (c *upcomingCount) begin() {
 // its triggers are read by key. Those of the default tenant stand among all others.
 const mostOthers = 4096
 
+// othersAtOnce is how many of them are passed over between two questions whether the scan may go on. They are not
+// decoded, and not charged as visits: a balance would tell when another tenant's triggers fire.
+const othersAtOnce = 64
+
 // byTimer counts what has a timer in the window, or before it: nothing else can fire in it. So it decodes neither what
 // fires later nor what has finished. all is false if it met too many timers of other tenants.
 func (c *upcomingCount) byTimer(o Owner, partition int32) (all bool, err error) {
@@ -96,13 +101,16 @@ func (c *upcomingCount) byTimer(o Owner, partition int32) (all bool, err error) 
 	var failed error
 	err = o.ScanTimers(c.turns.ctx, partition, TimerCursor{}, func(at TimerCursor, state func() (*trigger.State, error),
 	) bool {
-		if at.Due > c.last || !c.turns.visit(1) {
+		if at.Due > c.last {
 			return false
 		}
 		if !tenant.inTenant(at.Key) {
 			others++
 			all = c.q.Tenant == trigger.DefaultTenant || others <= mostOthers
-			return all
+			return all && (others%othersAtOnce != 1 || c.turns.visit(0))
+		}
+		if !c.turns.visit(1) {
+			return false
 		}
 		var s *trigger.State
 		if s, failed = state(); failed != nil {

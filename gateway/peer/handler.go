@@ -215,7 +215,6 @@ func (h *handler) forecast(w io.Writer, r *http.Request, v url.Values) error {
 	if err != nil {
 		return err
 	}
-	f.Visited, f.Own, f.Spent = q.Cost.Visited(), q.Cost.own.Load(), time.Duration(q.Cost.spent.Load())
 	return json.NewEncoder(w).Encode(f)
 }
 

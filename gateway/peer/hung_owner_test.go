@@ -2,7 +2,9 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -82,45 +84,86 @@ func (*quick) Decision(context.Context, trigger.Key, int32, int64) (Decision, bo
 	return Decision{}, false, nil
 }
 
-// A question that is cut short costs little: nobody knows whether the owner read, or did nothing but wait.
+// A question that its caller cuts short costs little: nobody knows whether the owner read, or did nothing but wait.
 func TestHungOwnerCostsLittle(t *testing.T) {
 	t.Parallel()
-	trust := trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true})
-	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	t.Cleanup(hung.Close)
-	last := func(context.Context, int32) (OwnerRecord, error) {
-		return OwnerRecord{Address: hung.Listener.Addr().String()}, nil
-	}
-	for name, ask := range map[string]func(r *Router, ctx context.Context, cost *Budget) error{
-		"use": func(r *Router, ctx context.Context, cost *Budget) error {
+	r := hungRouter(t)
+	for name, q := range map[string]struct {
+		leaves time.Duration
+		ask    func(ctx context.Context, cost *Budget) error
+	}{
+		"use": {mostCut + 500*time.Millisecond, func(ctx context.Context, cost *Budget) error {
 			_, err := r.CalendarUse(ctx, "acme", "us", cost)
 			return err
-		},
-		"list": func(r *Router, ctx context.Context, cost *Budget) error {
+		}},
+		"list": {mostCut + 500*time.Millisecond, func(ctx context.Context, cost *Budget) error {
 			_, err := r.Find(ctx, Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: cost})
 			return err
-		},
-		"list without the barrier": func(r *Router, ctx context.Context, cost *Budget) error {
+		}},
+		"list without the barrier": {SearchTimeout / 2, func(ctx context.Context, cost *Budget) error {
 			_, err := r.Find(ctx, Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: cost, Stale: true})
 			return err
-		},
-		"forecast": func(r *Router, ctx context.Context, cost *Budget) error {
+		}},
+		"forecast": {mostCut + 500*time.Millisecond, func(ctx context.Context, cost *Budget) error {
 			_, err := r.Forecast(ctx, ForecastQuery{Tenant: "acme", Bucket: 1, N: 1, Cost: cost}, nil)
 			return err
-		},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewRouter(Config{Partitions: 3, Trust: trust, LastOwner: last})
-			within, stop := context.WithTimeout(t.Context(), mostCut+500*time.Millisecond)
+			within, stop := context.WithTimeout(t.Context(), q.leaves)
 			defer stop()
 			var cost Budget
-			if err := ask(r, within, &cost); err == nil {
+			if err := q.ask(within, &cost); err == nil {
 				t.Fatal("a frozen owner has answered")
 			}
 			if got := cost.Cost(); got == 0 || got > int64(mostCut/visitTakes) {
 				t.Errorf("it costs as much as %d visits, want at most %d, and some", got, mostCut/visitTakes)
 			}
 		})
+	}
+}
+
+// hungRouter is a router whose partitions all have a frozen owner.
+func hungRouter(t *testing.T) *Router {
+	hung := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hung.Close)
+	return routerTo(hung.Listener.Addr(), trusting(t, Trust{Secrets: bytesOf(peerSecret), Plain: true}))
+}
+
+func routerTo(owner net.Addr, trust *Credentials) *Router {
+	last := func(context.Context, int32) (OwnerRecord, error) { return OwnerRecord{Address: owner.String()}, nil }
+	return NewRouter(Config{Partitions: 3, Trust: trust, LastOwner: last})
+}
+
+// A list without the read barrier goes on without a frozen owner after a second. Its caller is still there, and does
+// not pay for that: people list most when something is frozen.
+func TestFrozenOwnerCostsNothing(t *testing.T) {
+	t.Parallel()
+	r := hungRouter(t)
+	var cost Budget
+	_, err := r.Find(t.Context(), Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: &cost, Stale: true})
+	if got := cost.Cost(); !errors.Is(err, ErrNoOwner) || got > 0 {
+		t.Errorf("it costs as much as %d visits (%v)", got, err)
+	}
+}
+
+// Who leaves before an owner even takes the connection pays nothing: nobody has read.
+func TestUnreachableOwnerCostsNothing(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it never shakes hands
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	r := routerTo(silent.Addr(), trusting(t, Trust{Secrets: bytesOf(peerSecret)}))
+	for _, stale := range []bool{false, true} {
+		within, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		var cost Budget
+		_, err := r.Find(within, Query{Tenant: "acme", Limit: 10, Budget: 1000, Cost: &cost, Stale: stale})
+		stop()
+		if got := cost.Cost(); err == nil || got > 0 {
+			t.Errorf("stale %t: it costs as much as %d visits (%v)", stale, got, err)
+		}
 	}
 }

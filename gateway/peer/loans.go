@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 )
@@ -18,8 +19,8 @@ func (b *Budget) lend(atOnce int) (l loan, ok bool) {
 	b.lending.Lock()
 	defer b.lending.Unlock()
 	n := int64(max(1, atOnce-b.loans))
-	l.visits = (b.Visits - b.visited.Load() - b.lent.Load()) / n
-	l.time = (b.Time - time.Duration(b.spent.Load()+b.lentTime.Load())) / time.Duration(n)
+	l.visits = (b.Visits - b.counted() - b.lent.Load()) / n
+	l.time = (b.Time - b.countedTime() - time.Duration(b.lentTime.Load())) / time.Duration(n)
 	if b.Visits == 0 {
 		l.visits = 0
 	}
@@ -44,17 +45,24 @@ func (b *Budget) repay(l loan) {
 	b.lentTime.Add(-int64(l.time))
 }
 
-// cutShort charges the questions to other instances that were cut short: by a caller who left, or by a deadline.
+// cutShort charges the questions to other instances that were cut short by who waits for the answer: a caller who left,
+// or met a deadline.
 type cutShort struct {
 	began time.Time
 	cut   atomic.Bool
 }
 
-// note takes the error of a question that was asked with ctx.
-func (c *cutShort) note(ctx context.Context, err error) {
-	if err != nil && ctx.Err() != nil {
+// asking asks another instance with ctx, which may end before its caller does: what we give up ourselves is not
+// charged. Nor is what had no connection yet: nobody has read.
+func (c *cutShort) asking(ctx, caller context.Context, ask func(ctx context.Context) error) error {
+	var connected atomic.Bool
+	err := ask(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}))
+	if err != nil && caller.Err() != nil && connected.Load() {
 		c.cut.Store(true)
 	}
+	return err
 }
 
 // mostCut is what is charged at most for instances that were cut short: they have not said what it cost there, and may

@@ -93,6 +93,71 @@ func TestForecastOfUnevenPartitions(t *testing.T) {
 	}
 }
 
+// A partition that is counted again counts once against the budget, and as the tenant's own once. The quota is charged
+// for both times.
+func TestForecastCountsWhatItRetriesOnce(t *testing.T) {
+	sizes := []int{400, 60, 60, 60, 60, 60, 60, 60, 60, 60}
+	for name, router := range map[string]func(o *manyOf) *Router{
+		"of another instance": func(o *manyOf) *Router { return otherInstance(t, o, len(sizes)) },
+		"of this one, beside another": func(o *manyOf) *Router {
+			r := otherInstance(t, o, len(sizes))
+			r.own = firstOf{o}
+			return r
+		},
+	} {
+		o := newManyOf(forecastAtOnce, sizes...)
+		q := ForecastQuery{Tenant: trigger.DefaultTenant, Bucket: 1, N: 1, Cost: &Budget{Visits: 1000}}
+		if _, err := router(o).Forecast(t.Context(), q, nil); err != nil {
+			t.Errorf("%s: %d visits: %v", name, q.Cost.Visited(), err)
+		}
+		if own := q.Cost.own.Load(); own != 400+9*60 {
+			t.Errorf("%s: %d are the tenant's own, want %d", name, own, 400+9*60)
+		}
+		if got := q.Cost.Visited(); got != o.visited.Load() {
+			t.Errorf("%s: %d visits are charged of %d", name, got, o.visited.Load())
+		}
+	}
+}
+
+// firstOf owns the first partition alone.
+type firstOf struct{ *manyOf }
+
+func (o firstOf) ScanTimers(
+	ctx context.Context, p int32, from TimerCursor, f func(TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	if p > 0 {
+		return ErrNoOwner
+	}
+	return o.manyOf.ScanTimers(ctx, p, from, f)
+}
+
+// A partition that was counted to its end is not short, also if others have borrowed the rest of the budget by then.
+func TestForecastCountedToItsEnd(t *testing.T) {
+	cost := &Budget{Visits: 100}
+	o := thenLend{newManyOf(1, 10), cost}
+	f, err := countUpcoming(t.Context(), o, 0,
+		&ForecastQuery{Tenant: trigger.DefaultTenant, Bucket: 1, N: 1, Cost: cost}, nil)
+	if err != nil || !cost.mustEnd() || f.Over {
+		t.Errorf("%+v (%v), %t", f, err, cost.mustEnd())
+	}
+}
+
+// thenLend lends the rest of a budget once it has scanned, and uses some.
+type thenLend struct {
+	*manyOf
+	cost *Budget
+}
+
+func (o thenLend) ScanTimers(
+	ctx context.Context, p int32, from TimerCursor, f func(TimerCursor, func() (*trigger.State, error)) bool,
+) error {
+	defer func() {
+		o.cost.lend(1)
+		o.cost.used(1, 0)
+	}()
+	return o.manyOf.ScanTimers(ctx, p, from, f)
+}
+
 // What instances have borrowed is not lent again, and is left again when it is repaid.
 func TestLend(t *testing.T) {
 	b := &Budget{Visits: 1000, Time: time.Second}

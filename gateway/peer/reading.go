@@ -42,6 +42,10 @@ type Budget struct {
 	own     atomic.Int64 // of visited, the caller's own
 	spent   atomic.Int64 // ns
 
+	// Of both, what was read in vain and is read again: it is charged, and does not count against the budget.
+	retried     atomic.Int64
+	retriedTime atomic.Int64 // ns
+
 	// What instances that read just now have borrowed (loans.go).
 	lending  sync.Mutex
 	loans    int
@@ -55,10 +59,10 @@ func (b *Budget) Visited() int64 { return b.visited.Load() }
 // left is what is left of visits and of time; 0: no bound.
 func (b *Budget) left() (visits int64, d time.Duration) {
 	if b.Visits > 0 {
-		visits = max(1, b.Visits-b.visited.Load())
+		visits = max(1, b.Visits-b.counted())
 	}
 	if b.Time > 0 {
-		d = max(1, b.Time-time.Duration(b.spent.Load()))
+		d = max(1, b.Time-b.countedTime())
 	}
 	return visits, d
 }
@@ -82,7 +86,21 @@ func (b *Budget) over() bool { return b.overBeside(0, 0) }
 func (b *Budget) mustEnd() bool { return b.overBeside(b.lent.Load(), b.lentTime.Load()) }
 
 func (b *Budget) overBeside(visits, spent int64) bool {
-	return b.Visits > 0 && b.visited.Load()+visits > b.Visits || b.Time > 0 && b.spent.Load()+spent > int64(b.Time)
+	return b.Visits > 0 && b.counted()+visits > b.Visits || b.Time > 0 && b.countedTime()+time.Duration(spent) > b.Time
+}
+
+// counted and countedTime are what counts against the budget so far.
+func (b *Budget) counted() int64 { return b.visited.Load() - b.retried.Load() }
+
+func (b *Budget) countedTime() time.Duration {
+	return time.Duration(b.spent.Load() - b.retriedTime.Load())
+}
+
+// retries says that a part of what was read, so many visits, is read once more.
+func (b *Budget) retries(visited, own int64, spent time.Duration) {
+	b.retried.Add(visited)
+	b.retriedTime.Add(int64(spent))
+	b.own.Add(-own)
 }
 
 // found counts the caller's own among what was visited.
@@ -99,8 +117,8 @@ func (b *Budget) used(visited int64, spent time.Duration) {
 func (b *Budget) tooMuch(instead string) *problem.Problem {
 	visited, of := b.own.Load(), "of your triggers and occurrences"
 	if b.Operator {
-		visited, of = b.visited.Load(), fmt.Sprintf("triggers and occurrences, %s of computing",
-			time.Duration(b.spent.Load()).Round(time.Millisecond))
+		visited, of = b.counted(), fmt.Sprintf("triggers and occurrences, %s of computing",
+			b.countedTime().Round(time.Millisecond))
 	}
 	p := problem.New(http.StatusRequestEntityTooLarge, trigger.CodeTooLarge, "", fmt.Sprintf(
 		"this read stopped after %d %s: its limits are limits.read_budget, %d, and limits.read_time, %s; %s",
@@ -111,24 +129,27 @@ func (b *Budget) tooMuch(instead string) *problem.Problem {
 
 // scan is one partition's part of a read: it counts, and takes its turns.
 type scan struct {
-	ctx    context.Context //nolint:containedctx // of one read, which the scan is
-	tenant string
-	budget *Budget
-	inside bool
-	since  time.Time
-	owed   time.Duration // of rest, for the turns that ended before their slice was over
-	spent  time.Duration // in all turns that are over
-	err    error
+	ctx     context.Context //nolint:containedctx // of one read, which the scan is
+	tenant  string
+	budget  *Budget
+	inside  bool
+	since   time.Time
+	owed    time.Duration // of rest, for the turns that ended before their slice was over
+	spent   time.Duration // in all turns that are over
+	visited int64
+	over    bool // the budget was met: what comes next was not read
+	err     error
 }
 
 // visit counts n triggers or occurrences. False: the scan ends, in the error if
 // there is one.
 func (s *scan) visit(n int) bool {
 	s.budget.visited.Add(int64(n))
-	if s.budget.mustEnd() || !s.turn() {
+	s.visited += int64(n)
+	if s.over = s.over || s.budget.mustEnd(); s.over {
 		return false
 	}
-	return true
+	return s.turn()
 }
 
 // turn waits for a slot where the scan has none, or has had it for its time.

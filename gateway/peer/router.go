@@ -160,10 +160,12 @@ func (r *Router) find(ctx context.Context, q *Query, pages []Page, wants func(in
 		var page Page
 		err := r.ask(within, p, SearchTimeout,
 			func() (err error) { page, err = find(within, r.own, p, q); return err },
-			func(addr string) (err error) {
-				page, err = r.peer.find(within, addr, p, q)
+			func(addr string) error {
+				err := cut.asking(within, ctx, func(ctx context.Context) (err error) {
+					page, err = r.peer.find(ctx, addr, p, q)
+					return err
+				})
 				q.Cost.used(page.Visited, page.Spent)
-				cut.note(within, err)
 				page.Items = slices.DeleteFunc(page.Items, func(f Found) bool { // of an instance of before
 					return !strings.HasPrefix(f.State.Key.ID(), q.Prefix)
 				})
@@ -195,7 +197,8 @@ func refused(err error) bool {
 const forecastAtOnce = 4
 
 // Forecast adds up what all partitions expect to fire. One that meets its budget is a problem, too_large, and ends
-// the others. A partition may need more than its share while others need less: it is asked again, alone.
+// the others. A partition may need more than its share while others need less: it is asked again, alone. Its first
+// count is in vain, so a forecast may visit up to twice its budget.
 func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func() *trigger.Timetable) (Forecast, error) {
 	if q.Cost == nil {
 		q.Cost = &Budget{}
@@ -215,9 +218,17 @@ func (r *Router) Forecast(ctx context.Context, q ForecastQuery, timetable func()
 		})
 	}
 	err := g.Wait()
-	for p := 0; p < len(short) && err == nil; p++ {
+	for p, first := range f.all {
 		if short[p] {
-			_, err = f.one(ctx, int32(p), 1)
+			q.Cost.retries(first.Visited, first.Own, first.Spent)
+		}
+	}
+	for p := 0; p < len(short) && err == nil; p++ {
+		if !short[p] {
+			continue
+		}
+		if short[p], err = f.one(ctx, int32(p), 1); err == nil && short[p] {
+			err = f.tooMuch()
 		}
 	}
 	return addForecasts(f.all), err
@@ -235,32 +246,39 @@ type forecasting struct {
 }
 
 // one counts a partition, while atOnce of them may be counted. short: its share of the budget was too little, and
-// the budget is not used up.
+// the partitions that were counted do not use the budget up.
 func (f *forecasting) one(ctx context.Context, p int32, atOnce int) (short bool, err error) {
 	cost := f.q.Cost
 	err = f.ask(ctx, p, SearchTimeout,
 		func() error { f.all[p], err = countUpcoming(ctx, f.own, p, &f.q, f.times); return err },
 		func(addr string) error {
 			l, ok := cost.lend(atOnce)
-			if f.all[p].Over = !ok; !ok {
+			if !ok {
+				f.all[p] = Forecast{Over: true}
 				return nil
 			}
 			defer cost.repay(l)
 			asked := f.q
 			asked.Cost = &Budget{Visits: l.visits, Time: l.time}
-			f.all[p], err = f.peer.forecast(ctx, addr, p, &asked)
+			err = f.cut.asking(ctx, ctx, func(ctx context.Context) (err error) {
+				f.all[p], err = f.peer.forecast(ctx, addr, p, &asked)
+				return err
+			})
 			cost.used(f.all[p].Visited, f.all[p].Spent)
 			cost.found(f.all[p].Own)
-			f.cut.note(ctx, err)
 			return err
 		})
 	switch {
 	case err != nil:
 		return false, err
-	case cost.over() || f.all[p].Over && atOnce == 1:
-		return false, cost.tooMuch("ask for fewer buckets (n), or shorter ones (bucket)")
+	case cost.over():
+		return false, f.tooMuch()
 	}
 	return f.all[p].Over, nil
+}
+
+func (f *forecasting) tooMuch() error {
+	return f.q.Cost.tooMuch("ask for fewer buckets (n), or shorter ones (bucket)")
 }
 
 // Partitions is the status of every partition; those whose owner does not

@@ -67,9 +67,11 @@ func (r *Router) use(ctx context.Context, tenant string, name named, cost *Budge
 		return r.ask(ctx, p, SearchTimeout,
 			func() error { all[p], err = use(ctx, r.own, p, tenant, name, cost); return err },
 			func(addr string) error {
-				all[p], err = r.peer.use(ctx, addr, p, tenant, name)
+				err = cut.asking(ctx, ctx, func(ctx context.Context) (err error) {
+					all[p], err = r.peer.use(ctx, addr, p, tenant, name)
+					return err
+				})
 				cost.used(all[p].Visited, all[p].Spent)
-				cut.note(ctx, err)
 				return err
 			})
 	})
