@@ -135,7 +135,8 @@ var engineSection = section{"Engine", "", []Setting{
 		Key: "limits.read_budget", Default: "1000000", Min: "1000", Max: "1000000000",
 		into: func(c *Config, _ string) any { return &c.Limits.ReadBudget },
 		Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with " +
-			"`too_large`, 413, and `looked_at` says how many it visited. A list is a " +
+			"`too_large`, 413, and `looked_at` says how many it visited. Partitions of other instances share it, and " +
+			"one that needs more than its share is counted once more, so it may visit up to twice as many. A list is a " +
 			"short page with a cursor instead.",
 	},
 	{
