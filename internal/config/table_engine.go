@@ -136,8 +136,8 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Limits.ReadBudget },
 		Doc: "Most triggers and occurrences that one forecast visits. Beyond that it is refused with " +
 			"`too_large`, 413, and `looked_at` says how many it visited. Partitions of other instances share it, and " +
-			"one that needs more than its share is counted once more, so it may visit up to twice as many. A list is a " +
-			"short page with a cursor instead.",
+			"one that needs more than its share is counted once more, so it may visit up to twice as many. " +
+			"A list is a short page with a cursor instead.",
 	},
 	{
 		Key: "limits.read_time", Default: "2s", Min: "10ms", Max: "1m",
