@@ -39,9 +39,11 @@ func (d *decision) past(w *When, from Instant) past {
 	if n := len(s.Done); n > 0 {
 		keep.last = max(keep.last, s.Done[n-1].At)
 	}
-	for i := range s.Done {
-		if at, ok := d.m.Timetable.instantOf(s.Done[i].Occurrence, old.Zone); ok && old.movesDays() {
-			keep.lastName = max(keep.lastName, at)
+	if old.movesDays() {
+		for i := range s.Done {
+			if at, ok := d.m.Timetable.instantOf(s.Done[i].Occurrence, old.Zone); ok {
+				keep.lastName = max(keep.lastName, at)
+			}
 		}
 	}
 	if p := &s.Series; p.At > keep.after && p.At <= from && p.At+Instant(p.Jitter) > from && !w.movesDays() {

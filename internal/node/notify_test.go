@@ -79,7 +79,7 @@ func TestReloadTemplates(t *testing.T) {
 	if err := n.openNotify(); err != nil {
 		t.Fatal(err)
 	}
-	r := newReloads(n.log, subject{"templates.dir", []string{dir}, n.loadTemplates})
+	r := newReloads(n.log, subject{name: "templates.dir", files: []string{dir}, load: n.loadTemplates})
 	title := func(id string) string {
 		text, err := n.notifiers.texts.Load().Render(id, templates.Input{})
 		if err != nil {

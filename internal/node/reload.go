@@ -35,30 +35,34 @@ type subject struct {
 	name  string
 	files []string
 	load  func() error
+
+	more  func() []string // further files, which the others name; nil: there are none
+	twice bool            // it is loaded only when two checks find the same: files may be seen half-written
+}
+
+// watched is a subject, and what the checks have found of it.
+type watched struct {
+	subject
+
+	seen   [sha256.Size]byte // hash of its files at the last check
+	waits  bool              // the last check found other content, which the next one must find, too
+	failed string            // why it was not valid at the last check; empty: it was
+	loaded bool              // it was loaded or failed since the start
 }
 
 // reloads loads subjects whose files have changed.
 type reloads struct {
-	log      *slog.Logger
-	subjects []subject
-	more     map[string]func() []string // further files of a subject, by name: those that the others name
-	twice    map[string]bool            // subjects, by name, whose files may be seen half-written
-	seen     []([sha256.Size]byte)      // hash of each subject's files at the last check
-	waits    []bool                     // the last check found other content, which the next one must find, too
-	failed   []string                   // why each was not valid at the last check; empty: it was
-	loaded   []bool                     // each was loaded or failed since the start
+	log *slog.Logger
+	all []*watched
 }
 
 func newReloads(log *slog.Logger, subjects ...subject) *reloads {
 	r := &reloads{log: log}
 	for _, s := range subjects {
 		if len(s.files) > 0 {
-			r.subjects = append(r.subjects, s)
+			r.all = append(r.all, &watched{subject: s})
 		}
 	}
-	n := len(r.subjects)
-	r.seen, r.waits = make([]([sha256.Size]byte), n), make([]bool, n)
-	r.failed, r.loaded = make([]string, n), make([]bool, n)
 	return r
 }
 
@@ -99,32 +103,32 @@ func directoryContent(dir string) ([]byte, error) {
 // all the same. So some subjects are loaded only when two checks find the same. unsure says that a second check
 // must follow soon.
 func (r *reloads) check(all bool) (unsure bool) {
-	for i, s := range r.subjects {
+	for _, s := range r.all {
 		files := s.files
-		if more := r.more[s.name]; more != nil {
-			files = slices.Concat(files, more())
+		if s.more != nil {
+			files = slices.Concat(files, s.more())
 		}
 		now := contentOf(files)
-		first, same := !r.loaded[i], now == r.seen[i]
-		changed := all || first || !same || r.waits[i]
-		r.seen[i], r.waits[i] = now, !same && r.twice[s.name]
-		if r.waits[i] {
+		first, same := !s.loaded, now == s.seen
+		changed := all || first || !same || s.waits
+		s.seen, s.waits = now, !same && s.twice
+		if s.waits {
 			unsure = true
 			continue
 		}
-		if !changed && r.failed[i] == "" {
+		if !changed && s.failed == "" {
 			continue
 		}
-		r.loaded[i] = true
+		s.loaded = true
 		if err := s.load(); err != nil {
-			if changed || err.Error() != r.failed[i] {
+			if changed || err.Error() != s.failed {
 				r.log.Error("a changed file is not valid, so the old content stays in use: fix the file",
 					"what", s.name, "error", err)
 			}
-			r.failed[i] = err.Error()
+			s.failed = err.Error()
 			continue
 		}
-		r.failed[i] = ""
+		s.failed = ""
 		if first && !all {
 			continue
 		}
@@ -163,51 +167,48 @@ func (r *reloads) run(ctx context.Context, every time.Duration, hangup <-chan os
 }
 
 // endpointSubject is endpoints.<origin>.* in the settings file, with the files of headers that it names.
-const endpointSubject = "endpoints.<origin> in the settings file"
-
-// watchEndpoints says how the subject of endpoints is checked.
-func (n *node) watchEndpoints(r *reloads) {
-	r.more = map[string]func() []string{endpointSubject: n.endpointFiles}
-	r.twice = map[string]bool{endpointSubject: true}
+func (n *node) endpointSubject(file string) subject {
+	return subject{
+		name: "endpoints.<origin> in the settings file", files: []string{file}, load: n.loadEndpoints,
+		more: n.endpointFiles, twice: true,
+	}
 }
 
 // startReloads starts the checks. Closing a terminal also sends SIGHUP, so `dev` ignores that
 // signal.
 func (n *node) startReloads(life *roles, onHangup bool) {
-	subjects := []subject{{"internal.secret and internal.tls", n.peerFiles(), n.loadPeers}}
+	var subjects []subject
+	add := func(name string, load func() error, files ...string) {
+		subjects = append(subjects, subject{name: name, files: files, load: load})
+	}
+	add("internal.secret and internal.tls", n.loadPeers, n.peerFiles()...)
 	if n.keys != nil {
-		subjects = append(subjects, subject{"auth.keys_file", []string{n.cfg.Auth.KeysFile}, n.loadKeys})
+		add("auth.keys_file", n.loadKeys, n.cfg.Auth.KeysFile)
 	}
 	if n.cfg.HTTP.Cert != "" {
-		subjects = append(subjects, subject{"http.tls", []string{n.cfg.HTTP.Cert, n.cfg.HTTP.Key}, n.cert.load})
+		add("http.tls", n.cert.load, n.cfg.HTTP.Cert, n.cfg.HTTP.Key)
 	}
 	if n.webhooks != nil {
-		subjects = append(subjects, subject{
-			"webhook.secret and endpoints.<origin>.headers", n.cfg.WebhookFiles(),
-			n.loadWebhook,
-		})
+		add("webhook.secret and endpoints.<origin>.headers", n.loadWebhook, n.cfg.WebhookFiles()...)
 		if file := n.cfg.File(); file != "" {
-			subjects = append(subjects, subject{endpointSubject, []string{file}, n.loadEndpoints})
+			subjects = append(subjects, n.endpointSubject(file))
 		}
 	}
 	if n.notifiers != nil && n.cfg.Templates.Dir != "" {
-		subjects = append(subjects, subject{"templates.dir", []string{n.cfg.Templates.Dir}, n.loadTemplates})
+		add("templates.dir", n.loadTemplates, n.cfg.Templates.Dir)
 	}
 	if n.notifiers != nil && n.notifiers.set != nil && len(n.cfg.ProviderFiles()) > 0 {
-		subjects = append(subjects, subject{
-			"credentials of providers", n.cfg.ProviderFiles(),
-			func() error { return n.notifiers.set.Reload(n.cfg) },
-		})
+		reload := func() error { return n.notifiers.set.Reload(n.cfg) }
+		add("credentials of providers", reload, n.cfg.ProviderFiles()...)
 	}
 	if n.twilioTokens.Load() != nil {
-		subjects = append(subjects, subject{"providers.twilio.auth_token", n.cfg.ProviderFiles(), n.loadTwilioTokens})
+		add("providers.twilio.auth_token", n.loadTwilioTokens, n.cfg.ProviderFiles()...)
 	}
 	if n.ackSecrets.Load() != nil {
-		subjects = append(subjects, subject{"ack.secret", n.cfg.AckFiles(), n.loadAckSecrets})
+		add("ack.secret", n.loadAckSecrets, n.cfg.AckFiles()...)
 	}
 	subjects = append(subjects, n.databases()...)
 	r := newReloads(n.log, subjects...)
-	n.watchEndpoints(r)
 	var hangup chan os.Signal
 	if onHangup {
 		hangup = make(chan os.Signal, 1)
@@ -229,7 +230,7 @@ func (n *node) databases() (all []subject) {
 		if file == "" {
 			return
 		}
-		all = append(all, subject{key, []string{file}, func() error {
+		all = append(all, subject{name: key, files: []string{file}, load: func() error {
 			now, err := n.cfg.ReadSecret(key, was)
 			if err == nil && now == "" {
 				err = fmt.Errorf("%s_file: it is empty", key)

@@ -91,8 +91,9 @@ func TestReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newReloads(n.log,
-		subject{"keys", []string{keys}, n.loadKeys}, subject{"cert", []string{cert, private}, n.cert.load},
-		subject{"secret", n.peerFiles(), n.loadPeers}, subject{"nothing", nil, nil})
+		subject{name: "keys", files: []string{keys}, load: n.loadKeys},
+		subject{name: "cert", files: []string{cert, private}, load: n.cert.load},
+		subject{name: "secret", files: n.peerFiles(), load: n.loadPeers}, subject{name: "nothing"})
 	knows := func(k string) bool {
 		req, _ := http.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set("X-API-Key", k)
@@ -178,7 +179,7 @@ func TestReloadOfWhatChangedDuringTheStart(t *testing.T) {
 	put(t, keys, "acme "+key(2)+"\n", 0o600)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		r := newReloads(n.log, subject{"keys", []string{keys}, n.loadKeys})
+		r := newReloads(n.log, subject{name: "keys", files: []string{keys}, load: n.loadKeys})
 		go r.run(ctx, time.Hour, nil)
 		synctest.Wait()
 		cancel()

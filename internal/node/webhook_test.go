@@ -85,7 +85,7 @@ func TestWebhookKeysReload(t *testing.T) {
 	n := withWebhooks(t, yaml)
 	var log logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
-	r := newReloads(logger, subject{"webhook.secret", n.cfg.WebhookFiles(), n.loadWebhook})
+	r := newReloads(logger, subject{name: "webhook.secret", files: n.cfg.WebhookFiles(), load: n.loadWebhook})
 	h := n.webhooks
 	if len(h.keys("anybody")) != 1 || len(h.keys("plain")) != 1 || h.keys("acme")[0] == h.keys("plain")[0] {
 		t.Error("keys of tenants")
@@ -173,8 +173,7 @@ func TestHalfWrittenSettings(t *testing.T) {
 	put(t, yaml, whole, 0o600)
 	n := withWebhooks(t, yaml)
 	var log logtest.Buffer
-	r := newReloads(slog.New(slog.NewTextHandler(&log, nil)), subject{endpointSubject, []string{yaml}, n.loadEndpoints})
-	n.watchEndpoints(r)
+	r := newReloads(slog.New(slog.NewTextHandler(&log, nil)), n.endpointSubject(yaml))
 	for i, step := range []struct {
 		text string
 		rate float64
@@ -229,7 +228,7 @@ func TestEmptiedKeyFile(t *testing.T) {
 		}
 		var log logtest.Buffer
 		logger := slog.New(slog.NewTextHandler(&log, nil))
-		r := newReloads(logger, subject{"webhook.secret", n.cfg.WebhookFiles(), n.loadWebhook})
+		r := newReloads(logger, subject{name: "webhook.secret", files: n.cfg.WebhookFiles(), load: n.loadWebhook})
 		put(t, file, "\n", 0o600)
 		r.check(false)
 		if len(n.webhooks.keys("anybody")) != 1 || len(n.webhooks.keys("acme")) != 1 {

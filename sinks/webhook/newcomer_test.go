@@ -62,6 +62,27 @@ func (d *deliveries) count() (good, slow int) {
 	return len(d.after), d.slow
 }
 
+// besides writes so many events of a newcomer, which must be called within 10 s. It returns how many slow calls end
+// meanwhile.
+func (d *deliveries) besides(t *testing.T, c *cluster, goods int) (slows int) {
+	t.Helper()
+	var records []*kgo.Record
+	for i := range goods {
+		records = append(records, c.record(fmt.Sprint("good/", i), to("https://good.example/")))
+	}
+	d.mu.Lock()
+	d.since = time.Now()
+	d.mu.Unlock()
+	_, before := d.count()
+	c.write(records...)
+	time.Sleep(10 * time.Second)
+	good, slow := d.count()
+	if good != goods {
+		t.Errorf("%d of %d of the newcomer were called within 10 s", good, goods)
+	}
+	return slow - before
+}
+
 // A tenant is alone, has many endpoints that answer slowly, and more events than a worker holds.
 // Another tenant comes: its events are behind all of those, on the same partitions. They are
 // called within about the time of one slow call, and the first tenant keeps its calls busy.
@@ -78,22 +99,9 @@ func TestNewcomerBesideSlowEndpoints(t *testing.T) {
 		}
 		c.write(records...)
 		time.Sleep(2 * time.Second) // the worker holds as many as it may
-		records = nil
-		for i := range goods {
-			records = append(records, c.record(fmt.Sprint("good/", i), to("https://good.example/")))
-		}
-		d.mu.Lock()
-		d.since = time.Now()
-		d.mu.Unlock()
-		_, before := d.count()
-		c.write(records...)
-		time.Sleep(10 * time.Second)
-		good, slow := d.count()
-		if good != goods {
-			t.Errorf("%d of %d of the newcomer were called within 10 s", good, goods)
-		}
-		if slow-before < 500 {
-			t.Errorf("only %d slow calls ended meanwhile", slow-before)
+		slow := d.besides(t, c, goods)
+		if slow < 500 {
+			t.Errorf("only %d slow calls ended meanwhile", slow)
 		}
 		if n := c.outcomes(); len(n) != 2 || n["delivered"] < goods || n["postponed"] < slows/2 {
 			t.Errorf("receipts: %v", n)
@@ -117,21 +125,8 @@ func TestNewcomerBesideSlowKey(t *testing.T) {
 		}
 		c.write(records...)
 		time.Sleep(2 * time.Second) // the worker holds as many as it may
-		records = nil
-		for i := range goods {
-			records = append(records, c.record(fmt.Sprint("good/", i), to("https://good.example/")))
-		}
-		d.mu.Lock()
-		d.since = time.Now()
-		d.mu.Unlock()
-		_, before := d.count()
-		c.write(records...)
-		time.Sleep(10 * time.Second)
-		good, slow := d.count()
-		if good != goods {
-			t.Errorf("%d of %d of the newcomer were called within 10 s", good, goods)
-		}
-		if slow -= before; slow < 9 || slow > 12 {
+		slow := d.besides(t, c, goods)
+		if slow < 9 || slow > 12 {
 			t.Errorf("%d slow calls ended meanwhile, want one in 0.9 s", slow)
 		}
 	})

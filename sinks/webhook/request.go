@@ -57,8 +57,9 @@ func build(e *worker.DueEvent, c callback, s Settings) (*Request, error) {
 	r.set("X-Trigger-Id", url.PathEscape(e.TriggerID()))
 	r.set("X-Trigger-Attempt", strconv.Itoa(e.Attempt))
 	r.cloudEvent(e)
-	if _, ok := traceparent.Parse(cmp.Or(s.TraceParent, e.TraceParent)); ok {
-		r.set("Traceparent", cmp.Or(s.TraceParent, e.TraceParent))
+	parent := cmp.Or(s.TraceParent, e.TraceParent)
+	if _, ok := traceparent.Parse(parent); ok {
+		r.set("Traceparent", parent)
 	}
 	id := messageID(e.ID)
 	r.set("Webhook-Id", id)

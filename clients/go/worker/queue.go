@@ -198,26 +198,25 @@ func (q *queue) thin(p *partition, before int64) {
 	heads := q.headsOf(p)
 	waiting, total := waitingOf(heads)
 	level := levelOf(waiting, total/thinTo)
-	taken := map[*item]struct{}{}
+	some := false
 	for _, items := range waiting {
 		if len(items) <= level || !anyBefore(items, before) {
 			continue
 		}
 		slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.offset, b.offset) })
 		for _, it := range items[level:] {
-			taken[it] = struct{}{}
 			q.takeSlow(it)
+			some = true
 		}
 	}
-	if len(taken) == 0 {
+	if !some {
 		return
 	}
-	isTaken := func(it *item) bool { _, ok := taken[it]; return ok }
 	for _, g := range q.groups {
-		g.ready[p.lane].filter(func(it *item) bool { return !isTaken(it) })
+		g.ready[p.lane].filter(func(it *item) bool { return !it.slow })
 	}
 	for _, head := range heads {
-		cutChain(head, isTaken)
+		cutChain(head)
 	}
 }
 
@@ -236,9 +235,9 @@ func (q *queue) takeSlow(it *item) {
 
 // cutChain unlinks the events behind another one of their key that are taken out. Those are the newest
 // ones of their tenant, so if one is taken out, all behind it are.
-func cutChain(head *item, isTaken func(*item) bool) {
+func cutChain(head *item) {
 	last := head
-	for last.nextSame != nil && !isTaken(last.nextSame) {
+	for last.nextSame != nil && !last.nextSame.slow {
 		last = last.nextSame
 	}
 	if last.nextSame == nil {
