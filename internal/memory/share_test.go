@@ -81,14 +81,26 @@ func TestSharesWithoutALimit(t *testing.T) {
 		Receipts: 5000,
 	}
 	want := Shares{
-		Cache: 256 * mib, MemTable: 16 * mib, Outcomes: 4 * mib, Outbox: 16 * mib, Fetch: 4 * mib, Timers: 80 * mib,
-		Decoded: 64 * mib, Pages: 256 * mib, Bodies: 256 * mib, Lines: 128 * mib, Commands: 256 * mib, Stream: mib,
+		Cache: 640 * mib, MemTable: 16 * mib, Outcomes: 4 * mib, Outbox: 16 * mib, Fetch: 4 * mib, Timers: 80 * mib,
+		Decoded: 64 * mib, Turn: 5000,
+		Pages: 256 * mib, Bodies: 256 * mib, Lines: 128 * mib, Commands: 256 * mib, Stream: mib,
 		Read: 8 * mib, Table: 16 * mib, Buffer: 64 * mib, WorkerFetch: 8 * mib, Receipts: 5000, ExportFetch: 4 * mib,
 		Folded: 1 << 16, Shared: 256 * mib,
 	}
 	if got := Share(0, p); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+	if p.Partitions = 4; Share(0, p).Cache != 256*mib {
+		t.Errorf("with 4 partitions: %+v", Share(0, p))
+	}
+	p.Partitions = 64
+	few := want
+	few.MemTable, few.Outcomes, few.Outbox, few.Fetch = 4*mib, mib, 4*mib, mib
+	few.Timers, few.Decoded, few.Turn = 20*mib, 16*mib, 1250
+	if got := Share(0, p); got != few {
+		t.Errorf("with 64 partitions: %+v, want %+v", got, few)
+	}
+	p.Partitions = 16
 	p.Cache = 64 * mib
 	want.Cache, want.MemTable = 64*mib, mib
 	if got := Share(0, p); got != want {
@@ -106,7 +118,7 @@ func TestShares(t *testing.T) {
 	p := Parts{Partitions: 16, Brokers: 3, Streams: 256, Receipts: 100_000, Engine: true}
 	want := Shares{
 		Cache: 217313571, MemTable: 3395524, Outcomes: 2219992, Outbox: 2351064, Fetch: 2219992, Timers: 3473344,
-		Decoded: 3604416, Shared: 61864969,
+		Decoded: 3604416, Turn: 1529, Shared: 61864969,
 	}
 	if got := Share(limit, p); got != want {
 		t.Errorf("an engine: %+v, want %+v", got, want)
@@ -114,7 +126,8 @@ func TestShares(t *testing.T) {
 	p.API, p.Workers = true, 1
 	want = Shares{
 		Cache: 98576568, MemTable: 1540258, Outcomes: 983148, Outbox: 1114220, Fetch: 983148, Timers: 1494394,
-		Decoded: 1625466, Pages: 23910312, Bodies: 15100884, Lines: 4684102, Commands: 13003732, Stream: 37685,
+		Decoded: 1625466, Turn: 1529,
+		Pages: 23910312, Bodies: 15100884, Lines: 4684102, Commands: 13003732, Stream: 37685,
 		Buffer: 15730377, WorkerFetch: 1883299, Receipts: 100_000, Shared: 30201768,
 	}
 	if got := Share(limit, p); got != want {

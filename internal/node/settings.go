@@ -27,7 +27,7 @@ func (n *node) engineOptions() pipeline.Options {
 		AcceptGaps: n.opts.AcceptGaps, TakeOverGroup: n.opts.TakeOver,
 
 		Dir: filepath.Join(c.DataDir, storeDir), Cache: n.storeCache(),
-		MemTableBytes: int(n.shares.MemTable), DisableWAL: !c.Store.WAL,
+		MemTableBytes: int(n.shares.MemTable), MaxTurnRecords: int(n.shares.Turn), DisableWAL: !c.Store.WAL,
 		OutcomeMemory: int(n.shares.Outcomes), ForwardMemory: int(n.shares.Outbox),
 		FetchBytes: int(n.shares.Fetch), TimerMemory: n.shares.Timers, DecodedBytes: n.decodedBytes(),
 		DiskReserve: int64(c.Disk.Reserve), Pressed: n.memory.Pressed,
