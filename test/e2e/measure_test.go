@@ -88,30 +88,57 @@ func sizeOf(t *testing.T, dir string) (bytes int64) {
 
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }
 
-// dropDecided lets the brokers drop commands that were decided, so that tens of millions fit on a disk. fill
-// stays less than that ahead of the engine.
-func dropDecided(t *testing.T, brokers []string, prefix string) {
+// dropDecided lets the brokers drop commands that were decided, and events, so that tens of millions fit on a
+// disk. fill stays less than that ahead of the engine. What it returns puts the settings back, without which no
+// engine starts.
+func dropDecided(t *testing.T, brokers []string, prefix string) (keep func()) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close()
-	all, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
-		{Name: "cleanup.policy", Value: kadm.StringPtr("delete")},
-		{Name: "retention.bytes", Value: kadm.StringPtr(strconv.Itoa(64 << 20))},
-		{Name: "segment.bytes", Value: kadm.StringPtr(strconv.Itoa(16 << 20))},
-	}, prefix+"commands")
-	if err == nil {
-		_, err = all.On(prefix+"commands", func(r *kadm.AlterConfigsResponse) error { return r.Err })
-	}
+	t.Cleanup(cl.Close)
+	topics := []string{prefix + "commands", prefix + "events"}
+	names := []string{"cleanup.policy", "retention.bytes", "segment.bytes"}
+	before, err := kadm.NewClient(cl).DescribeTopicConfigs(t.Context(), topics...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	alter := func(topic string, value func(name string) string) {
+		var changes []kadm.AlterConfig
+		for _, name := range names {
+			changes = append(changes, kadm.AlterConfig{Name: name, Value: kadm.StringPtr(value(name))})
+		}
+		all, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), changes, topic)
+		if err == nil {
+			_, err = all.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropping := map[string]string{
+		"cleanup.policy": "delete", "retention.bytes": strconv.Itoa(32 << 20), "segment.bytes": strconv.Itoa(8 << 20),
+	}
+	for _, topic := range topics {
+		alter(topic, func(name string) string { return dropping[name] })
+	}
+	return func() {
+		for _, topic := range topics {
+			was, err := before.On(topic, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			alter(topic, func(name string) string {
+				i := slices.IndexFunc(was.Configs, func(c kadm.Config) bool { return c.Key == name })
+				return was.Configs[i].MaybeValue()
+			})
+		}
 	}
 }
 
 // mostAhead is how many registers fill sends that are not decided yet.
-const mostAhead = 2_000_000
+const mostAhead = 1_000_000
 
 // fill registers triggers due in hours, with payloads of 200 B that do not
 // compress, and waits until an engine has decided all.
