@@ -17,9 +17,9 @@
 //
 // Machines differ and are loaded, so nothing is compared with a fixed number: each
 // attack stands behind a calm phase of the same run, and the p99 beside it may be
-// 50 ms above that. What fails so is tried twice more, and fails the test only if
-// every round did. A round in which processes beside the test's had more than 5 % of
-// the processors says nothing of latency, and does not count. Where fewer than three rounds
-// count, the test is skipped, so that it shows. What the server must
-// answer (413, 429, 404) is asserted in every round, as is memory.
+// 50 ms above that. A round in which it is more is tried again. The test fails once an attack has
+// hurt in three rounds, and passes once there are more rounds in which it has not. A round that
+// hurts while processes beside the test's have more than 5 % of the processors says nothing of
+// latency, and does not count. Where too few rounds count, the test is skipped, so that it shows.
+// What the server must answer (413, 429, 404) is asserted in every round, as is memory.
 package attack
