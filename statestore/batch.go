@@ -112,7 +112,7 @@ func (b *Batch) checkOld(old *Row, key trigger.Key) error {
 		return nil
 	case old.Key != key:
 		return fmt.Errorf("row %q: its old row is of %q", key, old.Key)
-	case b.store.loading == nil && !b.store.known.has(b.store.known.hash(key)):
+	case !b.store.known.has(b.store.known.hash(key)):
 		return fmt.Errorf("row %q: it is unknown, but an old row is given", key)
 	}
 	return nil
@@ -284,16 +284,15 @@ func (b *Batch) Commit() error {
 		err = b.store.usable()
 	}
 	if err == nil {
-		err = b.store.takeLoaded()
-	}
-	if err == nil {
 		err = b.commit()
 	}
 	if err != nil {
 		return failed("commit batch", err)
 	}
+	for _, h := range b.gone {
+		b.store.known.remove(h)
+	}
 	s := b.store
-	s.forget(b.gone)
 	s.firstDue = min(s.firstDue, b.dueFrom)
 	s.firstFor = min(s.firstFor, b.forFrom)
 	return nil

@@ -34,8 +34,7 @@
 //   - Counts of pending and finished triggers are exact, also after a crash.
 //   - Damage is ErrCorrupt, never a state that was not put: sorted files and
 //     the log have checksums, and pointers are checked in both directions.
-//   - Get of an unknown key nearly always needs only a lookup in memory, once the keys of a
-//     large store are read. It is used before (loading.go).
+//   - Get of an unknown key nearly always needs only a lookup in memory.
 //
 // # Duties of the caller
 //

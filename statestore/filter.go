@@ -42,13 +42,6 @@ func (f *filter) add(h uint64) {
 	last.add(h)
 }
 
-// join adds a generation of other keys. Its room is used from now on.
-func (f *filter) join(c *cuckoo) {
-	if f.gens = append(f.gens, c); f.gens[0].n == 0 {
-		f.gens = f.gens[1:]
-	}
-}
-
 // remove undoes one add. If two generations may have the key, it removes nothing, because removal
 // from the wrong one would make another key unknown. The key then stays as a false positive.
 func (f *filter) remove(h uint64) {

@@ -392,9 +392,6 @@ func TestModel(t *testing.T) {
 				DisableWAL: true,
 			}
 		}},
-		{"keys are read while it is used", func(*testing.T) Options {
-			return Options{Dir: "/p0", FS: vfs.NewMem(), KeysAtOnce: 1}
-		}},
 		{"disk", func(t *testing.T) Options { return Options{Dir: t.TempDir() + "/p0"} }},
 		{"shared cache", func(t *testing.T) Options {
 			c := NewCache(8 << 20)

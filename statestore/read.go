@@ -24,7 +24,7 @@ func (s *Store) knows(key trigger.Key) (bool, error) {
 	if s.db == nil {
 		return false, fmt.Errorf("get: %w", ErrClosed)
 	}
-	return s.loading != nil || s.known.has(s.known.hash(key)), nil
+	return s.known.has(s.known.hash(key)), nil
 }
 
 // getter is a database, a snapshot or a homeReader.

@@ -49,10 +49,6 @@ type Options struct {
 	// the store when it is opened, if that is more.
 	MaxKeys int
 
-	// KeysAtOnce is how many keys Open reads into the filter. The keys of a larger store are read while it is
-	// used already. 0 means 100,000.
-	KeysAtOnce int
-
 	// NoRoom is called for every write that fails because the disk is full, over its quota or
 	// read-only. It must return at once. nil means no call.
 	NoRoom func(error)
@@ -67,7 +63,6 @@ const (
 	minMemTableBytes     = 64 << 10
 	maxMemTableBytes     = 1 << 30
 	defaultMaxKeys       = 1 << 16
-	defaultKeysAtOnce    = 100_000
 	defaultFlushEvery    = 10 * time.Minute
 )
 
@@ -83,9 +78,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxKeys == 0 {
 		o.MaxKeys = defaultMaxKeys
-	}
-	if o.KeysAtOnce == 0 {
-		o.KeysAtOnce = defaultKeysAtOnce
 	}
 	if o.FlushEvery == 0 {
 		o.FlushEvery = defaultFlushEvery
@@ -118,9 +110,6 @@ func (o Options) Validate() error {
 	if o.MaxKeys < 0 {
 		errs = append(errs, fmt.Errorf("MaxKeys is %d: it must not be negative", o.MaxKeys))
 	}
-	if o.KeysAtOnce < 0 {
-		errs = append(errs, fmt.Errorf("KeysAtOnce is %d: it must not be negative", o.KeysAtOnce))
-	}
 	return errors.Join(errs...)
 }
 
@@ -135,7 +124,6 @@ type Store struct {
 	pace    *pace.Pace  // of flushes and compactions
 
 	known    *filter
-	loading  *loading // what will be part of known; nil: nothing
 	reserved reserved // of the cache, for known
 	counts   counts
 	firstDue trigger.Instant // no entry of d is before it
@@ -201,6 +189,29 @@ func (s *Store) load() error {
 	return s.loadFilter()
 }
 
+// loadFilter reads all keys. It takes about 0.15 s of CPU per million.
+func (s *Store) loadFilter() error {
+	total := s.counts.pending + s.counts.done
+	s.known = newFilter(max(s.opts.MaxKeys, int(2*total)))
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: tableKey.lower(), UpperBound: tableKey.upper()})
+	if err != nil {
+		return failed("read keys", err)
+	}
+	n := int64(0)
+	for it.First(); it.Valid(); it.Next() {
+		s.known.add(s.known.hash(trigger.Key(it.Key()[1:])))
+		n++
+	}
+	if err := it.Close(); err != nil {
+		return failed("read keys", err)
+	}
+	if n != total {
+		return corrupt("%d keys where %d are counted", n, total)
+	}
+	s.setCounts(s.counts)
+	return nil
+}
+
 // Close writes the memtables to disk, ends running scans, and closes the store. A second Close
 // does nothing.
 func (s *Store) Close() error {
@@ -225,7 +236,6 @@ func (s *Store) close() error {
 	if s.db == nil {
 		return nil
 	}
-	s.stopLoading()
 	errs := s.snapshots.closeAll()
 	if s.opts.DisableWAL {
 		errs = append(errs, failed("flush", s.db.Flush()))

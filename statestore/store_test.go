@@ -45,8 +45,8 @@ func pending(key trigger.Key, due trigger.Instant) Row {
 }
 
 func TestValidate(t *testing.T) {
-	_, err := Open(Options{CacheBytes: -1, MemTableBytes: 5, MaxKeys: -1, KeysAtOnce: -1})
-	for _, name := range []string{"Dir", "CacheBytes", "MemTableBytes", "MaxKeys", "KeysAtOnce"} {
+	_, err := Open(Options{CacheBytes: -1, MemTableBytes: 5, MaxKeys: -1})
+	for _, name := range []string{"Dir", "CacheBytes", "MemTableBytes", "MaxKeys"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)
 		}
