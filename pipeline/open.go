@@ -137,6 +137,7 @@ func (p *Partition) Run(ctx context.Context) error {
 // Close sends readers to the next owner, and closes the store.
 func (p *Partition) Close() {
 	p.view.shut()
+	p.retries.end()
 	p.watermarks.close()
 	p.quota.Leave()
 	if p.forward != nil {

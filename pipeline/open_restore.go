@@ -29,6 +29,13 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	if err != nil {
 		return err
 	}
+	if end-r.Next > nearEnd {
+		restored, err := o.mayRestore(ctx)
+		if err != nil {
+			return err
+		}
+		defer restored()
+	}
 	read, done, err := o.reading(r, end)
 	if err != nil {
 		return err
@@ -61,6 +68,22 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	o.progress, o.stateLog.guard = r.Progress, r.Guard
 	o.opts.Listener.Restored(o.id, r.Records, time.Since(begin))
 	return nil
+}
+
+// restoreAtOnce bounds how many partitions of a process restore at a time. Each has fetches and batches in memory, and
+// a few use all cores. The rest of an opening is questions to brokers.
+const restoreAtOnce = 4
+
+// mayRestore waits until few others restore.
+func (o *opening) mayRestore(ctx context.Context) (done func(), err error) {
+	o.kept.Step(StepWaitToOpen)
+	defer o.kept.Step(StepRestore)
+	select {
+	case o.opts.restoring <- struct{}{}:
+		return func() { <-o.opts.restoring }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // nearEnd is how many records the connected client reads itself. To connect another one

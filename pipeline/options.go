@@ -115,7 +115,8 @@ type Options struct {
 	// TakeOverGroup names a group. This group takes its partitions for good and fences its
 	// owners.
 	TakeOverGroup string
-	// OpenAtOnce bounds how many partitions open at the same time. 0 means 4.
+	// OpenAtOnce bounds how many partitions open at the same time. 0 means 16. No more than four of them
+	// restore their stores.
 	OpenAtOnce int
 	// Standby is how many copies of each partition other members keep warm. A member with a
 	// copy takes over without a restore. 0 means none.
@@ -201,7 +202,7 @@ func (o Options) withDefaults() Options {
 	def(&o.FetchBytes, 4<<20)
 	def(&o.CatchUpRate, 10_000)
 	def(&o.MaxAway, 12*time.Hour)
-	def(&o.OpenAtOnce, 4)
+	def(&o.OpenAtOnce, 16)
 	def(&o.HangAfter, time.Minute)
 	def(&o.SessionTimeout, 6*time.Second)
 	def(&o.GroupHeartbeat, 100*time.Millisecond)

@@ -43,7 +43,11 @@ type Process struct {
 
 	settings atomic.Pointer[settings] // read from topic control
 	reading  chan struct{}            // holds one while a partition that opens reads them
-	budget   *transactions
+
+	restoring chan struct{} // holds one for each partition that reads much of topic state
+	counting  chan struct{} // holds one while a partition counts what waits to be sent again
+
+	budget *transactions
 
 	noWatermarks sync.Once // warns that topic watermarks is missing
 
@@ -68,7 +72,8 @@ func NewProcess(o Options) (*Process, error) {
 	}
 	p := &Process{
 		Options: o, batches: batches, compressor: zip, quotas: quota.New(o.Quota, o.Partitions),
-		reading: make(chan struct{}, 1),
+		reading:   make(chan struct{}, 1),
+		restoring: make(chan struct{}, restoreAtOnce), counting: make(chan struct{}, 1),
 	}
 	p.budget = newTransactions(p.brokers)
 	p.Kafka = append(slices.Clone(o.Kafka), kgo.WithDecompressor(p.decompressor()))

@@ -182,8 +182,8 @@ var engineSection = section{"Engine", "", []Setting{
 		into: func(c *Config, _ string) any { return &c.Store.Cache },
 		Doc: "Block cache shared by the stores of all partitions of this process. Memtables are reserved out of " +
 			"it, and a size that is set bounds them too. " +
-			"`auto` is a share of the memory limit, at most 4 GiB; where there is no limit 256 MiB, and 640 MiB " +
-			"from 16 partitions on.",
+			"`auto` is a share of the memory limit, at most 4 GiB; where there is no limit 256 MiB, up to 640 MiB " +
+			"for 16 partitions and more.",
 	},
 	{
 		Key: "store.wal", Default: "true",

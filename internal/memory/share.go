@@ -1,5 +1,7 @@
 package memory
 
+import "cmp"
+
 // Parts are what a process has that holds memory.
 type Parts struct {
 	Partitions int // of every topic: an engine and a worker may come to have all of them
@@ -15,6 +17,7 @@ type Parts struct {
 
 	Receipts int   // most that the settings let a worker keep of a partition
 	Cache    int64 // that the operator has chosen; 0: none
+	MemTable int64 // the most that one of a store may have; 0: 16 MiB
 }
 
 // Shares are what each part of a process may take, in bytes unless it says otherwise.
@@ -129,10 +132,11 @@ const (
 	// they share: 64 partitions of a process whose triggers were registered as fast as it can took 13 GB.
 	manyPartitions = 16
 
-	// A turn holds about 2.5 KB for each record with a payload of 200 B: what it read, decided and produces.
-	// A partition decides one turn while the one before it commits.
-	turnBytes           = 2 * 2560
+	// turnBytes is what a turn holds for each record with a payload of 200 B: what it read, decided and produces,
+	// and what is fetched meanwhile. 64 partitions with turns of 5,000 had 2.2 GB beside their memtables.
+	turnBytes           = 5 << 10
 	mostTurn, leastTurn = 5000, 200
+	usefulTurn          = 1000 // where nothing bounds memory: one partition of many may have all the work
 )
 
 // Share divides two thirds of a limit among the parts of a process. Each has the least, and of what is
@@ -173,13 +177,13 @@ func Share(limit int64, p Parts) Shares {
 	return s
 }
 
-// turns bounds turns so that those of all partitions take a sixth of a limit, half of what is not divided among
-// the holders.
+// turns bounds turns. With payloads of 200 B those of all partitions take a sixth of a limit, half of what is not
+// divided among the holders, or more where that is too little for any.
 func (s *Shares) turns(limit int64, p *Parts) {
 	if !p.Engine {
 		return
 	}
-	s.Turn = mostTurn * manyPartitions / int64(max(manyPartitions, p.Partitions))
+	s.Turn = max(mostTurn*manyPartitions/int64(max(manyPartitions, p.Partitions)), usefulTurn)
 	if limit > 0 {
 		s.Turn = min(s.Turn, limit/6/int64(max(1, p.Partitions))/turnBytes)
 	}
@@ -207,14 +211,15 @@ func (s *Shares) stores(limit int64, p *Parts) {
 	if !p.Engine {
 		return
 	}
+	most := cmp.Or(p.MemTable, mostTable)
 	if p.Cache > 0 {
 		s.Cache = p.Cache
 	} else if limit == 0 {
-		s.MemTable = max(mostTable*manyPartitions/int64(max(manyPartitions, p.Partitions)), leastTable)
+		s.MemTable = max(most*manyPartitions/int64(max(manyPartitions, p.Partitions)), leastTable)
 		s.Cache = max(defaultCache, defaultBlocks+memTables/2*int64(p.Partitions)*s.MemTable)
 		return
 	}
-	s.MemTable = min(max(s.Cache/memTables/int64(max(1, p.Partitions)), leastTable), mostTable)
+	s.MemTable = min(max(s.Cache/memTables/int64(max(1, p.Partitions)), leastTable), most)
 }
 
 // Sum is the most that the parts take together.

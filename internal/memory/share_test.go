@@ -100,7 +100,14 @@ func TestSharesWithoutALimit(t *testing.T) {
 	if got := Share(0, p); got != few {
 		t.Errorf("with 64 partitions: %+v, want %+v", got, few)
 	}
-	p.Partitions = 16
+	if p.Partitions = 256; Share(0, p).Turn != 1000 || Share(0, p).MemTable != mib {
+		t.Errorf("with 256 partitions: %+v", Share(0, p))
+	}
+	p.Partitions, p.MemTable = 16, 4*mib
+	if got := Share(0, p); got.MemTable != 4*mib || got.Cache != 256*mib {
+		t.Errorf("with small memtables: %+v", got)
+	}
+	p.MemTable = 0
 	p.Cache = 64 * mib
 	want.Cache, want.MemTable = 64*mib, mib
 	if got := Share(0, p); got != want {

@@ -77,7 +77,6 @@ func Dev(ctx context.Context, o Options, hooks DevHooks) (err error) {
 	if n, err = newNode(o, kgo.Dialer(b.Dial)); err != nil {
 		return err
 	}
-	n.shareMemoryOfDev()
 	heap.Manage(heap.LeastGrowthOfDev)
 	n.fullBroker = b.NoRoom
 	defer n.closing("tracing", n.closeTracing)()

@@ -45,6 +45,9 @@ func partsOf(c *config.Config, embedded bool) memory.Parts {
 		Streams: c.Limits.EventStreams, Tables: embedded, Export: c.HasRole("export"),
 		Receipts: c.Worker.Memory, Cache: int64(c.Store.Cache),
 	}
+	if embedded && c.Store.Cache == 0 {
+		p.MemTable = devMemTable
+	}
 	if c.HasRole("history") {
 		p.Readers = 3 // of events, dead letters and contents
 	}
@@ -62,16 +65,9 @@ func tableShare(c *config.Config) int {
 	return int(memory.Share(limit.Bytes, partsOf(c, true)).Table)
 }
 
-// devMemTable is one memtable of a store in dev. Background flushes are slow on purpose, so a flood fills
-// several memtables of each store. With 16 MiB each they took 60 MB more.
+// devMemTable is one memtable of a store in dev, unless the operator chose the cache that they are part of. Background
+// flushes are slow on purpose, so a flood fills several memtables of each store. With 16 MiB each they took 60 MB more.
 const devMemTable = 4 << 20
-
-// shareMemoryOfDev lowers the share of memtables, unless the operator chose the cache that they are part of.
-func (n *node) shareMemoryOfDev() {
-	if n.cfg.Store.Cache == 0 {
-		n.shares.MemTable = min(n.shares.MemTable, devMemTable)
-	}
-}
 
 // watchMemory is a role: it measures memory until ctx ends.
 func (n *node) watchMemory(ctx context.Context) error {

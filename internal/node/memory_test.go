@@ -80,11 +80,10 @@ func TestMemtablesOfDev(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := newNode(Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)})
+		n, err := newNode(Options{Config: cfg, Logger: slog.New(slog.DiscardHandler)}, kgo.ClientID("embedded"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.shareMemoryOfDev()
 		if got := n.engineOptions().MemTableBytes; got != c.want {
 			t.Errorf("store.cache %s: one memtable has %d bytes, want %d", c.cache, got, c.want)
 		}
