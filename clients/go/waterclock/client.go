@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -55,8 +56,12 @@ func MaxWait(d time.Duration) ClientOption { return func(c *Client) { c.maxWait 
 // default is 15 s, and 60 s for a batch.
 func AttemptTimeout(d time.Duration) ClientOption { return func(c *Client) { c.timeout = d } }
 
-// MaxAnswer bounds the bytes of an answer, and of one event of a stream. The default is 64 MiB.
-func MaxAnswer(bytes int64) ClientOption { return func(c *Client) { c.maxAnswer = bytes } }
+// MaxAnswer bounds the bytes of an answer after decompression, and of one event of a stream. A
+// longer one is an error of type ServerFault. The default is 64 MiB; a stream's bound is at most 1
+// GiB.
+func MaxAnswer(bytes int64) ClientOption {
+	return func(c *Client) { c.maxAnswer = min(max(1, bytes), math.MaxInt64-1) }
+}
 
 // UserAgent sets the User-Agent header, which names the caller in the server's logs.
 func UserAgent(name string) ClientOption { return func(c *Client) { c.userAgent = name } }
@@ -180,7 +185,7 @@ func (c *Client) send(ctx context.Context, r *request) (a *answer, sent bool, e 
 	body, readErr := io.ReadAll(io.LimitReader(res.Body, c.maxAnswer+1))
 	switch {
 	case int64(len(body)) > c.maxAnswer:
-		return nil, true, unreadable(res.StatusCode, fmt.Errorf("it has over %d bytes; see MaxAnswer", c.maxAnswer))
+		return nil, true, c.tooLong(res.StatusCode)
 	case res.StatusCode < 200 || res.StatusCode > 299:
 		return nil, true, answered(res.StatusCode, res.Header, body)
 	case readErr != nil:

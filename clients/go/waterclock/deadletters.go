@@ -1,7 +1,6 @@
 package waterclock
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -163,7 +162,7 @@ func (c *Client) Redrive(ctx context.Context, id string, r Redrive) (*RedrivePro
 	}
 	var last *RedriveProgress
 	var refusals []*Error
-	for p, err := range c.redrive(ctx, r.fields(id)) {
+	for p, err := range c.redrive(ctx, r.fields(id), true) {
 		if err != nil {
 			return nil, err
 		}
@@ -179,17 +178,18 @@ func (c *Client) Redrive(ctx context.Context, id string, r Redrive) (*RedrivePro
 // the last progress is Done. To leave the loop stops it. It is safe to repeat: it goes on with what
 // is open. If it breaks off, the error is Unavailable.
 func (c *Client) RedriveAll(ctx context.Context, r Redrive) iter.Seq2[*RedriveProgress, error] {
-	return c.redrive(ctx, r.fields(""))
+	return c.redrive(ctx, r.fields(""), false)
 }
 
-func (c *Client) redrive(ctx context.Context, f *fields) iter.Seq2[*RedriveProgress, error] {
+// redrive sends a redrive. If whole, the caller holds all of the answer until it ends.
+func (c *Client) redrive(ctx context.Context, f *fields, whole bool) iter.Seq2[*RedriveProgress, error] {
 	return func(yield func(*RedriveProgress, error) bool) {
 		body, err := f.bytes()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		run := redriver{c: c, yield: yield, r: &request{
+		run := redriver{c: c, yield: yield, whole: whole, r: &request{
 			method: http.MethodPost, path: []string{"v1"}, verb: "/dead-letters:redrive", body: body,
 			kind: "application/json", repeat: safely, write: true,
 		}}
@@ -214,6 +214,7 @@ func (c *Client) redrive(ctx context.Context, f *fields) iter.Seq2[*RedriveProgr
 type redriver struct {
 	c     *Client
 	r     *request
+	whole bool // all of the answer is held
 	begun bool // it is not repeated by itself any more
 	yield func(*RedriveProgress, error) bool
 }
@@ -239,9 +240,8 @@ func (d *redriver) stream(ctx context.Context) (sent bool, e *Error) {
 
 // lines reads progress. A problem is about one dead letter, unless it is the last line.
 func (d *redriver) lines(from io.Reader) *Error {
-	lines := bufio.NewScanner(from)
+	lines := d.c.lines(from)
 	lines.Split(wholeLine)
-	lines.Buffer(nil, int(min(d.c.maxAnswer, 1<<30)))
 	var refused []*Error
 	for lines.Scan() {
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
@@ -256,9 +256,15 @@ func (d *redriver) lines(from io.Reader) *Error {
 			continue
 		}
 		p.Refusals, refused = refused, nil
+		if !d.whole {
+			lines.held = 0
+		}
 		if !d.yield(p, nil) || p.Done {
 			return nil
 		}
+	}
+	if lines.tooLong() {
+		return d.c.tooLong(http.StatusOK)
 	}
 	if len(refused) > 0 && lines.Err() == nil {
 		return refused[len(refused)-1]

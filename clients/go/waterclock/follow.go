@@ -90,6 +90,28 @@ func (h heard) Read(b []byte) (int, error) {
 	return h.Reader.Read(b)
 }
 
+// lines are lines of a stream. Those that are held at a time are bounded.
+type lines struct {
+	*bufio.Scanner
+	held, most int64 // bytes; the caller sets held to 0 when it holds no line any more
+}
+
+func (c *Client) lines(from io.Reader) *lines {
+	l := &lines{Scanner: bufio.NewScanner(from), most: min(c.maxAnswer, 1<<30)}
+	l.Buffer(nil, int(l.most))
+	return l
+}
+
+func (l *lines) Scan() bool {
+	if l.tooLong() || !l.Scanner.Scan() {
+		return false
+	}
+	l.held += int64(len(l.Bytes())) + 1
+	return !l.tooLong()
+}
+
+func (l *lines) tooLong() bool { return l.held > l.most || errors.Is(l.Err(), bufio.ErrTooLong) }
+
 // stream reads one connection. It always returns an error, at least that the stream has ended.
 func (f *follower) stream(ctx context.Context) *Error { return f.c.listen(ctx, f.connection) }
 
@@ -116,11 +138,13 @@ func (f *follower) connection(ctx context.Context, listen func(io.Reader) io.Rea
 
 // events reads server-sent events. It ignores an event that is cut off.
 func (f *follower) events(body io.Reader) *Error {
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, int(min(f.c.maxAnswer, 1<<30)))
+	lines := f.c.lines(body)
 	var id string
 	var data []string
 	for lines.Scan() {
+		if len(lines.Bytes()) == 0 {
+			lines.held = 0
+		}
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
@@ -147,8 +171,8 @@ func (f *follower) events(body io.Reader) *Error {
 		}
 	}
 	err := lines.Err()
-	if errors.Is(err, bufio.ErrTooLong) {
-		return unreadable(http.StatusOK, err)
+	if lines.tooLong() {
+		return f.c.tooLong(http.StatusOK)
 	}
 	if err == nil {
 		err = io.EOF

@@ -3,6 +3,7 @@ package waterclock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -31,7 +32,7 @@ func ifConditional(o *options) repeatable {
 // that never reached the server. Every other request may have been applied.
 func (c *Client) retry(e *Error, r repeatable, sent bool) (wait time.Duration, ok bool) {
 	switch {
-	case e.Attempts > c.retries:
+	case e.Attempts > c.retries || e.tooLong():
 		return 0, false
 	case e.Status == http.StatusTooManyRequests:
 	case e.Status == 0 && !sent:
@@ -53,6 +54,20 @@ func (c *Client) retry(e *Error, r repeatable, sent bool) (wait time.Duration, o
 func (e *Error) cut() bool { return e.Status < 300 && errors.Is(e.cause, errCut) }
 
 var errCut = errors.New("the connection ended within it")
+
+// tooLongError is the bound that an answer exceeds. It would be as long the next time.
+type tooLongError int64
+
+func (most tooLongError) Error() string {
+	return fmt.Sprintf("it has over %d bytes; see MaxAnswer", int64(most))
+}
+
+func (e *Error) tooLong() bool {
+	var most tooLongError
+	return errors.As(e.cause, &most)
+}
+
+func (c *Client) tooLong(status int) *Error { return unreadable(status, tooLongError(c.maxAnswer)) }
 
 // sleep returns false if the context ends first, or would.
 func sleep(ctx context.Context, d time.Duration) bool {

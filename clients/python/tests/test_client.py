@@ -9,6 +9,9 @@ import socket
 import struct
 import threading
 import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,7 +22,7 @@ import httpx
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from waterclock import (
-    Client, InvalidRequest, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, _http, kafka, model,
+    Client, InvalidRequest, KafkaClient, Retry, ServerError, TooLarge, Unauthenticated, Unavailable, kafka, model,
     webhook, worker,
 )
 from waterclock.kafka import NotWritten
@@ -168,16 +171,15 @@ def test_timeout_is_of_the_whole_answer(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [Client, Synchronous], ids=["sync", "async"])
-def test_an_answer_without_an_end(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is cut at MAX_ANSWER, whatever its encoding makes of few bytes; one below it is read as before."""
-    monkeypatch.setattr(_http, "MAX_ANSWER", 1000)
+def test_an_answer_that_is_too_long(make: Any) -> None:
+    """It is cut at max_answer, whatever its encoding makes of few bytes; one below it is read as before."""
     body = b'{"trigger_id":"a","state":"PENDING","payload":"%s"}'
 
     def answer(request: httpx.Request) -> httpx.Response:
         text = gzip.compress(body % (b" " * (2000 if request.url.path.endswith("long") else 700)))
         return httpx.Response(200, stream=httpx.ByteStream(text), headers={"Content-Encoding": "gzip"})
 
-    client = make("http://test", transport=httpx.MockTransport(answer))
+    client = make("http://test", transport=httpx.MockTransport(answer), max_answer=1000)
     try:
         assert client.get("a").state == "PENDING"
         with pytest.raises(ServerError) as raised:
@@ -185,6 +187,117 @@ def test_an_answer_without_an_end(make: Any, monkeypatch: pytest.MonkeyPatch) ->
         assert raised.value.attempts == 1 and "1000 bytes" in raised.value.detail
     finally:
         client.close()
+
+
+class Endless(BaseHTTPRequestHandler):
+    """Answers without an end. What is asked for says which."""
+
+    def do_GET(self) -> None:
+        self.answer(self.path.partition("?")[0].split("/")[3])
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.answer(asked.get("trigger_id") or asked["code"])
+
+    def answer(self, name: str) -> None:
+        status, coding, first, rest = ENDLESS[name]
+        self.send_response(status)
+        if coding:
+            self.send_header("Content-Encoding", coding)
+        self.end_headers()
+        try:
+            self.wfile.write(first)
+            while True:
+                self.wfile.write(rest)
+        except OSError:  # the client has hung up
+            pass
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def zeros() -> tuple[bytes, bytes]:
+    """The head of a gzip stream, and a piece to be repeated: of 64 KiB, each is 64 MiB of zeros."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    many = bytes(4 << 20)
+    first, rest = (packer.compress(many) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    return first, rest * 16
+
+
+PACKED, SPACES, LONG = zeros(), b" " * 65536, b"x" * 10_000
+ENDLESS: dict[str, tuple[int, str, bytes, bytes]] = {  # status, encoding, the beginning, and what follows for ever
+    "plain": (200, "", b"", SPACES), "bomb": (200, "gzip", *PACKED), "error": (500, "gzip", *PACKED),
+    "twice": (200, "gzip, gzip", gzip.compress(PACKED[0] + PACKED[1] * 4), SPACES), "refused": (403, "gzip", *PACKED),
+    "line": (200, "", b"data: ", SPACES), "lines": (200, "", b"", b"data: \n" * 8192),
+    "letters": (200, "", b"", b'{"status":422,"code":"too_large","detail":"%s"}\n' % LONG),
+    "progress": (200, "", b"", b'{"matched":1,"redriven":1,"done":false,"cursor":"%s"}\n' % LONG),
+}
+
+
+@pytest.fixture(scope="module")
+def endless() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("make", [Client, Synchronous], ids=["sync", "async"])
+@pytest.mark.parametrize(("kind", "name"), [
+    ("get", "plain"), ("get", "bomb"), ("get", "twice"), ("get", "error"), ("follow", "refused"), ("follow", "line"),
+    ("follow", "lines"), ("follow", "bomb"), ("redrive", "error"), ("redrive", "line"), ("redrive", "bomb"),
+    ("redrive", "progress"), ("redrive", "refused"), ("redrive_all", "letters"), ("redrive_all", "refused"),
+])
+def test_answers_without_an_end(endless: str, make: Any, kind: str, name: str) -> None:
+    """Of any answer no more is held than max_answer says, and a little for what is read and decoded at a time."""
+    most = 1 << 20
+    client = make(endless, max_answer=most, timeout=60)
+    calls: dict[str, Callable[[], object]] = {
+        "get": lambda: client.get(name), "follow": lambda: list(client.events(name, follow=True)),
+        "redrive": lambda: client.redrive(name), "redrive_all": lambda: list(client.redrive_all(code=name)),
+    }
+    status = ENDLESS[name][0]
+    tracemalloc.start()
+    try:
+        with pytest.raises(ServerError) as raised:
+            calls[kind]()
+        used = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        client.close()
+    assert (raised.value.status, raised.value.attempts) == (status, 1)
+    assert raised.value.maybe_applied == (kind.startswith("redrive") and status != 403)
+    assert f"more than {most} bytes (max_answer)" in raised.value.detail
+    assert used < 8 * most, f"{used >> 10} KiB"
+
+
+def test_long_streams_of_short_events() -> None:
+    """The bound is of an event, and of what comes up to a progress: a stream may be as long as it likes."""
+    event, progress = b":\n\nid: 1\ndata: {}\n\n", b'{"matched":1,"redriven":1,"done":false}\n'
+    refused, last = b'{"status":422,"code":"too_large","detail":"cut"}\n', progress.replace(b"false", b"true")
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        stream = event * 500 if request.method == "GET" else (refused + progress) * 500 + last
+        return httpx.Response(200, stream=httpx.ByteStream(stream))
+
+    with Client("http://test", transport=httpx.MockTransport(serve), max_answer=1000) as client:
+        for n, _ in enumerate(client.events("a", follow=True)):
+            if n == 499:
+                break
+        assert sum(len(p.refusals) for p in client.redrive_all(all_=True)) == 500
+        with pytest.raises(ServerError, match="more than 1000 bytes"):  # all of it is held until its end
+            client.redrive("a")
+    with pytest.raises(ValueError, match="max_answer"):
+        Client("http://test", max_answer=0)
+
+
+def test_an_event_that_is_none_of_the_api() -> None:
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"data: {\n\n"))
+    with Client("http://test", transport=transport) as client, pytest.raises(ServerError) as raised:
+        list(client.events("a", follow=True))
+    assert (raised.value.status, raised.value.attempts, raised.value.maybe_applied) == (200, 1, False)
 
 
 def test_redrive_of_a_trigger_at_a_rate() -> None:

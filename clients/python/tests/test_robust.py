@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import json
 import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from importlib import import_module
 from types import SimpleNamespace
@@ -82,6 +84,88 @@ def test_a_skipped_copy_waits_for_the_receipt() -> None:
     assert w._pick() is None and after.next == -1 and after.pending == 1
     written[0](0, 0)
     assert after.next == 8 and after.pending == 0
+
+
+def attempts(w: worker.Worker, *events: worker.DueEvent, abandoned: bool = False) -> list[Any]:
+    """Handle events as a worker's thread does, and return their receipts."""
+    written: list[Any] = []
+
+    class Writer:
+        failures = 0
+
+        def write(self, key: str, value: bytes, acked: Callable[[int, int], None]) -> None:
+            written.append(json.loads(value))
+            acked(0, len(written))
+
+    w._writer = cast(ReceiptWriter, Writer())
+    for offset, event in enumerate(events):
+        item = Item(offset, 1, Partition("t", 0, 1), event)
+        item.part.add(item)
+        w._queue.add(item)
+        assert w._pick() == (item, False)
+        if abandoned:  # while the handler runs, as far as it can tell
+            threading.Timer(0.05, item.part.abandoned.set).start()
+        w._execute(item, None)
+        assert not item.part.running and (item.part.next == -1) == abandoned
+    return written
+
+
+def test_a_tracer() -> None:
+    """It surrounds each attempt, on the handler's thread, and hears its end. What it attaches is of one attempt."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    span = contextvars.ContextVar("span", default="")
+    told: list[Any] = []
+
+    def trace(event: worker.DueEvent) -> Callable[[str, str, str], object] | None:
+        told.append(("start", event.key, event.traceparent, event.tracestate, span.get(), threading.get_ident()))
+        if event.key == "unsampled":
+            return None
+        span.set(event.key)  # and never reset
+        return lambda outcome, code, detail: told.append(("end", outcome, code, detail, span.get()))
+
+    def handle(event: worker.DueEvent) -> worker.Result:
+        told.append(("handle", span.get()))
+        if event.key == "b":
+            raise ValueError("no such number")
+        if event.key == "c":
+            assert event.abandoned is not None and event.abandoned.wait(10)
+            raise ValueError("it is cancelled")
+        return worker.Fail("bad_number", "x" * 2000) if event.key == "d" else worker.Delivered()
+
+    w = worker.Worker("print", handle, tracer=trace)
+    here = threading.get_ident()
+    first = worker.example("a", headers={"traceparent": parent, "tracestate": "v=1"})
+    assert [r["outcome"] for r in attempts(w, first, worker.example("b"))] == ["delivered", "retry"]
+    assert told == [
+        ("start", "a", parent, "v=1", "", here), ("handle", "a"), ("end", "delivered", "", "", "a"),
+        ("start", "b", "", "", "", here), ("handle", "b"), ("end", "retry", "error", "no such number", "b"),
+    ]
+    told.clear()
+    assert attempts(w, worker.example("c"), abandoned=True) == [] and w.stats()["abandoned"] == 1
+    assert told[2:] == [("end", "abandoned", "", "", "c")]
+    told.clear()
+    attempts(w, worker.example("d"), worker.example("unsampled"))
+    assert told[2:] == [("end", "failed", "bad_number", "x" * 1024, "d"),
+                        ("start", "unsampled", "", "", "", here), ("handle", "")]
+    with pytest.raises(ValueError, match="tracer"):
+        worker.Worker("print", handle, tracer="otel")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", [False, True], ids=["start", "end"])
+@pytest.mark.parametrize("error", [ValueError("of the exporter"), SystemExit(1), TypeError()])
+def test_a_tracer_that_raises(end: bool, error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """Its errors, and what is none of its kind, change no answer and end no thread."""
+    def fail(*_: object) -> Any:
+        raise error
+
+    def trace(_: worker.DueEvent) -> Any:
+        return fail if end else fail()
+
+    w = worker.Worker("print", lambda _: worker.Delivered(), tracer=trace)
+    assert [r["outcome"] for r in attempts(w, worker.example("a"), worker.example("b"))] == ["delivered"] * 2
+    assert f"the tracer raised: {str(error) or type(error).__name__}" in caplog.text
+    odd = worker.Worker("print", lambda _: worker.Delivered(), tracer=cast(Any, lambda _: "a span"))
+    assert [r["outcome"] for r in attempts(odd, worker.example("a"))] == ["delivered"]
 
 
 @pytest.mark.parametrize("outcome", ["delivered", "retry"])

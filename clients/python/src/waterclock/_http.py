@@ -6,11 +6,12 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -22,7 +23,8 @@ T = TypeVar("T")
 
 #: Lines of one batch request; the server takes no more.
 BATCH = 10_000
-MAX_ANSWER = 64 << 20  # bytes
+MAX_ANSWER = 64 << 20  # bytes: the default of max_answer
+PIECE = 64 << 10  # bytes of an answer that are decoded at a time
 
 
 @dataclass(frozen=True)
@@ -110,22 +112,22 @@ class Attempts:
         return result
 
     def _unreadable(self, status: int, cause: Exception) -> errors.ApiError:
-        self.maybe_applied = self.maybe_applied or self.request.write
+        self.sent = max(self.sent, 1)  # a stream that is well counts anew
         what = f"{self.request.method} {self.request.path}: the answer is none of the API's: {cause}"
-        return self.note(errors.ServerError(status, "", what))
+        return self.ended(errors.ServerError(status, "", what))
 
-    def too_long(self, response: httpx.Response) -> errors.ApiError:
+    def too_long(self, response: httpx.Response, most: int) -> errors.ApiError:
         self.sent += 1
-        return self._unreadable(response.status_code, ValueError(f"it has more than {MAX_ANSWER} bytes"))
+        return self._unreadable(response.status_code, TooLong(most))
 
-    def fed(self, lines: RedriveLines, chunk: bytes) -> list[RedriveProgress]:
+    def fed(self, stream: Feed[T], chunk: bytes) -> list[T]:
         try:
-            return lines.feed(chunk)
+            return stream.feed(chunk)
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
             raise self._unreadable(200, cause) from cause
 
     def ended(self, error: errors.ApiError) -> errors.ApiError:
-        """Complete the error that an answer ends with whose status was one of success."""
+        """Complete the error that an answer ends with."""
         unsure = error.status < 300 or error.status >= 500 or error.status == 408
         self.maybe_applied = self.maybe_applied or (self.request.write and unsure)
         return self.note(error)
@@ -141,18 +143,65 @@ class Attempts:
         return error
 
 
+class TooLong(ValueError):
+    def __init__(self, most: int) -> None:
+        super().__init__(f"it has more than {most} bytes (max_answer)")
+
+
+class Decoder:
+    """Undoes gzip, which is all that is asked for. httpx decodes at once what came at once: 64 KiB may be 64 MiB."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        coding = response.headers.get("content-encoding", "").strip().lower()
+        self._gzip = zlib.decompressobj(zlib.MAX_WBITS | 16) if coding in ("gzip", "x-gzip") else None
+
+    def decode(self, raw: bytes) -> Iterator[bytes]:
+        if self._gzip is None:
+            yield raw
+            return
+        while not self._gzip.eof:  # what follows its end is ignored
+            try:
+                piece = self._gzip.decompress(raw, PIECE)
+            except zlib.error as error:
+                raise httpx.DecodingError(str(error)) from error
+            raw = self._gzip.unconsumed_tail
+            yield piece
+            if not raw and len(piece) < PIECE:
+                return
+
+
+def pieces(response: httpx.Response) -> Iterator[bytes]:
+    """The body of an answer, decoded, in pieces that are not much longer than PIECE."""
+    if response.is_stream_consumed:  # a transport made it of bytes
+        yield response.content
+        return
+    decoder = Decoder(response)
+    for raw in response.iter_raw():
+        yield from decoder.decode(raw)
+
+
+async def async_pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    if response.is_stream_consumed:
+        yield response.content
+        return
+    decoder = Decoder(response)
+    async for raw in response.aiter_raw():
+        for piece in decoder.decode(raw):
+            yield piece
+
+
 class Body:
     """The body of an answer. httpx bounds each wait for bytes of it; this bounds its size, and the whole attempt."""
 
-    def __init__(self, course: Attempts, timeout: float) -> None:
-        self._course, self._timeout = course, timeout * course.request.patience
+    def __init__(self, course: Attempts, timeout: float, most: int) -> None:
+        self._course, self._timeout, self._most = course, timeout * course.request.patience, most
         self._end = time.monotonic() + self._timeout
         self._content = bytearray()
 
     def take(self, response: httpx.Response, chunk: bytes) -> None:
         self._content += chunk
-        if len(self._content) > MAX_ANSWER:
-            raise self._course.too_long(response)
+        if len(self._content) > self._most:
+            raise self._course.too_long(response, self._most)
         if time.monotonic() > self._end:
             raise httpx.ReadTimeout(f"the answer had not ended after {self._timeout:g} s")
 
@@ -451,30 +500,69 @@ def ended(course: Sequence[RedriveProgress]) -> RedriveProgress:
     return replace(course[-1], refusals=tuple(refusal for progress in course for refusal in progress.refusals))
 
 
-class RedriveLines:
-    """Lines of a redrive's answer to progress. A problem is of one letter, unless it is the last line."""
+class Feed(Protocol[T]):
+    """What reads an answer while it comes."""
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def feed(self, chunk: bytes) -> list[T]: ...
+
+
+class Lines:
+    """Lines of an answer that comes piece by piece. What is held of them is bounded."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0  # bytes of lines since release
+        self.rest = bytearray()  # of a line that has not ended
+
+    def split(self, chunk: bytes) -> Iterator[bytes]:
+        if b"\n" not in chunk:
+            self.rest += chunk
+        else:
+            *lines, rest = (bytes(self.rest) + chunk).split(b"\n")
+            self.rest = bytearray(rest)
+            for line in lines:
+                self._hold(len(line) + 1)
+                yield line
+        if self._held + len(self.rest) > self._most:
+            raise TooLong(self._most)
+
+    def _hold(self, size: int) -> None:
+        self._held += size
+        if self._held > self._most:
+            raise TooLong(self._most)
+
+    def release(self) -> None:
+        """The lines so far are the caller's, and held no more."""
+        self._held = 0
+
+
+class RedriveLines:
+    """Lines of a redrive's answer to progress. A problem is of one letter, unless it is the last line.
+
+    most bounds the bytes up to the next progress; if whole, of all of them, as they are kept until the end.
+    """
+
+    def __init__(self, most: int, whole: bool) -> None:
+        self._lines, self._whole = Lines(most), whole
         self._refused: list[errors.ApiError] = []
         self._done = False
 
     def feed(self, chunk: bytes) -> list[RedriveProgress]:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
         found = []
-        for line in lines:
+        for line in self._lines.split(chunk):
             raw = json.loads(line) if line.strip() else {}
             if "code" in raw:
                 self._refused.append(errors.from_problem(int(raw.get("status", 0)), raw))
             elif raw:
                 found.append(RedriveProgress.of(raw, self._refused))
+                if not self._whole:
+                    self._lines.release()
                 self._refused, self._done = [], bool(raw.get("done"))
         return found
 
     def end(self, whole: bool) -> None:
         """Raises unless the last line said that it was done. The answer may not be whole: it was cut off."""
         if not self._done:
-            raise self._refused[-1] if whole and self._refused and not self._rest else errors.Unavailable(
+            raise self._refused[-1] if whole and self._refused and not self._lines.rest else errors.Unavailable(
                 0, "", "the redrive broke off: repeat it, and it goes on with what is open")
 
 
@@ -484,12 +572,13 @@ class RedriveLines:
 class EventStream:
     """Lines of text/event-stream to events. `last` is the id of the last event that came whole.
 
-    A connection is alive once an event or a comment came. When it ends, as all do, it did not fail.
+    A connection is alive once an event or a comment came. When it ends, as all do, it did not fail. most bounds the
+    bytes of an event.
     """
 
-    def __init__(self, id: str) -> None:
+    def __init__(self, id: str, most: int) -> None:
         self.request: Request[None] = Request("GET", path(id) + "/events?follow=1", lambda _: None, write=False)
-        self.last = ""
+        self.last, self._most = "", most
         self.begin()
 
     def headers(self) -> dict[str, str]:
@@ -498,14 +587,13 @@ class EventStream:
     def begin(self) -> None:
         self._data: list[str] = []
         self._id: str | None = None
-        self._rest = b""
+        self._lines = Lines(self._most)
         self.alive = False
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that end in a piece of the stream."""
         # Not splitlines: JSON may have line separators of Unicode.
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        found = [self._line(line.removesuffix(b"\r").decode()) for line in lines]
+        found = [self._line(line.removesuffix(b"\r").decode()) for line in self._lines.split(chunk)]
         return [event for event in found if event is not None]
 
     def _line(self, line: str) -> Event | None:
@@ -520,6 +608,7 @@ class EventStream:
         elif line == "":
             text, id = "\n".join(self._data), self._id
             self._data, self._id = [], None
+            self._lines.release()
             if text:
                 self.last = self.last if id is None else id
                 self.alive = True

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import httpx
 
 from . import _http, errors
-from ._http import Attempts, BatchResult, Body, EventStream, Request, Retry
+from ._http import MAX_ANSWER, Attempts, BatchResult, Body, EventStream, Request, Retry
 from .model import (
     Answer, DeadLetter, Duration, Event, Instant, Occurrence, Page, RedriveProgress, RegisterFields, TimeFields, Trigger,
     instant,
@@ -26,24 +26,32 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 def _options(url: str, token: str | None, timeout: float, headers: Mapping[str, str] | None) -> dict[str, Any]:
-    given = {"User-Agent": "waterclock-python", **(headers or {})}
+    given = httpx.Headers({"User-Agent": "waterclock-python", **(headers or {})})
+    given["Accept-Encoding"] = "gzip"  # others cannot be bounded while they are decoded
     if token is not None:
         given["Authorization"] = f"Bearer {token}"
     # The environment's proxies are not asked: a scheduler is a neighbour.
     return {"base_url": url, "timeout": timeout, "headers": given, "follow_redirects": False, "trust_env": False}
 
 
+def _bound(max_answer: int) -> int:
+    if max_answer < 1:
+        raise ValueError(f"max_answer {max_answer}: want 1 or more bytes")
+    return max_answer
+
+
 class Client:
     """A client for one server. It may be used by many threads.
 
     timeout is of one attempt with its answer, in seconds; a batch has twice as long. transport is for tests, and for
-    TLS with certificates of your own (httpx.HTTPTransport).
+    TLS with certificates of your own (httpx.HTTPTransport). max_answer bounds the bytes of an answer once it is
+    decompressed, and of one event of a stream: a longer one raises ServerError.
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout: float = 30.0,
                  retry: Retry = Retry(), headers: Mapping[str, str] | None = None,
-                 transport: httpx.BaseTransport | None = None) -> None:
-        self._retry, self._timeout = retry, timeout
+                 transport: httpx.BaseTransport | None = None, max_answer: int = MAX_ANSWER) -> None:
+        self._retry, self._timeout, self._max_answer = retry, timeout, _bound(max_answer)
         self._client = httpx.Client(**_options(url, token, timeout, headers), transport=transport)
 
     def close(self) -> None:
@@ -56,16 +64,22 @@ class Client:
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def _body(self, course: Attempts) -> Body:
+        return Body(course, self._timeout, self._max_answer)
+
+    def _read(self, body: Body, response: httpx.Response) -> httpx.Response:
+        for piece in _http.pieces(response):
+            body.take(response, piece)
+        return body.whole(response)
+
     def _send(self, request: Request[T]) -> T:
         course = Attempts(request, self._retry)
         while True:
             try:
-                body = Body(course, self._timeout)
+                body = self._body(course)
                 with self._client.stream(request.method, request.path, content=request.content,
                                          headers=dict(request.headers)) as streamed:
-                    for chunk in streamed.iter_bytes():
-                        body.take(streamed, chunk)
-                response = body.whole(streamed)
+                    response = self._read(body, streamed)
                 wait = course.answered(response)
                 if wait is None:
                     return course.parsed(request, response)
@@ -205,7 +219,7 @@ class Client:
         """
         request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
                                  "dry_run": dry_run, "rate": rate})
-        return _http.ended(list(self._redrive(request, self._client.timeout)))
+        return _http.ended(list(self._redrive(request, self._client.timeout, True)))
 
     def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
@@ -220,22 +234,21 @@ class Client:
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
             "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
             "cursor": cursor})
-        yield from self._redrive(request, httpx.Timeout(10, read=60))
+        yield from self._redrive(request, httpx.Timeout(10, read=60), False)
 
-    def _redrive(self, request: Request[None], timeout: httpx.Timeout) -> Iterator[RedriveProgress]:
-        course, lines = Attempts(request, self._retry), _http.RedriveLines()
+    def _redrive(self, request: Request[None], timeout: httpx.Timeout, whole: bool) -> Iterator[RedriveProgress]:
+        course, lines = Attempts(request, self._retry), _http.RedriveLines(self._max_answer, whole)
         while True:
             begun = False
             wait: float | None
             try:
                 with self._client.stream(request.method, request.path, content=request.content,
                                          headers=dict(request.headers), timeout=timeout) as response:
-                    if not response.is_success:
-                        response.read()
-                    wait = course.answered(response)
+                    wait = course.answered(
+                        response if response.is_success else self._read(self._body(course), response))
                     if wait is None:
                         begun = True
-                        for chunk in response.iter_bytes():
+                        for chunk in _http.pieces(response):
                             for progress in course.fed(lines, chunk):
                                 yield progress
                         course.end(lines, True)
@@ -264,7 +277,7 @@ class Client:
                 return
 
     def _follow(self, id: str) -> Iterator[Event]:
-        stream = EventStream(id)
+        stream = EventStream(id, self._max_answer)
         course = Attempts(stream.request, self._retry)
         while True:
             wait: float | None
@@ -273,12 +286,11 @@ class Client:
                 with self._client.stream("GET", stream.request.path, headers=stream.headers(),
                                          timeout=httpx.Timeout(10, read=60)) as response:
                     if not response.is_success:
-                        response.read()
-                        wait = course.answered(response)
+                        wait = course.answered(self._read(self._body(course), response))
                     else:
                         stream.begin()
-                        for chunk in response.iter_bytes():
-                            events = stream.feed(chunk)
+                        for chunk in _http.pieces(response):
+                            events = course.fed(stream, chunk)
                             if stream.alive:
                                 course = Attempts(stream.request, self._retry)  # it works: failures count anew
                             yield from events
@@ -338,8 +350,8 @@ class AsyncClient:
 
     def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout: float = 30.0,
                  retry: Retry = Retry(), headers: Mapping[str, str] | None = None,
-                 transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._retry, self._timeout = retry, timeout
+                 transport: httpx.AsyncBaseTransport | None = None, max_answer: int = MAX_ANSWER) -> None:
+        self._retry, self._timeout, self._max_answer = retry, timeout, _bound(max_answer)
         self._client = httpx.AsyncClient(**_options(url, token, timeout, headers), transport=transport)
 
     async def close(self) -> None:
@@ -352,16 +364,22 @@ class AsyncClient:
                         trace: TracebackType | None) -> None:
         await self.close()
 
+    def _body(self, course: Attempts) -> Body:
+        return Body(course, self._timeout, self._max_answer)
+
+    async def _read(self, body: Body, response: httpx.Response) -> httpx.Response:
+        async for piece in _http.async_pieces(response):
+            body.take(response, piece)
+        return body.whole(response)
+
     async def _send(self, request: Request[T]) -> T:
         course = Attempts(request, self._retry)
         while True:
             try:
-                body = Body(course, self._timeout)
+                body = self._body(course)
                 async with self._client.stream(request.method, request.path, content=request.content,
                                                headers=dict(request.headers)) as streamed:
-                    async for chunk in streamed.aiter_bytes():
-                        body.take(streamed, chunk)
-                response = body.whole(streamed)
+                    response = await self._read(body, streamed)
                 wait = course.answered(response)
                 if wait is None:
                     return course.parsed(request, response)
@@ -483,7 +501,7 @@ class AsyncClient:
                       ) -> RedriveProgress:
         request = _http.redrive({"trigger_id": id, "ce_id": ce_id, "note": note, "include_expired": include_expired,
                                  "dry_run": dry_run, "rate": rate})
-        return _http.ended([progress async for progress in self._redrive(request, self._client.timeout)])
+        return _http.ended([progress async for progress in self._redrive(request, self._client.timeout, True)])
 
     async def redrive_all(
             self, *, tenant: str | None = None, channel: str | None = None, code: str | None = None,
@@ -494,23 +512,23 @@ class AsyncClient:
             "tenant": tenant, "channel": channel, "code": code, "endpoint": endpoint, "from": from_, "to": to,
             "all": all_, "rate": rate, "dry_run": dry_run, "include_expired": include_expired, "note": note,
             "cursor": cursor})
-        async for progress in self._redrive(request, httpx.Timeout(10, read=60)):
+        async for progress in self._redrive(request, httpx.Timeout(10, read=60), False):
             yield progress
 
-    async def _redrive(self, request: Request[None], timeout: httpx.Timeout) -> AsyncIterator[RedriveProgress]:
-        course, lines = Attempts(request, self._retry), _http.RedriveLines()
+    async def _redrive(self, request: Request[None], timeout: httpx.Timeout, whole: bool,
+                       ) -> AsyncIterator[RedriveProgress]:
+        course, lines = Attempts(request, self._retry), _http.RedriveLines(self._max_answer, whole)
         while True:
             begun = False
             wait: float | None
             try:
                 async with self._client.stream(request.method, request.path, content=request.content,
                                                headers=dict(request.headers), timeout=timeout) as response:
-                    if not response.is_success:
-                        await response.aread()
-                    wait = course.answered(response)
+                    wait = course.answered(
+                        response if response.is_success else await self._read(self._body(course), response))
                     if wait is None:
                         begun = True
-                        async for chunk in response.aiter_bytes():
+                        async for chunk in _http.async_pieces(response):
                             for progress in course.fed(lines, chunk):
                                 yield progress
                         course.end(lines, True)
@@ -540,7 +558,7 @@ class AsyncClient:
                 return
 
     async def _follow(self, id: str) -> AsyncIterator[Event]:
-        stream = EventStream(id)
+        stream = EventStream(id, self._max_answer)
         course = Attempts(stream.request, self._retry)
         while True:
             wait: float | None
@@ -549,12 +567,11 @@ class AsyncClient:
                 async with self._client.stream("GET", stream.request.path, headers=stream.headers(),
                                                timeout=httpx.Timeout(10, read=60)) as response:
                     if not response.is_success:
-                        await response.aread()
-                        wait = course.answered(response)
+                        wait = course.answered(await self._read(self._body(course), response))
                     else:
                         stream.begin()
-                        async for chunk in response.aiter_bytes():
-                            events = stream.feed(chunk)
+                        async for chunk in _http.async_pieces(response):
+                            events = course.fed(stream, chunk)
                             if stream.alive:
                                 course = Attempts(stream.request, self._retry)  # it works: failures count anew
                             for event in events:

@@ -15,6 +15,7 @@ What it promises, and its options: docs/api/python.md.
     state.py     memory, partitions, clock: no I/O, no locks
     queue.py     which event is next: keys, lanes, bulkheads
     metrics.py   numbers; prometheus.py for prometheus_client
+    trace.py     spans of attempts
     receipts.py  writes receipts until they stand; reads them into the memory
     run.py       the consumer, the handlers, rebalances, the end
 """
@@ -24,8 +25,9 @@ from .metrics import Load, Metrics
 from .queue import Bulkhead
 from .result import Accepted, Delivered, Fail, Outcome, Postpone, Result, Retry, Suppress
 from .run import Handler, Hook, Worker, call, run
+from .trace import Tracer
 
 __all__ = [
     "Accepted", "Bulkhead", "Delivered", "DueEvent", "Fail", "Garbled", "Handler", "Hook", "Load", "Metrics", "Outcome",
-    "Postpone", "Result", "Retry", "Suppress", "Worker", "call", "decode", "example", "run",
+    "Postpone", "Result", "Retry", "Suppress", "Tracer", "Worker", "call", "decode", "example", "run",
 ]

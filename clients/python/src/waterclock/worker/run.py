@@ -26,6 +26,7 @@ from .queue import NORMAL, Bulkhead, Queue
 from .receipts import ReceiptWriter, Throttle, _bytes, read_last
 from .result import Result, Retry, Suppress, no_result, receipt, text_of
 from .state import UNKNOWN, Clock, Item, Memory, Partition, Unacked, answer_of, answers, judge, order_key
+from .trace import Spans, Tracer
 
 Handler = Callable[[DueEvent], Result]
 Hook = Callable[[Sequence[DueEvent]], Any]
@@ -83,6 +84,9 @@ class Worker:
                       the handlers' threads. If it raises, all of them are retried
     per_group         a Bulkhead: how many events of one group are handled at a time
     metrics           where numbers go; waterclock.worker.prometheus has one
+    tracer            called with each event right before its handler, on the same thread. What it returns is called
+                      once after that, with outcome, code and detail; an outcome may be "abandoned". What either raises
+                      is logged. An event that is answered without its handler has no span
     consumer          options of librdkafka for the consumer of due events alone, such as session.timeout.ms
     """
 
@@ -93,7 +97,8 @@ class Worker:
                  revoke_timeout: float = 10.0, commit_interval: float = 1.0, memory: int = 100_000,
                  by_key: bool = False, on_batch: Hook | None = None, batch_max: int = 500,
                  per_group: Bulkhead | None = None, metrics: Metrics | None = None,
-                 consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None) -> None:
+                 consumer: Mapping[str, Any] | None = None, logger: logging.Logger | None = None,
+                 tracer: Tracer | None = None) -> None:
         for ok, text in (
             (_CHANNEL.match(channel) and not channel.endswith(HIGH),
              f"channel {channel!r}: want a-z, 0-9, '.', '_', '-', at most 49 of them, not ending in .high"),
@@ -107,6 +112,7 @@ class Worker:
             (batch_max > 0, f"batch_max {batch_max}: want more than 0"),
             (per_group is None or min(per_group.in_flight, per_group.waiting) > 0,
              "per_group: want in_flight and waiting above 0"),
+            (tracer is None or callable(tracer), "tracer: it cannot be called"),
         ):
             if not ok:
                 raise ValueError(f"worker: {text}")
@@ -131,6 +137,8 @@ class Worker:
         self._overflow = per_group.overflow if per_group else None
         self._metrics: Metrics = Metrics() if metrics is None else Guarded(
             metrics, lambda name, error: self._failing.warn("metrics.%s raised: %s", name, text_of(error)))
+        self._spans = Spans(tracer, lambda error: self._failing.warn("the tracer raised: %s",
+                                                                     text_of(error) or type(error).__name__))
 
         # The rest is guarded by the lock, as far as handlers see it; nobody waits for Kafka or a handler with it held.
         self._lock = threading.Lock()
@@ -411,13 +419,24 @@ class Worker:
             return
         event.deadline = time.monotonic() + self._handler_timeout
         event.abandoned = item.part.abandoned
+        result = self._spans.attempt(lambda: self._attempt(event, item.part.abandoned))
+        if result is None:
+            self._give_up(item)
+        else:
+            self._answer(item, event, result)
+
+    def _attempt(self, event: DueEvent, abandoned: threading.Event) -> Result | None:
+        """Call the handler within its span. None: it raised, and nobody waits for the answer any more."""
+        end = self._spans.start(event)
         begin = time.monotonic()
         result, error = _call(self._handle, event, self._log)
-        if error is not None and item.part.abandoned.is_set():
-            self._give_up(item)
-            return
-        self._metrics.handled(result.outcome.value, result.code, time.monotonic() - begin)
-        self._answer(item, event, result)
+        took = time.monotonic() - begin
+        if error is not None and abandoned.is_set():
+            end(None)
+            return None
+        end(result)
+        self._metrics.handled(result.outcome.value, result.code, took)
+        return result
 
     def _give_up(self, item: Item) -> None:
         self._metrics.abandoned()

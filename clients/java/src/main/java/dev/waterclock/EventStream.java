@@ -80,8 +80,13 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
             connect();
             return;
         }
-        if (!body.lines(this::line)) {
-            throw new IOException("the stream ended");
+        try {
+            if (!body.lines(attempts, this::line)) {
+                throw new IOException("the stream ended");
+            }
+        } catch (ApiException e) { // nothing more of it is read
+            body.cancel();
+            throw e;
         }
     }
 
@@ -92,13 +97,16 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
             request.headers.put("Last-Event-ID", last);
         }
         HttpResponse<Flow.Publisher<List<ByteBuffer>>> response = http.begin(request, BodyHandlers.ofPublisher());
-        Body b = new Body();
+        Body b = http.body();
         response.body().subscribe(b);
         if (response.statusCode() != 200) {
-            Duration wait = attempts.answered(response, b.all());
+            byte[] all = b.all(http.timeout);
+            b.cancel();
+            Duration wait = attempts.answered(response, all);
             attempts.pause(wait == null ? Duration.ZERO : wait);
             return;
         }
+        attempts.begun(response);
         id = null;
         data = new ArrayList<>();
         body = b;
@@ -132,5 +140,6 @@ public final class EventStream implements Iterable<Event>, Iterator<Event>, Auto
         }
         id = null;
         data = new ArrayList<>();
+        body.release();
     }
 }

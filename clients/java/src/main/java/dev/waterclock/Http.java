@@ -43,6 +43,7 @@ final class Http {
     private final int retries;
     private final Duration backoff;
     private final Duration maxWait;
+    private final int maxAnswer;
 
     Http(WaterclockClient.Builder b) {
         base = b.url.replaceAll("/+$", "");
@@ -56,6 +57,7 @@ final class Http {
         retries = b.retries;
         backoff = b.backoff;
         maxWait = b.maxWait;
+        maxAnswer = b.maxAnswer;
     }
 
     /** A request. Safe: a second one does no harm. */
@@ -113,7 +115,7 @@ final class Http {
         while (true) {
             Duration wait;
             try {
-                HttpResponse<byte[]> response = begin(request, BodyHandlers.ofByteArray());
+                HttpResponse<byte[]> response = begin(request, answer -> new Bounded(maxAnswer));
                 wait = attempts.answered(response, response.body());
                 if (wait == null) {
                     T result = attempts.read(() -> reader.read(response));
@@ -137,11 +139,12 @@ final class Http {
         Attempts attempts = new Attempts(request);
         while (true) {
             Duration wait;
-            Body body = new Body();
+            Body body = body();
             try {
                 HttpResponse<Flow.Publisher<List<ByteBuffer>>> response = begin(request, BodyHandlers.ofPublisher());
                 response.body().subscribe(body);
-                wait = attempts.answered(response, response.statusCode() / 100 == 2 ? new byte[0] : body.all());
+                wait = attempts.answered(response,
+                        response.statusCode() / 100 == 2 ? new byte[0] : body.all(timeout));
                 if (wait == null) {
                     return reader.read(body, attempts);
                 }
@@ -152,6 +155,15 @@ final class Http {
             }
             attempts.pause(wait);
         }
+    }
+
+    /** The body of an answer that is read while it comes. */
+    Body body() {
+        return new Body(maxAnswer);
+    }
+
+    static IllegalArgumentException tooLong(int most) {
+        return new IllegalArgumentException("it has more than " + most + " bytes (maxAnswer)");
     }
 
     /** One attempt. */
@@ -220,10 +232,16 @@ final class Http {
             this.request = request;
         }
 
-        /** How long to wait before the next attempt; null: the answer counts. Throws what is not repeated. */
+        /**
+         * How long to wait before the next attempt; null: the answer counts. Throws what is not repeated. A body that
+         * is null was too long.
+         */
         Duration answered(HttpResponse<?> response, byte[] body) {
             sent++;
             status = response.statusCode();
+            if (body == null) {
+                throw unreadable(tooLong(maxAnswer));
+            }
             if (status >= 200 && status < 300) {
                 return null;
             }
@@ -278,6 +296,11 @@ final class Http {
             }
         }
 
+        /** An answer has begun that has no end. */
+        void begun(HttpResponse<?> response) {
+            status = response.statusCode();
+        }
+
         /** It works: failures are counted anew. */
         void worked() {
             sent = 0;
@@ -296,12 +319,16 @@ final class Http {
             } catch (ApiException e) { // the answer began well, and ended with an error
                 throw e.noted(sent, maybeApplied || request.write && unsure(e.status()));
             } catch (IllegalArgumentException | DateTimeParseException | ClassCastException | NullPointerException e) {
-                String detail = request.method + " " + request.path + ": the answer is none of the API's: "
-                        + e.getMessage();
-                ApiException error = new ApiException.ServerError(
-                        new ApiException.Info(status, Map.of("detail", detail), Duration.ZERO, "", e));
-                throw error.noted(sent, maybeApplied || request.write);
+                throw unreadable(e);
             }
+        }
+
+        private ApiException unreadable(RuntimeException e) {
+            String detail = request.method + " " + request.path + ": the answer is none of the API's: "
+                    + e.getMessage();
+            ApiException error = new ApiException.ServerError(
+                    new ApiException.Info(status, Map.of("detail", detail), Duration.ZERO, "", e));
+            return error.noted(Math.max(sent, 1), maybeApplied || request.write && unsure(status));
         }
     }
 

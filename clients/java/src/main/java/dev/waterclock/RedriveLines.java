@@ -47,21 +47,24 @@ final class RedriveLines implements Http.Streamed<Redrive> {
     /** Reads one piece. False at the end. */
     private boolean piece(Body body, Http.Attempts attempts) {
         try {
-            return body.lines(text -> attempts.read(() -> line(text, attempts)));
+            return body.lines(attempts, text -> line(text, body, attempts));
         } catch (IOException e) {
             throw attempts.brokenOff(e);
         }
     }
 
-    private boolean line(String text, Http.Attempts attempts) {
+    private void line(String text, Body body, Http.Attempts attempts) {
         if (text.isBlank()) {
-            return false;
+            return;
         }
         Map<String, Object> o = Json.object(Json.read(text));
         if (!o.containsKey("code")) {
             found.add(new Redrive(o, List.copyOf(refused)));
             refused = new ArrayList<>();
-            return true;
+            if (all == null) { // else all of it is held until its end
+                body.release();
+            }
+            return;
         }
         ApiException e = ApiException.of(new ApiException.Info((int) Json.integer(o, "status"), o, Duration.ZERO, "",
                 null));
@@ -70,6 +73,5 @@ final class RedriveLines implements Http.Streamed<Redrive> {
         if (all != null) {
             all.add(e);
         }
-        return true;
     }
 }

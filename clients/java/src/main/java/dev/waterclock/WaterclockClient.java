@@ -455,6 +455,7 @@ public final class WaterclockClient implements Commands<Answer> {
         int retries = 3;
         Duration backoff = Duration.ofMillis(100);
         Duration maxWait = Duration.ofSeconds(30);
+        int maxAnswer = 64 << 20;
         final Map<String, String> headers = new LinkedHashMap<>(Map.of("User-Agent", "waterclock-java"));
 
         private Builder() {}
@@ -500,6 +501,15 @@ public final class WaterclockClient implements Commands<Answer> {
             return this;
         }
 
+        /**
+         * Bounds the bytes of an answer, and of one event of a stream. A longer one is a
+         * {@link ApiException.ServerError}. The default is 64 MiB.
+         */
+        public Builder maxAnswer(int bytes) {
+            maxAnswer = bytes;
+            return this;
+        }
+
         /** A client of your own, for TLS or a proxy. It must not follow redirects. */
         public Builder httpClient(HttpClient client) {
             this.client = client;
@@ -508,9 +518,9 @@ public final class WaterclockClient implements Commands<Answer> {
 
         public WaterclockClient build() {
             if (retries < 0 || timeout.isNegative() || timeout.isZero() || backoff.isNegative()
-                    || maxWait.isNegative()) {
+                    || maxWait.isNegative() || maxAnswer <= 0) {
                 throw new IllegalArgumentException("WaterclockClient: retries, timeout, backoff and maxWait must not "
-                        + "be negative, and a timeout is more than 0");
+                        + "be negative, and a timeout and maxAnswer are more than 0");
             }
             return new WaterclockClient(this);
         }

@@ -181,6 +181,11 @@ public final class DueEvent {
             return this;
         }
 
+        public Builder tracestate(String text) {
+            made.tracestate = text;
+            return this;
+        }
+
         /** The record key, where it is not the trigger key. */
         public Builder targetKey(String key) {
             made.recordKey = key.getBytes(StandardCharsets.UTF_8);
@@ -230,6 +235,7 @@ public final class DueEvent {
             e.source = made.source;
             e.contentType = made.contentType;
             e.traceparent = made.traceparent;
+            e.tracestate = made.tracestate;
             e.payload = made.payload;
             e.recordKey = made.recordKey;
             e.headers = List.copyOf(headers);

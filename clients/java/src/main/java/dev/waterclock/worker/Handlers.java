@@ -14,6 +14,7 @@ final class Handlers {
     private final ReceiptWriter writer;
     private final Meter meter;
     private final Throttle failing;
+    private final Spans spans;
     private final Batches batches; // null without a hook
 
     // Guarded by the state.
@@ -27,6 +28,7 @@ final class Handlers {
         this.writer = writer;
         this.meter = meter;
         this.failing = failing;
+        spans = new Spans(o.tracer, failing);
         batches = o.onBatch == null ? null : new Batches(o, state);
     }
 
@@ -137,15 +139,19 @@ final class Handlers {
             answer(item, item.answer);
             return;
         }
+        Tracer.End end = spans.start(item.event);
         long begin = System.nanoTime();
         item.begin(o.handlerTimeout.toNanos());
         Called called = call(o.handler, item.event);
+        long took = System.nanoTime() - begin;
         boolean abandoned = item.end();
         if (called.threw && abandoned) {
+            spans.end(end, null);
             meter.abandoned();
             return; // no receipt, so its offset is not committed
         }
-        meter.handled(called.result, System.nanoTime() - begin);
+        spans.end(end, called.result);
+        meter.handled(called.result, took);
         answer(item, called.result);
     }
 

@@ -17,8 +17,8 @@ import java.time.format.DateTimeFormatter;
 
 /** The bytes of receipts: docs/formats/receipts.md. */
 final class Receipts {
-    private static final int MAX_CODE = 128;
-    private static final int MAX_DETAIL = 1024;
+    static final int MAX_CODE = 128;
+    static final int MAX_DETAIL = 1024;
     private static final DateTimeFormatter MILLIS =
             DateTimeFormatter.ofPattern("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'").withZone(ZoneOffset.UTC);
 

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
  *
  * <pre>
  * Poller         one thread polls, pauses, commits, hears of rebalances, drains
- * Handlers       threads that call the handler; Batches calls onBatch before
+ * Handlers       threads that call the handler; Batches calls onBatch before, Spans the tracer around it
  * MemoryLoad     one thread reads the end of the receipts topic, by Loader, into Memories
  * ReceiptWriter  writes receipts until they stand
  * State          what they share: Part (offsets), Queue (which event is next), Memories, BrokerClock

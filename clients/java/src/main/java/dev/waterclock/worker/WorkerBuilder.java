@@ -33,6 +33,7 @@ public final class WorkerBuilder {
     int batchMax = 500;
     Bulkhead perGroup;
     Metrics metrics;
+    Tracer tracer;
 
     WorkerBuilder(String channel, Handler handler) {
         this.channel = channel;
@@ -157,6 +158,12 @@ public final class WorkerBuilder {
     /** Where numbers go. The default is nowhere; {@link PrometheusText} is one. */
     public WorkerBuilder metrics(Metrics m) {
         metrics = m;
+        return this;
+    }
+
+    /** Starts the span of each attempt. The default is none. */
+    public WorkerBuilder tracer(Tracer t) {
+        tracer = t;
         return this;
     }
 

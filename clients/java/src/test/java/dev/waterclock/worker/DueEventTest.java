@@ -21,7 +21,7 @@ class DueEventTest {
         DueEvent e = DueEvent.builder("acme/pills").payload("{\"n\":1}").attempt(3).step(1).postponed(2).revision(7)
                 .scheduled(at).fired(at.plusMillis(3)).expires(at.plusSeconds(60)).receiptBy(at.plusSeconds(90))
                 .localTime("2026-11-20T09:00:00[America/New_York]").user("u_81").targetKey("u_81").high()
-                .traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+                .traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").tracestate("v=1")
                 .tags(Map.of("type", "marketing")).header("x-own", "yes").batch(42).build();
         assertEquals("acme/pills@2026-11-20T14:00:00.000Z#1", e.id());
         assertEquals("2026-11-20T14:00:00.000Z", e.occurrence());
@@ -32,6 +32,7 @@ class DueEventTest {
                 List.of(e.scheduled(), e.fired(), e.expires(), e.receiptBy()));
         assertEquals("2026-11-20T09:00:00[America/New_York]", e.localTime());
         assertEquals("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", e.traceparent());
+        assertEquals("v=1", e.tracestate());
         assertEquals(Map.of("type", "marketing"), e.tags());
         assertEquals("yes", e.header("x-own"));
         assertEquals(42, e.batch());

@@ -6,9 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.waterclock.internal.Json;
 import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -367,6 +371,115 @@ class PureTest {
             assertEquals(0, handled.get());
             assertTrue(producer.history().isEmpty());
         }
+    }
+
+    private static final ByteArraySerializer BYTES = new ByteArraySerializer();
+
+    /** Handles events as a worker does, one after the other, and returns the outcomes of their receipts. */
+    private static List<String> handled(WorkerBuilder o, List<ConsumerRecord<byte[], byte[]>> records) {
+        Meter meter = new Meter(null, null);
+        State state = new State(o.concurrency(1), meter);
+        TopicPartition tp = new TopicPartition("t", 0);
+        state.release(state.assign(List.of(tp)));
+        state.take(tp, new Polled(records, false, meter, null), 0);
+        MockProducer<byte[], byte[]> producer = new MockProducer<>(true, null, BYTES, BYTES);
+        Throttle throttle = new Throttle(LoggerFactory.getLogger("test"));
+        ReceiptWriter writer = new ReceiptWriter("receipts", () -> producer, meter, throttle);
+        new Handlers(o, state, writer, meter, throttle).wake();
+        assertTrue(State.await(() -> state.load().buffered() == 0, Duration.ofSeconds(60)), "not all are answered");
+        state.end();
+        writer.close();
+        return producer.history().stream().map(r -> Json.text(Json.object(Json.read(new String(r.value(),
+                StandardCharsets.UTF_8))), "outcome")).toList();
+    }
+
+    /** A tracer surrounds each attempt on the handler's thread, and hears how it ended. */
+    @Test
+    void tracer() {
+        String parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        List<String> told = Collections.synchronizedList(new ArrayList<>());
+        ThreadLocal<String> span = new ThreadLocal<>();
+        Handler handler = e -> {
+            told.add("handle " + span.get());
+            if (e.key().equals("b")) {
+                throw new IllegalStateException("no such number");
+            }
+            return e.key().equals("c") ? Result.fail("bad_number", "x".repeat(2000)) : Result.delivered();
+        };
+        WorkerBuilder o = Worker.builder("print", handler).tracer(e -> {
+            told.add("start " + e.key() + " " + e.traceparent() + " " + e.tracestate());
+            if (e.key().equals("d")) {
+                return null;
+            }
+            span.set(e.key());
+            return (outcome, code, detail) -> {
+                told.add(String.join(" ", "end", outcome, code, detail, span.get()));
+                span.remove();
+            };
+        });
+        ConsumerRecord<byte[], byte[]> first = record("a", 1, 0);
+        first.headers().add("traceparent", parent.getBytes()).add("tracestate", "v=1".getBytes());
+        assertEquals(List.of("delivered", "retry", "failed", "delivered"),
+                handled(o, List.of(first, record("b", 1, 1), record("c", 1, 2), record("d", 1, 3))));
+        assertEquals(List.of("start a " + parent + " v=1", "handle a", "end delivered   a",
+                "start b  ", "handle b", "end retry error no such number b",
+                "start c  ", "handle c", "end failed bad_number " + "x".repeat(1024) + " c",
+                "start d  ", "handle null"), told);
+    }
+
+    /** A handler that did not end before its partition moved: the span says so, and there is no receipt. */
+    @Test
+    void tracerOfAnAbandonedAttempt() throws InterruptedException {
+        List<String> told = Collections.synchronizedList(new ArrayList<>());
+        CountDownLatch begun = new CountDownLatch(1);
+        WorkerBuilder o = Worker.builder("print", e -> {
+            begun.countDown();
+            Thread.sleep(60_000);
+            return Result.delivered();
+        }).tracer(e -> (outcome, code, detail) -> told.add(outcome + Thread.currentThread().isInterrupted()));
+        State state = new State(o, new Meter(null, null));
+        TopicPartition tp = new TopicPartition("t", 0);
+        state.release(state.assign(List.of(tp)));
+        take(state, tp);
+        MockProducer<byte[], byte[]> producer = new MockProducer<>(true, null, BYTES, BYTES);
+        Throttle throttle = new Throttle(LoggerFactory.getLogger("test"));
+        ReceiptWriter writer = new ReceiptWriter("receipts", () -> producer, new Meter(null, null), throttle);
+        new Handlers(o, state, writer, new Meter(null, null), throttle).wake();
+        assertTrue(begun.await(60, TimeUnit.SECONDS));
+        state.abandon(state.close(List.of(tp)));
+        assertTrue(State.await(() -> state.running() == 0, Duration.ofSeconds(60)));
+        state.end();
+        writer.close();
+        assertEquals(List.of("abandonedfalse"), told);
+        assertTrue(producer.history().isEmpty());
+    }
+
+    /** What a tracer throws, and an interrupt that it leaves behind, change no answer and end no thread. */
+    @Test
+    void tracerThatThrows() {
+        for (Throwable thrown : List.of(new IllegalStateException("of the exporter"), new Unreadable(),
+                new NoClassDefFoundError("io/opentelemetry/api/trace/Span"))) {
+            Handler handler = e -> {
+                Thread.sleep(1); // throws if it was interrupted
+                return Result.delivered();
+            };
+            WorkerBuilder start = Worker.builder("print", handler).tracer(e -> {
+                Thread.currentThread().interrupt();
+                throw sneaky(thrown);
+            });
+            WorkerBuilder end = Worker.builder("print", handler).tracer(e -> (outcome, code, detail) -> {
+                Thread.currentThread().interrupt();
+                throw sneaky(thrown);
+            });
+            List<String> want = List.of("delivered", "delivered");
+            assertEquals(want, handled(start, List.of(record("a", 1, 0), record("b", 1, 1))));
+            assertEquals(want, handled(end, List.of(record("a", 1, 0), record("b", 1, 1))));
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static <T extends Throwable> RuntimeException sneaky(Throwable e) throws T {
+        throw (T) e;
     }
 
     /** What waits for its full group starts no batch: the hook, and the threads that call it, have nothing to do. */
