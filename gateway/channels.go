@@ -36,10 +36,13 @@ type Channel struct {
 	PutOff     []int32 `json:"put_off,omitempty" doc:"Partitions that put due events of the channel off, because its topic has refused records. For operators, up to 5 s old, and as watermarks say: not known while watermarks.interval is off"`
 }
 
+const channelsPath = "/v1/channels"
+
 // channelAdmin lists channels, and removes those that nobody needs.
 type channelAdmin struct {
 	configured map[string]string
 	known      *shared[map[string]Channel] // what lists show
+	answers    *sharedAnswers              // of lists
 	waiting    *waitingCounts
 	putOff     *putOffTopics
 	kafka      *producer.Producer
@@ -138,6 +141,7 @@ func (s *channelAdmin) deleteChannel(w http.ResponseWriter, r *request) error {
 		return problem.Unavailable(err, "Kafka has not removed the channel's topic; repeat the request")
 	}
 	s.known.forget()
+	s.answers.forget(channelsPath)
 	return sendJSON(w, http.StatusOK, c)
 }
 

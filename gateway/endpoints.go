@@ -43,7 +43,6 @@ const mostEndpoints = 10_000
 type endpoints struct {
 	bodies *bodies
 
-	known      *shared[[]Endpoint] // for those who do without the newest
 	now        func() time.Time
 	origins    *endpointLog
 	probe      func(ctx context.Context, tenant, url string, send bool) *egress.Report
@@ -55,23 +54,15 @@ type endpoints struct {
 func (s *endpoints) listEndpoints(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	all, err := s.known.getFor(ctx, r, s.read)
+	all, err := s.origins.read(ctx, s.now())
 	if err != nil {
 		return problem.Unavailable(err, "Kafka does not answer")
 	}
-	list := Endpoints{Items: all}
+	list := Endpoints{Items: mergeEndpoints(all)}
 	if n := len(list.Items); n > mostEndpoints {
 		list.Items, list.Omitted = list.Items[:mostEndpoints], n-mostEndpoints
 	}
 	return sendJSON(w, http.StatusOK, list)
-}
-
-func (s *endpoints) read(ctx context.Context) ([]Endpoint, error) {
-	all, err := s.origins.read(ctx, s.now())
-	if err != nil {
-		return nil, err
-	}
-	return mergeEndpoints(all), nil
 }
 
 // mergeEndpoints merges the states that the workers publish of each endpoint.

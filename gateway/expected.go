@@ -31,7 +31,7 @@ type ForecastBucket struct {
 func forecastRoutes(p *parts) []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/v1/forecast", right: auth.Read, handle: p.forecasts.getForecast,
-		costly: true, doc: operation{
+		costly: true, shared: true, doc: operation{
 			id: "getForecast",
 			summary: "Count what falls due by the minute or by the hour, recurrences expanded: of the caller's " +
 				"tenant, to an operator of all tenants",

@@ -117,10 +117,14 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 	}
 	req.act.begins()
 	defer s.writes.bodies.answered(req)
+	h := route.handle
 	if route.costly {
-		err = s.reads.costly(w, req, route.handle)
+		h = func(w http.ResponseWriter, r *request) error { return s.reads.costly(w, r, route.handle) }
+	}
+	if route.mayShare(req) {
+		err = s.answers.send(w, req, route.costly, h)
 	} else {
-		err = route.handle(w, req)
+		err = h(w, req)
 	}
 	if _, was := s.auditor.trespass(req, err); was {
 		req.act.tried()
@@ -167,10 +171,14 @@ func (s *Server) survive(w http.ResponseWriter, r *http.Request) {
 	case v == any(http.ErrAbortHandler):
 		panic(v)
 	default:
-		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack",
-			string(debug.Stack()))
+		s.panicked(r, v)
 		problem.Internal(nil).Send(w)
 	}
+}
+
+func (s *Server) panicked(r *http.Request, v any) {
+	s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(v), "stack",
+		string(debug.Stack()))
 }
 
 // checkHost refuses names that are not ours. Otherwise a web page could point a name of its

@@ -42,7 +42,7 @@ type LatenessOf struct {
 func latenessRoutes(p *parts) []route {
 	return []route{{
 		method: http.MethodGet, pattern: "/v1/lateness", right: auth.Read, handle: p.lateness.getLateness,
-		costly: true, doc: operation{
+		costly: true, shared: true, doc: operation{
 			id:      "getLateness",
 			summary: "Report how late due events were: of the caller's tenant; for an operator of all tenants",
 			query: []parameter{{

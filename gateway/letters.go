@@ -88,13 +88,14 @@ func letterRoutes(p *parts) []route {
 		limitParameter,
 		{
 			name: "fresh", kind: of[string](), oneOf: flags,
-			doc: "false: without waiting, a second at most, until the history has what happened before",
+			doc: "false: without waiting, a second at most, until the history has what happened before; an answer " +
+				"that others of the tenant with the same roles have got may do, up to a second old",
 		},
 	}
 	return []route{
 		{
 			method: http.MethodGet, pattern: "/v1/dead-letters", right: auth.Read, handle: p.letters.listLetters,
-			costly: true, doc: operation{
+			costly: true, shared: true, doc: operation{
 				id:      "listDeadLetters",
 				summary: "List dead letters by tenant, within one the newest first",
 				query:   filters, answers: answers{200: of[DeadLettersEither]()},

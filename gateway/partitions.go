@@ -56,7 +56,6 @@ type cluster struct {
 	bodies *bodies
 
 	kafka       *producer.Producer
-	known       *shared[[]Partition] // for those who do without the newest
 	log         *slog.Logger
 	names       topics.Names
 	partitions  int32
@@ -68,7 +67,7 @@ type cluster struct {
 func (s *cluster) getPartitions(w http.ResponseWriter, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.readWithin)
 	defer cancel()
-	items, err := s.known.getFor(ctx, r, s.read)
+	items, err := s.read(ctx)
 	if err != nil {
 		return err
 	}

@@ -213,6 +213,16 @@ func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
 	return h(w, r)
 }
 
+// repeat admits a read that is answered with what another caller has got, or says why not. It visits nothing.
+func (rs *reads) repeat(tenant string) error {
+	if p := rs.quota.overdrawn(tenant); p != nil {
+		rs.listener.QuotaRejected(limitReads)
+		return p
+	}
+	rs.quota.charge(tenant, 1)
+	return nil
+}
+
 // limitReads is the name of the limit in metrics and settings.
 const limitReads = "reads"
 

@@ -23,6 +23,7 @@ type route struct {
 	right   auth.Rights // the one that a caller needs; 0: no credential needed
 	handle  handler
 	costly  bool      // bounded by reads.go
+	shared  bool      // its answer depends on tenant, role, path and query alone, and may be a second old
 	doc     operation // for /openapi.json
 
 	segments []string

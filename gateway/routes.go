@@ -248,7 +248,7 @@ func viewRoutes(p *parts) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/partitions", right: auth.Operate, handle: p.cluster.getPartitions,
-			doc: operation{
+			shared: true, doc: operation{
 				id: "getPartitions", summary: "Who owns which partition, and its status",
 				query:   []parameter{mayBeShared},
 				answers: answers{200: of[Partitions]()},
@@ -265,8 +265,8 @@ func viewRoutes(p *parts) []route {
 			},
 		},
 		{
-			method: http.MethodGet, pattern: "/v1/channels", right: auth.Read, handle: p.channels.listChannels,
-			costly: true, doc: operation{
+			method: http.MethodGet, pattern: channelsPath, right: auth.Read, handle: p.channels.listChannels,
+			costly: true, shared: true, doc: operation{
 				id: "listChannels", summary: "List the channels", answers: answers{200: of[Channels]()},
 			},
 		},
@@ -280,7 +280,7 @@ func viewRoutes(p *parts) []route {
 		},
 		{
 			method: http.MethodGet, pattern: "/v1/endpoints", right: auth.Operate, handle: p.endpoints.listEndpoints,
-			costly: true, doc: operation{
+			costly: true, shared: true, doc: operation{
 				id:      "listEndpoints",
 				summary: "List the origins that webhooks call, with their breakers: the worst first",
 				query:   []parameter{mayBeShared},
@@ -447,7 +447,7 @@ var payloadParameter = parameter{
 // mayBeShared is for pages that many people keep open.
 var mayBeShared = parameter{
 	name: "fresh", kind: of[string](), oneOf: flags,
-	doc: "false: an answer that others have got may do, up to a second old",
+	doc: "false: an answer that others of the tenant with the same roles have got may do, up to a second old",
 }
 
 func listQuery(states ...string) (list []parameter) {

@@ -26,6 +26,7 @@ type Server struct {
 	auditor *auditor     // records refused attempts
 	acts    *acts        // records who did what
 	reads   *reads       // bounds lists, forecasts, previews
+	answers *sharedAnswers
 	stop    func()       // ends open event streams
 	console http.Handler // nil: there is none
 
@@ -47,6 +48,9 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("gateway's Kafka client: %w", err)
 	}
 	s := &Server{opts: o, log: o.Logger, kafka: kafka, reads: newReads(&o)}
+	s.answers = &sharedAnswers{
+		now: o.Now, panicked: s.panicked, reads: s.reads, known: map[askedFor]*sharedAnswer{},
+	}
 	state := &topicReader{kafka: kafka, topic: o.Names.State()}
 	s.router = peer.NewRouter(peer.Config{
 		Partitions: o.Partitions, Owner: o.Owner, Address: o.Address,

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 // within its age, and at most one question is under way.
 type shared[T any] struct {
 	within time.Duration // for one question
-	age    time.Duration // 0: sharedAge
 	now    func() time.Time
 
 	flight singleflight.Group
@@ -23,10 +21,8 @@ type shared[T any] struct {
 	round  int       // grows with forget
 }
 
-const sharedAge = 5 * time.Second
-
-// shortAge is for what changes with every firing, or call.
-const shortAge = time.Second
+// sharedAge and the answerAge of an answer make the five seconds that the documents promise.
+const sharedAge = 5*time.Second - answerAge
 
 // get is a recent answer, or else what read answers now. read may go on after ctx has ended, for others who wait.
 func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, error)) (answer T, err error) {
@@ -58,19 +54,11 @@ func (s *shared[T]) get(ctx context.Context, read func(context.Context) (T, erro
 	}
 }
 
-// getFor is get for a request that does without the newest answer. Another is answered anew.
-func (s *shared[T]) getFor(ctx context.Context, r *request, read func(context.Context) (T, error)) (T, error) {
-	if r.stale() {
-		return s.get(ctx, read)
-	}
-	return read(ctx)
-}
-
 // recent is what is known, or nil if that is too old.
 func (s *shared[T]) recent() (known *T, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if age := s.now().Sub(s.at); age < 0 || age >= cmp.Or(s.age, sharedAge) {
+	if age := s.now().Sub(s.at); age < 0 || age >= sharedAge {
 		return nil, s.round
 	}
 	return s.known, s.round

@@ -37,7 +37,7 @@ func TestConsolesShareReads(t *testing.T) {
 			all.Go(func() { w.call("GET", path+shared, "") })
 		}
 		all.Wait()
-		now.add(shortAge - time.Millisecond)
+		now.add(answerAge - time.Millisecond)
 		w.must(http.StatusOK, "GET", path+shared, "")
 		if n := asked.Load(); n != 1 {
 			t.Errorf("%s: Kafka was asked %d times", path, n)

@@ -65,6 +65,7 @@ type common struct {
 	erasures *eraser
 	history  *historyWait
 	reads    *reads
+	answers  *sharedAnswers
 	events   *eventLog
 	ackRates *rateLimits // of links to acknowledge, by occurrence
 	streams  *openStreams
@@ -109,7 +110,7 @@ func (s *Server) wire() {
 	}
 	c.prefs = &preferenceCalls{store: o.Preferences, slots: preferencesAtOnce(o)}
 	c.history = &historyWait{kafka: kafka, partitions: o.Partitions}
-	c.reads = s.reads
+	c.reads, c.answers = s.reads, s.answers
 	c.events = &eventLog{
 		history: o.History, kafka: kafka, opts: o.Kafka, topic: o.Names.Events(), router: s.router,
 		within: o.ReadWithin, fetch: o.StreamBytes, records: &topicReader{kafka: kafka, topic: o.Names.Events()},
@@ -238,7 +239,7 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.channels = &channelAdmin{
 		putOff: &putOffTopics{log: marks, known: &shared[map[string][]int32]{within: o.ReadWithin, now: o.Now}},
 		kafka:  c.kafka, router: c.router, configured: o.Channels, names: o.Names, readWithin: o.ReadWithin,
-		known: &shared[map[string]Channel]{within: o.ReadWithin, now: o.Now},
+		known: &shared[map[string]Channel]{within: o.ReadWithin, now: o.Now}, answers: c.answers,
 		waiting: &waitingCounts{
 			group: o.WorkerGroup, kafka: c.kafka, known: &shared[map[string]int64]{within: o.ReadWithin, now: o.Now},
 		},
@@ -247,12 +248,10 @@ func (p *parts) wireAdmin(o *Options, c *common) {
 	p.endpoints = &endpoints{
 		bodies: c.bodies, origins: &endpointLog{topic: &topicReader{kafka: c.kafka, topic: o.Names.Endpoints()}},
 		probe: o.TestEndpoint, tests: slots.New(testsAtOnce, false), readWithin: o.ReadWithin, now: o.Now,
-		known: &shared[[]Endpoint]{within: o.ReadWithin, age: shortAge, now: o.Now},
 	}
 	p.cluster = &cluster{
 		admits: c.streams.admits, bodies: c.bodies, router: c.router, kafka: c.kafka, names: o.Names,
 		partitions: o.Partitions, readWithin: o.ReadWithin, log: c.log,
-		known: &shared[[]Partition]{within: o.ReadWithin, age: shortAge, now: o.Now},
 	}
 	p.watermarks = &watermarks{
 		channels: p.channels, readWithin: o.ReadWithin, log: marks,

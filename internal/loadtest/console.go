@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waterclock/waterclock/internal/kafkaconn"
+	"github.com/waterclock/waterclock/internal/node"
 )
 
 // ConsoleOptions set what is pending, what fires, and who looks.
@@ -70,22 +71,42 @@ const perUser = 100
 
 // MeasureConsole measures what a console reads, and what many open consoles cost.
 func MeasureConsole(ctx context.Context, s Setup, o ConsoleOptions) (*ConsoleResult, error) {
-	c := &consoleRun{
+	c := newConsoleRun(o)
+	c.cfg, c.log, c.ownBroker = s.Config, s.Logger, true
+	c.result.Machine = s.machine()
+	return c.measure(ctx)
+}
+
+func newConsoleRun(o ConsoleOptions) *consoleRun {
+	return &consoleRun{
 		o: o, users: max(1, o.Pending/perUser),
 		httpRun: httpRun{
 			o: HTTPOptions{
 				For: o.For, Rate: o.Rate, Connections: 16, Batches: 2, Payload: o.Payload, OwnServer: true,
 			},
-			cfg: s.Config, log: s.Logger, ownBroker: true,
 			result: &HTTPResult{},
 		},
 		result: &ConsoleResult{
 			Broker: "embedded", Pending: o.Pending, Fires: o.Fires, Rate: o.Rate, Consoles: o.Consoles,
-			Machine: s.machine(),
 		},
 	}
-	return c.measure(ctx)
 }
+
+// ConsoleLoad is what MeasureConsole has its server do, for a server that is there already.
+type ConsoleLoad struct{ run *consoleRun }
+
+// NewConsoleLoad is the load of the server at host. Of the options it needs Pending, Fires and Payload.
+func NewConsoleLoad(host string, o ConsoleOptions) *ConsoleLoad {
+	run := newConsoleRun(o)
+	run.host, run.id = host, node.NewID()
+	return &ConsoleLoad{run}
+}
+
+// Fill registers what is pending.
+func (l *ConsoleLoad) Fill(ctx context.Context) error { return l.run.fill(ctx) }
+
+// Fire registers triggers that fire shortly after, until ctx ends.
+func (l *ConsoleLoad) Fire(ctx context.Context) error { return l.run.fire(ctx) }
 
 func (c *consoleRun) measure(ctx context.Context) (*ConsoleResult, error) {
 	if err := c.serve(ctx); err != nil {
@@ -132,7 +153,10 @@ func (c *consoleRun) steps(ctx context.Context) error {
 		{"search of a key", &r.Search, func() string { return "/v1/search?fresh=false&q=" + c.key() }},
 		{"search of a user", &r.SearchUser, func() string { return "/v1/search?fresh=false&q=" + c.user() }},
 		{"explain", &r.Explain, func() string { return "/v1/triggers/" + c.key() + "/explain?fresh=false" }},
-		{"forecast", &r.Forecast, func() string { return "/v1/forecast?bucket=1h&n=2160&by=channel" }},
+		{"forecast", &r.Forecast, func() string {
+			// Each asks for a little less than another, or it would get that one's answer of the last second.
+			return "/v1/forecast?bucket=1h&by=channel&n=" + strconv.Itoa(2160-rand.IntN(200))
+		}},
 	} {
 		if *step.into, err = c.pace(ctx, c.o.For, c.o.Rate, c.read(step.path)); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

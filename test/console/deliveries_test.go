@@ -89,7 +89,7 @@ func TestDeliveriesInShort(t *testing.T) {
 }
 
 // Whatever dead letters are filtered by stands in the heading and in the lines for the command line, and there is a way
-// back. The failures of an endpoint lead to its dead letters.
+// back. An endpoint leads to its dead letters, but the number of its failed calls does not: it counts others.
 func TestFiltersOfDeliveries(t *testing.T) {
 	s := dev(t, "channels.sends.receipts=true")
 	answered("failed", "no_address")(s, "first")
@@ -116,7 +116,18 @@ func TestFiltersOfDeliveries(t *testing.T) {
 		`{"items":[{"origin":"https://away.example","tenant":"default","state":"closed","failed":7}]}`)
 	b.click("Deliveries")
 	b.await("main", "https://away.example")
-	b.click("7")
+	var row []string
+	b.do(chromedp.Evaluate(`(() => {
+		const table = [...document.querySelectorAll('main table')].find((e) => e.textContent.includes('away.example'));
+		const at = [...table.querySelectorAll('th')].findIndex((e) => e.textContent === 'Failed calls');
+		const cell = table.querySelectorAll('tbody td')[at];
+		return [cell.textContent.trim(), String(cell.querySelectorAll('a').length),
+			...[...table.querySelectorAll('tbody a')].map((e) => e.ariaLabel)];
+	})()`, &row))
+	if want := []string{"7", "0", "dead letters to https://away.example"}; !slices.Equal(row, want) {
+		t.Errorf("failed calls, links of them, and names of links are %q, want %q", row, want)
+	}
+	b.click("dead letters")
 	b.await("h2", "Dead letters to https://away.example, of tenant default")
 	b.await("main", "None is open.")
 }

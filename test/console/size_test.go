@@ -25,6 +25,7 @@ func TestLaterPagesAreSmall(t *testing.T) {
 		{"Triggers", "pills-000"},
 		{"pills-000", "Scheduled"},
 		{"Forecast", "Counted as of"},
+		{"Ninety days, by hour", "Counted as of"},
 		{"Deliveries", "Where due events go"},
 		{"System", "In force"},
 		{"Runbook", "WaterclockLate"},

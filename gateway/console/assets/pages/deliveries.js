@@ -51,7 +51,7 @@ function InShort({who, endpoints, channels}) {
         const open = items.filter((e) => e.state !== 'closed');
         return html`<${Items} rows=${open} rowKey=${(e) => e.tenant + e.origin} none="None."
           item=${(e) => html`
-          <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${others(e.tenant, who) ? ` of tenant ${e.tenant}` : ''} is
+          <${A} to=${lettersTo(e)}>${visible(e.origin)}<//>${ofTenant(e, who)} is
           ${' '}<span class="bad">${e.state}</span>${e.last_code ? `: ${visible(e.last_code)}` : ''}.${' '}
           <${ToRunbook} entry="waterclockbreakeropen" />`} />`;
       }}<//>
@@ -83,6 +83,8 @@ const which = (filters) => filters.filter(([, value]) => value)
 // flags are those of a command, of what is set.
 const flags = (of) => Object.entries(of).filter(([, value]) => value)
   .map(([name, value]) => ` --${name} ${quoted(value)}`).join('');
+
+const ofTenant = ({tenant}, who) => (others(tenant, who) ? ` of tenant ${tenant}` : '');
 
 // lettersTo is the address of the dead letters of an endpoint.
 const lettersTo = (e) => 'deliveries' + queryOf({endpoint: e.origin, tenant: e.tenant});
@@ -137,12 +139,16 @@ export function Deliveries({query, who, say}) {
       channels=${channels} />`}
     ${refusal ? [ofRefused, ofLetters] : [ofLetters, ofRefused]}
     ${operates ? html`<h2>Endpoints</h2>
-      <${Loaded} of=${endpoints}>${({items}) => html`<${Table} caption="Origins that callbacks go to" rows=${items}
+      <${Loaded} of=${endpoints}>${({items}) => html`${items.length ? html`<p>Answered and failed calls count
+        since the workers know the endpoint, each try by itself. What was given up is a dead letter.</p>` : ''}
+        <${Table} caption="Origins that callbacks go to" rows=${items}
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[
           ['Origin', (e) => e.origin], ['Tenant', (e) => e.tenant],
           ['Breaker', (e) => html`<span class=${e.state === 'closed' ? 'good' : 'bad'}>${e.state}</span>`],
-          ['In flight', (e) => e.in_flight, 'num'], ['Answered', (e) => e.ok, 'num'],
-          ['Failed', (e) => (e.failed ? html`<${A} to=${lettersTo(e)}>${e.failed}<//>` : 0), 'num'],
+          ['In flight', (e) => e.in_flight, 'num'], ['Answered calls', (e) => e.ok, 'num'],
+          ['Failed calls', (e) => e.failed || 0, 'num'],
+          ['Given up', (e) => (e.failed && who.history ? html`<${A} to=${lettersTo(e)}
+            aria-label=${`dead letters to ${visible(e.origin)}` + ofTenant(e, who)}>dead letters<//>` : '')],
           ['Last', (e) => e.last_code || ''],
         ]} />`}<//>` : ''}
     <h2>Channels</h2>
