@@ -103,6 +103,18 @@ func Foreign(members []kadm.DescribedGroupMember, ours Identity) (out []string) 
 	return slices.Compact(out)
 }
 
+// ForeignSubscribers is Foreign for a group that the brokers balance. Its members show the prefix
+// of their topics and no ids.
+func ForeignSubscribers(members []kadm.ConsumerGroupMember, ours Identity) (out []string) {
+	for _, m := range members {
+		if i, ok := identityOfTopics(m.SubscribedTopics); ok && ours.conflicts(i) {
+			out = append(out, strings.TrimPrefix(m.ClientHost, "/")+" with "+i.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // groupAskWithin bounds one question about the group before joining.
 const groupAskWithin = 5 * time.Second
 
@@ -117,8 +129,6 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 	for ctx.Err() == nil {
 		foreign, err := e.askGroup(ctx, kadm.NewClient(cl))
 		switch {
-		case errors.Is(err, pipeline.ErrForeignTopics):
-			return err
 		case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 			e.process.Logger.Warn("the members of the group cannot be listed; give this user DESCRIBE on it", "group",
 				e.process.Group, "error", err)
@@ -178,31 +188,25 @@ func (e *Engine) askGroup(ctx context.Context, adm *kadm.Client) (foreign []stri
 	}
 	ours.State = found[state].ID
 	e.identity.Store(&ours)
-	members, err := e.groupMembers(ctx, adm)
+	foreign, err = e.foreignMembers(ctx, adm, ours)
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil
 	}
-	return Foreign(members, ours), err
+	return foreign, err
 }
 
-// groupMembers lists the members of a classic group. In a group that the brokers balance it
-// checks the subscriptions itself and lists nobody.
-func (e *Engine) groupMembers(ctx context.Context, adm *kadm.Client) (members []kadm.DescribedGroupMember, err error) {
-	if !e.process.ServerAssigns {
-		all, err := adm.DescribeGroups(ctx, e.process.Group)
+func (e *Engine) foreignMembers(ctx context.Context, adm *kadm.Client, ours Identity) ([]string, error) {
+	group := e.process.Group
+	if e.process.ServerAssigns {
+		all, err := adm.DescribeConsumerGroups(ctx, group)
 		if err != nil {
 			return nil, err
 		}
-		return all[e.process.Group].Members, all[e.process.Group].Err
+		return ForeignSubscribers(all[group].Members, ours), all[group].Err
 	}
-	all, err := adm.DescribeConsumerGroups(ctx, e.process.Group)
+	all, err := adm.DescribeGroups(ctx, group)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range all[e.process.Group].Members {
-		if i, ok := identityOfTopics(m.SubscribedTopics); ok && i.Prefix != e.process.Names.Prefix {
-			return nil, e.foreignTopics(strings.TrimPrefix(m.ClientHost, "/") + " with " + i.String())
-		}
-	}
-	return nil, all[e.process.Group].Err
+	return Foreign(all[group].Members, ours), all[group].Err
 }

@@ -421,38 +421,53 @@ func isOwn(id, group string) bool {
 }
 
 func (d *doctor) engines(ctx context.Context) {
-	groups, err := d.admin.DescribeGroups(ctx, d.c.Group)
-	g := groups[d.c.Group]
-	if err == nil {
-		err = g.Err
-	}
+	g, err := d.engineGroup(ctx)
 	// CoordinatorNotAvailable is the answer until the cluster has had its first group.
 	switch never := errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable); {
 	case err != nil && !never:
 		d.warn("engines", "check the ACLs of this user and the setting group",
 			"the group %s cannot be described: %v",
 			d.c.Group, err)
-	case len(g.Members) == 0:
+	case g.members == 0:
 		d.warn("engines", "start one with `waterclock serve`, or `waterclock dev`",
 			"no engine runs in group %s: nothing fires", d.c.Group)
-	case len(d.foreign(ctx, g.Members)) > 0:
+	case len(g.foreign) > 0:
 		d.fail("engines", "fix topics.prefix of one of them, or give it another group",
 			"group %s has members with topics other than %s*: %s", d.c.Group, d.c.Topics.Prefix,
-			strings.Join(d.foreign(ctx, g.Members), ", "))
+			strings.Join(g.foreign, ", "))
 	default:
-		d.ok("engines", "%s in group %s, which is %s", plural(len(g.Members), "engine"), d.c.Group, g.State)
+		d.ok("engines", "%s in group %s, which is %s", plural(g.members, "engine"), d.c.Group, g.state)
 	}
 }
 
-// foreign returns the members of our group that use other topics. An engine refuses to start
-// beside them.
-func (d *doctor) foreign(ctx context.Context, members []kadm.DescribedGroupMember) []string {
+// engineGroup is the consumer group of the engines.
+type engineGroup struct {
+	state   string
+	members int
+	foreign []string // those that use other topics: an engine refuses to start beside them
+}
+
+// engineGroup describes the group, whatever its protocol is. One of KIP-848 has no members for the
+// classic request, or does not exist for it.
+func (d *doctor) engineGroup(ctx context.Context) (engineGroup, error) {
 	ours := engine.Identity{Prefix: d.c.Topics.Prefix}
 	state := topics.Names{Prefix: ours.Prefix}.State()
 	if found, err := d.admin.ListTopics(ctx, state); err == nil {
 		ours.State = found[state].ID
 	}
-	return engine.Foreign(members, ours)
+	classic, err := d.admin.DescribeGroups(ctx, d.c.Group)
+	g := classic[d.c.Group]
+	if err == nil {
+		err = g.Err
+	}
+	if len(g.Members) > 0 {
+		return engineGroup{g.State, len(g.Members), engine.Foreign(g.Members, ours)}, err
+	}
+	newer, e := d.admin.DescribeConsumerGroups(ctx, d.c.Group)
+	if n := newer[d.c.Group]; e == nil && n.Err == nil && len(n.Members) > 0 {
+		return engineGroup{n.State, len(n.Members), engine.ForeignSubscribers(n.Members, ours)}, nil
+	}
+	return engineGroup{}, err // that of brokers without KIP-848 says nothing
 }
 
 // mirrors looks for MirrorMaker 2. By default it copies aborted records as if they were

@@ -513,27 +513,41 @@ func TestMoreReplicasThanBrokers(t *testing.T) {
 	doctorOf(t, brokers, "--set", "topics.replication=3").want(t, exitFailed, "3 replicas on a cluster of 1")
 }
 
-// TestDoctorOnForeignMembers: the group has a member that uses other topics.
-func TestDoctorOnForeignMembers(t *testing.T) {
-	_, brokers := kafka(t)
-	applied(t, brokers)
-	cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=2", "--set",
-		"topics.prefix=waterclok.").want(t, exitOK)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumerGroup("waterclock"),
-		kgo.ConsumeTopics("waterclok.commands"), kgo.Balancers(kgo.CooperativeStickyBalancer()))
-	if err != nil {
-		t.Fatal(err)
+// TestDoctorOnEngines: the doctor finds the members of the group, whichever protocol it has, and those that use other
+// topics.
+func TestDoctorOnEngines(t *testing.T) {
+	for name, protocol := range map[string]kgo.Opt{
+		"classic": kgo.Balancers(kgo.CooperativeStickyBalancer()), "consumer": kgo.ServerSideBalancer(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, brokers := kafka(t)
+			applied(t, brokers)
+			cli(t, nil, "", "--brokers", brokers, "topics", "apply", "--set", "topics.partitions=2", "--set",
+				"topics.prefix=waterclok.").want(t, exitOK)
+			join := func(topic string) {
+				t.Helper()
+				cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumerGroup("waterclock"),
+					kgo.ConsumeTopics(topic), protocol)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(cl.Close)
+				for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+					if _, generation := cl.GroupMetadata(); generation > 0 {
+						break
+					}
+					if time.Since(begun) > 30*time.Second {
+						t.Fatal("nobody joined")
+					}
+				}
+			}
+			doctorOf(t, brokers).want(t, exitOK, "warn  engines", "no engine runs in group waterclock")
+			join("waterclock.commands")
+			doctorOf(t, brokers).want(t, exitOK, "ok    engines", "1 engine in group waterclock")
+			join("waterclok.commands")
+			doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Fix topics.prefix")
+		})
 	}
-	defer cl.Close()
-	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		if _, generation := cl.GroupMetadata(); generation > 0 {
-			break
-		}
-		if time.Since(begun) > 30*time.Second {
-			t.Fatal("nobody joined")
-		}
-	}
-	doctorOf(t, brokers).want(t, exitFailed, "fail  engines", "topics waterclok.*", "Fix topics.prefix")
 }
 
 // TestDoctorOnQuotas: the doctor names a quota that applies to us, but not one for others. It

@@ -394,6 +394,28 @@ func TestKeysChange(t *testing.T) {
 	}
 }
 
+// A key that was withdrawn counts for as long as the issuer does not answer, as docs/operations/security.md
+// says. Once the issuer answers, it does not.
+func TestWithdrawnWhileTheIssuerIsAway(t *testing.T) {
+	p := newProvider(t)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+		t.Fatalf("status %d", got)
+	}
+	p.mu.Lock()
+	p.keys = []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "another", Algorithm: "RS256", Use: "sig"}}
+	p.mu.Unlock()
+	p.answers.Store(false)
+	p.now = p.now.Add(24 * time.Hour)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusOK {
+		t.Errorf("the issuer away: %d", got)
+	}
+	p.answers.Store(true)
+	p.now = p.now.Add(fetchEvery)
+	if got := status(p.asks(t, p.key, "k1")); got != http.StatusUnauthorized {
+		t.Errorf("the issuer is back: %d", got)
+	}
+}
+
 type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }

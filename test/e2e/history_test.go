@@ -227,7 +227,8 @@ func judgeMinutes(t *testing.T, db *gocql.Session, log map[string][]topics.Event
 	t.Helper()
 	states := map[string]string{
 		"trigger.registered": "PENDING", "occurrence.fired": "FIRED",
-		"trigger.cancelled": "CANCELLED",
+		"trigger.cancelled": "CANCELLED", "trigger.erased": "CANCELLED",
+		"trigger.failed": "FAILED", "delivery.dead_lettered": "FAILED",
 	}
 	want, got := map[string]int{}, map[string]int{}
 	for key, events := range log {

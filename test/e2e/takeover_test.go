@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -34,6 +35,11 @@ func TestTakeOver(t *testing.T) {
 			}
 			stop()
 			awaitOwners(t, nodes[0], partitions, 3)
+			doctor := []string{"doctor", "--url", "http://" + nodes[0].http}
+			out, _, _ := waterclock(t, "", append(doctor, c.global()...)...)
+			if !strings.Contains(out, "3 engines in group") {
+				t.Errorf("doctor does not find them: %s", out)
+			}
 			awaitReady(t, nodes...)
 			l.judge(c.brokers, c.prefix)
 		})
