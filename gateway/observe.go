@@ -133,6 +133,20 @@ func (o *observed) hold(n int64) bool {
 	return true
 }
 
+// holdPage is hold for an answer of a costly read, which counts whatever its size. Operators' own routes count, too.
+func (o *observed) holdPage(n int64) bool {
+	switch {
+	case o.pages == nil:
+		return true
+	case o.route.right == auth.Operate:
+		o.pages.add(o.tenant, n)
+	case !o.pages.take(o.tenant, n):
+		return false
+	}
+	o.held += n
+	return true
+}
+
 // ended reports a request that has ended. A stream of events counts until its headers were
 // sent, because the caller decides how long it lives.
 func (s *Server) ended(o *observed, r *http.Request) {

@@ -37,11 +37,11 @@ type askedFor struct {
 	gzip   bool
 }
 
-// Bounds of the answers that are kept.
+// Bounds of the answers that are kept. A tenant has no more of them than it leaves free for others.
 const (
 	answerAge       = time.Second
 	mostAnswers     = 256
-	mostAnswerBytes = 256 << 10 // of one
+	mostAnswerBytes = 2 << 20 // of one: a list of 1,000 partitions has 300 KB
 	mostBytesOfAll  = 8 << 20
 	mostQuestion    = 1 << 10 // bytes of a path and its query
 )
@@ -77,10 +77,15 @@ func (a *sharedAnswer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// askedOnce are parameters of questions that no console repeats: of one trigger, of a further page, of a time. Their
+// answers would take the room of others, and who has just acted on a trigger asks how it is now.
+var askedOnce = []string{"trigger_id", "cursor", "from", "to"}
+
 // mayShare reports whether a request is content with what another caller has got. Where the route has the parameter
 // fresh, only fresh=false says so.
 func (r *route) mayShare(req *request) bool {
-	if !r.shared || req.Method != http.MethodGet || len(req.URL.Path)+len(req.URL.RawQuery) > mostQuestion {
+	if !r.shared || req.Method != http.MethodGet || len(req.URL.Path)+len(req.URL.RawQuery) > mostQuestion ||
+		slices.ContainsFunc(askedOnce, req.query.Has) {
 		return false
 	}
 	has := slices.ContainsFunc(r.doc.query, func(p parameter) bool { return p.name == "fresh" })
@@ -117,7 +122,7 @@ func (s *sharedAnswers) send(w *observed, r *request, costly bool, h handler) er
 		return h(w, r) // each caller is refused for what it asks itself, and that is on record
 	case a.err != nil:
 		return a.err
-	case !w.hold(int64(len(a.body))):
+	case costly && !w.holdPage(int64(len(a.body))), !costly && !w.hold(int64(len(a.body))):
 		return pagesUnread()
 	}
 	for name, values := range a.header {
@@ -149,7 +154,7 @@ func (s *sharedAnswers) find(ctx context.Context, q askedFor) (a *sharedAnswer, 
 		return a, nil
 	}
 	s.drop(func(_ askedFor, a *sharedAnswer) bool { return !s.recent(a) })
-	if len(s.known) >= mostAnswers {
+	if answers, _ := s.of(q.tenant); len(s.known)+answers >= mostAnswers {
 		return nil, nil
 	}
 	a = &sharedAnswer{at: s.now(), waiting: 1, done: make(chan struct{}), header: http.Header{}}
@@ -200,14 +205,26 @@ func (s *sharedAnswers) keep(q askedFor, a *sharedAnswer) {
 	defer close(a.done)
 	a.made = true
 	n := len(a.body)
+	_, bytes := s.of(q.tenant)
 	switch {
 	case s.known[q] != a: // it is too old by now, or forgotten
-	case a.err != nil, a.status != http.StatusOK, n > mostAnswerBytes, s.held+n > mostBytesOfAll:
+	case a.err != nil, a.status != http.StatusOK, n > mostAnswerBytes, s.held+bytes+n > mostBytesOfAll:
 		delete(s.known, q)
 	default:
 		a.kept = n
 		s.held += n
 	}
+}
+
+// of counts a tenant's answers, and the bytes of those that are kept. The caller holds the mutex.
+func (s *sharedAnswers) of(tenant string) (answers, bytes int) {
+	for q, a := range s.known {
+		if q.tenant == tenant {
+			answers++
+			bytes += a.kept
+		}
+	}
+	return answers, bytes
 }
 
 // forget makes whoever asks from now on ask anew.

@@ -61,9 +61,11 @@ func TestAnswersServeTheirTenantAndRole(t *testing.T) {
 		{"the same in another order", keyA, "?code=expired&fresh=false", 0, "of [acme], 5"},
 		{"the newest", keyA, "", 0, "of [acme], 6"},
 		{"the newest again", keyA, "?fresh=true", 0, "of [acme], 7"},
+		{"one trigger's", keyA, "?fresh=false&trigger_id=t", 0, "of [acme], 8"},
+		{"one trigger's again", keyA, "?fresh=false&trigger_id=t", 0, "of [acme], 9"},
 		{"stale again", keyA, stale, 0, "of [acme], 1"},
-		{"after a second", keyA, stale, time.Millisecond, "of [acme], 8"},
-		{"the clock was put back", keyA, stale, -time.Millisecond, "of [acme], 9"},
+		{"after a second", keyA, stale, time.Millisecond, "of [acme], 10"},
+		{"the clock was put back", keyA, stale, -time.Millisecond, "of [acme], 11"},
 	} {
 		now.add(step.after)
 		if got := ask(step.key, step.query); got != step.want {
@@ -254,11 +256,12 @@ func TestFailuresAreNotKept(t *testing.T) {
 	}
 }
 
-// What is kept is bounded: by answers, by the bytes of one, and by the bytes of all. What is not kept is answered.
+// What is kept is bounded: by answers, by the bytes of one, and by the bytes of all. A tenant leaves others as much as
+// it has. What is not kept is answered.
 func TestSharedAnswersAreBounded(t *testing.T) {
 	for _, c := range []struct{ size, asked, kept int }{
-		{10, mostAnswers + 50, mostAnswers},
-		{mostAnswerBytes, 50, mostBytesOfAll / mostAnswerBytes},
+		{10, mostAnswers + 50, mostAnswers / 2},
+		{mostAnswerBytes, 50, mostBytesOfAll / mostAnswerBytes / 2},
 		{mostAnswerBytes + 1, 50, 0},
 	} {
 		s, now := newSharedAnswers(t)
@@ -271,6 +274,13 @@ func TestSharedAnswersAreBounded(t *testing.T) {
 		}
 		if len(s.known) != c.kept || s.held != c.kept*c.size {
 			t.Errorf("of %d bytes: %d are kept with %d bytes, want %d", c.size, len(s.known), s.held, c.kept)
+		}
+		if c.size < 100 {
+			other := anybody
+			other.Tenant = "blue"
+			if s.ask(t.Context(), other, "q=1", writes(answer)); len(s.known) != c.kept+1 {
+				t.Error("one tenant has all the room")
+			}
 		}
 		now.add(answerAge)
 		s.ask(t.Context(), anybody, "q=next", writes("1"))

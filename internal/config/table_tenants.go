@@ -50,7 +50,7 @@ var tenantSection = section{
 			into: func(c *Config, n string) any { return &c.tenant(n).ReadRate },
 			Doc: "Triggers and occurrences a second that its lists, forecasts and previews visit on one " +
 				"instance, in bursts of ten seconds' worth; each such read costs at least 100, also one " +
-				"that is cut off. Then they are " +
+				"that is cut off, or 1 if it is answered with what another caller has just got. Then they are " +
 				"refused with `quota_exceeded`, 429. It holds only with `auth`.",
 		},
 	},

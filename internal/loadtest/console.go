@@ -141,6 +141,7 @@ func (c *consoleRun) steps(ctx context.Context) error {
 		return err
 	}
 	r := c.result
+	var forecasts atomic.Int64
 	for _, step := range []struct {
 		name string
 		into *Lateness
@@ -154,8 +155,8 @@ func (c *consoleRun) steps(ctx context.Context) error {
 		{"search of a user", &r.SearchUser, func() string { return "/v1/search?fresh=false&q=" + c.user() }},
 		{"explain", &r.Explain, func() string { return "/v1/triggers/" + c.key() + "/explain?fresh=false" }},
 		{"forecast", &r.Forecast, func() string {
-			// Each asks for a little less than another, or it would get that one's answer of the last second.
-			return "/v1/forecast?bucket=1h&by=channel&n=" + strconv.Itoa(2160-rand.IntN(200))
+			// Up to --rate 100 none asks what another has asked within a second, or it would get that one's answer.
+			return "/v1/forecast?bucket=1h&by=channel&n=" + strconv.Itoa(2160-int(forecasts.Add(1)%100))
 		}},
 	} {
 		if *step.into, err = c.pace(ctx, c.o.For, c.o.Rate, c.read(step.path)); err != nil {

@@ -140,14 +140,15 @@ export function Deliveries({query, who, say}) {
     ${refusal ? [ofRefused, ofLetters] : [ofLetters, ofRefused]}
     ${operates ? html`<h2>Endpoints</h2>
       <${Loaded} of=${endpoints}>${({items}) => html`${items.length ? html`<p>Answered and failed calls count
-        since the workers know the endpoint, each try by itself. What was given up is a dead letter.</p>` : ''}
+        since the workers know the endpoint, each try by itself. A refusal, such as 404, is an answer. What was given
+        up is a dead letter.</p>` : ''}
         <${Table} caption="Origins that callbacks go to" rows=${items}
         none="None was called yet." rowKey=${(e) => e.tenant + e.origin} columns=${[
           ['Origin', (e) => e.origin], ['Tenant', (e) => e.tenant],
           ['Breaker', (e) => html`<span class=${e.state === 'closed' ? 'good' : 'bad'}>${e.state}</span>`],
           ['In flight', (e) => e.in_flight, 'num'], ['Answered calls', (e) => e.ok, 'num'],
           ['Failed calls', (e) => e.failed || 0, 'num'],
-          ['Given up', (e) => (e.failed && who.history ? html`<${A} to=${lettersTo(e)}
+          ['Given up', (e) => (who.history ? html`<${A} to=${lettersTo(e)}
             aria-label=${`dead letters to ${visible(e.origin)}` + ofTenant(e, who)}>dead letters<//>` : '')],
           ['Last', (e) => e.last_code || ''],
         ]} />`}<//>` : ''}
