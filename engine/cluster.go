@@ -118,6 +118,9 @@ func ForeignSubscribers(members []kadm.ConsumerGroupMember, ours Identity) (out 
 // groupAskWithin bounds one question about the group before joining.
 const groupAskWithin = 5 * time.Second
 
+// unknownGroupFor is how long the members of the group may be unknown without a word in the log: brokers may start.
+const unknownGroupFor = 10 * time.Second
+
 // mayJoin finds out which topics we mean. It returns an error if the group has members that
 // mean others. It waits until a broker answers.
 func (e *Engine) mayJoin(ctx context.Context) error {
@@ -126,6 +129,7 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 		return fmt.Errorf("client: %w", err)
 	}
 	defer cl.Close()
+	began, warned := time.Now(), false
 	for ctx.Err() == nil {
 		foreign, err := e.askGroup(ctx, kadm.NewClient(cl))
 		switch {
@@ -134,7 +138,12 @@ func (e *Engine) mayJoin(ctx context.Context) error {
 				e.process.Group, "error", err)
 			return nil
 		case err != nil:
-			e.process.Logger.Debug("the members of the group are not known yet", "error", err)
+			if !warned && time.Since(began) > unknownGroupFor {
+				warned = true
+				e.process.Logger.Warn("not joining the group: its members are not known. With group.protocol: "+
+					"consumer this user needs DESCRIBE on all topics that they read",
+					"group", e.process.Group, "error", err)
+			}
 			wait.For(ctx, time.Second)
 		case len(foreign) > 0:
 			return e.foreignTopics(strings.Join(foreign, ", "))

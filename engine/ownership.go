@@ -235,7 +235,9 @@ func (e *Engine) open(ctx context.Context, id int32, own *ownership) (*pipeline.
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	defer func() { <-e.opener }()
+	leave := sync.OnceFunc(func() { <-e.opener })
+	defer leave()
+	own.kept.OnRestore(leave) // those that need no restore open meanwhile
 	return e.process.Open(ctx, id, own.kept, own.takeStandbyStore())
 }
 

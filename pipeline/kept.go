@@ -21,6 +21,8 @@ type Kept struct {
 	moves  atomic.Int64         // counts steps
 	read   atomic.Int64         // records of topic state read while restoring
 	toRead atomic.Int64
+
+	onRestore func() // of the opening under way; nil: nothing
 }
 
 // NewKept makes the Kept of a partition that this process is about to open.
@@ -51,6 +53,16 @@ func (k *Kept) Moves() int64 { return k.moves.Load() }
 // Restored returns how many records of topic state were read, and of how many, while the
 // partition restores.
 func (k *Kept) Restored() (read, of int64) { return k.read.Load(), k.toRead.Load() }
+
+// OnRestore sets what is called when the next opening has to restore its store, which may take minutes, and only a few
+// do at a time.
+func (k *Kept) OnRestore(f func()) { k.onRestore = f }
+
+func (k *Kept) restores() {
+	if k.onRestore != nil {
+		k.onRestore()
+	}
+}
 
 // restoring notes how far the reading of topic state is.
 func (k *Kept) restoring(read, of int64) {

@@ -20,7 +20,6 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	if err := r.WipeStale(o.ids, o.clock.latest(o.opts.Now())); err != nil {
 		return err
 	}
-	begin := time.Now()
 	r.Nonce = nonce
 	if err := r.SameState(ctx, o.kafka.reader); err != nil {
 		return err
@@ -29,21 +28,20 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 	if err != nil {
 		return err
 	}
-	if end-r.Next > nearEnd {
+	if end-r.Next > int64(c.Chunk) {
 		restored, err := o.mayRestore(ctx)
 		if err != nil {
 			return err
 		}
 		defer restored()
+		o.store.Fill()
 	}
+	begin := time.Now()
 	read, done, err := o.reading(r, end)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if end-r.Next > int64(c.Chunk) {
-		o.store.Fill()
-	}
 	from, logged := r.Next, begin
 	for !r.Done {
 		pctx, cancel := context.WithTimeout(ctx, openStep)
@@ -74,10 +72,11 @@ func (o *opening) restore(ctx context.Context, nonce []byte) error {
 // a few use all cores. The rest of an opening is questions to brokers.
 const restoreAtOnce = 4
 
-// mayRestore waits until few others restore.
+// mayRestore waits until few others restore. Partitions that need no restore do not wait for this one.
 func (o *opening) mayRestore(ctx context.Context) (done func(), err error) {
 	o.kept.Step(StepWaitToOpen)
 	defer o.kept.Step(StepRestore)
+	o.kept.restores()
 	select {
 	case o.opts.restoring <- struct{}{}:
 		return func() { <-o.opts.restoring }, nil

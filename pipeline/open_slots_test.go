@@ -66,10 +66,15 @@ func TestFewRestoreAtATime(t *testing.T) {
 			}
 			ends = append(ends, done)
 		}
+		left := 0
+		p.kept.OnRestore(func() { left++ })
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := p.mayRestore(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("one more restores: %v", err)
+		}
+		if left != 1 {
+			t.Error("one that waits to restore keeps others from opening")
 		}
 		restores := false
 		go func() {

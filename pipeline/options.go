@@ -115,8 +115,8 @@ type Options struct {
 	// TakeOverGroup names a group. This group takes its partitions for good and fences its
 	// owners.
 	TakeOverGroup string
-	// OpenAtOnce bounds how many partitions open at the same time. 0 means 16. No more than four of them
-	// restore their stores.
+	// OpenAtOnce bounds how many partitions open at the same time, beside those that restore their stores or
+	// wait for that: four restore at a time. 0 means 16.
 	OpenAtOnce int
 	// Standby is how many copies of each partition other members keep warm. A member with a
 	// copy takes over without a restore. 0 means none.

@@ -464,10 +464,19 @@ func (d *doctor) engineGroup(ctx context.Context) (engineGroup, error) {
 		return engineGroup{g.State, len(g.Members), engine.Foreign(g.Members, ours)}, err
 	}
 	newer, e := d.admin.DescribeConsumerGroups(ctx, d.c.Group)
-	if n := newer[d.c.Group]; e == nil && n.Err == nil && len(n.Members) > 0 {
+	n := newer[d.c.Group]
+	if e == nil {
+		e = n.Err
+	}
+	if e == nil && len(n.Members) > 0 {
 		return engineGroup{n.State, len(n.Members), engine.ForeignSubscribers(n.Members, ours)}, nil
 	}
-	return engineGroup{}, err // that of brokers without KIP-848 says nothing
+	// A group that another protocol has, or nobody, says nothing. Brokers without KIP-848 do not either.
+	if errors.Is(e, kerr.TopicAuthorizationFailed) {
+		return engineGroup{}, fmt.Errorf("a member reads topics that this user may not DESCRIBE, as of another "+
+			"topics.prefix: %w", e)
+	}
+	return engineGroup{}, err
 }
 
 // mirrors looks for MirrorMaker 2. By default it copies aborted records as if they were
