@@ -2,7 +2,7 @@ package worker
 
 import "context"
 
-// OutcomeAbandoned is for Tracer only: the handler did not end before its partition moved, or the worker
+// OutcomeAbandoned is for Tracer only: the handler failed after its partition had moved, or the worker had
 // stopped. There is no receipt, and the event is delivered again.
 const OutcomeAbandoned Outcome = "abandoned"
 

@@ -229,6 +229,7 @@ ENDLESS: dict[str, tuple[int, str, bytes, bytes]] = {  # status, encoding, the b
     "plain": (200, "", b"", SPACES), "bomb": (200, "gzip", *PACKED), "error": (500, "gzip", *PACKED),
     "twice": (200, "gzip, gzip", gzip.compress(PACKED[0] + PACKED[1] * 4), SPACES), "refused": (403, "gzip", *PACKED),
     "line": (200, "", b"data: ", SPACES), "lines": (200, "", b"", b"data: \n" * 8192),
+    "behind": (200, "gzip", gzip.compress(b"{}"), SPACES),
     "letters": (200, "", b"", b'{"status":422,"code":"too_large","detail":"%s"}\n' % LONG),
     "progress": (200, "", b"", b'{"matched":1,"redriven":1,"done":false,"cursor":"%s"}\n' % LONG),
 }
@@ -271,6 +272,17 @@ def test_answers_without_an_end(endless: str, make: Any, kind: str, name: str) -
     assert raised.value.maybe_applied == (kind.startswith("redrive") and status != 403)
     assert f"more than {most} bytes (max_answer)" in raised.value.detail
     assert used < 8 * most, f"{used >> 10} KiB"
+
+
+@pytest.mark.parametrize("make", [Client, Synchronous], ids=["sync", "async"])
+def test_bytes_behind_the_end_of_gzip(endless: str, make: Any) -> None:
+    """They are no part of the answer, and may go on for ever: no time-out of a read ends them."""
+    client = make(endless, timeout=60, retry=Retry(retries=0))
+    try:
+        with pytest.raises(Unavailable, match="behind the end of gzip"):
+            client.get("behind")
+    finally:
+        client.close()
 
 
 def test_long_streams_of_short_events() -> None:

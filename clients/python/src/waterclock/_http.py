@@ -159,14 +159,18 @@ class Decoder:
         if self._gzip is None:
             yield raw
             return
-        while not self._gzip.eof:  # what follows its end is ignored
+        while True:
+            if self._gzip.eof:  # it may go on for ever
+                raise httpx.DecodingError("bytes behind the end of gzip")
             try:
                 piece = self._gzip.decompress(raw, PIECE)
             except zlib.error as error:
                 raise httpx.DecodingError(str(error)) from error
             raw = self._gzip.unconsumed_tail
             yield piece
-            if not raw and len(piece) < PIECE:
+            if self._gzip.unused_data:
+                raise httpx.DecodingError("bytes behind the end of gzip")
+            if self._gzip.eof or not raw and len(piece) < PIECE:
                 return
 
 

@@ -251,6 +251,8 @@ class Client:
                         for chunk in _http.pieces(response):
                             for progress in course.fed(lines, chunk):
                                 yield progress
+                                if progress.done:
+                                    return
                         course.end(lines, True)
                         return
             except httpx.RequestError as error:
@@ -531,6 +533,8 @@ class AsyncClient:
                         async for chunk in _http.async_pieces(response):
                             for progress in course.fed(lines, chunk):
                                 yield progress
+                                if progress.done:
+                                    return
                         course.end(lines, True)
                         return
             except httpx.RequestError as error:
