@@ -76,7 +76,7 @@ func TestAnswersServeTheirTenantAndRole(t *testing.T) {
 	if a.status != http.StatusOK || a.body != "" {
 		t.Errorf("HEAD: %d %s", a.status, a.body)
 	}
-	if n := letters.asked.Load(); n != 10 {
+	if n := letters.asked.Load(); n != 12 {
 		t.Errorf("HEAD is answered from what GET has got: %d", n)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/waterclock/waterclock/internal/wait"
 )
 
 // RebuildOptions configure a rebuild.
@@ -211,7 +213,7 @@ func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
 		}
 	}
 	for _, part := range got.split(b.o.MaxRecords, b.o.MaxBytes) {
-		if err := b.o.Into.Apply(ctx, part.events); err != nil {
+		if err := patiently(ctx, func() error { return b.o.Into.Apply(ctx, part.events) }); err != nil {
 			return err
 		}
 	}
@@ -224,6 +226,22 @@ func (b *rebuild) take(ctx context.Context, f kgo.Fetches) error {
 	b.report.Elapsed = time.Since(b.started)
 	b.o.Progress(b.report.RebuildProgress)
 	return nil
+}
+
+// patience is how long a rebuild, which may have run for hours, goes on writing to a store that does not answer.
+const patience = 2 * time.Minute
+
+// patiently calls f until its error is not temporary, or patience is over.
+func patiently(ctx context.Context, f func() error) error {
+	for began, pause := time.Now(), time.Second; ; pause = min(2*pause, 10*time.Second) {
+		err := f()
+		if !errors.Is(err, ErrUnavailable) || time.Since(began) > patience {
+			return err
+		}
+		if wait.For(ctx, pause); ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func (b *rebuild) decode(r *kgo.Record) EventRecord {

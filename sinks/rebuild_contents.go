@@ -166,7 +166,7 @@ func (b *contentRebuild) take(ctx context.Context, f kgo.Fetches) error {
 		}
 		batch = append(batch, one)
 	}
-	if err := b.o.Into.ApplyContent(ctx, batch); err != nil {
+	if err := patiently(ctx, func() error { return b.o.Into.ApplyContent(ctx, batch) }); err != nil {
 		return err
 	}
 	for i := range batch {
