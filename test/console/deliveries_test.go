@@ -113,7 +113,7 @@ func TestFiltersOfDeliveries(t *testing.T) {
 	}
 	b.visit("triggers")
 	b.stub("GET", "/v1/endpoints", 200,
-		`{"items":[{"origin":"https://away.example","tenant":"default","state":"closed","failed":7},` +
+		`{"items":[{"origin":"https://away.example","tenant":"default","state":"closed","failed":7},`+
 			`{"origin":"https://refuses.example","tenant":"default","state":"closed","ok":7}]}`)
 	b.click("Deliveries")
 	b.await("main", "https://away.example")
