@@ -93,22 +93,26 @@ func identityOfTopics(subscribed []string) (Identity, bool) {
 
 // Foreign lists the members of a group that mean other topics than ours. Each entry has the
 // host and the topics, once.
-func Foreign(members []kadm.DescribedGroupMember, ours Identity) (out []string) {
-	for _, m := range members {
-		if i, ok := identityOf(&m); ok && ours.conflicts(i) {
-			out = append(out, strings.TrimPrefix(m.ClientHost, "/")+" with "+i.String())
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+func Foreign(members []kadm.DescribedGroupMember, ours Identity) []string {
+	return foreign(members, ours, func(m *kadm.DescribedGroupMember) (string, Identity, bool) {
+		i, ok := identityOf(m)
+		return m.ClientHost, i, ok
+	})
 }
 
 // ForeignSubscribers is Foreign for a group that the brokers balance. Its members show the prefix
 // of their topics and no ids.
-func ForeignSubscribers(members []kadm.ConsumerGroupMember, ours Identity) (out []string) {
-	for _, m := range members {
-		if i, ok := identityOfTopics(m.SubscribedTopics); ok && ours.conflicts(i) {
-			out = append(out, strings.TrimPrefix(m.ClientHost, "/")+" with "+i.String())
+func ForeignSubscribers(members []kadm.ConsumerGroupMember, ours Identity) []string {
+	return foreign(members, ours, func(m *kadm.ConsumerGroupMember) (string, Identity, bool) {
+		i, ok := identityOfTopics(m.SubscribedTopics)
+		return m.ClientHost, i, ok
+	})
+}
+
+func foreign[M any](members []M, ours Identity, of func(*M) (host string, i Identity, ok bool)) (out []string) {
+	for n := range members {
+		if host, i, ok := of(&members[n]); ok && ours.conflicts(i) {
+			out = append(out, strings.TrimPrefix(host, "/")+" with "+i.String())
 		}
 	}
 	slices.Sort(out)

@@ -122,7 +122,7 @@ func (s *Server) serve(w *observed, r *http.Request) error {
 		h = func(w http.ResponseWriter, r *request) error { return s.reads.costly(w, r, route.handle) }
 	}
 	if route.mayShare(req) {
-		err = s.answers.send(w, req, route.costly, h)
+		err = s.answers.send(w, req, h)
 	} else {
 		err = h(w, req)
 	}

@@ -118,27 +118,16 @@ const leastHeld = 64 << 10
 
 // hold counts a large answer until its reader has it. It reports whether there is room: whoever asks for large triggers
 // and reads nothing would have them all in our memory. What answers a write is counted with its body. Operators' own
-// routes are answered always.
+// routes are answered always. The answer of a costly read counts whatever its size, and operators' too.
 func (o *observed) hold(n int64) bool {
-	if o.pages == nil || n < leastHeld || o.route.right == auth.Operate {
+	if o.pages == nil || o.route.writes() && o.route.verb != "reveal" {
 		return true
 	}
-	if o.route.writes() && o.route.verb != "reveal" {
-		return true
-	}
-	if !o.pages.take(o.tenant, n) {
-		return false
-	}
-	o.held += n
-	return true
-}
-
-// holdPage is hold for an answer of a costly read, which counts whatever its size. Operators' own routes count, too.
-func (o *observed) holdPage(n int64) bool {
+	operators := o.route.right == auth.Operate
 	switch {
-	case o.pages == nil:
+	case !o.route.costly && (n < leastHeld || operators):
 		return true
-	case o.route.right == auth.Operate:
+	case operators:
 		o.pages.add(o.tenant, n)
 	case !o.pages.take(o.tenant, n):
 		return false

@@ -112,7 +112,7 @@ func newReads(o *Options) *reads {
 
 // begin admits a read, or says why not.
 func (rs *reads) begin(ctx context.Context, tenant string, budget *peer.Budget) (*read, *problem.Problem) {
-	if p := rs.quota.overdrawn(tenant); p != nil {
+	if p := rs.overdrawn(tenant); p != nil {
 		return nil, p
 	}
 	ctx, cancel := context.WithTimeout(ctx, rs.within)
@@ -200,9 +200,6 @@ func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
 		Visits: rs.visits, Time: rs.time, Bytes: rs.bytes, Operator: r.who.May(auth.Operate),
 	})
 	if p != nil {
-		if p.Code == trigger.CodeQuotaExceeded {
-			rs.listener.QuotaRejected(limitReads)
-		}
 		return p
 	}
 	defer one.end()
@@ -215,12 +212,20 @@ func (rs *reads) costly(w http.ResponseWriter, r *request, h handler) error {
 
 // repeat admits a read that is answered with what another caller has got, or says why not. It visits nothing.
 func (rs *reads) repeat(tenant string) error {
-	if p := rs.quota.overdrawn(tenant); p != nil {
-		rs.listener.QuotaRejected(limitReads)
+	if p := rs.overdrawn(tenant); p != nil {
 		return p
 	}
 	rs.quota.charge(tenant, 1)
 	return nil
+}
+
+// overdrawn refuses a tenant that has used up its rate of reads.
+func (rs *reads) overdrawn(tenant string) *problem.Problem {
+	p := rs.quota.overdrawn(tenant)
+	if p != nil {
+		rs.listener.QuotaRejected(limitReads)
+	}
+	return p
 }
 
 // limitReads is the name of the limit in metrics and settings.

@@ -93,7 +93,7 @@ func (r *route) mayShare(req *request) bool {
 }
 
 // send answers with what another caller has just got or is waiting for, or else with what the handler answers.
-func (s *sharedAnswers) send(w *observed, r *request, costly bool, h handler) error {
+func (s *sharedAnswers) send(w *observed, r *request, h handler) error {
 	q := asks(r)
 	a, making := s.find(r.Context(), q)
 	first := making != nil
@@ -105,7 +105,7 @@ func (s *sharedAnswers) send(w *observed, r *request, costly bool, h handler) er
 		alone.Request = r.WithContext(making)
 		alone.act = nil // it belongs to this caller, who may leave before others have the answer
 		go s.run(q, a, &alone, h)
-	case costly:
+	case w.route.costly:
 		if err := s.reads.repeat(r.who.Tenant); err != nil {
 			s.leave(q, a)
 			return err
@@ -122,7 +122,7 @@ func (s *sharedAnswers) send(w *observed, r *request, costly bool, h handler) er
 		return h(w, r) // each caller is refused for what it asks itself, and that is on record
 	case a.err != nil:
 		return a.err
-	case costly && !w.holdPage(int64(len(a.body))), !costly && !w.hold(int64(len(a.body))):
+	case !w.hold(int64(len(a.body))):
 		return pagesUnread()
 	}
 	for name, values := range a.header {

@@ -125,7 +125,8 @@ func newSharedAnswers(t testing.TB) (*sharedWorld, *clock) {
 func (s *sharedWorld) ask(ctx context.Context, who auth.Caller, query string, h handler) (int, string) {
 	out := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(ctx, "GET", "/v1/x?"+query, nil)
-	err := s.send(&observed{ResponseWriter: out}, &request{Request: r, who: who, query: r.URL.Query()}, true, h)
+	err := s.send(&observed{ResponseWriter: out, route: &route{costly: true}},
+		&request{Request: r, who: who, query: r.URL.Query()}, h)
 	if err != nil {
 		problem.Of(err).Send(out)
 	}

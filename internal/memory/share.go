@@ -109,6 +109,11 @@ func always(*Parts) int          { return 1 }
 
 func (p *Parts) brokers() int { return max(1, p.Brokers) }
 
+// ofMany is what a partition has of something of which each of a few has most, where nothing bounds memory.
+func (p *Parts) ofMany(most int64) int64 {
+	return most * manyPartitions / int64(max(manyPartitions, p.Partitions))
+}
+
 func oneIf(b bool) int {
 	if b {
 		return 1
@@ -183,7 +188,7 @@ func (s *Shares) turns(limit int64, p *Parts) {
 	if !p.Engine {
 		return
 	}
-	s.Turn = max(mostTurn*manyPartitions/int64(max(manyPartitions, p.Partitions)), usefulTurn)
+	s.Turn = max(p.ofMany(mostTurn), usefulTurn)
 	if limit > 0 {
 		s.Turn = min(s.Turn, limit/6/int64(max(1, p.Partitions))/turnBytes)
 	}
@@ -215,7 +220,7 @@ func (s *Shares) stores(limit int64, p *Parts) {
 	if p.Cache > 0 {
 		s.Cache = p.Cache
 	} else if limit == 0 {
-		s.MemTable = max(most*manyPartitions/int64(max(manyPartitions, p.Partitions)), leastTable)
+		s.MemTable = max(p.ofMany(most), leastTable)
 		s.Cache = max(defaultCache, defaultBlocks+memTables/2*int64(p.Partitions)*s.MemTable)
 		return
 	}

@@ -259,42 +259,32 @@ func (w *listenersWorld) under(name string, attack func() string) []time.Duratio
 // by byte, and waits until the server has cut all of them off.
 func (w *listenersWorld) trickle(n int, address string, overTLS bool, begin []byte) string {
 	began := time.Now()
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				w.t.Errorf("connect to %s: %v", address, err)
-				return
+	w.connect(n, address, func(conn net.Conn) {
+		if overTLS {
+			secure := tls.Client(conn, listenersTLS())
+			if secure.Handshake() != nil {
+				return // cut off already, or not let in
 			}
-			defer conn.Close()
-			if overTLS {
-				secure := tls.Client(conn, listenersTLS())
-				if secure.Handshake() != nil {
-					return // cut off already, or not let in
+			conn = secure
+		}
+		_, _ = conn.Write(begin)
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(500 * time.Millisecond):
+					_, _ = conn.Write([]byte("a"))
 				}
-				conn = secure
 			}
-			_, _ = conn.Write(begin)
-			stop := make(chan struct{})
-			defer close(stop)
-			go func() {
-				for {
-					select {
-					case <-stop:
-						return
-					case <-time.After(500 * time.Millisecond):
-						_, _ = conn.Write([]byte("a"))
-					}
-				}
-			}()
-			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
-			if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
-				w.t.Errorf("%s keeps a connection for two minutes", address)
-			}
-		})
-	}
-	all.Wait()
+		}()
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
+		if _, err := io.Copy(io.Discard, conn); os.IsTimeout(err) {
+			w.t.Errorf("%s keeps a connection for two minutes", address)
+		}
+	})
 	return fmt.Sprintf("%d connections were cut off within %v", n, time.Since(began).Round(time.Second))
 }
 
@@ -303,8 +293,29 @@ func (w *listenersWorld) trickle(n int, address string, overTLS bool, begin []by
 func (w *listenersWorld) callers(n int, address string, config *tls.Config, ask []byte) string {
 	const within = 20 * time.Second
 	began := time.Now()
-	var all sync.WaitGroup
 	var answered atomic.Int64
+	w.connect(n, address, func(conn net.Conn) {
+		if config != nil {
+			conn = tls.Client(conn, config)
+		}
+		_ = conn.SetDeadline(time.Now().Add(within))
+		_, err := conn.Write(ask)
+		if err == nil {
+			_, err = conn.Read(make([]byte, 4096))
+		}
+		if err != nil {
+			w.t.Errorf("an ordinary caller of %s: %v", address, err)
+			return
+		}
+		answered.Add(1)
+		time.Sleep(time.Until(began.Add(listenersFirst)))
+	})
+	return fmt.Sprintf("%d of %d callers were answered", answered.Load(), n)
+}
+
+// connect opens n connections at once, and waits until use has returned for all of them.
+func (w *listenersWorld) connect(n int, address string, use func(net.Conn)) {
+	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
 			conn, err := net.Dial("tcp", address)
@@ -313,24 +324,10 @@ func (w *listenersWorld) callers(n int, address string, config *tls.Config, ask 
 				return
 			}
 			defer conn.Close()
-			if config != nil {
-				conn = tls.Client(conn, config)
-			}
-			_ = conn.SetDeadline(time.Now().Add(within))
-			_, err = conn.Write(ask)
-			if err == nil {
-				_, err = conn.Read(make([]byte, 4096))
-			}
-			if err != nil {
-				w.t.Errorf("an ordinary caller of %s: %v", address, err)
-				return
-			}
-			answered.Add(1)
-			time.Sleep(time.Until(began.Add(listenersFirst)))
+			use(conn)
 		})
 	}
 	all.Wait()
-	return fmt.Sprintf("%d of %d callers were answered", answered.Load(), n)
 }
 
 // peerTLS is what another instance of the cluster shows.

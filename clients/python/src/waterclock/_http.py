@@ -160,15 +160,13 @@ class Decoder:
             yield raw
             return
         while True:
-            if self._gzip.eof:  # it may go on for ever
-                raise httpx.DecodingError("bytes behind the end of gzip")
             try:
                 piece = self._gzip.decompress(raw, PIECE)
             except zlib.error as error:
                 raise httpx.DecodingError(str(error)) from error
             raw = self._gzip.unconsumed_tail
             yield piece
-            if self._gzip.unused_data:
+            if self._gzip.unused_data:  # it may go on for ever
                 raise httpx.DecodingError("bytes behind the end of gzip")
             if self._gzip.eof or not raw and len(piece) < PIECE:
                 return

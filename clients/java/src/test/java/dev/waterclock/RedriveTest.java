@@ -10,8 +10,6 @@ import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.io.OutputStream;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -38,10 +36,7 @@ class RedriveTest {
 
     @BeforeEach
     void start() throws IOException {
-        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
-        server.setExecutor(threads);
-        server.createContext("/", this::serve);
-        server.start();
+        server = Local.serve(threads, this::serve);
         client = WaterclockClient.builder().url("http://127.0.0.1:" + server.getAddress().getPort())
                 .timeout(Duration.ofSeconds(1)).retries(0).build();
     }

@@ -3,8 +3,6 @@ package dev.waterclock;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -36,10 +34,7 @@ final class Struck implements AutoCloseable {
     Struck(Dev dev, boolean applied) throws IOException {
         this.dev = dev;
         this.applied = applied;
-        front = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
-        front.setExecutor(threads);
-        front.createContext("/", this::serve);
-        front.start();
+        front = Local.serve(threads, this::serve);
     }
 
     String url() {
